@@ -1,0 +1,1 @@
+"""Python gRPC clients: light, asynchronous, one task a file."""

@@ -1,0 +1,81 @@
+"""Classify images on a Triton server.
+
+Legend: B batch, C channels, K classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from clients.images import pixels_from_file
+from clients.triton_client import Array, ServedModel, TritonClient
+from models.errors import InputError
+
+TASK = "classify"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guess:
+    """One label for an image, with its probability."""
+
+    label: str
+    probability: float
+
+
+class Classifier:
+    """A served model of the task ``classify``."""
+
+    def __init__(self, client: TritonClient, model: ServedModel) -> None:
+        self._client = client
+        self._model = model
+
+    @classmethod
+    async def find(cls, client: TritonClient, name: str | None = None) -> Classifier:
+        """The classifier of that name, or the only one that the server has.
+
+        Raises:
+            UnknownNameError: there is none, or a name is needed.
+        """
+        return cls(client, await client.model_for(TASK, name))
+
+    async def classify_file(self, path: Path, top: int = 1) -> list[Guess]:
+        """The most probable labels of an image file, best first.
+
+        Raises:
+            InputError: the file is no image, or the model has no preprocessing for files.
+        """
+        preprocessing = self._model.parameters.get("preprocessing")
+        if preprocessing is None:
+            raise InputError(
+                f"{self._model.name!r} to say how to prepare an image",
+                "no preprocessing in its configuration",
+                "send prepared pixels with Classifier.logits",
+            )
+        logits_BK = await self.logits(pixels_from_file(path, preprocessing)[None])
+        return self.guesses(logits_BK[0], top)
+
+    async def logits(self, pixels: Array) -> Array:
+        """The logits ``[B, K]`` of prepared images, float32 ``[B, C, side, side]``.
+
+        Raises:
+            InputError: type or shape is not the model's, or a pixel is NaN or infinite.
+        """
+        expected = self._model.inputs["pixels"]
+        if pixels.dtype != np.float32 or pixels.shape[1:] != expected:
+            raise InputError(
+                f"float32 pixels [batch, {', '.join(map(str, expected))}]",
+                f"{pixels.dtype} {list(pixels.shape)}",
+                "convert or reshape them",
+            )
+        return (await self._client.infer(self._model.name, {"pixels": pixels}))["logits"]
+
+    def guesses(self, logits: Array, top: int = 1) -> list[Guess]:
+        """The most probable labels for the logits ``[K]`` of one image, best first."""
+        exponentials = np.exp(logits - logits.max())
+        probabilities = exponentials / exponentials.sum()
+        labels = self._model.parameters.get("labels") or [str(index) for index in range(len(logits))]
+        best = np.argsort(-probabilities, kind="stable")[:top]
+        return [Guess(label=labels[index], probability=float(probabilities[index])) for index in best]

@@ -1,0 +1,86 @@
+"""Whether a server truly works: a canary request to every model, checked against the right answer.
+
+Readiness alone says little: a server whose Python worker is dead still answers READY.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from clients.classify import Classifier
+from clients.translate import Translator
+from clients.triton_client import ServedModel, TritonClient
+from models.errors import AttendantError, ServerError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelHealth:
+    """What one canary found.
+
+    Attributes:
+        name: the model's.
+        task: the model's.
+        healthy: whether the answer came and was right.
+        found: the answer, or the error.
+        latency_ms: from the request to the whole answer.
+    """
+
+    name: str
+    task: str
+    healthy: bool
+    found: str
+    latency_ms: float
+
+
+async def health(client: TritonClient) -> list[ModelHealth]:
+    """Send every loaded model its example.
+
+    Raises:
+        UnreachableError: nothing answers.
+    """
+    return [await canary(client, await client.model(name)) for name in await client.models()]
+
+
+async def canary(client: TritonClient, model: ServedModel) -> ModelHealth:
+    """Send one model its example and compare the answer."""
+    began = time.perf_counter()
+    expected = (model.parameters.get("example") or {}).get("answer")
+    try:
+        found, healthy = await _answer(client, model), True
+        healthy = expected is None or found == expected
+    except AttendantError as error:
+        found, healthy = str(error), False
+    latency_ms = (time.perf_counter() - began) * 1e3
+    return ModelHealth(name=model.name, task=model.task, healthy=healthy, found=found, latency_ms=latency_ms)
+
+
+def require_healthy(results: list[ModelHealth], expected: set[str]) -> None:
+    """Fail unless every expected model answered its canary rightly.
+
+    Raises:
+        ServerError: one did not; the message says what it answered.
+    """
+    for result in results:
+        if not result.healthy:
+            raise ServerError(
+                f"the right answer from {result.name!r} to its example", result.found, "look at the server's log"
+            )
+    missing = expected - {result.name for result in results}
+    if missing:
+        raise ServerError(f"the models {sorted(expected)}", f"no {sorted(missing)}", "look at the server's log")
+
+
+async def _answer(client: TritonClient, model: ServedModel) -> str:
+    inputs: dict[str, Any] = (model.parameters.get("example") or {}).get("inputs", {})
+    if model.task == "classify":
+        shape = model.inputs["pixels"]
+        pixels = np.asarray(inputs.get("pixels", np.zeros(shape)), dtype=np.float32).reshape(1, *shape)
+        classifier = Classifier(client, model)
+        return classifier.guesses((await classifier.logits(pixels))[0])[0].label
+    if model.task == "translate":
+        return await Translator(client, model).translate(inputs["text"])
+    return "loaded; no canary for a model of another project"

@@ -1,0 +1,1 @@
+"""From a checkpoint to ONNX graphs with a manifest, and the proof that they compute the same."""

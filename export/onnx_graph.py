@@ -1,0 +1,124 @@
+"""One module to one ONNX graph of standard operators, opset 24, whose varying axes vary.
+
+Source: ONNX operator specification, opset 24 (Attention, TensorScatter).
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnxscript
+import torch
+
+from export.axes import Axis
+from export.sample_inputs import sample_inputs
+from models.errors import ExportError
+from models.signature import GraphSignature
+from models.tasks import TaskGraph
+
+OPSET = 24
+STANDARD_DOMAINS = {"", "ai.onnx"}
+# Sizes while tracing: all different and none 0 or 1, which torch.export would freeze.
+_TRACING_SIZES = {"batch": 2, "source": 5, "steps": 3, "attended": 4}
+
+_opset = onnxscript.values.Opset("", OPSET)
+
+
+def _tensor_scatter(cache: Any, new: Any, start: Any) -> Any:
+    return _opset.TensorScatter(cache, new, start, axis=-2, mode="linear")
+
+
+_TRANSLATIONS: dict[Any, Any] = {torch.ops.attendant.tensor_scatter.default: _tensor_scatter}
+
+
+def onnx_from_torch(graph: TaskGraph, axes: dict[str, Axis], path: Path) -> None:
+    """Export a module, check the graph against the standard, and write it.
+
+    Args:
+        graph: the module and the signature it must keep.
+        axes: the sizes that each varying axis can take.
+        path: the file to write.
+
+    Raises:
+        ExportError: the exporter froze an axis, renamed a tensor, or used an operator outside the standard.
+    """
+    signature = graph.signature
+    inputs = sample_inputs(signature, _TRACING_SIZES)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # the exporter warns of its own deprecated internals,
+        logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # and of torchvision's absence
+        program = torch.onnx.export(
+            graph.module.eval(),
+            tuple(inputs.values()),
+            dynamo=True,
+            opset_version=OPSET,
+            input_names=list(inputs),
+            output_names=[spec.name for spec in signature.outputs],
+            dynamic_shapes=_dynamic_shapes(graph, axes),
+            custom_translation_table=_TRANSLATIONS,
+            verbose=False,
+        )
+    assert program is not None
+    model = program.model_proto
+    _strip_metadata(model)
+    onnx.save(model, path)
+    check_graph(path, signature)
+
+
+def check_graph(path: Path, signature: GraphSignature) -> None:
+    """Read a written graph back and hold it to its signature and to the standard.
+
+    Raises:
+        ExportError: a name, type or axis differs, or an operator is not of the standard's domain.
+    """
+    model = onnx.load(path)
+    onnx.checker.check_model(model, full_check=True)
+    foreign = sorted({node.domain for node in model.graph.node} - STANDARD_DOMAINS)
+    if foreign or model.functions:
+        raise ExportError("standard operators only", f"domains {foreign} in {path}", "lower them in a pass")
+    wanted = [(spec.name, spec.dtype, spec.axes) for spec in (*signature.inputs, *signature.outputs)]
+    found = [_described(value) for value in (*model.graph.input, *model.graph.output)]
+    for want, have in zip(wanted, found, strict=False):
+        if want != have:
+            raise ExportError(f"{want} in {path.name}", f"{have}", _frozen_hint(want[2], have[2]))
+    if len(wanted) != len(found):
+        raise ExportError(f"{len(wanted)} inputs and outputs in {path.name}", str(len(found)), "export it again")
+
+
+def _strip_metadata(model: onnx.ModelProto) -> None:
+    # The exporter records the stack trace of every node: larger than small models, and full of machine paths.
+    del model.metadata_props[:]
+    del model.graph.metadata_props[:]
+    parts: list[Any] = [*model.graph.node, *model.graph.value_info, *model.graph.initializer]
+    for part in parts:
+        del part.metadata_props[:]
+        part.doc_string = ""
+
+
+def _frozen_hint(wanted: tuple[Any, ...], found: tuple[Any, ...]) -> str:
+    pairs = zip(wanted, found, strict=False)
+    frozen = [want for want, have in pairs if isinstance(want, str) and isinstance(have, int)]
+    if frozen:
+        return f"the exporter froze {frozen}: write the model so that no Python number depends on these sizes"
+    return "make the module's inputs and outputs follow its signature"
+
+
+def _described(value: onnx.ValueInfoProto) -> tuple[str, str, tuple[Any, ...]]:
+    tensor = value.type.tensor_type
+    axes = tuple(dim.dim_param or dim.dim_value for dim in tensor.shape.dim)
+    return value.name, onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name, axes
+
+
+def _dynamic_shapes(graph: TaskGraph, axes: dict[str, Axis]) -> tuple[Any, ...]:
+    symbols = {name: torch.export.Dim(name, max=axis.largest) for name, axis in axes.items()}
+    shapes = [
+        {index: symbols[axis] for index, axis in enumerate(spec.axes) if isinstance(axis, str)}
+        for spec in graph.signature.inputs
+    ]
+    named = graph.module.forward.__code__.co_argcount - 1
+    starred = bool(graph.module.forward.__code__.co_flags & 0x04)
+    return (*shapes[:named], tuple(shapes[named:])) if starred else tuple(shapes)

@@ -1,0 +1,137 @@
+"""What a climb of the parity ladder found: errors against the float64 reference, tolerances, and the verdict.
+
+A tolerance is not chosen. Each graph's is ``SAFETY`` times the largest error that the eager float32 model itself makes
+against float64 over the same cases: another runtime adds the same numbers in another order, so its error is of that
+size, and a wrong weight or mask is far outside it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from models.errors import ParityError
+from serving.runtime.base import Array
+
+PARITY_NAME = "parity.json"
+# The largest rounding error of a few thousand random ones varies by about 2 from sample to sample, and a runtime that
+# accumulates in longer or shorter vectors makes its own larger or smaller by as much again; the rest is margin.
+SAFETY = 8.0
+YARDSTICK = "eager float32"
+_EPSILON_RATIO = float(np.finfo(np.float64).eps / np.finfo(np.float32).eps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One runner's error in one case.
+
+    Attributes:
+        graph: whose output was compared.
+        rung: the runner, with its precision.
+        case: batch size, lengths and split.
+        error: largest absolute difference from the float64 reference; NaN where a value is not finite.
+        scale: largest absolute value of the reference.
+    """
+
+    graph: str
+    rung: str
+    case: str
+    error: float
+    scale: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rung:
+    """All cases of one runner on one graph, against the tolerance."""
+
+    graph: str
+    name: str
+    cases: int
+    worst: Measurement
+    tolerance: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the largest error is within the tolerance; NaN is not."""
+        return self.worst.error <= self.tolerance
+
+
+def compare(graph: str, rung: str, case: str, found: Array, reference: Array) -> Measurement:
+    """Measure a result against the float64 reference of the same shape."""
+    error = float(np.abs(found.astype(np.float64) - reference).max()) if found.shape == reference.shape else math.nan
+    return Measurement(graph=graph, rung=rung, case=case, error=error, scale=float(np.abs(reference).max()))
+
+
+def rungs_of(measurements: Iterable[Measurement]) -> list[Rung]:
+    """Gather measurements by graph and runner, in order of appearance, and hold each to its tolerance."""
+    groups: dict[tuple[str, str], list[Measurement]] = {}
+    for measurement in measurements:
+        groups.setdefault((measurement.graph, measurement.rung), []).append(measurement)
+    return [
+        Rung(
+            graph=graph,
+            name=rung,
+            cases=len(group),
+            worst=max(group, key=lambda m: math.inf if math.isnan(m.error) else m.error),
+            tolerance=_tolerance(groups[graph, YARDSTICK], rung),
+        )
+        for (graph, rung), group in groups.items()
+    ]
+
+
+def write_report(measurements: list[Measurement], rungs: list[Rung], folder: Path) -> Path:
+    """Write ``parity.json``: the verdict of each rung, and every case behind it."""
+    path = folder / PARITY_NAME
+    value = {
+        "reference": "eager float64",
+        "safety": SAFETY,
+        "passed": all(rung.passed for rung in rungs),
+        "rungs": [_rung_to_json(rung) for rung in rungs],
+        "cases": [{"graph": m.graph, "rung": m.rung, "case": m.case, "error": _number(m.error)} for m in measurements],
+    }
+    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def require_parity(rungs: Iterable[Rung], report: Path) -> None:
+    """Fail unless every rung holds.
+
+    Raises:
+        ParityError: one does not; the message names the worst case.
+    """
+    for rung in rungs:
+        if not rung.passed:
+            raise ParityError(
+                f"{rung.graph} on {rung.name} within {rung.tolerance:.2g} of the float64 reference",
+                f"{rung.worst.error:.2g} in case {rung.worst.case!r}",
+                f"see {report}; export again, and suspect the weights first and the masks second",
+            )
+
+
+def _tolerance(yardstick: list[Measurement], rung: str) -> float:
+    own = max(measurement.error for measurement in yardstick)
+    floor = float(np.finfo(np.float32).eps) * max(measurement.scale for measurement in yardstick)
+    tolerance = SAFETY * max(own, floor)
+    return tolerance * _EPSILON_RATIO if rung.endswith("float64") else tolerance
+
+
+def _rung_to_json(rung: Rung) -> dict[str, Any]:
+    return {
+        "graph": rung.graph,
+        "rung": rung.name,
+        "cases": rung.cases,
+        "max_error": _number(rung.worst.error),
+        "worst_case": rung.worst.case,
+        "tolerance": rung.tolerance,
+        "passed": rung.passed,
+    }
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,134 @@
+"""The stage checkpoint → ONNX artefact: graphs, companions and a manifest in one folder, made only when needed."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import shutil
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+
+from export.axes import axes_of
+from export.onnx_graph import onnx_from_torch
+from models.checkpoints.resolve import checkpoint_named
+from models.checkpoints.store import CONFIG_NAME, WEIGHTS_NAME, Checkpoint
+from models.config import config_to_json
+from models.errors import ArtefactError, OutputError
+from models.folders import replaced_folder
+from models.manifest import MANIFEST_NAME, Manifest, sha256_of
+from models.progress import progress
+from models.tasks import graphs_of, serving_details
+
+_PACKAGES = ("torch", "onnx", "onnxscript")
+_WORKERS = 2
+_ROOT = Path(__file__).parent.parent
+_NOT_IN_GRAPHS = {"train", "pretrained"}
+
+
+def export_onnx(name: str, out: Path) -> tuple[Manifest, bool]:
+    """Export every graph of a checkpoint, unless the folder already holds just that.
+
+    Args:
+        name: a checkpoint folder, a shipped checkpoint or a preset.
+        out: the artefact's folder; replaced in one step.
+
+    Returns:
+        The manifest, and whether anything was done.
+
+    Raises:
+        UnknownNameError, ArtefactError, ConfigError: the checkpoint cannot be had.
+        ExportError: a graph does not keep its signature.
+        OutputError: the folder cannot be written, or holds something else.
+    """
+    checkpoint = checkpoint_named(name)
+    fingerprint = fingerprint_of(checkpoint)
+    current = _current(out, fingerprint)
+    if current is not None:
+        return current, False
+    _refuse_foreign(out)
+    with replaced_folder(out) as staged:
+        _export_graphs(name, checkpoint, staged)
+        for companion in checkpoint.companions():
+            shutil.copyfile(companion, staged / companion.name)
+        manifest = _manifest(name, checkpoint, staged, fingerprint)
+        manifest.write(staged)
+    return manifest, True
+
+
+def fingerprint_of(checkpoint: Checkpoint) -> str:
+    """A hash over all that decides what an export looks like: weights, configuration, code and versions."""
+    digest = hashlib.sha256(json.dumps(config_to_json(checkpoint.config), sort_keys=True).encode())
+    digest.update(json.dumps(_versions(), sort_keys=True).encode())
+    for path in (*_checkpoint_files(checkpoint), *_source_files()):
+        digest.update(sha256_of(path).encode())
+    return digest.hexdigest()
+
+
+def _checkpoint_files(checkpoint: Checkpoint) -> list[Path]:
+    if checkpoint.folder is None:
+        return []
+    return [checkpoint.folder / CONFIG_NAME, checkpoint.folder / WEIGHTS_NAME, *checkpoint.companions()]
+
+
+def _source_files() -> list[Path]:
+    folders = (_ROOT / "models", _ROOT / "export")
+    files = (path for folder in folders for path in sorted(folder.rglob("*.py")))
+    return [path for path in files if not _NOT_IN_GRAPHS & set(path.relative_to(_ROOT).parts)]
+
+
+def _versions() -> dict[str, str]:
+    return {package: importlib.metadata.version(package) for package in _PACKAGES}
+
+
+def _current(out: Path, fingerprint: str) -> Manifest | None:
+    try:
+        manifest = Manifest.read(out)
+        manifest.verify(out)
+    except ArtefactError:
+        return None
+    return manifest if manifest.fingerprint == fingerprint else None
+
+
+def _refuse_foreign(out: Path) -> None:
+    if out.is_dir() and any(out.iterdir()) and not (out / MANIFEST_NAME).is_file():
+        raise OutputError(
+            f"an empty folder or an earlier export at {out}",
+            "other files and no manifest.json",
+            "choose another --out: this one would be replaced",
+        )
+
+
+def _export_graphs(name: str, checkpoint: Checkpoint, folder: Path) -> None:
+    # One process a graph: a second dynamo export of an RNN in one process freezes its length.
+    graphs = [graph.signature.name for graph in graphs_of(checkpoint)]
+    pool = ProcessPoolExecutor(min(_WORKERS, len(graphs)), mp_context=get_context("spawn"), max_tasks_per_child=1)
+    with pool, progress(f"export {checkpoint.name}", len(graphs)) as advance:
+        jobs = {pool.submit(export_graph, name, graph, folder / f"{graph}.onnx"): graph for graph in graphs}
+        for job in as_completed(jobs):
+            job.result()
+            advance(f"{jobs[job]}.onnx")
+
+
+def export_graph(name: str, graph_name: str, path: Path) -> None:
+    """Export one graph of a checkpoint; the work of one process."""
+    checkpoint = checkpoint_named(name)
+    graph = next(graph for graph in graphs_of(checkpoint) if graph.signature.name == graph_name)
+    onnx_from_torch(graph, axes_of(checkpoint.config), path)
+
+
+def _manifest(name: str, checkpoint: Checkpoint, folder: Path, fingerprint: str) -> Manifest:
+    return Manifest(
+        name=checkpoint.name,
+        task=checkpoint.family.task,
+        family=checkpoint.family.name,
+        config=config_to_json(checkpoint.config),
+        graphs=tuple(graph.signature for graph in graphs_of(checkpoint)),
+        files={path.name: sha256_of(path) for path in sorted(folder.iterdir())},
+        details=serving_details(checkpoint),
+        example=checkpoint.example,
+        versions=_versions(),
+        source=name,
+        fingerprint=fingerprint,
+    )

@@ -1,0 +1,1 @@
+"""Trained weights in and out of folders."""

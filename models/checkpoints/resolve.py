@@ -1,0 +1,49 @@
+"""From what a user types to a model: a folder, a shipped checkpoint, or a preset with random weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from models.checkpoints.store import Checkpoint, load_checkpoint
+from models.errors import UnknownNameError
+from models.families.registry import FAMILIES
+from models.presets import PRESETS
+
+PRETRAINED = Path(__file__).parent.parent / "pretrained"
+PRESET_SEED = 0
+
+
+def shipped_names() -> list[str]:
+    """The checkpoints that come with this repository."""
+    return sorted(folder.name for folder in PRETRAINED.iterdir() if folder.is_dir())
+
+
+def checkpoint_named(name: str) -> Checkpoint:
+    """A model for a folder, the name of a shipped checkpoint, or a preset's name.
+
+    Raises:
+        UnknownNameError: it is none of the three.
+        ArtefactError: the folder holds no whole checkpoint.
+    """
+    if Path(name).is_dir():
+        return load_checkpoint(Path(name))
+    if name in shipped_names():
+        return load_checkpoint(PRETRAINED / name)
+    if name in PRESETS:
+        return _random_model(name)
+    raise UnknownNameError(
+        f"a checkpoint folder, a shipped checkpoint {shipped_names()} or a preset {sorted(PRESETS)}",
+        repr(name),
+        "see `python -m models list`",
+    )
+
+
+def _random_model(name: str) -> Checkpoint:
+    family_name, config = PRESETS[name]
+    family = FAMILIES[family_name]
+    with torch.random.fork_rng():
+        torch.manual_seed(PRESET_SEED)
+        model = family.build(config)
+    return Checkpoint(name=name, family=family, model=model.eval().requires_grad_(False))

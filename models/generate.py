@@ -1,0 +1,47 @@
+"""Greedy decoding by the full forward pass, with no cache: slow, and the measure of every faster way.
+
+Legend: B batch, S source positions, T target positions.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from models.families.seq2seq import Seq2SeqTransformer
+
+
+@torch.no_grad()
+def greedy(model: Seq2SeqTransformer, source_ids: Tensor, source_mask: Tensor, max_tokens: int) -> list[list[int]]:
+    """The most probable next token, again and again.
+
+    Args:
+        model: in evaluation mode.
+        source_ids: int64 ``[B, S]``.
+        source_mask: bool ``[B, S]``, false at padding.
+        max_tokens: longest answer; with the start token it fits the model's ``max_target_length``.
+
+    Returns:
+        For each row the new tokens, without the start and the end token.
+    """
+    config = model.config
+    memory = model.encode(source_ids, source_mask)
+    target_BT = torch.full_like(source_ids[:, :1], config.start_token)
+    for _ in range(max_tokens):
+        next_B = model.decode(target_BT, memory, source_mask)[:, -1].argmax(-1)
+        target_BT = torch.cat([target_BT, next_B[:, None]], dim=1)
+        if (target_BT == config.end_token).any(1).all():
+            break
+    return [_until(row[1:], config.end_token) for row in target_BT.tolist()]
+
+
+def pad_sources(sources: list[list[int]], pad_token: int) -> tuple[Tensor, Tensor]:
+    """Stack token lists into int64 ``[B, S]`` and its bool mask ``[B, S]``, padding on the right."""
+    longest = max(len(source) for source in sources)
+    ids = torch.tensor([source + [pad_token] * (longest - len(source)) for source in sources])
+    mask = torch.tensor([[True] * len(source) + [False] * (longest - len(source)) for source in sources])
+    return ids, mask
+
+
+def _until(tokens: list[int], end_token: int) -> list[int]:
+    return tokens[: tokens.index(end_token)] if end_token in tokens else tokens

@@ -1,0 +1,1 @@
+"""One layer a file, each with its formula and source."""

@@ -1,0 +1,29 @@
+"""Token embeddings, scaled by √E on the way in and used again, unscaled, as the output projection.
+
+Legend: B batch, S positions, E model width, V vocabulary.
+Source: Vaswani et al. 2017, section 3.4; Press and Wolf 2017, "Using the Output Embedding to Improve Language Models".
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class TiedEmbedding(nn.Module):
+    """One matrix ``[V, E]`` for source tokens, target tokens and logits."""
+
+    def __init__(self, vocabulary: int, width: int) -> None:
+        super().__init__()
+        self.scale = width**0.5
+        self.weight = nn.Parameter(torch.randn(vocabulary, width) * width**-0.5)
+
+    def forward(self, token_ids: Tensor) -> Tensor:
+        """Vectors of int64 token ids ``[B, S]``, times √E: ``[B, S, E]``."""
+        scaled_BSE: Tensor = F.embedding(token_ids, self.weight) * self.scale
+        return scaled_BSE
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores ``[B, S, V]`` of hidden vectors ``[B, S, E]``."""
+        return F.linear(hidden, self.weight)

@@ -1,0 +1,41 @@
+"""The two orders in which a sublayer, its residual connection and its layer normalisation can stand.
+
+    post-norm: LayerNorm(x + dropout(f(x)))        pre-norm: x + dropout(f(LayerNorm(x)))
+
+Source: Vaswani et al. 2017, section 3.1 (post-norm); Xiong et al. 2020, "On Layer Normalization in the Transformer
+Architecture", figure 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+
+class PostNorm(nn.Module):
+    """Normalise the sum of a sublayer and its input."""
+
+    def __init__(self, width: int, eps: float, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width, eps=eps)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, inputs: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """``[B, S, E]`` → ``[B, S, E]``."""
+        normed: Tensor = self.norm(inputs + self.dropout(sublayer(inputs)))
+        return normed
+
+
+class PreNorm(nn.Module):
+    """Add a sublayer of the normalised input to the input."""
+
+    def __init__(self, width: int, eps: float, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width, eps=eps)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, inputs: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """``[B, S, E]`` → ``[B, S, E]``."""
+        added: Tensor = inputs + self.dropout(sublayer(self.norm(inputs)))
+        return added

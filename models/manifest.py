@@ -1,0 +1,123 @@
+"""What travels with an artefact: its graphs, the files beside them, their hashes, limits and versions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from models.errors import ArtefactError
+from models.signature import GraphSignature
+
+MANIFEST_NAME = "manifest.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """The one description of an artefact that later stages read.
+
+    Attributes:
+        name: the model's name; also its name in the Triton repository.
+        task: what the model is for (``classify``, ``translate``).
+        family: the architecture (``vit``, ``seq2seq``).
+        config: the architecture's configuration.
+        graphs: the signature of each graph; the file of graph ``x`` is ``x.onnx``.
+        files: file name → SHA-256, graphs and companions (``tokenizer.json``) alike.
+        details: what the task needs at serving time: labels, preprocessing, token ids, lengths.
+        example: one request and its right answer; the canary of every server.
+        versions: package → version, of the tools that wrote the artefact.
+        source: the checkpoint it was made from, as the user named it.
+        fingerprint: hash over all that went into the artefact; an equal one means nothing is to be done.
+    """
+
+    name: str
+    task: str
+    family: str
+    config: dict[str, Any]
+    graphs: tuple[GraphSignature, ...]
+    files: dict[str, str]
+    details: dict[str, Any] = field(default_factory=dict)
+    example: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    source: str = ""
+    fingerprint: str = ""
+
+    def graph(self, name: str) -> GraphSignature:
+        """The signature of the graph of that name.
+
+        Raises:
+            ArtefactError: the manifest names no such graph.
+        """
+        for signature in self.graphs:
+            if signature.name == name:
+                return signature
+        raise ArtefactError(
+            f"a graph named {name!r} in the manifest of {self.name!r}",
+            f"{[signature.name for signature in self.graphs]}",
+            "export the model again",
+        )
+
+    def write(self, folder: Path) -> None:
+        """Write ``manifest.json`` into the folder, in one step."""
+        value = {
+            "format": FORMAT,
+            "name": self.name,
+            "task": self.task,
+            "family": self.family,
+            "config": self.config,
+            "graphs": [signature.to_json() for signature in self.graphs],
+            "files": self.files,
+            "details": self.details,
+            "example": self.example,
+            "versions": self.versions,
+            "source": self.source,
+            "fingerprint": self.fingerprint,
+        }
+        staged = folder / f"{MANIFEST_NAME}.part"
+        staged.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+        staged.replace(folder / MANIFEST_NAME)
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """Read ``manifest.json`` from the folder.
+
+        Raises:
+            ArtefactError: it is missing, is not JSON, or lacks a part.
+        """
+        path = folder / MANIFEST_NAME
+        remedy = f"write it with `python -m export onnx <model> --out {folder}`"
+        try:
+            value = json.loads(path.read_text(encoding="utf-8"))
+            if value["format"] != FORMAT:
+                raise ArtefactError(f"manifest format {FORMAT} in {path}", str(value["format"]), remedy)
+            graphs = tuple(GraphSignature.from_json(graph) for graph in value["graphs"])
+            return cls(**{key: value[key] for key in value if key not in ("format", "graphs")}, graphs=graphs)
+        except (OSError, UnicodeDecodeError) as error:
+            raise ArtefactError(f"a readable manifest at {path}", str(error), remedy) from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise ArtefactError(f"a complete manifest at {path}", f"{type(error).__name__}: {error}", remedy) from error
+
+    def verify(self, folder: Path) -> None:
+        """Hold every file to the hash that the manifest states.
+
+        Raises:
+            ArtefactError: a file is missing or differs.
+        """
+        for name, expected in self.files.items():
+            path = folder / name
+            found = sha256_of(path) if path.is_file() else "no file"
+            if found != expected:
+                raise ArtefactError(
+                    f"{path} with SHA-256 {expected[:12]}…, as its manifest says",
+                    found[:12] + "…" if path.is_file() else found,
+                    f"export again: `python -m export onnx {self.name} --out {folder}`",
+                )
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,1 @@
+"""Artefacts behind Triton: how they are executed, laid out, served and stopped."""

@@ -1,0 +1,103 @@
+"""Artefacts behind Triton: lay them out as a model repository, and serve it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Literal
+
+from tyro.conf import Positional
+
+from models.cli import run
+from models.errors import ServerError, UserError
+from serving.triton_server.endpoints import Endpoints
+
+CANARY_TIMEOUT_S = 10.0
+
+
+def repository(folders: Positional[tuple[Path, ...]], out: Path) -> int:
+    """Lay exported artefacts out as a Triton model repository, in one step; models not named stay.
+
+    Args:
+        folders: artefacts that `python -m export onnx` wrote.
+        out: the repository.
+    """
+    from serving.repository.layout import write_repository
+
+    if not folders:
+        raise UserError("an artefact's folder", "none", "name one or more after the verb")
+    for manifest in write_repository(folders, out):
+        sys.stdout.write(f"{out / manifest.name}: {manifest.task}, {len(manifest.graphs)} graph(s)\n")
+    return 0
+
+
+def up(
+    repository: Path = Path("model_repository"),
+    http_port: int = 8000,
+    grpc_port: int = 8001,
+    metrics_port: int = 8002,
+    address: str = "127.0.0.1",
+    models: tuple[str, ...] = (),
+    start_timeout_s: float = 60.0,
+    drain_timeout_s: int = 10,
+    log: Literal["file", "terminal"] = "file",
+) -> int:
+    """Start tritonserver on a repository, wait until every model answers its example, and stop it on Ctrl-C.
+
+    Args:
+        repository: what `python -m serving repository` wrote.
+        http_port: for KServe v2 over REST.
+        grpc_port: for KServe v2 over gRPC.
+        metrics_port: for Prometheus.
+        address: where to listen; 0.0.0.0 opens the server to the network, without a password.
+        models: which models to load; all of them if none is named.
+        start_timeout_s: longest time until the server is ready, in seconds.
+        drain_timeout_s: how long running requests may take to finish at the end, in seconds.
+        log: where the server's own output goes.
+    """
+    from serving.canary import canary_check
+    from serving.triton_server.process import TritonServer
+    from serving.triton_server.settings import ServerSettings
+
+    settings = ServerSettings(
+        repository=repository,
+        http_port=http_port,
+        grpc_port=grpc_port,
+        metrics_port=metrics_port,
+        address=address,
+        models=models,
+        drain_timeout_s=drain_timeout_s,
+    )
+    signal.signal(signal.SIGTERM, _interrupt)
+    names = set(models) or {path.name for path in repository.glob("*/") if (path / "config.pbtxt").is_file()}
+    with TritonServer(settings, log=log) as server:
+        try:
+            server.wait_until_ready(canary_check(names, CANARY_TIMEOUT_S), start_timeout_s)
+            _print_endpoints(server.endpoints, server.log, names)
+            raise ServerError("a running tritonserver", f"it ended with {server.wait()}", f"see {server.log}")
+        except KeyboardInterrupt:
+            sys.stderr.write("stopping: running requests may finish\n")
+    return 0
+
+
+def _print_endpoints(endpoints: Endpoints, log: Path | None, names: set[str]) -> None:
+    lines = (
+        f"every model answered its example: {', '.join(sorted(names))}",
+        f"gRPC     {endpoints.grpc}",
+        f"REST     http://{endpoints.http}/v2",
+        f"metrics  http://{endpoints.metrics}/metrics",
+        f"log      {log}",
+        "Ctrl-C stops it",
+    )
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    run("python -m serving", str(__doc__), {"repository": repository, "up": up}, sys.argv[1:])

@@ -1,0 +1,1 @@
+"""The bodies of Triton's Python-backend models; ``model.py`` in the repository imports them by name."""

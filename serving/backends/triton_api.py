@@ -1,0 +1,71 @@
+"""The only importer of Triton's Python-backend API, which exists nowhere but inside Triton's stub process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+from models.errors import InputError, MachineError
+from models.manifest import Manifest
+from serving.runtime.base import Array
+
+FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+
+
+def load_artefact(arguments: dict[str, str]) -> tuple[Path, Manifest]:
+    """The artefact in the version folder that Triton loads, verified file by file.
+
+    Args:
+        arguments: what Triton hands to ``initialize``.
+
+    Raises:
+        ArtefactError: a file is missing or not what the manifest says.
+        MachineError: NumPy 2 is installed, under which this stub returns empty tensors with status OK.
+    """
+    require_numpy_1(np.__version__)
+    folder = Path(arguments["model_repository"]) / arguments["model_version"]
+    manifest = Manifest.read(folder)
+    manifest.verify(folder)
+    return folder, manifest
+
+
+def require_numpy_1(version: str) -> None:
+    """Refuse NumPy 2 in the stub's environment.
+
+    Raises:
+        MachineError: the version is 2 or later.
+    """
+    if int(version.split(".", maxsplit=1)[0]) >= 2:
+        raise MachineError("NumPy 1.x beside Triton's Python stub", version, 'run `pip install "numpy<2"`')
+
+
+def model_config(arguments: dict[str, str]) -> dict[str, Any]:
+    """The model's configuration as Triton sees it."""
+    value: dict[str, Any] = json.loads(arguments["model_config"])
+    return value
+
+
+def tensor_of(request: Any, name: str) -> Array | None:
+    """An input of a request, or None where the client left it out."""
+    tensor = pb_utils.get_input_tensor_by_name(request, name)
+    return None if tensor is None else tensor.as_numpy()
+
+
+def response(outputs: dict[str, Array]) -> Any:
+    """A response with the given outputs."""
+    return pb_utils.InferenceResponse([pb_utils.Tensor(name, array) for name, array in outputs.items()])
+
+
+def error_response(error: Exception) -> Any:
+    """A response that carries an error: the client's mistake as INVALID_ARG, anything else as INTERNAL."""
+    code = pb_utils.TritonError.INVALID_ARG if isinstance(error, InputError) else pb_utils.TritonError.INTERNAL
+    return pb_utils.InferenceResponse(error=pb_utils.TritonError(str(error), code))
+
+
+def unavailable_response(message: str) -> Any:
+    """A response that asks the client to come again."""
+    return pb_utils.InferenceResponse(error=pb_utils.TritonError(message, pb_utils.TritonError.UNAVAILABLE))

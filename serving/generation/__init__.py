@@ -1,0 +1,1 @@
+"""From runners to answers: decoding loops that know nothing of Triton."""

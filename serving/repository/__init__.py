@@ -1,0 +1,1 @@
+"""From manifests to a Triton model repository."""

@@ -1,0 +1,95 @@
+"""Lay artefacts out as a Triton model repository, all in one step.
+
+<out>/<name>/config.pbtxt, labels.txt        <out>/<name>/1/model.py, manifest.json, graphs, tokenizer
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from models.errors import ArtefactError, OutputError
+from models.folders import replaced_folder
+from models.manifest import Manifest
+from models.tokenization import TOKENIZER_NAME
+from serving.repository.model_config import LABELS_NAME, model_config_from_manifest
+from serving.repository.pbtxt import pbtxt_from_config
+
+CONFIG_NAME = "config.pbtxt"
+VERSION = "1"
+_COMPANIONS = {"translate": (TOKENIZER_NAME,)}
+_MODEL_PY = '''"""Triton looks for this class here; its body is serving/backends/{task}.py."""
+from serving.backends.{task} import TritonPythonModel as TritonPythonModel
+'''
+
+
+def write_repository(folders: Iterable[Path], out: Path) -> list[Manifest]:
+    """Add or replace models in a repository; models that are not named stay.
+
+    Args:
+        folders: artefacts.
+        out: the repository; an error or an interruption leaves it as it was.
+
+    Returns:
+        The manifests of the models written.
+
+    Raises:
+        ArtefactError: an artefact is damaged, incomplete, or shares its name with another.
+        OutputError: the repository cannot be written, or holds something that is no model.
+    """
+    artefacts = [_verified(folder) for folder in folders]
+    manifests = [manifest for _, manifest in artefacts]
+    _require_different_names(manifests)
+    kept = [path for path in _models_in(out) if path.name not in {manifest.name for manifest in manifests}]
+    with replaced_folder(out) as staged:
+        for path in kept:
+            shutil.copytree(path, staged / path.name, copy_function=os.link)
+        for folder, manifest in artefacts:
+            _write_model(folder, manifest, staged / manifest.name)
+    return manifests
+
+
+def _verified(folder: Path) -> tuple[Path, Manifest]:
+    manifest = Manifest.read(folder)
+    manifest.verify(folder)
+    missing = [name for name in _COMPANIONS.get(manifest.task, ()) if name not in manifest.files]
+    if missing:
+        raise ArtefactError(
+            f"{missing} in the artefact {folder}, to {manifest.task} text",
+            "none",
+            "put the file beside the checkpoint's weights and export again (a preset has none)",
+        )
+    return folder, manifest
+
+
+def _require_different_names(manifests: Sequence[Manifest]) -> None:
+    names = [manifest.name for manifest in manifests]
+    if len(set(names)) < len(names):
+        raise ArtefactError("artefacts of different names", str(sorted(names)), "name each model once")
+
+
+def _models_in(out: Path) -> list[Path]:
+    entries = sorted(out.iterdir()) if out.is_dir() else []
+    foreign = [path.name for path in entries if not (path / CONFIG_NAME).is_file()]
+    if foreign:
+        raise OutputError(
+            f"a model repository or an empty folder at {out}",
+            f"{foreign[:3]}, which are no models",
+            "choose another --out: this one would be replaced",
+        )
+    return entries
+
+
+def _write_model(folder: Path, manifest: Manifest, model: Path) -> None:
+    version = model / VERSION
+    version.mkdir(parents=True)
+    config = model_config_from_manifest(manifest)
+    (model / CONFIG_NAME).write_text(pbtxt_from_config(config), encoding="utf-8")
+    if manifest.task == "classify" and manifest.details.get("labels"):
+        (model / LABELS_NAME).write_text("\n".join(manifest.details["labels"]) + "\n", encoding="utf-8")
+    (version / "model.py").write_text(_MODEL_PY.format(task=manifest.task), encoding="utf-8")
+    for name in manifest.files:
+        shutil.copyfile(folder / name, version / name)
+    manifest.write(version)

@@ -1,0 +1,97 @@
+"""Manifest → Triton's ``ModelConfig`` message, one rule a task.
+
+Source: the server's ``model_config.proto``. No ``default_queue_policy`` anywhere: with one, the dynamic batcher of
+tritonserver 2.51 stalls for 500 ms at a time (triton-inference-server/server #8870).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tritonclient.grpc import model_config_pb2 as pb
+
+from models.errors import ArtefactError
+from models.manifest import Manifest
+from models.signature import TensorSpec
+
+MAX_BATCH = 32
+MAX_QUEUE_DELAY_US = 500
+LABELS_NAME = "labels.txt"
+_TYPES = {
+    "bool": pb.TYPE_BOOL,
+    "int32": pb.TYPE_INT32,
+    "int64": pb.TYPE_INT64,
+    "uint8": pb.TYPE_UINT8,
+    "float16": pb.TYPE_FP16,
+    "float32": pb.TYPE_FP32,
+    "float64": pb.TYPE_FP64,
+    "string": pb.TYPE_STRING,
+}
+_TEXT_REQUEST = (
+    (TensorSpec(name="text_input", dtype="string", axes=(1,)), False),
+    (TensorSpec(name="max_tokens", dtype="int32", axes=(1,)), True),
+    (TensorSpec(name="stream", dtype="bool", axes=(1,)), True),
+)
+_TEXT_RESPONSE = (
+    TensorSpec(name="text_output", dtype="string", axes=(1,)),
+    TensorSpec(name="finish_reason", dtype="string", axes=(1,)),
+)
+
+
+def model_config_from_manifest(manifest: Manifest) -> Any:
+    """The configuration under which Triton serves an artefact.
+
+    Raises:
+        ArtefactError: nothing serves the artefact's task.
+    """
+    rules = {"classify": _classifier, "translate": _translator}
+    if manifest.task not in rules:
+        raise ArtefactError(f"a task, one of {sorted(rules)}", repr(manifest.task), "export a model of those tasks")
+    config = pb.ModelConfig(name=manifest.name, backend="python")
+    config.instance_group.add(count=1, kind=pb.ModelInstanceGroup.KIND_CPU)
+    rules[manifest.task](config, manifest)
+    _add_parameters(config, manifest)
+    return config
+
+
+def _classifier(config: Any, manifest: Manifest) -> None:
+    signature = manifest.graph("model")
+    config.max_batch_size = MAX_BATCH
+    config.dynamic_batching.max_queue_delay_microseconds = MAX_QUEUE_DELAY_US
+    for spec in signature.inputs:
+        config.input.add(name=spec.name, data_type=_TYPES[spec.dtype], dims=_dims(spec.axes[1:]))
+    for spec in signature.outputs:
+        config.output.add(name=spec.name, data_type=_TYPES[spec.dtype], dims=_dims(spec.axes[1:]))
+    if manifest.details.get("labels"):
+        config.output[0].label_filename = LABELS_NAME
+    _add_warmup(config)
+
+
+def _translator(config: Any, manifest: Manifest) -> None:
+    config.max_batch_size = 0
+    config.model_transaction_policy.decoupled = True
+    for spec, optional in _TEXT_REQUEST:
+        config.input.add(name=spec.name, data_type=_TYPES[spec.dtype], dims=_dims(spec.axes), optional=optional)
+    for spec in _TEXT_RESPONSE:
+        config.output.add(name=spec.name, data_type=_TYPES[spec.dtype], dims=_dims(spec.axes))
+
+
+def _add_warmup(config: Any) -> None:
+    for batch in (1, MAX_BATCH):
+        warmup = config.model_warmup.add(name=f"batch_{batch}", batch_size=batch)
+        for spec in config.input:
+            warmup.inputs[spec.name].CopyFrom(
+                pb.ModelWarmup.Input(data_type=spec.data_type, dims=spec.dims, zero_data=True)
+            )
+
+
+def _add_parameters(config: Any, manifest: Manifest) -> None:
+    # What a client needs to know travels in the configuration, so that an address is all it has to be told.
+    values = {"task": manifest.task, "example": manifest.example, **manifest.details}
+    for key, value in values.items():
+        config.parameters[key].string_value = value if isinstance(value, str) else json.dumps(value)
+
+
+def _dims(axes: tuple[int | str, ...]) -> list[int]:
+    return [-1 if isinstance(axis, str) else axis for axis in axes]

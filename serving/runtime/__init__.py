@@ -1,0 +1,1 @@
+"""How an artefact is executed: one protocol, one implementation a runtime."""

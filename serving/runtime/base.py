@@ -1,0 +1,65 @@
+"""What every runtime offers: run a graph on arrays or on buffers that stay where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.signature import GraphSignature
+
+Array = NDArray[Any]
+
+
+class Buffer(Protocol):
+    """A tensor that the runtime owns."""
+
+    @property
+    def address(self) -> int:
+        """Where the first element lies."""
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+
+    def numpy(self) -> Array:
+        """The contents; on a CPU a view of the same memory."""
+
+
+class Runner(Protocol):
+    """One graph, ready to run."""
+
+    @property
+    def signature(self) -> GraphSignature:
+        """What goes in and what comes out."""
+
+    def allocate(self, name: str, sizes: Mapping[str, int]) -> Buffer:
+        """A zeroed buffer for the input of that name.
+
+        Args:
+            name: an input of the graph.
+            sizes: the size of each of its varying axes.
+        """
+
+    def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
+        """Run the graph once.
+
+        An output that aliases an input is written into the buffer given for that input, and that very buffer is
+        returned under the output's name.
+
+        Args:
+            feeds: a value for every input.
+
+        Returns:
+            Output name → buffer.
+
+        Raises:
+            InputError: an input is missing, unknown, or not as the signature says; an aliased input is no buffer.
+        """
+
+
+def numpy_dtype(dtype: str) -> np.dtype[Any]:
+    """The NumPy type of a signature's type word."""
+    return np.dtype(object) if dtype == "string" else np.dtype(dtype)

@@ -1,0 +1,156 @@
+"""ONNX Runtime behind the Runner protocol: IOBinding throughout, caches bound as input and as output, never copied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+
+from models.errors import ArtefactError, InputError
+from models.manifest import Manifest
+from models.signature import GraphSignature
+from serving.runtime.base import Array, Buffer, numpy_dtype
+
+_DEVICE = "cpu"
+_ORT_TYPES = {
+    "tensor(float)": "float32",
+    "tensor(double)": "float64",
+    "tensor(float16)": "float16",
+    "tensor(int64)": "int64",
+    "tensor(int32)": "int32",
+    "tensor(uint8)": "uint8",
+    "tensor(bool)": "bool",
+}
+
+
+class OrtBuffer:
+    """A tensor that ONNX Runtime owns."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    @property
+    def address(self) -> int:
+        """Where the first element lies."""
+        return int(self.value.data_ptr())
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return int(self.value.tensor_size_in_bytes())
+
+    def numpy(self) -> Array:
+        """The contents."""
+        array: Array = self.value.numpy()
+        return array
+
+
+class OrtRunner:
+    """One ONNX graph on the CPU provider."""
+
+    def __init__(self, path: Path, signature: GraphSignature, threads: int = 1) -> None:
+        """Load a graph and hold it to its signature.
+
+        Args:
+            path: the ``.onnx`` file.
+            signature: what its manifest says of it.
+            threads: for the work inside one operator; small models are fastest with one.
+
+        Raises:
+            ArtefactError: ONNX Runtime cannot load the file, or its inputs and outputs are not the signature's.
+        """
+        self._signature = signature
+        self._session = _session(path, threads)
+        _check(self._session, signature, path)
+
+    @property
+    def signature(self) -> GraphSignature:
+        """What goes in and what comes out."""
+        return self._signature
+
+    def allocate(self, name: str, sizes: Mapping[str, int]) -> OrtBuffer:
+        """A zeroed buffer for the input of that name."""
+        spec = self._signature.input(name)
+        zeros = np.zeros(spec.shape(sizes), numpy_dtype(spec.dtype))
+        return OrtBuffer(ort.OrtValue.ortvalue_from_numpy(zeros, _DEVICE))
+
+    def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
+        """Run the graph once; see :class:`serving.runtime.base.Runner`."""
+        self._check_names(feeds)
+        binding = self._session.io_binding()
+        bound = {spec.name: _bound(spec, feeds[spec.name]) for spec in self._signature.inputs}
+        for name, buffer in bound.items():
+            binding.bind_ortvalue_input(name, buffer.value)
+        for spec in self._signature.outputs:
+            self._bind_output(binding, spec.name, feeds, bound)
+        self._session.run_with_iobinding(binding)
+        names = [spec.name for spec in self._signature.outputs]
+        produced = dict(zip(names, binding.get_outputs(), strict=True))
+        aliases = self._signature.aliases
+        return {name: bound[aliases[name]] if name in aliases else OrtBuffer(produced[name]) for name in names}
+
+    def _bind_output(
+        self, binding: Any, name: str, feeds: Mapping[str, Array | Buffer], bound: Mapping[str, OrtBuffer]
+    ) -> None:
+        source = self._signature.aliases.get(name)
+        if source is None:
+            binding.bind_output(name, _DEVICE)
+            return
+        if not isinstance(feeds[source], OrtBuffer):
+            raise InputError(
+                f"a buffer of this runner for {source!r}, which the graph updates in place",
+                type(feeds[source]).__name__,
+                f"allocate it once with runner.allocate({source!r}, sizes)",
+            )
+        binding.bind_ortvalue_output(name, bound[source].value)
+
+    def _check_names(self, feeds: Mapping[str, Array | Buffer]) -> None:
+        wanted = {spec.name for spec in self._signature.inputs}
+        if wanted != feeds.keys():
+            raise InputError(
+                f"the inputs {sorted(wanted)}",
+                f"missing {sorted(wanted - feeds.keys())}, unknown {sorted(feeds.keys() - wanted)}",
+                "feed each input once",
+            )
+
+
+def ort_runners(folder: Path, manifest: Manifest, threads: int = 1) -> dict[str, OrtRunner]:
+    """A runner for every graph of an artefact: graph name → runner."""
+    return {
+        signature.name: OrtRunner(folder / f"{signature.name}.onnx", signature, threads)
+        for signature in manifest.graphs
+    }
+
+
+def _session(path: Path, threads: int) -> Any:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    try:
+        return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime's exceptions have no public common base
+        raise ArtefactError(f"an ONNX graph at {path}", str(error), "export the model again") from error
+
+
+def _check(session: Any, signature: GraphSignature, path: Path) -> None:
+    wanted = [(spec.name, spec.dtype, list(spec.axes)) for spec in (*signature.inputs, *signature.outputs)]
+    values = (*session.get_inputs(), *session.get_outputs())
+    found = [(value.name, _ORT_TYPES.get(value.type, value.type), list(value.shape)) for value in values]
+    for want, have in zip(wanted, found, strict=False):
+        if want != have:
+            raise ArtefactError(f"{want} in {path}, as its manifest says", str(have), "export the model again")
+    if len(wanted) != len(found):
+        raise ArtefactError(f"{len(wanted)} tensors in {path}, as its manifest says", str(len(found)), "export again")
+
+
+def _bound(spec: Any, feed: Array | Buffer) -> OrtBuffer:
+    if isinstance(feed, OrtBuffer):
+        spec.check(_ORT_TYPES[feed.value.data_type()], tuple(feed.value.shape()))
+        return feed
+    array = np.ascontiguousarray(feed)
+    spec.check(array.dtype.name, array.shape)
+    return OrtBuffer(ort.OrtValue.ortvalue_from_numpy(array, _DEVICE))
