@@ -12,7 +12,6 @@ from typing import Any, Literal
 from models.errors import ArtefactError, InputError
 
 DType = Literal["bool", "int32", "int64", "uint8", "float16", "float32", "float64", "string"]
-Axis = int | str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +26,7 @@ class TensorSpec:
 
     name: str
     dtype: DType
-    axes: tuple[Axis, ...]
+    axes: tuple[int | str, ...]
 
     def check(self, dtype: str, shape: tuple[int, ...]) -> None:
         """Refuse a tensor that this specification does not admit.

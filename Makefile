@@ -1,0 +1,49 @@
+.PHONY: help quickstart test check format up clean
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Toy models are up to 20 times slower with more threads than idle cores.
+export OMP_NUM_THREADS ?= 1
+
+help:  ## say what each target does
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+quickstart: .venv/.cpu  ## export, prove, serve and ask two real models
+	$(BIN)/python -m quickstart
+
+test: .venv/.dev  ## run every test
+	$(BIN)/python -m pytest
+
+check: .venv/.dev  ## format, lint, types, imports, layout
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest tests/test_layout.py tests/test_command_lines.py
+
+format: .venv/.dev  ## let ruff rewrite the files
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+up: .venv/.cpu  ## serve model_repository/ until Ctrl-C
+	$(BIN)/python -m serving up
+
+clean:  ## remove the environment and everything built
+	rm -rf .venv build model_repository/*/1/*.onnx .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# torch is installed first and alone: a later requirement on it then finds the CPU build.
+.venv/.torch: constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11) and "expected Python 3.11 to 3.13; found " + sys.version + "; run make with PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv
+	$(PIP) torch==2.13.0
+	@touch $@
+
+.venv/.cpu: .venv/.torch pyproject.toml
+	$(PIP) --editable '.[cpu]'
+	@touch $@
+
+.venv/.dev: .venv/.cpu
+	$(PIP) --editable '.[cpu,dev]'
+	@touch $@

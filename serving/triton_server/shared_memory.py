@@ -1,0 +1,60 @@
+"""The shared memory of our servers: how its regions are named, and which of them may be removed.
+
+A Python-backend model exchanges tensors with its stub through regions in /dev/shm, which outlive a server
+that was killed. Ours are named ``attendant_<pid namespace>_<pid>_<token>_…``, after the process that started
+the server, so that the regions of the dead can be told from those of the living. A pid means nothing outside
+its namespace, and containers may share /dev/shm: regions of another namespace are left alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+from pathlib import Path
+
+DIRECTORY = Path("/dev/shm")  # noqa: S108  the kernel's own place for shared memory
+OURS = re.compile(r"attendant_(?P<namespace>\d+)_(?P<pid>\d{1,9})_[0-9a-f]+_")
+
+
+def new_server_name(pid: int) -> str:
+    """Name a server that the process ``pid`` of this namespace starts."""
+    return f"attendant_{pid_namespace()}_{pid}_{secrets.token_hex(4)}"
+
+
+def region_prefix(name: str) -> str:
+    """Say how the names of a server's regions begin."""
+    return f"{name}_"
+
+
+def pid_namespace() -> int:
+    """Give the number of the pid namespace in which this process lives."""
+    return Path("/proc/self/ns/pid").stat().st_ino
+
+
+def remove_regions(name: str, directory: Path = DIRECTORY) -> None:
+    """Remove the regions of one server that ``new_server_name`` named; another name removes nothing."""
+    for region in directory.glob("attendant_*"):
+        if OURS.match(region.name) and region.name.startswith(region_prefix(name)):
+            region.unlink(missing_ok=True)
+
+
+def remove_dead_regions(directory: Path = DIRECTORY) -> None:
+    """Remove the regions that servers of ours left behind when the process that started them died."""
+    namespace = str(pid_namespace())
+    for region in directory.glob("attendant_*"):
+        match = OURS.match(region.name)
+        if match and match["namespace"] == namespace and not _lives(int(match["pid"])):
+            with contextlib.suppress(PermissionError):  # another user's: theirs to remove
+                region.unlink(missing_ok=True)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,124 @@
+import dataclasses
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from export.ladder import RUNTIME, climb
+from export.parity import YARDSTICK, rungs_of
+from models.errors import ArtefactError
+from models.manifest import Manifest, sha256_of
+
+
+@pytest.fixture
+def copied(tiny_translator, tmp_path):
+    return shutil.copytree(tiny_translator, tmp_path / "artefact")
+
+
+def damage(folder, graph, change, *, name=None):
+    """Change one weight of a graph, and let the manifest know the new file."""
+    path = folder / f"{graph}.onnx"
+    model = onnx.load(path)
+    floats = [
+        tensor for tensor in model.graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT and tensor.dims
+    ]
+    tensor = max(floats, key=lambda t: np.prod(t.dims)) if name is None else next(t for t in floats if name in t.name)
+    tensor.CopyFrom(numpy_helper.from_array(change(numpy_helper.to_array(tensor).copy()), tensor.name))
+    onnx.save(model, path)
+    trust(folder, path)
+
+
+def trust(folder, path):
+    manifest = Manifest.read(folder)
+    files = {**manifest.files, path.name: sha256_of(path)}
+    dataclasses.replace(manifest, files=files).write(folder)
+
+
+def nudged(array):
+    array.reshape(-1)[0] += 1e-3
+    return array
+
+
+def failed(folder):
+    return {(rung.graph, rung.name) for rung in rungs_of(climb(folder)) if not rung.passed}
+
+
+def test_a_translator_agrees_with_float64_on_every_rung(tiny_translator):
+    rungs = rungs_of(climb(tiny_translator))
+    assert {(rung.graph, rung.name) for rung in rungs} == {
+        ("encoder", YARDSTICK),
+        ("encoder", RUNTIME),
+        ("decoder", YARDSTICK),
+        ("decoder", "cached eager float64"),
+        ("decoder", f"cached {RUNTIME}"),
+    }
+    assert all(rung.passed for rung in rungs)
+    assert all(rung.worst.error < 1e-5 for rung in rungs), "tolerances come from rounding, not from a broken yardstick"
+
+
+def test_a_classifier_agrees_with_float64_on_every_rung(tiny_classifier):
+    rungs = rungs_of(climb(tiny_classifier))
+    assert [rung.passed for rung in rungs] == [True, True]
+
+
+def test_one_weight_off_by_a_thousandth_in_the_decoder_fails(copied):
+    damage(copied, "decoder", nudged)
+    assert failed(copied) == {("decoder", f"cached {RUNTIME}")}
+
+
+def test_one_weight_off_by_a_thousandth_in_the_encoder_fails_there_and_downstream(copied):
+    damage(copied, "encoder", nudged)
+    assert failed(copied) == {("encoder", RUNTIME), ("decoder", f"cached {RUNTIME}")}
+
+
+def test_a_mask_that_shows_the_future_fails(copied):
+    path = copied / "decoder.onnx"
+    model = onnx.load(path)
+    model.graph.node.insert(0, onnx.helper.make_node("Or", ["self_mask", "self_mask"], ["seen"]))
+    model.graph.node.insert(0, onnx.helper.make_node("Not", ["self_mask"], ["unseen"]))
+    model.graph.node[1].input[1] = "unseen"
+    for node in (node for node in model.graph.node if node.op_type == "Attention"):
+        node.input[3] = "seen" if node.input[3] == "self_mask" else node.input[3]
+    onnx.save(model, path)
+    trust(copied, path)
+    assert failed(copied) == {("decoder", f"cached {RUNTIME}")}
+
+
+def test_a_file_that_is_not_the_manifests_is_refused_before_anything_runs(copied):
+    (copied / "decoder.onnx").write_bytes((copied / "encoder.onnx").read_bytes())
+    with pytest.raises(ArtefactError, match=r"decoder\.onnx with SHA-256"):
+        climb(copied)
+
+
+def test_a_manifest_of_another_graph_is_refused(copied):
+    (copied / "decoder.onnx").write_bytes((copied / "encoder.onnx").read_bytes())
+    trust(copied, copied / "decoder.onnx")
+    with pytest.raises(ArtefactError, match="as its manifest says"):
+        climb(copied)
+
+
+def test_another_models_checkpoint_is_refused(copied):
+    with pytest.raises(ArtefactError, match="--source"):
+        climb(copied, "vit-tiny")
+
+
+def test_the_command_prints_a_table_writes_the_report_and_fails_on_damage(copied):
+    def check():
+        return subprocess.run(
+            [sys.executable, "-m", "export", "check", str(copied)], capture_output=True, text=True, timeout=200
+        )
+
+    whole = check()
+    assert whole.returncode == 0, whole.stderr
+    assert "cached ort float32" in whole.stdout
+    assert json.loads((copied / "parity.json").read_text())["passed"] is True
+    damage(copied, "decoder", nudged)
+    broken = check()
+    assert broken.returncode == 1
+    assert "of the float64 reference" in broken.stderr
+    assert json.loads((copied / "parity.json").read_text())["passed"] is False

@@ -1,0 +1,125 @@
+import dataclasses
+import filecmp
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from models.errors import ArtefactError, OutputError
+from models.manifest import Manifest
+from serving.repository import layout
+from serving.repository.layout import write_repository
+
+ROOT = Path(__file__).parents[3]
+COMMITTED = ("config.pbtxt", "labels.txt", "1/model.py")
+
+
+def files_in(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_the_committed_repository_is_what_the_checkpoints_give_today(repository):
+    listed = subprocess.run(
+        ["git", "ls-files", "model_repository"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    committed = [Path(line).relative_to("model_repository") for line in listed.stdout.splitlines()]
+    fresh = {path for path in files_in(repository) if path.split("/", 1)[1] in COMMITTED}
+    assert {str(path) for path in committed} == fresh
+    different = [
+        path for path in committed if not filecmp.cmp(repository / path, ROOT / "model_repository" / path, False)
+    ]
+    assert different == [], "run `make quickstart` and commit what changed in model_repository/"
+
+
+def test_model_py_is_two_lines_that_import_its_body(repository):
+    text = (repository / "digits-vit/1/model.py").read_text()
+    assert len(text.splitlines()) == 2
+    assert "from serving.backends.classify import TritonPythonModel" in text
+
+
+def test_every_file_of_the_artefact_is_there_and_verified(repository):
+    for model in repository.iterdir():
+        Manifest.read(model / "1").verify(model / "1")
+
+
+def test_models_that_are_not_named_stay(digits_artefact, dates_artefact, tmp_path):
+    out = tmp_path / "repository"
+    write_repository([digits_artefact], out)
+    before = files_in(out)
+    write_repository([dates_artefact], out)
+    after = files_in(out)
+    assert {path.split("/", 1)[0] for path in after} == {"digits-vit", "dates-transformer"}
+    assert before.items() <= after.items()
+
+
+def test_a_failed_write_leaves_the_old_repository(digits_artefact, dates_artefact, tmp_path, monkeypatch):
+    out = tmp_path / "repository"
+    write_repository([digits_artefact], out)
+    before = files_in(out)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(layout.shutil, "copyfile", full)
+    with pytest.raises(OutputError, match="No space left on device"):
+        write_repository([dates_artefact], out)
+    assert files_in(out) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["repository"], "and nothing beside it"
+
+
+def test_a_write_interrupted_by_ctrl_c_leaves_the_old_repository(
+    digits_artefact, dates_artefact, tmp_path, monkeypatch
+):
+    out = tmp_path / "repository"
+    write_repository([digits_artefact], out)
+    before = files_in(out)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(layout.shutil, "copyfile", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_repository([digits_artefact, dates_artefact], out)
+    assert files_in(out) == before
+
+
+def test_a_damaged_artefact_is_refused_before_anything_is_written(digits_artefact, tmp_path):
+    damaged = shutil.copytree(digits_artefact, tmp_path / "damaged")
+    os.truncate(damaged / "model.onnx", 100)
+    with pytest.raises(ArtefactError, match=r"model\.onnx with SHA-256"):
+        write_repository([damaged], tmp_path / "repository")
+    assert not (tmp_path / "repository").exists()
+
+
+def test_a_translator_without_a_tokenizer_is_refused(tiny_translator, tmp_path):
+    with pytest.raises(ArtefactError, match="put the file beside"):
+        write_repository([tiny_translator], tmp_path / "repository")
+
+
+def test_two_artefacts_of_one_name_are_refused(digits_artefact, tmp_path):
+    with pytest.raises(ArtefactError, match="different names"):
+        write_repository([digits_artefact, digits_artefact], tmp_path / "repository")
+
+
+def test_a_folder_with_something_else_in_it_is_refused_and_kept(digits_artefact, tmp_path):
+    (tmp_path / "holiday.jpg").write_bytes(b"beach")
+    with pytest.raises(OutputError, match=r"holiday\.jpg"):
+        write_repository([digits_artefact], tmp_path)
+    assert (tmp_path / "holiday.jpg").read_bytes() == b"beach"
+
+
+def test_a_place_that_cannot_be_written_is_refused(digits_artefact):
+    with pytest.raises(OutputError, match="a place to write at /proc/repository"):
+        write_repository([digits_artefact], Path("/proc/repository"))
+
+
+def test_a_manifest_that_names_another_format_is_refused(digits_artefact, tmp_path):
+    folder = shutil.copytree(digits_artefact, tmp_path / "artefact")
+    manifest = Manifest.read(folder)
+    dataclasses.replace(manifest, files={}).write(folder)
+    text = (folder / "manifest.json").read_text().replace('"format": 1', '"format": 99')
+    (folder / "manifest.json").write_text(text)
+    with pytest.raises(ArtefactError, match="manifest format 1"):
+        write_repository([folder], tmp_path / "repository")

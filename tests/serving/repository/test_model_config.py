@@ -1,0 +1,62 @@
+import dataclasses
+import json
+
+import pytest
+from tritonclient.grpc import model_config_pb2 as pb
+
+from models.errors import ArtefactError
+from models.manifest import Manifest
+from serving.repository.model_config import model_config_from_manifest
+
+
+@pytest.fixture
+def digits(digits_artefact):
+    return model_config_from_manifest(Manifest.read(digits_artefact))
+
+
+@pytest.fixture
+def dates(dates_artefact):
+    return model_config_from_manifest(Manifest.read(dates_artefact))
+
+
+def test_tensors_are_the_signatures_without_the_batch(digits):
+    assert [(tensor.name, tensor.data_type, list(tensor.dims)) for tensor in digits.input] == [
+        ("pixels", pb.TYPE_FP32, [1, 8, 8])
+    ]
+    assert [(tensor.name, tensor.data_type, list(tensor.dims)) for tensor in digits.output] == [
+        ("logits", pb.TYPE_FP32, [10])
+    ]
+
+
+def test_a_classifier_batches_dynamically_without_a_queue_policy(digits):
+    assert digits.max_batch_size == 32
+    assert digits.HasField("dynamic_batching")
+    assert not digits.dynamic_batching.HasField("default_queue_policy"), "it stalls the batcher for 500 ms"
+
+
+def test_a_classifier_is_warmed_up_at_its_smallest_and_largest_batch(digits):
+    assert {warmup.batch_size for warmup in digits.model_warmup} == {1, 32}
+
+
+def test_a_translator_streams_under_the_names_of_tensorrt_llm(dates):
+    assert dates.max_batch_size == 0
+    assert dates.model_transaction_policy.decoupled
+    assert {tensor.name: tensor.optional for tensor in dates.input} == {
+        "text_input": False,
+        "max_tokens": True,
+        "stream": True,
+    }
+    assert [tensor.name for tensor in dates.output] == ["text_output", "finish_reason"]
+
+
+def test_what_a_client_needs_travels_in_the_parameters(digits, dates):
+    assert json.loads(digits.parameters["labels"].string_value) == list("0123456789")
+    assert json.loads(digits.parameters["preprocessing"].string_value)["size"] == [8, 8]
+    assert json.loads(dates.parameters["example"].string_value)["answer"] == "1997-03-03"
+    assert json.loads(dates.parameters["max_target_length"].string_value) == 16
+
+
+def test_a_task_that_nothing_serves_is_refused(digits_artefact):
+    manifest = dataclasses.replace(Manifest.read(digits_artefact), task="compose")
+    with pytest.raises(ArtefactError, match="'compose'"):
+        model_config_from_manifest(manifest)

@@ -1,0 +1,22 @@
+import numpy as np
+import pytest
+
+from models.errors import InputError
+from models.manifest import Manifest
+from serving.runtime.cached_decoder import CachedDecoder, self_mask
+from serving.runtime.ort_runner import ort_runners
+
+
+def test_a_new_token_sees_what_was_written_before_it_and_itself():
+    mask = self_mask(np.array([0, 2]), steps=2, attended=4)
+    assert mask[:, 0].astype(int).tolist() == [[[1, 0, 0, 0], [1, 1, 0, 0]], [[1, 1, 1, 0], [1, 1, 1, 1]]]
+
+
+def test_more_tokens_than_the_cache_holds_are_refused(tiny_translator):
+    runners = ort_runners(tiny_translator, Manifest.read(tiny_translator))
+    mask = np.ones((1, 3), dtype=bool)
+    crosses = runners["encoder"].run({"source_ids": np.full((1, 3), 4), "source_mask": mask})
+    decoder = CachedDecoder(runners["decoder"], crosses, mask)
+    decoder.step(np.full((1, 7), 4), np.array([0]))
+    with pytest.raises(InputError, match="at most 8 positions"):
+        decoder.step(np.full((1, 2), 4), np.array([7]))

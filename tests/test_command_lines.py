@@ -1,0 +1,58 @@
+"""The command lines are frozen: a change of a flag shows here first."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+FROZEN = {
+    "models list": {"--json"},
+    "models describe": {"--json"},
+    "models train": {"--out", "--seed"},
+    "export onnx": {"--out"},
+    "export check": {"--source", "--json"},
+    "serving repository": {"--out"},
+    "serving up": {
+        "--repository",
+        "--http-port",
+        "--grpc-port",
+        "--metrics-port",
+        "--address",
+        "--models",
+        "--start-timeout-s",
+        "--drain-timeout-s",
+        "--log",
+    },
+    "clients classify": {"--server", "--model", "--top", "--timeout-s", "--json"},
+    "clients translate": {"--server", "--model", "--max-tokens", "--timeout-s", "--json"},
+    "clients health": {"--server", "--timeout-s", "--json"},
+    "quickstart": {"--build", "--repository", "--texts"},
+}
+
+
+def python_m(*words):
+    return subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("command", FROZEN)
+def test_a_verb_has_its_frozen_flags(command):
+    shown = python_m(*command.split(), "--help")
+    assert shown.returncode == 0, shown.stderr
+    flags = set(re.findall(r"(?<![\w`-])(--[a-z][a-z-]*)", shown.stdout)) - {"--help", "--verbose", "--no-json"}
+    options = shown.stdout.split("options", 1)[1]
+    assert {flag for flag in flags if flag in options} == FROZEN[command]
+
+
+@pytest.mark.parametrize("package", ["models", "export", "serving", "clients"])
+def test_every_verb_of_a_package_is_frozen(package):
+    shown = python_m(package, "--help").stdout
+    verbs = set(re.search(r"{([a-z,]+)}", shown).group(1).split(","))
+    assert verbs == {command.split()[1] for command in FROZEN if command.startswith(f"{package} ")}
+
+
+@pytest.mark.parametrize("package", ["models", "export", "serving", "clients"])
+def test_an_unknown_verb_is_a_usage_error(package):
+    refused = python_m(package, "fly")
+    assert refused.returncode == 2
+    assert "fly" in refused.stderr + refused.stdout

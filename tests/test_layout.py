@@ -1,0 +1,57 @@
+"""The house itself: packages come from this checkout, files stay small, every room has something in it."""
+
+import importlib
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("models", "export", "serving", "clients", "quickstart")
+MOST_LINES = 400
+
+
+def tracked(*patterns):
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [ROOT / line for line in listed.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_is_imported_from_this_checkout(package):
+    assert Path(importlib.import_module(package).__file__).parent == ROOT / package
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_declares_its_types(package):
+    assert (ROOT / package / "py.typed").is_file()
+
+
+def test_no_file_is_longer_than_400_lines():
+    long = {path: count for path in tracked("*.py") if (count := len(path.read_text().splitlines())) > MOST_LINES}
+    assert long == {}
+
+
+def test_every_folder_with_tests_is_a_package():
+    folders = {path.parent for path in tracked("tests/*.py")}
+    assert [folder for folder in folders if not (folder / "__init__.py").is_file()] == []
+
+
+def test_no_module_hides_a_package_that_we_import():
+    hidden = {"onnx.py", "torch.py", "numpy.py", "tokenizers.py", "statistics.py", "types.py", "logging.py"}
+    assert [path for path in tracked("*.py") if path.name in hidden] == []
+
+
+def test_no_file_is_larger_than_2_megabytes():
+    assert [path for path in tracked() if path.is_file() and path.stat().st_size > 2_000_000] == []
+
+
+def test_the_architecture_document_names_every_package_and_its_files():
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    modules = [path for package in PACKAGES for path in (ROOT / package).glob("*.py") if path.name != "__init__.py"]
+    assert [path for path in modules if path.stem not in text] == []
