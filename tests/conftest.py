@@ -60,6 +60,7 @@ def server(repository):
     with TritonServer(settings) as running:
         running.wait_until_ready(canary_check({DIGITS, DATES}, 10.0), 60.0)
         yield running.endpoints
+        assert running.poll() is None, running.log.read_text()[-3000:]
 
 
 def _exported(name, tmp_path_factory):

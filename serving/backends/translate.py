@@ -50,7 +50,7 @@ class TritonPythonModel:
                 )
                 sender.send(triton_api.unavailable_response(message), flags=triton_api.FINAL)
             except Exception as error:
-                sender.send(triton_api.error_response(error), flags=triton_api.FINAL)
+                sender.send(triton_api.stream_error_response(error), flags=triton_api.FINAL)
 
     def finalize(self) -> None:
         """Decode what is queued, then stop the thread."""
@@ -68,7 +68,7 @@ class TritonPythonModel:
             try:
                 self._answer(job)
             except Exception as error:
-                job.sender.send(triton_api.error_response(error), flags=triton_api.FINAL)
+                job.sender.send(triton_api.stream_error_response(error), flags=triton_api.FINAL)
             del job  # a sender kept alive here would keep its request alive in Triton
 
     def _answer(self, job: Job) -> None:

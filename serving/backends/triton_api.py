@@ -62,8 +62,17 @@ def response(outputs: dict[str, Array]) -> Any:
 
 def error_response(error: Exception) -> Any:
     """A response that carries an error: the client's mistake as INVALID_ARG, anything else as INTERNAL."""
+    return _refusal(error, str(error))
+
+
+def stream_error_response(error: Exception) -> Any:
+    """The same for a stream, which drops the code: a client's mistake begins with ``INVALID_ARG:``."""
+    return _refusal(error, f"INVALID_ARG: {error}" if isinstance(error, InputError) else str(error))
+
+
+def _refusal(error: Exception, message: str) -> Any:
     code = pb_utils.TritonError.INVALID_ARG if isinstance(error, InputError) else pb_utils.TritonError.INTERNAL
-    return pb_utils.InferenceResponse(error=pb_utils.TritonError(str(error), code))
+    return pb_utils.InferenceResponse(error=pb_utils.TritonError(message, code))
 
 
 def unavailable_response(message: str) -> Any:

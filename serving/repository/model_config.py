@@ -16,7 +16,6 @@ from models.manifest import Manifest
 from models.signature import TensorSpec
 
 MAX_BATCH = 32
-MAX_QUEUE_DELAY_US = 500
 LABELS_NAME = "labels.txt"
 _TYPES = {
     "bool": pb.TYPE_BOOL,
@@ -58,7 +57,7 @@ def model_config_from_manifest(manifest: Manifest) -> Any:
 def _classifier(config: Any, manifest: Manifest) -> None:
     signature = manifest.graph("model")
     config.max_batch_size = MAX_BATCH
-    config.dynamic_batching.max_queue_delay_microseconds = MAX_QUEUE_DELAY_US
+    config.dynamic_batching.SetInParent()  # no delay: a batch is whatever came while the last one ran
     for spec in signature.inputs:
         config.input.add(name=spec.name, data_type=_TYPES[spec.dtype], dims=_dims(spec.axes[1:]))
     for spec in signature.outputs:

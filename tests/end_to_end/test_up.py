@@ -1,0 +1,125 @@
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from quickstart.__main__ import free_ports
+from tests.end_to_end.asking import python_m
+
+READY_S = 60
+
+
+def regions():
+    return {path.name for path in Path("/dev/shm").glob("attendant_*")}  # noqa: S108
+
+
+def children_of(pid):
+    listed = subprocess.run(["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True, check=True)
+    parents = {int(child): int(parent) for child, parent in (line.split() for line in listed.stdout.splitlines())}
+    found = {pid}
+    while grown := {child for child, parent in parents.items() if parent in found} - found:
+        found |= grown
+    return found - {pid}
+
+
+def alive(pids):
+    return {pid for pid in pids if Path(f"/proc/{pid}/stat").exists()}
+
+
+@contextlib.contextmanager
+def up(*words, repository):
+    http, grpc, metrics = map(str, free_ports(3))
+    ports = ["--http-port", http, "--grpc-port", grpc, "--metrics-port", metrics]
+    command = [sys.executable, "-m", "serving", "up", "--repository", str(repository), *ports, *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process, grpc
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_the_server_says_where_it_answers_and_leaves_nothing_behind(repository, ending):
+    before = regions()
+    with up(repository=repository) as (process, grpc):
+        first = process.stdout.readline()
+        assert "every model answered its example: dates-transformer, digits-vit" in first
+        assert grpc in process.stdout.readline()
+        assert python_m("clients", "health", "--server", f"127.0.0.1:{grpc}").returncode == 0
+        family = children_of(process.pid)
+        assert len(family) >= 3, "the server and a stub for each model"
+        assert regions() > before
+        process.send_signal(ending)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert alive(family) == set()
+    assert regions() <= before
+
+
+def test_a_taken_port_is_one_line_and_status_2(repository, server):
+    port = server.grpc.split(":")[1]
+    refused = python_m("serving", "up", "--repository", repository, "--grpc-port", port)
+    assert refused.returncode == 2
+    assert refused.stderr.count("\n") == 1
+    assert port in refused.stderr and "--grpc-port" in refused.stderr
+
+
+def test_a_repository_that_is_not_there_is_status_2(tmp_path):
+    refused = python_m("serving", "up", "--repository", tmp_path / "nothing")
+    assert refused.returncode == 2
+    assert refused.stderr.count("\n") == 1
+
+
+def test_a_model_whose_graph_was_changed_keeps_the_server_from_being_ready(repository, tmp_path):
+    copy = tmp_path / "model_repository"
+    subprocess.run(["cp", "-r", str(repository), str(copy)], check=True)
+    os.truncate(copy / "digits-vit/1/model.onnx", 1000)
+    with up(repository=copy) as (process, _):
+        _, errors = process.communicate(timeout=READY_S)
+    assert process.returncode == 1
+    assert "model.onnx with SHA-256" in errors and "as its manifest says" in errors
+    assert errors.count("\n") == 1
+
+
+def test_a_model_that_answers_wrongly_keeps_the_server_from_being_ready(repository, tmp_path):
+    copy = tmp_path / "model_repository"
+    subprocess.run(["cp", "-r", str(repository), str(copy)], check=True)
+    config = copy / "dates-transformer/config.pbtxt"
+    config.write_text(config.read_text().replace("1997-03-03", "2001-01-01"))
+    with up(repository=copy) as (process, _):
+        _, errors = process.communicate(timeout=READY_S)
+    assert process.returncode == 1
+    assert "the right answer from 'dates-transformer'" in errors and "1997-03-03" in errors
+
+
+def test_numpy_2_in_the_stubs_environment_is_refused_at_start_up(repository, tmp_path):
+    # A distribution named numpy that comes first on the path, as a second installation would.
+    info = tmp_path / "numpy-2.9.9.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 2.9.9\n")
+    command = [sys.executable, "-m", "serving", "up", "--repository", str(repository)]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}  # noqa: TID251
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    assert refused.returncode == 1
+    assert "2.9.9" in refused.stderr and 'pip install "numpy<2"' in refused.stderr
+
+
+def test_a_dead_worker_is_seen_by_health_although_the_server_says_ready(repository):
+    with up(repository=repository) as (process, grpc):
+        process.stdout.readline()
+        for pid in children_of(process.pid):
+            arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+            if "stub" in arguments[0] and any("digits-vit" in word for word in arguments):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.5)
+        told = python_m("clients", "health", "--server", f"127.0.0.1:{grpc}", "--timeout-s", "3")
+        assert told.returncode == 1
+        assert "digits-vit (classify): FAILED" in told.stdout
+        assert "dates-transformer (translate): ok" in told.stdout
