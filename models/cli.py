@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -45,13 +46,16 @@ def _subcommands(program: str, description: str, verbs: dict[str, Verb], words: 
 
 def _status(command: Callable[[], int], verbose: bool) -> int:
     try:
-        return command()
+        status = command()
+        sys.stdout.flush()  # a reader that left is noticed here and not while Python ends
+        return status
     except AttendantError as error:
         return _tell(error, error.exit_status, verbose)
     except KeyboardInterrupt:
         return INTERRUPTED_STATUS
     except BrokenPipeError:
-        sys.stderr.close()  # the reader left; Python would print a second error while flushing
+        # The reader left: what is still buffered goes nowhere, so that Python ends without a second error.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return FAILURE_STATUS
     except Exception as error:
         return _tell(error, FAILURE_STATUS, verbose)

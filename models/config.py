@@ -40,7 +40,7 @@ def require_fraction(config: object, *names: str) -> None:
     """
     for name in names:
         value = getattr(config, name)
-        require(isinstance(value, int | float) and 0 <= value < 1, f"{name} in [0, 1)", repr(value))
+        require(type(value) in (int, float) and 0 <= value < 1, f"{name} in [0, 1)", repr(value))
 
 
 def config_from_json(kind: type[ConfigT], values: Mapping[str, Any]) -> ConfigT:
@@ -49,6 +49,7 @@ def config_from_json(kind: type[ConfigT], values: Mapping[str, Any]) -> ConfigT:
     Raises:
         ConfigError: a field is unknown or missing, or its value is rejected.
     """
+    require(isinstance(values, Mapping), f"an object with the fields of {kind.__name__}", values)
     known = set(get_type_hints(kind))
     unknown = sorted(set(values) - known)
     require(not unknown, f"only fields of {kind.__name__}: {sorted(known)}", unknown, "remove the unknown fields")

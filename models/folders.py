@@ -32,7 +32,7 @@ def replaced_folder(target: Path) -> Iterator[Path]:
     Raises:
         OutputError: the place cannot be written.
     """
-    target = target.absolute()
+    target = target.resolve()
     staged = _stage(target)
     try:
         yield staged
@@ -73,7 +73,7 @@ def _rename_both(staged: Path, target: Path) -> None:
     old = target.rename(staged.with_name(staged.name + "-old"))
     try:
         staged.rename(target)
-    except OSError:
+    except BaseException:
         old.rename(target)
         raise
     old.rename(staged)

@@ -93,6 +93,8 @@ class Manifest:
             value = json.loads(path.read_text(encoding="utf-8"))
             if value["format"] != FORMAT:
                 raise ArtefactError(f"manifest format {FORMAT} in {path}", str(value["format"]), remedy)
+            if not isinstance(value["files"], dict):
+                raise TypeError("files is no object")
             graphs = tuple(GraphSignature.from_json(graph) for graph in value["graphs"])
             return cls(**{key: value[key] for key in value if key not in ("format", "graphs")}, graphs=graphs)
         except (OSError, UnicodeDecodeError) as error:

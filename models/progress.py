@@ -63,7 +63,7 @@ def _lines(title: str, total: int) -> Iterator[Advance]:
     def advance(finished: str) -> None:
         nonlocal done
         done += 1
-        if done % max(1, total // _MOST_LINES) and done != total:
+        if done % max(1, -(-total // _MOST_LINES)) and done != total:
             return
         sys.stderr.write(f"{title} {done}/{total} ({time.monotonic() - began:.1f} s): {finished}\n")
 

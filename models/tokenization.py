@@ -17,6 +17,9 @@ class Tokenizer:
     """A tokenizer whose answer never holds an unknown token."""
 
     def __init__(self, tokenizer: _Tokenizer) -> None:
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        tokenizer.encode_special_tokens = True  # what a user writes is text, even "</s>"
         self._tokenizer = tokenizer
         self._unknown = tokenizer.token_to_id(UNKNOWN_TOKEN)
 

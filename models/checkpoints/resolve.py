@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from models.checkpoints.store import Checkpoint, load_checkpoint
+from models.checkpoints.store import CONFIG_NAME, Checkpoint, load_checkpoint
 from models.errors import UnknownNameError
 from models.families.registry import FAMILIES
 from models.presets import PRESETS
@@ -17,7 +17,7 @@ PRESET_SEED = 0
 
 def shipped_names() -> list[str]:
     """The checkpoints that come with this repository."""
-    return sorted(folder.name for folder in PRETRAINED.iterdir() if folder.is_dir())
+    return sorted(folder.name for folder in PRETRAINED.iterdir() if (folder / CONFIG_NAME).is_file())
 
 
 def checkpoint_named(name: str) -> Checkpoint:
@@ -27,7 +27,7 @@ def checkpoint_named(name: str) -> Checkpoint:
         UnknownNameError: it is none of the three.
         ArtefactError: the folder holds no whole checkpoint.
     """
-    if Path(name).is_dir():
+    if _is_folder(name):
         return load_checkpoint(Path(name))
     if name in shipped_names():
         return load_checkpoint(PRETRAINED / name)
@@ -38,6 +38,13 @@ def checkpoint_named(name: str) -> Checkpoint:
         repr(name),
         "see `python -m models list`",
     )
+
+
+def _is_folder(name: str) -> bool:
+    try:
+        return Path(name).is_dir()
+    except OSError:  # longer than any path can be
+        return False
 
 
 def _random_model(name: str) -> Checkpoint:

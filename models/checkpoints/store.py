@@ -90,11 +90,12 @@ def load_checkpoint(folder: Path) -> Checkpoint:
 def _read_config(path: Path) -> dict[str, Any]:
     try:
         value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        missing = [key for key in ("name", "family", "config", "details", "example") if key not in value]
     except (OSError, ValueError) as error:
         raise ArtefactError(
             f"a checkpoint's configuration at {path}", str(error), "name a checkpoint folder"
         ) from error
+    parts = ("name", "family", "config", "details", "example")
+    missing = [part for part in parts if not isinstance(value, dict) or part not in value]
     if missing:
         raise ArtefactError(f"a complete configuration at {path}", f"no {missing}", "write the checkpoint again")
     return value

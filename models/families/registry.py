@@ -45,6 +45,6 @@ def family_named(name: str) -> Family:
     Raises:
         UnknownNameError: there is none.
     """
-    if name not in FAMILIES:
+    if not isinstance(name, str) or name not in FAMILIES:
         raise UnknownNameError(f"a family, one of {sorted(FAMILIES)}", repr(name), "correct the name")
     return FAMILIES[name]

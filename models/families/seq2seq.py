@@ -60,6 +60,7 @@ class Seq2SeqConfig:
         require_positive(self, "vocabulary_size", "layers", "width", "heads", "mlp_width")
         require_positive(self, "max_source_length", "max_target_length")
         require_fraction(self, "dropout", "norm_eps")
+        require(type(self.attention_bias) is bool, "attention_bias to be true or false", repr(self.attention_bias))
         require(self.width % self.heads == 0, f"width to be a multiple of {self.heads} heads", self.width)
         require(self.width % 2 == 0, "an even width, half sines and half cosines", self.width)
         specials = (self.pad_token, self.start_token, self.end_token)

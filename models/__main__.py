@@ -1,0 +1,171 @@
+"""``python -m models``: which models there are, what is inside one, and how to train the shipped ones again.
+
+Torch is imported by the verbs that need it, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import json as json_format
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from models.cli import run
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from models.checkpoints.store import Checkpoint
+
+Name = tyro.conf.Positional[str]
+Out = Annotated[Path | None, tyro.conf.arg(metavar="DIR")]
+
+
+def list_(json: bool = False) -> int:
+    """List the shipped checkpoints, the presets and the families.
+
+    Args:
+        json: print JSON instead of tables.
+    """
+    _show(_inventory(), json, _print_inventory)
+    return 0
+
+
+def describe(name: Name, json: bool = False) -> int:
+    """Show a model's configuration, its parameters by part, and its graphs.
+
+    Args:
+        name: a checkpoint folder, a shipped checkpoint or a preset.
+        json: print JSON instead of tables.
+    """
+    from models.checkpoints.resolve import checkpoint_named
+
+    _show(_description(checkpoint_named(name)), json, _print_description)
+    return 0
+
+
+def train(name: Name, out: Out = None, seed: int = 0) -> int:
+    """Train a shipped checkpoint again, and write it with its model card.
+
+    Args:
+        name: a shipped checkpoint, see `list`.
+        out: folder to write; without it the shipped checkpoint is replaced.
+        seed: of every random number.
+    """
+    from models.train.command import train_checkpoint
+    from models.train.progress import progress
+    from models.train.registry import task_named
+
+    task = task_named(name)
+    with progress(task.name) as report:
+        done = train_checkpoint(task, out, seed, report)
+    sys.stdout.write(f"{done.metric}: {done.score}\n{done.command}\n{done.seconds:.0f} seconds\n")
+    return 0
+
+
+def _inventory() -> dict[str, list[dict[str, Any]]]:
+    from models.checkpoints.resolve import PRETRAINED, shipped_names
+    from models.checkpoints.store import load_checkpoint
+    from models.families.registry import FAMILIES
+    from models.presets import PRESETS
+
+    shipped = [load_checkpoint(PRETRAINED / name) for name in shipped_names()]
+    return {
+        "checkpoints": [_row(one.name, one.family.name, sum(_parts(one.model).values())) for one in shipped],
+        "presets": [_row(name, family, _preset_size(name)) for name, (family, _) in PRESETS.items()],
+        "families": [{"name": one.name, "task": one.task, "config": one.config.__name__} for one in FAMILIES.values()],
+    }
+
+
+def _row(name: str, family: str, parameters: int) -> dict[str, Any]:
+    from models.families.registry import FAMILIES
+
+    return {"name": name, "family": family, "task": FAMILIES[family].task, "parameters": parameters}
+
+
+def _preset_size(name: str) -> int:
+    import torch
+
+    from models.families.registry import FAMILIES
+    from models.presets import PRESETS
+
+    family, config = PRESETS[name]
+    with torch.device("meta"):
+        return sum(_parts(FAMILIES[family].build(config)).values())
+
+
+def _description(checkpoint: Checkpoint) -> dict[str, Any]:
+    from models.config import config_to_json
+    from models.tasks import graphs_of
+
+    parts = _parts(checkpoint.model)
+    return {
+        "name": checkpoint.name,
+        "family": checkpoint.family.name,
+        "task": checkpoint.family.task,
+        "weights": "trained" if checkpoint.folder else "random",
+        "config": config_to_json(checkpoint.model.config),
+        "parameters": sum(parts.values()),
+        "parts": dict(parts),
+        "graphs": [graph.signature.to_json() for graph in graphs_of(checkpoint)],
+        "details": checkpoint.details,
+    }
+
+
+def _parts(model: nn.Module) -> Counter[str]:
+    parts: Counter[str] = Counter()
+    for name, parameter in model.named_parameters():
+        parts[name.partition(".")[0]] += parameter.numel()
+    return parts
+
+
+def _show(value: dict[str, Any], as_json: bool, show: Callable[[dict[str, Any]], None]) -> None:
+    if as_json:
+        sys.stdout.write(json_format.dumps(value, indent=2) + "\n")
+    else:
+        show(value)
+
+
+def _print_inventory(inventory: dict[str, list[dict[str, Any]]]) -> None:
+    for title, rows in inventory.items():
+        _print_table(title, rows)
+
+
+def _print_description(value: dict[str, Any]) -> None:
+    sys.stdout.write(f"{value['name']}: {value['family']}, {value['task']}, {value['weights']} weights\n")
+    _print_table("configuration", [{"field": name, "value": str(item)} for name, item in value["config"].items()])
+    parts = {**value["parts"], "all": value["parameters"]}
+    _print_table("parameters", [{"part": name, "parameters": count} for name, count in parts.items()])
+    for graph in value["graphs"]:
+        _print_table(f"graph {graph['name']}", [*_tensors(graph, "inputs"), *_tensors(graph, "outputs")])
+
+
+def _tensors(graph: dict[str, Any], side: str) -> list[dict[str, Any]]:
+    return [
+        {"": side[:-1], "tensor": one["name"], "type": one["dtype"], "axes": ", ".join(map(str, one["axes"]))}
+        for one in graph[side]
+    ]
+
+
+def _print_table(title: str, rows: list[dict[str, Any]]) -> None:
+    table = Table(title=title, title_justify="left")
+    for name in rows[0] if rows else ():
+        table.add_column(name, justify="right" if name == "parameters" else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row.values()))
+    Console(highlight=False).print(table)
+
+
+if __name__ == "__main__":
+    run(
+        "python -m models",
+        "Reference models in pure PyTorch: list them, look inside, train the shipped ones again.",
+        {"list": list_, "describe": describe, "train": train},
+        sys.argv[1:],
+    )

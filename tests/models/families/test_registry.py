@@ -1,0 +1,35 @@
+import dataclasses
+
+import pytest
+
+from models.errors import UnknownNameError
+from models.families.registry import FAMILIES, family_named
+from models.presets import PRESETS
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family_is_found_under_its_own_name(name):
+    assert family_named(name).name == name
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family_has_a_tiny_preset_and_builds_it(name):
+    (config,) = [config for key, (family, config) in PRESETS.items() if family == name and key.endswith("-tiny")]
+    family = family_named(name)
+    assert type(config) is family.config
+    assert family.build(config).config is config
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_configuration_is_frozen_slotted_and_given_by_keyword(name):
+    kind = family_named(name).config
+    assert kind.__dataclass_params__.frozen
+    assert "__dict__" not in dir(kind)
+    assert all(field.kw_only for field in dataclasses.fields(kind))
+
+
+def test_a_family_that_does_not_exist_is_refused_with_those_that_do():
+    with pytest.raises(UnknownNameError) as caught:
+        family_named("vitt")
+    assert caught.value.expected == f"a family, one of {sorted(FAMILIES)}"
+    assert caught.value.found == "'vitt'"

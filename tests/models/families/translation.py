@@ -1,0 +1,56 @@
+"""A tiny translator and a batch with padding in its sources, which the tests of the Transformer share."""
+
+import dataclasses
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from models.families.seq2seq import Seq2SeqConfig, Seq2SeqTransformer
+from models.generate import pad_sources
+from tests.models.agreement import randomised
+
+CONFIG = Seq2SeqConfig(
+    vocabulary_size=19, layers=2, width=16, heads=2, mlp_width=24, max_source_length=10, max_target_length=14
+)
+SOURCE_LENGTHS = (7, 4, 1)
+TARGET_LENGTH = 6
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What goes into one teacher-forced pass."""
+
+    source_ids: Tensor
+    source_mask: Tensor
+    target_ids: Tensor
+
+    def row(self, number: int) -> "Batch":
+        """One row as a batch of its own, without its padding."""
+        length = int(self.source_mask[number].sum())
+        return Batch(self.source_ids[[number], :length], self.source_mask[[number], :length], self.target_ids[[number]])
+
+    def replaced(self, **parts: Tensor) -> "Batch":
+        """The same batch with other parts."""
+        return dataclasses.replace(self, **parts)
+
+
+def translator(dtype: torch.dtype = torch.float64, **changes: object) -> Seq2SeqTransformer:
+    """A model of the tiny configuration with random weights."""
+    torch.manual_seed(0)
+    return randomised(Seq2SeqTransformer(dataclasses.replace(CONFIG, **changes)), dtype)
+
+
+def random_batch(seed: int = 1, target_length: int = TARGET_LENGTH) -> Batch:
+    """Sources of three lengths and targets that begin with the start token."""
+    generator = torch.Generator().manual_seed(seed)
+    words = [torch.randint(3, CONFIG.vocabulary_size, (length,), generator=generator) for length in SOURCE_LENGTHS]
+    source_ids, source_mask = pad_sources([row.tolist() for row in words], CONFIG.pad_token)
+    target_ids = torch.randint(3, CONFIG.vocabulary_size, (len(words), target_length), generator=generator)
+    target_ids[:, 0] = CONFIG.start_token
+    return Batch(source_ids, source_mask, target_ids)
+
+
+def logits_of(model: Seq2SeqTransformer, batch: Batch) -> Tensor:
+    """Every position's scores by the full forward pass."""
+    return model(batch.source_ids, batch.source_mask, batch.target_ids)

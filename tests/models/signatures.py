@@ -1,0 +1,28 @@
+"""Random graph signatures for property tests."""
+
+from hypothesis import strategies as st
+
+from models.signature import GraphSignature, TensorSpec
+
+NAMES = st.text(min_size=1, max_size=8)
+AXES = st.lists(st.one_of(st.integers(0, 9), st.sampled_from(["batch", "steps", "source"])), max_size=4).map(tuple)
+DTYPES = st.sampled_from(["bool", "int64", "uint8", "float16", "float32", "string"])
+
+
+@st.composite
+def signatures(draw) -> GraphSignature:
+    """Some inputs, some outputs, and for some inputs an output that shares their buffer."""
+    names = draw(st.lists(NAMES, min_size=1, max_size=5, unique=True))
+    specs = [TensorSpec(name=name, dtype=draw(DTYPES), axes=draw(AXES)) for name in names]
+    inputs = specs[: draw(st.integers(0, len(specs)))]
+    outputs = [spec for spec in specs if spec not in inputs]
+    shared = [spec for spec in inputs if draw(st.booleans())]
+    doubles = [TensorSpec(name=f"{spec.name}_out", dtype=spec.dtype, axes=spec.axes) for spec in shared]
+    aliases = {double.name: spec.name for double, spec in zip(doubles, shared, strict=True)}
+    taken = {double.name for double in doubles}
+    return GraphSignature(
+        name=draw(NAMES),
+        inputs=tuple(inputs),
+        outputs=(*(spec for spec in outputs if spec.name not in taken), *doubles),
+        aliases=aliases,
+    )

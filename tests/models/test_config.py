@@ -1,0 +1,72 @@
+from dataclasses import dataclass
+
+import pytest
+
+from models.config import config_from_json, config_to_json, require, require_fraction, require_positive
+from models.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Oven:
+    trays: int
+    heat: float = 0.5
+
+    def __post_init__(self) -> None:
+        require_positive(self, "trays")
+        require_fraction(self, "heat")
+
+
+def test_a_condition_that_holds_is_silent_and_one_that_does_not_says_what_and_what_to_do():
+    require(True, "a cold oven", "hot")
+    with pytest.raises(ConfigError) as caught:
+        require(False, "a cold oven", "hot", "wait")
+    assert (caught.value.expected, caught.value.found, caught.value.remedy) == ("a cold oven", "hot", "wait")
+
+
+@pytest.mark.parametrize("trays", [1, 10**9])
+def test_a_positive_integer_is_taken(trays):
+    assert Oven(trays=trays).trays == trays
+
+
+@pytest.mark.parametrize("trays", [0, -1, True, 1.0, "1", None], ids=repr)
+def test_what_is_no_positive_integer_is_refused(trays):
+    with pytest.raises(ConfigError, match=f"expected trays to be a positive integer; found {trays!r};"):
+        Oven(trays=trays)
+
+
+@pytest.mark.parametrize("heat", [0, 0.0, 0.999])
+def test_a_fraction_from_zero_to_below_one_is_taken(heat):
+    assert Oven(trays=1, heat=heat).heat == heat
+
+
+@pytest.mark.parametrize("heat", [-1e-9, 1, 1.0, float("nan"), float("inf"), "0.5", None, True, False], ids=repr)
+def test_what_is_no_fraction_is_refused(heat):
+    with pytest.raises(ConfigError, match=rf"expected heat in \[0, 1\); found {heat!r};"):
+        Oven(trays=1, heat=heat)
+
+
+def test_a_configuration_survives_json():
+    oven = Oven(trays=2, heat=0.25)
+    assert config_to_json(oven) == {"trays": 2, "heat": 0.25}
+    assert config_from_json(Oven, config_to_json(oven)) == oven
+
+
+def test_a_field_that_is_left_out_takes_its_default():
+    assert config_from_json(Oven, {"trays": 2}) == Oven(trays=2, heat=0.5)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected", "found", "remedy"),
+    [
+        ({"trays": 1, "z": 1, "a": 1}, "only fields of Oven: ['heat', 'trays']", "['a', 'z']", "remove the unknown"),
+        ({"heat": 0.1}, "every field of Oven", "'trays'", "add the missing fields"),
+        ({"trays": 0}, "trays to be a positive integer", "0", "correct the configuration"),
+    ],
+    ids=["unknown fields", "a missing field", "a bad value"],
+)
+def test_values_that_make_no_configuration_are_refused(values, expected, found, remedy):
+    with pytest.raises(ConfigError) as caught:
+        config_from_json(Oven, values)
+    assert caught.value.expected == expected
+    assert found in caught.value.found
+    assert remedy in caught.value.remedy

@@ -1,0 +1,201 @@
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from models import folders
+from models.errors import OutputError
+from models.folders import replaced_folder
+
+ROOT = Path(__file__).parent.parent.parent
+KILLED_IN_THE_MIDDLE = """
+import os, signal, sys
+from pathlib import Path
+from models.folders import replaced_folder
+with replaced_folder(Path(sys.argv[1])) as staged:
+    (staged / "new").write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def two_renames(monkeypatch):
+    """As on a file system without RENAME_EXCHANGE."""
+    monkeypatch.setattr(folders, "_exchange", lambda first, second: False)
+
+
+@pytest.fixture(params=["exchange", "two renames"])
+def way(request):
+    """Both ways of swapping: the one of Linux, and the one for file systems that lack it."""
+    if request.param == "two renames":
+        request.getfixturevalue("two_renames")
+
+
+both_ways = pytest.mark.usefixtures("way")
+
+
+@pytest.fixture
+def target(tmp_path):
+    """A folder with old contents."""
+    folder = tmp_path / "artefact"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "old").write_text("old")
+    (folder / "deep" / "old").write_text("old")
+    return folder
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+OLD = {"old": "old", "deep/old": "old"}
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def beside(folder):
+    return names(folder.parent)
+
+
+def test_a_folder_that_did_not_exist_is_made_with_its_parents(tmp_path):
+    target = tmp_path / "a" / "b" / "artefact"
+    with replaced_folder(target) as staged:
+        (staged / "new").write_text("new")
+        assert not target.exists()
+    assert contents(target) == {"new": "new"}
+    assert beside(target) == ["artefact"]
+
+
+@both_ways
+def test_a_folder_that_existed_is_replaced_as_a_whole(target):
+    with replaced_folder(target) as staged:
+        assert contents(staged) == {}
+        (staged / "new").write_text("new")
+        assert contents(target) == OLD
+    assert contents(target) == {"new": "new"}
+    assert beside(target) == ["artefact"]
+
+
+@both_ways
+def test_the_new_folder_can_be_read_by_others(target):
+    with replaced_folder(target):
+        pass
+    assert target.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_relative_target_is_meant_from_where_the_block_began(target, monkeypatch, tmp_path):
+    monkeypatch.chdir(target.parent)
+    with replaced_folder(Path("artefact")) as staged:
+        (staged / "new").write_text("new")
+        monkeypatch.chdir("/")
+    assert contents(target) == {"new": "new"}
+
+
+@both_ways
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_an_error_inside_leaves_the_old_contents_and_nothing_else(error, target):
+    with pytest.raises(error), replaced_folder(target) as staged:
+        (staged / "new").write_text("half")
+        raise error
+    assert contents(target) == OLD
+    assert beside(target) == ["artefact"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_an_error_inside_leaves_no_folder_where_there_was_none(error, tmp_path):
+    with pytest.raises(error), replaced_folder(tmp_path / "artefact"):
+        raise error
+    assert list(tmp_path.iterdir()) == []
+
+
+@both_ways
+def test_a_process_killed_in_the_middle_leaves_the_old_contents(target):
+    program = subprocess.run([sys.executable, "-c", KILLED_IN_THE_MIDDLE, str(target)], cwd=ROOT, check=False)
+    assert program.returncode == -signal.SIGKILL
+    assert contents(target) == OLD
+    assert len(beside(target)) == 2  # what it had staged; nobody was left to clear it away
+    with replaced_folder(target) as staged:
+        (staged / "new").write_text("new")
+    assert contents(target) == {"new": "new"}
+
+
+@pytest.mark.parametrize("place", ["/proc/attendant", "/proc/attendant/deep", "/dev/null/artefact"])
+def test_a_place_that_cannot_be_written_is_refused_before_the_work_begins(place):
+    with pytest.raises(OutputError) as caught, replaced_folder(Path(place)):
+        pytest.fail("the block was entered")
+    assert caught.value.expected == f"a place to write at {place}"
+    assert "choose another --out" in caught.value.remedy
+
+
+def test_a_file_in_the_folders_place_is_refused_and_kept(tmp_path):
+    (tmp_path / "artefact").write_text("precious")
+    with pytest.raises(OutputError, match="not a folder that can be written"), replaced_folder(tmp_path / "artefact"):
+        pytest.fail("the block was entered")
+    assert (tmp_path / "artefact").read_text() == "precious"
+
+
+def test_a_full_disk_while_writing_is_an_error_of_the_place(target):
+    with pytest.raises(OutputError, match="No space left on device"), replaced_folder(target):
+        raise OSError(28, "No space left on device")
+    assert contents(target) == OLD
+
+
+@both_ways
+def test_a_link_to_a_folder_leaves_nothing_staged_behind(target):
+    link = target.with_name("link")
+    link.symlink_to(target)
+    with replaced_folder(link) as staged:
+        (staged / "new").write_text("new")
+    assert contents(link) == {"new": "new"}
+    assert beside(target) == ["artefact", "link"]
+
+
+@pytest.mark.usefixtures("two_renames")
+@pytest.mark.parametrize("error", [PermissionError, KeyboardInterrupt])
+def test_when_the_second_of_two_renames_fails_the_first_is_undone(error, target, monkeypatch):
+    rename = Path.rename
+
+    def failing_rename(path, to):
+        if Path(to) == target and not path.name.endswith("-old"):
+            raise error("no")
+        return rename(path, to)
+
+    monkeypatch.setattr(Path, "rename", failing_rename)
+    with pytest.raises((OutputError, KeyboardInterrupt)), replaced_folder(target) as staged:
+        (staged / "new").write_text("new")
+    assert contents(target) == OLD
+    assert beside(target) == ["artefact"]
+
+
+def require_exchange(place):
+    """Skip where two folders cannot be swapped in one step."""
+    first, second = place / "first", place / "second"
+    for folder in (first, second):
+        folder.mkdir()
+        (folder / folder.name).touch()
+    if not folders._exchange(first, second):
+        pytest.skip("needs a file system with RENAME_EXCHANGE")
+    return first, second
+
+
+def test_an_exchange_swaps_two_folders(tmp_path):
+    first, second = require_exchange(tmp_path)
+    assert (names(first), names(second)) == (["second"], ["first"])
+
+
+def test_an_exchange_with_nothing_fails_and_changes_nothing(tmp_path):
+    (tmp_path / "first").mkdir()
+    assert not folders._exchange(tmp_path / "first", tmp_path / "missing")
+    assert names(tmp_path) == ["first"]
+
+
+def test_where_folders_can_be_exchanged_there_is_no_moment_without_the_target(target, tmp_path_factory, monkeypatch):
+    require_exchange(tmp_path_factory.mktemp("trial"))
+    monkeypatch.setattr(Path, "rename", lambda *_: pytest.fail("two renames leave a moment without the target"))
+    with replaced_folder(target) as staged:
+        (staged / "new").write_text("new")
+    assert contents(target) == {"new": "new"}

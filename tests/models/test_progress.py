@@ -1,0 +1,54 @@
+import re
+
+import pytest
+
+from models import progress as module
+from models.progress import progress
+
+TERMINAL = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": "100"}
+
+
+def lines_of(total, capsys):
+    with progress("training", total) as advance:
+        for step in range(1, total + 1):
+            advance(f"step {step}")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return captured.err.splitlines()
+
+
+def test_without_a_terminal_each_step_is_a_plain_line_on_standard_error(capsys):
+    lines = lines_of(3, capsys)
+    assert [re.sub(r"\d+\.\d s", "T", line) for line in lines] == [
+        "training 1/3 (T): step 1",
+        "training 2/3 (T): step 2",
+        "training 3/3 (T): step 3",
+    ]
+
+
+@pytest.mark.parametrize("total", [1, 9, 10, 11, 19, 20, 25, 99, 1000])
+def test_long_work_writes_about_ten_lines_and_always_the_last(total, capsys):
+    lines = lines_of(total, capsys)
+    assert min(total, 5) <= len(lines) <= 11
+    assert lines[-1].startswith(f"training {total}/{total} ")
+
+
+def test_work_of_no_steps_writes_nothing(capsys):
+    assert lines_of(0, capsys) == []
+
+
+def test_an_error_in_the_work_passes_through(capsys):
+    with pytest.raises(ZeroDivisionError), progress("training", 2) as advance:
+        advance("one")
+        raise ZeroDivisionError
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_on_a_terminal_it_is_a_bar_that_ends_full(capsys, monkeypatch):
+    for name, value in TERMINAL.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(module.Console, "is_terminal", property(lambda _: True))
+    shown = "\n".join(lines_of(2, capsys))
+    assert "\x1b[" in shown
+    assert "training: step 2" in shown
+    assert "2/2" in shown

@@ -1,0 +1,27 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.train.split import hash_order, stratified_split
+
+
+@given(st.lists(st.text(max_size=5), unique=True))
+def test_the_order_of_names_depends_on_the_names_alone(names: list[str]) -> None:
+    ordered = hash_order(names)
+    assert sorted(ordered) == sorted(names)
+    assert hash_order(names[::-1]) == ordered
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=80), st.floats(0, 1))
+def test_each_class_gives_the_same_share_within_one_example(labels: list[int], share: float) -> None:
+    classes, wanted = np.array(labels), int(share * len(labels))
+    kept, held = stratified_split(classes, wanted)
+    assert sorted([*kept, *held]) == list(range(len(labels)))
+    assert len(held) == wanted
+    for label in set(labels):
+        expected = wanted / len(labels) * labels.count(label)
+        assert abs(np.count_nonzero(classes[held] == label) - expected) <= 1 + 1e-9
+
+
+def test_the_split_never_changes() -> None:
+    assert stratified_split(np.arange(12) % 3, 4)[1].tolist() == [0, 1, 5, 6]
