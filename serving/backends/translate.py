@@ -17,6 +17,8 @@ from serving.backends import triton_api
 from serving.generation.translator import Piece, Request, Translator
 
 WAITING_REQUESTS = 256
+# tritonserver 2.51 dies now and then if a cancelled request ends while its cancellation is being handled (docs/log.md).
+AFTER_CANCELLATION_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class TritonPythonModel:
         said = []
         for piece in self._translator.stream(job.request):
             if job.sender.is_cancelled():
-                job.sender.send(flags=triton_api.FINAL)
+                threading.Timer(AFTER_CANCELLATION_S, job.sender.send, kwargs={"flags": triton_api.FINAL}).start()
                 return
             said.append(piece.text)
             if piece.finish_reason:

@@ -28,7 +28,15 @@ def children_of(pid):
 
 
 def alive(pids):
-    return {pid for pid in pids if Path(f"/proc/{pid}/stat").exists()}
+    """Those that still run; a dead one that its new parent has not reaped yet has the state Z."""
+    return {pid for pid in pids if state_of(pid) not in ("", "Z")}
+
+
+def state_of(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return ""
 
 
 @contextlib.contextmanager

@@ -1,0 +1,43 @@
+import io
+
+import numpy as np
+from rich.console import Console
+
+from quickstart.answers import Answers
+from quickstart.report import Outcome, print_samples, print_table
+
+
+def outcome(served=("1", "2")):
+    return Outcome(
+        name="digits",
+        truths=["1", "2"],
+        pytorch=Answers(answers=["1", "2"]),
+        process=Answers(answers=["1", "2"], latencies_ms=[1.0, 3.0]),
+        served=Answers(answers=list(served), latencies_ms=[2.0, 4.0], first_token_ms=[1.0, 1.5], tokens=12),
+    )
+
+
+def printed(function, *arguments):
+    console = Console(file=io.StringIO(), width=120)
+    function(console, *arguments)
+    return console.file.getvalue()
+
+
+def test_one_different_answer_is_not_equal():
+    assert outcome().equal
+    assert not outcome(served=("1", "3")).equal
+
+
+def test_the_table_shows_accuracy_latency_and_tokens_of_each_way():
+    text = printed(print_table, [outcome(served=("1", "3"))])
+    assert "2/2 = 100.00%" in text and "1/2 = 50.00%" in text
+    served = next(line for line in text.splitlines() if "served, gRPC" in line)
+    assert "3.00" in served and "1.25" in served and "2000" in served
+
+
+def test_samples_show_pictures_and_texts_with_their_answers():
+    images = np.zeros((2, 1, 8, 8))
+    images[0, 0, 0, 0] = 1
+    text = printed(print_samples, images, outcome(), ["[march] 3"], outcome(served=("1997-03-03", "")))
+    assert text.startswith("@@")
+    assert "[march] 3 → 1997-03-03" in text
