@@ -1,7 +1,6 @@
-"""``python -m models``: which models there are, what is inside one, and how to train the shipped ones again.
+"""Reference models in pure PyTorch: list them, look inside one, train the shipped ones again."""
 
-Torch is imported by the verbs that need it, so that ``--help`` answers at once.
-"""
+# Torch is imported by the verbs that need it, so that --help answers at once.
 
 from __future__ import annotations
 
@@ -58,13 +57,13 @@ def train(name: Name, out: Out = None, seed: int = 0) -> int:
         out: folder to write; without it the shipped checkpoint is replaced.
         seed: of every random number.
     """
+    from models.progress import progress
     from models.train.command import train_checkpoint
-    from models.train.progress import progress
     from models.train.registry import task_named
 
     task = task_named(name)
-    with progress(task.name) as report:
-        done = train_checkpoint(task, out, seed, report)
+    with progress(f"train {task.name}", task.steps) as advance:
+        done = train_checkpoint(task, out, seed, lambda step, steps, loss: advance(f"loss {loss:.4f}"))
     sys.stdout.write(f"{done.metric}: {done.score}\n{done.command}\n{done.seconds:.0f} seconds\n")
     return 0
 
@@ -165,7 +164,7 @@ def _print_table(title: str, rows: list[dict[str, Any]]) -> None:
 if __name__ == "__main__":
     run(
         "python -m models",
-        "Reference models in pure PyTorch: list them, look inside, train the shipped ones again.",
+        str(__doc__),
         {"list": list_, "describe": describe, "train": train},
         sys.argv[1:],
     )

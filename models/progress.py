@@ -15,6 +15,7 @@ from rich.progress import (
     SpinnerColumn,
     TextColumn,
     TimeElapsedColumn,
+    TimeRemainingColumn,
 )
 
 Advance = Callable[[str], None]
@@ -25,6 +26,7 @@ _COLUMNS = (
     BarColumn(),
     MofNCompleteColumn(),
     TimeElapsedColumn(),
+    TimeRemainingColumn(),
 )
 
 

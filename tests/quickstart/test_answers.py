@@ -8,7 +8,7 @@ def test_accuracy_is_the_share_of_right_answers():
 
 
 def test_answers_to_other_questions_are_not_compared():
-    with pytest.raises(ValueError, match="shorter"):
+    with pytest.raises(ValueError, match="argument 2 is longer"):
         Answers(answers=["3"]).accuracy(["3", "5"])
 
 

@@ -38,6 +38,6 @@ def test_the_table_shows_accuracy_latency_and_tokens_of_each_way():
 def test_samples_show_pictures_and_texts_with_their_answers():
     images = np.zeros((2, 1, 8, 8))
     images[0, 0, 0, 0] = 1
-    text = printed(print_samples, images, outcome(), ["[march] 3"], outcome(served=("1997-03-03", "")))
+    text = printed(print_samples, images, outcome(), ["[march] 3", ""], outcome(served=("1997-03-03", "")))
     assert text.startswith("@@")
     assert "[march] 3 → 1997-03-03" in text

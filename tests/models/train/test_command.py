@@ -11,7 +11,7 @@ from models.checkpoints.store import load_checkpoint
 from models.errors import UnknownNameError
 from models.train import digits
 from models.train.command import train_checkpoint
-from models.train.progress import silent
+from models.train.loop import silent
 from models.train.registry import TASKS, task_named
 from models.train.task import TrainingTask
 

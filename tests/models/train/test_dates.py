@@ -9,7 +9,7 @@ from models.tokenization import TOKENIZER_NAME, Tokenizer
 from models.train import dates
 from models.train.date_formats import FORMATS, every_day
 from models.train.date_tokenizer import date_tokenizer
-from models.train.progress import silent
+from models.train.loop import silent
 from tests.models.train.losses import Losses
 from tests.models.train.oracle import dates_meant
 

@@ -7,10 +7,10 @@ from sklearn.datasets import load_digits
 
 from models.checkpoints.resolve import checkpoint_named
 from models.train import digits
-from models.train.progress import silent
+from models.train.loop import silent
 from tests.models.train.losses import Losses
 
-SHORT = dataclasses.replace(digits.SCHEDULE, steps=30)
+SHORT = dataclasses.replace(digits.SCHEDULE, steps=60)
 
 
 def test_the_shipped_model_reads_at_least_98_percent_of_the_held_out_images() -> None:
@@ -43,7 +43,7 @@ def test_the_preprocessing_for_serving_gives_the_training_pixels_from_an_8_bit_i
     preprocessing = digits.DETAILS["preprocessing"]
     grey = np.rint(pixels * 255)
     served = (grey * preprocessing["scale"] - preprocessing["mean"][0]) / preprocessing["deviation"][0]
-    assert np.abs(served - pixels).max() <= 0.5 / 255
+    assert np.abs(served - pixels).max() <= 0.5 / 255 + 1e-6
 
 
 def test_the_example_is_a_held_out_image_that_the_shipped_model_reads_right() -> None:

@@ -10,5 +10,5 @@ def test_a_score_counts_equal_answers_one_by_one() -> None:
 
 
 def test_too_few_answers_are_no_score() -> None:
-    with pytest.raises(ValueError, match="shorter"):
+    with pytest.raises(ValueError, match="argument 2 is longer"):
         Score.of([1], [1, 2])

@@ -1,0 +1,49 @@
+"""From a task to a checkpoint folder with its model card."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from models.checkpoints.resolve import PRETRAINED
+from models.checkpoints.store import Checkpoint, save_checkpoint
+from models.families.registry import family_named
+from models.train.card import Run, model_card
+from models.train.folder import CARD_NAME, replaced_checkpoint
+from models.train.loop import Report
+from models.train.task import TrainingTask
+
+
+def train_checkpoint(task: TrainingTask, folder: Path | None, seed: int, report: Report) -> Run:
+    """Train a shipped checkpoint and write it in one step; a failure leaves what was there.
+
+    Args:
+        task: which.
+        folder: where to write; the shipped checkpoint's place if none is given.
+        seed: of every random number.
+        report: told of each step.
+
+    Raises:
+        OutputError: the folder cannot be written.
+    """
+    with replaced_checkpoint(folder or PRETRAINED / task.name) as staging:
+        begin = time.perf_counter()
+        model = task.train(seed, report)
+        seconds = time.perf_counter() - begin
+        command = f"python -m models train {task.name} --seed {seed}"
+        run = Run(model=model, metric=task.metric, score=task.score(model), seconds=seconds, command=command)
+        _write(task, run, staging)
+    return run
+
+
+def _write(task: TrainingTask, run: Run, folder: Path) -> None:
+    checkpoint = Checkpoint(
+        name=task.name,
+        family=family_named(task.family),
+        model=run.model,
+        details=task.details,
+        example=task.example(),
+    )
+    save_checkpoint(checkpoint, folder)
+    task.companions(folder)
+    (folder / CARD_NAME).write_text(model_card(task, run), encoding="utf-8")

@@ -1,0 +1,32 @@
+"""Write a checkpoint folder in one step, and only over a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from models.checkpoints.store import COMPANIONS, CONFIG_NAME, WEIGHTS_NAME
+from models.errors import OutputError
+from models.folders import replaced_folder
+
+CARD_NAME = "README.md"
+OURS = frozenset({CONFIG_NAME, WEIGHTS_NAME, CARD_NAME, *COMPANIONS})
+
+
+@contextmanager
+def replaced_checkpoint(folder: Path) -> Iterator[Path]:
+    """A new folder that takes the place of the given one when the block ends without an error.
+
+    Raises:
+        OutputError: the folder holds other things than a checkpoint's, or cannot be written.
+    """
+    strangers = sorted(path.name for path in folder.iterdir() if path.name not in OURS) if folder.is_dir() else []
+    if strangers:
+        raise OutputError(
+            f"only a checkpoint's files in {folder}",
+            f"{strangers[:3]}",
+            "choose a new folder or a checkpoint's own with --out",
+        )
+    with replaced_folder(folder) as staged:
+        yield staged

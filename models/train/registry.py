@@ -1,0 +1,20 @@
+"""The checkpoints that this repository can make again: name → task."""
+
+from __future__ import annotations
+
+from models.errors import UnknownNameError
+from models.train import dates, digits
+from models.train.task import TrainingTask
+
+TASKS = {task.name: task for task in (digits.TASK, dates.TASK)}
+
+
+def task_named(name: str) -> TrainingTask:
+    """The task of that name.
+
+    Raises:
+        UnknownNameError: there is none.
+    """
+    if name not in TASKS:
+        raise UnknownNameError(f"a checkpoint to train, one of {sorted(TASKS)}", repr(name), "correct the name")
+    return TASKS[name]

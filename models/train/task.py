@@ -1,0 +1,93 @@
+"""What `python -m models train` needs to know of a small task, and how its answers are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from models.train.loop import Report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """How many answers are right.
+
+    Attributes:
+        right: number of right answers.
+        total: number of questions.
+    """
+
+    right: int
+    total: int
+
+    @classmethod
+    def of(cls, answers: Iterable[object], truths: Iterable[object]) -> Score:
+        """Compare answers with as many truths, one by one."""
+        equal = [answer == truth for answer, truth in zip(answers, truths, strict=True)]
+        return cls(right=sum(map(bool, equal)), total=len(equal))
+
+    @property
+    def share(self) -> float:
+        """The share of right answers, 0 to 1."""
+        return self.right / self.total
+
+    def __str__(self) -> str:
+        return f"{self.share:.2%} ({self.right} of {self.total})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """What a reader must know of a trained model that cannot be counted or measured.
+
+    Attributes:
+        title: one line.
+        purpose: what it is for.
+        data: where the examples come from.
+        licence: of the data, and whom to name.
+        split: which examples were never trained on.
+        recipe: how it was trained, and how that was chosen.
+        limits: what it cannot do.
+    """
+
+    title: str
+    purpose: str
+    data: str
+    licence: str
+    split: str
+    recipe: str
+    limits: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingTask:
+    """A shipped checkpoint, and how to make it again.
+
+    Attributes:
+        name: of the checkpoint and its folder.
+        family: of its architecture.
+        steps: how many the training takes.
+        metric: what the score counts, on which data.
+        packages: what made the weights, for the versions in the model card.
+        card: the prose of the model card.
+        train: from a seed to a model in evaluation mode; the same on each call.
+        score: the metric of a model.
+        example: one request from the held-out data and its right answer.
+        details: what serving needs to know.
+        companions: writes the files beside the weights into a folder.
+    """
+
+    name: str
+    family: str
+    steps: int
+    metric: str
+    packages: tuple[str, ...]
+    card: Card
+    train: Callable[[int, Report], nn.Module]
+    score: Callable[[nn.Module], Score]
+    example: Callable[[], dict[str, Any]]
+    details: dict[str, Any] = field(default_factory=dict)
+    companions: Callable[[Path], None] = lambda folder: None
