@@ -85,7 +85,8 @@ def test_every_command_of_the_readme_works():
     finally:
         if server is not None:
             server.send_signal(signal.SIGINT)
-            assert server.wait(timeout=60) == 0
+            server.communicate(timeout=60)
+            assert server.returncode == 0
 
 
 def test_what_is_expected_of_a_command_is_still_in_the_readme():
