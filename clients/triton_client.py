@@ -182,7 +182,7 @@ class TritonClient:
     def _translated(self, status: str, message: str, model: str) -> AttendantError:
         if "DEADLINE_EXCEEDED" in status:
             return self._late(model)
-        if "UNAVAILABLE" in status and "failed to connect" in message.lower():
+        if "UNAVAILABLE" in status and re.search("failed to connect|errors resolving", message, re.IGNORECASE):
             return UnreachableError(f"a Triton server at {self.server}", "no answer", f"start it: {_START}")
         if "NOT_FOUND" in status or "unknown model" in message:
             return UnknownNameError(

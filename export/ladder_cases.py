@@ -69,13 +69,15 @@ def source_cases(config: Seq2SeqConfig) -> Iterator[SourceCase]:
 
 
 def decode_cases(config: Seq2SeqConfig) -> Iterator[DecodeCase]:
-    """The whole capacity at once and token by token for every source; then every split of one of them."""
+    """The whole capacity at once and, where it is small, token by token for every source; every split of one."""
     capacity = config.max_target_length
-    whole = [(capacity,), (1,) * capacity]
     for source in source_cases(config):
-        yield from (_decode(config, source, split) for split in whole)
+        yield _decode(config, source, (capacity,))
+        if capacity <= MOST_SPLITS:
+            yield _decode(config, source, (1,) * capacity)
     source = _source(config, 2, (config.max_source_length + 1) // 2)
-    yield from (_decode(config, source, split) for split in (*two_way(capacity), *compositions(capacity)))
+    splits = ((1,) * capacity, *two_way(capacity), *compositions(capacity))
+    yield from (_decode(config, source, split) for split in splits)
     yield _staggered(config, source)
 
 

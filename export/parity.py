@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from models.errors import ParityError
+from models.errors import OutputError, ParityError
 from serving.runtime.base import Array
 
 PARITY_NAME = "parity.json"
@@ -86,7 +86,11 @@ def rungs_of(measurements: Iterable[Measurement]) -> list[Rung]:
 
 
 def write_report(measurements: list[Measurement], rungs: list[Rung], folder: Path) -> Path:
-    """Write ``parity.json``: the verdict of each rung, and every case behind it."""
+    """Write ``parity.json``: the verdict of each rung, and every case behind it.
+
+    Raises:
+        OutputError: the folder cannot be written.
+    """
     path = folder / PARITY_NAME
     value = {
         "reference": "eager float64",
@@ -95,7 +99,10 @@ def write_report(measurements: list[Measurement], rungs: list[Rung], folder: Pat
         "rungs": [_rung_to_json(rung) for rung in rungs],
         "cases": [{"graph": m.graph, "rung": m.rung, "case": m.case, "error": _number(m.error)} for m in measurements],
     }
-    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    try:
+        path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"a place to write at {path}", str(error), "make the folder writable") from error
     return path
 
 

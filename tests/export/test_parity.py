@@ -1,11 +1,12 @@
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from export.parity import SAFETY, YARDSTICK, compare, require_parity, rungs_of, write_report
-from models.errors import ParityError
+from models.errors import OutputError, ParityError
 
 REFERENCE = np.ones((2, 3))
 
@@ -53,3 +54,9 @@ def test_the_report_is_a_file_beside_the_graphs(tmp_path):
     assert value["passed"] is False
     assert [rung["passed"] for rung in value["rungs"]] == [True, False]
     assert len(value["cases"]) == 2
+
+
+def test_a_folder_that_cannot_be_written_is_refused():
+    measurements = [measured(YARDSTICK, 1e-3)]
+    with pytest.raises(OutputError, match=r"/proc/parity\.json"):
+        write_report(measurements, rungs_of(measurements), Path("/proc"))
