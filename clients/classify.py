@@ -13,6 +13,7 @@ import numpy as np
 from clients.images import pixels_from_file
 from clients.triton_client import Array, ServedModel, TritonClient
 from models.errors import InputError
+from models.tensor_names import LOGITS, PIXELS
 
 TASK = "classify"
 
@@ -63,14 +64,14 @@ class Classifier:
         Raises:
             InputError: type or shape is not the model's, or a pixel is NaN or infinite.
         """
-        expected = self._model.inputs["pixels"]
+        expected = self._model.inputs[PIXELS]
         if pixels.dtype != np.float32 or pixels.shape[1:] != expected:
             raise InputError(
                 f"float32 pixels [batch, {', '.join(map(str, expected))}]",
                 f"{pixels.dtype} {list(pixels.shape)}",
                 "convert or reshape them",
             )
-        return (await self._client.infer(self._model.name, {"pixels": pixels}))["logits"]
+        return (await self._client.infer(self._model.name, {PIXELS: pixels}))[LOGITS]
 
     def guesses(self, logits: Array, top: int = 1) -> list[Guess]:
         """The most probable labels for the logits ``[K]`` of one image, best first."""

@@ -15,6 +15,7 @@ from clients.classify import Classifier
 from clients.translate import Translator
 from clients.triton_client import ServedModel, TritonClient
 from models.errors import AttendantError, ServerError
+from models.tensor_names import PIXELS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +78,8 @@ def require_healthy(results: list[ModelHealth], expected: set[str]) -> None:
 async def _answer(client: TritonClient, model: ServedModel) -> str:
     inputs: dict[str, Any] = (model.parameters.get("example") or {}).get("inputs", {})
     if model.task == "classify":
-        shape = model.inputs["pixels"]
-        pixels = np.asarray(inputs.get("pixels", np.zeros(shape)), dtype=np.float32).reshape(1, *shape)
+        shape = model.inputs[PIXELS]
+        pixels = np.asarray(inputs.get(PIXELS, np.zeros(shape)), dtype=np.float32).reshape(1, *shape)
         classifier = Classifier(client, model)
         return classifier.guesses((await classifier.logits(pixels))[0])[0].label
     if model.task == "translate":

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clients.triton_client import Array, ServedModel, TritonClient
+from models.tensor_names import FINISH_REASON, MAX_TOKENS, STREAM, TEXT_INPUT, TEXT_OUTPUT
 
 TASK = "translate"
 
@@ -48,7 +49,7 @@ class Translator:
             ServerError: it failed, or a piece did not come in time.
         """
         async for outputs in self._client.stream(self._model.name, _inputs(text, max_tokens)):
-            yield Piece(text=_text(outputs["text_output"]), finish_reason=_text(outputs["finish_reason"]))
+            yield Piece(text=_text(outputs[TEXT_OUTPUT]), finish_reason=_text(outputs[FINISH_REASON]))
 
     async def translate(self, text: str, max_tokens: int | None = None) -> str:
         """The whole answer; see :meth:`stream`."""
@@ -57,11 +58,11 @@ class Translator:
 
 def _inputs(text: str, max_tokens: int | None) -> dict[str, Array]:
     inputs: dict[str, Array] = {
-        "text_input": np.array([text.encode()], dtype=object),
-        "stream": np.array([True]),
+        TEXT_INPUT: np.array([text.encode()], dtype=object),
+        STREAM: np.array([True]),
     }
     if max_tokens is not None:
-        inputs["max_tokens"] = np.array([max_tokens], dtype=np.int32)
+        inputs[MAX_TOKENS] = np.array([max_tokens], dtype=np.int32)
     return inputs
 
 

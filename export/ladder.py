@@ -19,6 +19,7 @@ from models.checkpoints.store import Checkpoint
 from models.errors import ArtefactError
 from models.manifest import Manifest
 from models.progress import progress
+from models.tensor_names import LOGITS, PIXELS
 from serving.runtime.base import Array, Runner
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.ort_runner import ort_runners
@@ -66,7 +67,7 @@ def _climb_classifier(checkpoint: Checkpoint, runners: Runners) -> Iterator[Meas
     cases = list(image_cases(checkpoint.config))
     with progress("parity", len(cases)) as advance:
         for case in cases:
-            yield from _measure("model", case.name, {"pixels": case.pixels}, "logits", runners)
+            yield from _measure("model", case.name, {PIXELS: case.pixels}, LOGITS, runners)
             advance(case.name)
 
 

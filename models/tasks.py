@@ -19,6 +19,7 @@ from models.checkpoints.store import Checkpoint
 from models.families.seq2seq import KeysValues, Seq2SeqConfig, Seq2SeqTransformer
 from models.families.vit import ViT, ViTConfig
 from models.signature import GraphSignature, TensorSpec
+from models.tensor_names import LOGITS, PIXELS
 
 _PARTS = ("key", "value")
 
@@ -57,8 +58,8 @@ def classifier_signature(config: ViTConfig) -> GraphSignature:
     side = config.image_size
     return GraphSignature(
         name="model",
-        inputs=(TensorSpec(name="pixels", dtype="float32", axes=("batch", config.channels, side, side)),),
-        outputs=(TensorSpec(name="logits", dtype="float32", axes=("batch", config.classes)),),
+        inputs=(TensorSpec(name=PIXELS, dtype="float32", axes=("batch", config.channels, side, side)),),
+        outputs=(TensorSpec(name=LOGITS, dtype="float32", axes=("batch", config.classes)),),
     )
 
 
@@ -89,7 +90,7 @@ def decoder_signature(config: Seq2SeqConfig) -> GraphSignature:
             *_cross_specs(config),
         ),
         outputs=(
-            TensorSpec(name="logits", dtype="float32", axes=("batch", "steps", config.vocabulary_size)),
+            TensorSpec(name=LOGITS, dtype="float32", axes=("batch", "steps", config.vocabulary_size)),
             *(TensorSpec(name=f"{stem}_out", dtype="float32", axes=cache) for stem in stems),
         ),
         aliases={f"{stem}_out": f"{stem}_in" for stem in stems},

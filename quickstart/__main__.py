@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ from quickstart.report import Outcome, print_samples, print_table
 from serving.canary import canary_check
 from serving.repository.layout import write_repository
 from serving.triton_server.endpoints import Endpoints
+from serving.triton_server.ports import free_ports
 from serving.triton_server.process import TritonServer
 from serving.triton_server.settings import ServerSettings
 
@@ -92,15 +92,6 @@ def _ask(console: Console, build: Path, repository: Path, count: int) -> list[Ou
 def _settings(repository: Path) -> ServerSettings:
     http, grpc, metrics = free_ports(3)
     return ServerSettings(repository=repository, http_port=http, grpc_port=grpc, metrics_port=metrics)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nothing listens on now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [taken.getsockname()[1] for taken in sockets]
-    for taken in sockets:
-        taken.close()
-    return ports
 
 
 def _print_endpoints(console: Console, endpoints: Endpoints) -> None:

@@ -13,6 +13,7 @@ from clients.triton_client import TritonClient
 from models.checkpoints.store import Checkpoint
 from models.manifest import Manifest
 from models.progress import progress
+from models.tensor_names import LOGITS, PIXELS
 from quickstart.answers import Answers
 from serving.runtime.base import Array
 from serving.runtime.ort_runner import ort_runners
@@ -32,7 +33,7 @@ def in_process(folder: Path, images: Array) -> Answers:
     answers, latencies_ms = [], []
     for image in images:
         began = time.perf_counter()
-        logits = runner.run({"pixels": image[None]})["logits"].numpy()
+        logits = runner.run({PIXELS: image[None]})[LOGITS].numpy()
         answers.append(str(manifest.details["labels"][int(logits[0].argmax())]))
         latencies_ms.append((time.perf_counter() - began) * 1e3)
     return Answers(answers=answers, latencies_ms=latencies_ms)

@@ -50,8 +50,8 @@ def repository(digits_artefact, dates_artefact, tmp_path_factory):
 @pytest.fixture(scope="session")
 def server(repository):
     """A real Triton over both shipped checkpoints; its endpoints."""
-    from quickstart.__main__ import free_ports
     from serving.canary import canary_check
+    from serving.triton_server.ports import free_ports
     from serving.triton_server.process import TritonServer
     from serving.triton_server.settings import ServerSettings
 

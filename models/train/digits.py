@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from models.families.vit import ViT, ViTConfig
+from models.tensor_names import PIXELS
 from models.train.jitter import Jitter
 from models.train.loop import Report, Schedule, optimise, reproducible
 from models.train.split import stratified_split
@@ -112,7 +113,7 @@ def _loss(model: nn.Module, pixels: Tensor, labels: Tensor) -> Tensor:
 def _example() -> dict[str, object]:
     pixels, labels = held_out()
     three = int(np.flatnonzero(labels == 3)[0])
-    return {"inputs": {"pixels": pixels[three].tolist()}, "answer": DETAILS["labels"][3]}
+    return {"inputs": {PIXELS: pixels[three].tolist()}, "answer": DETAILS["labels"][3]}
 
 
 CARD = Card(

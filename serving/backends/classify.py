@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from models.tensor_names import LOGITS, PIXELS
 from serving.backends import triton_api
 from serving.generation.classifier import classify
 from serving.runtime.ort_runner import ort_runners
@@ -19,10 +20,10 @@ class TritonPythonModel:
 
     def execute(self, requests: list[Any]) -> list[Any]:
         """Answer each request with logits, or with its own error."""
-        answers = classify(self._runner, [triton_api.tensor_of(request, "pixels") for request in requests])  # type: ignore[misc]
+        answers = classify(self._runner, [triton_api.tensor_of(request, PIXELS) for request in requests])  # type: ignore[misc]
         return [
             triton_api.error_response(answer)
             if isinstance(answer, Exception)
-            else triton_api.response({"logits": answer})
+            else triton_api.response({LOGITS: answer})
             for answer in answers
         ]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from models.errors import InputError
+from models.tensor_names import FINISH_REASON, MAX_TOKENS, STREAM, TEXT_INPUT, TEXT_OUTPUT
 from serving.backends import triton_api
 from serving.generation.translator import Piece, Request, Translator
 
@@ -60,10 +61,10 @@ class TritonPythonModel:
         self._thread.join()
 
     def _job(self, request: Any, sender: Any) -> Job:
-        text = str(_scalar(request, "text_input", b"").decode(errors="replace"))
-        max_tokens = _scalar(request, "max_tokens", None)
+        text = str(_scalar(request, TEXT_INPUT, b"").decode(errors="replace"))
+        max_tokens = _scalar(request, MAX_TOKENS, None)
         limit = None if max_tokens is None else int(max_tokens)
-        return Job(self._translator.request(text, limit), bool(_scalar(request, "stream", False)), sender)
+        return Job(self._translator.request(text, limit), bool(_scalar(request, STREAM, False)), sender)
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
@@ -97,5 +98,5 @@ def _scalar(request: Any, name: str, default: Any) -> Any:
 
 
 def _response(piece: Piece) -> Any:
-    outputs = {"text_output": piece.text, "finish_reason": piece.finish_reason}
+    outputs = {TEXT_OUTPUT: piece.text, FINISH_REASON: piece.finish_reason}
     return triton_api.response({name: np.array([text.encode()], dtype=object) for name, text in outputs.items()})

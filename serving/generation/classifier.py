@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from models.errors import InputError
+from models.tensor_names import LOGITS, PIXELS
 from serving.runtime.base import Array, Runner
 
 
@@ -51,6 +52,6 @@ def _error_of(pixels: Array) -> InputError | None:
 def _run(runner: Runner, requests: Sequence[Array]) -> list[Array]:
     if not requests:
         return []
-    logits = runner.run({"pixels": np.concatenate(requests)})["logits"].numpy()
+    logits = runner.run({PIXELS: np.concatenate(requests)})[LOGITS].numpy()
     ends = np.cumsum([len(pixels) for pixels in requests])
     return np.split(logits, ends[:-1])

@@ -13,7 +13,7 @@ from tritonclient.grpc import model_config_pb2 as pb
 
 from models.errors import ArtefactError
 from models.manifest import Manifest
-from models.signature import TensorSpec
+from models.tensor_names import TEXT_OPTIONS, TEXT_REQUEST, TEXT_RESPONSE
 
 MAX_BATCH = 32
 LABELS_NAME = "labels.txt"
@@ -27,15 +27,6 @@ _TYPES = {
     "float64": pb.TYPE_FP64,
     "string": pb.TYPE_STRING,
 }
-_TEXT_REQUEST = (
-    (TensorSpec(name="text_input", dtype="string", axes=(1,)), False),
-    (TensorSpec(name="max_tokens", dtype="int32", axes=(1,)), True),
-    (TensorSpec(name="stream", dtype="bool", axes=(1,)), True),
-)
-_TEXT_RESPONSE = (
-    TensorSpec(name="text_output", dtype="string", axes=(1,)),
-    TensorSpec(name="finish_reason", dtype="string", axes=(1,)),
-)
 
 
 def model_config_from_manifest(manifest: Manifest) -> Any:
@@ -70,9 +61,10 @@ def _classifier(config: Any, manifest: Manifest) -> None:
 def _translator(config: Any, manifest: Manifest) -> None:
     config.max_batch_size = 0
     config.model_transaction_policy.decoupled = True
-    for spec, optional in _TEXT_REQUEST:
+    for spec in (*TEXT_REQUEST, *TEXT_OPTIONS):
+        optional = spec in TEXT_OPTIONS
         config.input.add(name=spec.name, data_type=_TYPES[spec.dtype], dims=_dims(spec.axes), optional=optional)
-    for spec in _TEXT_RESPONSE:
+    for spec in TEXT_RESPONSE:
         config.output.add(name=spec.name, data_type=_TYPES[spec.dtype], dims=_dims(spec.axes))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from models.errors import InputError
+from models.tensor_names import LOGITS
 from serving.runtime.base import Array, Buffer, Runner
 
 
@@ -68,4 +69,4 @@ class CachedDecoder:
                 "ask for fewer tokens",
             )
         moving = {"token_ids": token_ids, "start": start, "self_mask": self_mask(start, steps, attended)}
-        return self._runner.run({**moving, **self._fixed, **self.caches})["logits"].numpy()
+        return self._runner.run({**moving, **self._fixed, **self.caches})[LOGITS].numpy()

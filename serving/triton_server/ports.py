@@ -1,10 +1,12 @@
-"""Whether the server's ports are free, asked before anything is started."""
+"""Ports: which are free to take, and whether those that were chosen are."""
 
 from __future__ import annotations
 
 import socket
+from contextlib import ExitStack
 
 from models.errors import ConfigError
+from serving.triton_server.endpoints import LOOPBACK
 from serving.triton_server.settings import ServerSettings
 
 
@@ -16,6 +18,13 @@ def check_ports_free(settings: ServerSettings) -> None:
     """
     for name, port in settings.ports.items():
         _check_port_free(name, settings.address, port)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback interface on which nothing listens now."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.create_server((LOOPBACK, 0))) for _ in range(count)]
+        return [probe.getsockname()[1] for probe in probes]
 
 
 def _check_port_free(name: str, address: str, port: int) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from quickstart.__main__ import free_ports
+from serving.triton_server.ports import free_ports
 from tests.end_to_end.asking import python_m
 
 READY_S = 60

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import socket
 import tempfile
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from serving.triton_server.ports import free_ports
 from serving.triton_server.settings import ServerSettings
 from tests.serving.triton_server import sample_models
 
@@ -31,11 +30,3 @@ def settings(repository: Path) -> ServerSettings:
     return ServerSettings(
         repository=repository, http_port=http, grpc_port=grpc, metrics_port=metrics, drain_timeout_s=2
     )
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]

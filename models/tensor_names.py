@@ -1,0 +1,27 @@
+"""The names of tensors on which more than one room relies, and the request that every text model takes.
+
+Text tensors are named as TensorRT-LLM names them, so that Triton's own OpenAI front end and the clients of others fit.
+"""
+
+from __future__ import annotations
+
+from models.signature import TensorSpec
+
+PIXELS = "pixels"
+LOGITS = "logits"
+
+TEXT_INPUT = "text_input"
+MAX_TOKENS = "max_tokens"
+STREAM = "stream"
+TEXT_OUTPUT = "text_output"
+FINISH_REASON = "finish_reason"
+
+TEXT_REQUEST = (TensorSpec(name=TEXT_INPUT, dtype="string", axes=(1,)),)
+TEXT_OPTIONS = (
+    TensorSpec(name=MAX_TOKENS, dtype="int32", axes=(1,)),
+    TensorSpec(name=STREAM, dtype="bool", axes=(1,)),
+)
+TEXT_RESPONSE = (
+    TensorSpec(name=TEXT_OUTPUT, dtype="string", axes=(1,)),
+    TensorSpec(name=FINISH_REASON, dtype="string", axes=(1,)),
+)
