@@ -20,14 +20,6 @@ from rich.progress import (
 
 Advance = Callable[[str], None]
 _MOST_LINES = 10
-_COLUMNS = (
-    SpinnerColumn(),
-    TextColumn("{task.description}"),
-    BarColumn(),
-    MofNCompleteColumn(),
-    TimeElapsedColumn(),
-    TimeRemainingColumn(),
-)
 
 
 @contextmanager
@@ -48,7 +40,8 @@ def progress(title: str, total: int) -> Iterator[Advance]:
 
 @contextmanager
 def _bar(console: Console, title: str, total: int) -> Iterator[Advance]:
-    with Progress(*_COLUMNS, console=console) as bar:
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    with Progress(SpinnerColumn(), *columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console) as bar:
         task = bar.add_task(title, total=total)
 
         def advance(finished: str) -> None:
