@@ -21,6 +21,7 @@ from models.errors import AttendantError, InputError, ServerError, UnknownNameEr
 
 Array = NDArray[Any]
 DEFAULT_SERVER = "127.0.0.1:8001"
+LATE_CALLS_S = 2.0  # what a call that was given up may still take when the connection closes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,7 @@ class TritonClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._running:
-            await asyncio.wait(self._running, timeout=self.timeout_s)
+            await asyncio.wait(self._running, timeout=LATE_CALLS_S)
         await self._client.close()
 
     async def models(self) -> list[str]:

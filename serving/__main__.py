@@ -17,18 +17,19 @@ from serving.triton_server.endpoints import Endpoints
 CANARY_TIMEOUT_S = 10.0
 
 
-def repository(folders: Positional[tuple[Path, ...]], out: Path) -> int:
+def repository(folders: Positional[tuple[Path, ...]], out: Path, threads: int = 1) -> int:
     """Lay exported artefacts out as a Triton model repository, in one step; models not named stay.
 
     Args:
         folders: artefacts that `python -m export onnx` wrote.
         out: the repository.
+        threads: that one run of a graph may use; one is fastest for small models.
     """
     from serving.repository.layout import write_repository
 
     if not folders:
         raise UserError("an artefact's folder", "none", "name one or more after the verb")
-    for manifest in write_repository(folders, out):
+    for manifest in write_repository(folders, out, threads):
         sys.stdout.write(f"{out / manifest.name}: {manifest.task}, {len(manifest.graphs)} graph(s)\n")
     return 0
 

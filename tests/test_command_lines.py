@@ -12,7 +12,7 @@ FROZEN = {
     "models train": {"--out", "--seed"},
     "export onnx": {"--out"},
     "export check": {"--source", "--json"},
-    "serving repository": {"--out"},
+    "serving repository": {"--out", "--threads"},
     "serving up": {
         "--repository",
         "--http-port",

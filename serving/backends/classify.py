@@ -15,8 +15,7 @@ class TritonPythonModel:
 
     def initialize(self, args: dict[str, str]) -> None:
         """Load the graph."""
-        folder, manifest = triton_api.load_artefact(args)
-        self._runner = ort_runners(folder, manifest)["model"]
+        self._runner = ort_runners(*triton_api.load_artefact(args))["model"]
 
     def execute(self, requests: list[Any]) -> list[Any]:
         """Answer each request with logits, or with its own error."""

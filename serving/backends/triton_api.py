@@ -11,16 +11,20 @@ import triton_python_backend_utils as pb_utils
 
 from models.errors import InputError, MachineError
 from models.manifest import Manifest
+from serving.parameters import THREADS
 from serving.runtime.base import Array
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
 
-def load_artefact(arguments: dict[str, str]) -> tuple[Path, Manifest]:
+def load_artefact(arguments: dict[str, str]) -> tuple[Path, Manifest, int]:
     """The artefact in the version folder that Triton loads, verified file by file.
 
     Args:
         arguments: what Triton hands to ``initialize``.
+
+    Returns:
+        Its folder, its manifest, and how many threads one run of a graph may use.
 
     Raises:
         ArtefactError: a file is missing or not what the manifest says.
@@ -30,7 +34,8 @@ def load_artefact(arguments: dict[str, str]) -> tuple[Path, Manifest]:
     folder = Path(arguments["model_repository"]) / arguments["model_version"]
     manifest = Manifest.read(folder)
     manifest.verify(folder)
-    return folder, manifest
+    parameters = json.loads(arguments["model_config"])["parameters"]
+    return folder, manifest, int(parameters[THREADS]["string_value"])
 
 
 def require_numpy_1(version: str) -> None:
@@ -41,12 +46,6 @@ def require_numpy_1(version: str) -> None:
     """
     if int(version.split(".", maxsplit=1)[0]) >= 2:
         raise MachineError("NumPy 1.x beside Triton's Python stub", version, 'run `pip install "numpy<2"`')
-
-
-def model_config(arguments: dict[str, str]) -> dict[str, Any]:
-    """The model's configuration as Triton sees it."""
-    value: dict[str, Any] = json.loads(arguments["model_config"])
-    return value
 
 
 def tensor_of(request: Any, name: str) -> Array | None:

@@ -25,17 +25,19 @@ from serving.backends.{task} import TritonPythonModel as TritonPythonModel
 '''
 
 
-def write_repository(folders: Iterable[Path], out: Path) -> list[Manifest]:
+def write_repository(folders: Iterable[Path], out: Path, threads: int = 1) -> list[Manifest]:
     """Add or replace models in a repository; models that are not named stay.
 
     Args:
         folders: artefacts.
         out: the repository; an error or an interruption leaves it as it was.
+        threads: that one run of a graph may use.
 
     Returns:
         The manifests of the models written.
 
     Raises:
+        ConfigError: fewer than one thread.
         ArtefactError: an artefact is damaged, incomplete, or shares its name with another.
         OutputError: the repository cannot be written, or holds something that is no model.
     """
@@ -47,7 +49,7 @@ def write_repository(folders: Iterable[Path], out: Path) -> list[Manifest]:
         for path in kept:
             shutil.copytree(path, staged / path.name, copy_function=os.link)
         for folder, manifest in artefacts:
-            _write_model(folder, manifest, staged / manifest.name)
+            _write_model(folder, manifest, staged / manifest.name, threads)
     return manifests
 
 
@@ -82,10 +84,10 @@ def _models_in(out: Path) -> list[Path]:
     return entries
 
 
-def _write_model(folder: Path, manifest: Manifest, model: Path) -> None:
+def _write_model(folder: Path, manifest: Manifest, model: Path, threads: int) -> None:
     version = model / VERSION
     version.mkdir(parents=True)
-    config = model_config_from_manifest(manifest)
+    config = model_config_from_manifest(manifest, threads)
     (model / CONFIG_NAME).write_text(pbtxt_from_config(config), encoding="utf-8")
     if manifest.task == "classify" and manifest.details.get("labels"):
         (model / LABELS_NAME).write_text("\n".join(manifest.details["labels"]) + "\n", encoding="utf-8")

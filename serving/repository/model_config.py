@@ -11,9 +11,10 @@ from typing import Any
 
 from tritonclient.grpc import model_config_pb2 as pb
 
-from models.errors import ArtefactError
+from models.errors import ArtefactError, ConfigError
 from models.manifest import Manifest
 from models.tensor_names import TEXT_OPTIONS, TEXT_REQUEST, TEXT_RESPONSE
+from serving.parameters import THREADS
 
 MAX_BATCH = 32
 LABELS_NAME = "labels.txt"
@@ -29,19 +30,27 @@ _TYPES = {
 }
 
 
-def model_config_from_manifest(manifest: Manifest) -> Any:
+def model_config_from_manifest(manifest: Manifest, threads: int = 1) -> Any:
     """The configuration under which Triton serves an artefact.
+
+    Args:
+        manifest: the artefact's.
+        threads: that one run of a graph may use; read back by ``serving/backends/triton_api.py``.
 
     Raises:
         ArtefactError: nothing serves the artefact's task.
+        ConfigError: fewer than one thread.
     """
+    if threads < 1:
+        raise ConfigError("at least one thread", str(threads), "correct --threads")
     rules = {"classify": _classifier, "translate": _translator}
     if manifest.task not in rules:
         raise ArtefactError(f"a task, one of {sorted(rules)}", repr(manifest.task), "export a model of those tasks")
     config = pb.ModelConfig(name=manifest.name, backend="python")
     config.instance_group.add(count=1, kind=pb.ModelInstanceGroup.KIND_CPU)
     rules[manifest.task](config, manifest)
-    _add_parameters(config, manifest)
+    _add_parameters(config, {"task": manifest.task, "example": manifest.example, **manifest.details})
+    config.parameters[THREADS].string_value = str(threads)
     return config
 
 
@@ -77,9 +86,8 @@ def _add_warmup(config: Any) -> None:
             )
 
 
-def _add_parameters(config: Any, manifest: Manifest) -> None:
+def _add_parameters(config: Any, values: dict[str, Any]) -> None:
     # What a client needs to know travels in the configuration, so that an address is all it has to be told.
-    values = {"task": manifest.task, "example": manifest.example, **manifest.details}
     for key, value in values.items():
         config.parameters[key].string_value = value if isinstance(value, str) else json.dumps(value)
 

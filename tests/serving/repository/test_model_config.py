@@ -4,7 +4,7 @@ import json
 import pytest
 from tritonclient.grpc import model_config_pb2 as pb
 
-from models.errors import ArtefactError
+from models.errors import ArtefactError, ConfigError
 from models.manifest import Manifest
 from serving.repository.model_config import model_config_from_manifest
 
@@ -54,6 +54,13 @@ def test_what_a_client_needs_travels_in_the_parameters(digits, dates):
     assert json.loads(digits.parameters["preprocessing"].string_value)["size"] == [8, 8]
     assert json.loads(dates.parameters["example"].string_value)["answer"] == "1997-03-03"
     assert json.loads(dates.parameters["max_target_length"].string_value) == 16
+
+
+def test_the_number_of_threads_travels_to_the_backend(digits_artefact):
+    config = model_config_from_manifest(Manifest.read(digits_artefact), threads=4)
+    assert config.parameters["threads"].string_value == "4"
+    with pytest.raises(ConfigError, match="at least one thread"):
+        model_config_from_manifest(Manifest.read(digits_artefact), threads=0)
 
 
 def test_a_task_that_nothing_serves_is_refused(digits_artefact):
