@@ -166,7 +166,7 @@ class TritonClient:
 
     async def _in_time(self, call: Any) -> Any:
         # A unary call that is late is left to itself, and never cancelled or given a deadline: about one cancelled call
-        # in 500 kills tritonserver 2.51 with a segmentation fault (docs/log.md). Streams are cancelled without harm.
+        # in 500 kills tritonserver 2.51 with a segmentation fault (docs/log.md).
         future = asyncio.ensure_future(call)
         self._running.add(future)
         future.add_done_callback(self._ended)

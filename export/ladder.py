@@ -16,6 +16,7 @@ from export.ladder_cases import DecodeCase, decode_cases, image_cases, source_ca
 from export.parity import YARDSTICK, Measurement, compare
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import Checkpoint
+from models.config import config_to_json
 from models.errors import ArtefactError
 from models.manifest import Manifest
 from models.progress import progress
@@ -46,12 +47,7 @@ def climb(folder: Path, source: str | None = None) -> list[Measurement]:
     manifest = Manifest.read(folder)
     manifest.verify(folder)
     checkpoint = checkpoint_named(source or manifest.source)
-    if checkpoint.family.name != manifest.family or checkpoint.name != manifest.name:
-        raise ArtefactError(
-            f"the checkpoint of {manifest.name!r} ({manifest.family})",
-            f"{checkpoint.name!r} ({checkpoint.family.name})",
-            "name the right one with --source",
-        )
+    _require_same_model(checkpoint, manifest)
     if sum(parameter.numel() for parameter in checkpoint.model.parameters()) < SMALL_MODEL:
         torch.set_num_threads(1)  # more threads make a toy model up to 20 times slower where cores are shared
     runners: Runners = {
@@ -61,6 +57,17 @@ def climb(folder: Path, source: str | None = None) -> list[Measurement]:
     }
     climbs = {"classify": _climb_classifier, "translate": _climb_translator}
     return list(climbs[manifest.task](checkpoint, runners))
+
+
+def _require_same_model(checkpoint: Checkpoint, manifest: Manifest) -> None:
+    wanted = manifest.name, manifest.family, manifest.config
+    found = checkpoint.name, checkpoint.family.name, config_to_json(checkpoint.config)
+    if wanted != found:
+        raise ArtefactError(
+            f"the checkpoint that the artefact was made from: {wanted}",
+            str(found),
+            "name the right one with --source, or export again",
+        )
 
 
 def _climb_classifier(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:

@@ -15,11 +15,13 @@ from export.stage import export_onnx
 from models.checkpoints.resolve import checkpoint_named
 from models.cli import run
 from models.errors import ParityError
+from models.train.dates import held_out as held_out_dates
+from models.train.digits import held_out as held_out_digits
 from quickstart import dates, digits
 from quickstart.report import Outcome, print_samples, print_table
 from serving.canary import canary_check
 from serving.repository.layout import write_repository
-from serving.triton_server.endpoints import Endpoints
+from serving.runtime.base import Array
 from serving.triton_server.ports import free_ports
 from serving.triton_server.process import TritonServer
 from serving.triton_server.settings import ServerSettings
@@ -59,43 +61,44 @@ def _export_and_prove(folder: Path) -> None:
 
 
 def _ask(console: Console, build: Path, repository: Path, count: int) -> list[Outcome]:
-    from models.train.dates import held_out as held_out_dates
-    from models.train.digits import held_out as held_out_digits
-
-    images, labels = held_out_digits()
-    pairs = held_out_dates(count)
-    texts, truths = [text for text, _ in pairs], [answer for _, answer in pairs]
     with TritonServer(_settings(repository)) as server:
         server.wait_until_ready(canary_check({DIGITS, DATES}, timeout_s=10.0), START_TIMEOUT_S)
-        _print_endpoints(console, server.endpoints)
-        outcomes = [
-            Outcome(
-                name=DIGITS,
-                truths=[str(label) for label in labels],
-                pytorch=digits.in_pytorch(checkpoint_named(DIGITS), images),
-                process=digits.in_process(build / DIGITS, images),
-                served=digits.served(server.endpoints.grpc, DIGITS, images),
-            ),
-            Outcome(
-                name=DATES,
-                truths=truths,
-                pytorch=dates.in_pytorch(checkpoint_named(DATES), texts),
-                process=dates.in_process(build / DATES, texts),
-                served=dates.served(server.endpoints.grpc, DATES, texts),
-            ),
-        ]
-    print_samples(console, images, outcomes[0], texts, outcomes[1])
-    print_table(console, outcomes)
-    return outcomes
+        grpc = server.endpoints.grpc
+        console.print(f"Triton answers: gRPC {grpc}, REST http://{server.endpoints.http}/v2", highlight=False)
+        images, digits_outcome = _ask_digits(build / DIGITS, grpc)
+        texts, dates_outcome = _ask_dates(build / DATES, grpc, count)
+    print_samples(console, images, digits_outcome, texts, dates_outcome)
+    print_table(console, [digits_outcome, dates_outcome])
+    return [digits_outcome, dates_outcome]
+
+
+def _ask_digits(folder: Path, server: str) -> tuple[Array, Outcome]:
+    checkpoint = checkpoint_named(DIGITS)
+    images, classes = held_out_digits()
+    return images, Outcome(
+        name=DIGITS,
+        truths=[checkpoint.details["labels"][index] for index in classes],
+        pytorch=digits.in_pytorch(checkpoint, images),
+        process=digits.in_process(folder, images),
+        served=digits.served(server, DIGITS, images),
+    )
+
+
+def _ask_dates(folder: Path, server: str, count: int) -> tuple[list[str], Outcome]:
+    pairs = held_out_dates(count)
+    texts = [text for text, _ in pairs]
+    return texts, Outcome(
+        name=DATES,
+        truths=[answer for _, answer in pairs],
+        pytorch=dates.in_pytorch(checkpoint_named(DATES), texts),
+        process=dates.in_process(folder, texts),
+        served=dates.served(server, DATES, texts),
+    )
 
 
 def _settings(repository: Path) -> ServerSettings:
     http, grpc, metrics = free_ports(3)
     return ServerSettings(repository=repository, http_port=http, grpc_port=grpc, metrics_port=metrics)
-
-
-def _print_endpoints(console: Console, endpoints: Endpoints) -> None:
-    console.print(f"Triton answers: gRPC {endpoints.grpc}, REST http://{endpoints.http}/v2", highlight=False)
 
 
 def _print_places(console: Console, build: Path, repository: Path, seconds: float) -> None:

@@ -107,6 +107,13 @@ def test_another_models_checkpoint_is_refused(copied):
         climb(copied, "vit-tiny")
 
 
+def test_a_checkpoint_of_another_size_is_refused(copied):
+    manifest = Manifest.read(copied)
+    dataclasses.replace(manifest, config={**manifest.config, "layers": 3}).write(copied)
+    with pytest.raises(ArtefactError, match="'layers': 3"):
+        climb(copied)
+
+
 def test_the_command_prints_a_table_writes_the_report_and_fails_on_damage(copied):
     def check():
         return subprocess.run(
