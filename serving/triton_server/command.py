@@ -36,8 +36,9 @@ def command_line(settings: ServerSettings, installation: Installation, workspace
 
 
 def _models(settings: ServerSettings) -> list[str]:
-    loads = [f"--load-model={name}" for name in settings.models or ("*",)]
-    return ["--model-control-mode=explicit", *loads]
+    if not settings.models:
+        return ["--model-control-mode=none"]  # nobody can load a model, which is to run code, over the network
+    return ["--model-control-mode=explicit", *(f"--load-model={name}" for name in settings.models)]
 
 
 def _listeners(settings: ServerSettings) -> list[str]:

@@ -2,6 +2,7 @@ import dataclasses
 import json
 
 import pytest
+from tritonclient.utils import InferenceServerException
 
 from clients.health import canary, health, require_healthy
 from models.errors import ServerError
@@ -42,6 +43,14 @@ def test_the_command_says_ok_for_each_model(server):
 def test_the_command_prints_json_for_scripts(server):
     told = python_m("clients", "health", "--server", server.grpc, "--json")
     assert [json.loads(line)["healthy"] for line in told.stdout.splitlines()] == [True, True]
+
+
+def test_nobody_can_load_a_model_over_the_network(server):
+    async def load(client):
+        await client._client.load_model(DIGITS)
+
+    with pytest.raises(InferenceServerException, match="not allowed"):
+        ask(server, load)
 
 
 def test_a_server_that_is_not_there_is_status_1():
