@@ -6,12 +6,11 @@ import hashlib
 import importlib.metadata
 import json
 import shutil
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
 from pathlib import Path
 
 from export.axes import axes_of
 from export.onnx_graph import onnx_from_torch
+from export.own_process import run_each
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import CONFIG_NAME, WEIGHTS_NAME, Checkpoint
 from models.config import config_to_json
@@ -22,7 +21,6 @@ from models.progress import progress
 from models.tasks import graphs_of, serving_details
 
 _PACKAGES = ("torch", "onnx", "onnxscript")
-_WORKERS = 2
 _ROOT = Path(__file__).parent.parent
 _NOT_IN_GRAPHS = {"train", "pretrained"}
 
@@ -103,12 +101,10 @@ def _refuse_foreign(out: Path) -> None:
 def _export_graphs(name: str, checkpoint: Checkpoint, folder: Path) -> None:
     # One process a graph: a second dynamo export of an RNN in one process freezes its length.
     graphs = [graph.signature.name for graph in graphs_of(checkpoint)]
-    pool = ProcessPoolExecutor(min(_WORKERS, len(graphs)), mp_context=get_context("spawn"), max_tasks_per_child=1)
-    with pool, progress(f"export {checkpoint.name}", len(graphs)) as advance:
-        jobs = {pool.submit(export_graph, name, graph, folder / f"{graph}.onnx"): graph for graph in graphs}
-        for job in as_completed(jobs):
-            job.result()
-            advance(f"{jobs[job]}.onnx")
+    calls = {graph: (name, graph, folder / f"{graph}.onnx") for graph in graphs}
+    with progress(f"export {checkpoint.name}", len(graphs)) as advance:
+        for graph in run_each(export_graph, calls):
+            advance(f"{graph}.onnx")
 
 
 def export_graph(name: str, graph_name: str, path: Path) -> None:

@@ -1,0 +1,77 @@
+"""Run calls at the same time, each in a fresh process of its own.
+
+Pipes only: the queues and pools of ``multiprocessing`` share semaphores, which stay in ``/dev/shm`` when the program is
+killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from models.errors import AttendantError, ExportError
+
+Call = tuple[Any, ...]
+
+
+def run_each(function: Callable[..., None], calls: Mapping[str, Call]) -> Iterator[str]:
+    """Call a function once for each entry, all at the same time.
+
+    Args:
+        function: importable by name; what it returns is dropped.
+        calls: name → arguments.
+
+    Yields:
+        The name of each call that has ended, as it ends.
+
+    Raises:
+        ExportError: a process died, or a call raised an error of another library.
+        AttendantError: what a call raised. The other processes are ended.
+    """
+    jobs = {name: _start(function, arguments) for name, arguments in calls.items()}
+    waiting = {receiver: name for name, (receiver, _) in jobs.items()}
+    try:
+        while waiting:
+            for receiver in wait(list(waiting)):
+                assert isinstance(receiver, Connection)
+                _raise_failure(receiver, waiting[receiver], jobs[waiting[receiver]][1])
+                yield waiting.pop(receiver)
+    finally:
+        for receiver, process in jobs.values():
+            receiver.close()
+            process.terminate()
+            process.join()
+
+
+def _start(function: Callable[..., None], arguments: Call) -> tuple[Connection, BaseProcess]:
+    context = get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_call, args=(sender, function, arguments), daemon=True)
+    process.start()
+    sender.close()
+    return receiver, process
+
+
+def _call(sender: Connection, function: Callable[..., None], arguments: Call) -> None:
+    try:
+        function(*arguments)
+        sender.send(None)
+    except AttendantError as error:
+        sender.send(error)
+    except Exception as error:  # another library's, which need not survive the way
+        found = f"{type(error).__name__}: {error}"
+        sender.send(ExportError(f"{function.__name__} to succeed", found, "call it directly to see the traceback"))
+
+
+def _raise_failure(receiver: Connection, name: str, process: BaseProcess) -> None:
+    try:
+        failure = receiver.recv()
+    except EOFError as error:
+        process.join()
+        found = f"it ended with {process.exitcode}"
+        raise ExportError(f"the process of {name!r} to report", found, "is there enough memory?") from error
+    if failure is not None:
+        raise failure
