@@ -130,8 +130,8 @@ class TritonClient:
             InputError: the server refused the tensors.
             ServerError: it failed, or the next response did not come in time.
         """
-        # Two habits spare tritonserver 2.51 a segmentation fault (docs/log.md): no header triton_grpc_error, and every
-        # stream that was not left early is read to its end, because a cancellation may meet its completion.
+        # Two habits spare tritonserver 2.51 segmentation faults (docs/log.md): no header triton_grpc_error, and a stream
+        # that was not left early is read to its end, because a cancellation may meet its completion.
         tensors = [_tensor(name, array) for name, array in inputs.items()]
         responses = self._client.stream_infer(_one_request(model, tensors))
         ended = final = False
@@ -165,8 +165,8 @@ class TritonClient:
             raise self._late(model) from error
 
     async def _in_time(self, call: Any) -> Any:
-        # A unary call that is late is left to itself, and never cancelled or given a deadline: about one cancelled call
-        # in 500 kills tritonserver 2.51 with a segmentation fault (docs/log.md).
+        # A unary call that is late is left to itself, and never cancelled or given a deadline: one in some hundred
+        # cancelled calls kills tritonserver 2.51 with a segmentation fault (docs/log.md).
         future = asyncio.ensure_future(call)
         self._running.add(future)
         future.add_done_callback(self._ended)

@@ -20,7 +20,7 @@ GOLDEN = [
     "/wheel/bin/tritonserver",
     "--id=attendant_4_7_beef",
     "--model-repository=/served",
-    "--backend-directory=/work/backends",
+    "--backend-directory=/workspace/backends",
     "--disable-auto-complete-config",
     "--model-control-mode=none",
     "--http-address=127.0.0.1",
@@ -41,7 +41,7 @@ GOLDEN = [
 
 
 def _command(settings: ServerSettings = SETTINGS, installation: Installation = WHEEL) -> list[str]:
-    return command_line(settings, installation, Path("/work"), "attendant_4_7_beef")
+    return command_line(settings, installation, Path("/workspace"), "attendant_4_7_beef")
 
 
 def test_the_default_command_line_is_the_golden_one():
