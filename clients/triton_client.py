@@ -130,8 +130,8 @@ class TritonClient:
             InputError: the server refused the tensors.
             ServerError: it failed, or the next response did not come in time.
         """
-        # Two habits spare tritonserver 2.51 a segmentation fault (docs/log.md): no header triton_grpc_error, and streams
-        # that were not left early are read to their end, because a cancellation may meet the completion.
+        # Two habits spare tritonserver 2.51 a segmentation fault (docs/log.md): no header triton_grpc_error, and a stream
+        # that was not left early is read to its end, because a cancellation may meet its completion.
         tensors = [_tensor(name, array) for name, array in inputs.items()]
         responses = self._client.stream_infer(_one_request(model, tensors))
         ended = final = False
