@@ -130,8 +130,8 @@ class TritonClient:
             InputError: the server refused the tensors.
             ServerError: it failed, or the next response did not come in time.
         """
-        # Two habits spare tritonserver 2.51 a segmentation fault (docs/log.md): no header triton_grpc_error, and a stream
-        # that was not left early is read to its end, because a cancellation may meet its completion.
+        # tritonserver 2.51 can die of the header triton_grpc_error, and of a cancellation that meets a stream's end
+        # (docs/log.md). So errors come without a status, and only a stream that is left early is cancelled.
         tensors = [_tensor(name, array) for name, array in inputs.items()]
         responses = self._client.stream_infer(_one_request(model, tensors))
         ended = final = False
