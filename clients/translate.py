@@ -2,70 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
-
-import numpy as np
-
-from clients.triton_client import Array, ServedModel, TritonClient
-from models.tensor_names import FINISH_REASON, MAX_TOKENS, STREAM, TEXT_INPUT, TEXT_OUTPUT
-
-TASK = "translate"
+from clients.text import TextModel
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
-    """A part of an answer; the last has a finish reason: ``stop``, or ``length`` at the limit."""
-
-    text: str
-    finish_reason: str
-
-
-class Translator:
+class Translator(TextModel):
     """A served model of the task ``translate``."""
 
-    def __init__(self, client: TritonClient, model: ServedModel) -> None:
-        self._client = client
-        self._model = model
-
-    @classmethod
-    async def find(cls, client: TritonClient, name: str | None = None) -> Translator:
-        """The translator of that name, or the only one that the server has.
-
-        Raises:
-            UnknownNameError: there is none, or a name is needed.
-        """
-        return cls(client, await client.model_for(TASK, name))
-
-    async def stream(self, text: str, max_tokens: int | None = None) -> AsyncIterator[Piece]:
-        """The answer in pieces, as they come; leaving the loop early cancels the rest.
-
-        Args:
-            text: the source.
-            max_tokens: longest answer; as long as the model allows if not given.
-
-        Raises:
-            InputError: the server refused the text or the limit.
-            ServerError: it failed, or a piece did not come in time.
-        """
-        async for outputs in self._client.stream(self._model.name, _inputs(text, max_tokens)):
-            yield Piece(text=_text(outputs[TEXT_OUTPUT]), finish_reason=_text(outputs[FINISH_REASON]))
+    task = "translate"
 
     async def translate(self, text: str, max_tokens: int | None = None) -> str:
-        """The whole answer; see :meth:`stream`."""
-        return "".join([piece.text async for piece in self.stream(text, max_tokens)])
-
-
-def _inputs(text: str, max_tokens: int | None) -> dict[str, Array]:
-    inputs: dict[str, Array] = {
-        TEXT_INPUT: np.array([text.encode()], dtype=object),
-        STREAM: np.array([True]),
-    }
-    if max_tokens is not None:
-        inputs[MAX_TOKENS] = np.array([max_tokens], dtype=np.int32)
-    return inputs
-
-
-def _text(array: Array) -> str:
-    value: bytes = array.reshape(-1)[0]
-    return value.decode()
+        """The whole translation; see :meth:`clients.text.TextModel.stream`."""
+        return await self.answer(text, max_tokens)

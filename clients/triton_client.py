@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -14,7 +14,7 @@ import grpc
 import numpy as np
 from numpy.typing import NDArray
 from tritonclient.grpc import aio
-from tritonclient.grpc.aio import InferInput
+from tritonclient.grpc.aio import InferInput, InferRequestedOutput
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 from models.errors import AttendantError, InputError, ServerError, UnknownNameError, UnreachableError
@@ -32,12 +32,16 @@ class ServedModel:
         name: as in the repository.
         decoupled: whether a request gets a stream of responses.
         inputs: input name → dimensions without the batch.
+        outputs: output name → dimensions without the batch; −1 where they vary.
+        max_batch: most rows in one request; 0 for a model without a batch.
         parameters: what the manifest left in the configuration: task, example, labels, preprocessing, lengths.
     """
 
     name: str
     decoupled: bool
     inputs: dict[str, tuple[int, ...]]
+    outputs: dict[str, tuple[int, ...]]
+    max_batch: int
     parameters: dict[str, Any]
 
     @property
@@ -92,6 +96,8 @@ class TritonClient:
             name=name,
             decoupled=config.model_transaction_policy.decoupled,
             inputs={tensor.name: tuple(tensor.dims) for tensor in config.input},
+            outputs={tensor.name: tuple(tensor.dims) for tensor in config.output},
+            max_batch=config.max_batch_size,
             parameters={key: _parsed(value.string_value) for key, value in config.parameters.items()},
         )
 
@@ -113,15 +119,23 @@ class TritonClient:
             )
         return fitting[0]
 
-    async def infer(self, model: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    async def infer(
+        self, model: str, inputs: Mapping[str, Array], outputs: Sequence[str] | None = None
+    ) -> dict[str, Array]:
         """One request, one response.
+
+        Args:
+            model: its name.
+            inputs: name → tensor.
+            outputs: the names of those that are wanted; all of them if not given.
 
         Raises:
             InputError: the server refused the tensors.
             ServerError: it failed, or did not answer in time.
         """
         tensors = [_tensor(name, array) for name, array in inputs.items()]
-        return _arrays(await self._ask(self._client.infer(model, tensors), model))
+        wanted = None if outputs is None else [InferRequestedOutput(name) for name in outputs]
+        return _arrays(await self._ask(self._client.infer(model, tensors, outputs=wanted), model))
 
     async def stream(self, model: str, inputs: Mapping[str, Array]) -> AsyncIterator[dict[str, Array]]:
         """One request to a decoupled model, its responses as they come; leaving the loop early cancels the request.

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
 from models.errors import ConfigError
-from models.families.seq2seq import Seq2SeqConfig
+from models.tasks.graph import TaskGraph
 
 MAX_BATCH = 32
 
@@ -28,12 +26,12 @@ class Axis:
             raise ConfigError("1 ≤ smallest ≤ usual ≤ largest", repr(self), "correct export/axes.py")
 
 
-def axes_of(config: Any) -> dict[str, Axis]:
-    """The varying axes of a model's graphs."""
+def axes_of(graph: TaskGraph) -> dict[str, Axis]:
+    """The varying axes of a graph.
+
+    A step is one token when decoding; every other axis is usually half full.
+    """
     axes = {"batch": Axis(usual=8, largest=MAX_BATCH)}
-    if isinstance(config, Seq2SeqConfig):
-        target, source = config.max_target_length, config.max_source_length
-        axes["source"] = Axis(usual=(source + 1) // 2, largest=source)
-        axes["steps"] = Axis(usual=1, largest=target)
-        axes["attended"] = Axis(usual=(target + 1) // 2, largest=target)
+    for symbol, largest in graph.largest.items():
+        axes[symbol] = Axis(usual=1 if symbol == "steps" else (largest + 1) // 2, largest=largest)
     return axes

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from models.checkpoints.store import Checkpoint
 from models.signature import GraphSignature
-from models.tasks import TaskGraph, graphs_of
+from models.tasks.graph import TaskGraph
 from serving.runtime.base import Array, Buffer, numpy_dtype
 
 
@@ -34,6 +34,10 @@ class ArrayBuffer:
     def numpy(self) -> Array:
         """The array itself."""
         return self._array
+
+    def write(self, array: Array) -> None:
+        """Replace the contents."""
+        self._array[...] = array
 
 
 class EagerRunner:
@@ -75,7 +79,7 @@ class EagerRunner:
 
 def eager_runners(checkpoint: Checkpoint, dtype: torch.dtype) -> dict[str, EagerRunner]:
     """A runner for every graph of a checkpoint: graph name → runner."""
-    return {graph.signature.name: EagerRunner(graph, dtype) for graph in graphs_of(checkpoint)}
+    return {graph.signature.name: EagerRunner(graph, dtype) for graph in checkpoint.graphs()}
 
 
 @torch.no_grad()

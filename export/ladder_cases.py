@@ -6,13 +6,12 @@ Legend: B batch, S source positions, T target positions.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from models.families.seq2seq import Seq2SeqConfig
-from models.families.vit import ViTConfig
+from models.signature import TensorSpec
 from serving.runtime.base import Array
 
 BATCHES = (1, 2, 5)
@@ -20,6 +19,8 @@ BATCHES = (1, 2, 5)
 EXHAUSTIVE_LENGTH = 6
 # Beyond this capacity, two-way splits are spread over it instead of tried one by one.
 MOST_SPLITS = 32
+# Longer sequences are not decoded here: the float64 reference would take hours.
+LONGEST = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,47 +39,85 @@ class SourceCase:
     ids: Array
     mask: Array
 
-    def feeds(self) -> dict[str, Array]:
-        """The encoder graph's inputs."""
-        return {"source_ids": self.ids, "source_mask": self.mask}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeCase:
-    """Random targets, int64 ``[B, T]``, decoded in chunks; each chunk has a size and each row's first position."""
+    """Random targets, int64 ``[B, T]``, decoded in chunks; each chunk has a size and each row's first position.
+
+    A language model's targets have no source.
+    """
 
     name: str
-    source: SourceCase
+    source: SourceCase | None
     target: Array
     chunks: tuple[tuple[int, Array], ...]
 
 
-def image_cases(config: ViTConfig) -> Iterator[ImageCase]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding:
+    """What limits the targets of a model.
+
+    Attributes:
+        vocabulary: number of token ids.
+        capacity: longest target.
+        single_steps: whether the graph takes one token a call, as an RNN does.
+    """
+
+    vocabulary: int
+    capacity: int
+    single_steps: bool = False
+
+
+def image_cases(pixels: TensorSpec) -> Iterator[ImageCase]:
     """Batches of several sizes."""
     rng = np.random.default_rng(0)
     for batch in (*BATCHES, 32):
-        shape = (batch, config.channels, config.image_size, config.image_size)
-        yield ImageCase(name=f"batch {batch}", pixels=rng.standard_normal(shape, dtype=np.float32))
+        images = rng.standard_normal(pixels.shape({"batch": batch}), dtype=np.float32)
+        yield ImageCase(name=f"batch {batch}", pixels=images)
 
 
-def source_cases(config: Seq2SeqConfig) -> Iterator[SourceCase]:
+def source_cases(vocabulary: int, longest: int) -> Iterator[SourceCase]:
     """Every batch size with the shortest, a middling and the longest source."""
-    longest = config.max_source_length
+    longest = min(longest, LONGEST)
     for batch, length in itertools.product(BATCHES, sorted({1, (longest + 1) // 2, longest})):
-        yield _source(config, batch, length)
+        yield _source(vocabulary, batch, length)
 
 
-def decode_cases(config: Seq2SeqConfig) -> Iterator[DecodeCase]:
-    """The whole capacity at once and, where it is small, token by token for every source; every split of one."""
-    capacity = config.max_target_length
-    for source in source_cases(config):
-        yield _decode(config, source, (capacity,))
-        if capacity <= MOST_SPLITS:
-            yield _decode(config, source, (1,) * capacity)
-    source = _source(config, 2, (config.max_source_length + 1) // 2)
-    splits = ((1,) * capacity, *two_way(capacity), *compositions(capacity))
-    yield from (_decode(config, source, split) for split in splits)
-    yield _staggered(config, source)
+def translation_cases(decoding: Decoding, longest_source: int) -> Iterator[DecodeCase]:
+    """Whole targets for every source, and every split for one."""
+    sources = list(source_cases(decoding.vocabulary, longest_source))
+    middling = _source(decoding.vocabulary, 2, (min(longest_source, LONGEST) + 1) // 2)
+    yield from _cases(decoding, sources, middling, 2)
+
+
+def generation_cases(decoding: Decoding) -> Iterator[DecodeCase]:
+    """Whole targets for every batch size, and every split for one."""
+    for batch in BATCHES:
+        yield from _whole(decoding, None, batch)
+    yield from _splits(decoding, None, 2)
+
+
+def _cases(decoding: Decoding, sources: Sequence[SourceCase], middling: SourceCase, rows: int) -> Iterator[DecodeCase]:
+    for source in sources:
+        yield from _whole(decoding, source, len(source.ids))
+    yield from _splits(decoding, middling, rows)
+
+
+def _whole(decoding: Decoding, source: SourceCase | None, rows: int) -> Iterator[DecodeCase]:
+    length = min(decoding.capacity, LONGEST)
+    if not decoding.single_steps:
+        yield _decode(decoding, source, rows, (length,))
+    if length <= MOST_SPLITS or decoding.single_steps:
+        yield _decode(decoding, source, rows, (1,) * length)
+
+
+def _splits(decoding: Decoding, source: SourceCase | None, rows: int) -> Iterator[DecodeCase]:
+    if decoding.single_steps:
+        return
+    length = min(decoding.capacity, LONGEST)
+    for split in ((1,) * length, *two_way(length), *compositions(length)):
+        yield _decode(decoding, source, rows, split)
+    yield _staggered(decoding, source, rows)
 
 
 def two_way(length: int) -> list[tuple[int, ...]]:
@@ -95,41 +134,44 @@ def compositions(length: int) -> list[tuple[int, ...]]:
     return [tuple(b - a for a, b in itertools.pairwise(cut)) for cut in cuts]
 
 
-def _source(config: Seq2SeqConfig, batch: int, length: int) -> SourceCase:
+def _source(vocabulary: int, batch: int, length: int) -> SourceCase:
     rng = np.random.default_rng([batch, length])
     lengths = np.maximum(1, length - np.arange(batch) * max(1, length // 4))
     return SourceCase(
         name=f"batch {batch}, source {length}",
-        ids=rng.integers(0, config.vocabulary_size, (batch, length)),
+        ids=rng.integers(0, vocabulary, (batch, length)),
         mask=np.arange(length)[None] < lengths[:, None],
     )
 
 
-def _decode(config: Seq2SeqConfig, source: SourceCase, split: tuple[int, ...]) -> DecodeCase:
+def _decode(decoding: Decoding, source: SourceCase | None, rows: int, split: tuple[int, ...]) -> DecodeCase:
     begins = itertools.accumulate(split[:-1], initial=0)
-    rows = len(source.ids)
     parts = "+".join(map(str, split)) if len(split) <= 6 else f"{len(split)} single steps"
     return DecodeCase(
-        name=f"{source.name}, target {parts}",
+        name=f"{_name(source, rows)}, target {parts}",
         source=source,
-        target=_target(config, rows, sum(split)),
+        target=_target(decoding, rows, sum(split)),
         chunks=tuple((size, np.full(rows, begin)) for size, begin in zip(split, begins, strict=True)),
     )
 
 
-def _staggered(config: Seq2SeqConfig, source: SourceCase) -> DecodeCase:
+def _staggered(decoding: Decoding, source: SourceCase | None, rows: int) -> DecodeCase:
     # Row b goes b positions back after the prefill and writes over its own entries, so the rows' lengths differ.
-    rows, length = len(source.ids), config.max_target_length
-    half, back = length // 2, np.arange(len(source.ids))
+    length, back = min(decoding.capacity, LONGEST), np.arange(rows)
+    half = length // 2
     rest = (length - half, half - back), (rows - 1, np.full(rows, length - rows + 1))
     return DecodeCase(
-        name=f"{source.name}, rows at different positions",
+        name=f"{_name(source, rows)}, rows at different positions",
         source=source,
-        target=_target(config, rows, length),
+        target=_target(decoding, rows, length),
         chunks=((half, np.zeros_like(back)), *rest),
     )
 
 
-def _target(config: Seq2SeqConfig, rows: int, length: int) -> Array:
-    tokens: Array = np.random.default_rng(length).integers(0, config.vocabulary_size, (rows, length))
+def _name(source: SourceCase | None, rows: int) -> str:
+    return f"batch {rows}" if source is None else source.name
+
+
+def _target(decoding: Decoding, rows: int, length: int) -> Array:
+    tokens: Array = np.random.default_rng(length).integers(0, decoding.vocabulary, (rows, length))
     return tokens

@@ -14,16 +14,17 @@ import onnx
 import onnxscript
 import torch
 
-from export.axes import Axis
+from export.axes import Axis, axes_of
 from export.sample_inputs import sample_inputs
 from models.errors import ExportError
+from models.layers.kv_cache import TENSOR_SCATTER
 from models.signature import GraphSignature
-from models.tasks import TaskGraph
+from models.tasks.graph import TaskGraph
 
 OPSET = 24
 STANDARD_DOMAINS = {"", "ai.onnx"}
 # Sizes while tracing: all different and none 0 or 1, which torch.export would freeze.
-_TRACING_SIZES = {"batch": 2, "source": 5, "steps": 3, "attended": 4}
+_TRACING_SIZES = {"batch": 2, "source": 5, "tokens": 5, "steps": 3, "attended": 4}
 
 _opset = onnxscript.values.Opset("", OPSET)
 
@@ -32,15 +33,14 @@ def _tensor_scatter(cache: Any, new: Any, start: Any) -> Any:
     return _opset.TensorScatter(cache, new, start, axis=-2, mode="linear")
 
 
-_TRANSLATIONS: dict[Any, Any] = {torch.ops.attendant.tensor_scatter.default: _tensor_scatter}
+_TRANSLATIONS: dict[Any, Any] = {TENSOR_SCATTER: _tensor_scatter}
 
 
-def onnx_from_torch(graph: TaskGraph, axes: dict[str, Axis], path: Path) -> None:
+def onnx_from_torch(graph: TaskGraph, path: Path) -> None:
     """Export a module, check the graph against the standard, and write it.
 
     Args:
         graph: the module and the signature it must keep.
-        axes: the sizes that each varying axis can take.
         path: the file to write.
 
     Raises:
@@ -58,7 +58,7 @@ def onnx_from_torch(graph: TaskGraph, axes: dict[str, Axis], path: Path) -> None
             opset_version=OPSET,
             input_names=list(inputs),
             output_names=[spec.name for spec in signature.outputs],
-            dynamic_shapes=_dynamic_shapes(graph, axes),
+            dynamic_shapes=_dynamic_shapes(graph, axes_of(graph)),
             custom_translation_table=_TRANSLATIONS,
             verbose=False,
         )

@@ -8,7 +8,6 @@ import json
 import shutil
 from pathlib import Path
 
-from export.axes import axes_of
 from export.onnx_graph import onnx_from_torch
 from export.own_process import run_each
 from models.checkpoints.resolve import checkpoint_named
@@ -18,7 +17,6 @@ from models.errors import ArtefactError, OutputError
 from models.folders import replaced_folder
 from models.manifest import MANIFEST_NAME, Manifest, sha256_of
 from models.progress import progress
-from models.tasks import graphs_of, serving_details
 
 _PACKAGES = ("torch", "onnx", "onnxscript")
 _ROOT = Path(__file__).parent.parent
@@ -100,7 +98,7 @@ def _refuse_foreign(out: Path) -> None:
 
 def _export_graphs(name: str, checkpoint: Checkpoint, folder: Path) -> None:
     # One process a graph: a second dynamo export of an RNN in one process freezes its length.
-    graphs = [graph.signature.name for graph in graphs_of(checkpoint)]
+    graphs = [graph.signature.name for graph in checkpoint.graphs()]
     calls = {graph: (name, graph, folder / f"{graph}.onnx") for graph in graphs}
     with progress(f"export {checkpoint.name}", len(graphs)) as advance:
         for graph in run_each(export_graph, calls):
@@ -110,8 +108,8 @@ def _export_graphs(name: str, checkpoint: Checkpoint, folder: Path) -> None:
 def export_graph(name: str, graph_name: str, path: Path) -> None:
     """Export one graph of a checkpoint; the work of one process."""
     checkpoint = checkpoint_named(name)
-    graph = next(graph for graph in graphs_of(checkpoint) if graph.signature.name == graph_name)
-    onnx_from_torch(graph, axes_of(checkpoint.config), path)
+    graph = next(graph for graph in checkpoint.graphs() if graph.signature.name == graph_name)
+    onnx_from_torch(graph, path)
 
 
 def _manifest(name: str, checkpoint: Checkpoint, folder: Path, fingerprint: str) -> Manifest:
@@ -120,9 +118,9 @@ def _manifest(name: str, checkpoint: Checkpoint, folder: Path, fingerprint: str)
         task=checkpoint.family.task,
         family=checkpoint.family.name,
         config=config_to_json(checkpoint.config),
-        graphs=tuple(graph.signature for graph in graphs_of(checkpoint)),
+        graphs=tuple(graph.signature for graph in checkpoint.graphs()),
         files={path.name: sha256_of(path) for path in sorted(folder.iterdir())},
-        details=serving_details(checkpoint),
+        details=checkpoint.serving_details(),
         example=checkpoint.example,
         versions=_versions(),
         source=name,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, TypeVar, get_type_hints
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from models.errors import ConfigError
 
@@ -44,17 +45,18 @@ def require_fraction(config: object, *names: str) -> None:
 
 
 def config_from_json(kind: type[ConfigT], values: Mapping[str, Any]) -> ConfigT:
-    """Build a configuration dataclass from JSON values.
+    """Build a configuration dataclass, and those that its fields hold, from JSON values.
 
     Raises:
         ConfigError: a field is unknown or missing, or its value is rejected.
     """
     require(isinstance(values, Mapping), f"an object with the fields of {kind.__name__}", values)
-    known = set(get_type_hints(kind))
-    unknown = sorted(set(values) - known)
-    require(not unknown, f"only fields of {kind.__name__}: {sorted(known)}", unknown, "remove the unknown fields")
+    hints = get_type_hints(kind)
+    unknown = sorted(set(values) - set(hints))
+    require(not unknown, f"only fields of {kind.__name__}: {sorted(hints)}", unknown, "remove the unknown fields")
+    fields = {name: _value_of(hints[name], value) for name, value in values.items()}
     try:
-        return kind(**values)
+        return kind(**fields)
     except TypeError as error:
         raise ConfigError(f"every field of {kind.__name__}", str(error), "add the missing fields") from error
 
@@ -62,3 +64,11 @@ def config_from_json(kind: type[ConfigT], values: Mapping[str, Any]) -> ConfigT:
 def config_to_json(config: Any) -> dict[str, Any]:
     """The fields of a configuration dataclass as JSON values."""
     return dataclasses.asdict(config)
+
+
+def _value_of(hint: Any, value: Any) -> Any:
+    options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if value is None and type(None) in options:
+        return None
+    kind: Any = next((option for option in options if dataclasses.is_dataclass(option)), None)
+    return value if kind is None else config_from_json(kind, value)

@@ -78,7 +78,7 @@ class GraphSignature:
                 raise ArtefactError(
                     f"graph {self.name!r} to alias an output with an input of the same type and axes",
                     f"{output!r} → {source!r} as {pair}",
-                    "correct the signature in models/tasks.py",
+                    "correct the signature in models/tasks/",
                 )
 
     def input(self, name: str) -> TensorSpec:

@@ -15,6 +15,11 @@ MAX_TOKENS = "max_tokens"
 STREAM = "stream"
 TEXT_OUTPUT = "text_output"
 FINISH_REASON = "finish_reason"
+OUTPUT_IDS = "output_ids"
+
+POOLED = "pooled"
+HIDDEN = "hidden"
+TOKEN_MASK = "token_mask"
 
 TEXT_REQUEST = (TensorSpec(name=TEXT_INPUT, dtype="string", axes=(1,)),)
 TEXT_OPTIONS = (
@@ -24,4 +29,5 @@ TEXT_OPTIONS = (
 TEXT_RESPONSE = (
     TensorSpec(name=TEXT_OUTPUT, dtype="string", axes=(1,)),
     TensorSpec(name=FINISH_REASON, dtype="string", axes=(1,)),
+    TensorSpec(name=OUTPUT_IDS, dtype="int64", axes=("tokens",)),
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Tokenizer as _Tokenizer
 
@@ -68,6 +69,19 @@ class Tokenizer:
     def _alphabet(self) -> str:
         words = [word for word in self._tokenizer.get_vocab() if not word.startswith("<")]
         return repr("".join(sorted(words))) if len(words) <= 100 else f"of {len(words)} entries"
+
+
+def load_tokenizer(folder: Path, details: Mapping[str, Any]) -> Tokenizer:
+    """The tokenizer in an artefact's or checkpoint's folder.
+
+    Args:
+        folder: with the tokenizer's files.
+        details: of the manifest or checkpoint.
+
+    Raises:
+        ArtefactError: there is none, or it cannot be read.
+    """
+    return Tokenizer.load(folder / TOKENIZER_NAME)
 
 
 def _shorten(text: str, longest: int = 60) -> str:

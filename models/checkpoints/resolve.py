@@ -48,9 +48,9 @@ def _is_folder(name: str) -> bool:
 
 
 def _random_model(name: str) -> Checkpoint:
-    family_name, config = PRESETS[name]
-    family = FAMILIES[family_name]
+    preset = PRESETS[name]
+    family = FAMILIES[preset.family]
     with torch.random.fork_rng():
         torch.manual_seed(PRESET_SEED)
-        model = family.build(config)
+        model = family.build(preset.config)
     return Checkpoint(name=name, family=family, model=model.eval().requires_grad_(False))

@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import nn
 
+from models.checkpoints.blank import blank, fill
 from models.config import config_from_json, config_to_json
 from models.errors import ArtefactError
 from models.families.registry import Family, family_named
+from models.tasks.graph import TaskGraph
 from models.tokenization import TOKENIZER_NAME
 
 CONFIG_NAME = "config.json"
@@ -46,6 +48,14 @@ class Checkpoint:
         """The architecture's configuration."""
         return self.model.config
 
+    def graphs(self) -> tuple[TaskGraph, ...]:
+        """The graphs of its task, in the order in which a request passes them."""
+        return self.family.graphs(self.model)
+
+    def serving_details(self) -> dict[str, Any]:
+        """What the server must know beyond the graphs: token ids, lengths, labels, preprocessing."""
+        return {**self.details, **self.family.details(self.config)}
+
     def companions(self) -> tuple[Path, ...]:
         """The files beside the weights that later stages need."""
         return tuple(self.folder / name for name in COMPANIONS if (self.folder / name).is_file()) if self.folder else ()
@@ -75,7 +85,8 @@ def load_checkpoint(folder: Path) -> Checkpoint:
     """
     value = _read_config(folder / CONFIG_NAME)
     family = family_named(value["family"])
-    model = family.build(config_from_json(family.config, value["config"]))
+    config = config_from_json(family.config, value["config"])
+    model = blank(lambda: family.build(config))
     _load_weights(model, folder / WEIGHTS_NAME)
     return Checkpoint(
         name=value["name"],
@@ -102,13 +113,19 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _load_weights(model: nn.Module, path: Path) -> None:
-    remedy = "copy the file again, or train it with `python -m models train <name>`"
     try:
-        weights = load_file(path)
+        # Not memory-mapped: a mapped model would break when its file is written anew, and count twice while it is copied.
+        with safe_open(path, framework="pt", backend="pread") as file:
+            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+            _require_same(model, shapes, path)
+            fill(model, ((name, file.get_tensor(name).float()) for name in shapes))
     except (OSError, SafetensorError) as error:
+        remedy = "copy the file again, or train it with `python -m models train <name>`"
         raise ArtefactError(f"a whole safetensors file at {path}", str(error), remedy) from error
+
+
+def _require_same(model: nn.Module, found: dict[str, tuple[int, ...]], path: Path) -> None:
     wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    found = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     if wanted != found:
         different = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
         raise ArtefactError(
@@ -116,4 +133,3 @@ def _load_weights(model: nn.Module, path: Path) -> None:
             f"{len(different)} that differ in name or shape, first {different[:3]}",
             "pair the weights with their own config.json",
         )
-    model.load_state_dict(weights)

@@ -1,9 +1,12 @@
-"""Multi-head scaled dot-product attention, and the masks that say who may look at whom.
+"""Multi-head scaled dot-product attention; several query heads may share one key and value head.
 
-    Attention(Q, K, V) = softmax(Q Kᵀ / √D + mask) V        MultiHead = Concat(head_1 … head_H) W_O
+    Attention(Q, K, V) = softmax(Q Kᵀ / √D + bias + mask) V        MultiHead = Concat(head_1 … head_H) W_O
+    query head h attends with key and value head ⌊h G / H⌋
 
-Legend: B batch, S query positions, T attended positions, H heads, D head size, E model width.
-Source: Vaswani et al. 2017, "Attention Is All You Need", sections 3.2.1 and 3.2.2.
+Legend: B batch, S query positions, T attended positions, H query heads, G key and value heads, D head size, E model width.
+Source: Vaswani et al. 2017, "Attention Is All You Need", sections 3.2.1 and 3.2.2; Ainslie et al. 2023, "GQA: Training
+Generalized Multi-Query Transformer Models", section 2.2 (grouped heads); Henry et al. 2020, "Query-Key Normalization
+for Transformers" (normalised queries and keys, in Qwen3's form: an RMSNorm over each head).
 """
 
 from __future__ import annotations
@@ -12,40 +15,42 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.errors import ConfigError
+from models.config import require
+from models.layers.rope import Rotation
 
 
-def causal_mask(length: int, device: torch.device | None = None) -> Tensor:
-    """Who may look at whom when no position sees its future.
-
-    Returns:
-        bool ``[1, 1, length, length]``, true where the query may attend: key ≤ query.
-    """
-    return torch.ones(length, length, dtype=torch.bool, device=device).tril()[None, None]
-
-
-def key_mask(valid: Tensor, queries: int) -> Tensor:
-    """Turn a padding mask over keys, bool ``[B, T]``, into an attention mask, bool ``[B, 1, S, T]``.
-
-    The query axis is written out: ONNX Runtime's Attention does not broadcast it (1.31, ``attention_helper.h``).
-    """
-    return valid[:, None, None, :].expand(-1, -1, queries, -1)
-
-
-def attend(q_BHSD: Tensor, k_BHTD: Tensor, v_BHTD: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Weighted sum of the values, one set of weights a head.
+def attend(
+    q_BHSD: Tensor,
+    k_BGTD: Tensor,
+    v_BGTD: Tensor,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    """Weighted sum of the values, one set of weights a query head.
 
     Args:
-        q_BHSD: queries.
-        k_BHTD: keys.
-        v_BHTD: values.
+        q_BHSD: queries; H is a multiple of G.
+        k_BGTD: keys.
+        v_BGTD: values.
         mask: bool, broadcastable to ``[B, H, S, T]``, true where a query may attend; a query that may
             attend to nothing yields zeros.
+        bias: added to the scaled scores, broadcastable to ``[B, H, S, T]``; needs a mask beside it.
+        scale: of the scores; 1/√D if not given.
 
     Returns:
         ``[B, H, S, D]``.
     """
-    return F.scaled_dot_product_attention(q_BHSD, k_BHTD, v_BHTD, attn_mask=mask)
+    grouped = q_BHSD.shape[1] != k_BGTD.shape[1]
+    if bias is None:
+        return F.scaled_dot_product_attention(q_BHSD, k_BGTD, v_BGTD, attn_mask=mask, scale=scale, enable_gqa=grouped)
+    assert mask is not None
+    # −∞ would make a row that sees nothing NaN; the least finite number makes its weights even, and zeros replace them.
+    added = torch.where(mask, bias, torch.finfo(bias.dtype).min)
+    heads_BHSD = F.scaled_dot_product_attention(
+        q_BHSD, k_BGTD, v_BGTD, attn_mask=added, scale=scale, enable_gqa=grouped
+    )
+    return torch.where(mask.any(-1, keepdim=True), heads_BHSD, 0.0)
 
 
 class MultiHeadAttention(nn.Module):
@@ -53,36 +58,89 @@ class MultiHeadAttention(nn.Module):
 
     The two halves are public because a cached decoder keeps the keys and values between calls.
 
+    Args:
+        width: E.
+        heads: H.
+        bias: whether the projections of queries, keys and values have biases.
+        kv_heads: G; H if not given.
+        head_size: D; E / H if not given.
+        output_bias: whether the output projection has one; as ``bias`` if not given.
+        scale: of the scores; 1/√D if not given.
+        query_key_eps: ε of an RMSNorm over each head of queries and keys; no such norm if not given.
+
     Raises:
-        ConfigError: the width is not a multiple of the number of heads.
+        ConfigError: the width is not a multiple of the heads and no head size is given, or the heads cannot be grouped.
     """
 
-    def __init__(self, width: int, heads: int, bias: bool = True) -> None:
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        bias: bool = True,
+        *,
+        kv_heads: int | None = None,
+        head_size: int | None = None,
+        output_bias: bool | None = None,
+        scale: float | None = None,
+        query_key_eps: float | None = None,
+    ) -> None:
         super().__init__()
-        if width % heads:
-            raise ConfigError(
-                f"a width that is a multiple of {heads} heads", str(width), "change the width or the number of heads"
-            )
-        self.heads = heads
-        self.query = nn.Linear(width, width, bias=bias)
-        self.key = nn.Linear(width, width, bias=bias)
-        self.value = nn.Linear(width, width, bias=bias)
-        self.output = nn.Linear(width, width, bias=bias)
+        if head_size is None:
+            require(width % heads == 0, f"a width that is a multiple of {heads} heads", width)
+            head_size = width // heads
+        groups = heads if kv_heads is None else kv_heads
+        require(
+            groups > 0 and heads % groups == 0, f"{heads} heads to be a multiple of the key and value heads", groups
+        )
+        self.head_size, self.scale = head_size, scale
+        self.query = nn.Linear(width, heads * head_size, bias=bias)
+        self.key = nn.Linear(width, groups * head_size, bias=bias)
+        self.value = nn.Linear(width, groups * head_size, bias=bias)
+        self.output = nn.Linear(heads * head_size, width, bias=bias if output_bias is None else output_bias)
+        self.query_norm = _head_norm(head_size, query_key_eps)
+        self.key_norm = _head_norm(head_size, query_key_eps)
 
-    def keys_and_values(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """Project a source ``[B, T, E]`` to keys and values, each ``[B, H, T, D]``."""
-        return self._split(self.key(source)), self._split(self.value(source))
+    def keys_and_values(self, source: Tensor, rotation: Rotation | None = None) -> tuple[Tensor, Tensor]:
+        """Project a source ``[B, T, E]`` to keys, rotated to their positions, and values: each ``[B, G, T, D]``."""
+        k_BGTD: Tensor = self.key_norm(self._split(self.key(source)))
+        return k_BGTD if rotation is None else rotation.apply(k_BGTD), self._split(self.value(source))
 
-    def attend_to(self, inputs: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-        """Attend from inputs ``[B, S, E]`` to projected keys and values ``[B, H, T, D]``; returns ``[B, S, E]``."""
-        heads_BHSD = attend(self._split(self.query(inputs)), keys, values, mask)
+    def attend_to(
+        self,
+        inputs: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor | None,
+        bias: Tensor | None = None,
+        rotation: Rotation | None = None,
+    ) -> Tensor:
+        """Attend from inputs ``[B, S, E]`` to projected keys and values ``[B, G, T, D]``.
+
+        Args:
+            inputs: what the queries are made of.
+            keys: already rotated, if they are to be.
+            values: as many as keys.
+            mask: as in :func:`attend`.
+            bias: as in :func:`attend`.
+            rotation: of the queries.
+
+        Returns:
+            ``[B, S, E]``.
+        """
+        q_BHSD: Tensor = self.query_norm(self._split(self.query(inputs)))
+        if rotation is not None:
+            q_BHSD = rotation.apply(q_BHSD)
+        heads_BHSD = attend(q_BHSD, keys, values, mask, bias, self.scale)
         joined_BSE: Tensor = self.output(heads_BHSD.transpose(1, 2).flatten(2))
         return joined_BSE
 
-    def forward(self, inputs: Tensor, source: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Attend from inputs ``[B, S, E]`` to a source ``[B, T, E]``; the mask is as in :func:`attend`."""
-        return self.attend_to(inputs, *self.keys_and_values(source), mask)
+    def forward(self, inputs: Tensor, source: Tensor, mask: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
+        """Attend from inputs ``[B, S, E]`` to a source ``[B, T, E]``; mask and bias are as in :func:`attend`."""
+        return self.attend_to(inputs, *self.keys_and_values(source), mask, bias)
 
-    def _split(self, x_BSE: Tensor) -> Tensor:
-        batch, length, width = x_BSE.shape
-        return x_BSE.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
+    def _split(self, x_BSF: Tensor) -> Tensor:
+        return x_BSF.unflatten(-1, (-1, self.head_size)).transpose(1, 2)
+
+
+def _head_norm(head_size: int, eps: float | None) -> nn.Module:
+    return nn.Identity() if eps is None else nn.RMSNorm(head_size, eps=eps)

@@ -1,8 +1,8 @@
 """The decoder's memory: keys and values of past positions in a tensor of fixed capacity, written in place.
 
-    present[b, h, start[b] + i, :] = new[b, h, i, :]        for 0 ≤ i < S
+    present[b, g, start[b] + i, :] = new[b, g, i, :]        for 0 ≤ i < S
 
-Legend: B batch, H heads, S new positions, M capacity, D head size.
+Legend: B batch, G key and value heads, S new positions, A attended positions, M capacity, D head size.
 Source: ONNX operator specification, TensorScatter version 24 (mode ``linear``, axis −2).
 
 The operation is one custom operator, so that the exporter can write it as the one ONNX node which runtimes execute
@@ -11,8 +11,14 @@ in place. In PyTorch it returns a new tensor, because a traced graph must be fre
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import torch
 from torch import Tensor
+
+KeysValues = tuple[Tensor, Tensor]
+Remember = Callable[[Tensor, Tensor], KeysValues]
+"""From the keys and values of new positions to all those that the new positions attend to."""
 
 
 @torch.library.custom_op("attendant::tensor_scatter", mutates_args=())
@@ -20,18 +26,52 @@ def tensor_scatter(cache: Tensor, new: Tensor, start: Tensor) -> Tensor:
     """Write new entries behind those that a cache already holds.
 
     Args:
-        cache: ``[B, H, M, D]``.
-        new: ``[B, H, S, D]``, of the cache's type.
+        cache: ``[B, G, M, D]``.
+        new: ``[B, G, S, D]``, of the cache's type.
         start: int64 ``[B]``, the first position that each row writes; ``start + S ≤ M``.
 
     Returns:
-        The cache with the new entries in their places, ``[B, H, M, D]``.
+        The cache with the new entries in their places, ``[B, G, M, D]``.
     """
     positions_BS = start[:, None] + torch.arange(new.shape[2], device=new.device)
-    index_BHSD = positions_BS[:, None, :, None].expand_as(new)
-    return cache.scatter(2, index_BHSD, new)
+    index_BGSD = positions_BS[:, None, :, None].expand_as(new)
+    return cache.scatter(2, index_BGSD, new)
 
 
 @tensor_scatter.register_fake
 def _(cache: Tensor, new: Tensor, start: Tensor) -> Tensor:
     return torch.empty_like(cache)
+
+
+TENSOR_SCATTER: object = torch.ops.attendant.tensor_scatter.default
+"""What stands in a traced graph, for the exporter's table of translations."""
+
+
+def remember_nothing(keys: Tensor, values: Tensor) -> KeysValues:
+    """The memory of a pass without a cache: new positions attend to themselves."""
+    return keys, values
+
+
+class CacheWriter:
+    """The memory of one block during one pass: writes what is new, and gives back what is to be attended to.
+
+    Attributes:
+        present: the cache ``[B, G, M, D]`` of keys and of values after the pass.
+    """
+
+    def __init__(self, cache: KeysValues, start: Tensor, attended: int) -> None:
+        """Take a block's cache, each row's first new position ``[B]``, and how many positions A are attended to."""
+        self.present = cache
+        self._start = start
+        self._attended = attended
+
+    def __call__(self, keys: Tensor, values: Tensor) -> KeysValues:
+        """Write ``[B, G, S, D]`` each; the first A positions of the cache, ``[B, G, A, D]`` each."""
+        past_keys, past_values = self.present
+        self.present = (tensor_scatter(past_keys, keys, self._start), tensor_scatter(past_values, values, self._start))
+        return self.present[0][:, :, : self._attended], self.present[1][:, :, : self._attended]
+
+
+def cache_writers(caches: Sequence[KeysValues], start: Tensor, attended: int) -> list[CacheWriter]:
+    """One writer a block."""
+    return [CacheWriter(cache, start, attended) for cache in caches]

@@ -1,24 +1,39 @@
-"""Where a token stands: fixed sinusoids, and the learned table of the vision models.
+"""Where a token stands: fixed sinusoids, and the learned tables of the language and the vision models.
 
-    PE(pos, 2i) = sin(pos / 10000^(2i/E))        PE(pos, 2i+1) = cos(pos / 10000^(2i/E))        0 ≤ i < E/2
+    s(pos, i) = sin(pos / 10000^(2i/E))        c(pos, i) = cos(pos / 10000^(2i/E))        0 ≤ i < E/2
+    interleaved: s_0 c_0 s_1 c_1 …             concatenated: s_0 s_1 … c_0 c_1 …
 
 Legend: B batch, S positions, E model width.
-Source: Vaswani et al. 2017, section 3.5 (i starts at 0: the shortest wavelength is 2π).
+Source: Vaswani et al. 2017, section 3.5 (i starts at 0: the shortest wavelength is 2π), whose code, Tensor2Tensor, has
+the concatenated layout, as has Marian; Radford et al. 2018, "Improving Language Understanding by Generative
+Pre-Training", section 4.1, and Lewis et al. 2020, "BART" (learned tables); Dosovitskiy et al. 2021, equation 1.
 """
 
 from __future__ import annotations
+
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from models.config import require
 
-def sinusoids(length: int, width: int) -> Tensor:
-    """The table of interleaved sines and cosines, float32 ``[length, width]``, computed in float64."""
+SinusoidLayout = Literal["interleaved", "concatenated"]
+
+
+def sinusoids(length: int, width: int, layout: SinusoidLayout = "interleaved") -> Tensor:
+    """The table of sines and cosines, float32 ``[length, width]``, computed in float64.
+
+    Raises:
+        ConfigError: there is no such layout.
+    """
+    require(layout in get_args(SinusoidLayout), f"a layout of {get_args(SinusoidLayout)}", repr(layout))
     position = torch.arange(length, dtype=torch.float64)[:, None]
     dimension = torch.arange(0, width, 2, dtype=torch.float64)[None]
     angle = position / 10000.0 ** (dimension / width)
-    table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+    waves = [angle.sin(), angle.cos()]
+    table = torch.cat(waves, dim=1) if layout == "concatenated" else torch.stack(waves, dim=-1).flatten(1)
     return table[:, :width].float()
 
 
@@ -27,13 +42,33 @@ class SinusoidalPositions(nn.Module):
 
     table: Tensor
 
-    def __init__(self, length: int, width: int) -> None:
+    def __init__(self, length: int, width: int, layout: SinusoidLayout = "interleaved") -> None:
         super().__init__()
-        self.register_buffer("table", sinusoids(length, width), persistent=False)
+        self.register_buffer("table", sinusoids(length, width, layout), persistent=False)
 
     def forward(self, positions: Tensor) -> Tensor:
         """Vectors of int64 positions ``[B, S]`` below the table's length: ``[B, S, E]``."""
         return F.embedding(positions, self.table)
+
+
+class LearnedPositionTable(nn.Module):
+    """Look positions up in a trained table.
+
+    Args:
+        length: number of positions.
+        width: E.
+        offset: rows before that of position 0, which nothing reads; BART's tables have two.
+        deviation: standard deviation of the initial values.
+    """
+
+    def __init__(self, length: int, width: int, offset: int = 0, deviation: float = 0.02) -> None:
+        super().__init__()
+        self.offset = offset
+        self.weight = nn.Parameter(torch.randn(length + offset, width) * deviation)
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """Vectors of int64 positions ``[B, S]`` from 0 to below the length: ``[B, S, E]``."""
+        return F.embedding(positions + self.offset, self.weight)
 
 
 class LearnedPositions(nn.Module):

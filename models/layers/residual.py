@@ -1,6 +1,6 @@
-"""The two orders in which a sublayer, its residual connection and its layer normalisation can stand.
+"""The two orders in which a sublayer, its residual connection and its normalisation can stand.
 
-    post-norm: LayerNorm(x + dropout(f(x)))        pre-norm: x + dropout(f(LayerNorm(x)))
+    post-norm: Norm(x + dropout(f(x)))        pre-norm: x + dropout(f(Norm(x)))
 
 Source: Vaswani et al. 2017, section 3.1 (post-norm); Xiong et al. 2020, "On Layer Normalization in the Transformer
 Architecture", figure 1.
@@ -9,16 +9,21 @@ Architecture", figure 1.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from torch import Tensor, nn
+
+from models.layers.norm import Norm, norm
+
+Order = Literal["post", "pre"]
 
 
 class PostNorm(nn.Module):
     """Normalise the sum of a sublayer and its input."""
 
-    def __init__(self, width: int, eps: float, dropout: float = 0.0) -> None:
+    def __init__(self, width: int, eps: float, dropout: float = 0.0, kind: Norm = "layer") -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(width, eps=eps)
+        self.norm = norm(kind, width, eps)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, inputs: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
@@ -30,12 +35,15 @@ class PostNorm(nn.Module):
 class PreNorm(nn.Module):
     """Add a sublayer of the normalised input to the input."""
 
-    def __init__(self, width: int, eps: float, dropout: float = 0.0) -> None:
+    def __init__(self, width: int, eps: float, dropout: float = 0.0, kind: Norm = "layer") -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(width, eps=eps)
+        self.norm = norm(kind, width, eps)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, inputs: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """``[B, S, E]`` → ``[B, S, E]``."""
         added: Tensor = inputs + self.dropout(sublayer(self.norm(inputs)))
         return added
+
+
+RESIDUALS: dict[Order, type[PostNorm] | type[PreNorm]] = {"post": PostNorm, "pre": PreNorm}

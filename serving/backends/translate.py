@@ -1,102 +1,12 @@
-"""Triton's body of a translator: decoupled, so that each token leaves as it comes.
-
-``execute`` checks and queues; one thread decodes and sends. Every request ends with one FINAL flag.
-"""
+"""Triton's body of a translator."""
 
 from __future__ import annotations
 
-import queue
-import threading
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-
-from models.errors import InputError
-from models.tensor_names import FINISH_REASON, MAX_TOKENS, STREAM, TEXT_INPUT, TEXT_OUTPUT
-from serving.backends import triton_api
-from serving.generation.translator import Piece, Request, Translator
-
-WAITING_REQUESTS = 256
-# tritonserver 2.51 dies now and then if a cancelled request ends while its cancellation is being handled (docs/log.md).
-AFTER_CANCELLATION_S = 0.02
+from serving.backends.stream import StreamingModel
+from serving.generation.translator import Translator
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A checked request and the way to answer it."""
+class TritonPythonModel(StreamingModel):
+    """What Triton calls."""
 
-    request: Request
-    stream: bool
-    sender: Any
-
-
-class TritonPythonModel:
-    """What Triton calls; one instance a stub process."""
-
-    def initialize(self, args: dict[str, str]) -> None:
-        """Load tokenizer and graphs, and start the decoding thread."""
-        self._translator = Translator(*triton_api.load_artefact(args))
-        self._jobs: queue.Queue[Job | None] = queue.Queue(WAITING_REQUESTS)
-        self._thread = threading.Thread(target=self._work, name="decode")
-        self._thread.start()
-
-    def execute(self, requests: list[Any]) -> None:
-        """Check each request and queue it; a bad one, or one too many, is answered at once."""
-        for request in requests:
-            sender = request.get_response_sender()
-            try:
-                self._jobs.put_nowait(self._job(request, sender))
-            except queue.Full:
-                message = (
-                    f"expected fewer than {WAITING_REQUESTS} waiting requests; found a full queue; try again later"
-                )
-                sender.send(triton_api.unavailable_response(message), flags=triton_api.FINAL)
-            except Exception as error:
-                sender.send(triton_api.stream_error_response(error), flags=triton_api.FINAL)
-
-    def finalize(self) -> None:
-        """Decode what is queued, then stop the thread."""
-        self._jobs.put(None)
-        self._thread.join()
-
-    def _job(self, request: Any, sender: Any) -> Job:
-        text = str(_scalar(request, TEXT_INPUT, b"").decode(errors="replace"))
-        max_tokens = _scalar(request, MAX_TOKENS, None)
-        limit = None if max_tokens is None else int(max_tokens)
-        return Job(self._translator.request(text, limit), bool(_scalar(request, STREAM, False)), sender)
-
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            try:
-                self._answer(job)
-            except Exception as error:
-                job.sender.send(triton_api.stream_error_response(error), flags=triton_api.FINAL)
-            del job  # a sender kept alive here would keep its request alive in Triton
-
-    def _answer(self, job: Job) -> None:
-        said = []
-        for piece in self._translator.stream(job.request):
-            if job.sender.is_cancelled():
-                threading.Timer(AFTER_CANCELLATION_S, job.sender.send, kwargs={"flags": triton_api.FINAL}).start()
-                return
-            said.append(piece.text)
-            if piece.finish_reason:
-                whole = piece if job.stream else Piece(text="".join(said), finish_reason=piece.finish_reason)
-                job.sender.send(_response(whole), flags=triton_api.FINAL)
-            elif job.stream:
-                job.sender.send(_response(piece))
-
-
-def _scalar(request: Any, name: str, default: Any) -> Any:
-    array = triton_api.tensor_of(request, name)
-    if array is None:
-        return default
-    if array.size != 1:
-        raise InputError(f"one element in {name!r}", str(array.size), "send one request for each text")
-    return array.reshape(-1)[0]
-
-
-def _response(piece: Piece) -> Any:
-    outputs = {TEXT_OUTPUT: piece.text, FINISH_REASON: piece.finish_reason}
-    return triton_api.response({name: np.array([text.encode()], dtype=object) for name, text in outputs.items()})
+    load = Translator

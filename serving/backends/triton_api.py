@@ -54,6 +54,11 @@ def tensor_of(request: Any, name: str) -> Array | None:
     return None if tensor is None else tensor.as_numpy()
 
 
+def wanted_outputs(request: Any) -> set[str]:
+    """The names of the outputs that a request asks for; all of the model's where the client named none."""
+    return set(request.requested_output_names())
+
+
 def response(outputs: dict[str, Array]) -> Any:
     """A response with the given outputs."""
     return pb_utils.InferenceResponse([pb_utils.Tensor(name, array) for name, array in outputs.items()])

@@ -19,7 +19,8 @@ from serving.repository.pbtxt import pbtxt_from_config
 
 CONFIG_NAME = "config.pbtxt"
 VERSION = "1"
-_COMPANIONS = {"translate": (TOKENIZER_NAME,)}
+_TEXT_TASKS = ("embed", "generate", "translate")
+_TOKENIZERS = ((TOKENIZER_NAME,), ("source.spm", "target.spm", "vocab.json"))
 _MODEL_PY = '''"""Triton looks for this class here; its body is serving/backends/{task}.py."""
 from serving.backends.{task} import TritonPythonModel as TritonPythonModel
 '''
@@ -56,14 +57,17 @@ def write_repository(folders: Iterable[Path], out: Path, threads: int = 1) -> li
 def _verified(folder: Path) -> tuple[Path, Manifest]:
     manifest = Manifest.read(folder)
     manifest.verify(folder)
-    missing = [name for name in _COMPANIONS.get(manifest.task, ()) if name not in manifest.files]
-    if missing:
+    if manifest.task in _TEXT_TASKS and not any(manifest.files.keys() >= set(names) for names in _TOKENIZERS):
         raise ArtefactError(
-            f"{missing} in the artefact {folder}, to {manifest.task} text",
-            "none",
-            "put the file beside the checkpoint's weights and export again (a preset has none)",
+            f"a tokenizer in the artefact {folder}, to {manifest.task} text: {_either()}",
+            f"{sorted(manifest.files)}",
+            "put it beside the checkpoint's weights and export again (a preset has none)",
         )
     return folder, manifest
+
+
+def _either() -> str:
+    return ", or ".join(" with ".join(names) for names in _TOKENIZERS)
 
 
 def _require_different_names(manifests: Sequence[Manifest]) -> None:

@@ -7,13 +7,16 @@ tritonserver 2.51 stalls for 500 ms at a time (triton-inference-server/server #8
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from tritonclient.grpc import model_config_pb2 as pb
 
 from models.errors import ArtefactError, ConfigError
 from models.manifest import Manifest
-from models.tensor_names import TEXT_OPTIONS, TEXT_REQUEST, TEXT_RESPONSE
+from models.signature import TensorSpec
+from models.tensor_names import HIDDEN, POOLED, TEXT_OPTIONS, TEXT_REQUEST, TEXT_RESPONSE, TOKEN_MASK
 from serving.parameters import THREADS
 
 MAX_BATCH = 32
@@ -43,7 +46,12 @@ def model_config_from_manifest(manifest: Manifest, threads: int = 1) -> Any:
     """
     if threads < 1:
         raise ConfigError("at least one thread", str(threads), "correct --threads")
-    rules = {"classify": _classifier, "translate": _translator}
+    rules = {
+        "classify": _classifier,
+        "embed": _embedder,
+        "generate": _streaming_text_model,
+        "translate": _streaming_text_model,
+    }
     if manifest.task not in rules:
         raise ArtefactError(f"a task, one of {sorted(rules)}", repr(manifest.task), "export a model of those tasks")
     config = pb.ModelConfig(name=manifest.name, backend="python")
@@ -56,24 +64,46 @@ def model_config_from_manifest(manifest: Manifest, threads: int = 1) -> Any:
 
 def _classifier(config: Any, manifest: Manifest) -> None:
     signature = manifest.graph("model")
-    config.max_batch_size = MAX_BATCH
-    config.dynamic_batching.SetInParent()  # no delay: a batch is whatever came while the last one ran
-    for spec in signature.inputs:
-        config.input.add(name=spec.name, data_type=_TYPES[spec.dtype], dims=_dims(spec.axes[1:]))
-    for spec in signature.outputs:
-        config.output.add(name=spec.name, data_type=_TYPES[spec.dtype], dims=_dims(spec.axes[1:]))
+    _batch(
+        config, [_per_request(spec) for spec in signature.inputs], [_per_request(spec) for spec in signature.outputs]
+    )
     if manifest.details.get("labels"):
         config.output[0].label_filename = LABELS_NAME
     _add_warmup(config)
 
 
-def _translator(config: Any, manifest: Manifest) -> None:
+def _embedder(config: Any, manifest: Manifest) -> None:
+    made = {spec.name: _per_request(spec) for spec in manifest.graph("model").outputs}
+    mask = TensorSpec(name=TOKEN_MASK, dtype="bool", axes=("tokens",))
+    _batch(config, TEXT_REQUEST, (made[POOLED], made[HIDDEN], mask))
+
+
+def _streaming_text_model(config: Any, manifest: Manifest) -> None:
     config.max_batch_size = 0
     config.model_transaction_policy.decoupled = True
-    for spec in (*TEXT_REQUEST, *TEXT_OPTIONS):
-        optional = spec in TEXT_OPTIONS
+    _add_inputs(config, TEXT_REQUEST)
+    _add_inputs(config, TEXT_OPTIONS, optional=True)
+    _add_outputs(config, TEXT_RESPONSE)
+
+
+def _batch(config: Any, inputs: Iterable[TensorSpec], outputs: Iterable[TensorSpec]) -> None:
+    config.max_batch_size = MAX_BATCH
+    config.dynamic_batching.SetInParent()  # no delay: a batch is whatever came while the last one ran
+    _add_inputs(config, inputs)
+    _add_outputs(config, outputs)
+
+
+def _per_request(spec: TensorSpec) -> TensorSpec:
+    return replace(spec, axes=spec.axes[1:])  # Triton adds the batch itself
+
+
+def _add_inputs(config: Any, specs: Iterable[TensorSpec], optional: bool = False) -> None:
+    for spec in specs:
         config.input.add(name=spec.name, data_type=_TYPES[spec.dtype], dims=_dims(spec.axes), optional=optional)
-    for spec in TEXT_RESPONSE:
+
+
+def _add_outputs(config: Any, specs: Iterable[TensorSpec]) -> None:
+    for spec in specs:
         config.output.add(name=spec.name, data_type=_TYPES[spec.dtype], dims=_dims(spec.axes))
 
 

@@ -27,6 +27,9 @@ class Buffer(Protocol):
     def numpy(self) -> Array:
         """The contents; on a CPU a view of the same memory."""
 
+    def write(self, array: Array) -> None:
+        """Replace the contents by an array of the same type and shape; the address stays."""
+
 
 class Runner(Protocol):
     """One graph, ready to run."""

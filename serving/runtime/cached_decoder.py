@@ -1,6 +1,11 @@
-"""Drive a decoder graph over its cache: prefill, single steps, or any split between.
+"""Drive a decoder graph over what it remembers: prefill, single steps, or any split between.
 
-Legend: B batch, S source positions, T new positions, A attended positions, V vocabulary.
+What a graph remembers is what its signature aliases: keys and values of a Transformer, the state of an RNN. The rest
+follows from names. A memory that is an input of the graph is fed at every step; a memory ``<stem>`` for which the graph
+has an aliased input ``<stem>_in`` is that buffer's first content; ``start`` and ``self_mask`` are fed to graphs that have
+them.
+
+Legend: B batch, T new positions, A attended positions, M capacity.
 """
 
 from __future__ import annotations
@@ -10,8 +15,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from models.errors import InputError
-from models.tensor_names import LOGITS
 from serving.runtime.base import Array, Buffer, Runner
+
+_MASK = "self_mask"
 
 
 def self_mask(start: Array, steps: int, attended: int) -> Array:
@@ -31,23 +37,34 @@ def self_mask(start: Array, steps: int, attended: int) -> Array:
 
 
 class CachedDecoder:
-    """A batch of sources being decoded: their cross-attention memory, and a cache that is written in place."""
+    """A batch of sequences being decoded, and buffers that are written in place."""
 
-    def __init__(self, runner: Runner, crosses: Mapping[str, Array | Buffer], source_mask: Array) -> None:
-        """Allocate the cache.
+    def __init__(self, runner: Runner, rows: int, memories: Mapping[str, Array | Buffer] | None = None) -> None:
+        """Allocate what the graph remembers.
 
         Args:
             runner: the decoder graph.
-            crosses: the encoder graph's outputs, keys and values ``[B, H, S, D]``.
-            source_mask: bool ``[B, S]``.
+            rows: B.
+            memories: of the source: what an encoder graph returned, and the source's mask.
         """
-        aliased = runner.signature.aliases.values()
+        signature, given = runner.signature, memories or {}
         self._runner = runner
-        self._fixed = {"source_mask": source_mask, **crosses}
-        self.caches = {name: runner.allocate(name, {"batch": source_mask.shape[0]}) for name in aliased}
-        self._capacity = int(next(iter(self.caches.values())).numpy().shape[2])
+        self._inputs = {spec.name: spec for spec in signature.inputs}
+        self._fixed = {name: value for name, value in given.items() if name in self._inputs}
+        self.caches = {name: runner.allocate(name, {"batch": rows}) for name in signature.aliases.values()}
+        for name, buffer in self.caches.items():
+            first = given.get(name.removesuffix("_in"))
+            if first is not None:
+                buffer.write(first if isinstance(first, np.ndarray) else first.numpy())
 
-    def step(self, token_ids: Array, start: Array) -> Array:
+    @property
+    def capacity(self) -> int | None:
+        """M, how many positions the cache holds; none where the memory does not grow."""
+        if _MASK not in self._inputs:
+            return None
+        return int(next(iter(self.caches.values())).numpy().shape[2])
+
+    def step(self, token_ids: Array, start: Array) -> dict[str, Array]:
         """Score new tokens and remember them.
 
         Args:
@@ -55,18 +72,21 @@ class CachedDecoder:
             start: int64 ``[B]``, the position of each row's first new token.
 
         Returns:
-            Logits ``[B, T, V]``.
+            Every output that is not remembered: ``logits`` ``[B, T, V]``, and what else the graph shows.
 
         Raises:
             InputError: the cache has no room for them.
         """
-        steps = token_ids.shape[1]
-        attended = int(start.max()) + steps
-        if attended > self._capacity:
+        moving = {"token_ids": token_ids}
+        if _MASK in self._inputs:
+            moving |= {"start": start, _MASK: self._mask(start, token_ids.shape[1])}
+        outputs = self._runner.run({**moving, **self._fixed, **self.caches})
+        return {name: buffer.numpy() for name, buffer in outputs.items() if name not in self._runner.signature.aliases}
+
+    def _mask(self, start: Array, steps: int) -> Array:
+        attended, capacity = int(start.max()) + steps, self.capacity
+        if capacity is not None and attended > capacity:
             raise InputError(
-                f"at most {self._capacity} positions, the cache's capacity",
-                str(attended),
-                "ask for fewer tokens",
+                f"at most {capacity} positions, the cache's capacity", str(attended), "ask for fewer tokens"
             )
-        moving = {"token_ids": token_ids, "start": start, "self_mask": self_mask(start, steps, attended)}
-        return self._runner.run({**moving, **self._fixed, **self.caches})[LOGITS].numpy()
+        return self_mask(start, steps, attended)

@@ -47,6 +47,10 @@ class OrtBuffer:
         array: Array = self.value.numpy()
         return array
 
+    def write(self, array: Array) -> None:
+        """Replace the contents."""
+        self.value.update_inplace(np.ascontiguousarray(array))
+
 
 class OrtRunner:
     """One ONNX graph on the CPU provider."""

@@ -2,8 +2,8 @@ import pytest
 
 from export.axes import Axis, axes_of
 from models.errors import ConfigError
-from models.presets import PRESETS
-from models.tasks import decoder_signature, encoder_signature
+from models.tasks.graph import TaskGraph
+from tests.models.checkpoints.folders import TINY, tiny_checkpoint
 
 
 @pytest.mark.parametrize("sizes", [(0, 1, 2), (2, 1, 2), (1, 3, 2)])
@@ -13,12 +13,14 @@ def test_sizes_out_of_order_are_refused(sizes):
         Axis(smallest=smallest, usual=usual, largest=largest)
 
 
-def test_every_symbol_of_a_translator_has_its_sizes():
-    config = PRESETS["transformer-tiny"][1]
-    symbols = {*encoder_signature(config).symbols(), *decoder_signature(config).symbols()}
-    assert symbols == axes_of(config).keys()
+@pytest.mark.parametrize("preset", TINY)
+def test_every_symbol_of_a_graph_has_its_sizes(preset):
+    for graph in tiny_checkpoint(preset).graphs():
+        assert set(graph.signature.symbols()) == axes_of(graph).keys()
 
 
-def test_the_attended_axis_ends_at_the_capacity():
-    config = PRESETS["transformer-tiny"][1]
-    assert axes_of(config)["attended"].largest == config.max_target_length
+def test_the_attended_axis_ends_at_the_capacity_and_a_step_is_usually_one_token():
+    decoder: TaskGraph = tiny_checkpoint("transformer-tiny").graphs()[1]
+    axes = axes_of(decoder)
+    assert (axes["attended"].largest, axes["attended"].usual) == (8, 4)
+    assert (axes["steps"].largest, axes["steps"].usual) == (8, 1)

@@ -2,10 +2,25 @@ import itertools
 
 import numpy as np
 
-from export.ladder_cases import compositions, decode_cases, source_cases, two_way
-from models.presets import PRESETS
+import pytest
 
-CONFIG = PRESETS["transformer-tiny"][1]
+from export.ladder_cases import (
+    Decoding,
+    compositions,
+    generation_cases,
+    source_cases,
+    translation_cases,
+    two_way,
+)
+
+DECODING = Decoding(vocabulary=31, capacity=8)
+CASES = {
+    "translation": list(translation_cases(DECODING, longest_source=12)),
+    "translation by single steps": list(
+        translation_cases(Decoding(vocabulary=31, capacity=40, single_steps=True), longest_source=12)
+    ),
+    "generation": list(generation_cases(DECODING)),
+}
 
 
 def test_compositions_are_all_of_them_once():
@@ -26,17 +41,23 @@ def test_two_way_splits_are_all_of_them_up_to_32_and_spread_beyond():
 
 
 def test_sources_have_rows_of_different_lengths_and_none_is_empty():
-    masks = [case.mask for case in source_cases(CONFIG)]
+    masks = [case.mask for case in source_cases(31, 12)]
     assert all(mask.any(axis=1).all() for mask in masks)
     assert any((~mask).any() for mask in masks)
 
 
-def test_every_decode_case_covers_every_position_of_every_row():
-    for case in decode_cases(CONFIG):
+@pytest.mark.parametrize("kind", CASES)
+def test_every_decode_case_covers_every_position_of_every_row(kind):
+    for case in CASES[kind]:
         rows, length = case.target.shape
         covered = {(row, start[row] + step) for size, start in case.chunks for row, step in np.ndindex(rows, size)}
         assert covered == set(itertools.product(range(rows), range(length))), case.name
 
 
-def test_one_case_has_rows_at_different_positions():
-    assert any(len(set(start.tolist())) > 1 for case in decode_cases(CONFIG) for _, start in case.chunks)
+@pytest.mark.parametrize("kind", ["translation", "generation"])
+def test_one_case_has_rows_at_different_positions(kind):
+    assert any(len(set(start.tolist())) > 1 for case in CASES[kind] for _, start in case.chunks)
+
+
+def test_a_graph_of_single_steps_is_never_given_more():
+    assert all(size == 1 for case in CASES["translation by single steps"] for size, _ in case.chunks)

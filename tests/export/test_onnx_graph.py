@@ -6,11 +6,10 @@ import torch
 from onnx import TensorProto, helper
 from torch import nn
 
-from export.axes import Axis
 from export.onnx_graph import OPSET, check_graph, onnx_from_torch
 from models.errors import ExportError
 from models.signature import GraphSignature, TensorSpec
-from models.tasks import TaskGraph
+from models.tasks.graph import TaskGraph
 
 
 def signature(axes=("batch", 4)):
@@ -43,9 +42,7 @@ def graph_file(path, *, batch="batch", op="Mul", domain="", name="x", opset=OPSE
 
 
 def test_a_module_becomes_a_graph_that_keeps_its_signature(tmp_path):
-    onnx_from_torch(
-        TaskGraph(signature=signature(), module=Doubled()), {"batch": Axis(usual=2, largest=8)}, tmp_path / "g"
-    )
+    onnx_from_torch(TaskGraph(signature=signature(), module=Doubled()), tmp_path / "g")
     model = onnx.load(tmp_path / "g")
     assert [(entry.domain, entry.version) for entry in model.opset_import] == [("", OPSET)]
 
@@ -53,7 +50,7 @@ def test_a_module_becomes_a_graph_that_keeps_its_signature(tmp_path):
 def test_a_module_that_freezes_its_batch_is_refused(tmp_path):
     graph = TaskGraph(signature=signature(), module=Frozen())
     with pytest.raises(ExportError, match=r"froze \['batch'\]"):
-        onnx_from_torch(graph, {"batch": Axis(usual=2, largest=8)}, tmp_path / "g.onnx")
+        onnx_from_torch(graph, tmp_path / "g.onnx")
 
 
 def test_a_graph_carries_no_stack_traces_of_the_machine_that_wrote_it(tiny_translator):

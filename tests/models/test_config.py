@@ -1,4 +1,6 @@
+import json
 from dataclasses import dataclass
+from typing import Optional
 
 import pytest
 
@@ -14,6 +16,14 @@ class Oven:
     def __post_init__(self) -> None:
         require_positive(self, "trays")
         require_fraction(self, "heat")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kitchen:
+    large: Oven
+    small: Oven | None = None
+    spare: Optional[Oven] = None  # noqa: UP045 the older spelling is another type at run time
+    cooks: int | None = None
 
 
 def test_a_condition_that_holds_is_silent_and_one_that_does_not_says_what_and_what_to_do():
@@ -49,6 +59,32 @@ def test_a_configuration_survives_json():
     oven = Oven(trays=2, heat=0.25)
     assert config_to_json(oven) == {"trays": 2, "heat": 0.25}
     assert config_from_json(Oven, config_to_json(oven)) == oven
+
+
+@pytest.mark.parametrize("small", [None, Oven(trays=1)], ids=["without", "with"])
+@pytest.mark.parametrize("field", ["small", "spare"])
+def test_a_configuration_inside_a_configuration_survives_json(field, small):
+    kitchen = Kitchen(**{"large": Oven(trays=2, heat=0.25), "cooks": 3, field: small})
+    written = json.loads(json.dumps(config_to_json(kitchen)))
+    assert written["large"] == {"trays": 2, "heat": 0.25}
+    assert config_from_json(Kitchen, written) == kitchen
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"large": None}, "an object with the fields of Oven"),
+        ({"large": {"trays": 1}, "small": 3}, "an object with the fields of Oven"),
+        ({"large": {"trays": 1, "z": 1}}, "only fields of Oven: ['heat', 'trays']"),
+        ({"large": {"trays": 1}, "spare": {}}, "every field of Oven"),
+        ({"large": {"trays": 0}}, "trays to be a positive integer"),
+    ],
+    ids=["none where one is needed", "a number", "an unknown field", "a missing field", "a bad value"],
+)
+def test_values_that_make_no_inner_configuration_are_refused(values, expected):
+    with pytest.raises(ConfigError) as caught:
+        config_from_json(Kitchen, values)
+    assert caught.value.expected == expected
 
 
 def test_a_field_that_is_left_out_takes_its_default():

@@ -27,28 +27,27 @@ def parameters_of(family_name, config):
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_has_exactly_the_published_number_of_parameters(name):
-    assert parameters_of(*PRESETS[name]) == PARAMETERS[name]
+    assert parameters_of(PRESETS[name].family, PRESETS[name].config) == PARAMETERS[name]
 
 
 def test_attention_biases_add_four_vectors_to_each_of_eighteen_attentions():
-    family_name, config = PRESETS["transformer-base"]
+    family_name, config = PRESETS["transformer-base"].family, PRESETS["transformer-base"].config
     with_biases = dataclasses.replace(config, attention_bias=True)
     assert parameters_of(family_name, with_biases) == 63_082_496 == 63_045_632 + 18 * 4 * 512
 
 
 @pytest.mark.parametrize(("name", "dropout"), [("transformer-base", 0.1), ("transformer-big", 0.3), ("vit-b-16", 0.0)])
 def test_a_published_preset_trains_with_the_published_dropout(name, dropout):
-    assert PRESETS[name][1].dropout == dropout
+    assert PRESETS[name].config.dropout == dropout
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_is_of_its_familys_configuration(name):
-    family_name, config = PRESETS[name]
-    assert type(config) is FAMILIES[family_name].config
+    assert type(PRESETS[name].config) is FAMILIES[PRESETS[name].family].config
 
 
 def test_every_family_has_a_tiny_preset():
-    assert {PRESETS[name][0] for name in TINY} == set(FAMILIES)
+    assert {PRESETS[name].family for name in TINY} == set(FAMILIES)
 
 
 @pytest.mark.parametrize("name", TINY)

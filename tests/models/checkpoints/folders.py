@@ -15,8 +15,7 @@ TINY = sorted(name for name in PRESETS if name.endswith("-tiny"))
 
 def tiny_checkpoint(preset: str, name: str = "a-model") -> Checkpoint:
     """A model with random weights and something in every field."""
-    family_name, config = PRESETS[preset]
-    family = family_named(family_name)
+    family, config = family_named(PRESETS[preset].family), PRESETS[preset].config
     torch.manual_seed(0)
     model = randomised(family.build(config), torch.float32)
     return Checkpoint(

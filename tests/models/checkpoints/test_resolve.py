@@ -31,7 +31,7 @@ def test_a_preset_has_the_same_random_weights_every_time(name):
     torch.manual_seed(2)
     second = checkpoint_named(name)
     assert same_weights(first, second)
-    assert (first.name, first.config, first.folder) == (name, PRESETS[name][1], None)
+    assert (first.name, first.config, first.folder) == (name, PRESETS[name].config, None)
     assert not first.model.training
 
 

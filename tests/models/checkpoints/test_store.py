@@ -145,7 +145,7 @@ def test_a_configuration_that_the_family_cannot_have_is_refused(config, expected
 
 def test_a_field_that_has_no_default_must_be_given(tmp_path):
     folder = written_folder(tmp_path / "translator", "transformer-tiny")
-    config = dataclasses.asdict(PRESETS["transformer-tiny"][1])
+    config = dataclasses.asdict(PRESETS["transformer-tiny"].config)
     del config["vocabulary_size"]
     rewrite_config(folder, config=config)
     with pytest.raises(ConfigError, match=r"every field of Seq2SeqConfig; found .*vocabulary_size"):

@@ -13,11 +13,12 @@ def test_a_family_is_found_under_its_own_name(name):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_family_has_a_tiny_preset_and_builds_it(name):
-    (config,) = [config for key, (family, config) in PRESETS.items() if family == name and key.endswith("-tiny")]
+def test_a_family_has_tiny_presets_and_builds_them(name):
+    presets = [preset for key, preset in PRESETS.items() if preset.family == name and key.endswith("-tiny")]
     family = family_named(name)
-    assert type(config) is family.config
-    assert family.build(config).config is config
+    assert presets
+    assert all(type(preset.config) is family.config for preset in presets)
+    assert all(family.build(preset.config).config is preset.config for preset in presets)
 
 
 @pytest.mark.parametrize("name", FAMILIES)

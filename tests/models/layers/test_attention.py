@@ -4,7 +4,8 @@ import torch
 from torch import nn
 
 from models.errors import ConfigError
-from models.layers.attention import MultiHeadAttention, attend, causal_mask, key_mask
+from models.layers.attention import MultiHeadAttention, attend
+from models.layers.masks import causal_mask
 from tests.models.agreement import TOLERANCES, both_precisions, difference, parameters_that_do_not_matter, randomised
 from tests.models.layers.attention_by_loops import attention_by_loops
 
@@ -56,36 +57,44 @@ def test_a_query_that_may_see_nothing_gets_zeros(dtype):
     assert difference(out.double(), looped(q, k, v, mask)) <= TOLERANCES[dtype]
 
 
-def test_the_causal_mask_lets_a_position_see_itself_and_its_past():
-    seen = causal_mask(3)
-    assert (seen.dtype, seen.shape) == (torch.bool, (1, 1, 3, 3))
-    assert seen[0, 0].tolist() == [[True, False, False], [True, True, False], [True, True, True]]
+@both_precisions
+@pytest.mark.parametrize("groups", [1, 2])
+def test_grouped_heads_equal_every_head_with_its_own_copy_of_the_groups_keys_and_values(groups, dtype):
+    heads, share = 4, 4 // groups
+    generator = torch.Generator().manual_seed(0)
+    q = torch.randn(BATCH, heads, QUERIES, SIZE, generator=generator, dtype=dtype)
+    k, v = torch.randn(2, BATCH, groups, KEYS, SIZE, generator=generator, dtype=dtype)
+    mask = torch.ones(BATCH, heads, QUERIES, KEYS, dtype=torch.bool).tril(1)
+    # Query head h belongs to group ⌊h G / H⌋: neighbours share.
+    copied = [torch.stack([x[:, head // share] for head in range(heads)], dim=1) for x in (k, v)]
+    wanted = looped(q, *copied, mask)
+    assert difference(attend(q, k, v, mask).double(), wanted) <= TOLERANCES[dtype]
+    if groups > 1:
+        strided = [torch.stack([x[:, head % groups] for head in range(heads)], dim=1) for x in (k, v)]
+        assert difference(looped(q, *strided, mask), wanted) > 1e-3
 
 
-def test_under_the_causal_mask_no_output_depends_on_a_later_key_or_value():
-    q, k, v = queries_keys_values(torch.float64, queries=KEYS)
-    before = attend(q, k, v, causal_mask(KEYS))
-    k[:, :, 3], v[:, :, 3] = 7.0, -7.0
-    after = attend(q, k, v, causal_mask(KEYS))
-    assert torch.equal(after[:, :, :3], before[:, :, :3])
-    assert ((after[:, :, 3:] - before[:, :, 3:]).abs().amax(-1) > 1e-3).all()
+@both_precisions
+def test_a_bias_is_added_to_the_scaled_scores_and_a_query_that_may_see_nothing_still_gets_zeros(dtype):
+    q, k, v = queries_keys_values(dtype)
+    mask = random_mask()
+    mask[0, 1, 2] = False
+    bias = torch.randn(1, HEADS, QUERIES, KEYS, generator=torch.Generator().manual_seed(5), dtype=dtype)
+    arrays = (tensor.double().numpy() for tensor in (q, k, v))
+    wanted = torch.from_numpy(attention_by_loops(*arrays, mask.numpy(), bias.double().expand_as(mask).numpy()))
+    found = attend(q, k, v, mask, bias)
+    assert difference(found.double(), wanted) <= TOLERANCES[dtype]
+    assert (found[0, 1, 2] == 0).all()
+    assert difference(attend(q, k, v, mask, 1.1 * bias).double(), wanted) > 1e-3
 
 
-def test_the_key_mask_has_one_written_out_row_a_query():
-    valid = torch.tensor([[True, True, False], [True, False, False]])
-    mask = key_mask(valid, queries=2)
-    assert mask.tolist() == [[[row, row]] for row in valid.tolist()]
-
-
-def test_the_key_mask_hides_padding_as_if_it_were_not_there():
-    q, k, v = queries_keys_values(torch.float64)
-    lengths = (5, 3)
-    valid = torch.arange(KEYS) < torch.tensor(lengths)[:, None]
-    masked = attend(q, k, v, key_mask(valid, QUERIES))
-    for row, length in enumerate(lengths):
-        cut = attend(q[row, None], k[row, None, :, :length], v[row, None, :, :length])
-        assert difference(masked[row, None], cut) <= 1e-12
-    assert difference(masked[1], attend(q, k, v)[1]) > 1e-3
+@both_precisions
+def test_a_scale_takes_the_place_of_the_roots(dtype):
+    q, k, v = queries_keys_values(dtype)
+    mask = random_mask()
+    wanted = looped(q * SIZE**0.5, k, v, mask)
+    assert difference(attend(q, k, v, mask, scale=1.0).double(), wanted) <= TOLERANCES[dtype]
+    assert difference(attend(q, k, v, mask).double(), wanted) > 1e-3
 
 
 def torch_attention_with_weights_of(layer, bias, dtype):
@@ -150,6 +159,31 @@ def test_projected_keys_and_values_can_be_kept_for_later_queries():
     assert difference(torch.cat(one_by_one, dim=1), layer(source, source)) <= 1e-12
 
 
+def test_heads_may_be_wider_than_their_share_of_the_model_and_normalised():
+    layer = randomised(
+        MultiHeadAttention(WIDTH, 4, False, kv_heads=2, head_size=8, output_bias=True, query_key_eps=1e-6), torch.float64
+    )
+    shapes = {name: tuple(parameter.shape) for name, parameter in layer.named_parameters()}
+    assert shapes == {
+        "query.weight": (32, WIDTH),
+        "key.weight": (16, WIDTH),
+        "value.weight": (16, WIDTH),
+        "output.weight": (WIDTH, 32),
+        "output.bias": (WIDTH,),
+        "query_norm.weight": (8,),
+        "key_norm.weight": (8,),
+    }
+    tokens = torch.randn(BATCH, KEYS, WIDTH, generator=torch.Generator().manual_seed(6), dtype=torch.float64)
+    keys, _ = layer.keys_and_values(tokens)
+    lengths = (keys / layer.key_norm.weight).square().mean(-1)
+    assert difference(lengths, torch.ones_like(lengths)) < 1e-4
+
+
+def test_heads_that_cannot_be_grouped_are_refused():
+    with pytest.raises(ConfigError, match="4 heads to be a multiple of the key and value heads; found 3"):
+        MultiHeadAttention(16, 4, kv_heads=3)
+
+
 def test_a_width_that_does_not_divide_into_the_heads_is_refused():
-    with pytest.raises(ConfigError, match=r"multiple of 3 heads; found 16; change"):
+    with pytest.raises(ConfigError, match=r"multiple of 3 heads; found 16; correct"):
         MultiHeadAttention(16, 3)

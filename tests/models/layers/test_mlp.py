@@ -3,12 +3,14 @@ import math
 import pytest
 import torch
 
-from models.layers.mlp import MLP
+from models.layers.mlp import MLP, GatedMLP
 from tests.models.agreement import TOLERANCES, both_precisions, difference, parameters_that_do_not_matter, randomised
 
 FORMULAS = {
     "relu": lambda x: max(0.0, x),
     "gelu": lambda x: 0.5 * x * (1.0 + math.erf(x / math.sqrt(2.0))),
+    "gelu_tanh": lambda x: 0.5 * x * (1.0 + math.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3))),
+    "silu": lambda x: x / (1.0 + math.exp(-x)),
 }
 
 
@@ -32,8 +34,7 @@ def test_it_equals_its_formula(activation, dtype):
 
 def test_gelu_is_the_exact_one_and_not_the_approximation_by_tanh():
     layer, inputs = randomised(MLP(4, 8, "gelu"), torch.float64), inputs_of(torch.float64)
-    cubic = math.sqrt(2.0 / math.pi)
-    wanted = by_formula(layer, inputs, lambda x: 0.5 * x * (1.0 + math.tanh(cubic * (x + 0.044715 * x**3))))
+    wanted = by_formula(layer, inputs, FORMULAS["gelu_tanh"])
     assert 1e-6 < difference(layer(inputs), wanted) < 1e-2
 
 
@@ -42,6 +43,21 @@ def test_every_parameter_is_seen_by_the_comparison_with_the_formula(activation):
     layer, inputs = randomised(MLP(4, 8, activation), torch.float64), inputs_of(torch.float64)
     wanted = by_formula(layer, inputs, FORMULAS[activation])
     assert parameters_that_do_not_matter(layer, lambda: difference(layer(inputs), wanted), 1e-4) == set()
+
+
+def gated_by_formula(layer, inputs, formula):
+    gate, expand, contract = (linear.weight.double().T for linear in (layer.gate, layer.expand, layer.contract))
+    return ((inputs.double() @ gate).apply_(formula) * (inputs.double() @ expand)) @ contract
+
+
+@both_precisions
+@pytest.mark.parametrize("activation", FORMULAS)
+def test_a_gated_layer_equals_its_formula_and_every_parameter_is_seen(activation, dtype):
+    layer, inputs = randomised(GatedMLP(4, 8, activation), dtype), inputs_of(dtype)
+    wanted = gated_by_formula(layer, inputs, FORMULAS[activation])
+    assert difference(layer(inputs).double(), wanted) <= TOLERANCES[dtype]
+    blind = parameters_that_do_not_matter(layer, lambda: difference(layer(inputs).double(), wanted), 1e-4)
+    assert blind == set()
 
 
 def test_dropout_follows_both_linear_layers_and_rests_in_evaluation():

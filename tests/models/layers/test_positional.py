@@ -4,13 +4,17 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers.models.bart.modeling_bart import BartLearnedPositionalEmbedding
+from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
 
-from models.layers.positional import LearnedPositions, SinusoidalPositions, sinusoids
-from tests.models.agreement import difference
+from models.errors import ConfigError
+from models.layers.positional import LearnedPositions, LearnedPositionTable, SinusoidalPositions, sinusoids
+from tests.models.agreement import TOLERANCES, both_precisions, difference
 
 FLOAT32_ROUNDING = 2.0**-24  # of a number in [-1, 1]
 LENGTH, WIDTH = 600, 16
 TABLE = sinusoids(LENGTH, WIDTH).double()
+every_layout = pytest.mark.parametrize("layout", ["interleaved", "concatenated"])
 
 
 def test_the_table_of_four_dimensions_is_that_of_the_paper_by_hand():
@@ -48,10 +52,48 @@ def test_a_step_rotates_every_pair_of_dimensions_by_the_same_angle_wherever_it_b
     assert difference(TABLE[position + step], torch.stack(rotated, dim=-1).flatten()) <= 3 * FLOAT32_ROUNDING
 
 
-def test_positions_are_looked_up_row_by_row_whatever_their_order():
+def test_every_wavelength_is_that_of_the_formula_up_to_just_below_ten_thousand_times_two_pi():
+    phase = torch.atan2(TABLE[1, 0::2], TABLE[1, 1::2])  # of position 1: the angle by which a step turns
+    wavelengths = 2 * math.pi / phase
+    wanted = torch.tensor([2 * math.pi * 10000 ** (i / WIDTH) for i in range(0, WIDTH, 2)], dtype=torch.float64)
+    assert difference(wavelengths / wanted, torch.ones(WIDTH // 2)) < 1e-6
+
+
+@every_layout
+def test_every_position_is_unique_and_bounded(layout):
+    table = sinusoids(LENGTH, WIDTH, layout).double()
+    assert table.abs().max() <= 1
+    assert difference((table**2).sum(1), torch.full((LENGTH,), WIDTH / 2)) < 1e-6
+    distances = torch.cdist(table, table) + torch.eye(LENGTH) * 9
+    assert distances.min() > 0.9
+
+
+@pytest.mark.parametrize("width", [2, 5, 16, 512])
+def test_the_concatenated_layout_equals_that_of_marian_to_the_last_bit(width):
+    theirs = MarianSinusoidalPositionalEmbedding(30, width).create_weight()
+    assert torch.equal(sinusoids(30, width, "concatenated"), theirs)
+
+
+def test_the_other_layout_is_seen_by_the_comparison_with_marian():
+    theirs = MarianSinusoidalPositionalEmbedding(30, WIDTH).create_weight()
+    assert difference(sinusoids(30, WIDTH, "interleaved"), theirs) > 1
+
+
+def test_the_concatenated_layout_has_the_sines_first_and_the_cosines_behind_them():
+    table, halves = sinusoids(30, WIDTH), sinusoids(30, WIDTH, "concatenated").chunk(2, dim=1)
+    assert torch.equal(table, torch.stack(halves, dim=-1).flatten(1))
+
+
+def test_another_layout_is_refused():
+    with pytest.raises(ConfigError, match="a layout of .*; found 'half'"):
+        sinusoids(8, WIDTH, "half")
+
+
+@every_layout
+def test_positions_are_looked_up_row_by_row_whatever_their_order(layout):
     positions = torch.tensor([[0, 5, 2], [7, 7, 1]])
-    found = SinusoidalPositions(8, WIDTH)(positions)
-    assert torch.equal(found, sinusoids(8, WIDTH)[positions])
+    found = SinusoidalPositions(8, WIDTH, layout)(positions)
+    assert torch.equal(found, sinusoids(8, WIDTH, layout)[positions])
 
 
 def test_the_fixed_table_is_not_stored_in_checkpoints():
@@ -61,6 +103,41 @@ def test_the_fixed_table_is_not_stored_in_checkpoints():
 def test_a_position_behind_the_table_is_refused():
     with pytest.raises(IndexError, match="index out of range"):
         SinusoidalPositions(8, WIDTH)(torch.tensor([[8]]))
+
+
+def compared_with_bart(offset, dtype):
+    """The largest difference between BART's table and ours, which has its weights, at positions 3 to 7."""
+    theirs = BartLearnedPositionalEmbedding(8, WIDTH).to(dtype)
+    ours = LearnedPositionTable(10 - offset, WIDTH, offset).to(dtype)
+    ours.load_state_dict(theirs.state_dict())
+    wanted = theirs(torch.zeros(2, 5), past_key_values_length=3)
+    return difference(ours(torch.arange(3, 8).expand(2, 5)), wanted)
+
+
+@both_precisions
+def test_a_learned_table_with_two_unused_rows_equals_that_of_bart(dtype):
+    assert compared_with_bart(2, dtype) <= TOLERANCES[dtype]
+
+
+@pytest.mark.parametrize("offset", [0, 1])
+def test_another_offset_is_seen_by_the_comparison_with_bart(offset):
+    assert compared_with_bart(offset, torch.float64) > 0.1
+
+
+@pytest.mark.parametrize("offset", [0, 2])
+def test_a_learned_table_has_a_row_a_position_behind_its_unused_ones(offset):
+    layer = LearnedPositionTable(8, WIDTH, offset)
+    assert [(name, weight.shape) for name, weight in layer.named_parameters()] == [("weight", (8 + offset, WIDTH))]
+    layer(torch.arange(8)[None]).sum().backward()
+    assert layer.weight.grad[:, 0].tolist() == [0.0] * offset + [1.0] * 8
+    with pytest.raises(IndexError, match="index out of range"):
+        layer(torch.tensor([[8]]))
+
+
+@pytest.mark.parametrize("deviation", [0.02, 0.5])
+def test_a_learned_table_begins_with_the_deviation_asked_for(deviation):
+    torch.manual_seed(0)
+    assert LearnedPositionTable(100, 100, deviation=deviation).weight.std().item() == pytest.approx(deviation, rel=0.03)
 
 
 def test_learned_positions_are_added_to_every_row_of_the_batch():

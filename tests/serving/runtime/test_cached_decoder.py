@@ -16,7 +16,7 @@ def test_more_tokens_than_the_cache_holds_are_refused(tiny_translator):
     runners = ort_runners(tiny_translator, Manifest.read(tiny_translator))
     mask = np.ones((1, 3), dtype=bool)
     crosses = runners["encoder"].run({"source_ids": np.full((1, 3), 4), "source_mask": mask})
-    decoder = CachedDecoder(runners["decoder"], crosses, mask)
+    decoder = CachedDecoder(runners["decoder"], 1, {"source_mask": mask, **crosses})
     decoder.step(np.full((1, 7), 4), np.array([0]))
     with pytest.raises(InputError, match="at most 8 positions"):
         decoder.step(np.full((1, 2), 4), np.array([7]))

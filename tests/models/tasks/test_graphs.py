@@ -6,21 +6,23 @@ import torch
 
 from models.checkpoints.resolve import checkpoint_named
 from models.errors import ArtefactError
+from models.families.registry import FAMILIES
 from models.families.seq2seq import Seq2SeqTransformer
+from models.presets import PRESETS
 from models.signature import GraphSignature
-from models.tasks import decoder_signature, graphs_of, serving_details
+from models.tasks.translate import decoder_signature
 from tests.models.agreement import difference
 from tests.models.checkpoints.folders import TINY, tiny_checkpoint
 from tests.models.families.cached_decoding import seen_mask
 from tests.models.families.translation import CONFIG, logits_of, random_batch, translator
 
-SIZES = {"batch": 3, "source": 5, "steps": 2, "attended": 4}
-GRAPHS = [(name, graph.signature.name) for name in TINY for graph in graphs_of(tiny_checkpoint(name))]
+SIZES = {"batch": 3, "source": 5, "tokens": 5, "steps": 2, "attended": 4}
+GRAPHS = [(name, graph.signature.name) for name in TINY for graph in tiny_checkpoint(name).graphs()]
 every_graph = pytest.mark.parametrize(("preset", "graph_name"), GRAPHS)
 
 
 def graph_of(preset, graph_name):
-    (graph,) = (graph for graph in graphs_of(tiny_checkpoint(preset)) if graph.signature.name == graph_name)
+    (graph,) = (graph for graph in tiny_checkpoint(preset).graphs() if graph.signature.name == graph_name)
     return graph
 
 
@@ -44,7 +46,7 @@ def results(graph, sizes):
 
 
 @every_graph
-@pytest.mark.parametrize("sizes", [SIZES, {"batch": 1, "source": 1, "steps": 1, "attended": 3}], ids=str)
+@pytest.mark.parametrize("sizes", [SIZES, {"batch": 1, "source": 1, "tokens": 1, "steps": 1, "attended": 3}], ids=str)
 def test_a_graph_returns_what_its_signature_says(preset, graph_name, sizes):
     graph = graph_of(preset, graph_name)
     outputs = results(graph, sizes)
@@ -74,12 +76,24 @@ def test_a_signature_survives_json(preset, graph_name):
     assert GraphSignature.from_json(signature.to_json()) == signature
 
 
-def test_a_translator_has_an_encoder_and_a_decoder_and_a_classifier_one_model():
-    assert GRAPHS == [("transformer-tiny", "encoder"), ("transformer-tiny", "decoder"), ("vit-tiny", "model")]
+@pytest.mark.parametrize(
+    ("task", "graphs"),
+    [("translate", ["encoder", "decoder"]), ("generate", ["decoder"]), ("classify", ["model"]), ("embed", ["model"])],
+)
+def test_every_preset_of_a_task_has_the_same_graphs(task, graphs):
+    presets = [name for name in TINY if FAMILIES[PRESETS[name].family].task == task]
+    assert presets
+    assert all([graph for preset, graph in GRAPHS if preset == name] == graphs for name in presets)
+
+
+@every_graph
+def test_every_varying_axis_but_the_batch_has_a_largest_size(preset, graph_name):
+    graph = graph_of(preset, graph_name)
+    assert {"batch", *graph.largest} == set(graph.signature.symbols())
 
 
 def test_the_encoder_gives_what_the_decoder_takes():
-    encoder, decoder = (graph.signature for graph in graphs_of(tiny_checkpoint("transformer-tiny")))
+    encoder, decoder = (graph.signature for graph in tiny_checkpoint("transformer-tiny").graphs())
     assert decoder.inputs[-len(encoder.outputs) :] == encoder.outputs
 
 
@@ -114,7 +128,7 @@ def test_encoder_and_decoder_graph_together_give_the_logits_of_the_model():
     batch, checkpoint = random_batch(target_length=4), tiny_checkpoint("transformer-tiny")
     model = checkpoint.model
     assert isinstance(model, Seq2SeqTransformer)
-    encoder, decoder = graphs_of(checkpoint)
+    encoder, decoder = checkpoint.graphs()
     crosses = encoder.module(batch.source_ids, batch.source_mask)
     start = torch.zeros(3, dtype=torch.int64)
     caches = [torch.zeros(spec.shape({"batch": 3})) for spec in decoder.signature.inputs if spec.name.endswith("_in")]
@@ -127,7 +141,7 @@ def test_encoder_and_decoder_graph_together_give_the_logits_of_the_model():
 
 def test_serving_details_of_a_translator_add_token_ids_and_lengths_to_its_own():
     checkpoint = tiny_checkpoint("transformer-tiny")
-    details = serving_details(checkpoint)
+    details = checkpoint.serving_details()
     assert details == {
         "labels": ["é", "b"],
         "start_token": 1,
@@ -140,7 +154,7 @@ def test_serving_details_of_a_translator_add_token_ids_and_lengths_to_its_own():
 
 def test_serving_details_of_a_classifier_are_a_copy_of_its_own():
     checkpoint = checkpoint_named("vit-tiny")
-    serving_details(checkpoint)["new"] = 1
+    checkpoint.serving_details()["new"] = 1
     assert checkpoint.details == {}
 
 

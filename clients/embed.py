@@ -1,0 +1,70 @@
+"""Turn texts into vectors on a Triton server.
+
+    mean = Σ_t mask_t hidden_t / Σ_t mask_t        first = hidden_0        pooled: what the model itself makes of hidden_0
+
+Legend: B texts, T tokens, E width.
+Source: Devlin et al. 2019, "BERT", section 3.1 (first and pooled); Reimers and Gurevych 2019, "Sentence-BERT", section 3
+(mean).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from clients.triton_client import Array, ServedModel, TritonClient
+from models.errors import InputError
+from models.tensor_names import HIDDEN, POOLED, TEXT_INPUT, TOKEN_MASK
+
+TASK = "embed"
+Pooling = Literal["pooled", "mean", "first"]
+
+
+class Embedder:
+    """A served model of the task ``embed``."""
+
+    def __init__(self, client: TritonClient, model: ServedModel) -> None:
+        self._client = client
+        self._model = model
+
+    @classmethod
+    async def find(cls, client: TritonClient, name: str | None = None) -> Embedder:
+        """The embedder of that name, or the only one that the server has.
+
+        Raises:
+            UnknownNameError: there is none, or a name is needed.
+        """
+        return cls(client, await client.model_for(TASK, name))
+
+    async def embed(self, texts: Sequence[str], pooling: Pooling = "mean") -> Array:
+        """One vector for each text: float32 ``[B, E]``.
+
+        Args:
+            texts: any number; as many go into one request as the model takes.
+            pooling: how the vectors of a text's tokens become one.
+
+        Raises:
+            InputError: there is no text, or the server refused one.
+            ServerError: it failed, or did not answer in time.
+        """
+        if not texts:
+            raise InputError("a text", "none", "give one or more")
+        step = self._model.max_batch
+        parts = [texts[begin : begin + step] for begin in range(0, len(texts), step)]
+        return np.concatenate([await self._ask(part, pooling) for part in parts])
+
+    async def _ask(self, texts: Sequence[str], pooling: Pooling) -> Array:
+        inputs = {TEXT_INPUT: np.array([[text.encode()] for text in texts], dtype=object)}
+        if pooling == "pooled":
+            return (await self._client.infer(self._model.name, inputs, (POOLED,)))[POOLED]
+        outputs = await self._client.infer(self._model.name, inputs, (HIDDEN, TOKEN_MASK))
+        return outputs[HIDDEN][:, 0] if pooling == "first" else mean(outputs[HIDDEN], outputs[TOKEN_MASK])
+
+
+def mean(hidden: Array, token_mask: Array) -> Array:
+    """The mean of each text's vectors ``[B, T, E]`` over the tokens that a mask ``[B, T]`` marks: ``[B, E]``."""
+    weights_BT1 = token_mask[:, :, None].astype(hidden.dtype)
+    pooled: Array = (hidden * weights_BT1).sum(axis=1) / weights_BT1.sum(axis=1)
+    return pooled

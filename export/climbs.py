@@ -1,0 +1,167 @@
+"""One climb a task: which cases its graphs are asked, and what each answer is compared with.
+
+Legend: B batch, S source positions, T target positions, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import torch
+
+from export.eager import full_forward
+from export.ladder_cases import (
+    DecodeCase,
+    Decoding,
+    SourceCase,
+    generation_cases,
+    image_cases,
+    source_cases,
+    translation_cases,
+)
+from export.parity import YARDSTICK, Measurement, compare
+from models.checkpoints.store import Checkpoint
+from models.progress import progress
+from models.signature import GraphSignature
+from models.tensor_names import LOGITS, PIXELS
+from serving.runtime.base import Array, Buffer, Runner
+from serving.runtime.cached_decoder import CachedDecoder
+
+REFERENCE = "eager float64"
+RUNTIME = "ort float32"
+Runners = dict[str, dict[str, Runner]]
+Climb = Callable[[Checkpoint, Runners], Iterator[Measurement]]
+
+
+def climb_classifier(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:
+    """Random images through the graph ``model``."""
+    (signature,) = signatures(checkpoint)
+    cases = list(image_cases(signature.input(PIXELS)))
+    with progress("parity", len(cases)) as advance:
+        for case in cases:
+            yield from _measure("model", case.name, {PIXELS: case.pixels}, runners)
+            advance(case.name)
+
+
+def climb_embedder(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:
+    """Random texts with padding through the graph ``model``; only positions of tokens are compared."""
+    config = checkpoint.config
+    cases = list(source_cases(config.vocabulary_size, config.max_length))
+    with progress("parity", len(cases)) as advance:
+        for case in cases:
+            types = case.ids % config.token_types
+            feeds = {"token_ids": case.ids, "mask": case.mask, "token_types": types}
+            yield from _measure("model", case.name, feeds, runners, {"hidden": case.mask})
+            advance(case.name)
+
+
+def climb_translator(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:
+    """Random sources through the encoder, and random targets through the cached decoder."""
+    config = checkpoint.config
+    decoder = signatures(checkpoint)[1]
+    single_steps = decoder.input("token_ids").axes[1] == 1
+    decoding = Decoding(
+        vocabulary=decoder.outputs[0].axes[2],  # type: ignore[arg-type]  # a vocabulary is a number
+        capacity=config.max_target_length,
+        single_steps=single_steps,
+    )
+    sources = list(source_cases(config.vocabulary_size, config.max_source_length))
+    with progress("parity, encoder", len(sources)) as advance:
+        for source in sources:
+            yield from _measure("encoder", source.name, _source_feeds(source), runners)
+            advance(source.name)
+    yield from _climb_decoder(checkpoint, list(translation_cases(decoding, config.max_source_length)), runners)
+
+
+def climb_generator(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:
+    """Random targets through the cached decoder."""
+    config = checkpoint.config
+    decoding = Decoding(vocabulary=config.vocabulary_size, capacity=config.max_length)
+    yield from _climb_decoder(checkpoint, list(generation_cases(decoding)), runners)
+
+
+CLIMBS: dict[str, Climb] = {
+    "classify": climb_classifier,
+    "embed": climb_embedder,
+    "translate": climb_translator,
+    "generate": climb_generator,
+}
+
+
+def signatures(checkpoint: Checkpoint) -> tuple[GraphSignature, ...]:
+    """Of each graph."""
+    return tuple(graph.signature for graph in checkpoint.graphs())
+
+
+def _measure(
+    graph: str, case: str, feeds: dict[str, Array], runners: Runners, shown: dict[str, Array] | None = None
+) -> Iterator[Measurement]:
+    results = {rung: _shown(graphs[graph].run(dict(feeds)), shown or {}) for rung, graphs in runners.items()}
+    for output, reference in results[REFERENCE].items():
+        for rung in (YARDSTICK, RUNTIME):
+            yield compare(graph, rung, f"{case}, {output}", results[rung][output], reference)
+
+
+def _shown(outputs: dict[str, Buffer], masks: dict[str, Array]) -> dict[str, Array]:
+    arrays = {name: buffer.numpy() for name, buffer in outputs.items()}
+    return {name: array[masks[name]] if name in masks else array for name, array in arrays.items()}
+
+
+def _climb_decoder(checkpoint: Checkpoint, cases: Sequence[DecodeCase], runners: Runners) -> Iterator[Measurement]:
+    forward = _remembered_forward(checkpoint)
+    with progress("parity, decoder", len(cases)) as advance:
+        for case in cases:
+            yield from _measure_decode(case, forward, runners)
+            advance(case.name)
+
+
+Forward = Callable[[DecodeCase, torch.dtype], Array]
+
+
+def _remembered_forward(checkpoint: Checkpoint) -> Forward:
+    known: dict[tuple[str, bytes, torch.dtype], Array] = {}
+
+    def forward(case: DecodeCase, dtype: torch.dtype) -> Array:
+        key = case.source.name if case.source else "", case.target.tobytes(), dtype
+        if key not in known:
+            source = (case.source.ids, case.source.mask) if case.source else ()
+            known[key] = full_forward(checkpoint.model, dtype, *source, case.target)
+        return known[key]
+
+    return forward
+
+
+def _measure_decode(case: DecodeCase, forward: Forward, runners: Runners) -> Iterator[Measurement]:
+    full = forward(case, torch.float64)
+    yield compare("decoder", YARDSTICK, case.name, forward(case, torch.float32), full)
+    cached = {rung: _cached(case, graphs) for rung, graphs in runners.items()}
+    for rung in (REFERENCE, RUNTIME):
+        yield compare("decoder", f"cached {rung}", case.name, cached[rung][LOGITS], full)
+    for output in cached[REFERENCE].keys() - {LOGITS}:
+        for rung in (YARDSTICK, RUNTIME):
+            name = rung if rung == YARDSTICK else f"cached {rung}"
+            yield compare("decoder", name, f"{case.name}, {output}", cached[rung][output], cached[REFERENCE][output])
+
+
+def _cached(case: DecodeCase, graphs: dict[str, Runner]) -> dict[str, Array]:
+    rows, length = case.target.shape
+    memories: dict[str, Array | Buffer] = {}
+    if case.source is not None:
+        memories = {"source_mask": case.source.mask, **graphs["encoder"].run(dict(_source_feeds(case.source)))}
+    decoder = CachedDecoder(graphs["decoder"], rows, memories)
+    seen: dict[str, dict[tuple[int, int], Array]] = {}
+    for size, start in case.chunks:
+        positions = start[:, None] + np.arange(size)
+        for name, output in decoder.step(np.take_along_axis(case.target, positions, axis=1), start).items():
+            places = seen.setdefault(name, {})
+            for row, step in np.ndindex(positions.shape):
+                places[row, int(positions[row, step])] = output[row, step].copy()
+    return {
+        name: np.stack([np.stack([places[row, position] for position in range(length)]) for row in range(rows)])
+        for name, places in seen.items()
+    }
+
+
+def _source_feeds(source: SourceCase) -> dict[str, Array]:
+    return {"source_ids": source.ids, "source_mask": source.mask}

@@ -1,0 +1,81 @@
+"""How the exporter writes this project's own operators: each as one node of the standard.
+
+Legend: B batch, S positions, E width of an input, N directions, H width of a state, K gates.
+Source: ONNX operator specification, TensorScatter 24, RNN 22, LSTM 22, GRU 22.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import onnxscript
+import torch
+
+import models.layers.kv_cache
+import models.layers.recurrent  # noqa: F401  (both define the operators that are translated here)
+
+OPSET = 24
+
+_op = onnxscript.values.Opset("", OPSET)
+_NODES = {"rnn": "RNN", "lstm": "LSTM", "gru": "GRU"}
+# Where each gate of ONNX stands in torch: z, r, h among r, z, n; i, o, f, c among i, f, g, o.
+_GATES = {"rnn": (0,), "lstm": (0, 3, 1, 2), "gru": (1, 0, 2)}
+_ARRANGING = {"Gather", "Concat", "Unsqueeze"}
+
+
+def fold_weights(model: Any) -> None:
+    """Compute, in a traced model, what the translations put together from weights alone."""
+    onnxscript.optimizer.fold_constants(
+        model, output_size_limit=sys.maxsize, should_fold=lambda node: node.op_type in _ARRANGING
+    )
+    onnxscript.optimizer.remove_unused_nodes(model)
+
+
+def _tensor_scatter(cache: Any, new: Any, start: Any) -> Any:
+    return _op.TensorScatter(cache, new, start, axis=-2, mode="linear")
+
+
+def _recurrent(
+    inputs: Any, lengths: Any, initial: Sequence[Any], weights: Sequence[Any], cell: str, bidirectional: bool
+) -> Any:
+    inputs_SBE = _op.Transpose(inputs, perm=[1, 0, 2])  # ONNX Runtime has no batch-first recurrent nodes
+    lengths_B = None if lengths is None else _op.Cast(lengths, to=onnxscript.INT32.dtype)
+    attributes: dict[str, Any] = {"linear_before_reset": 1} if cell == "gru" else {}
+    states_SNBH, *last = getattr(_op, _NODES[cell])(
+        inputs_SBE,
+        *_arranged(weights, cell),
+        lengths_B,
+        *initial,
+        hidden_size=weights[1].shape[1],
+        direction="bidirectional" if bidirectional else "forward",
+        **attributes,
+    )
+    outputs_BSH = _op.Reshape(_op.Transpose(states_SNBH, perm=[2, 0, 1, 3]), _op.Constant(value_ints=[0, 0, -1]))
+    memory_NBH = last[1] if len(last) > 1 else _op.ConstantOfShape(_op.Constant(value_ints=[0]))
+    return outputs_BSH, last[0], memory_NBH
+
+
+def _arranged(weights: Sequence[Any], cell: str) -> list[Any]:
+    inputs, states, input_biases, state_biases = (
+        [_in_order(weight, cell) for weight in weights[part::4]] for part in range(4)
+    )
+    biases = [_op.Concat(*pair, axis=0) for pair in zip(input_biases, state_biases, strict=True)]
+    return [_stacked(parts) for parts in (inputs, states, biases)]
+
+
+def _in_order(weight: Any, cell: str) -> Any:
+    height = weight.shape[0] // len(_GATES[cell])
+    rows = [gate * height + row for gate in _GATES[cell] for row in range(height)]
+    return _op.Gather(weight, _op.Constant(value_ints=rows), axis=0)
+
+
+def _stacked(parts: Sequence[Any]) -> Any:
+    return _op.Concat(*(_op.Unsqueeze(part, _op.Constant(value_ints=[0])) for part in parts), axis=0)
+
+
+TRANSLATIONS: dict[Any, Any] = {
+    torch.ops.attendant.tensor_scatter.default: _tensor_scatter,
+    torch.ops.attendant.recurrent.default: _recurrent,
+}

@@ -1,0 +1,138 @@
+"""What every encoder-decoder Transformer does: encode the source once, then score targets with or without a cache.
+
+Legend: B batch, S source positions, T target positions, A attended positions, M cache capacity, H heads, D head size,
+E model width, V vocabulary.
+Source: Vaswani et al. 2017, "Attention Is All You Need", figure 1.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from models.layers.blocks import DecoderBlock
+from models.layers.kv_cache import KeysValues, Remember, cache_writers, remember_nothing
+from models.layers.masks import causal_mask, key_mask
+
+
+class EncoderDecoder(nn.Module, ABC):
+    """Two stacks of blocks; a family fills them in, and says how tokens enter and how scores leave.
+
+    Attributes:
+        encoder: :class:`models.layers.blocks.EncoderBlock`, one after another.
+        decoder: :class:`models.layers.blocks.DecoderBlock`, one after another.
+        encoder_end: behind the last block of the encoder.
+        decoder_end: behind the last block of the decoder.
+        encoder_bias: from query positions ``[B, S]`` and key positions ``[S]`` to what every block adds to its scores
+            of self-attention, ``[B, H, S, S]``; nothing is added if there is none.
+        decoder_bias: the same for the decoder's self-attention.
+    """
+
+    encoder: nn.ModuleList
+    decoder: nn.ModuleList
+    encoder_end: nn.Module
+    decoder_end: nn.Module
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder_bias: nn.Module | None = None
+        self.decoder_bias: nn.Module | None = None
+
+    @abstractmethod
+    def embed_source(self, token_ids: Tensor, positions: Tensor) -> Tensor:
+        """What goes into the encoder: int64 tokens ``[B, S]`` at positions ``[B or 1, S]`` → ``[B, S, E]``."""
+
+    @abstractmethod
+    def embed_target(self, token_ids: Tensor, positions: Tensor) -> Tensor:
+        """What goes into the decoder: int64 tokens ``[B, T]`` at positions ``[B or 1, T]`` → ``[B, T, E]``."""
+
+    @abstractmethod
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores of the next token: ``[B, T, E]`` → ``[B, T, V]``."""
+
+    def encode(self, source_ids: Tensor, source_mask: Tensor) -> Tensor:
+        """Encode int64 ``[B, S]`` with a bool padding mask ``[B, S]``: ``[B, S, E]``."""
+        length = source_ids.shape[1]
+        positions = torch.arange(length, device=source_ids.device)[None]
+        hidden = self.embed_source(source_ids, positions)
+        mask, bias = key_mask(source_mask, length), _bias(self.encoder_bias, positions, length)
+        for block in self.encoder:
+            hidden = block(hidden, mask, bias)
+        memory: Tensor = self.encoder_end(hidden)
+        return memory
+
+    def cross_keys_and_values(self, memory: Tensor) -> list[KeysValues]:
+        """Project the encoder's output ``[B, S, E]`` once for every decoder block: ``[B, H, S, D]`` each."""
+        blocks = [block for block in self.decoder if isinstance(block, DecoderBlock)]
+        return [block.cross_attention.keys_and_values(memory) for block in blocks]
+
+    def decode(self, target_ids: Tensor, memory: Tensor, source_mask: Tensor) -> Tensor:
+        """Score every target position without a cache.
+
+        Args:
+            target_ids: int64 ``[B, T]``, shifted right: it begins with the start token.
+            memory: ``[B, S, E]``.
+            source_mask: bool ``[B, S]``.
+
+        Returns:
+            Logits of the next token at each position, ``[B, T, V]``.
+        """
+        length = target_ids.shape[1]
+        positions = torch.arange(length, device=target_ids.device)[None]
+        self_mask, memories = causal_mask(length, target_ids.device), [remember_nothing] * len(self.decoder)
+        return self._decode(target_ids, positions, self_mask, source_mask, memories, self.cross_keys_and_values(memory))
+
+    def decode_cached(
+        self,
+        target_ids: Tensor,
+        start: Tensor,
+        self_mask: Tensor,
+        source_mask: Tensor,
+        caches: Sequence[KeysValues],
+        crosses: Sequence[KeysValues],
+    ) -> tuple[Tensor, list[KeysValues]]:
+        """Score new target positions behind those in the cache; prefill and single steps alike.
+
+        Args:
+            target_ids: int64 ``[B, T]``, the new tokens.
+            start: int64 ``[B]``, how many tokens each row's cache holds; ``start + T ≤ M``.
+            self_mask: bool ``[B, 1, T, A]``: which of the first A cache positions each new token sees;
+                A is at least ``max(start) + T``.
+            source_mask: bool ``[B, S]``.
+            caches: for each block keys and values ``[B, H, M, D]``.
+            crosses: for each block keys and values ``[B, H, S, D]``.
+
+        Returns:
+            Logits ``[B, T, V]``, and the caches with the new positions written.
+        """
+        positions = start[:, None] + torch.arange(target_ids.shape[1], device=target_ids.device)
+        writers = cache_writers(caches, start, self_mask.shape[3])
+        logits = self._decode(target_ids, positions, self_mask, source_mask, writers, crosses)
+        return logits, [writer.present for writer in writers]
+
+    def forward(self, source_ids: Tensor, source_mask: Tensor, target_ids: Tensor) -> Tensor:
+        """Teacher forcing: sources ``[B, S]`` and shifted targets ``[B, T]`` → logits ``[B, T, V]``."""
+        return self.decode(target_ids, self.encode(source_ids, source_mask), source_mask)
+
+    def _decode(
+        self,
+        target_ids: Tensor,
+        positions: Tensor,
+        self_mask: Tensor,
+        source_mask: Tensor,
+        memories: Sequence[Remember],
+        crosses: Sequence[KeysValues],
+    ) -> Tensor:
+        hidden = self.embed_target(target_ids, positions)
+        cross_mask = key_mask(source_mask, target_ids.shape[1])
+        bias = _bias(self.decoder_bias, positions, self_mask.shape[3])
+        for block, remember, cross in zip(self.decoder, memories, crosses, strict=True):
+            hidden = block(hidden, remember, self_mask, cross, cross_mask, bias)
+        return self.logits(self.decoder_end(hidden))
+
+
+def _bias(layer: nn.Module | None, positions: Tensor, keys: int) -> Tensor | None:
+    return None if layer is None else layer(positions, torch.arange(keys, device=positions.device))

@@ -1,0 +1,52 @@
+"""Additive attention: a feed-forward network scores how well a state fits each position of the source.
+
+    e_j = vᵀ tanh(W s + U h_j)        α = softmax(e) over the positions that are no padding        c = Σ_j α_j h_j
+
+Legend: B batch, S source positions, Q width of a state, C width of an annotation, A width of the alignment network.
+Source: Bahdanau, Cho and Bengio 2015, "Neural Machine Translation by Jointly Learning to Align and Translate", section 3.1
+and appendix A.1.2, without biases as printed there.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class AdditiveAttention(nn.Module):
+    """The alignment model a(s, h) and the context that it chooses.
+
+    Args:
+        state_width: Q.
+        annotation_width: C.
+        width: A.
+    """
+
+    def __init__(self, state_width: int, annotation_width: int, width: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(state_width, width, bias=False)
+        self.key = nn.Linear(annotation_width, width, bias=False)
+        self.score = nn.Linear(width, 1, bias=False)
+
+    def keys(self, annotations: Tensor) -> Tensor:
+        """U h_j of annotations ``[B, S, C]``, which no state changes: ``[B, S, A]``."""
+        keys_BSA: Tensor = self.key(annotations)
+        return keys_BSA
+
+    def forward(self, state: Tensor, annotations: Tensor, keys: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Attend once.
+
+        Args:
+            state: s, ``[B, Q]``.
+            annotations: h, ``[B, S, C]``.
+            keys: what :meth:`keys` makes of them, ``[B, S, A]``.
+            mask: bool ``[B, S]``, false at padding.
+
+        Returns:
+            The context ``[B, C]`` and the weights α ``[B, S]``; both are zero for a row of padding alone.
+        """
+        scores_BS = self.score(torch.tanh(self.query(state)[:, None] + keys))[..., 0]
+        # A finite lowest score, because a softmax over −∞ alone is NaN.
+        hidden_BS = scores_BS.masked_fill(~mask, torch.finfo(scores_BS.dtype).min)
+        weights_BS = hidden_BS.softmax(1).masked_fill(~mask, 0)
+        return (weights_BS[:, None] @ annotations)[:, 0], weights_BS

@@ -1,0 +1,144 @@
+"""Rotary position embedding: turn every pair of a head's dimensions by an angle that grows with the position.
+
+    angle(p, i) = p · f_i        f_i = θ^(−2i/D)        0 ≤ i < D/2
+    (a, b) → (a cos − b sin, a sin + b cos)        so that ⟨rotated q at m, rotated k at n⟩ depends on m − n alone
+
+    half: the pair i is dimensions i and i + D/2        interleaved: it is dimensions 2i and 2i + 1
+
+    linear: f_i / factor        ntk: θ′ = θ · factor^(D/(D−2))
+    llama3: (1 − s) f_i / factor + s f_i        s = (original_length · f_i / 2π − low) / (high − low), held in [0, 1]
+
+Legend: B batch, S positions, H heads, D head size.
+Source: Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", section 3.2 (interleaved; the
+half layout is GPT-NeoX's); Chen et al. 2023, "Extending Context Window of Large Language Models via Position
+Interpolation", section 2.3 (linear); Peng et al. 2024, "YaRN", section 3.1 (ntk); Meta's Llama 3.1 reference code,
+``apply_scaling`` (llama3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from models.config import require, require_positive
+
+Layout = Literal["half", "interleaved"]
+Scaling = Literal["none", "linear", "ntk", "llama3"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RopeConfig:
+    """Which dimensions pair up, how fast they turn, and how a longer context slows them.
+
+    Attributes:
+        theta: the base θ of the wavelengths.
+        layout: which dimensions form a pair.
+        scaling: how the frequencies are lowered for contexts longer than those of training.
+        factor: how many times longer the context becomes; every scaling but "none" has it.
+        low_frequency_factor: llama3 alone: turns within the original length below which a pair is slowed in full.
+        high_frequency_factor: llama3 alone: turns above which it is left as it was.
+        original_length: llama3 alone: positions of the training context.
+    """
+
+    theta: float = 10000.0
+    layout: Layout = "half"
+    scaling: Scaling = "none"
+    factor: float = 1.0
+    low_frequency_factor: float = 0.0
+    high_frequency_factor: float = 0.0
+    original_length: int = 0
+
+    def __post_init__(self) -> None:
+        require(_is_at_least_one(self.theta), "theta to be a number of at least 1", repr(self.theta))
+        require(self.layout in get_args(Layout), f"a layout of {get_args(Layout)}", repr(self.layout))
+        require(self.scaling in get_args(Scaling), f"a scaling of {get_args(Scaling)}", repr(self.scaling))
+        require(_is_at_least_one(self.factor), "factor to be a number of at least 1", repr(self.factor))
+        require(self.scaling != "none" or self.factor == 1, "a factor of 1 without scaling", repr(self.factor))
+        if self.scaling == "llama3":
+            self._require_bounds()
+        else:
+            bounds = self.low_frequency_factor, self.high_frequency_factor, self.original_length
+            require(not any(bounds), "frequency factors and original_length under llama3 scaling only", repr(bounds))
+
+    def _require_bounds(self) -> None:
+        low, high = self.low_frequency_factor, self.high_frequency_factor
+        numbers = type(low) in (int, float) and type(high) in (int, float)
+        require(
+            numbers and 0 < low < high < math.inf, "0 < low_frequency_factor < high_frequency_factor", repr((low, high))
+        )
+        require_positive(self, "original_length")
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """Cosines and sines ``[B, 1, S, D/2]`` of the positions of one call, shared by every layer and head."""
+
+    cos: Tensor
+    sin: Tensor
+    layout: Layout
+
+    def apply(self, x_BHSD: Tensor) -> Tensor:
+        """Rotate queries or keys ``[B, H, S, D]``; the result has their type."""
+        cos, sin = self.cos.to(x_BHSD.dtype), self.sin.to(x_BHSD.dtype)
+        if self.layout == "half":
+            first, second = x_BHSD.chunk(2, dim=-1)
+            return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+        first, second = x_BHSD[..., ::2], x_BHSD[..., 1::2]
+        return torch.stack([first * cos - second * sin, second * cos + first * sin], dim=-1).flatten(-2)
+
+
+class Rope(nn.Module):
+    """The rotation of any positions, for heads of one size.
+
+    Raises:
+        ConfigError: the head size is odd, or two under ntk scaling, whose base is infinite there.
+    """
+
+    frequencies: Tensor
+
+    def __init__(self, head_size: int, config: RopeConfig) -> None:
+        super().__init__()
+        require(head_size > 0 and head_size % 2 == 0, "an even head size", head_size, "change the head size")
+        require(config.scaling != "ntk" or head_size > 2, "a head size above 2 under ntk scaling", head_size)
+        self.layout: Layout = config.layout
+        self.register_buffer("frequencies", _frequencies(head_size, config), persistent=False)
+
+    def forward(self, positions: Tensor) -> Rotation:
+        """The rotation of int64 positions ``[B, S]``; angles are computed in float32 or better."""
+        precise = torch.promote_types(self.frequencies.dtype, torch.float32)
+        angles_B1SF = positions[:, None, :, None].to(precise) * self.frequencies.to(precise)
+        return Rotation(angles_B1SF.cos(), angles_B1SF.sin(), self.layout)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Rope:
+        # A model cast to half precision keeps these: rounded to 11 bits, position 4096 would be off by a radian.
+        exact = self.frequencies
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if torch.finfo(self.frequencies.dtype).bits < 32:
+            self.frequencies = exact.to(self.frequencies.device)
+        return self
+
+
+def _is_at_least_one(value: object) -> bool:
+    return isinstance(value, int | float) and type(value) is not bool and 1 <= value < math.inf
+
+
+def _frequencies(head_size: int, config: RopeConfig) -> Tensor:
+    theta = config.theta
+    if config.scaling == "ntk":
+        theta *= config.factor ** (head_size / (head_size - 2))
+    frequencies_F = 1.0 / theta ** (torch.arange(0, head_size, 2).float() / head_size)
+    if config.scaling == "linear":
+        return frequencies_F / config.factor
+    return _smoothed(frequencies_F, config) if config.scaling == "llama3" else frequencies_F
+
+
+def _smoothed(frequencies_F: Tensor, config: RopeConfig) -> Tensor:
+    low, high = config.low_frequency_factor, config.high_frequency_factor
+    turns_F = config.original_length / (2 * math.pi / frequencies_F)
+    kept_F = ((turns_F - low) / (high - low)).clamp(0, 1)
+    return (1 - kept_F) * frequencies_F / config.factor + kept_F * frequencies_F

@@ -1,0 +1,41 @@
+"""How the keys and values of a decoder's blocks are named, in its graph and out of it.
+
+The direction stands at the very end, behind a zero-padded index, because Triton pairs states by sort order
+(triton-inference-server/server #8586).
+
+Legend: B batch, G key and value heads, M cache capacity, D head size.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from models.layers.kv_cache import KeysValues
+from models.signature import TensorSpec
+
+_PARTS = ("key", "value")
+
+
+def stems(kind: str, layers: int) -> list[str]:
+    """The names ``<kind>_00_key``, ``<kind>_00_value``, ``<kind>_01_key`` …"""
+    return [f"{kind}_{layer:02d}_{part}" for layer in range(layers) for part in _PARTS]
+
+
+def specs(kind: str, layers: int, axes: tuple[int | str, ...], suffix: str = "") -> tuple[TensorSpec, ...]:
+    """A specification for the keys and one for the values of every block."""
+    return tuple(TensorSpec(name=stem + suffix, dtype="float32", axes=axes) for stem in stems(kind, layers))
+
+
+def aliases(kind: str, layers: int) -> dict[str, str]:
+    """The outputs that are written into inputs."""
+    return {f"{stem}_out": f"{stem}_in" for stem in stems(kind, layers)}
+
+
+def flat(pairs: list[KeysValues]) -> list[Tensor]:
+    """Keys and values of every block as one list."""
+    return [tensor for pair in pairs for tensor in pair]
+
+
+def paired(tensors: tuple[Tensor, ...]) -> list[KeysValues]:
+    """The inverse of :func:`flat`."""
+    return list(zip(tensors[::2], tensors[1::2], strict=True))

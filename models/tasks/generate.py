@@ -1,0 +1,63 @@
+"""``generate``, by a decoder-only Transformer: a prompt → what comes next, token by token.
+
+One graph, ``decoder``: new tokens + cache → logits + the same cache, for the prompt and for every step.
+
+Legend: B batch, T new positions, A attended cache positions, M cache capacity, G key and value heads, D head size,
+V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from models.families.decoder import Decoder, DecoderConfig
+from models.signature import GraphSignature, TensorSpec
+from models.tasks import cache
+from models.tasks.graph import TaskGraph
+from models.tensor_names import LOGITS
+
+
+def graphs(model: Decoder) -> tuple[TaskGraph, ...]:
+    """The one graph of a language model."""
+    length = model.config.max_length
+    largest = {"steps": length, "attended": length}
+    return (TaskGraph(signature=decoder_signature(model.config), module=DecoderGraph(model), largest=largest),)
+
+
+def details(config: DecoderConfig) -> dict[str, Any]:
+    """The longest sequence; the tokens that end one are among the checkpoint's own details."""
+    return {"max_length": config.max_length}
+
+
+def decoder_signature(config: DecoderConfig) -> GraphSignature:
+    """New tokens ``[B, T]`` behind a cache ``[B, G, M, D]`` → logits ``[B, T, V]`` and the cache, in place."""
+    axes = ("batch", config.kv_heads, config.max_length, config.head_size)
+    return GraphSignature(
+        name="decoder",
+        inputs=(
+            TensorSpec(name="token_ids", dtype="int64", axes=("batch", "steps")),
+            TensorSpec(name="start", dtype="int64", axes=("batch",)),
+            TensorSpec(name="self_mask", dtype="bool", axes=("batch", 1, "steps", "attended")),
+            *cache.specs("self", config.layers, axes, "_in"),
+        ),
+        outputs=(
+            TensorSpec(name=LOGITS, dtype="float32", axes=("batch", "steps", config.vocabulary_size)),
+            *cache.specs("self", config.layers, axes, "_out"),
+        ),
+        aliases=cache.aliases("self", config.layers),
+    )
+
+
+class DecoderGraph(nn.Module):
+    """The cached decoder with its caches as a flat list."""
+
+    def __init__(self, model: Decoder) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, token_ids: Tensor, start: Tensor, self_mask: Tensor, *caches: Tensor) -> list[Tensor]:
+        """See :func:`decoder_signature`."""
+        logits, present = self.model.decode_cached(token_ids, start, self_mask, cache.paired(caches))
+        return [logits, *cache.flat(present)]

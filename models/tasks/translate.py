@@ -1,0 +1,167 @@
+"""``translate``, by an encoder-decoder Transformer: text → another text, token by token.
+
+``encoder``: source → the cross-attention keys and values of every decoder block, once a request;
+``decoder``: new target tokens + cache → logits + the same cache, for the prefill and for every step.
+
+Legend: B batch, S source positions, T target positions, A attended cache positions, M cache capacity, H heads,
+D head size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from torch import Tensor, nn
+
+from models.layers.kv_cache import KeysValues
+from models.signature import GraphSignature, TensorSpec
+from models.tasks import cache
+from models.tasks.graph import TaskGraph
+from models.tensor_names import LOGITS
+
+
+class TranslatorConfig(Protocol):
+    """What the graphs must know of a configuration."""
+
+    @property
+    def vocabulary_size(self) -> int:
+        """V."""
+
+    @property
+    def heads(self) -> int:
+        """H."""
+
+    @property
+    def head_size(self) -> int:
+        """D."""
+
+    @property
+    def decoder_blocks(self) -> int:
+        """How many blocks keep keys and values."""
+
+    @property
+    def max_source_length(self) -> int:
+        """Longest source."""
+
+    @property
+    def max_target_length(self) -> int:
+        """M."""
+
+    @property
+    def start_token(self) -> int:
+        """What every target begins with."""
+
+    @property
+    def end_token(self) -> int:
+        """What ends a target."""
+
+
+class Translator(Protocol):
+    """What the graphs must know of a model; :class:`models.families.seq2seq.Seq2SeqTransformer` says what each does."""
+
+    @property
+    def config(self) -> Any:
+        """A :class:`TranslatorConfig`."""
+
+    def encode(self, source_ids: Tensor, source_mask: Tensor) -> Tensor:
+        """The encoder."""
+
+    def cross_keys_and_values(self, memory: Tensor) -> list[KeysValues]:
+        """What cross-attention attends to."""
+
+    def decode_cached(
+        self,
+        target_ids: Tensor,
+        start: Tensor,
+        self_mask: Tensor,
+        source_mask: Tensor,
+        caches: Sequence[KeysValues],
+        crosses: Sequence[KeysValues],
+    ) -> tuple[Tensor, list[KeysValues]]:
+        """The decoder."""
+
+
+def graphs(model: Translator) -> tuple[TaskGraph, ...]:
+    """The two graphs of a translator, in the order in which a request passes them."""
+    config: TranslatorConfig = model.config
+    source, target = config.max_source_length, config.max_target_length
+    largest = {"source": source, "steps": target, "attended": target}
+    return (
+        TaskGraph(signature=encoder_signature(config), module=EncoderGraph(model), largest={"source": source}),
+        TaskGraph(signature=decoder_signature(config), module=DecoderGraph(model), largest=largest),
+    )
+
+
+def details(config: TranslatorConfig) -> dict[str, Any]:
+    """Token ids and lengths."""
+    names = ("start_token", "end_token", "max_source_length", "max_target_length")
+    return {name: getattr(config, name) for name in names}
+
+
+def encoder_signature(config: TranslatorConfig) -> GraphSignature:
+    """Source ids and mask ``[B, S]`` → keys and values ``[B, H, S, D]`` for each decoder block."""
+    return GraphSignature(
+        name="encoder",
+        inputs=(
+            TensorSpec(name="source_ids", dtype="int64", axes=("batch", "source")),
+            TensorSpec(name="source_mask", dtype="bool", axes=("batch", "source")),
+        ),
+        outputs=_cross_specs(config),
+    )
+
+
+def decoder_signature(config: TranslatorConfig) -> GraphSignature:
+    """New tokens ``[B, T]`` behind a cache ``[B, H, M, D]`` → logits ``[B, T, V]`` and the cache, in place."""
+    layers, axes = config.decoder_blocks, ("batch", config.heads, config.max_target_length, config.head_size)
+    return GraphSignature(
+        name="decoder",
+        inputs=(
+            TensorSpec(name="token_ids", dtype="int64", axes=("batch", "steps")),
+            TensorSpec(name="start", dtype="int64", axes=("batch",)),
+            TensorSpec(name="self_mask", dtype="bool", axes=("batch", 1, "steps", "attended")),
+            TensorSpec(name="source_mask", dtype="bool", axes=("batch", "source")),
+            *cache.specs("self", layers, axes, "_in"),
+            *_cross_specs(config),
+        ),
+        outputs=(
+            TensorSpec(name=LOGITS, dtype="float32", axes=("batch", "steps", config.vocabulary_size)),
+            *cache.specs("self", layers, axes, "_out"),
+        ),
+        aliases=cache.aliases("self", layers),
+    )
+
+
+def _cross_specs(config: TranslatorConfig) -> tuple[TensorSpec, ...]:
+    return cache.specs("cross", config.decoder_blocks, ("batch", config.heads, "source", config.head_size))
+
+
+class EncoderGraph(nn.Module):
+    """The encoder with every decoder block's projection of its output."""
+
+    def __init__(self, model: Translator) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, source_ids: Tensor, source_mask: Tensor) -> list[Tensor]:
+        """See :func:`encoder_signature`."""
+        return cache.flat(self.model.cross_keys_and_values(self.model.encode(source_ids, source_mask)))
+
+
+class DecoderGraph(nn.Module):
+    """The cached decoder with its caches as a flat list."""
+
+    def __init__(self, model: Translator) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, token_ids: Tensor, start: Tensor, self_mask: Tensor, source_mask: Tensor, *memories: Tensor
+    ) -> list[Tensor]:
+        """See :func:`decoder_signature`; the memories are the caches, then the cross keys and values."""
+        pairs = cache.paired(memories)
+        layers = len(pairs) // 2
+        logits, caches = self.model.decode_cached(
+            token_ids, start, self_mask, source_mask, pairs[:layers], pairs[layers:]
+        )
+        return [logits, *cache.flat(caches)]

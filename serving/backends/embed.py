@@ -1,0 +1,39 @@
+"""Triton's body of a text encoder: requests that the dynamic batcher gathered are one run of the graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from models.tensor_names import HIDDEN, POOLED, TEXT_INPUT, TOKEN_MASK
+from serving.backends import triton_api
+from serving.generation.embedder import Embedder, Embedding
+
+
+class TritonPythonModel:
+    """What Triton calls; one instance a stub process."""
+
+    def initialize(self, args: dict[str, str]) -> None:
+        """Load tokenizer and graph."""
+        self._embedder = Embedder(*triton_api.load_artefact(args))
+
+    def execute(self, requests: list[Any]) -> list[Any]:
+        """Answer each request with the outputs that it asks for, or with its own error."""
+        answers = self._embedder.embed([_texts(request) for request in requests])
+        return [
+            triton_api.error_response(answer) if isinstance(answer, Exception) else _response(request, answer)
+            for request, answer in zip(requests, answers, strict=True)
+        ]
+
+
+def _texts(request: Any) -> list[str]:
+    array = triton_api.tensor_of(request, TEXT_INPUT)
+    assert array is not None, "Triton lets no request without it pass"
+    return [text.decode(errors="replace") for text in array.reshape(-1)]
+
+
+def _response(request: Any, answer: Embedding) -> Any:
+    outputs = {POOLED: answer.pooled, HIDDEN: answer.hidden, TOKEN_MASK: answer.token_mask}
+    wanted = triton_api.wanted_outputs(request)  # hidden is large, and seldom wanted
+    return triton_api.response({name: np.ascontiguousarray(outputs[name]) for name in outputs if name in wanted})

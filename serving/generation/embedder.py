@@ -1,0 +1,114 @@
+"""Texts in, vectors out: tokenizer and the one graph of an artefact of the task ``embed``.
+
+Legend: B texts, T tokens of the longest, E width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from models.errors import InputError
+from models.manifest import Manifest
+from models.tensor_names import HIDDEN, POOLED
+from models.tokenization import load_tokenizer
+from serving.runtime.base import Array
+from serving.runtime.ort_runner import ort_runners
+
+Tokens = list[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embedding:
+    """The texts of one request as vectors.
+
+    Attributes:
+        pooled: float32 ``[B, E]``, one vector a text.
+        hidden: float32 ``[B, T, E]``, one vector a token.
+        token_mask: bool ``[B, T]``, false where a text has ended.
+    """
+
+    pooled: Array
+    hidden: Array
+    token_mask: Array
+
+
+class Embedder:
+    """One artefact of the task ``embed``, loaded."""
+
+    def __init__(self, folder: Path, manifest: Manifest, threads: int = 1) -> None:
+        """Load tokenizer and graph.
+
+        Raises:
+            ArtefactError: a file is missing or not what the manifest says.
+        """
+        self._tokenizer = load_tokenizer(folder, manifest.details)
+        self._runner = ort_runners(folder, manifest, threads)["model"]
+        self._longest = int(manifest.details["max_length"])
+        self._pad = int(manifest.details["pad_token"])
+        self._special = len(self._of_nothing())
+
+    def embed(self, requests: Sequence[Sequence[str]]) -> list[Embedding | InputError]:
+        """Embed the texts of several requests in one run of the graph; a bad request does not touch the others.
+
+        Args:
+            requests: one text or more each.
+
+        Returns:
+            For each request its vectors, cut to its own longest text, or the error that it earned.
+        """
+        verdicts = [self._verdict(texts) for texts in requests]
+        good = [verdict for verdict in verdicts if not isinstance(verdict, InputError)]
+        answers = self._run(good)
+        return [verdict if isinstance(verdict, InputError) else next(answers) for verdict in verdicts]
+
+    def _verdict(self, texts: Sequence[str]) -> list[Tokens] | InputError:
+        try:
+            return [self._tokens(text) for text in texts]
+        except InputError as error:
+            return error
+
+    def _tokens(self, text: str) -> Tokens:
+        tokens = self._tokenizer.encode(text, self._longest)
+        if len(tokens) <= self._special:
+            raise InputError("a text of at least one token", repr(text), "send some text")
+        return tokens
+
+    def _of_nothing(self) -> Tokens:
+        try:
+            return self._tokenizer.encode("", self._longest)
+        except InputError:
+            return []
+
+    def _run(self, requests: Sequence[Sequence[Tokens]]) -> Iterator[Embedding]:
+        if not requests:
+            return
+        token_ids_BT, mask_BT = padded([tokens for texts in requests for tokens in texts], self._pad)
+        feeds = {"token_ids": token_ids_BT, "mask": mask_BT, "token_types": np.zeros_like(token_ids_BT)}
+        outputs = self._runner.run(feeds)
+        pooled_BE, hidden_BTE = outputs[POOLED].numpy(), outputs[HIDDEN].numpy()
+        begin = 0
+        for texts in requests:
+            rows, length = slice(begin, begin + len(texts)), max(map(len, texts))
+            begin += len(texts)
+            yield Embedding(pooled=pooled_BE[rows], hidden=hidden_BTE[rows, :length], token_mask=mask_BT[rows, :length])
+
+
+def padded(texts: Sequence[Tokens], pad: int) -> tuple[Array, Array]:
+    """Texts of different lengths as one array, filled up at the end.
+
+    Args:
+        texts: B lists of tokens.
+        pad: the token to fill up with.
+
+    Returns:
+        Token ids int64 ``[B, T]``, and bool ``[B, T]``: true where there is a token.
+    """
+    lengths_B = np.array([len(tokens) for tokens in texts])
+    mask_BT: Array = np.arange(lengths_B.max()) < lengths_B[:, None]
+    token_ids_BT = np.full(mask_BT.shape, pad, dtype=np.int64)
+    token_ids_BT[mask_BT] = np.concatenate([np.array(tokens) for tokens in texts])
+    return token_ids_BT, mask_BT

@@ -1,0 +1,41 @@
+"""A prompt in, pieces of its continuation out: tokenizer and greedy decoding of one language model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from models.manifest import Manifest
+from models.tokenization import load_tokenizer
+from serving.generation.answer import Piece, Request, checked_limit, pieces
+from serving.generation.greedy import TokenRules, greedy
+from serving.runtime.cached_decoder import CachedDecoder
+from serving.runtime.ort_runner import ort_runners
+
+
+class Generator:
+    """One artefact of the task ``generate``, loaded."""
+
+    def __init__(self, folder: Path, manifest: Manifest, threads: int = 1) -> None:
+        """Load tokenizer and graph.
+
+        Raises:
+            ArtefactError: a file is missing or not what the manifest says.
+        """
+        self._tokenizer = load_tokenizer(folder, manifest.details)
+        self._runner = ort_runners(folder, manifest, threads)["decoder"]
+        self._rules = TokenRules.of(manifest.details)
+        self._longest = int(manifest.details["max_length"])
+
+    def request(self, text: str, max_tokens: int | None = None) -> Request:
+        """See :class:`serving.generation.answer.TextModel`; prompt and answer fit the cache together."""
+        token_ids = tuple(self._tokenizer.encode(text, self._longest - 1))
+        room = self._longest - len(token_ids)
+        why = f"the cache's {self._longest} positions less the prompt's {len(token_ids)}"
+        return Request(token_ids=token_ids, max_tokens=checked_limit(max_tokens, room, why))
+
+    def stream(self, request: Request) -> Iterator[Piece]:
+        """See :class:`serving.generation.answer.TextModel`."""
+        decoder = CachedDecoder(self._runner, 1)
+        tokens = greedy(decoder, request.token_ids, self._rules, request.max_tokens + 1)
+        return pieces(tokens, self._rules.end, request.max_tokens, self._tokenizer)

@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+import torch
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+from models.layers.norm import norm
+from tests.models.agreement import TOLERANCES, both_precisions, difference, parameters_that_do_not_matter, randomised
+
+WIDTH, EPS = 8, 1e-3
+every_kind = pytest.mark.parametrize("kind", ["layer", "rms"])
+
+
+def inputs_of(dtype):
+    return 1 + 2 * torch.randn(2, 3, WIDTH, generator=torch.Generator().manual_seed(0), dtype=dtype)
+
+
+def by_loops(layer, kind, inputs, eps=EPS):
+    out = np.empty(inputs.shape)
+    for token in np.ndindex(*inputs.shape[:-1]):
+        x = inputs[token].double().numpy()
+        centred = x - (sum(x) / WIDTH if kind == "layer" else 0)
+        size = (sum(centred * centred) / WIDTH + eps) ** 0.5
+        out[token] = centred / size * layer.weight.double().numpy()
+        out[token] += layer.bias.double().numpy() if kind == "layer" else 0
+    return torch.from_numpy(out)
+
+
+@both_precisions
+@every_kind
+def test_it_equals_its_formula_written_as_loops(kind, dtype):
+    layer, inputs = randomised(norm(kind, WIDTH, EPS), dtype), inputs_of(dtype)
+    assert difference(layer(inputs).double(), by_loops(layer, kind, inputs)) <= TOLERANCES[dtype]
+
+
+@every_kind
+def test_every_parameter_and_epsilon_are_seen_by_the_comparison_with_the_loops(kind):
+    layer, inputs = randomised(norm(kind, WIDTH, EPS), torch.float64), inputs_of(torch.float64)
+    wanted = by_loops(layer, kind, inputs)
+    assert parameters_that_do_not_matter(layer, lambda: difference(layer(inputs), wanted), 1e-4) == set()
+    assert difference(layer(inputs), by_loops(layer, kind, inputs, eps=2 * EPS)) > 1e-5
+
+
+@pytest.mark.parametrize(("kind", "other"), [("layer", "rms"), ("rms", "layer")])
+def test_the_other_kind_is_another_function(kind, other):
+    inputs = inputs_of(torch.float32)
+    assert difference(norm(kind, WIDTH, EPS)(inputs), norm(other, WIDTH, EPS)(inputs)) > 0.1
+
+
+def compared_with_llama(dtype):
+    ours, inputs = randomised(norm("rms", WIDTH, EPS), dtype), inputs_of(dtype)
+    theirs = LlamaRMSNorm(WIDTH, eps=EPS)
+    theirs.load_state_dict(ours.state_dict())
+    wanted = theirs.to(dtype)(inputs)
+    return ours, lambda: difference(ours(inputs), wanted)
+
+
+@both_precisions
+def test_the_root_mean_square_norm_equals_that_of_llama_which_computes_in_float32(dtype):
+    _, compare = compared_with_llama(dtype)
+    assert compare() <= TOLERANCES[torch.float32]
+
+
+def test_the_scale_is_seen_by_the_comparison_with_llama():
+    ours, compare = compared_with_llama(torch.float32)
+    assert parameters_that_do_not_matter(ours, compare, 1e-4) == set()
+
+
+@every_kind
+def test_a_new_norm_neither_scales_nor_shifts(kind):
+    out = norm(kind, WIDTH, 0.0)(inputs_of(torch.float64).float())
+    assert difference((out**2).mean(-1), torch.ones(2, 3)) < 1e-6
+    assert (difference(out.mean(-1), torch.zeros(2, 3)) < 1e-6) == (kind == "layer")
