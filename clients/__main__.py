@@ -1,15 +1,29 @@
-"""Ask a Triton server over gRPC: classify images, translate texts, check its health."""
+"""Ask a Triton server over gRPC.
+
+    python -m clients health                              is every model well?
+    python -m clients classify docs/examples/three.png    an image → labels
+    python -m clients translate 3rd of march 1997         a text → another text, token by token
+    python -m clients generate Once upon a time           a prompt → what comes next, token by token
+    python -m clients embed "a cat sat" "the cat lay"     texts → vectors, and how alike they are
+
+An address is all that a client has to be told (--server, else 127.0.0.1:8001); --model is needed only where a server
+has more than one model for a task. Texts that are not given after the verb are read from standard input, one a line.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from dataclasses import asdict
-from json import dumps
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from tyro.conf import Positional
 
+from clients import terminal
+from clients.embed import Pooling
+from clients.generate import Generator
+from clients.text import TextModel
+from clients.translate import Translator
 from clients.triton_client import DEFAULT_SERVER, TritonClient
 from models.cli import Verb, run
 from models.errors import InputError
@@ -33,7 +47,7 @@ def classify(
         timeout_s: longest wait for an answer, in seconds.
         json: one JSON object a line.
     """
-    return asyncio.run(_classify(images, server, model, top, timeout_s, json))
+    return _asked(server, timeout_s, lambda client: terminal.print_labels(client, model, images, top, json))
 
 
 def translate(
@@ -54,10 +68,50 @@ def translate(
         timeout_s: longest wait for each token, in seconds.
         json: one JSON object a line.
     """
-    texts = [" ".join(text)] if text else [line.rstrip("\n") for line in sys.stdin]
-    if not texts:
-        raise InputError("a text", "an empty standard input", "give words after the verb, or pipe lines in")
-    return asyncio.run(_translate(texts, server, model, max_tokens, timeout_s, json))
+    return _answered(Translator, text, server, model, max_tokens, timeout_s, json)
+
+
+def generate(
+    prompt: Positional[tuple[str, ...]] = (),
+    server: str = DEFAULT_SERVER,
+    model: str | None = None,
+    max_tokens: int | None = None,
+    timeout_s: float = 10.0,
+    json: bool = False,
+) -> int:
+    """Continue a prompt, or each line of standard input, and print tokens as they come.
+
+    Args:
+        prompt: the words of one prompt; standard input is read if there are none.
+        server: host and port of the gRPC endpoint.
+        model: which language model, where the server has more than one.
+        max_tokens: longest continuation; as long as the model allows if not given.
+        timeout_s: longest wait for each token, in seconds.
+        json: one JSON object a line.
+    """
+    return _answered(Generator, prompt, server, model, max_tokens, timeout_s, json)
+
+
+def embed(
+    texts: Positional[tuple[str, ...]] = (),
+    server: str = DEFAULT_SERVER,
+    model: str | None = None,
+    pooling: Pooling = "mean",
+    timeout_s: float = 10.0,
+    json: bool = False,
+) -> int:
+    """Turn texts into vectors, and print how alike they are.
+
+    Args:
+        texts: each in quotes; the lines of standard input if there are none.
+        server: host and port of the gRPC endpoint.
+        model: which text encoder, where the server has more than one.
+        pooling: the mean of the tokens' vectors, the first one, or what the model itself makes of the first.
+        timeout_s: longest wait for an answer, in seconds.
+        json: one JSON object a line, with the whole vector.
+    """
+    given = list(texts) or _lines()
+    return _asked(server, timeout_s, lambda client: terminal.print_vectors(client, model, given, pooling, json))
 
 
 def health(server: str = DEFAULT_SERVER, timeout_s: float = 10.0, json: bool = False) -> int:
@@ -68,65 +122,47 @@ def health(server: str = DEFAULT_SERVER, timeout_s: float = 10.0, json: bool = F
         timeout_s: longest wait for each answer, in seconds.
         json: one JSON object a line.
     """
-    return asyncio.run(_health(server, timeout_s, json))
+    return _asked(server, timeout_s, lambda client: terminal.print_health(client, json))
 
 
-async def _classify(
-    images: tuple[Path, ...], server: str, model: str | None, top: int, timeout_s: float, json: bool
+def _answered(
+    kind: type[TextModel],
+    words: tuple[str, ...],
+    server: str,
+    name: str | None,
+    max_tokens: int | None,
+    timeout_s: float,
+    json: bool,
 ) -> int:
-    from clients.classify import Classifier
+    texts = [" ".join(words)] if words else _lines()
 
-    if not images:
-        raise InputError("an image file", "none", "name one or more after the verb")
-    async with TritonClient(server, timeout_s) as client:
-        classifier = await Classifier.find(client, model)
-        for path in images:
-            guesses = await classifier.classify_file(path, top)
-            words = "  ".join(f"{guess.label} ({guess.probability:.1%})" for guess in guesses)
-            value = {"image": str(path), "guesses": [asdict(guess) for guess in guesses]}
-            _print(dumps(value) if json else f"{path}: {words}")
-    return 0
+    async def print_texts(client: TritonClient) -> int:
+        return await terminal.print_texts(await kind.find(client, name), texts, max_tokens, json)
+
+    return _asked(server, timeout_s, print_texts)
 
 
-async def _translate(
-    texts: list[str], server: str, model: str | None, max_tokens: int | None, timeout_s: float, json: bool
-) -> int:
-    from clients.translate import Translator
-
-    async with TritonClient(server, timeout_s) as client:
-        translator = await Translator.find(client, model)
-        for text in texts:
-            pieces = []
-            async for piece in translator.stream(text, max_tokens):
-                pieces.append(piece)
-                if not json:
-                    sys.stdout.write(piece.text)
-                    sys.stdout.flush()
-            answer = "".join(piece.text for piece in pieces)
-            value = {"text": text, "answer": answer, "finish_reason": pieces[-1].finish_reason}
-            _print(dumps(value) if json else "")
-    return 0
+def _lines() -> list[str]:
+    lines = [line.rstrip("\n") for line in sys.stdin]
+    if not lines:
+        raise InputError("a text", "an empty standard input", "give words after the verb, or pipe lines in")
+    return lines
 
 
-async def _health(server: str, timeout_s: float, json: bool) -> int:
-    from clients.health import health as check
+def _asked(server: str, timeout_s: float, question: Callable[[TritonClient], Awaitable[int]]) -> int:
+    async def asked() -> int:
+        async with TritonClient(server, timeout_s) as client:
+            return await question(client)
 
-    async with TritonClient(server, timeout_s) as client:
-        results = await check(client)
-    for result in results:
-        verdict = "ok" if result.healthy else "FAILED"
-        words = f"{result.name} ({result.task}): {verdict}, {result.latency_ms:.1f} ms: {result.found}"
-        _print(dumps(asdict(result)) if json else words)
-    if not results:
-        _print("no model is loaded")
-    return 0 if results and all(result.healthy for result in results) else 1
-
-
-def _print(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+    return asyncio.run(asked())
 
 
 if __name__ == "__main__":
-    verbs: dict[str, Verb] = {"classify": classify, "translate": translate, "health": health}
+    verbs: dict[str, Verb] = {
+        "health": health,
+        "classify": classify,
+        "translate": translate,
+        "generate": generate,
+        "embed": embed,
+    }
     run("python -m clients", str(__doc__), verbs, sys.argv[1:])

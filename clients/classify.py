@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from clients.images import pixels_from_file
-from clients.triton_client import Array, ServedModel, TritonClient
+from clients.served_model import ServedModel
+from clients.triton_client import Array, TritonClient
 from models.errors import InputError
 from models.tensor_names import LOGITS, PIXELS
 

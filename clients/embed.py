@@ -1,10 +1,10 @@
 """Turn texts into vectors on a Triton server.
 
-    mean = Σ_t mask_t hidden_t / Σ_t mask_t        first = hidden_0        pooled: what the model itself makes of hidden_0
+    mean = Σ_t mask_t hidden_t / Σ_t mask_t        first = hidden_0        pooled: what the model makes of hidden_0
 
 Legend: B texts, T tokens, E width.
-Source: Devlin et al. 2019, "BERT", section 3.1 (first and pooled); Reimers and Gurevych 2019, "Sentence-BERT", section 3
-(mean).
+Source: Devlin et al. 2019, "BERT", section 3.1 (first, pooled); Reimers and Gurevych 2019, "Sentence-BERT",
+section 3 (mean).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Literal
 
 import numpy as np
 
-from clients.triton_client import Array, ServedModel, TritonClient
+from clients.served_model import ServedModel
+from clients.triton_client import Array, TritonClient
 from models.errors import InputError
 from models.tensor_names import HIDDEN, POOLED, TEXT_INPUT, TOKEN_MASK
 
@@ -51,7 +52,7 @@ class Embedder:
         """
         if not texts:
             raise InputError("a text", "none", "give one or more")
-        step = self._model.max_batch
+        step = self._model.max_batch or 1
         parts = [texts[begin : begin + step] for begin in range(0, len(texts), step)]
         return np.concatenate([await self._ask(part, pooling) for part in parts])
 

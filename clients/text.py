@@ -8,7 +8,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from clients.triton_client import Array, ServedModel, TritonClient
+from clients.served_model import ServedModel
+from clients.triton_client import Array, TritonClient
 from models.tensor_names import FINISH_REASON, MAX_TOKENS, OUTPUT_IDS, STREAM, TEXT_INPUT, TEXT_OUTPUT
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
@@ -17,37 +15,12 @@ from tritonclient.grpc import aio
 from tritonclient.grpc.aio import InferInput, InferRequestedOutput
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
+from clients.served_model import ServedModel
 from models.errors import AttendantError, InputError, ServerError, UnknownNameError, UnreachableError
 
 Array = NDArray[Any]
 DEFAULT_SERVER = "127.0.0.1:8001"
 LATE_CALLS_S = 2.0  # what a call that was given up may still take when the connection closes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedModel:
-    """What a server says of one model.
-
-    Attributes:
-        name: as in the repository.
-        decoupled: whether a request gets a stream of responses.
-        inputs: input name → dimensions without the batch.
-        outputs: output name → dimensions without the batch; −1 where they vary.
-        max_batch: most rows in one request; 0 for a model without a batch.
-        parameters: what the manifest left in the configuration: task, example, labels, preprocessing, lengths.
-    """
-
-    name: str
-    decoupled: bool
-    inputs: dict[str, tuple[int, ...]]
-    outputs: dict[str, tuple[int, ...]]
-    max_batch: int
-    parameters: dict[str, Any]
-
-    @property
-    def task(self) -> str:
-        """What the model is for; empty for a model that Attendant did not lay out."""
-        return str(self.parameters.get("task", ""))
 
 
 class TritonClient:
@@ -91,24 +64,16 @@ class TritonClient:
             UnknownNameError: it serves no model of that name.
         """
         answer = await self._ask(self._client.get_model_config(name), name)
-        config = answer.config
-        return ServedModel(
-            name=name,
-            decoupled=config.model_transaction_policy.decoupled,
-            inputs={tensor.name: tuple(tensor.dims) for tensor in config.input},
-            outputs={tensor.name: tuple(tensor.dims) for tensor in config.output},
-            max_batch=config.max_batch_size,
-            parameters={key: _parsed(value.string_value) for key, value in config.parameters.items()},
-        )
+        return ServedModel.from_config(name, answer.config)
 
     async def model_for(self, task: str, name: str | None = None) -> ServedModel:
         """The model to use for a task: the one named, or the only one there is.
 
         Raises:
-            UnknownNameError: there is none, or more than one and no name was given.
+            UnknownNameError: there is none, it is for another task, or there is more than one and no name was given.
         """
         if name is not None:
-            return await self.model(name)
+            return (await self.model(name)).require_task(task)
         served = [await self.model(known) for known in await self.models()]
         fitting = [model for model in served if model.task == task]
         if len(fitting) != 1:
@@ -235,10 +200,3 @@ def _tensor(name: str, array: Array) -> Any:
 
 def _arrays(result: Any) -> dict[str, Array]:
     return {output.name: result.as_numpy(output.name) for output in result.get_response().outputs}
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+
 from models.errors import ConfigError
 from models.tasks.graph import TaskGraph
 

@@ -23,21 +23,22 @@ from export.ladder_cases import (
 from export.parity import YARDSTICK, Measurement, compare
 from models.checkpoints.store import Checkpoint
 from models.progress import progress
-from models.signature import GraphSignature
+from models.tasks.graph import TaskGraph
 from models.tensor_names import LOGITS, PIXELS
 from serving.runtime.base import Array, Buffer, Runner
 from serving.runtime.cached_decoder import CachedDecoder
 
 REFERENCE = "eager float64"
 RUNTIME = "ort float32"
+SINGLE_STEPS = 8
 Runners = dict[str, dict[str, Runner]]
 Climb = Callable[[Checkpoint, Runners], Iterator[Measurement]]
 
 
 def climb_classifier(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:
     """Random images through the graph ``model``."""
-    (signature,) = signatures(checkpoint)
-    cases = list(image_cases(signature.input(PIXELS)))
+    (graph,) = checkpoint.graphs()
+    cases = list(image_cases(graph.signature.input(PIXELS)))
     with progress("parity", len(cases)) as advance:
         for case in cases:
             yield from _measure("model", case.name, {PIXELS: case.pixels}, runners)
@@ -46,11 +47,11 @@ def climb_classifier(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measu
 
 def climb_embedder(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:
     """Random texts with padding through the graph ``model``; only positions of tokens are compared."""
-    config = checkpoint.config
-    cases = list(source_cases(config.vocabulary_size, config.max_length))
+    (graph,) = checkpoint.graphs()
+    cases = list(source_cases(graph.below["token_ids"], graph.largest["tokens"]))
     with progress("parity", len(cases)) as advance:
         for case in cases:
-            types = case.ids % config.token_types
+            types = case.ids % graph.below["token_types"]
             feeds = {"token_ids": case.ids, "mask": case.mask, "token_types": types}
             yield from _measure("model", case.name, feeds, runners, {"hidden": case.mask})
             advance(case.name)
@@ -58,27 +59,20 @@ def climb_embedder(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measure
 
 def climb_translator(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:
     """Random sources through the encoder, and random targets through the cached decoder."""
-    config = checkpoint.config
-    decoder = signatures(checkpoint)[1]
-    single_steps = decoder.input("token_ids").axes[1] == 1
-    decoding = Decoding(
-        vocabulary=decoder.outputs[0].axes[2],  # type: ignore[arg-type]  # a vocabulary is a number
-        capacity=config.max_target_length,
-        single_steps=single_steps,
-    )
-    sources = list(source_cases(config.vocabulary_size, config.max_source_length))
+    encoder, decoder = checkpoint.graphs()
+    vocabulary, longest = encoder.below["source_ids"], encoder.largest["source"]
+    sources = list(source_cases(vocabulary, longest))
     with progress("parity, encoder", len(sources)) as advance:
         for source in sources:
             yield from _measure("encoder", source.name, _source_feeds(source), runners)
             advance(source.name)
-    yield from _climb_decoder(checkpoint, list(translation_cases(decoding, config.max_source_length)), runners)
+    yield from _climb_decoder(checkpoint, list(translation_cases(decoding_of(decoder), vocabulary, longest)), runners)
 
 
 def climb_generator(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:
     """Random targets through the cached decoder."""
-    config = checkpoint.config
-    decoding = Decoding(vocabulary=config.vocabulary_size, capacity=config.max_length)
-    yield from _climb_decoder(checkpoint, list(generation_cases(decoding)), runners)
+    (decoder,) = checkpoint.graphs()
+    yield from _climb_decoder(checkpoint, list(generation_cases(decoding_of(decoder))), runners)
 
 
 CLIMBS: dict[str, Climb] = {
@@ -89,9 +83,12 @@ CLIMBS: dict[str, Climb] = {
 }
 
 
-def signatures(checkpoint: Checkpoint) -> tuple[GraphSignature, ...]:
-    """Of each graph."""
-    return tuple(graph.signature for graph in checkpoint.graphs())
+def decoding_of(decoder: TaskGraph) -> Decoding:
+    """What limits the targets of a decoder graph; a state that does not grow sets no limit."""
+    vocabulary = decoder.below["token_ids"]
+    if "steps" not in decoder.largest:
+        return Decoding(vocabulary=vocabulary, capacity=SINGLE_STEPS, single_steps=True)
+    return Decoding(vocabulary=vocabulary, capacity=decoder.largest["steps"])
 
 
 def _measure(

@@ -6,7 +6,7 @@ Legend: B batch, S source positions, T target positions.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,11 +83,12 @@ def source_cases(vocabulary: int, longest: int) -> Iterator[SourceCase]:
         yield _source(vocabulary, batch, length)
 
 
-def translation_cases(decoding: Decoding, longest_source: int) -> Iterator[DecodeCase]:
+def translation_cases(decoding: Decoding, source_vocabulary: int, longest_source: int) -> Iterator[DecodeCase]:
     """Whole targets for every source, and every split for one."""
-    sources = list(source_cases(decoding.vocabulary, longest_source))
-    middling = _source(decoding.vocabulary, 2, (min(longest_source, LONGEST) + 1) // 2)
-    yield from _cases(decoding, sources, middling, 2)
+    for source in source_cases(source_vocabulary, longest_source):
+        yield from _whole(decoding, source, len(source.ids))
+    middling = _source(source_vocabulary, 2, (min(longest_source, LONGEST) + 1) // 2)
+    yield from _splits(decoding, middling, len(middling.ids))
 
 
 def generation_cases(decoding: Decoding) -> Iterator[DecodeCase]:
@@ -95,12 +96,6 @@ def generation_cases(decoding: Decoding) -> Iterator[DecodeCase]:
     for batch in BATCHES:
         yield from _whole(decoding, None, batch)
     yield from _splits(decoding, None, 2)
-
-
-def _cases(decoding: Decoding, sources: Sequence[SourceCase], middling: SourceCase, rows: int) -> Iterator[DecodeCase]:
-    for source in sources:
-        yield from _whole(decoding, source, len(source.ids))
-    yield from _splits(decoding, middling, rows)
 
 
 def _whole(decoding: Decoding, source: SourceCase | None, rows: int) -> Iterator[DecodeCase]:

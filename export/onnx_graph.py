@@ -11,29 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-import onnxscript
 import torch
 
 from export.axes import Axis, axes_of
 from export.sample_inputs import sample_inputs
+from export.translations import OPSET, TRANSLATIONS, fold_weights
 from models.errors import ExportError
-from models.layers.kv_cache import TENSOR_SCATTER
 from models.signature import GraphSignature
 from models.tasks.graph import TaskGraph
 
-OPSET = 24
 STANDARD_DOMAINS = {"", "ai.onnx"}
 # Sizes while tracing: all different and none 0 or 1, which torch.export would freeze.
 _TRACING_SIZES = {"batch": 2, "source": 5, "tokens": 5, "steps": 3, "attended": 4}
-
-_opset = onnxscript.values.Opset("", OPSET)
-
-
-def _tensor_scatter(cache: Any, new: Any, start: Any) -> Any:
-    return _opset.TensorScatter(cache, new, start, axis=-2, mode="linear")
-
-
-_TRANSLATIONS: dict[Any, Any] = {TENSOR_SCATTER: _tensor_scatter}
 
 
 def onnx_from_torch(graph: TaskGraph, path: Path) -> None:
@@ -59,10 +48,11 @@ def onnx_from_torch(graph: TaskGraph, path: Path) -> None:
             input_names=list(inputs),
             output_names=[spec.name for spec in signature.outputs],
             dynamic_shapes=_dynamic_shapes(graph, axes_of(graph)),
-            custom_translation_table=_TRANSLATIONS,
+            custom_translation_table=TRANSLATIONS,
             verbose=False,
         )
     assert program is not None
+    fold_weights(program.model)
     model = program.model_proto
     _strip_metadata(model)
     onnx.save(model, path)

@@ -42,7 +42,8 @@ def run_each(function: Callable[..., None], calls: Mapping[str, Call]) -> Iterat
     finally:
         for receiver, process in jobs.values():
             receiver.close()
-            process.terminate()
+            if receiver in waiting:  # one that has reported ends by itself, and gives back what it holds
+                process.terminate()
             process.join()
 
 

@@ -115,7 +115,7 @@ def export_graph(name: str, graph_name: str, path: Path) -> None:
 def _manifest(name: str, checkpoint: Checkpoint, folder: Path, fingerprint: str) -> Manifest:
     return Manifest(
         name=checkpoint.name,
-        task=checkpoint.family.task,
+        task=checkpoint.family.task.name,
         family=checkpoint.family.name,
         config=config_to_json(checkpoint.config),
         graphs=tuple(graph.signature for graph in checkpoint.graphs()),

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import onnxscript
-import torch
 
-import models.layers.kv_cache
-import models.layers.recurrent  # noqa: F401  (both define the operators that are translated here)
+from models.layers.kv_cache import TENSOR_SCATTER
+from models.layers.recurrent import RECURRENT
 
 OPSET = 24
 
@@ -75,7 +74,4 @@ def _stacked(parts: Sequence[Any]) -> Any:
     return _op.Concat(*(_op.Unsqueeze(part, _op.Constant(value_ints=[0])) for part in parts), axis=0)
 
 
-TRANSLATIONS: dict[Any, Any] = {
-    torch.ops.attendant.tensor_scatter.default: _tensor_scatter,
-    torch.ops.attendant.recurrent.default: _recurrent,
-}
+TRANSLATIONS: dict[Any, Any] = {TENSOR_SCATTER: _tensor_scatter, RECURRENT: _recurrent}

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json as json_format
 import sys
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,9 +17,8 @@ from rich.table import Table
 from models.cli import run
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from models.checkpoints.store import Checkpoint
+    from models.presets.preset import Preset
 
 Name = tyro.conf.Positional[str]
 Out = Annotated[Path | None, tyro.conf.arg(metavar="DIR")]
@@ -28,6 +26,8 @@ Out = Annotated[Path | None, tyro.conf.arg(metavar="DIR")]
 
 def list_(json: bool = False) -> int:
     """List the shipped checkpoints, the presets and the families.
+
+    GMAC is 10⁹ multiply-adds of one request of ordinary size: one image, or 128 tokens (of source and of target).
 
     Args:
         json: print JSON instead of tables.
@@ -73,55 +73,57 @@ def _inventory() -> dict[str, list[dict[str, Any]]]:
     from models.checkpoints.store import load_checkpoint
     from models.families.registry import FAMILIES
     from models.presets import PRESETS
+    from models.size import parts_of
 
     shipped = [load_checkpoint(PRETRAINED / name) for name in shipped_names()]
     return {
-        "checkpoints": [_row(one.name, one.family.name, sum(_parts(one.model).values())) for one in shipped],
-        "presets": [_row(name, family, _preset_size(name)) for name, (family, _) in PRESETS.items()],
-        "families": [{"name": one.name, "task": one.task, "config": one.config.__name__} for one in FAMILIES.values()],
+        "checkpoints": [
+            {
+                "name": one.name,
+                "family": one.family.name,
+                "task": one.family.task.name,
+                "parameters": parts_of(one.model).total(),
+            }
+            for one in shipped
+        ],
+        "presets": [_preset(name, preset) for name, preset in PRESETS.items()],
+        "families": [
+            {"name": one.name, "task": one.task.name, "config": one.config.__name__} for one in FAMILIES.values()
+        ],
     }
 
 
-def _row(name: str, family: str, parameters: int) -> dict[str, Any]:
+def _preset(name: str, preset: Preset) -> dict[str, Any]:
     from models.families.registry import FAMILIES
+    from models.size import size_of
 
-    return {"name": name, "family": family, "task": FAMILIES[family].task, "parameters": parameters}
-
-
-def _preset_size(name: str) -> int:
-    import torch
-
-    from models.families.registry import FAMILIES
-    from models.presets import PRESETS
-
-    family, config = PRESETS[name]
-    with torch.device("meta"):
-        return sum(_parts(FAMILIES[family].build(config)).values())
+    size = size_of(preset)
+    return {
+        "name": name,
+        "family": preset.family,
+        "task": FAMILIES[preset.family].task.name,
+        "parameters": size.parameters,
+        "GMAC": round(size.gmac, 6),
+        "compared with": preset.compared_with,
+    }
 
 
 def _description(checkpoint: Checkpoint) -> dict[str, Any]:
     from models.config import config_to_json
-    from models.tasks import graphs_of
+    from models.size import parts_of
 
-    parts = _parts(checkpoint.model)
+    parts = parts_of(checkpoint.model)
     return {
         "name": checkpoint.name,
         "family": checkpoint.family.name,
-        "task": checkpoint.family.task,
+        "task": checkpoint.family.task.name,
         "weights": "trained" if checkpoint.folder else "random",
         "config": config_to_json(checkpoint.model.config),
-        "parameters": sum(parts.values()),
+        "parameters": parts.total(),
         "parts": dict(parts),
-        "graphs": [graph.signature.to_json() for graph in graphs_of(checkpoint)],
+        "graphs": [graph.signature.to_json() for graph in checkpoint.graphs()],
         "details": checkpoint.details,
     }
-
-
-def _parts(model: nn.Module) -> Counter[str]:
-    parts: Counter[str] = Counter()
-    for name, parameter in model.named_parameters():
-        parts[name.partition(".")[0]] += parameter.numel()
-    return parts
 
 
 def _show(value: dict[str, Any], as_json: bool, show: Callable[[dict[str, Any]], None]) -> None:
@@ -153,12 +155,14 @@ def _tensors(graph: dict[str, Any], side: str) -> list[dict[str, Any]]:
 
 
 def _print_table(title: str, rows: list[dict[str, Any]]) -> None:
+    console = Console(highlight=False)
+    console.width = max(console.width, 120)  # a name cut in two cannot be copied
     table = Table(title=title, title_justify="left")
     for name in rows[0] if rows else ():
-        table.add_column(name, justify="right" if name == "parameters" else "left", overflow="fold")
+        table.add_column(name, justify="right" if name in ("parameters", "GMAC") else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row.values()))
-    Console(highlight=False).print(table)
+        table.add_row(*(f"{cell:,}" if isinstance(cell, int | float) else str(cell) for cell in row.values()))
+    console.print(table)
 
 
 if __name__ == "__main__":

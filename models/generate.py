@@ -5,14 +5,28 @@ Legend: B batch, S source positions, T target positions.
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 import torch
 from torch import Tensor
 
-from models.families.seq2seq import Seq2SeqTransformer
+
+class EncoderDecoder(Protocol):
+    """What decoding must know of a model; its family says what each of these does."""
+
+    @property
+    def config(self) -> Any:
+        """With ``start_token`` and ``end_token``."""
+
+    def encode(self, source_ids: Tensor, source_mask: Tensor) -> Any:
+        """What :meth:`decode` needs of the sources."""
+
+    def decode(self, target_ids: Tensor, memory: Any, source_mask: Tensor, /) -> Tensor:
+        """Logits ``[B, T, V]``."""
 
 
 @torch.no_grad()
-def greedy(model: Seq2SeqTransformer, source_ids: Tensor, source_mask: Tensor, max_tokens: int) -> list[list[int]]:
+def greedy(model: EncoderDecoder, source_ids: Tensor, source_mask: Tensor, max_tokens: int) -> list[list[int]]:
     """The most probable next token, again and again.
 
     Args:

@@ -1,61 +1,95 @@
-"""Text to token ids and back through a ``tokenizer.json`` of the tokenizers library, refusing what it cannot say."""
+"""Text to token ids and back, by the files that lie beside a checkpoint's weights."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Protocol
 
+from tokenizers import Regex, pre_tokenizers
 from tokenizers import Tokenizer as _Tokenizer
 
-from models.errors import ArtefactError, InputError
+from models.errors import ArtefactError, ConfigError, InputError
 
 TOKENIZER_NAME = "tokenizer.json"
+MARIAN_FILES = ("source.spm", "target.spm", "vocab.json")
 UNKNOWN_TOKEN = "<unk>"  # noqa: S105  (a vocabulary entry, no password)
+Unknown = Literal["refuse", "keep"]
+
+
+class TextTokenizer(Protocol):
+    """What every tokenizer does."""
+
+    def encode(self, text: str, longest: int) -> list[int]:
+        """Token ids of a text, with the special tokens that the model expects around it.
+
+        Raises:
+            InputError: the text is empty, is longer than ``longest`` tokens, or cannot be said.
+        """
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of token ids, without special tokens."""
+
+
+def load_tokenizer(folder: Path, options: Mapping[str, Any] | None = None) -> TextTokenizer:
+    """The tokenizer of a checkpoint or an artefact, of whatever kind its files are.
+
+    Args:
+        folder: where ``tokenizer.json`` lies, or Marian's three files.
+        options: the detail ``tokenizer``; its ``unknown`` says what becomes of text outside the vocabulary: ``refuse``
+            it, the default, or ``keep`` it as unknown tokens, as the model was trained.
+
+    Raises:
+        ArtefactError: there is none, or it cannot be read.
+        ConfigError: the options are unknown.
+    """
+    unknown = _unknown_of(options or {})
+    if (folder / TOKENIZER_NAME).exists() or not all((folder / name).exists() for name in MARIAN_FILES):
+        return Tokenizer.load(folder / TOKENIZER_NAME, unknown)
+    from models.marian_tokenization import MarianTokenizer
+
+    return MarianTokenizer.load(folder, unknown)
 
 
 class Tokenizer:
-    """A tokenizer whose answer never holds an unknown token."""
+    """A ``tokenizer.json`` of the tokenizers library."""
 
-    def __init__(self, tokenizer: _Tokenizer) -> None:
+    def __init__(self, tokenizer: _Tokenizer, unknown: Unknown = "refuse") -> None:
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        tokenizer.encode_special_tokens = True  # what a user writes is text, even "</s>"
+        _take_specials_as_text(tokenizer)
         self._tokenizer = tokenizer
-        self._unknown = tokenizer.token_to_id(UNKNOWN_TOKEN)
+        self._refused = tokenizer.token_to_id(UNKNOWN_TOKEN) if unknown == "refuse" else None
 
     @classmethod
-    def load(cls, path: Path) -> Tokenizer:
+    def load(cls, path: Path, unknown: Unknown = "refuse") -> Tokenizer:
         """Read a ``tokenizer.json``.
 
         Raises:
             ArtefactError: there is none, or the library cannot read it.
         """
         try:
-            return cls(_Tokenizer.from_str(path.read_text(encoding="utf-8")))
+            return cls(_Tokenizer.from_str(path.read_text(encoding="utf-8")), unknown)
         except Exception as error:  # the library raises bare Exception for every parse error
             raise ArtefactError(f"a readable tokenizer at {path}", str(error), "copy or export it again") from error
 
     def encode(self, text: str, longest: int) -> list[int]:
-        """Token ids of a text.
+        """Token ids of a text, with the special tokens that the model expects around it.
 
         Raises:
             InputError: the text is empty, is longer than ``longest`` tokens, or has characters outside the vocabulary.
         """
         encoding = self._tokenizer.encode(text)
-        if not encoding.ids:
-            raise InputError("a text of at least one token", repr(text), "send some text")
-        if self._unknown in encoding.ids:
+        if all(encoding.special_tokens_mask):
+            raise empty_text(text)
+        if self._refused is not None and self._refused in encoding.ids:
             raise InputError(
                 f"text of the model's vocabulary {self._alphabet()}",
-                f"{self._strangers(text, encoding.ids, encoding.offsets)} in {_shorten(text)!r}",
+                f"{self._strangers(text, encoding.ids, encoding.offsets)} in {shortened(text)!r}",
                 "remove or replace those characters",
             )
-        if len(encoding.ids) > longest:
-            raise InputError(
-                f"at most {longest} tokens", f"{len(encoding.ids)} in {_shorten(text)!r}", "shorten the text"
-            )
-        return list(encoding.ids)
+        return within(list(encoding.ids), longest, text)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of token ids, without special tokens."""
@@ -63,7 +97,7 @@ class Tokenizer:
         return text
 
     def _strangers(self, text: str, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -> list[str]:
-        spans = [span for token, span in zip(ids, offsets, strict=True) if token == self._unknown]
+        spans = [span for token, span in zip(ids, offsets, strict=True) if token == self._refused]
         return sorted({text[begin:end] for begin, end in spans})
 
     def _alphabet(self) -> str:
@@ -71,18 +105,44 @@ class Tokenizer:
         return repr("".join(sorted(words))) if len(words) <= 100 else f"of {len(words)} entries"
 
 
-def load_tokenizer(folder: Path, details: Mapping[str, Any]) -> Tokenizer:
-    """The tokenizer in an artefact's or checkpoint's folder.
-
-    Args:
-        folder: with the tokenizer's files.
-        details: of the manifest or checkpoint.
+def within(token_ids: list[int], longest: int, text: str) -> list[int]:
+    """The token ids, if they are not too many.
 
     Raises:
-        ArtefactError: there is none, or it cannot be read.
+        InputError: they are more than ``longest``.
     """
-    return Tokenizer.load(folder / TOKENIZER_NAME)
+    if len(token_ids) > longest:
+        raise InputError(f"at most {longest} tokens", f"{len(token_ids)} in {shortened(text)!r}", "shorten the text")
+    return token_ids
 
 
-def _shorten(text: str, longest: int = 60) -> str:
+def empty_text(text: str) -> InputError:
+    """The refusal of a text in which nothing is said."""
+    return InputError("a text of at least one token", repr(text), "send some text")
+
+
+def shortened(text: str, longest: int = 60) -> str:
+    """The beginning of a text, for a message."""
     return text if len(text) <= longest else text[:longest] + "…"
+
+
+def _unknown_of(options: Mapping[str, Any]) -> Unknown:
+    found = options.get("unknown", "refuse")
+    if set(options) - {"unknown"} or found not in ("refuse", "keep"):
+        raise ConfigError(
+            "tokenizer options {'unknown': 'refuse' or 'keep'}", str(dict(options)), "correct the details"
+        )
+    return "keep" if found == "keep" else "refuse"
+
+
+def _take_specials_as_text(tokenizer: _Tokenizer) -> None:
+    # What a user writes is text, even "</s>". The flag alone does not do: a Unigram or WordLevel model finds the token
+    # among its entries again, unless no piece of text that it is given holds one whole.
+    tokenizer.encode_special_tokens = True
+    specials = [token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special]
+    divisible = [content for content in specials if len(content) > 1]
+    if divisible:
+        first = "|".join(f"{re.escape(content[0])}(?={re.escape(content[1:])})" for content in divisible)
+        split = pre_tokenizers.Split(Regex(first), "isolated")
+        before = [tokenizer.pre_tokenizer] if tokenizer.pre_tokenizer is not None else []
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*before, split])

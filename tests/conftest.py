@@ -9,6 +9,8 @@ import torch
 
 ROOT = Path(__file__).parent.parent
 DIGITS, DATES = "digits-vit", "dates-transformer"
+LANGUAGE_MODEL, TEXT_ENCODER = "language-model", "text-encoder"
+EVERY_TASK = (DIGITS, DATES, LANGUAGE_MODEL, TEXT_ENCODER)
 
 torch.set_num_threads(1)
 
@@ -38,6 +40,22 @@ def dates_artefact(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def language_model(tmp_path_factory):
+    """A tiny Llama with a real tokenizer and random weights, exported."""
+    from tests.text_checkpoints import write_language_model
+
+    return _exported(write_language_model(tmp_path_factory.mktemp("checkpoints") / LANGUAGE_MODEL), tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def text_encoder(tmp_path_factory):
+    """A tiny BERT with a real tokenizer and random weights, exported."""
+    from tests.text_checkpoints import write_text_encoder
+
+    return _exported(write_text_encoder(tmp_path_factory.mktemp("checkpoints") / TEXT_ENCODER), tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
 def repository(digits_artefact, dates_artefact, tmp_path_factory):
     """A Triton repository of both shipped checkpoints."""
     from serving.repository.layout import write_repository
@@ -48,17 +66,27 @@ def repository(digits_artefact, dates_artefact, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def server(repository):
-    """A real Triton over both shipped checkpoints; its endpoints."""
+def repository_of_every_task(digits_artefact, dates_artefact, language_model, text_encoder, tmp_path_factory):
+    """A Triton repository with one model a task: the shipped checkpoints, and tiny models where there is none."""
+    from serving.repository.layout import write_repository
+
+    out = tmp_path_factory.mktemp("serving") / "model_repository"
+    write_repository([digits_artefact, dates_artefact, language_model, text_encoder], out)
+    return out
+
+
+@pytest.fixture(scope="session")
+def server(repository_of_every_task):
+    """A real Triton over one model a task; its endpoints."""
     from serving.canary import canary_check
     from serving.triton_server.ports import free_ports
     from serving.triton_server.process import TritonServer
     from serving.triton_server.settings import ServerSettings
 
     http, grpc, metrics = free_ports(3)
-    settings = ServerSettings(repository=repository, http_port=http, grpc_port=grpc, metrics_port=metrics)
+    settings = ServerSettings(repository=repository_of_every_task, http_port=http, grpc_port=grpc, metrics_port=metrics)
     with TritonServer(settings) as running:
-        running.wait_until_ready(canary_check({DIGITS, DATES}, 10.0), 60.0)
+        running.wait_until_ready(canary_check(set(EVERY_TASK), 10.0), 60.0)
         yield running.endpoints
         assert running.poll() is None, running.log.read_text()[-3000:]
 
@@ -66,6 +94,6 @@ def server(repository):
 def _exported(name, tmp_path_factory):
     from export.stage import export_onnx
 
-    out = tmp_path_factory.mktemp("artefacts") / name
-    export_onnx(name, out)
+    out = tmp_path_factory.mktemp("artefacts") / Path(name).name
+    export_onnx(str(name), out)
     return out

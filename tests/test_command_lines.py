@@ -26,6 +26,8 @@ FROZEN = {
     },
     "clients classify": {"--server", "--model", "--top", "--timeout-s", "--json"},
     "clients translate": {"--server", "--model", "--max-tokens", "--timeout-s", "--json"},
+    "clients generate": {"--server", "--model", "--max-tokens", "--timeout-s", "--json"},
+    "clients embed": {"--server", "--model", "--pooling", "--timeout-s", "--json"},
     "clients health": {"--server", "--timeout-s", "--json"},
     "quickstart": {"--build", "--repository", "--texts"},
 }

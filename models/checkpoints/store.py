@@ -16,11 +16,12 @@ from models.config import config_from_json, config_to_json
 from models.errors import ArtefactError
 from models.families.registry import Family, family_named
 from models.tasks.graph import TaskGraph
-from models.tokenization import TOKENIZER_NAME
+from models.tokenization import MARIAN_FILES, TOKENIZER_NAME
 
 CONFIG_NAME = "config.json"
 WEIGHTS_NAME = "model.safetensors"
-COMPANIONS = (TOKENIZER_NAME,)
+CHAT_TEMPLATE_NAME = "chat_template.jinja"
+COMPANIONS = (TOKENIZER_NAME, *MARIAN_FILES, CHAT_TEMPLATE_NAME)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +51,11 @@ class Checkpoint:
 
     def graphs(self) -> tuple[TaskGraph, ...]:
         """The graphs of its task, in the order in which a request passes them."""
-        return self.family.graphs(self.model)
+        return self.family.task.graphs(self.model)
 
     def serving_details(self) -> dict[str, Any]:
         """What the server must know beyond the graphs: token ids, lengths, labels, preprocessing."""
-        return {**self.details, **self.family.details(self.config)}
+        return {**self.details, **self.family.task.details(self.config)}
 
     def companions(self) -> tuple[Path, ...]:
         """The files beside the weights that later stages need."""
@@ -65,6 +66,11 @@ def save_checkpoint(checkpoint: Checkpoint, folder: Path) -> None:
     """Write weights and configuration; companions are written by whoever makes them."""
     folder.mkdir(parents=True, exist_ok=True)
     save_file(checkpoint.model.state_dict(), folder / WEIGHTS_NAME)
+    write_config(checkpoint, folder)
+
+
+def write_config(checkpoint: Checkpoint, folder: Path) -> None:
+    """Write, or write anew, what is known of a checkpoint beside its weights."""
     value = {
         "name": checkpoint.name,
         "family": checkpoint.family.name,

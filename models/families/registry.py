@@ -1,4 +1,4 @@
-"""Which architectures exist: name → configuration, module, the task that they serve, and its graphs."""
+"""Which architectures exist: name → configuration, module, and the task that they serve."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from torch import nn
 from models.errors import UnknownNameError
 from models.families.decoder import Decoder, DecoderConfig
 from models.families.encoder import Encoder, EncoderConfig
+from models.families.rnn_seq2seq import RecurrentSeq2Seq, RecurrentSeq2SeqConfig
 from models.families.seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 from models.families.t5 import T5, T5Config
 from models.families.vit import ViT, ViTConfig
-from models.tasks import classify, embed, generate, translate
-from models.tasks.graph import TaskGraph
+from models.tasks import classify, embed, generate, translate, translate_recurrent
+from models.tasks.task import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,61 +28,25 @@ class Family:
         task: what its models are for.
         config: the configuration class.
         build: from a configuration to a module with random weights.
-        graphs: from a module to the graphs of its task, in the order in which a request passes them.
-        details: from a configuration to what the server must know beyond the graphs.
     """
 
     name: str
-    task: str
+    task: Task
     config: type[Any]
     build: Callable[[Any], nn.Module]
-    graphs: Callable[[Any], tuple[TaskGraph, ...]]
-    details: Callable[[Any], dict[str, Any]]
 
 
 FAMILIES = {
     family.name: family
     for family in (
         Family(
-            name="seq2seq",
-            task="translate",
-            config=Seq2SeqConfig,
-            build=Seq2SeqTransformer,
-            graphs=translate.graphs,
-            details=translate.details,
+            name="rnn_seq2seq", task=translate_recurrent.TASK, config=RecurrentSeq2SeqConfig, build=RecurrentSeq2Seq
         ),
-        Family(
-            name="t5",
-            task="translate",
-            config=T5Config,
-            build=T5,
-            graphs=translate.graphs,
-            details=translate.details,
-        ),
-        Family(
-            name="decoder",
-            task="generate",
-            config=DecoderConfig,
-            build=Decoder,
-            graphs=generate.graphs,
-            details=generate.details,
-        ),
-        Family(
-            name="encoder",
-            task="embed",
-            config=EncoderConfig,
-            build=Encoder,
-            graphs=embed.graphs,
-            details=embed.details,
-        ),
-        Family(
-            name="vit",
-            task="classify",
-            config=ViTConfig,
-            build=ViT,
-            graphs=classify.graphs,
-            details=classify.details,
-        ),
+        Family(name="seq2seq", task=translate.TASK, config=Seq2SeqConfig, build=Seq2SeqTransformer),
+        Family(name="t5", task=translate.TASK, config=T5Config, build=T5),
+        Family(name="decoder", task=generate.TASK, config=DecoderConfig, build=Decoder),
+        Family(name="encoder", task=embed.TASK, config=EncoderConfig, build=Encoder),
+        Family(name="vit", task=classify.TASK, config=ViTConfig, build=ViT),
     )
 }
 

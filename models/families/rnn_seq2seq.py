@@ -1,18 +1,17 @@
 """The recurrent encoder-decoder, with one fixed context or with additive attention.
 
-    h_j = encoder(x_j, h_{j−1}), forwards or both ways            s_0 = tanh(W_s h_last), m_0 = W_m m_last
-    without attention   c_i = h_T, or [h→_T ; h←_1]                s_i = g(s_{i−1}, y_{i−1}, c_i)
-    with attention      c_i = Σ_j α_ij h_j, α_i from s_{i−1}       s_i = g(s_{i−1}, y_{i−1}, c_i)
-    plain output        logits_i = W s_i + b                       maxout output from s_{i−1}, y_{i−1} and c_i
+    encoder             h_j = f(x_j, h_{j−1}), forwards or both ways       s_0 = tanh(W_s h_last), m_0 = W_m m_last
+    no attention        c_i = h_T, or [h→_T ; h←_1]                        s_i = g(s_{i−1}, y_{i−1}, c_i)
+    attention           c_i = Σ_j w_ij h_j, weights w_i from s_{i−1}       s_i = g(s_{i−1}, y_{i−1}, c_i)
+    plain output        logits_i = W s_i + b                               maxout output: from s_i, y_{i−1} and c_i
 
-h_last and m_last (the LSTM's memory cell) are those of the encoder's last direction: h_T, or h←_1 of the backward one.
+h_last and the LSTM's memory cell m_last are of the encoder's last direction: h_T, or h←_1 where it reads both ways.
 
 Legend: B batch, S source positions, T target positions, E width of an embedding, N directions, H width of a state,
-C width of an annotation and a context, N·H, A width of the alignment network, V vocabulary of the target.
-Source: with attention Bahdanau, Cho and Bengio 2015, section 3 and appendix A.2; without it Cho et al. 2014, "Learning
-Phrase Representations using RNN Encoder-Decoder", appendix A.1, where c feeds every step, not only the first as in Sutskever
-et al. 2014, "Sequence to Sequence Learning with Neural Networks". The papers have no LSTM with s_0 from a layer of its own:
-m_0 is ours.
+C = N·H width of an annotation and of a context, A width of the alignment network, V vocabulary of the target.
+Source: attention: Bahdanau, Cho and Bengio 2015, section 3 and appendix A.2. None: Cho et al. 2014, "Learning Phrase
+Representations using RNN Encoder-Decoder", where c goes into every step; in Sutskever et al. 2014 it only
+starts the decoder. m_0 is our addition: the papers that compute s_0 by a layer use no LSTM.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ class Encoded(NamedTuple):
     """What the decoder keeps of a source.
 
     Attributes:
-        memory: with attention the annotations ``[B, S, C]`` and their keys ``[B, S, A]``; without the context ``[B, C]``.
+        memory: the annotations ``[B, S, C]`` and their keys ``[B, S, A]``; without attention the context ``[B, C]``.
         states: the decoder's first states, ``[B, H]`` each.
     """
 
@@ -116,7 +115,7 @@ class Decoded(NamedTuple):
     Attributes:
         logits: ``[B, T, V]``.
         states: those behind the last position, ``[B, H]`` each.
-        alignments: the weights α ``[B, T, S]``; none without attention.
+        alignments: the weights ``[B, T, S]``; none without attention.
     """
 
     logits: Tensor
@@ -137,11 +136,89 @@ class RecurrentSeq2Seq(nn.Module):
         self.encoder = Recurrent(config.cell, embedding, hidden, config.bidirectional)
         self.first_states = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(config.states))
         self.decoder = Recurrent(config.cell, embedding + context, hidden)
-        self.attention, self.deep_output, self.output = None, None, None
-        if config.alignment_width is not None:
-            self.attention = AdditiveAttention(hidden, context, config.alignment_width)
-        if config.maxout_width is not None:
-            width = hidden + embedding + context
-            self.deep_output = DeepOutput(width, config.maxout_width, config.target_vocabulary_size)
-        else:
-            self.output = nn.Linear(hidden, config.target_vocabulary_size)
+        self.attention = (
+            AdditiveAttention(hidden, context, config.alignment_width) if config.alignment_width is not None else None
+        )
+        self.output = (
+            DeepOutput(hidden + embedding + context, config.maxout_width, config.target_vocabulary_size)
+            if config.maxout_width is not None
+            else nn.Linear(hidden, config.target_vocabulary_size)
+        )
+
+    def encode(self, source_ids: Tensor, source_mask: Tensor | None) -> Encoded:
+        """Read int64 ``[B, S]`` with a bool mask ``[B, S]``, false at the padding behind each row; None hides none."""
+        annotations_BSC, last = self.encoder(self.dropout(self.source_embedding(source_ids)), source_mask)
+        hidden_BH, *memory = (layer(state_NBH[-1]) for layer, state_NBH in zip(self.first_states, last, strict=True))
+        states = (torch.tanh(hidden_BH), *memory)
+        if self.attention is None:
+            return Encoded((last[0].transpose(0, 1).flatten(1),), states)
+        return Encoded((annotations_BSC, self.attention.keys(annotations_BSC)), states)
+
+    def decode(self, target_ids: Tensor, encoded: Encoded, source_mask: Tensor | None) -> Tensor:
+        """Score every target position.
+
+        Args:
+            target_ids: int64 ``[B, T]``, shifted right: it begins with the start token.
+            encoded: what :meth:`encode` returned.
+            source_mask: bool ``[B, S]``.
+
+        Returns:
+            Logits of the next token at each position, ``[B, T, V]``.
+        """
+        return self.step(target_ids, encoded.states, encoded.memory, source_mask).logits
+
+    def step(
+        self, target_ids: Tensor, states: States, memory: tuple[Tensor, ...], source_mask: Tensor | None
+    ) -> Decoded:
+        """Go on from given states, by one token or by several.
+
+        Args:
+            target_ids: int64 ``[B, T]``, T ≥ 1.
+            states: the decoder's, ``[B, H]`` each.
+            memory: of the source.
+            source_mask: bool ``[B, S]``; not looked at without attention; no padding if None.
+        """
+        embedded_BTE = self.dropout(self.target_embedding(target_ids))
+        hiddens, contexts, alignments = [], [], []
+        for embedded_BE in embedded_BTE.unbind(1):
+            context_BC, weights_BS = self._context(states[0], memory, source_mask)
+            states = self._next_states(torch.cat([embedded_BE, context_BC], dim=1), states)
+            hiddens.append(states[0])
+            contexts.append(context_BC)
+            alignments += [] if weights_BS is None else [weights_BS]
+        logits_BTV = self._logits(torch.stack(hiddens, dim=1), embedded_BTE, torch.stack(contexts, dim=1))
+        return Decoded(logits_BTV, states, torch.stack(alignments, dim=1) if alignments else None)
+
+    def align(self, source_ids: Tensor, source_mask: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Teacher forcing that shows where it looked: logits ``[B, T, V]`` and the weights ``[B, T, S]``.
+
+        Raises:
+            ConfigError: the model has no attention.
+        """
+        require(self.config.attends, "a model with attention", self.config.attention, "align with another model")
+        encoded = self.encode(source_ids, source_mask)
+        decoded = self.step(target_ids, encoded.states, encoded.memory, source_mask)
+        assert decoded.alignments is not None
+        return decoded.logits, decoded.alignments
+
+    def forward(self, source_ids: Tensor, source_mask: Tensor | None, target_ids: Tensor) -> Tensor:
+        """Teacher forcing: sources ``[B, S]`` and shifted targets ``[B, T]`` → logits ``[B, T, V]``."""
+        return self.decode(target_ids, self.encode(source_ids, source_mask), source_mask)
+
+    def _context(
+        self, state_BH: Tensor, memory: tuple[Tensor, ...], source_mask: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        if self.attention is None:
+            return memory[0], None
+        context_BC, weights_BS = self.attention(state_BH, *memory, source_mask)
+        return context_BC, weights_BS
+
+    def _next_states(self, inputs_BE: Tensor, states: States) -> States:
+        _, last = self.decoder(inputs_BE[:, None], initial=tuple(state[None] for state in states))
+        return tuple(state[0] for state in last)
+
+    def _logits(self, hiddens_BTH: Tensor, embedded_BTE: Tensor, contexts_BTC: Tensor) -> Tensor:
+        hiddens_BTH = self.dropout(hiddens_BTH)
+        deep = isinstance(self.output, DeepOutput)
+        logits_BTV: Tensor = self.output(hiddens_BTH, *([embedded_BTE, contexts_BTC] if deep else []))
+        return logits_BTV

@@ -41,7 +41,7 @@ class T5Config:
         activation: of the MLP.
         gated_mlp: whether the MLP has a gate, as in version 1.1.
         tied: whether the logits use the embedding matrix, scaled by 1/√E, or, as in version 1.1, their own, unscaled.
-        distance_buckets: how many ranges of distances have a bias of their own.
+        distance_buckets: how many ranges of distances have a bias of their own; in the encoder half of them lie ahead.
         longest_distance: the distance from which on all share one.
         max_source_length: longest source, in tokens; distances know no end, so any length has a meaning.
         max_target_length: M, longest target including the start token.
@@ -75,6 +75,9 @@ class T5Config:
         require_positive(self, "mlp_width", "distance_buckets", "longest_distance")
         require_positive(self, "max_source_length", "max_target_length")
         require_fraction(self, "dropout", "norm_eps")
+        buckets, longest = self.distance_buckets, self.longest_distance
+        require(buckets % 2 == 0 and buckets >= 4, "distance_buckets to be even and at least 4", buckets)
+        require(2 * longest > buckets, f"longest_distance above half of the {buckets} distance_buckets", longest)
         require(self.activation in ACTIVATIONS, f"activation, one of {ACTIVATIONS}", repr(self.activation))
         for name in ("gated_mlp", "tied"):
             require(type(getattr(self, name)) is bool, f"{name} to be true or false", repr(getattr(self, name)))

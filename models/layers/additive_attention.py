@@ -1,10 +1,10 @@
 """Additive attention: a feed-forward network scores how well a state fits each position of the source.
 
-    e_j = vᵀ tanh(W s + U h_j)        α = softmax(e) over the positions that are no padding        c = Σ_j α_j h_j
+    e_j = vᵀ tanh(W s + U h_j)        w = softmax(e) over the positions that are no padding        c = Σ_j w_j h_j
 
 Legend: B batch, S source positions, Q width of a state, C width of an annotation, A width of the alignment network.
-Source: Bahdanau, Cho and Bengio 2015, "Neural Machine Translation by Jointly Learning to Align and Translate", section 3.1
-and appendix A.1.2, without biases as printed there.
+Source: Bahdanau, Cho and Bengio 2015, "Neural Machine Translation by Jointly Learning to Align and Translate",
+section 3.1 and appendix A.1.2, without biases, as printed there.
 """
 
 from __future__ import annotations
@@ -33,20 +33,24 @@ class AdditiveAttention(nn.Module):
         keys_BSA: Tensor = self.key(annotations)
         return keys_BSA
 
-    def forward(self, state: Tensor, annotations: Tensor, keys: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, state: Tensor, annotations: Tensor, keys: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Attend once.
 
         Args:
             state: s, ``[B, Q]``.
             annotations: h, ``[B, S, C]``.
             keys: what :meth:`keys` makes of them, ``[B, S, A]``.
-            mask: bool ``[B, S]``, false at padding.
+            mask: bool ``[B, S]``, false at padding; no padding if None.
 
         Returns:
-            The context ``[B, C]`` and the weights α ``[B, S]``; both are zero for a row of padding alone.
+            The context ``[B, C]`` and the weights ``[B, S]``; both are zero for a row of padding alone.
         """
         scores_BS = self.score(torch.tanh(self.query(state)[:, None] + keys))[..., 0]
+        if mask is None:
+            return self._context(annotations, scores_BS.softmax(1))
         # A finite lowest score, because a softmax over −∞ alone is NaN.
         hidden_BS = scores_BS.masked_fill(~mask, torch.finfo(scores_BS.dtype).min)
-        weights_BS = hidden_BS.softmax(1).masked_fill(~mask, 0)
-        return (weights_BS[:, None] @ annotations)[:, 0], weights_BS
+        return self._context(annotations, hidden_BS.softmax(1).masked_fill(~mask, 0))
+
+    def _context(self, annotations_BSC: Tensor, weights_BS: Tensor) -> tuple[Tensor, Tensor]:
+        return (weights_BS[:, None] @ annotations_BSC)[:, 0], weights_BS

@@ -3,7 +3,8 @@
     Attention(Q, K, V) = softmax(Q Kᵀ / √D + bias + mask) V        MultiHead = Concat(head_1 … head_H) W_O
     query head h attends with key and value head ⌊h G / H⌋
 
-Legend: B batch, S query positions, T attended positions, H query heads, G key and value heads, D head size, E model width.
+Legend: B batch, S query positions, T attended positions, H query heads, G key and value heads, D head size, E model
+width, F width of a projection.
 Source: Vaswani et al. 2017, "Attention Is All You Need", sections 3.2.1 and 3.2.2; Ainslie et al. 2023, "GQA: Training
 Generalized Multi-Query Transformer Models", section 2.2 (grouped heads); Henry et al. 2020, "Query-Key Normalization
 for Transformers" (normalised queries and keys, in Qwen3's form: an RMSNorm over each head).
@@ -139,7 +140,8 @@ class MultiHeadAttention(nn.Module):
         return self.attend_to(inputs, *self.keys_and_values(source), mask, bias)
 
     def _split(self, x_BSF: Tensor) -> Tensor:
-        return x_BSF.unflatten(-1, (-1, self.head_size)).transpose(1, 2)
+        batch, length, width = x_BSF.shape
+        return x_BSF.view(batch, length, width // self.head_size, self.head_size).transpose(1, 2)
 
 
 def _head_norm(head_size: int, eps: float | None) -> nn.Module:

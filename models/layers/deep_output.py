@@ -5,6 +5,8 @@
 Legend: B batch, T target positions, Q width of a state, E width of an embedding, C width of a context, L maxout units,
 V vocabulary.
 Source: Bahdanau, Cho and Bengio 2015, appendix A.2.2; Goodfellow et al. 2013, "Maxout Networks"; Pascanu et al. 2014.
+The appendix prints s_{i−1} in t̃_i, and conditions y_i on s_i, as equation 4 does. Here s is s_i: a step overwrites the
+state in place, so that nothing may read s_{i−1} beside the cell and the attention that make s_i.
 """
 
 from __future__ import annotations

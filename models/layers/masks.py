@@ -1,6 +1,7 @@
 """Who may look at whom: every mask is bool, true where a query may attend, and masks join by ``&``.
 
-    causal: key ≤ query        padding: the key is a token        window w: query − key < w        band r: |query − key| ≤ r
+    causal: key ≤ query              padding: the key is a token
+    window w: query − key < w        band r: |query − key| ≤ r
 
 A query that may attend to nothing yields zeros (:func:`models.layers.attention.attend`), never NaN.
 

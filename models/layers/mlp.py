@@ -5,12 +5,13 @@
     ReLU(x) = max(0, x)    GELU(x) = x Φ(x), exactly by erf or approximately by tanh    SiLU(x) = x σ(x)
 
 Legend: B batch, S positions, E model width, F inner width.
-Source: Vaswani et al. 2017, section 3.3 (ReLU); Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", section 2 (both
-forms, at most 4.7e-4 apart); Shazeer 2020, "GLU Variants Improve Transformer", section 2 (gated).
+Source: Vaswani et al. 2017, section 3.3 (ReLU); Hendrycks and Gimpel 2016, "Gaussian Error Linear Units", section 2
+(both forms, at most 4.7e-4 apart); Shazeer 2020, "GLU Variants Improve Transformer", section 2 (gated).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Literal, get_args
 
@@ -18,11 +19,11 @@ from torch import Tensor, nn
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
-_MODULES: dict[Activation, partial[nn.Module]] = {
-    "relu": partial(nn.ReLU),
-    "gelu": partial(nn.GELU),
+_MODULES: dict[Activation, Callable[[], nn.Module]] = {
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
     "gelu_tanh": partial(nn.GELU, approximate="tanh"),
-    "silu": partial(nn.SiLU),
+    "silu": nn.SiLU,
 }
 
 

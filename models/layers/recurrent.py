@@ -1,21 +1,22 @@
 """Recurrent layers over padded batches: the plain cell, the LSTM and the GRU, in one direction or in both.
 
-    rnn   h_t = tanh(a)                                            a = W x_t + b + R h_{t-1} + d, cut into gates below
-    lstm  m_t = σ(a_f) ⊙ m_{t-1} + σ(a_i) ⊙ tanh(a_g)              h_t = σ(a_o) ⊙ tanh(m_t)
-    gru   h_t = (1 − z) ⊙ tanh(W_n x_t + b_n + r ⊙ (R_n h_{t-1} + d_n)) + z ⊙ h_{t-1}       r = σ(a_r), z = σ(a_z)
-    both  h_t = [h→_t ; h←_t]
+    rnn    h_t = tanh(a),  a = W x_t + b + R h_{t-1} + d
+    lstm   m_t = f ⊙ m_{t-1} + i ⊙ tanh(a_g)                       h_t = o ⊙ tanh(m_t)
+    gru    n = tanh(W_n x_t + b_n + r ⊙ (R_n h_{t-1} + d_n))       h_t = (1 − z) ⊙ n + z ⊙ h_{t-1}
+    gates  i, f, o, r, z: the sigmoid of their rows of a           two directions: [h→_t ; h←_t]
 
 Legend: B batch, S positions, E width of an input, N directions, H width of a state.
-Source: Elman 1990, "Finding Structure in Time"; Hochreiter and Schmidhuber 1997 with the forget gate of Gers et al. 2000;
-Cho et al. 2014, "Learning Phrase Representations using RNN Encoder-Decoder", where r multiplies h_{t-1} before R_n: cuDNN,
-torch and ONNX (``linear_before_reset=1``) multiply behind it; Schuster and Paliwal 1997 for both directions.
+Source: Elman 1990, "Finding Structure in Time"; Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al.
+2000; Cho et al. 2014, "Learning Phrase Representations using RNN Encoder-Decoder"; Schuster and Paliwal 1997. Cho's GRU
+applies r before R_n; torch, cuDNN and ONNX with ``linear_before_reset=1`` apply it behind, as here.
 
-While a graph is traced the layer is one custom operator, so that the exporter can write it as the one ONNX node RNN, LSTM
-or GRU. Its memory cell m is never called c, which is the context of attention.
+While a graph is traced the layer is one custom operator, so that the exporter can write it as the one ONNX node RNN,
+LSTM or GRU. The LSTM's memory cell is m, never c: that is the context of attention.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, get_args
 
 import torch
@@ -29,7 +30,7 @@ CELLS: tuple[Cell, ...] = get_args(Cell)
 States = tuple[Tensor, ...]
 """The hidden state of a layer and, for the LSTM, its memory cell."""
 
-_KINDS: dict[str, type[nn.RNNBase]] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
+_KINDS: dict[str, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 
 
 class Recurrent(nn.Module):
@@ -92,7 +93,7 @@ def recurrent(
         inputs: ``[B, S, E]``.
         lengths: int64 ``[B]``, or none.
         initial: hidden state, and memory cell of the LSTM, ``[N, B, H]`` each; empty for zeros.
-        weights: of each direction W, R, b and d of the formula, gates in the order of ``torch.nn``: i, f, g, o and r, z, n.
+        weights: W, R, b and d of each direction, their gates in the order of ``torch.nn``: i, f, g, o and r, z, n.
         cell: rnn, lstm or gru.
         bidirectional: N = 2.
 
@@ -120,6 +121,10 @@ def _(
     last_NBH = inputs.new_empty(directions, batch, width)
     memory_NBH = torch.empty_like(last_NBH) if state_count(cell) == 2 else inputs.new_empty(0)
     return inputs.new_empty(batch, positions, directions * width), last_NBH, memory_NBH
+
+
+RECURRENT: object = torch.ops.attendant.recurrent.default
+"""What stands in a traced graph, for the exporter's table of translations."""
 
 
 def _read(

@@ -27,7 +27,7 @@ class RelativePositionBias(nn.Module):
     """T5's bias; one layer serves all blocks of a stack.
 
     The buckets of all distances are computed once: a runtime whose logarithm differs in its last bit, or that computes
-    it in half precision, would put distances at a bucket's edge into its neighbour.
+    it in half precision, would put some distances at a bucket's edge into its neighbour.
 
     Args:
         heads: H.
@@ -39,36 +39,34 @@ class RelativePositionBias(nn.Module):
         ConfigError: the buckets do not split, or are too many for the longest distance.
     """
 
-    bucket_of_distance: Tensor
+    buckets: Tensor
 
     def __init__(self, heads: int, buckets: int, longest: int, bidirectional: bool) -> None:
         super().__init__()
         least = 4 if bidirectional else 2
         splits = not bidirectional or buckets % 2 == 0
         require(buckets >= least and splits, f"at least {least} buckets, even if bidirectional", buckets)
-        self.future = buckets // 2 if bidirectional else None
         one_way = buckets // 2 if bidirectional else buckets
         require(longest > one_way // 2, f"a longest distance above {one_way // 2}", longest)
-        self.longest = longest
+        self.furthest_back, self.furthest_ahead = -longest, longest if bidirectional else 0
         self.weight = nn.Parameter(torch.zeros(buckets, heads))
-        self.register_buffer("bucket_of_distance", _buckets_of_distances(one_way, longest), persistent=False)
+        past = _buckets_of_distances(one_way, longest)
+        both = torch.cat([past.flip(0), one_way + past[1:]]) if bidirectional else past.flip(0)
+        self.register_buffer("buckets", both, persistent=False)
 
     def forward(self, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         """The bias of int64 query positions ``[B, T]`` and key positions ``[A]``: ``[B, H, T, A]``."""
         ahead_BTA = key_positions - query_positions[:, :, None]
-        return F.embedding(self._buckets(ahead_BTA), self.weight).permute(0, 3, 1, 2)
-
-    def _buckets(self, ahead_BTA: Tensor) -> Tensor:
-        if self.future is None:
-            return self.bucket_of_distance[(-ahead_BTA).clamp(0, self.longest)]
-        past_or_future_BTA = (ahead_BTA > 0).long() * self.future
-        return self.bucket_of_distance[ahead_BTA.abs().clamp(max=self.longest)] + past_or_future_BTA
+        row_BTA = ahead_BTA.clamp(self.furthest_back, self.furthest_ahead) - self.furthest_back
+        # Distances to bias first: in an exported graph this is a constant, and the bias one look-up.
+        bias_of_distance = F.embedding(self.buckets, self.weight)
+        return F.embedding(row_BTA, bias_of_distance).permute(0, 3, 1, 2)
 
 
 def _buckets_of_distances(buckets: int, longest: int) -> Tensor:
     exact = buckets // 2
     distance = torch.arange(longest + 1)
-    # In float32, and in this order of operations, as the published models were trained.
+    # In float32 and in this order, as in T5's code: elsewhere a distance at an edge may round into the next bucket.
     share = torch.log(distance.clamp(min=exact).float() / exact) / math.log(longest / exact)
     beyond = (exact + (share * (buckets - exact)).long()).clamp(max=buckets - 1)
     return torch.where(distance < exact, distance, beyond)

@@ -17,7 +17,7 @@ _PARTS = ("key", "value")
 
 
 def stems(kind: str, layers: int) -> list[str]:
-    """The names ``<kind>_00_key``, ``<kind>_00_value``, ``<kind>_01_key`` …"""
+    """The names ``<kind>_00_key``, ``<kind>_00_value``, ``<kind>_01_key`` and so on."""
     return [f"{kind}_{layer:02d}_{part}" for layer in range(layers) for part in _PARTS]
 
 

@@ -7,20 +7,37 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from models.families.encoder import Encoder, EncoderConfig
 from models.signature import GraphSignature, TensorSpec
 from models.tasks.graph import TaskGraph
+from models.tasks.task import Task
 
 
 def graphs(model: Encoder) -> tuple[TaskGraph, ...]:
     """The one graph of an encoder."""
-    largest = {"tokens": model.config.max_length}
-    return (TaskGraph(signature=signature(model.config), module=model, largest=largest),)
+    config = model.config
+    return (
+        TaskGraph(
+            signature=signature(config),
+            module=model,
+            largest={"tokens": config.max_length},
+            below={"token_ids": config.vocabulary_size, "token_types": config.token_types},
+        ),
+    )
 
 
 def details(config: EncoderConfig) -> dict[str, Any]:
     """The longest sequence, and what shorter ones are filled up with."""
     return {"max_length": config.max_length, "pad_token": config.pad_token}
+
+
+def question(config: EncoderConfig) -> tuple[Tensor, ...]:
+    """128 tokens, or as many as the model takes."""
+    token_ids = torch.zeros(1, min(128, config.max_length), dtype=torch.int64)
+    return token_ids, torch.ones_like(token_ids, dtype=torch.bool), torch.zeros_like(token_ids)
 
 
 def signature(config: EncoderConfig) -> GraphSignature:
@@ -38,3 +55,6 @@ def signature(config: EncoderConfig) -> GraphSignature:
             TensorSpec(name="pooled", dtype="float32", axes=("batch", config.width)),
         ),
     )
+
+
+TASK = Task(name="embed", graphs=graphs, details=details, question=question)

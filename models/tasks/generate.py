@@ -10,25 +10,38 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from models.families.decoder import Decoder, DecoderConfig
 from models.signature import GraphSignature, TensorSpec
 from models.tasks import cache
 from models.tasks.graph import TaskGraph
+from models.tasks.task import Task
 from models.tensor_names import LOGITS
 
 
 def graphs(model: Decoder) -> tuple[TaskGraph, ...]:
     """The one graph of a language model."""
-    length = model.config.max_length
-    largest = {"steps": length, "attended": length}
-    return (TaskGraph(signature=decoder_signature(model.config), module=DecoderGraph(model), largest=largest),)
+    config = model.config
+    return (
+        TaskGraph(
+            signature=decoder_signature(config),
+            module=DecoderGraph(model),
+            largest={"steps": config.max_length, "attended": config.max_length},
+            below={"token_ids": config.vocabulary_size},
+        ),
+    )
 
 
 def details(config: DecoderConfig) -> dict[str, Any]:
     """The longest sequence; the tokens that end one are among the checkpoint's own details."""
     return {"max_length": config.max_length}
+
+
+def question(config: DecoderConfig) -> tuple[Tensor, ...]:
+    """128 tokens, or as many as the model takes."""
+    return (torch.zeros(1, min(128, config.max_length), dtype=torch.int64),)
 
 
 def decoder_signature(config: DecoderConfig) -> GraphSignature:
@@ -61,3 +74,6 @@ class DecoderGraph(nn.Module):
         """See :func:`decoder_signature`."""
         logits, present = self.model.decode_cached(token_ids, start, self_mask, cache.paired(caches))
         return [logits, *cache.flat(present)]
+
+
+TASK = Task(name="generate", graphs=graphs, details=details, question=question)

@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor, nn
 
 from models.layers.kv_cache import KeysValues
 from models.signature import GraphSignature, TensorSpec
 from models.tasks import cache
 from models.tasks.graph import TaskGraph
+from models.tasks.task import Task
 from models.tensor_names import LOGITS
 
 
@@ -86,10 +88,19 @@ def graphs(model: Translator) -> tuple[TaskGraph, ...]:
     """The two graphs of a translator, in the order in which a request passes them."""
     config: TranslatorConfig = model.config
     source, target = config.max_source_length, config.max_target_length
-    largest = {"source": source, "steps": target, "attended": target}
     return (
-        TaskGraph(signature=encoder_signature(config), module=EncoderGraph(model), largest={"source": source}),
-        TaskGraph(signature=decoder_signature(config), module=DecoderGraph(model), largest=largest),
+        TaskGraph(
+            signature=encoder_signature(config),
+            module=EncoderGraph(model),
+            largest={"source": source},
+            below={"source_ids": config.vocabulary_size},
+        ),
+        TaskGraph(
+            signature=decoder_signature(config),
+            module=DecoderGraph(model),
+            largest={"source": source, "steps": target, "attended": target},
+            below={"token_ids": config.vocabulary_size},
+        ),
     )
 
 
@@ -97,6 +108,13 @@ def details(config: TranslatorConfig) -> dict[str, Any]:
     """Token ids and lengths."""
     names = ("start_token", "end_token", "max_source_length", "max_target_length")
     return {name: getattr(config, name) for name in names}
+
+
+def question(config: TranslatorConfig) -> tuple[Tensor, ...]:
+    """128 source tokens and 128 target tokens, or as many as the model takes."""
+    source_ids = torch.zeros(1, min(128, config.max_source_length), dtype=torch.int64)
+    target_ids = torch.zeros(1, min(128, config.max_target_length), dtype=torch.int64)
+    return source_ids, torch.ones_like(source_ids, dtype=torch.bool), target_ids
 
 
 def encoder_signature(config: TranslatorConfig) -> GraphSignature:
@@ -165,3 +183,6 @@ class DecoderGraph(nn.Module):
             token_ids, start, self_mask, source_mask, pairs[:layers], pairs[layers:]
         )
         return [logits, *cache.flat(caches)]
+
+
+TASK = Task(name="translate", graphs=graphs, details=details, question=question)

@@ -68,7 +68,9 @@ class KneserNey:
     """
 
     def __init__(self, order: int, vocabulary: int, start_token: int, streams: Iterable[Sequence[int]]) -> None:
-        require(vocabulary**order <= LARGEST_CODE, "n-grams that fit 63 bits", f"{vocabulary}^{order}", "lower the order")
+        require(
+            vocabulary**order <= LARGEST_CODE, "n-grams that fit 63 bits", f"{vocabulary}^{order}", "lower the order"
+        )
         self._order, self._vocabulary, self._start_token = order, vocabulary, start_token
         grams_G, counts_G = np.unique(np.concatenate([self._grams(one) for one in streams]), return_counts=True)
         self._orders = [_Order.of(grams_G, counts_G, vocabulary)]

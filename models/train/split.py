@@ -1,4 +1,4 @@
-"""A split that is the same on every machine: things are put in order by the hash of their name."""
+"""A split that is the same on every machine: the hash of a thing's name decides."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from numpy.typing import NDArray
 def hash_order(names: Sequence[str]) -> list[str]:
     """The names in the order of their SHA-256: as good as random, and no generator's business."""
     return sorted(names, key=lambda name: hashlib.sha256(name.encode()).digest())
+
+
+def hash_share(name: str) -> float:
+    """Where the SHA-256 of a name falls, from 0 to 1: whatever other names there are, a name stays on its side."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:6]) / 2**48
 
 
 def stratified_split(labels: NDArray[np.int64], held_out: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

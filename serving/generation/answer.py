@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from models.errors import InputError
-from serving.generation.detokenization import Detokenizer, IncrementalDetokenizer
+from models.tokenization import TextTokenizer
+from serving.generation.detokenization import IncrementalDetokenizer
 
 FinishReason = Literal["", "stop", "length"]
 
@@ -73,7 +74,7 @@ def checked_limit(max_tokens: int | None, longest: int, why: str) -> int:
     return limit
 
 
-def pieces(tokens: Iterable[int], end: frozenset[int], limit: int, tokenizer: Detokenizer) -> Iterator[Piece]:
+def pieces(tokens: Iterable[int], end: frozenset[int], limit: int, tokenizer: TextTokenizer) -> Iterator[Piece]:
     """Turn tokens into pieces of text as they come.
 
     Text is held back while it ends within a character; the last piece gives whatever is left.

@@ -6,22 +6,15 @@ before it, the other bytes of its character), and on nothing further away.
 
 from __future__ import annotations
 
-from typing import Protocol
+from models.tokenization import TextTokenizer
 
 _HALF_A_CHARACTER = "\ufffd"
-
-
-class Detokenizer(Protocol):
-    """From tokens to text."""
-
-    def decode(self, token_ids: list[int], /) -> str:
-        """The text of token ids, without special tokens."""
 
 
 class IncrementalDetokenizer:
     """The text of one answer as its tokens come."""
 
-    def __init__(self, tokenizer: Detokenizer) -> None:
+    def __init__(self, tokenizer: TextTokenizer) -> None:
         self._tokenizer = tokenizer
         self._window: list[int] = []
         self._told = 0  # how many tokens of the window have been told

@@ -45,11 +45,10 @@ class Embedder:
         Raises:
             ArtefactError: a file is missing or not what the manifest says.
         """
-        self._tokenizer = load_tokenizer(folder, manifest.details)
+        self._tokenizer = load_tokenizer(folder, manifest.details.get("tokenizer"))
         self._runner = ort_runners(folder, manifest, threads)["model"]
         self._longest = int(manifest.details["max_length"])
         self._pad = int(manifest.details["pad_token"])
-        self._special = len(self._of_nothing())
 
     def embed(self, requests: Sequence[Sequence[str]]) -> list[Embedding | InputError]:
         """Embed the texts of several requests in one run of the graph; a bad request does not touch the others.
@@ -67,21 +66,9 @@ class Embedder:
 
     def _verdict(self, texts: Sequence[str]) -> list[Tokens] | InputError:
         try:
-            return [self._tokens(text) for text in texts]
+            return [self._tokenizer.encode(text, self._longest) for text in texts]
         except InputError as error:
             return error
-
-    def _tokens(self, text: str) -> Tokens:
-        tokens = self._tokenizer.encode(text, self._longest)
-        if len(tokens) <= self._special:
-            raise InputError("a text of at least one token", repr(text), "send some text")
-        return tokens
-
-    def _of_nothing(self) -> Tokens:
-        try:
-            return self._tokenizer.encode("", self._longest)
-        except InputError:
-            return []
 
     def _run(self, requests: Sequence[Sequence[Tokens]]) -> Iterator[Embedding]:
         if not requests:

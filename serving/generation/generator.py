@@ -22,7 +22,7 @@ class Generator:
         Raises:
             ArtefactError: a file is missing or not what the manifest says.
         """
-        self._tokenizer = load_tokenizer(folder, manifest.details)
+        self._tokenizer = load_tokenizer(folder, manifest.details.get("tokenizer"))
         self._runner = ort_runners(folder, manifest, threads)["decoder"]
         self._rules = TokenRules.of(manifest.details)
         self._longest = int(manifest.details["max_length"])

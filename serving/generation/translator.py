@@ -25,7 +25,7 @@ class Translator:
             ArtefactError: a file is missing or not what the manifest says.
         """
         details = manifest.details
-        self._tokenizer = load_tokenizer(folder, details)
+        self._tokenizer = load_tokenizer(folder, details.get("tokenizer"))
         self._runners = ort_runners(folder, manifest, threads)
         self._rules = TokenRules.of(details)
         self._start = int(details["start_token"])

@@ -13,14 +13,14 @@ from pathlib import Path
 from models.errors import ArtefactError, OutputError
 from models.folders import replaced_folder
 from models.manifest import Manifest
-from models.tokenization import TOKENIZER_NAME
+from models.tokenization import MARIAN_FILES, TOKENIZER_NAME
 from serving.repository.model_config import LABELS_NAME, model_config_from_manifest
 from serving.repository.pbtxt import pbtxt_from_config
 
 CONFIG_NAME = "config.pbtxt"
 VERSION = "1"
 _TEXT_TASKS = ("embed", "generate", "translate")
-_TOKENIZERS = ((TOKENIZER_NAME,), ("source.spm", "target.spm", "vocab.json"))
+_TOKENIZERS = ((TOKENIZER_NAME,), MARIAN_FILES)
 _MODEL_PY = '''"""Triton looks for this class here; its body is serving/backends/{task}.py."""
 from serving.backends.{task} import TritonPythonModel as TritonPythonModel
 '''

@@ -15,9 +15,9 @@ from export.ladder_cases import (
 
 DECODING = Decoding(vocabulary=31, capacity=8)
 CASES = {
-    "translation": list(translation_cases(DECODING, longest_source=12)),
+    "translation": list(translation_cases(DECODING, 31, longest_source=12)),
     "translation by single steps": list(
-        translation_cases(Decoding(vocabulary=31, capacity=40, single_steps=True), longest_source=12)
+        translation_cases(Decoding(vocabulary=31, capacity=40, single_steps=True), 31, longest_source=12)
     ),
     "generation": list(generation_cases(DECODING)),
 }

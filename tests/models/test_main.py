@@ -49,6 +49,15 @@ def test_list_as_json_counts_the_parameters() -> None:
     assert counts["vit-b-16"] == 86567656
     assert counts["digits-vit"] == 136138
     assert [one["name"] for one in inventory["families"]] == list(FAMILIES)
+    gpt2 = next(one for one in inventory["presets"] if one["name"] == "gpt2")
+    assert gpt2 == {
+        "name": "gpt2",
+        "family": "decoder",
+        "task": "generate",
+        "parameters": 124439808,
+        "GMAC": 16.11409,
+        "compared with": "transformers GPT-2",
+    }
 
 
 @pytest.mark.parametrize("name", ["digits-vit", "transformer-tiny"])

@@ -5,17 +5,70 @@ import torch
 
 from models.families.registry import FAMILIES, family_named
 from models.presets import PRESETS
+from models.size import size_of
 from tests.models.checkpoints.folders import TINY
 
-# Two or three independent libraries agree on each of these; for the Transformer the formula of the paper gives them.
+# The published ones were counted by two or three independent libraries that agree (shared/facts/models.md, B.1), or by
+# transformers on the meta device; for the Transformer the formula of the paper gives them. RNNsearch is with biases.
 PARAMETERS = {
     "transformer-base": 63_045_632,
     "transformer-big": 214_171_648,
     "transformer-tiny": 11_632,
+    "transformer-pre-norm-tiny": 11_696,
+    "marian-opus-mt": 73_886_208,  # transformers counts 2 × 512 × 512 more: its two tables of sinusoids
+    "marian-tiny": 11_632,
+    "bart-base": 139_420_416,
+    "bart-tiny": 8_736,
+    "t5-small": 60_506_624,
+    "t5-v1.1-small": 76_961_152,
+    "flan-t5-small": 76_961_152,
+    "t5-tiny": 7_888,
+    "t5-v1.1-tiny": 10_784,
+    "bert-base-uncased": 109_482_240,
+    "bert-base-cased": 108_310_272,
+    "bert-tiny": 5_472,
+    "transformer-pre-norm-tiny": 11_696,
+    "marian-opus-mt": 73_886_208,
+    "marian-tiny": 11_632,
+    "bart-base": 139_420_416,
+    "bart-tiny": 8_736,
+    "t5-small": 60_506_624,
+    "t5-v1.1-small": 76_961_152,
+    "flan-t5-small": 76_961_152,
+    "t5-tiny": 7_888,
+    "t5-v1.1-tiny": 10_784,
+    "rnnsearch-50": 80_451_000,
+    "rnn-seq2seq-tiny": 1_685,
+    "lstm-seq2seq-tiny": 5_859,
+    "gru-seq2seq-tiny": 4_989,
+    "gpt2": 124_439_808,
+    "llama-2-7b": 6_738_415_616,
+    "llama-3-8b": 8_030_261_248,
+    "llama-3.2-1b": 1_235_814_400,
+    "tinyllama-1.1b": 1_100_048_384,
+    "mistral-7b": 7_241_732_096,
+    "qwen2-0.5b": 494_032_768,
+    "qwen3-0.6b": 596_049_920,
+    "gpt2-tiny": 5_168,
+    "llama-tiny": 4_912,
+    "mistral-tiny": 4_912,
+    "qwen2-tiny": 4_480,
+    "qwen3-tiny": 6_480,
+    "bert-base-uncased": 109_482_240,
+    "bert-base-cased": 108_310_272,
+    "bert-tiny": 5_472,
     "vit-b-16": 86_567_656,
     "vit-b-32": 88_224_232,
     "vit-l-16": 304_326_632,
     "vit-tiny": 5_621,
+}
+# Matrix products and convolutions as torch's own counter saw them in those libraries.
+GMAC = {
+    "gpt2": 16.11,
+    "bert-base-uncased": 11.174,
+    "vit-b-16": 17.564,
+    "vit-b-32": 4.409,
+    "vit-l-16": 61.555,
 }
 
 
@@ -28,6 +81,29 @@ def parameters_of(family_name, config):
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_has_exactly_the_published_number_of_parameters(name):
     assert parameters_of(PRESETS[name].family, PRESETS[name].config) == PARAMETERS[name]
+
+
+@pytest.mark.parametrize("name", GMAC)
+def test_a_preset_does_the_work_that_was_counted_in_another_library(name):
+    assert size_of(PRESETS[name]).gmac == pytest.approx(GMAC[name], abs=0.005)
+
+
+def test_an_lstms_work_is_counted():
+    size = size_of(PRESETS["lstm-seq2seq-tiny"])
+    assert size.gmac * 1e9 > PRESETS["lstm-seq2seq-tiny"].config.max_source_length * 4 * 12 * (8 + 12)
+
+
+def test_rnnsearch_has_the_weights_of_its_formula_and_one_bias_for_each_unit_beside():
+    with torch.device("meta"):
+        model = FAMILIES["rnn_seq2seq"].build(PRESETS["rnnsearch-50"].config)
+    matrices = sum(parameter.numel() for parameter in model.parameters() if parameter.dim() > 1)
+    assert matrices == 80_401_000
+
+
+def test_with_biases_and_two_final_norms_it_is_as_large_as_torchs_transformer():
+    family_name, config = PRESETS["transformer-base"].family, PRESETS["transformer-base"].config
+    as_torch = dataclasses.replace(config, attention_bias=True, norm_order="pre")
+    assert parameters_of(family_name, as_torch) == 63_084_544
 
 
 def test_attention_biases_add_four_vectors_to_each_of_eighteen_attentions():

@@ -1,22 +1,25 @@
 """A cached decode in pieces: every row of the batch advances at its own pace, as in a server's batch."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
+from hypothesis import strategies as st
 from torch import Tensor
 
-from models.families.seq2seq import Seq2SeqTransformer
-from tests.models.families.translation import Batch
+from models.families.encoder_decoder import EncoderDecoder
+from tests.models.agreement import difference
+from tests.models.families.translation import SOURCE_LENGTHS, TARGET_LENGTH, Batch, logits_of
 
 STALE = 3.0  # what an earlier request left in the caches
 
 
-def stale_caches(model: Seq2SeqTransformer, rows: int) -> list[tuple[Tensor, Tensor]]:
+def stale_caches(model: EncoderDecoder, rows: int) -> list[tuple[Tensor, Tensor]]:
     """Caches full of other requests' numbers."""
     config = model.config
     shape = rows, config.heads, config.max_target_length, config.head_size
     like = model.embedding.weight
-    return [(like.new_full(shape, STALE), like.new_full(shape, -STALE)) for _ in range(config.layers)]
+    return [(like.new_full(shape, STALE), like.new_full(shape, -STALE)) for _ in range(config.decoder_blocks)]
 
 
 def seen_mask(start: Tensor, steps: int, attended: int) -> Tensor:
@@ -26,7 +29,7 @@ def seen_mask(start: Tensor, steps: int, attended: int) -> Tensor:
 
 
 def decode_in_pieces(
-    model: Seq2SeqTransformer, batch: Batch, pieces: Sequence[Sequence[int]], spare: int = 0, start_error: int = 0
+    model: EncoderDecoder, batch: Batch, pieces: Sequence[Sequence[int]], spare: int = 0, start_error: int = 0
 ) -> list[Tensor]:
     """Each row's logits, token by token.
 
@@ -56,3 +59,25 @@ def decode_in_pieces(
             collected[row].append(logits[row, :count])
         done += torch.tensor(counts)
     return [torch.cat(parts) for parts in collected]
+
+
+def worst_difference(model: EncoderDecoder, batch: Batch, pieces: Sequence[Sequence[int]], **options: int) -> float:
+    """Between a decode in pieces and the full forward pass; the options are those of :func:`decode_in_pieces`."""
+    full = logits_of(model, batch)
+    rows = decode_in_pieces(model, batch, pieces, **options)
+    return max(difference(row, full[number, : len(row)]) for number, row in enumerate(rows))
+
+
+@st.composite
+def any_pieces(draw: st.DrawFn) -> list[list[int]]:
+    """For each row one way to cut its tokens into calls; some calls pass without a token of this row."""
+    rows = [draw(_compositions()) for _ in SOURCE_LENGTHS]
+    calls = [call for call in range(max(map(len, rows))) if any(call < len(row) and row[call] for row in rows)]
+    return [[row[call] if call < len(row) else 0 for call in calls] for row in rows]
+
+
+@st.composite
+def _compositions(draw: st.DrawFn) -> list[int]:
+    cuts = draw(st.lists(st.integers(0, TARGET_LENGTH), max_size=TARGET_LENGTH))
+    ends = [0, *sorted(cuts), TARGET_LENGTH]
+    return [end - begin for begin, end in pairwise(ends)]

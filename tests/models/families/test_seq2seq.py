@@ -6,7 +6,7 @@ import torch
 from models.errors import ConfigError
 from models.families.seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 from tests.models.agreement import difference
-from tests.models.families.translation import CONFIG, SOURCE_LENGTHS, logits_of, random_batch, translator
+from tests.models.families.translation import CONFIG, SOURCE_LENGTHS, VARIANTS, logits_of, random_batch, translator
 
 BATCH = random_batch()
 OTHER = random_batch(seed=9)
@@ -73,6 +73,34 @@ def test_one_matrix_serves_sources_targets_and_logits():
     assert by_vocabulary == ["embedding.weight"]
 
 
+def test_untied_every_side_has_a_matrix_of_its_own():
+    state = Seq2SeqTransformer(dataclasses.replace(CONFIG, tied=False)).state_dict()
+    by_vocabulary = {name for name, tensor in state.items() if CONFIG.vocabulary_size in tensor.shape}
+    assert by_vocabulary == {"embedding.weight", "target_embedding.weight", "head.weight"}
+
+
+def test_the_bias_of_the_logits_is_stored_but_not_trained():
+    model = translator(logits_bias=True)
+    assert "logits_bias" in model.state_dict()
+    assert "logits_bias" not in dict(model.named_parameters())
+    assert "logits_bias" not in translator().state_dict()
+
+
+def test_encoder_and_decoder_may_have_different_numbers_of_blocks():
+    model = translator(layers=1, decoder_layers=3)
+    assert (len(model.encoder), len(model.decoder), model.config.decoder_blocks) == (1, 3, 3)
+    assert len(model.cross_keys_and_values(torch.zeros(1, 1, CONFIG.width, dtype=torch.float64))) == 3
+
+
+def test_learned_positions_may_have_an_odd_width():
+    translator(width=15, heads=3, positions="learned")
+
+
+def test_the_start_may_be_padding_or_the_end():
+    assert dataclasses.replace(CONFIG, start_token=0).start_token == CONFIG.pad_token
+    assert dataclasses.replace(CONFIG, start_token=2).start_token == CONFIG.end_token
+
+
 def test_dropout_acts_in_training_and_rests_in_evaluation():
     model = translator(dropout=0.5)
     assert torch.equal(logits_of(model, BATCH), logits_of(model, BATCH))
@@ -91,8 +119,9 @@ def test_dropout_falls_on_embeddings_with_their_positions_and_behind_every_subla
     assert all(0.35 < share < 0.65 for share in dropped)
 
 
-def test_every_parameter_is_trained():
-    model = Seq2SeqTransformer(CONFIG).double()
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_parameter_is_trained(variant):
+    model = Seq2SeqTransformer(dataclasses.replace(CONFIG, **VARIANTS[variant])).double()
     logits_of(model, BATCH).square().sum().backward()
     untrained = [name for name, parameter in model.named_parameters() if parameter.grad is None]
     assert untrained == []
@@ -125,10 +154,18 @@ def test_the_model_takes_the_longest_source_and_target_of_its_configuration_and_
         ({"dropout": float("nan")}, r"dropout in \[0, 1\); found nan"),
         ({"norm_eps": "1e-5"}, r"norm_eps in \[0, 1\); found '1e-5'"),
         ({"attention_bias": "no"}, "attention_bias"),
-        ({"pad_token": 1}, "three different special tokens"),
-        ({"end_token": 19}, "special tokens inside the vocabulary"),
-        ({"start_token": -1}, "special tokens inside the vocabulary"),
-        ({"start_token": 1.0}, "special tokens inside the vocabulary"),
+        ({"pad_token": "0"}, "pad_token inside the vocabulary of 19; found '0'"),
+        ({"end_token": 19}, "end_token inside the vocabulary of 19; found 19"),
+        ({"start_token": -1}, "start_token inside the vocabulary of 19; found -1"),
+        ({"start_token": 1.0}, "start_token inside the vocabulary of 19; found 1.0"),
+        ({"decoder_layers": 0}, "decoder_blocks to be a positive integer; found 0"),
+        ({"norm_order": "both"}, "norm_order, one of .*post.*; found 'both'"),
+        ({"activation": "swish"}, "activation, one of .*silu.*; found 'swish'"),
+        ({"positions": "sinusoids"}, "positions, one of .*learned.*; found 'sinusoids'"),
+        ({"scaled_embedding": 1.0}, "scaled_embedding to be true or false; found 1.0"),
+        ({"embedding_norm": 0}, "embedding_norm to be true or false; found 0"),
+        ({"tied": None}, "tied to be true or false; found None"),
+        ({"logits_bias": "yes"}, "logits_bias to be true or false; found 'yes'"),
     ],
     ids=str,
 )

@@ -1,12 +1,11 @@
-from itertools import pairwise
-
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.models.agreement import TOLERANCES, difference
-from tests.models.families.cached_decoding import decode_in_pieces, seen_mask, stale_caches
-from tests.models.families.translation import TARGET_LENGTH, logits_of, random_batch, translator
+from tests.models.families.cached_decoding import any_pieces, seen_mask, stale_caches, worst_difference
+from tests.models.families.translation import TARGET_LENGTH, VARIANTS, logits_of, random_batch, translator
 
 BATCH = random_batch()
 ROWS = len(BATCH.target_ids)
@@ -14,35 +13,25 @@ MODEL = translator()
 FULL = logits_of(MODEL, BATCH)
 
 
-def worst_difference(pieces, **options):
-    rows = decode_in_pieces(MODEL, BATCH, pieces, **options)
-    return max(difference(row, FULL[number, : len(row)]) for number, row in enumerate(rows))
-
-
-@st.composite
-def compositions(draw):
-    """One way to cut a row's tokens into calls; some calls may pass without a token of this row."""
-    cuts = draw(st.lists(st.integers(0, TARGET_LENGTH), max_size=TARGET_LENGTH))
-    ends = [0, *sorted(cuts), TARGET_LENGTH]
-    return [end - begin for begin, end in pairwise(ends)]
-
-
-@given(pieces=st.lists(compositions(), min_size=ROWS, max_size=ROWS), spare=st.integers(0, 3))
+@given(pieces=any_pieces(), spare=st.integers(0, 3))
 def test_any_split_of_a_cached_decode_equals_the_full_forward(pieces, spare):
-    calls = [call for call in range(max(map(len, pieces))) if any(call < len(row) and row[call] for row in pieces)]
-    without_empty_calls = [[row[call] if call < len(row) else 0 for call in calls] for row in pieces]
-    assert worst_difference(without_empty_calls, spare=spare) <= TOLERANCES[torch.float64]
+    assert worst_difference(MODEL, BATCH, pieces, spare=spare) <= TOLERANCES[torch.float64]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_split_in_which_rows_advance_at_different_paces_equals_the_full_forward_of_every_variant(variant):
+    split = [[2, 1, 3], [4, 1, 1], [1, 0, 5]]
+    model = translator(**VARIANTS[variant])
+    assert worst_difference(model, BATCH, split, spare=2) <= TOLERANCES[torch.float64]
 
 
 def test_in_float32_single_steps_equal_the_full_forward():
     model = translator(torch.float32)
-    full = logits_of(model, BATCH)
-    rows = decode_in_pieces(model, BATCH, [[1] * TARGET_LENGTH] * ROWS)
-    assert difference(torch.stack(rows), full) <= TOLERANCES[torch.float32]
+    assert worst_difference(model, BATCH, [[1] * TARGET_LENGTH] * ROWS) <= TOLERANCES[torch.float32]
 
 
 def test_a_start_that_is_wrong_by_one_is_seen():
-    assert worst_difference([[2, 4]] * ROWS, start_error=1) > 1e-3
+    assert worst_difference(MODEL, BATCH, [[2, 4]] * ROWS, start_error=1) > 1e-3
 
 
 def test_a_mask_that_shows_what_another_request_left_is_seen():

@@ -2,10 +2,14 @@
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from models.families.seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 from models.layers.attention import MultiHeadAttention
+from models.layers.blocks import DecoderBlock
 from tests.models.families.translation import Batch
+
+ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 
 
 def logits_by_torch(ours: Seq2SeqTransformer, encoder: nn.Module, decoder: nn.Module, batch: Batch) -> Tensor:
@@ -19,18 +23,36 @@ def logits_by_torch(ours: Seq2SeqTransformer, encoder: nn.Module, decoder: nn.Mo
 
 
 def torch_halves_from_ours(ours: Seq2SeqTransformer) -> tuple[nn.TransformerEncoder, nn.TransformerDecoder]:
-    """Encoder and decoder without final norms, as the paper has them."""
+    """Encoder and decoder; final norms only behind pre-norm layers, for the paper has none."""
     settings = _layer_settings(ours.config)
-    # With the nested-tensor path the encoder would answer zeros at padding, which nothing here looks at, and warn.
-    encoder = nn.TransformerEncoder(
-        nn.TransformerEncoderLayer(**settings), ours.config.layers, norm=None, enable_nested_tensor=False
+    encoder = stack_from_ours(ours.encoder, nn.TransformerEncoderLayer(**settings), _end(ours.encoder_end))
+    decoder = nn.TransformerDecoder(
+        nn.TransformerDecoderLayer(**settings), len(ours.decoder), norm=_end(ours.decoder_end)
     )
-    decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(**settings), ours.config.layers, norm=None)
-    for half, blocks in ((encoder, ours.encoder), (decoder, ours.decoder)):
-        half.to(ours.embedding.weight.dtype).eval().requires_grad_(False)
-        for block, layer in zip(blocks, half.layers, strict=True):
-            _copy_block(block, layer)
+    _fill(decoder, ours.decoder)
     return encoder, decoder
+
+
+def stack_from_ours(blocks: nn.ModuleList, layer: nn.Module, end: nn.Module | None) -> nn.TransformerEncoder:
+    """An encoder of such layers with the weights of our blocks."""
+    # With the nested-tensor path the encoder would answer zeros at padding, which nothing here looks at, and warn.
+    encoder = nn.TransformerEncoder(layer, len(blocks), norm=end, enable_nested_tensor=False)
+    _fill(encoder, blocks)
+    return encoder
+
+
+def _fill(half: nn.Module, blocks: nn.ModuleList) -> None:
+    half.to(next(blocks.parameters()).dtype).eval().requires_grad_(False)
+    for block, layer in zip(blocks, half.layers, strict=True):
+        _copy_block(block, layer)
+
+
+def _end(ours: nn.Module) -> nn.Module | None:
+    if isinstance(ours, nn.Identity):
+        return None
+    theirs = nn.LayerNorm(ours.weight.shape)
+    theirs.load_state_dict(ours.state_dict())
+    return theirs
 
 
 def _layer_settings(config: Seq2SeqConfig) -> dict[str, object]:
@@ -39,20 +61,20 @@ def _layer_settings(config: Seq2SeqConfig) -> dict[str, object]:
         "nhead": config.heads,
         "dim_feedforward": config.mlp_width,
         "dropout": 0.0,
-        "activation": "relu",
+        "activation": ACTIVATIONS[config.activation],
         "batch_first": True,
-        "norm_first": False,
+        "norm_first": config.norm_order == "pre",
         "layer_norm_eps": 1e-5,
     }
 
 
 def _embedded(ours: Seq2SeqTransformer, token_ids: Tensor) -> Tensor:
     scaled = ours.embedding.weight[token_ids] * ours.config.width**0.5
-    return scaled + ours.positions.table[: token_ids.shape[1]]
+    return scaled + ours.source_encoding.positions.table[: token_ids.shape[1]]
 
 
 def _copy_block(block: nn.Module, layer: nn.Module) -> None:
-    cross = hasattr(block, "cross_attention")
+    cross = isinstance(block, DecoderBlock)
     _copy_attention(block.self_attention if cross else block.attention, layer.self_attn)
     residuals = [block.self_residual, block.cross_residual] if cross else [block.attention_residual]
     if cross:

@@ -1,4 +1,4 @@
-"""A tiny translator and a batch with padding in its sources, which the tests of the Transformer share."""
+"""Tiny translators and a batch with padding in its sources, which the tests of the Transformer share."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from models.families.encoder_decoder import EncoderDecoder
 from models.families.seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 from models.generate import pad_sources
 from tests.models.agreement import randomised
@@ -13,6 +14,32 @@ from tests.models.agreement import randomised
 CONFIG = Seq2SeqConfig(
     vocabulary_size=19, layers=2, width=16, heads=2, mlp_width=24, max_source_length=10, max_target_length=14
 )
+MARIAN = {
+    "activation": "silu",
+    "positions": "concatenated",
+    "logits_bias": True,
+    "pad_token": 18,
+    "start_token": 18,
+    "end_token": 0,
+}
+BART = {
+    "activation": "gelu",
+    "positions": "learned",
+    "scaled_embedding": False,
+    "embedding_norm": True,
+    "logits_bias": True,
+    "pad_token": 1,
+    "start_token": 2,
+}
+VARIANTS = {
+    "the paper's": {},
+    "pre-norm": {"norm_order": "pre"},
+    "Marian": MARIAN,
+    "Marian, untied": {**MARIAN, "tied": False, "decoder_layers": 1},
+    "BART": BART,
+    "BART, untied": {**BART, "tied": False},
+    "mBART": {**BART, "norm_order": "pre", "scaled_embedding": True, "decoder_layers": 3},
+}
 SOURCE_LENGTHS = (7, 4, 1)
 TARGET_LENGTH = 6
 
@@ -38,7 +65,10 @@ class Batch:
 def translator(dtype: torch.dtype = torch.float64, **changes: object) -> Seq2SeqTransformer:
     """A model of the tiny configuration with random weights."""
     torch.manual_seed(0)
-    return randomised(Seq2SeqTransformer(dataclasses.replace(CONFIG, **changes)), dtype)
+    model = Seq2SeqTransformer(dataclasses.replace(CONFIG, **changes))
+    if model.logits_bias is not None:
+        model.logits_bias.normal_()
+    return randomised(model, dtype)
 
 
 def random_batch(seed: int = 1, target_length: int = TARGET_LENGTH) -> Batch:
@@ -51,6 +81,6 @@ def random_batch(seed: int = 1, target_length: int = TARGET_LENGTH) -> Batch:
     return Batch(source_ids, source_mask, target_ids)
 
 
-def logits_of(model: Seq2SeqTransformer, batch: Batch) -> Tensor:
+def logits_of(model: EncoderDecoder, batch: Batch) -> Tensor:
     """Every position's scores by the full forward pass."""
     return model(batch.source_ids, batch.source_mask, batch.target_ids)

@@ -85,7 +85,7 @@ def test_the_concatenated_layout_has_the_sines_first_and_the_cosines_behind_them
 
 
 def test_another_layout_is_refused():
-    with pytest.raises(ConfigError, match="a layout of .*; found 'half'"):
+    with pytest.raises(ConfigError, match=r"a layout of .*; found 'half'"):
         sinusoids(8, WIDTH, "half")
 
 

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -34,6 +36,14 @@ def buckets_of_t5(bidirectional, buckets, longest):
 def test_every_distance_falls_into_the_bucket_that_t5_puts_it_in(bidirectional, buckets, longest):
     layer = bias_of(bidirectional, buckets, longest)
     assert torch.equal(buckets_found(layer), buckets_of_t5(bidirectional, buckets, longest))
+
+
+@pytest.mark.parametrize(("bidirectional", "buckets"), [(True, 20), (False, 10)], ids=str)
+def test_a_distance_at_an_edge_falls_where_the_rounding_of_float32_puts_it(bidirectional, buckets):
+    found = buckets_found(bias_of(bidirectional, buckets, 160))
+    assert torch.equal(found, buckets_of_t5(bidirectional, buckets, 160))
+    assert found[DISTANCES == -10].item() == 6
+    assert 5 + int(math.log(10 / 5) / math.log(160 / 5) * 5) == 5  # float64 comes out just below the exact 1
 
 
 @every_direction

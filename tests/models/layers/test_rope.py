@@ -2,22 +2,26 @@ import dataclasses
 import json
 import math
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import LlamaConfig
-from transformers.models.gptj import modeling_gptj
-from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
 from models.config import config_from_json, config_to_json
 from models.errors import ConfigError
 from models.layers.rope import Rope, RopeConfig
 from tests.models.agreement import TOLERANCES, both_precisions, difference
+from tests.models.layers.rotary_by_others import (
+    TRAINED,
+    frequencies_of_llama,
+    llama_of,
+    rotated_by_complex_numbers,
+    rotated_by_gptj,
+    rotated_by_llama,
+)
 
-SIZE, LENGTH = 16, 64  # of a head, of the original context
-BOUNDS = {"low_frequency_factor": 1.0, "high_frequency_factor": 4.0, "original_length": LENGTH}
+SIZE = 16  # of a head
+BOUNDS = {"low_frequency_factor": 1.0, "high_frequency_factor": 4.0, "original_length": TRAINED}
 SCALINGS = {
     "none": {},
     "linear": {"factor": 4.0},
@@ -42,57 +46,10 @@ def rotated(config, heads, positions):
     return Rope(SIZE, config).to(heads.dtype)(positions).apply(heads)
 
 
-def llama_of(config):
-    parameters = {"rope_theta": config.theta, "rope_type": {"none": "default", "ntk": "dynamic"}.get(config.scaling)}
-    parameters["rope_type"] = parameters["rope_type"] or config.scaling
-    if config.scaling == "ntk":  # at a length of factor × the trained one, its own factor of 1 gives the static formula
-        parameters["factor"] = 1.0
-    elif config.scaling != "none":
-        parameters["factor"] = config.factor
-    if config.scaling == "llama3":
-        parameters |= {
-            "low_freq_factor": config.low_frequency_factor,
-            "high_freq_factor": config.high_frequency_factor,
-            "original_max_position_embeddings": config.original_length,
-        }
-    return LlamaRotaryEmbedding(LlamaConfig(head_dim=SIZE, max_position_embeddings=LENGTH, rope_parameters=parameters))
-
-
-def frequencies_of_llama(config):
-    theirs = llama_of(config)
-    if config.scaling == "ntk":
-        theirs(
-            torch.zeros(1), torch.tensor([[int(config.factor) * LENGTH - 1]])
-        )  # it adapts to the length that it sees
-    return theirs.inv_freq
-
-
-def rotated_by_llama(config, heads, positions):
-    # Its forward casts angles to float32: cosines and sines are taken from its frequencies here.
-    angles = positions[..., None].to(heads.dtype) * frequencies_of_llama(config).to(heads.dtype)
-    doubled = torch.cat([angles, angles], dim=-1)
-    return apply_rotary_pos_emb(heads, heads, doubled.cos(), doubled.sin())[0]
-
-
-def rotated_by_gptj(config, heads, positions):
-    angles = positions[..., None].to(heads.dtype) * frequencies_of_llama(config).to(heads.dtype)
-    return modeling_gptj.apply_rotary_pos_emb(heads.transpose(1, 2), angles.sin(), angles.cos()).transpose(1, 2)
-
-
-def rotated_by_complex_numbers(frequencies, heads, positions):
-    """Neighbours are the real and imaginary part of a number, which is turned by e^(i p f), one by one."""
-    out = np.empty(heads.shape)
-    for b, h, s, pair in np.ndindex(*heads.shape[:-1], SIZE // 2):
-        real, imaginary = heads[b, h, s, 2 * pair : 2 * pair + 2].tolist()
-        turned = complex(real, imaginary) * np.exp(1j * positions[b, s].item() * frequencies[pair].item())
-        out[b, h, s, 2 * pair : 2 * pair + 2] = turned.real, turned.imag
-    return torch.from_numpy(out)
-
-
 @every_scaling
 def test_frequencies_are_those_of_the_published_implementation_to_the_last_bit(scaling):
     config = config_of(scaling)
-    assert torch.equal(Rope(SIZE, config).frequencies, frequencies_of_llama(config))
+    assert torch.equal(Rope(SIZE, config).frequencies, frequencies_of_llama(config, SIZE))
 
 
 @pytest.mark.parametrize(
@@ -110,12 +67,15 @@ def test_frequencies_are_those_of_the_published_implementation_to_the_last_bit(s
 )
 def test_every_field_is_seen_by_the_comparison_of_frequencies(scaling, other):
     config = config_of(scaling)
-    assert difference(Rope(SIZE, dataclasses.replace(config, **other)).frequencies, frequencies_of_llama(config)) > 1e-5
+    assert (
+        difference(Rope(SIZE, dataclasses.replace(config, **other)).frequencies, frequencies_of_llama(config, SIZE))
+        > 1e-5
+    )
 
 
 def test_llama3_scaling_keeps_fast_pairs_slows_slow_ones_in_full_and_mixes_between():
     plain, scaled = (Rope(SIZE, config_of(scaling)).frequencies for scaling in ("none", "llama3"))
-    turns = LENGTH * plain / (2 * math.pi)
+    turns = TRAINED * plain / (2 * math.pi)
     assert torch.equal(scaled[turns > 4], plain[turns > 4])
     assert torch.equal(scaled[turns < 1], plain[turns < 1] / 8)
     between = (turns >= 1) & (turns <= 4)
@@ -143,7 +103,9 @@ def test_cosines_and_sines_in_float32_are_those_that_llama_computes():
     _, positions = sample(torch.float32)
     config = config_of("none")
     rotation = Rope(SIZE, config)(positions)
-    for ours, theirs in zip((rotation.cos, rotation.sin), llama_of(config)(torch.zeros(1), positions), strict=True):
+    for ours, theirs in zip(
+        (rotation.cos, rotation.sin), llama_of(config, SIZE)(torch.zeros(1), positions), strict=True
+    ):
         assert torch.equal(ours[:, 0], theirs[..., : SIZE // 2])
 
 

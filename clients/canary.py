@@ -1,0 +1,87 @@
+"""One small request to a model and a judgement of the answer, one rule a task.
+
+An example that travels with the model states the right answer; without one, the answer must be well formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from clients.classify import Classifier
+from clients.embed import Embedder
+from clients.served_model import ServedModel
+from clients.text import TextModel
+from clients.triton_client import Array, TritonClient
+from models.tensor_names import PIXELS, POOLED
+
+HARMLESS_TEXT = "a"
+HARMLESS_TOKENS = 2
+CLOSE = 1e-3  # two machines agree on a float32 model to about 1e-5
+TOLD_VALUES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a model answered, in words, and whether that is right."""
+
+    found: str
+    right: bool
+
+
+async def ask(client: TritonClient, model: ServedModel) -> Verdict:
+    """Send a model its example, or something harmless, and judge the answer.
+
+    Raises:
+        InputError, ServerError: the model refused it or failed.
+    """
+    example = model.parameters.get("example") or {}
+    rule = _RULES.get(model.task)
+    if rule is None:
+        return Verdict(found="loaded; no canary for a model of another project", right=True)
+    return await rule(client, model, example.get("inputs") or {}, example.get("answer"))
+
+
+async def _classify(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
+    shape = model.inputs[PIXELS]
+    pixels = np.asarray(inputs.get(PIXELS, np.zeros(shape)), dtype=np.float32).reshape(1, *shape)
+    classifier = Classifier(client, model)
+    logits_K = (await classifier.logits(pixels))[0]
+    label = classifier.guesses(logits_K)[0].label
+    return Verdict(found=label, right=_finite(logits_K) and answer in (None, label))
+
+
+async def _text(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
+    text = inputs.get("text", HARMLESS_TEXT)
+    limit = inputs.get("max_tokens") if "text" in inputs else HARMLESS_TOKENS
+    pieces = [piece async for piece in TextModel(client, model).stream(text, limit)]
+    found = "".join(piece.text for piece in pieces)
+    count = sum(len(piece.token_ids) for piece in pieces)
+    whole = pieces[-1].finish_reason in ("stop", "length") and (limit is None or count <= limit)
+    return Verdict(found=found, right=whole and answer in (None, found))
+
+
+async def _embed(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
+    vector_E = (await Embedder(client, model).embed([inputs.get("text", HARMLESS_TEXT)], "pooled"))[0]
+    well_formed = vector_E.shape == model.outputs[POOLED] and _finite(vector_E)
+    return Verdict(found=_told(vector_E), right=well_formed and (answer is None or _close(vector_E, answer)))
+
+
+def _told(vector_E: Array) -> str:
+    first = ", ".join(f"{value:.4f}" for value in vector_E[:TOLD_VALUES])
+    return f"[{first}, …] of {len(vector_E)}"
+
+
+def _close(vector_E: Array, answer: list[float]) -> bool:
+    return bool(np.allclose(vector_E[: len(answer)], answer, rtol=0, atol=CLOSE))
+
+
+def _finite(array: Array) -> bool:
+    return bool(np.isfinite(array).all())
+
+
+_Rule = Callable[[TritonClient, ServedModel, Mapping[str, Any], Any], Awaitable[Verdict]]
+_RULES: dict[str, _Rule] = {"classify": _classify, "embed": _embed, "generate": _text, "translate": _text}

@@ -1,0 +1,64 @@
+"""What a server says of one model: enough to ask it without being told anything but an address."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Self
+
+from models.errors import UnknownNameError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedModel:
+    """One model of a server.
+
+    Attributes:
+        name: as in the repository.
+        decoupled: whether a request gets a stream of responses.
+        max_batch: most rows in one request; 0 for a model without a batch.
+        inputs: input name → dimensions without the batch.
+        outputs: output name → dimensions without the batch; −1 where they vary.
+        parameters: what the manifest left in the configuration: task, example, labels, preprocessing, lengths.
+    """
+
+    name: str
+    decoupled: bool
+    max_batch: int
+    inputs: dict[str, tuple[int, ...]]
+    outputs: dict[str, tuple[int, ...]]
+    parameters: dict[str, Any]
+
+    @classmethod
+    def from_config(cls, name: str, config: Any) -> Self:
+        """Read Triton's ``ModelConfig`` message."""
+        return cls(
+            name=name,
+            decoupled=config.model_transaction_policy.decoupled,
+            max_batch=config.max_batch_size,
+            inputs={tensor.name: tuple(tensor.dims) for tensor in config.input},
+            outputs={tensor.name: tuple(tensor.dims) for tensor in config.output},
+            parameters={key: _parsed(value.string_value) for key, value in config.parameters.items()},
+        )
+
+    @property
+    def task(self) -> str:
+        """What the model is for; empty for a model that Attendant did not lay out."""
+        return str(self.parameters.get("task", ""))
+
+    def require_task(self, task: str) -> Self:
+        """The model itself, unless it is known to be for another task.
+
+        Raises:
+            UnknownNameError: it is.
+        """
+        if self.task not in ("", task):
+            raise UnknownNameError(f"a model that can {task}", f"{self.name!r}, which can {self.task}", "name another")
+        return self
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

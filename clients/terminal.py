@@ -1,0 +1,97 @@
+"""Ask a server and print its answers: what the verbs of the command line do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from json import dumps
+from pathlib import Path
+
+import numpy as np
+
+from clients.classify import Classifier
+from clients.embed import Embedder, Pooling
+from clients.health import health
+from clients.text import TextModel
+from clients.triton_client import Array, TritonClient
+from models.errors import InputError
+
+SHOWN_VALUES = 6
+SHOWN_CHARACTERS = 60
+
+
+async def print_labels(client: TritonClient, model: str | None, images: Sequence[Path], top: int, json: bool) -> int:
+    """A line for each image file: its most probable labels."""
+    if not images:
+        raise InputError("an image file", "none", "name one or more after the verb")
+    classifier = await Classifier.find(client, model)
+    for path in images:
+        guesses = await classifier.classify_file(path, top)
+        words = "  ".join(f"{guess.label} ({guess.probability:.1%})" for guess in guesses)
+        value = {"image": str(path), "guesses": [asdict(guess) for guess in guesses]}
+        _print(dumps(value) if json else f"{path}: {words}")
+    return 0
+
+
+async def print_texts(model: TextModel, texts: Sequence[str], max_tokens: int | None, json: bool) -> int:
+    """The answer to each text, token by token as it comes, and a new line behind it."""
+    for text in texts:
+        pieces = []
+        async for piece in model.stream(text, max_tokens):
+            pieces.append(piece)
+            if not json:
+                sys.stdout.write(piece.text)
+                sys.stdout.flush()
+        answer = "".join(piece.text for piece in pieces)
+        value = {"text": text, "answer": answer, "finish_reason": pieces[-1].finish_reason}
+        _print(dumps(value) if json else "")
+    return 0
+
+
+async def print_vectors(
+    client: TritonClient, model: str | None, texts: Sequence[str], pooling: Pooling, json: bool
+) -> int:
+    """A vector for each text, and how alike two texts or more are."""
+    vectors_BE = await (await Embedder.find(client, model)).embed(texts, pooling)
+    values = [
+        dumps({"text": text, "vector": vector_E.tolist()}) for text, vector_E in zip(texts, vectors_BE, strict=True)
+    ]
+    for line in values if json else _table(texts, vectors_BE):
+        _print(line)
+    return 0
+
+
+async def print_health(client: TritonClient, json: bool) -> int:
+    """A line for each model; 1 unless all of them are healthy."""
+    results = await health(client)
+    for result in results:
+        verdict = "ok" if result.healthy else "FAILED"
+        found = " ".join(result.found.split())
+        words = f"{result.name} ({result.task}): {verdict}, {result.latency_ms:.1f} ms: {found}"
+        _print(dumps(asdict(result)) if json else words)
+    if not results:
+        _print("no model is loaded")
+    return 0 if results and all(result.healthy for result in results) else 1
+
+
+def _table(texts: Sequence[str], vectors_BE: Array) -> Iterator[str]:
+    norms_B = np.linalg.norm(vectors_BE, axis=1)
+    yield f"{'':>3}  {'norm':>8}  {'first values':<{8 * SHOWN_VALUES}}  text"
+    for number, (text, vector_E, norm) in enumerate(zip(texts, vectors_BE, norms_B, strict=True), 1):
+        first = "".join(f"{value:+8.3f}" for value in vector_E[:SHOWN_VALUES])
+        yield f"{number:>3}  {norm:>8.3f}  {first:<{8 * SHOWN_VALUES}}  {text[:SHOWN_CHARACTERS]}"
+    if len(texts) > 1:
+        yield from _similarities(vectors_BE / norms_B[:, None])
+
+
+def _similarities(unit_BE: Array) -> Iterator[str]:
+    yield f"cosine similarity, width {unit_BE.shape[1]}"
+    yield "   " + "".join(f"{number:>8}" for number in range(1, len(unit_BE) + 1))
+    for number, row_B in enumerate(unit_BE @ unit_BE.T, 1):
+        yield f"{number:>3}" + "".join(f"{value:>8.3f}" for value in row_B)
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

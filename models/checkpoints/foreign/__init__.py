@@ -1,0 +1,1 @@
+"""Checkpoints of other libraries: a Hugging Face folder becomes a folder of ours, tensor by tensor."""

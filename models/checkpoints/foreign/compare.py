@@ -1,0 +1,142 @@
+"""Compare an imported checkpoint with the library that it came from: the same inputs, the same outputs.
+
+Legend: B batch, S positions, T target positions, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from models.checkpoints.foreign.architecture import Architecture
+from models.checkpoints.foreign.library import quietly
+from models.checkpoints.store import Checkpoint
+from models.errors import ParityError
+from models.tokenization import TextTokenizer
+
+TOLERANCE = 1e-4
+"""The largest difference, in units of the largest output or of one, whichever is larger; both compute in float32."""
+TEXTS = ("The house is small.", "Three cats, 2 dogs and 1 naïve fox!", "日本 😀")
+_BATCH, _LENGTH, _LONGEST = 2, 24, 256
+_REMEDY = "the import is at fault: nothing was written; please report it with config.json"
+Inputs = dict[str, Tensor]
+
+
+def inputs_for(checkpoint: Checkpoint) -> Inputs:
+    """Random tokens of the vocabulary: two rows, one padded where the model knows padding, past a short window."""
+    config, random = checkpoint.config, torch.Generator().manual_seed(0)
+
+    def tokens(longest: int) -> Tensor:
+        return torch.randint(config.vocabulary_size, (_BATCH, min(_LENGTH, longest)), generator=random)
+
+    if checkpoint.family.task == "generate":
+        window = config.window or 0
+        length = window + 8 if _LENGTH < window + 8 <= min(_LONGEST, config.max_length) else _LENGTH
+        shape = (_BATCH, min(length, config.max_length))
+        return {"token_ids": torch.randint(config.vocabulary_size, shape, generator=random)}
+    if checkpoint.family.task == "embed":
+        token_ids = tokens(config.max_length)
+        types = torch.randint(config.token_types, token_ids.shape, generator=random)
+        return {"token_ids": token_ids, "mask": _padded(token_ids), "token_types": types}
+    source_ids = tokens(config.max_source_length)
+    return {
+        "source_ids": source_ids,
+        "source_mask": _padded(source_ids),
+        "target_ids": tokens(config.max_target_length),
+    }
+
+
+def ours(checkpoint: Checkpoint, inputs: Inputs) -> list[Tensor]:
+    """What our model makes of the inputs."""
+    with torch.no_grad():
+        outputs = checkpoint.model(**inputs)
+    return [outputs] if isinstance(outputs, Tensor) else list(outputs)
+
+
+def theirs(library: Any, architecture: Architecture, folder: Path, task: str, inputs: Inputs) -> list[Tensor]:
+    """What the library's own model makes of them."""
+    with quietly(), torch.no_grad():
+        kind = getattr(library, architecture.classes[0])
+        model = kind.from_pretrained(str(folder), dtype=torch.float32, local_files_only=True).eval()
+        return _RUN[task](model, inputs)
+
+
+def largest_difference(found: list[Tensor], wanted: list[Tensor], mask: Tensor | None = None) -> float:
+    """The largest difference between outputs, in units of the largest one or of 1.
+
+    Args:
+        found: ours.
+        wanted: theirs.
+        mask: bool ``[B, S]``, where outputs for every token mean something.
+
+    Raises:
+        ParityError: it is beyond ``TOLERANCE``.
+    """
+    worst = max(_relative(one, other, mask) for one, other in zip(found, wanted, strict=True))
+    if not worst <= TOLERANCE:
+        raise ParityError(f"outputs within {TOLERANCE} of transformers'", f"{worst:.2g}", _REMEDY)
+    return worst
+
+
+def compare_tokenizers(library: Any, folder: Path, tokenizer: TextTokenizer) -> None:
+    """Compare token ids of a few texts.
+
+    Raises:
+        ParityError: they differ.
+    """
+    with quietly():
+        other = library.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+        wanted = {text: list(other(text)["input_ids"]) for text in TEXTS}
+    for text, ids in wanted.items():
+        found = tokenizer.encode(text, longest=10**6)
+        if found != ids:
+            raise ParityError(
+                f"the token ids {ids} of transformers for {text!r}",
+                str(found),
+                "load the tokenizer with AutoTokenizer and write it into the folder with save_pretrained",
+            )
+
+
+def _relative(found: Tensor, wanted: Tensor, mask: Tensor | None) -> float:
+    if found.shape != wanted.shape:
+        return float("inf")
+    if mask is not None and found.shape[:2] == mask.shape:
+        found, wanted = found[mask], wanted[mask]
+    difference = (found - wanted).abs().max() / wanted.abs().max().clamp(min=1.0)
+    return float(difference.nan_to_num(nan=float("inf")))
+
+
+def _padded(token_ids: Tensor) -> Tensor:
+    mask = torch.ones_like(token_ids, dtype=torch.bool)
+    mask[1, token_ids.shape[1] * 2 // 3 :] = token_ids.shape[1] < 2
+    return mask
+
+
+def _generate(model: Any, inputs: Inputs) -> list[Tensor]:
+    return [model(input_ids=inputs["token_ids"], use_cache=False).logits]
+
+
+def _translate(model: Any, inputs: Inputs) -> list[Tensor]:
+    mask = inputs["source_mask"].long()
+    outputs = model(input_ids=inputs["source_ids"], attention_mask=mask, decoder_input_ids=inputs["target_ids"])
+    return [outputs.logits]
+
+
+def _embed(model: Any, inputs: Inputs) -> list[Tensor]:
+    outputs = model(
+        input_ids=inputs["token_ids"],
+        attention_mask=inputs["mask"].long(),
+        token_type_ids=inputs["token_types"],
+    )
+    return [outputs.last_hidden_state, outputs.pooler_output]
+
+
+_RUN: dict[str, Callable[[Any, Inputs], list[Tensor]]] = {
+    "generate": _generate,
+    "translate": _translate,
+    "embed": _embed,
+}

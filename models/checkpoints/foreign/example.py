@@ -1,0 +1,88 @@
+"""A request with its right answer for an imported model, by which a server can be known to work.
+
+The answer ends before the first token that rounding could change, and before a character that is not whole: weights
+may be random, and a runtime may add in another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from models.checkpoints.store import Checkpoint
+from models.errors import InputError
+from models.tokenization import TextTokenizer
+
+TEXT = "The house is small."
+MOST_TOKENS = 8
+_MARGIN = 1e-3
+_BROKEN = "\N{REPLACEMENT CHARACTER}"
+Score = Callable[[Sequence[int]], Tensor]
+
+
+def example_for(checkpoint: Checkpoint, tokenizer: TextTokenizer) -> dict[str, Any]:
+    """A short text, and what the model says to it by greedy decoding.
+
+    Returns:
+        The checkpoint's ``example``; without an answer if no token is certain, and empty if the text is too long or
+        the model does not answer with text.
+    """
+    task = checkpoint.family.task
+    if task not in ("generate", "translate"):
+        return {}
+    try:
+        score, longest = (_continuation if task == "generate" else _translation)(checkpoint, tokenizer)
+    except InputError:
+        return {}
+    tokens, limit = _greedy(score, checkpoint, min(MOST_TOKENS, longest))
+    while tokens and _BROKEN in tokenizer.decode(tokens):
+        tokens, limit = tokens[:-1], len(tokens) - 1
+    if limit < 1:
+        return {"inputs": {"text": TEXT, "max_tokens": 1}} if longest >= 1 else {}
+    return {"inputs": {"text": TEXT, "max_tokens": limit}, "answer": tokenizer.decode(tokens)}
+
+
+def _greedy(score: Score, checkpoint: Checkpoint, most: int) -> tuple[list[int], int]:
+    details, tokens = checkpoint.details, list[int]()
+    ends = details.get("end_tokens") or [getattr(checkpoint.config, "end_token", -1)]
+    forced = details.get("forced_start_token")
+    while len(tokens) < most:
+        logits_V = score(tokens)
+        logits_V[details.get("suppressed_tokens", [])] = -torch.inf
+        best, second = logits_V.topk(2).values.tolist()
+        if forced is None and best - second < _MARGIN * max(1.0, abs(best)):
+            return tokens, len(tokens)
+        token = int(logits_V.argmax()) if forced is None else forced
+        forced = None
+        if token in ends:
+            break
+        tokens.append(token)
+    return tokens, most
+
+
+def _continuation(checkpoint: Checkpoint, tokenizer: TextTokenizer) -> tuple[Score, int]:
+    longest = checkpoint.config.max_length
+    prompt = tokenizer.encode(TEXT, longest - 1)
+
+    @torch.no_grad()
+    def score(tokens: Sequence[int]) -> Tensor:
+        logits_V: Tensor = checkpoint.model(torch.tensor([[*prompt, *tokens]]))[0, -1]
+        return logits_V
+
+    return score, longest - len(prompt)
+
+
+def _translation(checkpoint: Checkpoint, tokenizer: TextTokenizer) -> tuple[Score, int]:
+    model, config = checkpoint.model, checkpoint.config
+    source_BS = torch.tensor([tokenizer.encode(TEXT, config.max_source_length)])
+    mask_BS = torch.ones_like(source_BS, dtype=torch.bool)
+
+    @torch.no_grad()
+    def score(tokens: Sequence[int]) -> Tensor:
+        logits_V: Tensor = model(source_BS, mask_BS, torch.tensor([[config.start_token, *tokens]]))[0, -1]
+        return logits_V
+
+    return score, config.max_target_length - 1

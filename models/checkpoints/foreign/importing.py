@@ -1,0 +1,139 @@
+"""From a Hugging Face folder to a checkpoint folder of ours, compared with the library that wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from models.checkpoints.blank import blank
+from models.checkpoints.foreign import compare
+from models.checkpoints.foreign.architecture import Architecture, Foreign
+from models.checkpoints.foreign.example import example_for
+from models.checkpoints.foreign.fields import Fields
+from models.checkpoints.foreign.folder import generation_values, read_config, refuse_place
+from models.checkpoints.foreign.generation import end_tokens, generation_details
+from models.checkpoints.foreign.library import transformers
+from models.checkpoints.foreign.pairing import canonical_names, fill_from, pair
+from models.checkpoints.foreign.reader import Tensors, opened_tensors
+from models.checkpoints.foreign.registry import architecture_of
+from models.checkpoints.foreign.tokenizer import keep_tokenizer
+from models.checkpoints.store import Checkpoint, load_checkpoint, save_checkpoint, write_config
+from models.errors import UnknownNameError
+from models.families.registry import FAMILIES
+from models.progress import progress
+from models.tokenization import load_tokenizer
+from models.train.folder import replaced_checkpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What an import did.
+
+    Attributes:
+        name: of the checkpoint.
+        family: ours.
+        architecture: as the foreign folder calls it.
+        parameters: how many numbers were imported.
+        notes: what the user should read.
+        difference: from the other library's outputs, see :mod:`models.checkpoints.foreign.compare`; none if the
+            library is not installed.
+    """
+
+    name: str
+    family: str
+    architecture: str
+    parameters: int
+    notes: tuple[str, ...]
+    difference: float | None
+
+
+def import_checkpoint(source: Path, out: Path, name: str | None = None, max_length: int | None = None) -> Imported:
+    """Read a Hugging Face folder, and write a checkpoint folder in one step.
+
+    Args:
+        source: the folder with ``config.json``, safetensors and a tokenizer.
+        out: the folder to write.
+        name: of the checkpoint; the folder's if not given.
+        max_length: longest sequence; as :meth:`Foreign.length` says if not given.
+
+    Raises:
+        UnknownNameError: the architecture is not supported.
+        ConfigError: the configuration asks for what our model does not do.
+        ArtefactError: a file or a tensor is missing, damaged, or one too many.
+        OutputError: the place cannot be written.
+        ParityError: the imported model does not compute what the other library's does.
+        MachineError: the tokenizer has to be converted by a library that is not installed.
+    """
+    values = read_config(source)
+    architecture = architecture_of(values)
+    refuse_place(source, out)
+    with opened_tensors(source) as tensors, replaced_checkpoint(out) as staged:
+        names = canonical_names(architecture, tensors)
+        foreign = Foreign(
+            fields=Fields(values),
+            generation=generation_values(source, values),
+            shapes={one: tensors.shapes[stored] for one, stored in names.items()},
+            asked_length=max_length,
+        )
+        checkpoint = _described(name or source.resolve().name, architecture, foreign, source, staged)
+        parameters = _write(checkpoint, architecture, foreign, tensors, names, staged)
+        difference = _prove(staged, source, architecture, foreign.notes)
+    return Imported(
+        name=checkpoint.name,
+        family=architecture.family,
+        architecture=architecture.classes[0],
+        parameters=parameters,
+        notes=tuple(foreign.notes),
+        difference=difference,
+    )
+
+
+def _described(name: str, architecture: Architecture, foreign: Foreign, source: Path, staged: Path) -> Checkpoint:
+    family = FAMILIES[architecture.family]
+    config = architecture.config_from(foreign)
+    foreign.fields.refuse_rest()
+    details = generation_details(foreign.generation) if family.task != "embed" else {}
+    if family.task == "generate":
+        details["end_tokens"] = end_tokens(foreign.generation)
+    for field, value in details.get("generation_not_followed", {}).items():
+        foreign.notes.append(f"not followed yet when answers are decoded: {field} {value}")
+    details |= keep_tokenizer(source, staged)
+    return Checkpoint(name=name, family=family, model=blank(lambda: family.build(config)), details=details)
+
+
+def _write(
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    foreign: Foreign,
+    tensors: Tensors,
+    names: Mapping[str, str],
+    staged: Path,
+) -> int:
+    pairing = pair(checkpoint.model, architecture.origins(checkpoint.config), architecture, names)
+    if pairing.ignored:
+        foreign.notes.append(f"{len(pairing.ignored)} tensors that the model does not need: {pairing.ignored[0]} …")
+    with progress(f"import {checkpoint.name}", len(pairing.origins)) as advance:
+        fill_from(checkpoint.model, pairing, tensors, advance)
+    save_checkpoint(checkpoint, staged)
+    parameters = sum(tensor.numel() for tensor in checkpoint.model.state_dict().values())
+    blank_again: Any = checkpoint.model.to("meta")  # the memory is needed for what follows
+    assert blank_again is checkpoint.model
+    return parameters
+
+
+def _prove(staged: Path, source: Path, architecture: Architecture, notes: list[str]) -> float | None:
+    loaded = load_checkpoint(staged)
+    tokenizer = load_tokenizer(staged, loaded.details["tokenizer"])
+    write_config(replace(loaded, example=example_for(loaded, tokenizer)), staged)
+    library = transformers()
+    if library is None:
+        notes.append("not compared with transformers, which is not installed")
+        return None
+    compare.compare_tokenizers(library, source, tokenizer)
+    inputs, task = compare.inputs_for(loaded), loaded.family.task
+    found = compare.ours(loaded, inputs)
+    del loaded  # two models at a time would be twice the memory
+    wanted = compare.theirs(library, architecture, source, task, inputs)
+    return compare.largest_difference(found, wanted, inputs.get("mask"))

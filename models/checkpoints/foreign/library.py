@@ -1,0 +1,32 @@
+"""The other library, where it is installed: for comparing, and for tokenizers that only it can convert."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+def transformers() -> Any | None:
+    """The package transformers, or nothing where it is missing."""
+    return importlib.import_module("transformers") if importlib.util.find_spec("transformers") else None
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Keep what the library tells its own users, about its own options, from ours."""
+    logging: Any = importlib.import_module("transformers.utils.logging")
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,97 @@
+"""Keep a foreign tokenizer, and the chat template that comes with it, beside the imported weights."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from models.checkpoints.foreign.library import quietly, transformers
+from models.checkpoints.store import CHAT_TEMPLATE_NAME
+from models.errors import ArtefactError, MachineError
+from models.tokenization import MARIAN_FILES, TOKENIZER_NAME
+
+# What tokenizers without a tokenizer.json consist of, and whose they are.
+_SLOW = (("vocab.json", "merges.txt"), ("vocab.txt",), ("spiece.model",), ("tokenizer.model",))
+_SPECIALS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
+
+
+def keep_tokenizer(source: Path, folder: Path) -> dict[str, Any]:
+    """Copy or convert a tokenizer, and copy the chat template.
+
+    Args:
+        source: the foreign folder.
+        folder: where the imported checkpoint is written.
+
+    Returns:
+        Details of the checkpoint: ``tokenizer``, the options of its loading, and where there is a chat template
+        ``special_tokens``, which templates name.
+
+    Raises:
+        ArtefactError: there is no tokenizer, or it cannot be read.
+        MachineError: it has to be converted, and the library for that is not installed.
+    """
+    if (source / TOKENIZER_NAME).is_file():
+        shutil.copyfile(source / TOKENIZER_NAME, folder / TOKENIZER_NAME)
+    elif all((source / name).is_file() for name in MARIAN_FILES):
+        for name in MARIAN_FILES:
+            shutil.copyfile(source / name, folder / name)
+    else:
+        _convert(source, folder / TOKENIZER_NAME)
+    details: dict[str, Any] = {"tokenizer": {"unknown": "keep"}}
+    return {**details, "special_tokens": _special_tokens(source)} if _keep_template(source, folder) else details
+
+
+def _convert(source: Path, path: Path) -> None:
+    present = [names for names in _SLOW if all((source / name).is_file() for name in names)]
+    if not present:
+        wanted = f"{TOKENIZER_NAME}, or {' or '.join('+'.join(names) for names in (MARIAN_FILES, *_SLOW))}"
+        raise ArtefactError(f"a tokenizer in {source}: {wanted}", "none", "put the model's tokenizer beside it")
+    library = transformers()
+    if library is None:
+        raise MachineError(
+            f"{TOKENIZER_NAME} in {source}, or the package transformers to make it",
+            f"{'+'.join(present[0])} alone",
+            "pip install transformers, or save the tokenizer elsewhere with AutoTokenizer and save_pretrained",
+        )
+    try:
+        with quietly():
+            tokenizer = library.AutoTokenizer.from_pretrained(str(source), local_files_only=True)
+            tokenizer.backend_tokenizer.save(str(path))
+    except Exception as error:  # whatever a reader of other people's files may raise
+        raise ArtefactError(
+            f"a tokenizer that transformers can convert in {source}", f"{'+'.join(present[0])}: {error}", "replace it"
+        ) from error
+
+
+def _keep_template(source: Path, folder: Path) -> bool:
+    template = _template(source)
+    if template is not None:
+        (folder / CHAT_TEMPLATE_NAME).write_text(template, encoding="utf-8")
+    return template is not None
+
+
+def _template(source: Path) -> str | None:
+    if (source / CHAT_TEMPLATE_NAME).is_file():
+        return (source / CHAT_TEMPLATE_NAME).read_text(encoding="utf-8")
+    found = _json(source / "tokenizer_config.json").get("chat_template")
+    if isinstance(found, list):  # several, by name
+        found = {one.get("name"): one.get("template") for one in found}.get("default")
+    return found if isinstance(found, str) else None
+
+
+def _special_tokens(source: Path) -> dict[str, str]:
+    values = {**_json(source / "special_tokens_map.json"), **_json(source / "tokenizer_config.json")}
+    tokens = {name: values[name] for name in _SPECIALS if values.get(name)}
+    return {name: token["content"] if isinstance(token, dict) else str(token) for name, token in tokens.items()}
+
+
+def _json(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ArtefactError(f"JSON in {path}", str(error), "copy the file again") from error
+    return value if isinstance(value, dict) else {}

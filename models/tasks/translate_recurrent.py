@@ -1,0 +1,136 @@
+"""``translate``, by a recurrent encoder-decoder: text → another text, token by token.
+
+``encoder``: source → what the decoder looks at, and its first states, once a request;
+``decoder``: one target token + states → logits + the same states, in place: the state is the cache. With attention also
+the alignment, the weights of the source positions.
+
+Legend: B batch, S source positions, H width of a state, C width of an annotation, A width of the alignment network,
+V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from models.families.rnn_seq2seq import RecurrentSeq2Seq, RecurrentSeq2SeqConfig
+from models.signature import GraphSignature, TensorSpec
+from models.tasks.graph import TaskGraph
+from models.tasks.task import Task
+from models.tensor_names import LOGITS
+
+
+def graphs(model: RecurrentSeq2Seq) -> tuple[TaskGraph, ...]:
+    """The two graphs of a translator, in the order in which a request passes them."""
+    config, source = model.config, {"source": model.config.max_source_length}
+    largest = source if config.attends else {}
+    return (
+        TaskGraph(
+            signature=encoder_signature(config),
+            module=EncoderGraph(model),
+            largest=source,
+            below={"source_ids": config.source_vocabulary_size},
+        ),
+        TaskGraph(
+            signature=decoder_signature(config),
+            module=DecoderGraph(model),
+            largest=largest,
+            below={"token_ids": config.target_vocabulary_size},
+        ),
+    )
+
+
+def details(config: RecurrentSeq2SeqConfig) -> dict[str, Any]:
+    """Token ids and lengths."""
+    names = ("start_token", "end_token", "max_source_length", "max_target_length")
+    return {name: getattr(config, name) for name in names}
+
+
+def question(config: RecurrentSeq2SeqConfig) -> tuple[Tensor | None, ...]:
+    """As many source and target tokens as the model takes, up to 128, without padding."""
+    source_ids = torch.zeros(1, min(128, config.max_source_length), dtype=torch.int64)
+    target_ids = torch.zeros(1, min(128, config.max_target_length), dtype=torch.int64)
+    return source_ids, None, target_ids
+
+
+def encoder_signature(config: RecurrentSeq2SeqConfig) -> GraphSignature:
+    """Source ids and mask ``[B, S]`` → the memory, and the decoder's first states ``[B, H]``."""
+    return GraphSignature(
+        name="encoder",
+        inputs=(TensorSpec(name="source_ids", dtype="int64", axes=("batch", "source")), _SOURCE_MASK),
+        outputs=(*_memory_specs(config), *_state_specs(config)),
+    )
+
+
+def decoder_signature(config: RecurrentSeq2SeqConfig) -> GraphSignature:
+    """One token ``[B, 1]`` and states ``[B, H]`` → logits ``[B, 1, V]``, the alignment ``[B, 1, S]`` and the states."""
+    before, after = _state_specs(config, "_in"), _state_specs(config, "_out")
+    alignment = TensorSpec(name="alignment", dtype="float32", axes=("batch", 1, "source"))
+    return GraphSignature(
+        name="decoder",
+        inputs=(
+            TensorSpec(name="token_ids", dtype="int64", axes=("batch", 1)),
+            *([_SOURCE_MASK] if config.attends else []),
+            *before,
+            *_memory_specs(config),
+        ),
+        outputs=(
+            TensorSpec(name=LOGITS, dtype="float32", axes=("batch", 1, config.target_vocabulary_size)),
+            *([alignment] if config.attends else []),
+            *after,
+        ),
+        aliases={new.name: old.name for new, old in zip(after, before, strict=True)},
+    )
+
+
+_SOURCE_MASK = TensorSpec(name="source_mask", dtype="bool", axes=("batch", "source"))
+
+
+def _state_specs(config: RecurrentSeq2SeqConfig, suffix: str = "") -> tuple[TensorSpec, ...]:
+    axes = ("batch", config.hidden_width)
+    return tuple(
+        TensorSpec(name=f"state_{number:02d}{suffix}", dtype="float32", axes=axes) for number in range(config.states)
+    )
+
+
+def _memory_specs(config: RecurrentSeq2SeqConfig) -> tuple[TensorSpec, ...]:
+    if config.alignment_width is None:
+        return (TensorSpec(name="context", dtype="float32", axes=("batch", config.context_width)),)
+    return (
+        TensorSpec(name="memory", dtype="float32", axes=("batch", "source", config.context_width)),
+        TensorSpec(name="memory_keys", dtype="float32", axes=("batch", "source", config.alignment_width)),
+    )
+
+
+class EncoderGraph(nn.Module):
+    """The encoder with its results as a flat list."""
+
+    def __init__(self, model: RecurrentSeq2Seq) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, source_ids: Tensor, source_mask: Tensor) -> list[Tensor]:
+        """See :func:`encoder_signature`."""
+        memory, states = self.model.encode(source_ids, source_mask)
+        return [*memory, *states]
+
+
+class DecoderGraph(nn.Module):
+    """One step of the decoder with its states as a flat list."""
+
+    def __init__(self, model: RecurrentSeq2Seq) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, token_ids: Tensor, *remembered: Tensor) -> list[Tensor]:
+        """See :func:`decoder_signature`; what is remembered: the mask where there is attention, states, memory."""
+        config = self.model.config
+        source_mask, tensors = (remembered[0], remembered[1:]) if config.attends else (None, remembered)
+        decoded = self.model.step(token_ids, tensors[: config.states], tensors[config.states :], source_mask)
+        alignments = [] if decoded.alignments is None else [decoded.alignments]
+        return [decoded.logits, *alignments, *decoded.states]
+
+
+TASK = Task(name="translate", graphs=graphs, details=details, question=question)

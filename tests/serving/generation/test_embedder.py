@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+
+from models.checkpoints.resolve import checkpoint_named
+from models.errors import InputError
+from models.manifest import Manifest
+from models.tokenization import Tokenizer
+from serving.generation.embedder import Embedder, padded
+from tests.text_checkpoints import LONGEST, OTHER_PROMPT, PROMPT, eager_embedding
+
+TEXTS = [PROMPT, "fish", OTHER_PROMPT, "attention is all you need"]
+
+
+@pytest.fixture(scope="module")
+def embedder(text_encoder):
+    return Embedder(text_encoder, Manifest.read(text_encoder))
+
+
+@pytest.fixture(scope="module")
+def eager(text_encoder):
+    model = checkpoint_named(Manifest.read(text_encoder).source).model
+    tokenizer = Tokenizer.load(text_encoder / "tokenizer.json")
+    return lambda text: eager_embedding(model, tokenizer.encode(text, LONGEST))
+
+
+def test_each_text_in_a_padded_batch_is_embedded_as_the_eager_model_embeds_it_alone(embedder, eager):
+    (answer,) = embedder.embed([TEXTS])
+    for row, text in enumerate(TEXTS):
+        hidden, pooled = eager(text)
+        np.testing.assert_allclose(answer.pooled[row], pooled, rtol=0, atol=2e-6)
+        np.testing.assert_allclose(answer.hidden[row, : len(hidden)], hidden, rtol=0, atol=2e-6)
+        assert answer.token_mask[row].tolist() == [True] * len(hidden) + [False] * (
+            answer.hidden.shape[1] - len(hidden)
+        )
+
+
+def test_requests_are_answered_as_if_each_had_come_alone_and_cut_to_their_own_length(embedder):
+    requests = [TEXTS[:1], TEXTS[1:3], TEXTS[3:]]
+    together = embedder.embed(requests)
+    alone = [embedder.embed([request])[0] for request in requests]
+    for one, other in zip(together, alone, strict=True):
+        np.testing.assert_array_equal(one.token_mask, other.token_mask)
+        np.testing.assert_allclose(one.pooled, other.pooled, rtol=0, atol=2e-6)
+        real = one.token_mask
+        np.testing.assert_allclose(one.hidden[real], other.hidden[real], rtol=0, atol=2e-6)
+    lengths = [answer.hidden.shape[1] for answer in together]
+    assert len(set(lengths)) == 3 and lengths == [answer.token_mask.sum(1).max() for answer in together]
+
+
+def test_another_text_gives_another_vector(embedder):
+    (answer,) = embedder.embed([["the cat ate the dog", "the dog ate the cat"]])
+    assert np.abs(answer.pooled[0] - answer.pooled[1]).max() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [("", "at least one token"), (" \n", "at least one token"), ("fish " * LONGEST, f"at most {LONGEST} tokens")],
+)
+def test_a_bad_text_earns_its_own_request_an_error(embedder, bad, says):
+    first, error, last = embedder.embed([[PROMPT], ["fish", bad], ["fish"]])
+    assert isinstance(error, InputError)
+    with pytest.raises(InputError, match=says):
+        raise error
+    np.testing.assert_allclose(first.pooled, embedder.embed([[PROMPT]])[0].pooled, rtol=0, atol=2e-6)
+    assert last.pooled.shape == (1, 16)
+
+
+def test_the_longest_text_that_fits_is_embedded(embedder):
+    (answer,) = embedder.embed([["fish " * (LONGEST - 2)]])
+    assert answer.hidden.shape[1] == LONGEST
+
+
+def test_nothing_but_bad_texts_runs_nothing(embedder):
+    assert all(isinstance(answer, InputError) for answer in embedder.embed([[""], [""]]))
+
+
+def test_padding_fills_up_at_the_end():
+    token_ids, mask = padded([[5, 6, 7], [8]], pad=3)
+    assert token_ids.tolist() == [[5, 6, 7], [8, 3, 3]]
+    assert mask.tolist() == [[True] * 3, [True, False, False]]

@@ -1,0 +1,72 @@
+import pytest
+
+from models.checkpoints.resolve import checkpoint_named
+from models.errors import InputError
+from models.manifest import Manifest
+from models.tokenization import Tokenizer
+from serving.generation.generator import Generator
+from tests.text_checkpoints import CAPACITY, OTHER_PROMPT, PROMPT, SENTENCES, STOPS_AFTER, eager_greedy
+
+
+@pytest.fixture(scope="module")
+def generator(language_model):
+    return Generator(language_model, Manifest.read(language_model))
+
+
+@pytest.fixture(scope="module")
+def tokenizer(language_model):
+    return Tokenizer.load(language_model / "tokenizer.json")
+
+
+def answer(generator, text, max_tokens=None):
+    pieces = list(generator.stream(generator.request(text, max_tokens)))
+    tokens = [token for piece in pieces for token in piece.token_ids]
+    return tokens, "".join(piece.text for piece in pieces), pieces[-1].finish_reason
+
+
+@pytest.mark.parametrize("text", [PROMPT, OTHER_PROMPT, *SENTENCES[2:]])
+def test_cached_decoding_equals_the_eager_model_without_a_cache(generator, tokenizer, language_model, text):
+    manifest = Manifest.read(language_model)
+    model, end = checkpoint_named(manifest.source).model, manifest.details["end_tokens"]
+    prompt = tokenizer.encode(text, CAPACITY)
+    expected = eager_greedy(model, prompt, CAPACITY - len(prompt), end)
+    tokens, said, _ = answer(generator, text)
+    assert tokens == expected
+    assert said == tokenizer.decode(expected)
+
+
+def test_every_prompt_begins_with_the_token_that_the_tokenizer_puts_there(generator):
+    assert [generator.request(text).token_ids[0] for text in SENTENCES[:2]] == [0, 0]
+
+
+def test_the_models_end_stops_an_answer_and_a_full_cache_cuts_it(generator):
+    tokens, _, reason = answer(generator, PROMPT)
+    assert (len(tokens), reason) == (STOPS_AFTER, "stop")
+    request = generator.request(OTHER_PROMPT)
+    tokens, _, reason = answer(generator, OTHER_PROMPT)
+    assert (len(request.token_ids) + len(tokens), reason) == (CAPACITY, "length")
+
+
+@pytest.mark.parametrize(("limit", "reason"), [(STOPS_AFTER - 1, "length"), (STOPS_AFTER, "stop")])
+def test_a_limit_cuts_an_answer_unless_it_is_complete(generator, limit, reason):
+    assert answer(generator, PROMPT, limit)[::2] == (answer(generator, PROMPT)[0][:limit], reason)
+
+
+def test_a_prompt_that_leaves_room_for_one_token_gets_one(generator):
+    longest = "the" + " a" * (CAPACITY - 3)
+    assert len(generator.request(longest).token_ids) == CAPACITY - 1
+    assert len(answer(generator, longest)[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "says"),
+    [
+        ("the" + " a" * (CAPACITY - 2), None, f"at most {CAPACITY - 1} tokens; found {CAPACITY}"),
+        ("", None, "at least one token"),
+        (PROMPT, 0, "max_tokens from 1 to 31, the cache's 40 positions less the prompt's 9"),
+        (PROMPT, CAPACITY - 8, "max_tokens from 1 to 31"),
+    ],
+)
+def test_a_request_beyond_the_cache_is_refused(generator, text, limit, says):
+    with pytest.raises(InputError, match=says):
+        generator.request(text, limit)
