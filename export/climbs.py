@@ -18,6 +18,7 @@ from export.ladder_cases import (
     generation_cases,
     image_cases,
     source_cases,
+    tensor_cases,
     translation_cases,
 )
 from export.parity import YARDSTICK, Measurement, compare
@@ -43,6 +44,16 @@ def climb_classifier(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measu
         for case in cases:
             yield from _measure("model", case.name, {PIXELS: case.pixels}, runners)
             advance(case.name)
+
+
+def climb_predictor(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:
+    """Random tensors through the graph ``model``."""
+    (graph,) = checkpoint.graphs()
+    cases = list(tensor_cases(graph))
+    with progress("parity", len(cases)) as advance:
+        for name, feeds in cases:
+            yield from _measure("model", name, feeds, runners)
+            advance(name)
 
 
 def climb_embedder(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:
@@ -76,6 +87,7 @@ def climb_generator(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measur
 
 
 CLIMBS: dict[str, Climb] = {
+    "predict": climb_predictor,
     "classify": climb_classifier,
     "embed": climb_embedder,
     "translate": climb_translator,

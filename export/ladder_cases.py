@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.signature import TensorSpec
+from models.tasks.graph import TaskGraph
 from serving.runtime.base import Array
 
 BATCHES = (1, 2, 5)
@@ -74,6 +75,32 @@ def image_cases(pixels: TensorSpec) -> Iterator[ImageCase]:
     for batch in (*BATCHES, 32):
         images = rng.standard_normal(pixels.shape({"batch": batch}), dtype=np.float32)
         yield ImageCase(name=f"batch {batch}", pixels=images)
+
+
+def tensor_cases(graph: TaskGraph) -> Iterator[tuple[str, dict[str, Array]]]:
+    """Random tensors for any graph: several batch sizes, each varying axis short, middling and as long as it gets.
+
+    A bool input is true at the beginning of each row and false behind it, as a padding mask is.
+
+    Yields:
+        The case's name, and input name → array.
+    """
+    symbols = sorted(graph.largest)
+    for batch, share in itertools.product(BATCHES, (0.0, 0.5, 1.0) if symbols else (1.0,)):
+        sizes = {"batch": batch, **{symbol: max(1, round(share * graph.largest[symbol])) for symbol in symbols}}
+        rng = np.random.default_rng([batch, int(100 * share)])
+        name = ", ".join(f"{symbol} {size}" for symbol, size in sizes.items())
+        yield name, {spec.name: _tensor(rng, spec, sizes, graph.below) for spec in graph.signature.inputs}
+
+
+def _tensor(rng: np.random.Generator, spec: TensorSpec, sizes: dict[str, int], below: dict[str, int]) -> Array:
+    shape = spec.shape(sizes)
+    if spec.dtype == "bool":
+        ends = np.maximum(1, shape[-1] - np.arange(shape[0]))
+        return np.broadcast_to(np.arange(shape[-1]) < ends.reshape(-1, *(1,) * (len(shape) - 1)), shape).copy()
+    if spec.name in below:
+        return rng.integers(0, below[spec.name], shape).astype(spec.dtype)
+    return rng.standard_normal(shape).astype(spec.dtype)
 
 
 def source_cases(vocabulary: int, longest: int) -> Iterator[SourceCase]:

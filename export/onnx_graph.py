@@ -21,7 +21,6 @@ from models.signature import GraphSignature
 from models.tasks.graph import TaskGraph
 
 STANDARD_DOMAINS = {"", "ai.onnx"}
-# Sizes while tracing: all different and none 0 or 1, which torch.export would freeze.
 _TRACING_SIZES = {"batch": 2, "source": 5, "tokens": 5, "steps": 3, "attended": 4}
 
 
@@ -36,7 +35,7 @@ def onnx_from_torch(graph: TaskGraph, path: Path) -> None:
         ExportError: the exporter froze an axis, renamed a tensor, or used an operator outside the standard.
     """
     signature = graph.signature
-    inputs = sample_inputs(signature, _TRACING_SIZES)
+    inputs = sample_inputs(signature, tracing_sizes(graph))
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # the exporter warns of its own deprecated internals,
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # and of torchvision's absence
@@ -57,6 +56,12 @@ def onnx_from_torch(graph: TaskGraph, path: Path) -> None:
     _strip_metadata(model)
     onnx.save(model, path)
     check_graph(path, signature)
+
+
+def tracing_sizes(graph: TaskGraph) -> dict[str, int]:
+    """A size for each varying axis: all different, and none 0 or 1, which torch.export would freeze."""
+    others = [symbol for symbol in graph.largest if symbol not in _TRACING_SIZES]
+    return {**_TRACING_SIZES, **{symbol: min(graph.largest[symbol], 6 + n) for n, symbol in enumerate(others)}}
 
 
 def check_graph(path: Path, signature: GraphSignature) -> None:

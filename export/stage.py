@@ -7,6 +7,10 @@ import importlib.metadata
 import json
 import shutil
 from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
 
 from export.onnx_graph import onnx_from_torch
 from export.own_process import run_each
@@ -27,7 +31,7 @@ def export_onnx(name: str, out: Path) -> tuple[Manifest, bool]:
     """Export every graph of a checkpoint, unless the folder already holds just that.
 
     Args:
-        name: a checkpoint folder, a shipped checkpoint or a preset.
+        name: a checkpoint folder, a Python file, a shipped checkpoint or a preset.
         out: the artefact's folder; replaced in one step.
 
     Returns:
@@ -57,14 +61,22 @@ def fingerprint_of(checkpoint: Checkpoint) -> str:
     """A hash over all that decides what an export looks like: weights, configuration, code and versions."""
     digest = hashlib.sha256(json.dumps(config_to_json(checkpoint.config), sort_keys=True).encode())
     digest.update(json.dumps(_versions(), sort_keys=True).encode())
+    if checkpoint.folder is None:
+        _add_weights(digest, checkpoint.model)
     for path in (*_checkpoint_files(checkpoint), *_source_files()):
         digest.update(sha256_of(path).encode())
     return digest.hexdigest()
 
 
+def _add_weights(digest: Any, model: nn.Module) -> None:
+    for name, tensor in model.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy())
+
+
 def _checkpoint_files(checkpoint: Checkpoint) -> list[Path]:
     if checkpoint.folder is None:
-        return []
+        return [] if checkpoint.code is None else [checkpoint.code]
     return [checkpoint.folder / CONFIG_NAME, checkpoint.folder / WEIGHTS_NAME, *checkpoint.companions()]
 
 

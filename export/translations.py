@@ -1,7 +1,7 @@
-"""How the exporter writes this project's own operators: each as one node of the standard.
+"""How the exporter writes attention and this project's own operators: each as one node of the standard.
 
-Legend: B batch, S positions, E width of an input, N directions, H width of a state, K gates.
-Source: ONNX operator specification, TensorScatter 24, RNN 22, LSTM 22, GRU 22.
+Legend: B batch, S positions, T attended positions, H heads, D head size, E width of an input, N directions, H width of a state, K gates.
+Source: ONNX operator specification, Attention 24, TensorScatter 24, RNN 22, LSTM 22, GRU 22.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import onnxscript
+import torch
 
 from models.layers.kv_cache import TENSOR_SCATTER
 from models.layers.recurrent import RECURRENT
@@ -34,6 +35,25 @@ def fold_weights(model: Any) -> None:
 
 def _tensor_scatter(cache: Any, new: Any, start: Any) -> Any:
     return _op.TensorScatter(cache, new, start, axis=-2, mode="linear")
+
+
+def _attention(
+    q_BHSD: Any,
+    k_BHTD: Any,
+    v_BHTD: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    mask, attributes = attn_mask, {} if scale is None else {"scale": scale}
+    if mask is not None and mask.shape[-2] == 1 and q_BHSD.shape[2] != 1:
+        # ONNX Runtime 1.31 does not broadcast the query axis, though the standard lets it (attention_helper.h).
+        ones, length = [_op.Constant(value_ints=[1])] * (len(mask.shape) - 2), _op.Shape(q_BHSD, start=2, end=3)
+        mask = _op.Expand(mask, _op.Concat(*ones, length, _op.Constant(value_ints=[1]), axis=0))
+    outputs_BHSD, *_ = _op.Attention(q_BHSD, k_BHTD, v_BHTD, mask, is_causal=int(is_causal), **attributes)
+    return outputs_BHSD
 
 
 def _recurrent(
@@ -74,4 +94,8 @@ def _stacked(parts: Sequence[Any]) -> Any:
     return _op.Concat(*(_op.Unsqueeze(part, _op.Constant(value_ints=[0])) for part in parts), axis=0)
 
 
-TRANSLATIONS: dict[Any, Any] = {TENSOR_SCATTER: _tensor_scatter, RECURRENT: _recurrent}
+TRANSLATIONS: dict[Any, Any] = {
+    torch.ops.aten.scaled_dot_product_attention.default: _attention,
+    TENSOR_SCATTER: _tensor_scatter,
+    RECURRENT: _recurrent,
+}

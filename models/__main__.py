@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 Name = tyro.conf.Positional[str]
 Out = Annotated[Path | None, tyro.conf.arg(metavar="DIR")]
+Folder = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
+NewFolder = Annotated[Path, tyro.conf.arg(metavar="DIR")]
+Length = Annotated[int | None, tyro.conf.arg(metavar="N")]
+NewName = Annotated[str | None, tyro.conf.arg(metavar="NAME")]
 
 
 def list_(json: bool = False) -> int:
@@ -65,6 +69,27 @@ def train(name: Name, out: Out = None, seed: int = 0) -> int:
     with progress(f"train {task.name}", task.steps) as advance:
         done = train_checkpoint(task, out, seed, lambda step, steps, loss: advance(f"loss {loss:.4f}"))
     sys.stdout.write(f"{done.metric}: {done.score}\n{done.command}\n{done.seconds:.0f} seconds\n")
+    return 0
+
+
+def import_(folder: Folder, out: NewFolder, max_length: Length = None, name: NewName = None) -> int:
+    """Turn a Hugging Face folder into a checkpoint, and compare it with transformers where that is installed.
+
+    GPT-2, Llama, Mistral, Qwen2, Qwen3, Marian, BART, T5 and BERT are known. Only safetensors are read, never pickle.
+
+    Args:
+        folder: with config.json, model.safetensors (or its parts and their index) and a tokenizer.
+        out: folder to write.
+        max_length: longest sequence, for which a cache is kept; without it the model's own, but at most 4096.
+        name: of the checkpoint; without it the folder's.
+    """
+    from models.checkpoints.foreign.importing import import_checkpoint
+
+    done = import_checkpoint(folder, out, name, max_length)
+    sys.stdout.write(f"{done.name}: {done.architecture} as {done.family}, {done.parameters:,} parameters, in {out}\n")
+    sys.stdout.writelines(f"{note}\n" for note in done.notes)
+    if done.difference is not None:
+        sys.stdout.write(f"largest difference from transformers {done.difference:.1e}, relative to the outputs\n")
     return 0
 
 
@@ -169,6 +194,6 @@ if __name__ == "__main__":
     run(
         "python -m models",
         str(__doc__),
-        {"list": list_, "describe": describe, "train": train},
+        {"list": list_, "describe": describe, "train": train, "import": import_},
         sys.argv[1:],
     )

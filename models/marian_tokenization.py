@@ -20,7 +20,7 @@ from sentencepiece import SentencePieceProcessor
 from models.errors import ArtefactError, InputError
 from models.tokenization import MARIAN_FILES, UNKNOWN_TOKEN, Unknown, empty_text, shortened, within
 
-_END_TOKEN, _PAD_TOKEN = "</s>", "<pad>"  # noqa: S105  (vocabulary entries, no passwords)
+_END_TOKEN, _PAD_TOKEN = "</s>", "<pad>"
 _LANGUAGE = re.compile(r">>.*?<<", re.DOTALL)
 
 

@@ -10,6 +10,7 @@ FROZEN = {
     "models list": {"--json"},
     "models describe": {"--json"},
     "models train": {"--out", "--seed"},
+    "models import": {"--out", "--max-length", "--name"},
     "export onnx": {"--out"},
     "export check": {"--source", "--json"},
     "serving repository": {"--out", "--threads"},

@@ -1,4 +1,4 @@
-"""From what a user types to a model: a folder, a shipped checkpoint, or a preset with random weights."""
+"""From what a user types to a model: a folder, a file of their own, a shipped checkpoint, or a preset."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from models.checkpoints.own_model import SUFFIX, load_own_model
 from models.checkpoints.store import CONFIG_NAME, Checkpoint, load_checkpoint
 from models.errors import UnknownNameError
 from models.families.registry import FAMILIES
@@ -21,20 +22,22 @@ def shipped_names() -> list[str]:
 
 
 def checkpoint_named(name: str) -> Checkpoint:
-    """A model for a folder, the name of a shipped checkpoint, or a preset's name.
+    """A model for a folder, a Python file, the name of a shipped checkpoint, or a preset's name with random weights.
 
     Raises:
-        UnknownNameError: it is none of the three.
+        UnknownNameError: it is none of the four.
         ArtefactError: the folder holds no whole checkpoint.
     """
     if _is_folder(name):
         return load_checkpoint(Path(name))
+    if name.endswith(SUFFIX) and Path(name).is_file():
+        return load_own_model(Path(name))
     if name in shipped_names():
         return load_checkpoint(PRETRAINED / name)
     if name in PRESETS:
         return _random_model(name)
     raise UnknownNameError(
-        f"a checkpoint folder, a shipped checkpoint {shipped_names()} or a preset {sorted(PRESETS)}",
+        f"a checkpoint folder, a Python file, a shipped checkpoint {shipped_names()} or a preset {sorted(PRESETS)}",
         repr(name),
         "see `python -m models list`",
     )

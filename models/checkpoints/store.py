@@ -35,6 +35,7 @@ class Checkpoint:
         details: what serving needs to know: labels, preprocessing.
         example: one request and its right answer.
         folder: where it was read from; none for a preset with random weights.
+        code: the file that built it; none unless it is a reader's own model.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Checkpoint:
     details: dict[str, Any] = field(default_factory=dict)
     example: dict[str, Any] = field(default_factory=dict)
     folder: Path | None = None
+    code: Path | None = None
 
     @property
     def config(self) -> Any:
@@ -120,7 +122,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 def _load_weights(model: nn.Module, path: Path) -> None:
     try:
-        # Not memory-mapped: a mapped model would break when its file is written anew, and count twice while it is copied.
+        # Not memory-mapped: a mapped model breaks when its file is written anew, and counts twice while it is copied.
         with safe_open(path, framework="pt", backend="pread") as file:
             shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
             _require_same(model, shapes, path)

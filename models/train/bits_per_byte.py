@@ -7,7 +7,7 @@ is scored once, those between the texts too: their bits count, though they have 
 whatever their tokens are; bits per token would not.
 
 Legend: S positions of a window, V vocabulary.
-Source: Mikolov et al. 2012, "Subword Language Modeling with Neural Networks", section 2 (bits per character).
+Source: Gao et al. 2020, "The Pile: An 800GB Dataset of Diverse Text for Language Modeling", section 3.1.
 """
 
 from __future__ import annotations

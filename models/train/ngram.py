@@ -5,10 +5,12 @@
 
 c counts the longest n-grams; of a shorter one it counts how many different tokens stand before it. N_j(h): how many
 tokens follow h with count j (3: three or more); n_j: how many n-grams of that length have count j; h′: h without its
-first token. D of a count above 3 is D_3. Where h was never seen, p_k is p_{k−1}.
+first token. D of a count above 3 is D_3. Where h was never seen, p_k is p_{k−1}. Where the n_j of a
+length give no positive discounts, as when every single token is frequent, D_j is j / 2.
 
 Legend: N tokens, G different n-grams, C different contexts, V vocabulary.
-Source: Chen and Goodman 1999, "An Empirical Study of Smoothing Techniques for Language Modeling", section 3.
+Source: Chen and Goodman 1999, "An Empirical Study of Smoothing Techniques for Language Modeling", section 3; KenLM's
+``--discount_fallback`` (j / 2).
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from models.config import require
 Codes = NDArray[np.int64]  # n-grams as numbers with V as base, the newest token last
 Numbers = NDArray[np.float64]
 LARGEST_CODE = 2**63 - 1
+FALLBACK_DISCOUNTS = np.array([0.0, 0.5, 1.0, 1.5])
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +103,12 @@ class KneserNey:
 
 def _discounts(counts_G: Codes) -> Numbers:
     n = np.bincount(np.minimum(counts_G, 5), minlength=6).astype(np.float64)
-    assert n[1] and n[2] and n[3], "too little text for a discount"
-    share = n[1] / (n[1] + 2 * n[2])
-    return np.array([0.0, *(j - (j + 1) * share * n[j + 1] / n[j] for j in (1, 2, 3))])
+    if n[1:4].all():
+        share = n[1] / (n[1] + 2 * n[2])
+        found = np.array([0.0, *(j - (j + 1) * share * n[j + 1] / n[j] for j in (1, 2, 3))])
+        if (found[1:] > 0).all():
+            return found
+    return FALLBACK_DISCOUNTS
 
 
 def _looked_up(keys_G: Codes, values_G: NDArray[np.generic], wanted_N: Codes) -> NDArray:

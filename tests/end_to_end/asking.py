@@ -1,8 +1,10 @@
-"""Run a client's coroutine against a server, in a test."""
+"""Ask a running server in a test: by the clients, over HTTP, by a command, and what it counted."""
 
 import asyncio
+import json
 import subprocess
 import sys
+import urllib.request
 
 from clients.triton_client import TritonClient
 
@@ -21,3 +23,18 @@ def python_m(*words, text=None, timeout=120):
     """``python -m`` with these words, standard input ``text``."""
     command = [sys.executable, "-m", *map(str, words)]
     return subprocess.run(command, input=text, capture_output=True, text=True, timeout=timeout)
+
+
+def post(server, path, body):
+    """The answer of a model's HTTP endpoint, ``path`` behind ``v2/models/``, to a JSON body."""
+    url = f"http://{server.http}/v2/models/{path}"
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
+        return answer.read().decode()
+
+
+def counted(server, model, metric):
+    """What one of Triton's counters stands at for a model."""
+    with urllib.request.urlopen(f"http://{server.metrics}/metrics", timeout=5) as page:
+        lines = page.read().decode().splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(metric + "{") and f'"{model}"' in line)

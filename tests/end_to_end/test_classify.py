@@ -1,6 +1,5 @@
 import asyncio
 import json
-import urllib.request
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from models.checkpoints.resolve import checkpoint_named
 from models.errors import InputError, ServerError, UnknownNameError, UnreachableError
 from models.train.digits import held_out
 from tests.conftest import DIGITS
-from tests.end_to_end.asking import ask, python_m
+from tests.end_to_end.asking import ask, counted, python_m
 
 
 @pytest.fixture(scope="module")
@@ -45,22 +44,16 @@ def test_served_logits_are_the_eager_models(server, images):
     assert (served.argmax(1) == eager.argmax(1)).all()
 
 
-def counted(server, metric):
-    with urllib.request.urlopen(f"http://{server.metrics}/metrics", timeout=5) as page:
-        lines = page.read().decode().splitlines()
-    return sum(float(line.split()[-1]) for line in lines if line.startswith(metric + "{") and DIGITS in line)
-
-
 def test_requests_that_come_together_are_batched_and_each_gets_its_own_answer(server, images):
     metrics = ("nv_inference_count", "nv_inference_exec_count")
-    before = [counted(server, metric) for metric in metrics]
+    before = [counted(server, DIGITS, metric) for metric in metrics]
 
     async def together(client):
         classifier = await Classifier.find(client)
         return await asyncio.gather(*(classifier.logits(images[i : i + 1]) for i in range(64)))
 
     answers = np.concatenate(ask(server, together))
-    images_asked, runs = (counted(server, metric) - was for metric, was in zip(metrics, before, strict=True))
+    images_asked, runs = (counted(server, DIGITS, metric) - was for metric, was in zip(metrics, before, strict=True))
     assert images_asked == 64
     assert runs < 40, "the dynamic batcher gathered some of them"
     alone = ask(server, lambda client: logits(client, images[:32]))

@@ -2,28 +2,20 @@ import asyncio
 import json
 import time
 import urllib.error
-import urllib.request
 
 import numpy as np
 import pytest
 
 from clients.translate import Translator
 from models.errors import InputError
-from models.train.dates import held_out
+from models.train.date_data import held_out
 from tests.conftest import DATES
-from tests.end_to_end.asking import ask, python_m
+from tests.end_to_end.asking import ask, post, python_m
 
 
 async def pieces(client, text, max_tokens=None):
     translator = await Translator.find(client)
     return [piece async for piece in translator.stream(text, max_tokens)]
-
-
-def generate(server, path, body):
-    url = f"http://{server.http}/v2/models/{DATES}/{path}"
-    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
-        return answer.read().decode()
 
 
 def test_tokens_arrive_one_by_one_and_the_last_piece_says_why(server):
@@ -100,12 +92,12 @@ def test_two_texts_in_one_request_are_refused(server):
 
 
 def test_tritons_generate_endpoint_gives_the_whole_answer(server):
-    answer = json.loads(generate(server, "generate", {"text_input": "3rd of march 1997"}))
+    answer = json.loads(post(server, f"{DATES}/generate", {"text_input": "3rd of march 1997"}))
     assert (answer["text_output"], answer["finish_reason"]) == ("1997-03-03", "stop")
 
 
 def test_tritons_generate_stream_endpoint_gives_server_sent_events(server):
-    events = generate(server, "generate_stream", {"text_input": "3rd of march 1997", "stream": True})
+    events = post(server, f"{DATES}/generate_stream", {"text_input": "3rd of march 1997", "stream": True})
     texts = [json.loads(line.removeprefix("data: "))["text_output"] for line in events.splitlines() if line]
     assert "".join(texts) == "1997-03-03"
     assert len(texts) == 11
@@ -134,6 +126,6 @@ def test_a_text_that_cannot_be_translated_is_one_line_and_status_2(server, text,
 
 def test_an_http_client_gets_the_reason_too(server):
     with pytest.raises(urllib.error.HTTPError) as refused:
-        generate(server, "generate", {"text_input": "§"})
+        post(server, f"{DATES}/generate", {"text_input": "§"})
     with refused.value as answer:
         assert "characters" in answer.read().decode()

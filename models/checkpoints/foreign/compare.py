@@ -33,12 +33,12 @@ def inputs_for(checkpoint: Checkpoint) -> Inputs:
     def tokens(longest: int) -> Tensor:
         return torch.randint(config.vocabulary_size, (_BATCH, min(_LENGTH, longest)), generator=random)
 
-    if checkpoint.family.task == "generate":
+    if checkpoint.family.task.name == "generate":
         window = config.window or 0
         length = window + 8 if _LENGTH < window + 8 <= min(_LONGEST, config.max_length) else _LENGTH
         shape = (_BATCH, min(length, config.max_length))
         return {"token_ids": torch.randint(config.vocabulary_size, shape, generator=random)}
-    if checkpoint.family.task == "embed":
+    if checkpoint.family.task.name == "embed":
         token_ids = tokens(config.max_length)
         types = torch.randint(config.token_types, token_ids.shape, generator=random)
         return {"token_ids": token_ids, "mask": _padded(token_ids), "token_types": types}
@@ -82,23 +82,20 @@ def largest_difference(found: list[Tensor], wanted: list[Tensor], mask: Tensor |
     return worst
 
 
-def compare_tokenizers(library: Any, folder: Path, tokenizer: TextTokenizer) -> None:
-    """Compare token ids of a few texts.
+def other_tokens(library: Any, folder: Path, tokenizer: TextTokenizer) -> list[str]:
+    """What the library's tokenizer makes otherwise than ours of a few texts, a sentence for the user each.
 
-    Raises:
-        ParityError: they differ.
+    It is no error: the library may read a folder by its own rules for the architecture, and not by ``tokenizer.json``.
     """
-    with quietly():
-        other = library.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-        wanted = {text: list(other(text)["input_ids"]) for text in TEXTS}
-    for text, ids in wanted.items():
-        found = tokenizer.encode(text, longest=10**6)
-        if found != ids:
-            raise ParityError(
-                f"the token ids {ids} of transformers for {text!r}",
-                str(found),
-                "load the tokenizer with AutoTokenizer and write it into the folder with save_pretrained",
-            )
+    try:
+        with quietly():
+            other = library.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+            wanted = {text: list(other(text)["input_ids"]) for text in TEXTS}
+    except Exception as error:  # whatever a reader of other people's files may raise
+        return [f"tokenizer not compared with transformers: {error}"]
+    found = {text: tokenizer.encode(text, longest=10**6) for text in TEXTS}
+    different = [text for text, ids in wanted.items() if found[text] != ids]
+    return [f"transformers has other tokens for {text!r}: {wanted[text]}, here {found[text]}" for text in different[:1]]
 
 
 def _relative(found: Tensor, wanted: Tensor, mask: Tensor | None) -> float:

@@ -30,7 +30,7 @@ def example_for(checkpoint: Checkpoint, tokenizer: TextTokenizer) -> dict[str, A
         The checkpoint's ``example``; without an answer if no token is certain, and empty if the text is too long or
         the model does not answer with text.
     """
-    task = checkpoint.family.task
+    task = checkpoint.family.task.name
     if task not in ("generate", "translate"):
         return {}
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from models.checkpoints.blank import blank
 from models.checkpoints.foreign import compare
@@ -20,7 +19,6 @@ from models.checkpoints.foreign.reader import Tensors, opened_tensors
 from models.checkpoints.foreign.registry import architecture_of
 from models.checkpoints.foreign.tokenizer import keep_tokenizer
 from models.checkpoints.store import Checkpoint, load_checkpoint, save_checkpoint, write_config
-from models.errors import UnknownNameError
 from models.families.registry import FAMILIES
 from models.progress import progress
 from models.tokenization import load_tokenizer
@@ -94,8 +92,8 @@ def _described(name: str, architecture: Architecture, foreign: Foreign, source: 
     family = FAMILIES[architecture.family]
     config = architecture.config_from(foreign)
     foreign.fields.refuse_rest()
-    details = generation_details(foreign.generation) if family.task != "embed" else {}
-    if family.task == "generate":
+    details = generation_details(foreign.generation) if family.task.name != "embed" else {}
+    if family.task.name == "generate":
         details["end_tokens"] = end_tokens(foreign.generation)
     for field, value in details.get("generation_not_followed", {}).items():
         foreign.notes.append(f"not followed yet when answers are decoded: {field} {value}")
@@ -117,9 +115,8 @@ def _write(
     with progress(f"import {checkpoint.name}", len(pairing.origins)) as advance:
         fill_from(checkpoint.model, pairing, tensors, advance)
     save_checkpoint(checkpoint, staged)
-    parameters = sum(tensor.numel() for tensor in checkpoint.model.state_dict().values())
-    blank_again: Any = checkpoint.model.to("meta")  # the memory is needed for what follows
-    assert blank_again is checkpoint.model
+    parameters = sum(int(tensor.numel()) for tensor in checkpoint.model.state_dict().values())
+    checkpoint.model.to("meta")  # its memory is needed for what follows
     return parameters
 
 
@@ -131,8 +128,8 @@ def _prove(staged: Path, source: Path, architecture: Architecture, notes: list[s
     if library is None:
         notes.append("not compared with transformers, which is not installed")
         return None
-    compare.compare_tokenizers(library, source, tokenizer)
-    inputs, task = compare.inputs_for(loaded), loaded.family.task
+    notes.extend(compare.other_tokens(library, source, tokenizer))
+    inputs, task = compare.inputs_for(loaded), loaded.family.task.name
     found = compare.ours(loaded, inputs)
     del loaded  # two models at a time would be twice the memory
     wanted = compare.theirs(library, architecture, source, task, inputs)

@@ -28,12 +28,14 @@ class Tensors:
 
     Attributes:
         shapes: of every tensor, by its name in the files.
+        files: the name of the file that holds each tensor.
     """
 
     def __init__(self, files: Mapping[str, Any]) -> None:
         """Take the open files, by path."""
         self._file_of = {name: path for path, file in files.items() for name in file.keys()}  # noqa: SIM118
         self._files = files
+        self.files = {name: Path(path).name for name, path in self._file_of.items()}
         self.shapes = {name: tuple(files[path].get_slice(name).get_shape()) for name, path in self._file_of.items()}
 
     def read(self, name: str) -> Tensor:
@@ -63,7 +65,7 @@ def opened_tensors(folder: Path) -> Iterator[Tensors]:
     with ExitStack() as stack:
         files = {str(path): _open(path, stack) for path in _paths(folder)}
         tensors = Tensors(files)
-        _require_index(folder, {name: Path(path).name for path, file in files.items() for name in file.keys()})
+        _require_index(folder, tensors.files)
         yield tensors
 
 

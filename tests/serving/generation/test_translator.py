@@ -5,7 +5,7 @@ from models.errors import ArtefactError, InputError
 from models.generate import greedy, pad_sources
 from models.manifest import Manifest
 from models.tokenization import Tokenizer
-from models.train.dates import held_out
+from models.train.date_data import held_out
 from serving.generation.translator import Translator
 
 

@@ -1,0 +1,96 @@
+"""A model of the reader's own: a Python file whose ``model()`` returns the module and what goes in and out of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from torch import nn
+
+from models.checkpoints.store import Checkpoint
+from models.errors import ArtefactError, AttendantError, ConfigError
+from models.families.registry import Family
+from models.tasks.predict import TASK, Contract, Predictor, PredictorConfig
+
+FUNCTION = "model"
+SUFFIX = ".py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnModel:
+    """What ``model()`` returns.
+
+    Attributes:
+        name: of the model everywhere: artefact, Triton.
+        module: the trained module, in float32.
+        contract: its inputs and outputs.
+        details: what clients are to know of it: labels, units; free JSON values.
+        example: ``{"inputs": {name: nested lists of one row}, "answer": {name: nested lists}}``, which the server must
+            answer rightly before it counts as ready; no check of the answer if empty.
+    """
+
+    name: str
+    module: nn.Module
+    contract: Contract
+    details: dict[str, Any] = field(default_factory=dict)
+    example: dict[str, Any] = field(default_factory=dict)
+
+
+def load_own_model(path: Path) -> Checkpoint:
+    """Run a file's ``model()``.
+
+    Raises:
+        ArtefactError: the file cannot be run, or has no such function, or it returns something else.
+        ConfigError: the contract is not whole.
+    """
+    own = _call(_function_of(path), path)
+    if not isinstance(own, OwnModel):
+        raise ArtefactError(f"an OwnModel from {FUNCTION}() in {path}", type(own).__name__, _REMEDY)
+    return Checkpoint(
+        name=own.name,
+        family=Family(name="own", task=TASK, config=PredictorConfig, build=_only_its_file_can),
+        model=Predictor(own.module, own.contract).eval().requires_grad_(False),
+        details=own.details,
+        example=own.example,
+        code=path,
+    )
+
+
+_REMEDY = "see docs/guides/your-own-model.md"
+
+
+def _function_of(path: Path) -> Callable[[], Any]:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.resolve().parent))  # a file may import its neighbours, as when Python runs it
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ArtefactError(f"a Python file that runs at {path}", f"{type(error).__name__}: {error}", _REMEDY) from error
+    finally:
+        sys.path.pop(0)
+    if not callable(function := getattr(module, FUNCTION, None)):
+        raise ArtefactError(f"a function {FUNCTION}() in {path}", f"{sorted(_defined(module))}", _REMEDY)
+    return function  # type: ignore[no-any-return]
+
+
+def _call(function: Callable[[], Any], path: Path) -> Any:
+    try:
+        return function()
+    except AttendantError:
+        raise
+    except Exception as error:
+        raise ArtefactError(f"{FUNCTION}() in {path} to return", f"{type(error).__name__}: {error}", _REMEDY) from error
+
+
+def _defined(module: Any) -> set[str]:
+    return {name for name, value in vars(module).items() if callable(value) and not name.startswith("_")}
+
+
+def _only_its_file_can(config: PredictorConfig) -> NoReturn:
+    raise ConfigError("the file that builds the model", f"the module {config.module} alone", _REMEDY)
