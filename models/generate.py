@@ -5,6 +5,7 @@ Legend: B batch, S source positions, T target positions.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -47,6 +48,30 @@ def greedy(model: EncoderDecoder, source_ids: Tensor, source_mask: Tensor, max_t
         if (target_BT == config.end_token).any(1).all():
             break
     return [_until(row[1:], config.end_token) for row in target_BT.tolist()]
+
+
+@torch.no_grad()
+def continued(
+    model: Callable[[Tensor], Tensor], prompt: Sequence[int], max_tokens: int, end_tokens: Collection[int] = ()
+) -> list[int]:
+    """The most probable next token, again and again, behind a prompt.
+
+    Args:
+        model: a language model in evaluation mode: int64 ``[1, S]`` → logits ``[1, S, V]``.
+        prompt: at least one token; with the answer it fits the model's ``max_length``.
+        max_tokens: longest answer.
+        end_tokens: what ends an answer.
+
+    Returns:
+        The new tokens, without the end token.
+    """
+    answer: list[int] = []
+    while len(answer) < max_tokens:
+        token = int(model(torch.tensor([[*prompt, *answer]]))[0, -1].argmax())
+        if token in end_tokens:
+            break
+        answer.append(token)
+    return answer
 
 
 def pad_sources(sources: list[list[int]], pad_token: int) -> tuple[Tensor, Tensor]:

@@ -71,7 +71,9 @@ def _function_of(path: Path) -> Callable[[], Any]:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise ArtefactError(f"a Python file that runs at {path}", f"{type(error).__name__}: {error}", _REMEDY) from error
+        raise ArtefactError(
+            f"a Python file that runs at {path}", f"{type(error).__name__}: {error}", _REMEDY
+        ) from error
     finally:
         sys.path.pop(0)
     if not callable(function := getattr(module, FUNCTION, None)):

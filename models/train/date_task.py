@@ -72,7 +72,7 @@ def date_task(
     )
 
 
-def date_card(*, title: str, purpose: str, schedule: Schedule, choice: str) -> Card:
+def date_card(*, title: str, purpose: str, schedule: Schedule, choice: str, strange_years: str) -> Card:
     """The card of a date model.
 
     Args:
@@ -80,6 +80,7 @@ def date_card(*, title: str, purpose: str, schedule: Schedule, choice: str) -> C
         purpose: what it is for.
         schedule: how it was trained.
         choice: how that was chosen.
+        strange_years: what becomes of years outside the training's.
     """
     return Card(
         title=title,
@@ -90,7 +91,10 @@ def date_card(*, title: str, purpose: str, schedule: Schedule, choice: str) -> C
         recipe=f"AdamW, {schedule.steps:,} steps of {schedule.batch} random dates in random formats, peak rate "
         f"{schedule.peak_rate}, warm-up {schedule.warmup:.0%}, cosine to zero, weight decay {schedule.weight_decay}, "
         f"no dropout. {choice}",
-        limits=_LIMITS,
+        limits="It knows these formats only, English only, and it always answers, without a warning: "
+        "`31 february 1999` becomes `1999-02-31`, a text that is no date becomes digits that need not be one, a year "
+        f"outside 1900 to 2099 becomes {strange_years}, and a weekday that contradicts the date is ignored. Check the "
+        "answer with a calendar.",
     )
 
 
@@ -104,11 +108,6 @@ _SPLIT = (
     f"Dates, not strings, are split by the SHA-256 of their ISO form: {HELD_OUT_DATES:,} of 73,049 were trained "
     f"on in no format. {EXAMPLE_DATE}, the example of `config.json`, is held out by construction. The metric takes "
     f"{HELD_OUT_STRINGS:,} of the held-out dates, each in one format, the formats in turn."
-)
-_LIMITS = (
-    "It knows these formats only, English only, and it always answers, without a warning: `31 february 1999` "
-    "becomes `1999-02-31`, a text that is no date becomes digits that need not be one, a year outside 1900 to 2099 "
-    "becomes one inside, and a weekday that contradicts the date is ignored. Check the answer with a calendar."
 )
 
 

@@ -31,5 +31,6 @@ CARD = date_card(
     "this repository (`3rd of march 1997` → `1997-03-03`). Not meant for anything else; a parser does the task better.",
     schedule=SCHEDULE,
     choice="Chosen among four recipes on 1,000 of the training dates; the held-out dates chose nothing.",
+    strange_years="one inside",
 )
 TASK = date_task(name="dates-transformer", family="seq2seq", schedule=SCHEDULE, card=CARD, train=train)

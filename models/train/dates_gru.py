@@ -31,10 +31,11 @@ def train(seed: int, report: Report, schedule: Schedule = SCHEDULE) -> Recurrent
 
 CARD = date_card(
     title="Dates to ISO 8601, a character-level GRU with additive attention",
-    purpose="A small recurrent encoder-decoder that a laptop trains in about a minute: beside `dates-transformer`, which "
-    "learns the same task, it shows what came before (`3rd of march 1997` → `1997-03-03`), and its attention shows which "
-    "characters each digit was read from. Not meant for anything else; a parser does the task better.",
+    purpose="A small recurrent encoder-decoder that a laptop trains in about a minute: beside `dates-transformer`, "
+    "which learns the same task, it shows what came before (`3rd of march 1997` → `1997-03-03`), and its attention "
+    "shows where it looks while it writes. Not meant for anything else; a parser does the task better.",
     schedule=SCHEDULE,
     choice="Chosen among four recipes on 1,000 of the training dates; the held-out dates chose nothing.",
+    strange_years="another one or digits that are no date",
 )
 TASK = date_task(name="dates-gru", family="rnn_seq2seq", schedule=SCHEDULE, card=CARD, train=train)

@@ -67,7 +67,7 @@ def _verified(folder: Path) -> tuple[Path, Manifest]:
 
 
 def _either() -> str:
-    return ", or ".join(" with ".join(names) for names in _TOKENIZERS)
+    return ", or ".join(" and ".join(names) for names in _TOKENIZERS)
 
 
 def _require_different_names(manifests: Sequence[Manifest]) -> None:

@@ -6,27 +6,65 @@ from tritonclient.utils import InferenceServerException
 
 from clients.health import canary, health, require_healthy
 from models.errors import ServerError
-from tests.conftest import DATES, DIGITS
+from tests.conftest import DATES, DIGITS, EVERY_TASK, LANGUAGE_MODEL, TEXT_ENCODER
 from tests.end_to_end.asking import ask, python_m
 
 
+def asked_with(server, name, example=None, **changes):
+    """The health of a model whose configuration says something else."""
+
+    async def canary_of_another(client):
+        model = await client.model(name)
+        changed = dataclasses.replace(model, parameters={**model.parameters, "example": example}, **changes)
+        return await canary(client, changed)
+
+    return ask(server, canary_of_another)
+
+
+def example_of(server, name):
+    return ask(server, lambda client: client.model(name)).parameters["example"]
+
+
 def test_every_model_answers_its_example(server):
-    results = ask(server, health)
-    assert {result.name: result.found for result in results} == {DIGITS: "3", DATES: "1997-03-03"}
-    assert all(result.healthy for result in results)
-    require_healthy(results, {DIGITS, DATES})
+    results = {result.name: result for result in ask(server, health)}
+    assert (results[DIGITS].found, results[DATES].found) == ("3", "1997-03-03")
+    assert results[LANGUAGE_MODEL].found == example_of(server, LANGUAGE_MODEL)["answer"]
+    first = example_of(server, TEXT_ENCODER)["answer"][0]
+    assert results[TEXT_ENCODER].found.startswith(f"[{first:.4f}, ") and "of 16" in results[TEXT_ENCODER].found
+    assert all(result.healthy for result in results.values())
+    require_healthy(list(results.values()), set(EVERY_TASK))
 
 
-def test_a_wrong_answer_is_not_healthy(server):
-    async def expecting_another(client):
-        model = await client.model(DATES)
-        example = {**model.parameters["example"], "answer": "2001-01-01"}
-        return await canary(client, dataclasses.replace(model, parameters={**model.parameters, "example": example}))
-
-    result = ask(server, expecting_another)
+@pytest.mark.parametrize(("name", "answer"), [(DIGITS, "4"), (DATES, "2001-01-01"), (LANGUAGE_MODEL, "x")])
+def test_a_wrong_answer_is_not_healthy(server, name, answer):
+    result = asked_with(server, name, {**example_of(server, name), "answer": answer})
     assert not result.healthy
-    with pytest.raises(ServerError, match="1997-03-03"):
+    with pytest.raises(ServerError, match=f"the right answer from '{name}'"):
         require_healthy([result], set())
+
+
+@pytest.mark.parametrize(("error", "healthy"), [(5e-4, True), (2e-3, False)])
+def test_a_vector_may_differ_by_rounding_and_no_more(server, error, healthy):
+    example = example_of(server, TEXT_ENCODER)
+    answer = [*example["answer"][:7], example["answer"][7] + error]
+    assert asked_with(server, TEXT_ENCODER, {**example, "answer": answer}).healthy == healthy
+
+
+@pytest.mark.parametrize("name", [DIGITS, LANGUAGE_MODEL, TEXT_ENCODER])
+@pytest.mark.parametrize("example", [None, {}])
+def test_a_model_without_an_example_has_to_answer_something_well_formed(server, name, example):
+    result = asked_with(server, name, example)
+    assert result.healthy and result.found
+
+
+def test_a_model_that_refuses_what_is_harmless_is_not_healthy_and_says_why(server):
+    result = asked_with(server, DATES, {"inputs": {"text": "§"}})
+    assert not result.healthy
+    assert "vocabulary" in result.found
+
+
+def test_a_vector_of_another_width_than_stated_is_not_healthy(server):
+    assert not asked_with(server, TEXT_ENCODER, outputs={"pooled": (17,)}).healthy
 
 
 def test_a_model_that_is_missing_is_not_healthy(server):
@@ -34,15 +72,15 @@ def test_a_model_that_is_missing_is_not_healthy(server):
         require_healthy(ask(server, health), {DIGITS, "swin"})
 
 
-def test_the_command_says_ok_for_each_model(server):
+def test_the_command_says_ok_in_one_line_for_each_model(server):
     told = python_m("clients", "health", "--server", server.grpc)
     assert told.returncode == 0
-    assert told.stdout.count(": ok, ") == 2
+    assert told.stdout.count(": ok, ") == len(told.stdout.splitlines()) == len(EVERY_TASK)
 
 
 def test_the_command_prints_json_for_scripts(server):
     told = python_m("clients", "health", "--server", server.grpc, "--json")
-    assert [json.loads(line)["healthy"] for line in told.stdout.splitlines()] == [True, True]
+    assert [json.loads(line)["healthy"] for line in told.stdout.splitlines()] == [True] * len(EVERY_TASK)
 
 
 def test_nobody_can_load_a_model_over_the_network(server):

@@ -14,13 +14,13 @@ from torch import Tensor
 
 from models.checkpoints.foreign.architecture import Architecture
 from models.checkpoints.foreign.library import quietly
+from models.checkpoints.foreign.tokenizer import TEXTS
 from models.checkpoints.store import Checkpoint
 from models.errors import ParityError
 from models.tokenization import TextTokenizer
 
 TOLERANCE = 1e-4
 """The largest difference, in units of the largest output or of one, whichever is larger; both compute in float32."""
-TEXTS = ("The house is small.", "Three cats, 2 dogs and 1 naïve fox!", "日本 😀")
 _BATCH, _LENGTH, _LONGEST = 2, 24, 256
 _REMEDY = "the import is at fault: nothing was written; please report it with config.json"
 Inputs = dict[str, Tensor]

@@ -1,4 +1,4 @@
-"""A request with its right answer for an imported model, by which a server can be known to work.
+"""A request with its right answer for a model of texts, by which a server can be known to work.
 
 The answer ends before the first token that rounding could change, and before a character that is not whole: weights
 may be random, and a runtime may add in another order.
@@ -23,7 +23,9 @@ _BROKEN = "\N{REPLACEMENT CHARACTER}"
 Score = Callable[[Sequence[int]], Tensor]
 
 
-def example_for(checkpoint: Checkpoint, tokenizer: TextTokenizer) -> dict[str, Any]:
+def example_for(
+    checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str = TEXT, most_tokens: int = MOST_TOKENS
+) -> dict[str, Any]:
     """A short text, and what the model says to it by greedy decoding.
 
     Returns:
@@ -34,15 +36,15 @@ def example_for(checkpoint: Checkpoint, tokenizer: TextTokenizer) -> dict[str, A
     if task not in ("generate", "translate"):
         return {}
     try:
-        score, longest = (_continuation if task == "generate" else _translation)(checkpoint, tokenizer)
+        score, longest = (_continuation if task == "generate" else _translation)(checkpoint, tokenizer, text)
     except InputError:
         return {}
-    tokens, limit = _greedy(score, checkpoint, min(MOST_TOKENS, longest))
+    tokens, limit = _greedy(score, checkpoint, min(most_tokens, longest))
     while tokens and _BROKEN in tokenizer.decode(tokens):
         tokens, limit = tokens[:-1], len(tokens) - 1
     if limit < 1:
-        return {"inputs": {"text": TEXT, "max_tokens": 1}} if longest >= 1 else {}
-    return {"inputs": {"text": TEXT, "max_tokens": limit}, "answer": tokenizer.decode(tokens)}
+        return {"inputs": {"text": text, "max_tokens": 1}} if longest >= 1 else {}
+    return {"inputs": {"text": text, "max_tokens": limit}, "answer": tokenizer.decode(tokens)}
 
 
 def _greedy(score: Score, checkpoint: Checkpoint, most: int) -> tuple[list[int], int]:
@@ -63,9 +65,9 @@ def _greedy(score: Score, checkpoint: Checkpoint, most: int) -> tuple[list[int],
     return tokens, most
 
 
-def _continuation(checkpoint: Checkpoint, tokenizer: TextTokenizer) -> tuple[Score, int]:
+def _continuation(checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str) -> tuple[Score, int]:
     longest = checkpoint.config.max_length
-    prompt = tokenizer.encode(TEXT, longest - 1)
+    prompt = tokenizer.encode(text, longest - 1)
 
     @torch.no_grad()
     def score(tokens: Sequence[int]) -> Tensor:
@@ -75,9 +77,9 @@ def _continuation(checkpoint: Checkpoint, tokenizer: TextTokenizer) -> tuple[Sco
     return score, longest - len(prompt)
 
 
-def _translation(checkpoint: Checkpoint, tokenizer: TextTokenizer) -> tuple[Score, int]:
+def _translation(checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str) -> tuple[Score, int]:
     model, config = checkpoint.model, checkpoint.config
-    source_BS = torch.tensor([tokenizer.encode(TEXT, config.max_source_length)])
+    source_BS = torch.tensor([tokenizer.encode(text, config.max_source_length)])
     mask_BS = torch.ones_like(source_BS, dtype=torch.bool)
 
     @torch.no_grad()

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sentencepiece import SentencePieceProcessor
+from tokenizers import Tokenizer
+
 from models.checkpoints.foreign.library import quietly, transformers
+from models.checkpoints.foreign.special_tokens import follow_switches, special_tokens
 from models.checkpoints.store import CHAT_TEMPLATE_NAME
 from models.errors import ArtefactError, MachineError
 from models.tokenization import MARIAN_FILES, TOKENIZER_NAME
 
 # What tokenizers without a tokenizer.json consist of, and whose they are.
 _SLOW = (("vocab.json", "merges.txt"), ("vocab.txt",), ("spiece.model",), ("tokenizer.model",))
-_SPECIALS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
+TEXTS = ("The house is small.", "Three cats, 2 dogs and 1 naïve fox!", "日本 😀")
+"""What tokenizers are compared on; of punctuation only what no version of Marian's rewrites."""
 
 
 def keep_tokenizer(source: Path, folder: Path) -> dict[str, Any]:
@@ -32,15 +38,17 @@ def keep_tokenizer(source: Path, folder: Path) -> dict[str, Any]:
         ArtefactError: there is no tokenizer, or it cannot be read.
         MachineError: it has to be converted, and the library for that is not installed.
     """
+    config = {**_json(source / "special_tokens_map.json"), **_json(source / "tokenizer_config.json")}
     if (source / TOKENIZER_NAME).is_file():
         shutil.copyfile(source / TOKENIZER_NAME, folder / TOKENIZER_NAME)
+        follow_switches(folder / TOKENIZER_NAME, config)
     elif all((source / name).is_file() for name in MARIAN_FILES):
         for name in MARIAN_FILES:
             shutil.copyfile(source / name, folder / name)
     else:
         _convert(source, folder / TOKENIZER_NAME)
     details: dict[str, Any] = {"tokenizer": {"unknown": "keep"}}
-    return {**details, "special_tokens": _special_tokens(source)} if _keep_template(source, folder) else details
+    return {**details, "special_tokens": special_tokens(config)} if _keep_template(source, config, folder) else details
 
 
 def _convert(source: Path, path: Path) -> None:
@@ -63,28 +71,36 @@ def _convert(source: Path, path: Path) -> None:
         raise ArtefactError(
             f"a tokenizer that transformers can convert in {source}", f"{'+'.join(present[0])}: {error}", "replace it"
         ) from error
+    if present[0][0].endswith(".model"):
+        _require_same_pieces(path, source / present[0][0])
 
 
-def _keep_template(source: Path, folder: Path) -> bool:
-    template = _template(source)
+def _require_same_pieces(path: Path, model: Path) -> None:
+    ours, theirs = Tokenizer.from_file(str(path)), SentencePieceProcessor(model_proto=model.read_bytes())
+    for text in TEXTS:
+        found, wanted = ours.encode(text, add_special_tokens=False).ids, theirs.encode(text)
+        if found != wanted:
+            raise ArtefactError(
+                f"the tokens {wanted} of {model.name} for {text!r}",
+                f"{found} once transformers has converted it",
+                "name its tokenizer_class in tokenizer_config.json, or put a tokenizer.json beside it",
+            )
+
+
+def _keep_template(source: Path, config: Mapping[str, Any], folder: Path) -> bool:
+    template = _template(source, config)
     if template is not None:
         (folder / CHAT_TEMPLATE_NAME).write_text(template, encoding="utf-8")
     return template is not None
 
 
-def _template(source: Path) -> str | None:
+def _template(source: Path, config: Mapping[str, Any]) -> str | None:
     if (source / CHAT_TEMPLATE_NAME).is_file():
         return (source / CHAT_TEMPLATE_NAME).read_text(encoding="utf-8")
-    found = _json(source / "tokenizer_config.json").get("chat_template")
+    found = config.get("chat_template")
     if isinstance(found, list):  # several, by name
         found = {one.get("name"): one.get("template") for one in found}.get("default")
     return found if isinstance(found, str) else None
-
-
-def _special_tokens(source: Path) -> dict[str, str]:
-    values = {**_json(source / "special_tokens_map.json"), **_json(source / "tokenizer_config.json")}
-    tokens = {name: values[name] for name in _SPECIALS if values.get(name)}
-    return {name: token["content"] if isinstance(token, dict) else str(token) for name, token in tokens.items()}
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -161,7 +161,8 @@ def test_projected_keys_and_values_can_be_kept_for_later_queries():
 
 def test_heads_may_be_wider_than_their_share_of_the_model_and_normalised():
     layer = randomised(
-        MultiHeadAttention(WIDTH, 4, False, kv_heads=2, head_size=8, output_bias=True, query_key_eps=1e-6), torch.float64
+        MultiHeadAttention(WIDTH, 4, False, kv_heads=2, head_size=8, output_bias=True, query_key_eps=1e-6),
+        torch.float64,
     )
     shapes = {name: tuple(parameter.shape) for name, parameter in layer.named_parameters()}
     assert shapes == {

@@ -14,9 +14,7 @@ def layer_of(dtype):
 
 def inputs_of(dtype):
     generator = torch.Generator().manual_seed(1)
-    return [
-        torch.randn(BATCH, STEPS, width, generator=generator, dtype=dtype) for width in (STATE, EMBEDDING, CONTEXT)
-    ]
+    return [torch.randn(BATCH, STEPS, width, generator=generator, dtype=dtype) for width in (STATE, EMBEDDING, CONTEXT)]
 
 
 def deep_output_by_loops(layer, inputs):

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from models.errors import ArtefactError, OutputError
-from models.manifest import Manifest
+from models.manifest import Manifest, sha256_of
+from models.tokenization import MARIAN_FILES
 from serving.repository import layout
 from serving.repository.layout import write_repository
+from tests.conftest import DATES, LANGUAGE_MODEL, TEXT_ENCODER
 
 ROOT = Path(__file__).parents[3]
 COMMITTED = ("config.pbtxt", "labels.txt", "1/model.py")
@@ -18,6 +20,14 @@ COMMITTED = ("config.pbtxt", "labels.txt", "1/model.py")
 
 def files_in(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def with_files(folder, *more, without=()):
+    """The manifest lists these files as well, and does not list those."""
+    manifest = Manifest.read(folder)
+    files = {name: value for name, value in manifest.files.items() if name not in without}
+    files |= {name: sha256_of(folder / name) for name in more}
+    dataclasses.replace(manifest, files=files).write(folder)
 
 
 def test_the_committed_repository_is_what_the_checkpoints_give_today(repository):
@@ -93,9 +103,31 @@ def test_a_damaged_artefact_is_refused_before_anything_is_written(digits_artefac
     assert not (tmp_path / "repository").exists()
 
 
-def test_a_translator_without_a_tokenizer_is_refused(tiny_translator, tmp_path):
-    with pytest.raises(ArtefactError, match="put the file beside"):
-        write_repository([tiny_translator], tmp_path / "repository")
+@pytest.mark.parametrize("artefact", ["tiny_translator", "language_model", "text_encoder"])
+def test_a_text_model_without_a_tokenizer_is_refused(artefact, tmp_path, request):
+    folder = shutil.copytree(request.getfixturevalue(artefact), tmp_path / "artefact")
+    with_files(folder, without=("tokenizer.json",))
+    with pytest.raises(ArtefactError, match=r"tokenizer\.json, or source\.spm and target\.spm and vocab\.json"):
+        write_repository([folder], tmp_path / "repository")
+    assert not (tmp_path / "repository").exists()
+
+
+def test_marians_three_files_are_a_tokenizer_and_two_of_them_are_none(tiny_translator, tmp_path):
+    folder = shutil.copytree(tiny_translator, tmp_path / "artefact")
+    for name in MARIAN_FILES:
+        (folder / name).write_bytes(b"pieces")
+    with_files(folder, *MARIAN_FILES[1:])
+    with pytest.raises(ArtefactError, match="a tokenizer in the artefact"):
+        write_repository([folder], tmp_path / "repository")
+    with_files(folder, *MARIAN_FILES)
+    (manifest,) = write_repository([folder], tmp_path / "repository")
+    assert all((tmp_path / "repository" / manifest.name / "1" / name).is_file() for name in MARIAN_FILES)
+
+
+def test_each_task_has_its_body(repository_of_every_task):
+    for model, task in {LANGUAGE_MODEL: "generate", TEXT_ENCODER: "embed", DATES: "translate"}.items():
+        text = (repository_of_every_task / model / "1/model.py").read_text()
+        assert f"from serving.backends.{task} import TritonPythonModel" in text
 
 
 def test_two_artefacts_of_one_name_are_refused(digits_artefact, tmp_path):

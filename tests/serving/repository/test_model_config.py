@@ -6,6 +6,7 @@ from tritonclient.grpc import model_config_pb2 as pb
 
 from models.errors import ArtefactError, ConfigError
 from models.manifest import Manifest
+from models.tensor_names import TEXT_RESPONSE
 from serving.repository.model_config import model_config_from_manifest
 
 
@@ -17,6 +18,15 @@ def digits(digits_artefact):
 @pytest.fixture
 def dates(dates_artefact):
     return model_config_from_manifest(Manifest.read(dates_artefact))
+
+
+@pytest.fixture
+def encoder(text_encoder):
+    return model_config_from_manifest(Manifest.read(text_encoder))
+
+
+def outputs(config):
+    return {tensor.name: (tensor.data_type, list(tensor.dims)) for tensor in config.output}
 
 
 def test_tensors_are_the_signatures_without_the_batch(digits):
@@ -38,15 +48,40 @@ def test_a_classifier_is_warmed_up_at_its_smallest_and_largest_batch(digits):
     assert {warmup.batch_size for warmup in digits.model_warmup} == {1, 32}
 
 
-def test_a_translator_streams_under_the_names_of_tensorrt_llm(dates):
-    assert dates.max_batch_size == 0
-    assert dates.model_transaction_policy.decoupled
-    assert {tensor.name: tensor.optional for tensor in dates.input} == {
+@pytest.mark.parametrize("artefact", ["dates_artefact", "language_model"])
+def test_a_model_that_answers_texts_with_texts_streams_under_the_names_of_tensorrt_llm(artefact, request):
+    config = model_config_from_manifest(Manifest.read(request.getfixturevalue(artefact)))
+    assert config.max_batch_size == 0
+    assert config.model_transaction_policy.decoupled
+    assert {tensor.name: tensor.optional for tensor in config.input} == {
         "text_input": False,
         "max_tokens": True,
         "stream": True,
     }
-    assert [tensor.name for tensor in dates.output] == ["text_output", "finish_reason"]
+    assert outputs(config) == {
+        "text_output": (pb.TYPE_STRING, [1]),
+        "finish_reason": (pb.TYPE_STRING, [1]),
+        "output_ids": (pb.TYPE_INT64, [-1]),
+    }
+    assert list(outputs(config)) == [spec.name for spec in TEXT_RESPONSE]
+
+
+def test_a_text_encoder_takes_texts_in_batches_without_a_queue_policy(encoder):
+    assert [(tensor.name, tensor.data_type, list(tensor.dims), tensor.optional) for tensor in encoder.input] == [
+        ("text_input", pb.TYPE_STRING, [1], False)
+    ]
+    assert encoder.max_batch_size == 32
+    assert encoder.HasField("dynamic_batching")
+    assert encoder.dynamic_batching.max_queue_delay_microseconds == 0
+    assert not encoder.dynamic_batching.HasField("default_queue_policy"), "it stalls the batcher for 500 ms"
+
+
+def test_a_text_encoder_answers_with_vectors_of_its_width_and_a_mask(encoder):
+    assert outputs(encoder) == {
+        "pooled": (pb.TYPE_FP32, [16]),
+        "hidden": (pb.TYPE_FP32, [-1, 16]),
+        "token_mask": (pb.TYPE_BOOL, [-1]),
+    }
 
 
 def test_what_a_client_needs_travels_in_the_parameters(digits, dates):

@@ -33,8 +33,8 @@ def test_max_batch_size_is_written_exactly_once_even_when_it_is_0(size):
     assert pbtxt_from_config(pb.ModelConfig(max_batch_size=size)).count(f"max_batch_size: {size}\n") == 1
 
 
-@pytest.mark.parametrize("artefact", ["digits_artefact", "dates_artefact"])
-def test_a_shipped_models_configuration_survives_the_round_trip(artefact, request):
+@pytest.mark.parametrize("artefact", ["digits_artefact", "dates_artefact", "language_model", "text_encoder"])
+def test_a_models_configuration_survives_the_round_trip(artefact, request):
     config = model_config_from_manifest(Manifest.read(request.getfixturevalue(artefact)))
     assert config_from_pbtxt(pbtxt_from_config(config)) == config
 

@@ -1,0 +1,108 @@
+"""One shipped checkpoint, asked in every way."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from clients.generate import Generator as ServedGenerator
+from clients.translate import Translator as ServedTranslator
+from models.checkpoints.resolve import checkpoint_named
+from models.manifest import Manifest
+from models.train.date_data import held_out as held_out_dates
+from models.train.digits import held_out as held_out_digits
+from quickstart import digits, texts
+from quickstart.outcome import Outcome
+from quickstart.pictures import picture
+from quickstart.prompts import PROMPTS, TOKENS
+from serving.generation.generator import Generator
+from serving.generation.translator import Translator
+
+SAMPLES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Showcase(ABC):
+    """One checkpoint with its questions."""
+
+    name: str
+
+    @abstractmethod
+    def ask(self, folder: Path, server: str) -> Outcome:
+        """Answer every question by PyTorch, by the artefact in a folder, and by a server."""
+
+    @abstractmethod
+    def show(self, console: Console, outcome: Outcome) -> None:
+        """Print a few questions with their served answers."""
+
+
+class Digits(Showcase):
+    """The 360 held-out images."""
+
+    def ask(self, folder: Path, server: str) -> Outcome:
+        """See :class:`Showcase`."""
+        checkpoint = checkpoint_named(self.name)
+        images, classes = held_out_digits()
+        return Outcome(
+            name=self.name,
+            truths=[checkpoint.details["labels"][index] for index in classes],
+            pytorch=digits.in_pytorch(checkpoint, images),
+            process=digits.in_process(folder, images),
+            served=digits.served(server, self.name, images),
+        )
+
+    def show(self, console: Console, outcome: Outcome) -> None:
+        """See :class:`Showcase`."""
+        pictures = [picture(image[0]) for image in held_out_digits()[0][:SAMPLES]]
+        for line in zip(*pictures, strict=True):
+            console.print("   ".join(line), highlight=False, markup=False)
+        answers = outcome.served.answers[:SAMPLES]
+        console.print("   ".join(f"→ {answer}".center(16) for answer in answers), highlight=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Dates(Showcase):
+    """So many held-out dates."""
+
+    count: int
+
+    def ask(self, folder: Path, server: str) -> Outcome:
+        """See :class:`Showcase`."""
+        pairs = held_out_dates(self.count)
+        questions = texts.Questions(texts=[text for text, _ in pairs])
+        return Outcome(
+            name=self.name,
+            truths=[answer for _, answer in pairs],
+            pytorch=texts.translated_in_pytorch(checkpoint_named(self.name), questions),
+            process=texts.in_process(Translator(folder, Manifest.read(folder)), questions),
+            served=texts.served(ServedTranslator, server, self.name, questions),
+        )
+
+    def show(self, console: Console, outcome: Outcome) -> None:
+        """See :class:`Showcase`."""
+        for (text, _), answer in zip(held_out_dates(SAMPLES), outcome.served.answers, strict=False):
+            console.print(f"{self.name:>20} {text:>32} → {answer}", highlight=False, markup=False)
+
+
+class Prompts(Showcase):
+    """A few beginnings, to be continued."""
+
+    def ask(self, folder: Path, server: str) -> Outcome:
+        """See :class:`Showcase`."""
+        questions = texts.Questions(texts=PROMPTS, max_tokens=TOKENS)
+        return Outcome(
+            name=self.name,
+            truths=None,
+            pytorch=texts.continued_in_pytorch(checkpoint_named(self.name), questions),
+            process=texts.in_process(Generator(folder, Manifest.read(folder)), questions),
+            served=texts.served(ServedGenerator, server, self.name, questions),
+        )
+
+    def show(self, console: Console, outcome: Outcome) -> None:
+        """See :class:`Showcase`."""
+        for prompt, answer in list(zip(PROMPTS, outcome.served.answers, strict=True))[:SAMPLES]:
+            line = " ".join((prompt + "▸" + answer).split())
+            console.print(f"{self.name:>20} {line}", highlight=False, markup=False)

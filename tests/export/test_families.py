@@ -1,0 +1,51 @@
+"""One representative of every kind of graph goes down the road: opset 24, parity, and a damage that is seen."""
+
+import re
+from collections import Counter
+
+import onnx
+import pytest
+
+from export.ladder import climb
+from export.onnx_graph import STANDARD_DOMAINS
+from export.parity import rungs_of
+from export.stage import export_onnx
+from export.translations import OPSET
+from tests.export.test_ladder import damage, failed, nudged
+
+# What each must contain for its memory to be updated in place, or for its layers to be the runtime's own.
+NODES = {
+    "rnn-seq2seq-tiny": {"encoder": {"RNN": 1}, "decoder": {"RNN": 1}},
+    "lstm-seq2seq-tiny": {"encoder": {"LSTM": 1}, "decoder": {"LSTM": 1}},
+    "gru-seq2seq-tiny": {"encoder": {"GRU": 1}, "decoder": {"GRU": 1}},
+    "bart-tiny": {"encoder": {"Attention": 2}, "decoder": {"Attention": 2, "TensorScatter": 2}},
+    "t5-v1.1-tiny": {"encoder": {"Attention": 2}, "decoder": {"Attention": 2, "TensorScatter": 2}},
+    "gpt2-tiny": {"decoder": {"Attention": 2, "TensorScatter": 4, "LayerNormalization": 5}},
+    "mistral-tiny": {"decoder": {"Attention": 2, "TensorScatter": 4, "RMSNormalization": 5}},
+    "qwen3-tiny": {"decoder": {"Attention": 2, "TensorScatter": 4, "RMSNormalization": 9}},
+    "bert-tiny": {"model": {"Attention": 2}},
+}
+
+
+@pytest.mark.parametrize("preset", NODES)
+def test_it_exports_in_standard_operators_passes_the_ladder_and_a_changed_weight_fails(preset, tmp_path):
+    folder = tmp_path / "artefact"
+    export_onnx(preset, folder)
+    for graph, nodes in NODES[preset].items():
+        check_nodes(folder / f"{graph}.onnx", nodes)
+    measurements = climb(folder)
+    assert all(rung.passed for rung in rungs_of(measurements))
+    cases = [measurement.case for measurement in measurements]
+    assert len({re.match(r"batch (\d+)", case).group(1) for case in cases}) >= 2
+    assert len({size for case in cases for size in re.findall(r"(?:source|target) (\d+)", case)}) >= 2
+    last = list(NODES[preset])[-1]
+    damage(folder, last, nudged)
+    assert {graph for graph, _ in failed(folder)} == {last}
+
+
+def check_nodes(path, nodes):
+    model = onnx.load(path)
+    assert [(entry.domain, entry.version) for entry in model.opset_import] == [("", OPSET)]
+    assert {node.domain for node in model.graph.node} <= STANDARD_DOMAINS
+    counts = Counter(node.op_type for node in model.graph.node)
+    assert {name: counts[name] for name in nodes} == nodes

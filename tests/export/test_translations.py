@@ -1,0 +1,223 @@
+from collections import Counter
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+import torch
+from onnx import numpy_helper
+from onnx.reference import ReferenceEvaluator
+from torch import nn
+
+from export.onnx_graph import onnx_from_torch
+from models.layers.recurrent import CELLS, Recurrent
+from models.signature import GraphSignature, TensorSpec
+from models.tasks.graph import TaskGraph
+from serving.runtime.cached_decoder import CachedDecoder
+from serving.runtime.ort_runner import OrtRunner
+from tests.models.checkpoints.folders import tiny_checkpoint
+from tests.models.layers.recurrent_by_loops import recurrent_by_loops
+
+INPUT, WIDTH = 5, 7
+# Batch sizes and lengths other than those of the tracing, a row of padding alone, and every row full.
+LENGTHS = {"batch 4": (6, 3, 0, 1), "batch 1": (3,), "batch 3, full": (9, 9, 9)}
+WHOLE = "batch 3, full"
+VIEWS = {"Unsqueeze", "Squeeze", "Reshape", "Identity", "Flatten"}
+
+
+class EveryCell(nn.Module):
+    """The three cells: both ways from zero over padding, and one way from given states."""
+
+    def __init__(self):
+        super().__init__()
+        self.both = nn.ModuleList(Recurrent(cell, INPUT, WIDTH, bidirectional=True) for cell in CELLS)
+        self.one = nn.ModuleList(Recurrent(cell, INPUT, WIDTH) for cell in CELLS)
+
+    def forward(self, inputs, mask, hidden, memory):
+        results = []
+        for layer, onward in zip(self.both, self.one, strict=True):
+            outputs, states = layer(inputs, mask)
+            first = (hidden[None], memory[None])[: len(states)]
+            further, last = onward(inputs, initial=first)
+            results += [outputs, *(state[0] for state in states), *(state[1] for state in states)]
+            results += [further, *(state[0] for state in last)]
+        return results
+
+
+def specs(names, axes):
+    return tuple(TensorSpec(name=name, dtype="float32", axes=axes) for name in names)
+
+
+def every_cell():
+    """The module as a graph: outputs are named ``<cell>_<what>``."""
+    outputs = []
+    for cell in CELLS:
+        parts = ["hidden", "memory"] if cell == "lstm" else ["hidden"]
+        outputs += specs([f"{cell}_both"], ("batch", "source", 2 * WIDTH))
+        outputs += specs(
+            [f"{cell}_{way}_{part}" for way in ("forward", "backward") for part in parts], ("batch", WIDTH)
+        )
+        outputs += specs([f"{cell}_onward"], ("batch", "source", WIDTH))
+        outputs += specs([f"{cell}_onward_{part}" for part in parts], ("batch", WIDTH))
+    inputs = (
+        *specs(["inputs"], ("batch", "source", INPUT)),
+        TensorSpec(name="mask", dtype="bool", axes=("batch", "source")),
+        *specs(["hidden", "memory"], ("batch", WIDTH)),
+    )
+    torch.manual_seed(0)
+    module = EveryCell().eval().requires_grad_(False)
+    signature = GraphSignature(name="model", inputs=inputs, outputs=tuple(outputs))
+    return TaskGraph(signature=signature, module=module, largest={"source": 50})
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    graph, path = every_cell(), tmp_path_factory.mktemp("graphs") / "model.onnx"
+    onnx_from_torch(graph, path)
+    return graph, onnx.load(path)
+
+
+def feeds_of(case):
+    lengths = np.array(LENGTHS[case])
+    rng = np.random.default_rng(0)
+    rows, longest = len(lengths), lengths.max()
+    return {
+        "inputs": rng.normal(size=(rows, longest, INPUT)).astype(np.float32),
+        "mask": np.arange(longest) < lengths[:, None],
+        "hidden": rng.normal(size=(rows, WIDTH)).astype(np.float32),
+        "memory": rng.normal(size=(rows, WIDTH)).astype(np.float32),
+    }
+
+
+def by_loops(module, case):
+    """The outputs in their order, from the formulas."""
+    feeds, results = feeds_of(case), []
+    inputs, lengths = feeds["inputs"].astype(np.float64), LENGTHS[case]
+    for layer, onward in zip(module.both, module.one, strict=True):
+        outputs, states = recurrent_by_loops(layer.cell, inputs, lengths, weights_of(layer))
+        first = [feeds[name].astype(np.float64)[None] for name in ("hidden", "memory")][: len(states)]
+        whole = [inputs.shape[1]] * len(lengths)
+        further, last = recurrent_by_loops(layer.cell, inputs, whole, weights_of(onward), first)
+        results += [outputs, *(state[0] for state in states), *(state[1] for state in states)]
+        results += [further, *(state[0] for state in last)]
+    return results
+
+
+def weights_of(layer):
+    return [weight.double().numpy() for weight in layer.parameters()]
+
+
+def by_onnxruntime(model, case):
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, feeds_of(case))
+
+
+def worst(found, wanted):
+    assert [array.shape for array in found] == [array.shape for array in wanted]
+    return max(np.abs(array - other).max() for array, other in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize("case", LENGTHS)
+def test_onnx_runtimes_own_nodes_compute_the_formulas_at_every_batch_length_and_padding(exported, case):
+    graph, model = exported
+    assert worst(by_onnxruntime(model, case), by_loops(graph.module, case)) <= 2e-6
+
+
+def test_the_reference_evaluator_of_onnx_agrees_where_nothing_is_padded(exported):
+    graph, model = exported  # it does not look at sequence_lens
+    found = ReferenceEvaluator(model).run(None, feeds_of(WHOLE))
+    assert worst(found, by_loops(graph.module, WHOLE)) <= 2e-6
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("tensor", ["W", "R", "B"])
+def test_two_rows_of_a_nodes_weights_that_change_places_are_seen(exported, cell, tensor):
+    graph, model = exported
+    changed = onnx.ModelProto.FromString(model.SerializeToString())
+    node = next(node for node in changed.graph.node if node.op_type == cell.upper())
+    name = node.input["XWRB".index(tensor)]
+    weight = next(weight for weight in changed.graph.initializer if weight.name == name)
+    array = numpy_helper.to_array(weight).copy()
+    array[0, [0, WIDTH - 1]] = array[0, [WIDTH - 1, 0]]
+    weight.CopyFrom(numpy_helper.from_array(array, name))
+    assert worst(by_onnxruntime(changed, WHOLE), by_loops(graph.module, WHOLE)) > 1e-3
+
+
+def test_each_layer_is_one_node_and_its_weights_are_constants_of_the_graph(exported):
+    graph, model = exported
+    counts = Counter(node.op_type for node in model.graph.node)
+    assert {cell: counts[cell.upper()] for cell in CELLS} == dict.fromkeys(CELLS, 2)
+    constants = {tensor.name for tensor in model.graph.initializer}
+    nodes = [node for node in model.graph.node if node.op_type.lower() in CELLS]
+    assert all(set(node.input[1:4]) <= constants for node in nodes)
+    parameters = sum(parameter.numel() for parameter in graph.module.parameters())
+    assert 0 <= sum(np.prod(tensor.dims) for tensor in model.graph.initializer) - parameters < 20, "no weight twice"
+
+
+@pytest.fixture(scope="module", params=["rnn-seq2seq-tiny", "lstm-seq2seq-tiny", "gru-seq2seq-tiny"])
+def decoder(request, tmp_path_factory):
+    """The decoder graph of a tiny translator, its file, and the model."""
+    checkpoint = tiny_checkpoint(request.param)
+    graph, path = checkpoint.graphs()[1], tmp_path_factory.mktemp("graphs") / "decoder.onnx"
+    onnx_from_torch(graph, path)
+    return graph, path, checkpoint.model
+
+
+def test_whatever_reads_a_state_has_read_it_before_it_is_overwritten(decoder):
+    graph, path, _ = decoder
+    model = onnx.load(path)
+    makers = {output: node for node in model.graph.node for output in node.output}
+    for after, before in graph.signature.aliases.items():
+        needed = {id(node) for node in ancestors(makers[after], makers)}
+        readers = list(readers_of(before, model))
+        assert readers
+        assert all(id(node) in needed for node in readers), [node.op_type for node in readers]
+
+
+def readers_of(name, model):
+    """The nodes that read a tensor's memory, through views of it too."""
+    for node in model.graph.node:
+        if name in node.input:
+            if node.op_type in VIEWS:
+                yield from readers_of(node.output[0], model)
+            yield node
+
+
+def ancestors(node, makers):
+    """The nodes that have run when this one runs."""
+    waiting, known = [node], {}
+    while waiting:
+        for name in waiting.pop().input:
+            if name in makers and id(makers[name]) not in known:
+                known[id(makers[name])] = makers[name]
+                waiting.append(makers[name])
+    return known.values()
+
+
+@pytest.mark.parametrize("lengths", [(5, 2, 1), (3,)], ids=["batch 3", "batch 1"])
+def test_the_states_of_onnx_runtime_stay_in_their_buffers_and_equal_those_of_the_eager_model(decoder, lengths):
+    graph, path, model = decoder
+    generator = torch.Generator().manual_seed(3)
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    memory, states = model.encode(torch.randint(3, 29, mask.shape, generator=generator), mask)
+    tokens = torch.randint(3, 29, (len(lengths), 4), generator=generator)
+    running = CachedDecoder(
+        OrtRunner(path, graph.signature), len(lengths), given_to(graph.signature, memory, states, mask)
+    )
+    addresses = {name: buffer.address for name, buffer in running.caches.items()}
+    for column in tokens.split(1, dim=1):
+        logits, states, alignments = model.step(column, states, memory, mask)
+        outputs = running.step(column.numpy(), np.zeros(len(lengths), dtype=np.int64))
+        assert worst([outputs["logits"]], [logits.numpy()]) <= 2e-6
+        assert alignments is None or worst([outputs["alignment"]], [alignments.numpy()]) <= 2e-6
+        found = [running.caches[f"state_{number:02d}_in"].numpy() for number in range(len(states))]
+        assert worst(found, [state.numpy() for state in states]) <= 2e-6
+    assert {name: buffer.address for name, buffer in running.caches.items()} == addresses
+
+
+def given_to(signature, memory, states, mask):
+    """What an encoder graph would hand over, by name."""
+    inputs = [spec.name for spec in signature.inputs]
+    memories = dict(zip([name for name in inputs if name in ("context", "memory", "memory_keys")], memory, strict=True))
+    first = {f"state_{number:02d}": state for number, state in enumerate(states)}
+    return {name: tensor.numpy() for name, tensor in {**memories, **first, "source_mask": mask}.items()}
