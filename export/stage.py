@@ -76,7 +76,7 @@ def _add_weights(digest: Any, model: nn.Module) -> None:
 
 def _checkpoint_files(checkpoint: Checkpoint) -> list[Path]:
     if checkpoint.folder is None:
-        return [] if checkpoint.code is None else [checkpoint.code]
+        return list(checkpoint.code)
     return [checkpoint.folder / CONFIG_NAME, checkpoint.folder / WEIGHTS_NAME, *checkpoint.companions()]
 
 

@@ -1,6 +1,7 @@
 """How the exporter writes attention and this project's own operators: each as one node of the standard.
 
-Legend: B batch, S positions, T attended positions, H heads, D head size, E width of an input, N directions, H width of a state, K gates.
+Legend: B batch, S positions, T attended positions, D head size, E width of an input, N directions, H heads in attention
+and the width of a state in recurrent layers.
 Source: ONNX operator specification, Attention 24, TensorScatter 24, RNN 22, LSTM 22, GRU 22.
 """
 

@@ -33,7 +33,7 @@ def translated_in_pytorch(checkpoint: Checkpoint, questions: Questions) -> Answe
     """All texts in one batch of the eager model, without a cache."""
     assert checkpoint.folder is not None
     model: EncoderDecoder = checkpoint.model  # type: ignore[assignment]  # an nn.Module of a translating family
-    tokenizer = load_tokenizer(checkpoint.folder, checkpoint.details)
+    tokenizer = load_tokenizer(checkpoint.folder, checkpoint.details.get("tokenizer"))
     sources = [tokenizer.encode(text, checkpoint.config.max_source_length) for text in questions.texts]
     padded = pad_sources(sources, checkpoint.config.pad_token)
     answers = greedy(model, *padded, max_tokens=questions.max_tokens or checkpoint.config.max_target_length - 1)
@@ -43,7 +43,7 @@ def translated_in_pytorch(checkpoint: Checkpoint, questions: Questions) -> Answe
 def continued_in_pytorch(checkpoint: Checkpoint, questions: Questions) -> Answers:
     """One prompt after the other through the eager model, without a cache."""
     assert checkpoint.folder is not None and questions.max_tokens is not None
-    tokenizer = load_tokenizer(checkpoint.folder, checkpoint.details)
+    tokenizer = load_tokenizer(checkpoint.folder, checkpoint.details.get("tokenizer"))
     end_tokens = checkpoint.details.get("end_tokens", ())
     answers = []
     for text in questions.texts:

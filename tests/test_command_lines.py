@@ -54,6 +54,12 @@ def test_every_verb_of_a_package_is_frozen(package):
     assert verbs == {command.split()[1] for command in FROZEN if command.startswith(f"{package} ")}
 
 
+def test_the_help_of_clients_shows_an_example_of_every_verb():
+    shown = python_m("clients", "--help").stdout
+    verbs = [command.split()[1] for command in FROZEN if command.startswith("clients ")]
+    assert [verb for verb in verbs if f"python -m clients {verb}" not in shown] == []
+
+
 @pytest.mark.parametrize("package", ["models", "export", "serving", "clients"])
 def test_an_unknown_verb_is_a_usage_error(package):
     refused = python_m(package, "fly")

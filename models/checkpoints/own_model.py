@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from models.checkpoints.store import Checkpoint
 from models.errors import ArtefactError, AttendantError, ConfigError
@@ -29,8 +31,8 @@ class OwnModel:
         module: the trained module, in float32.
         contract: its inputs and outputs.
         details: what clients are to know of it: labels, units; free JSON values.
-        example: ``{"inputs": {name: nested lists of one row}, "answer": {name: nested lists}}``, which the server must
-            answer rightly before it counts as ready; no check of the answer if empty.
+        example: ``{"inputs": {name: nested lists, one row}, "answer": {name: nested lists, one row}}``; the server counts
+            as ready when it answers it so. What the module itself says is the answer where none is given.
     """
 
     name: str
@@ -47,17 +49,52 @@ def load_own_model(path: Path) -> Checkpoint:
         ArtefactError: the file cannot be run, or has no such function, or it returns something else.
         ConfigError: the contract is not whole.
     """
-    own = _call(_function_of(path), path)
+    with _importing_from(path.resolve().parent) as neighbours:
+        own = _call(_function_of(path), path)
     if not isinstance(own, OwnModel):
         raise ArtefactError(f"an OwnModel from {FUNCTION}() in {path}", type(own).__name__, _REMEDY)
+    module = own.module.eval().requires_grad_(False)
     return Checkpoint(
         name=own.name,
         family=Family(name="own", task=TASK, config=PredictorConfig, build=_only_its_file_can),
-        model=Predictor(own.module, own.contract).eval().requires_grad_(False),
+        model=Predictor(module, own.contract),
         details=own.details,
-        example=own.example,
-        code=path,
+        example=_answered(own),
+        code=(path, *neighbours),
     )
+
+
+@contextmanager
+def _importing_from(folder: Path) -> Iterator[list[Path]]:
+    """Let a file import its neighbours, as when Python runs it, and forget them; the list is filled in at the end."""
+    before: set[str] = set(sys.modules)
+    neighbours: list[Path] = []
+    sys.path.insert(0, str(folder))
+    try:
+        yield neighbours
+    finally:
+        sys.path.remove(str(folder))
+        for name in set(sys.modules) - before:
+            file = Path(getattr(sys.modules[name], "__file__", None) or "/")
+            if file.is_relative_to(folder) and "site-packages" not in file.parts:
+                del sys.modules[name]
+                neighbours.append(file)
+        neighbours.sort()
+
+
+def _answered(own: OwnModel) -> dict[str, Any]:
+    inputs = own.example.get("inputs")
+    if inputs is None or "answer" in own.example:
+        return own.example
+    if inputs.keys() != {spec.name for spec in own.contract.inputs}:
+        raise ConfigError(
+            f"an example for the inputs {[spec.name for spec in own.contract.inputs]}", str(sorted(inputs)), _REMEDY
+        )
+    rows = [torch.tensor(inputs[spec.name], dtype=getattr(torch, spec.dtype)) for spec in own.contract.inputs]
+    outputs = own.module(*(row[None] for row in rows))
+    tensors = (outputs,) if isinstance(outputs, Tensor) else outputs
+    answer = {spec.name: tensor[0].tolist() for spec, tensor in zip(own.contract.outputs, tensors, strict=True)}
+    return {"inputs": inputs, "answer": answer}
 
 
 _REMEDY = "see docs/guides/your-own-model.md"
@@ -67,15 +104,12 @@ def _function_of(path: Path) -> Callable[[], Any]:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.resolve().parent))  # a file may import its neighbours, as when Python runs it
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         raise ArtefactError(
             f"a Python file that runs at {path}", f"{type(error).__name__}: {error}", _REMEDY
         ) from error
-    finally:
-        sys.path.pop(0)
     if not callable(function := getattr(module, FUNCTION, None)):
         raise ArtefactError(f"a function {FUNCTION}() in {path}", f"{sorted(_defined(module))}", _REMEDY)
     return function  # type: ignore[no-any-return]

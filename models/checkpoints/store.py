@@ -35,7 +35,7 @@ class Checkpoint:
         details: what serving needs to know: labels, preprocessing.
         example: one request and its right answer.
         folder: where it was read from; none for a preset with random weights.
-        code: the file that built it; none unless it is a reader's own model.
+        code: the files that built it; none unless it is a reader's own model.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Checkpoint:
     details: dict[str, Any] = field(default_factory=dict)
     example: dict[str, Any] = field(default_factory=dict)
     folder: Path | None = None
-    code: Path | None = None
+    code: tuple[Path, ...] = ()
 
     @property
     def config(self) -> Any:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from models.config import config_to_json
-from models.train.task import Score, TrainingTask
+from models.train.task import Measure, TrainingTask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class Run:
 
     Attributes:
         model: the trained model.
-        metric: what the score counts, on which data.
+        metric: what the score measures, on which data.
         score: of the model.
         seconds: from the first step to the last.
         command: what makes the same weights again.
@@ -27,7 +27,7 @@ class Run:
 
     model: nn.Module
     metric: str
-    score: Score
+    score: Measure
     seconds: float
     command: str
 

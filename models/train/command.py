@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
+
+from torch import nn
 
 from models.checkpoints.resolve import PRETRAINED
 from models.checkpoints.store import Checkpoint, save_checkpoint
@@ -30,20 +33,17 @@ def train_checkpoint(task: TrainingTask, folder: Path | None, seed: int, report:
         begin = time.perf_counter()
         model = task.train(seed, report)
         seconds = time.perf_counter() - begin
+        trained = _written(task, model, staging)
         command = f"python -m models train {task.name} --seed {seed}"
-        run = Run(model=model, metric=task.metric, score=task.score(model), seconds=seconds, command=command)
-        _write(task, run, staging)
+        run = Run(model=model, metric=task.metric, score=task.score(trained), seconds=seconds, command=command)
+        (staging / CARD_NAME).write_text(model_card(task, run), encoding="utf-8")
     return run
 
 
-def _write(task: TrainingTask, run: Run, folder: Path) -> None:
-    checkpoint = Checkpoint(
-        name=task.name,
-        family=family_named(task.family),
-        model=run.model,
-        details=task.details,
-        example=task.example(),
-    )
-    save_checkpoint(checkpoint, folder)
+def _written(task: TrainingTask, model: nn.Module, folder: Path) -> Checkpoint:
     task.companions(folder)
-    (folder / CARD_NAME).write_text(model_card(task, run), encoding="utf-8")
+    family = family_named(task.family)
+    plain = Checkpoint(name=task.name, family=family, model=model, details=task.details, folder=folder)
+    trained = replace(plain, example=task.example(plain))
+    save_checkpoint(trained, folder)
+    return trained

@@ -13,6 +13,7 @@ from typing import TypeVar
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from models.checkpoints.store import Checkpoint
 from models.families.rnn_seq2seq import RecurrentSeq2Seq
 from models.families.seq2seq import Seq2SeqTransformer
 from models.generate import greedy, pad_sources
@@ -66,7 +67,7 @@ def date_task(
         packages=("torch", "tokenizers", "safetensors"),
         card=card,
         train=train,
-        score=exact_match,
+        score=lambda trained: exact_match(trained.model),
         example=_example,
         companions=_write_tokenizer,
     )
@@ -116,7 +117,7 @@ def _loss(model: nn.Module, source_BS: Tensor, mask_BS: Tensor, target_BT: Tenso
     return F.cross_entropy(logits_BTV.flatten(0, 1), target_BT[:, 1:].flatten())
 
 
-def _example() -> dict[str, object]:
+def _example(_trained: Checkpoint) -> dict[str, object]:
     text, answer = held_out(1)[0]
     return {"inputs": {"text": text}, "answer": answer}
 

@@ -17,6 +17,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from models.checkpoints.store import Checkpoint
 from models.families.vit import ViT, ViTConfig
 from models.tensor_names import PIXELS
 from models.train.jitter import Jitter
@@ -110,7 +111,7 @@ def _loss(model: nn.Module, pixels: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(model(pixels), labels, label_smoothing=LABEL_SMOOTHING)
 
 
-def _example() -> dict[str, object]:
+def _example(_trained: Checkpoint) -> dict[str, object]:
     pixels, labels = held_out()
     three = int(np.flatnonzero(labels == 3)[0])
     return {"inputs": {PIXELS: pixels[three].tolist()}, "answer": DETAILS["labels"][3]}
@@ -146,7 +147,7 @@ TASK = TrainingTask(
     packages=("torch", "scikit-learn", "safetensors"),
     card=CARD,
     train=train,
-    score=accuracy,
+    score=lambda trained: accuracy(trained.model),
     example=_example,
     details=DETAILS,
 )

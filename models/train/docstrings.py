@@ -32,7 +32,7 @@ def standard_library() -> tuple[Corpus, Corpus]:
 
 
 def split_modules(corpus: Corpus) -> tuple[Corpus, Corpus]:
-    """A fifteenth of the modules, whichever others there are, is held out; texts that training repeats are in neither."""
+    """A fifteenth of the modules is held out, whichever others there are, but no text that training repeats."""
     training = {module: texts for module, texts in corpus.items() if hash_share(module) >= HELD_OUT_SHARE}
     known = {shingle for texts in training.values() for text in texts for shingle in shingles(text)}
     held_out = {

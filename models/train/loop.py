@@ -6,12 +6,13 @@ Source: Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization" (Ada
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from models.config import require_fraction, require_positive
 
@@ -66,7 +67,13 @@ def reproducible(seed: int) -> Iterator[None]:
             torch.set_num_threads(threads)
 
 
-def optimise(model: nn.Module, loss_of_batch: Callable[[], Tensor], schedule: Schedule, report: Report) -> None:
+def optimise(
+    model: nn.Module,
+    loss_of_batch: Callable[[], Tensor],
+    schedule: Schedule,
+    report: Report,
+    optimisers: Sequence[Optimizer] = (),
+) -> None:
     """Change the model's weights so that the loss falls; the model is left in evaluation mode, without gradients.
 
     Args:
@@ -74,16 +81,22 @@ def optimise(model: nn.Module, loss_of_batch: Callable[[], Tensor], schedule: Sc
         loss_of_batch: the scalar loss of the next batch.
         schedule: how.
         report: told the step (from 1), the number of steps and the loss, after each step.
+        optimisers: of every parameter, each with its own peak rate; AdamW as the schedule has it if none is given.
     """
-    optimiser = torch.optim.AdamW(model.parameters(), lr=schedule.peak_rate, weight_decay=schedule.weight_decay)
-    rates = torch.optim.lr_scheduler.LambdaLR(optimiser, schedule.rate)
+    every = optimisers or [_adamw(model, schedule)]
+    rates = [torch.optim.lr_scheduler.LambdaLR(one, schedule.rate) for one in every]
     model.train()
     for step in range(schedule.steps):
         loss = loss_of_batch()
-        optimiser.zero_grad()
+        model.zero_grad()
         torch.autograd.backward(loss)
         nn.utils.clip_grad_norm_(model.parameters(), schedule.clip)
-        optimiser.step()
-        rates.step()
+        for optimiser, rate in zip(every, rates, strict=True):
+            optimiser.step()
+            rate.step()
         report(step + 1, schedule.steps, loss.item())
     model.eval().requires_grad_(False)
+
+
+def _adamw(model: nn.Module, schedule: Schedule) -> Optimizer:
+    return torch.optim.AdamW(model.parameters(), lr=schedule.peak_rate, weight_decay=schedule.weight_decay)

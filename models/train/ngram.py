@@ -1,7 +1,7 @@
 """An n-gram language model with interpolated, modified Kneser-Ney smoothing: the baseline of the small decoder.
 
-    p_k(w | h) = (max(c(h w) − D(c(h w)), 0) + γ(h) p_{k−1}(w | h′)) / c(h)        p_0 = 1 / V
-    γ(h) = D_1 N_1(h) + D_2 N_2(h) + D_3 N_3(h)        D_j = j − (j + 1) Y n_{j+1} / n_j        Y = n_1 / (n_1 + 2 n_2)
+    p_k(w | h) = (max(c(h w) − D(c(h w)), 0) + g(h) p_{k−1}(w | h′)) / c(h)        p_0 = 1 / V
+    g(h) = D_1 N_1(h) + D_2 N_2(h) + D_3 N_3(h)        D_j = j − (j + 1) Y n_{j+1} / n_j        Y = n_1 / (n_1 + 2 n_2)
 
 c counts the longest n-grams; of a shorter one it counts how many different tokens stand before it. N_j(h): how many
 tokens follow h with count j (3: three or more); n_j: how many n-grams of that length have count j; h′: h without its
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from models.config import require
 
 Codes = NDArray[np.int64]  # n-grams as numbers with V as base, the newest token last
 Numbers = NDArray[np.float64]
+_Number = TypeVar("_Number", np.int64, np.float64)
 LARGEST_CODE = 2**63 - 1
 FALLBACK_DISCOUNTS = np.array([0.0, 0.5, 1.0, 1.5])
 
@@ -33,26 +35,26 @@ FALLBACK_DISCOUNTS = np.array([0.0, 0.5, 1.0, 1.5])
 class _Order:
     """The n-grams of one length: what was seen, and how much each context passes on."""
 
-    grams_G: Codes
-    counts_G: Codes
-    discounts: Numbers
-    contexts_C: Codes
-    totals_C: Numbers
-    passed_on_C: Numbers
+    grams: Codes  # G, ascending
+    counts: Codes  # G
+    discounts: Numbers  # of counts 0, 1, 2, and 3 and more
+    contexts: Codes  # C, ascending
+    totals: Numbers  # C
+    passed_on: Numbers  # C
 
     @classmethod
     def of(cls, grams_G: Codes, counts_G: Codes, vocabulary: int) -> _Order:
         discounts = _discounts(counts_G)
         contexts_C, context_of_G = np.unique(grams_G // vocabulary, return_inverse=True)
-        totals_C = np.bincount(context_of_G, counts_G)
-        passed_on_C = np.bincount(context_of_G, discounts[np.minimum(counts_G, 3)])
+        totals_C: Numbers = np.bincount(context_of_G, counts_G).astype(np.float64)
+        passed_on_C: Numbers = np.bincount(context_of_G, discounts[np.minimum(counts_G, 3)]).astype(np.float64)
         return cls(grams_G, counts_G, discounts, contexts_C, totals_C, passed_on_C)
 
     def probabilities(self, grams_N: Codes, lower_N: Numbers, vocabulary: int) -> Numbers:
-        counts_N = _looked_up(self.grams_G, self.counts_G, grams_N)
+        counts_N = _looked_up(self.grams, self.counts, grams_N)
         kept_N = np.maximum(counts_N - self.discounts[np.minimum(counts_N, 3)], 0)
-        totals_N = _looked_up(self.contexts_C, self.totals_C, grams_N // vocabulary)
-        passed_on_N = _looked_up(self.contexts_C, self.passed_on_C, grams_N // vocabulary)
+        totals_N = _looked_up(self.contexts, self.totals, grams_N // vocabulary)
+        passed_on_N = _looked_up(self.contexts, self.passed_on, grams_N // vocabulary)
         seen_N = totals_N > 0
         return np.where(seen_N, (kept_N + passed_on_N * lower_N) / np.where(seen_N, totals_N, 1), lower_N)
 
@@ -111,6 +113,7 @@ def _discounts(counts_G: Codes) -> Numbers:
     return FALLBACK_DISCOUNTS
 
 
-def _looked_up(keys_G: Codes, values_G: NDArray[np.generic], wanted_N: Codes) -> NDArray:
+def _looked_up(keys_G: Codes, values_G: NDArray[_Number], wanted_N: Codes) -> NDArray[_Number]:
     places_N = np.minimum(np.searchsorted(keys_G, wanted_N), len(keys_G) - 1)
-    return np.where(keys_G[places_N] == wanted_N, values_G[places_N], 0)
+    found_N: NDArray[_Number] = np.where(keys_G[places_N] == wanted_N, values_G[places_N], 0)
+    return found_N

@@ -69,11 +69,11 @@ def train(seed: int, report: Report, schedule: Schedule = SCHEDULE) -> Decoder:
 
 
 def random_windows(stream_N: Tensor, length: int, count: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Batches ``[count, length]`` without end: a stream cut somewhere else each time round, the pieces in random order."""
+    """Batches ``[count, length]`` without end: the stream cut elsewhere each time round, the pieces in random order."""
     while True:
         offset = int(torch.randint(length - 1, (), generator=generator))
         windows_WS = stream_N[offset:].unfold(0, length, length - 1)  # a window's last token begins the next
-        for chosen in torch.randperm(len(windows_WS), generator=generator).split(count):
+        for chosen in torch.split(torch.randperm(len(windows_WS), generator=generator), count):
             if len(chosen) == count:
                 yield windows_WS[chosen]
 

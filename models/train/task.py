@@ -1,15 +1,22 @@
-"""What `python -m models train` needs to know of a small task, and how its answers are counted."""
+"""What `python -m models train` needs to know of a small task, and how right answers are counted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from torch import nn
 
+from models.checkpoints.store import Checkpoint
 from models.train.loop import Report
+
+
+class Measure(Protocol):
+    """What was measured of a trained model, as the model card writes it."""
+
+    def __str__(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,12 +77,12 @@ class TrainingTask:
         name: of the checkpoint and its folder.
         family: of its architecture.
         steps: how many the training takes.
-        metric: what the score counts, on which data.
+        metric: what the score measures, on which data.
         packages: what made the weights, for the versions in the model card.
         card: the prose of the model card.
         train: from a seed to a model in evaluation mode; the same on each call.
-        score: the metric of a model.
-        example: one request from the held-out data and its right answer.
+        score: the metric of a checkpoint, its companions beside it.
+        example: one request to a checkpoint that was never trained on, and its right answer.
         details: what serving needs to know.
         companions: writes the files beside the weights into a folder.
     """
@@ -87,7 +94,7 @@ class TrainingTask:
     packages: tuple[str, ...]
     card: Card
     train: Callable[[int, Report], nn.Module]
-    score: Callable[[nn.Module], Score]
-    example: Callable[[], dict[str, Any]]
+    score: Callable[[Checkpoint], Measure]
+    example: Callable[[Checkpoint], dict[str, Any]]
     details: dict[str, Any] = field(default_factory=dict)
     companions: Callable[[Path], None] = lambda folder: None

@@ -118,6 +118,13 @@ def test_tritons_generate_endpoint_gives_the_tokens_too(server, eager):
     assert answer["output_ids"] == eager(PROMPT)[0][:3]
 
 
+def test_tritons_generate_stream_endpoint_gives_one_token_an_event_and_none_in_the_last(server, eager):
+    body = {"text_input": PROMPT, "stream": True}
+    lines = post(server, f"{LANGUAGE_MODEL}/generate_stream", body).splitlines()
+    events = [json.loads(line.removeprefix("data: ")) for line in lines if line]
+    assert [event["output_ids"] for event in events] == [*eager(PROMPT)[0], []]
+
+
 def test_the_command_prints_the_continuation_of_each_line(server, eager):
     told = python_m("clients", "generate", "--server", server.grpc, text=f"{PROMPT}\n{OTHER_PROMPT}\n")
     assert told.returncode == 0, told.stderr

@@ -50,7 +50,7 @@ def test_a_vector_may_differ_by_rounding_and_no_more(server, error, healthy):
     assert asked_with(server, TEXT_ENCODER, {**example, "answer": answer}).healthy == healthy
 
 
-@pytest.mark.parametrize("name", [DIGITS, LANGUAGE_MODEL, TEXT_ENCODER])
+@pytest.mark.parametrize("name", EVERY_TASK)
 @pytest.mark.parametrize("example", [None, {}])
 def test_a_model_without_an_example_has_to_answer_something_well_formed(server, name, example):
     result = asked_with(server, name, example)

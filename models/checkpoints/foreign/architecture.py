@@ -65,14 +65,12 @@ class Foreign:
     Attributes:
         fields: of ``config.json``.
         generation: the fields of ``generation_config.json``, or of ``config.json`` where there is none.
-        shapes: of every tensor, by its name without the library's prefix.
         asked_length: the length that the user wants, if any.
         notes: what the user should read.
     """
 
     fields: Fields
     generation: Mapping[str, Any]
-    shapes: Mapping[str, tuple[int, ...]]
     asked_length: int | None = None
     notes: list[str] = field(default_factory=list)
 

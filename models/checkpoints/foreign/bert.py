@@ -60,7 +60,7 @@ def _config(foreign: Foreign) -> EncoderConfig:
         activation=fields.choice("hidden_act", ACTIVATION_NAMES, "gelu"),
         max_length=foreign.length(fields.size("max_position_embeddings", 512)),
         norm_eps=fields.number("layer_norm_eps", 1e-12),
-        pad_token=fields.get("pad_token_id", 0),
+        pad_token=fields.get("pad_token_id") or 0,
     )
 
 

@@ -15,8 +15,8 @@ from models.errors import ConfigError
 ChoiceT = TypeVar("ChoiceT")
 _WITHOUT_EFFECT = re.compile(
     # provenance, and how the other library runs the model
-    r"_.*|architectures|model_type|name_or_path|transformers_version|unsloth.*|dtype|torch_dtype|attn_implementation"
-    r"|use_cache|return_dict|output_attentions|output_hidden_states|torchscript|gradient_checkpointing|use_bfloat16"
+    r"_.*|architectures|model_type|name_or_path|author|license|.*_version|unsloth.*|dtype|torch_dtype|attn_implementation"
+    r"|use_cache|output_past|return_dict|output_attentions|output_hidden_states|torchscript|gradient_checkpointing|use_bfloat16"
     r"|chunk_size_feed_forward|pretraining_tp|tokenizer_class|is_encoder_decoder|is_decoder_only"
     # training
     r"|.*dropout.*|.*_pdrop|.*layerdrop|initializer_.*|init_std|.*_loss.*"
@@ -38,6 +38,10 @@ class Fields:
         """A field's value, or the default where the field is absent; null is a value."""
         self._understood.add(name)
         return self._values.get(name, default)
+
+    def is_null(self, name: str) -> bool:
+        """Whether a field is there and says null."""
+        return name in self._values and self._values[name] is None
 
     def size(self, name: str, default: int | None = None) -> int:
         """A positive integer; null counts as absent.

@@ -44,7 +44,7 @@ _SAMPLING = (
     "epsilon_cutoff",
     "eta_cutoff",
 )
-_FOLLOWED = ("forced_bos_token_id", "bad_words_ids", "suppress_tokens")
+_FOLLOWED = ("forced_bos_token_id", "force_bos_token_to_be_generated", "bad_words_ids", "suppress_tokens")
 # These bound or speed up a search, or shape a beam search, which `num_beams` above stands for.
 _OTHERS = (
     "max_length",
@@ -90,7 +90,7 @@ def generation_details(values: Mapping[str, Any]) -> dict[str, Any]:
     """
     suppressed, phrases = _suppressed(values)
     details = {
-        "forced_start_token": values.get("forced_bos_token_id"),
+        "forced_start_token": _forced_start(values),
         "suppressed_tokens": suppressed,
         "sampling_defaults": {name: values[name] for name in _SAMPLING if values.get(name) is not None},
         "generation_not_followed": {**_not_followed(values), **({"bad_words_ids": phrases} if phrases else {})},
@@ -101,6 +101,13 @@ def generation_details(values: Mapping[str, Any]) -> dict[str, Any]:
 def _not_followed(values: Mapping[str, Any]) -> dict[str, Any]:
     asked = {name: values[name] for name in _NEUTRAL if values.get(name) is not None}
     return {name: value for name, value in asked.items() if value not in _NEUTRAL[name]}
+
+
+def _forced_start(values: Mapping[str, Any]) -> int | None:
+    token = values.get("forced_bos_token_id")
+    if token is None and values.get("force_bos_token_to_be_generated"):  # as files of 2020 say it
+        token = values.get("bos_token_id")
+    return None if token is None else _token_ids("forced_bos_token_id", [token])[0]
 
 
 def _suppressed(values: Mapping[str, Any]) -> tuple[list[int], list[list[int]]]:

@@ -72,7 +72,6 @@ def import_checkpoint(source: Path, out: Path, name: str | None = None, max_leng
         foreign = Foreign(
             fields=Fields(values),
             generation=generation_values(source, values),
-            shapes={one: tensors.shapes[stored] for one, stored in names.items()},
             asked_length=max_length,
         )
         checkpoint = _described(name or source.resolve().name, architecture, foreign, source, staged)

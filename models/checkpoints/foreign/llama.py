@@ -49,12 +49,13 @@ def gated_decoder(foreign: Foreign, defaults: dict[str, int], **settings: Any) -
     """
     fields = foreign.fields
     width, heads = fields.size("hidden_size", 4096), fields.size("num_attention_heads", 32)
+    groups = defaults.get("num_key_value_heads", heads)
     return DecoderConfig(
         vocabulary_size=fields.size("vocab_size", defaults["vocab_size"]),
         layers=layers_of(fields),
         width=width,
         heads=heads,
-        kv_heads=fields.size("num_key_value_heads", defaults.get("num_key_value_heads", heads)),
+        kv_heads=fields.size("num_key_value_heads", heads if fields.is_null("num_key_value_heads") else groups),
         head_size=fields.size("head_dim", defaults.get("head_dim", width // heads)),
         mlp_width=fields.size("intermediate_size", defaults["intermediate_size"]),
         max_length=foreign.length(fields.size("max_position_embeddings", defaults["max_position_embeddings"])),

@@ -50,9 +50,9 @@ def _origins(config: T5Config) -> Table:
 def _config(foreign: Foreign) -> T5Config:
     fields = foreign.fields
     fields.only("is_decoder", False)
-    # `n_positions` is the length of training; the bias of distances knows no longest. The others are derived.
-    fields.without_effect("is_gated_act", "dense_act_fn", "feed_forward_proj", "initializer_factor")
-    length = foreign.length(fields.size("n_positions", 512))
+    # Distances know no longest: what the model was trained with is but the default.
+    trained = fields.size("n_positions", 512)
+    length = trained if foreign.asked_length is None else foreign.asked_length
     gated, activation = _mlp(fields)
     layers = fields.size("num_layers", 6)
     return T5Config(
@@ -81,7 +81,11 @@ def _mlp(fields: Fields) -> tuple[bool, Activation]:
     choices = {name: (False, ours) for name, ours in ACTIVATION_NAMES.items()}
     gated = {_GATE + name: (True, ours) for name, ours in ACTIVATION_NAMES.items()}
     # The one name that does not mean what it says: version 1.1 was trained with the approximation.
-    return fields.choice("feed_forward_proj", {**choices, **gated, "gated-gelu": (True, "gelu_tanh")}, "relu")
+    choices |= {**gated, "gated-gelu": (True, "gelu_tanh")}
+    said = fields.choice("feed_forward_proj", choices, "relu")
+    # Where a file says these, too, it is they that count.
+    activation = fields.choice("dense_act_fn", {**ACTIVATION_NAMES, "": said[1]}, "")
+    return fields.flag("is_gated_act", said[0]), activation
 
 
 def _tied(fields: Fields) -> bool:

@@ -172,7 +172,7 @@ def test_gradients_flow_through_padded_batches(cell):
 
 
 def test_an_unknown_cell_is_refused():
-    with pytest.raises(ConfigError, match="one of .*'rnn', 'lstm', 'gru'.*found 'elman'"):
+    with pytest.raises(ConfigError, match=r"one of .*'rnn', 'lstm', 'gru'.*found 'elman'"):
         Recurrent("elman", INPUT, WIDTH)
 
 

@@ -1,0 +1,47 @@
+"""A module of the reader's own: torch's attention with a padding mask, down the road."""
+
+import onnx
+import pytest
+
+from export.ladder import climb
+from export.parity import rungs_of
+from export.stage import export_onnx
+from tests.export.test_ladder import damage, failed, nudged
+from tests.models.checkpoints.own_models import WHOLE, own_file
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("own")
+    path = own_file(folder)
+    export_onnx(str(path), folder / "artefact")
+    return path, folder / "artefact"
+
+
+def test_it_passes_the_ladder_over_batches_and_lengths_and_a_changed_weight_fails(exported):
+    _, folder = exported
+    measurements = climb(folder)
+    assert {"batch 1, time 1, mixed", "batch 5, time 12, weights"} <= {one.case for one in measurements}
+    assert all(rung.passed for rung in rungs_of(measurements))
+    original = (folder / "model.onnx").read_bytes(), (folder / "manifest.json").read_bytes()
+    damage(folder, "model", nudged)
+    assert failed(folder) == {("model", "ort float32")}
+    (folder / "model.onnx").write_bytes(original[0])
+    (folder / "manifest.json").write_bytes(original[1])
+
+
+def test_a_key_padding_mask_has_its_query_axis_written_out(exported):
+    model = onnx.load(exported[1] / "model.onnx")
+    made_by = {output: node.op_type for node in model.graph.node for output in node.output}
+    masks = [node.input[3] for node in model.graph.node if node.op_type == "Attention"]
+    assert [made_by[name] for name in masks] == ["Expand"] * len(masks)
+
+
+def test_it_is_exported_again_only_when_its_file_its_neighbours_or_its_weights_change(exported):
+    path, folder = exported
+    export_onnx(str(path), folder)
+    assert not export_onnx(str(path), folder)[1]
+    path.write_text(WHOLE.replace("manual_seed(0)", "manual_seed(1)"))
+    assert export_onnx(str(path), folder)[1]
+    (path.parent / "neighbour.py").write_text("HEADS = 4\n")
+    assert export_onnx(str(path), folder)[1]
