@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -42,6 +42,39 @@ def require_fraction(config: object, *names: str) -> None:
     for name in names:
         value = getattr(config, name)
         require(type(value) in (int, float) and 0 <= value < 1, f"{name} in [0, 1)", repr(value))
+
+
+def require_bool(config: object, *names: str) -> None:
+    """Reject a configuration in which a named field is neither true nor false.
+
+    Raises:
+        ConfigError: one is something else.
+    """
+    for name in names:
+        value = getattr(config, name)
+        require(type(value) is bool, f"{name} to be true or false", repr(value))
+
+
+def require_choice(config: object, name: str, allowed: Collection[str]) -> None:
+    """Reject a configuration in which a field is none of the allowed words.
+
+    Raises:
+        ConfigError: it is another.
+    """
+    value = getattr(config, name)
+    require(value in allowed, f"{name}, one of {list(allowed)}", repr(value))
+
+
+def require_token(config: object, vocabulary: int, *names: str) -> None:
+    """Reject a configuration in which a named field is no token of the vocabulary.
+
+    Raises:
+        ConfigError: one is outside.
+    """
+    for name in names:
+        value = getattr(config, name)
+        inside = type(value) is int and 0 <= value < vocabulary
+        require(inside, f"{name} inside the vocabulary of {vocabulary}", repr(value))
 
 
 def config_from_json(kind: type[ConfigT], values: Mapping[str, Any]) -> ConfigT:

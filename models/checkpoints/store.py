@@ -9,7 +9,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import nn
+from torch import Tensor, nn
 
 from models.checkpoints.blank import blank, fill
 from models.config import config_from_json, config_to_json
@@ -126,10 +126,14 @@ def _load_weights(model: nn.Module, path: Path) -> None:
         with safe_open(path, framework="pt", backend="pread") as file:
             shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
             _require_same(model, shapes, path)
-            fill(model, ((name, file.get_tensor(name).float()) for name in shapes))
+            fill(model, ((name, _float32(file.get_tensor(name))) for name in shapes))
     except (OSError, SafetensorError) as error:
         remedy = "copy the file again, or train it with `python -m models train <name>`"
         raise ArtefactError(f"a whole safetensors file at {path}", str(error), remedy) from error
+
+
+def _float32(tensor: Tensor) -> Tensor:
+    return tensor.float() if tensor.is_floating_point() else tensor
 
 
 def _require_same(model: nn.Module, found: dict[str, tuple[int, ...]], path: Path) -> None:

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from models.config import require, require_fraction, require_positive
+from models.config import require, require_bool, require_choice, require_fraction, require_positive
 from models.layers.attention import MultiHeadAttention
 from models.layers.embedding import TiedEmbedding
 from models.layers.kv_cache import KeysValues, Remember, cache_writers, remember_nothing
 from models.layers.masks import causal_mask, window_mask
 from models.layers.mlp import ACTIVATIONS, MLP, Activation, GatedMLP
-from models.layers.norm import Norm, norm
+from models.layers.norm import NORMS, Norm, norm
 from models.layers.positional import LearnedPositionTable
 from models.layers.residual import PreNorm
 from models.layers.rope import Rope, RopeConfig, Rotation
@@ -84,10 +84,9 @@ class DecoderConfig:
         require_positive(self, "max_length", *(["window"] if self.window is not None else []))
         require_fraction(self, "dropout", "norm_eps")
         require(self.heads % self.kv_heads == 0, f"heads to be a multiple of {self.kv_heads} kv_heads", self.heads)
-        require(self.norm in ("layer", "rms"), "norm to be layer or rms", repr(self.norm))
-        require(self.activation in ACTIVATIONS, f"activation, one of {ACTIVATIONS}", repr(self.activation))
-        for name in ("gated_mlp", "qkv_bias", "output_bias", "query_key_norm", "tied"):
-            require(type(getattr(self, name)) is bool, f"{name} to be true or false", repr(getattr(self, name)))
+        require_choice(self, "norm", NORMS)
+        require_choice(self, "activation", ACTIVATIONS)
+        require_bool(self, "gated_mlp", "qkv_bias", "output_bias", "query_key_norm", "tied")
         require(
             (self.position_table is None) != (self.rope is None),
             "either position_table or rope",

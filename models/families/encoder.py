@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from models.config import require, require_fraction, require_positive
+from models.config import require, require_choice, require_fraction, require_positive, require_token
 from models.layers.attention import MultiHeadAttention
 from models.layers.blocks import EncoderBlock
 from models.layers.embedding import TiedEmbedding
@@ -61,9 +61,8 @@ class EncoderConfig:
         require_positive(self, "layers", "width", "heads", "mlp_width")
         require_fraction(self, "dropout", "norm_eps")
         require(self.width % self.heads == 0, f"width to be a multiple of {self.heads} heads", self.width)
-        require(self.activation in ACTIVATIONS, f"activation, one of {ACTIVATIONS}", repr(self.activation))
-        inside = type(self.pad_token) is int and 0 <= self.pad_token < self.vocabulary_size
-        require(inside, f"pad_token inside the vocabulary of {self.vocabulary_size}", repr(self.pad_token))
+        require_choice(self, "activation", ACTIVATIONS)
+        require_token(self, self.vocabulary_size, "pad_token")
 
 
 class Encoder(nn.Module):

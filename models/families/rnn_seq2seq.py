@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 
-from models.config import require, require_fraction, require_positive
+from models.config import require, require_bool, require_choice, require_fraction, require_positive, require_token
 from models.layers.additive_attention import AdditiveAttention
 from models.layers.deep_output import DeepOutput
 from models.layers.recurrent import CELLS, Cell, Recurrent, States, state_count
@@ -71,15 +71,15 @@ class RecurrentSeq2SeqConfig:
         optional = [name for name in ("alignment_width", "maxout_width") if getattr(self, name) is not None]
         require_positive(self, *optional)
         require_fraction(self, "dropout")
-        require(self.cell in CELLS, f"a cell, one of {CELLS}", repr(self.cell))
-        require(self.attention in get_args(Attention), f"attention, one of {get_args(Attention)}", repr(self.attention))
-        require(type(self.bidirectional) is bool, "bidirectional to be true or false", repr(self.bidirectional))
+        require_choice(self, "cell", CELLS)
+        require_choice(self, "attention", get_args(Attention))
+        require_bool(self, "bidirectional")
         aligned = self.alignment_width is not None
         require(aligned == self.attends, "an alignment_width just where there is attention", self.alignment_width)
-        specials = (self.pad_token, self.start_token, self.end_token)
         smallest = min(self.source_vocabulary_size, self.target_vocabulary_size)
-        inside = all(type(token) is int and 0 <= token < smallest for token in specials)
-        require(len(set(specials)) == 3 and inside, "three different special tokens inside the vocabularies", specials)
+        require_token(self, smallest, "pad_token", "start_token", "end_token")
+        specials = (self.pad_token, self.start_token, self.end_token)
+        require(len(set(specials)) == 3, "three different special tokens", specials)
 
     @property
     def attends(self) -> bool:

@@ -16,7 +16,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from models.config import require, require_fraction, require_positive
+from models.config import require, require_bool, require_choice, require_fraction, require_positive, require_token
 from models.families.encoder_decoder import EncoderDecoder
 from models.layers.attention import MultiHeadAttention
 from models.layers.blocks import DecoderBlock, EncoderBlock
@@ -86,17 +86,13 @@ class Seq2SeqConfig:
         require(self.width % self.heads == 0, f"width to be a multiple of {self.heads} heads", self.width)
         even = self.positions == "learned" or self.width % 2 == 0
         require(even, "an even width, half sines and half cosines", self.width)
-        for name in ("pad_token", "start_token", "end_token"):
-            token = getattr(self, name)
-            inside = type(token) is int and 0 <= token < self.vocabulary_size
-            require(inside, f"{name} inside the vocabulary of {self.vocabulary_size}", repr(token))
+        require_token(self, self.vocabulary_size, "pad_token", "start_token", "end_token")
 
     def _require_choices(self) -> None:
-        choices = {"norm_order": tuple(RESIDUALS), "activation": ACTIVATIONS, "positions": get_args(Positions)}
-        for name, allowed in choices.items():
-            require(getattr(self, name) in allowed, f"{name}, one of {allowed}", repr(getattr(self, name)))
-        for name in ("scaled_embedding", "embedding_norm", "tied", "logits_bias", "attention_bias"):
-            require(type(getattr(self, name)) is bool, f"{name} to be true or false", repr(getattr(self, name)))
+        require_choice(self, "norm_order", RESIDUALS)
+        require_choice(self, "activation", ACTIVATIONS)
+        require_choice(self, "positions", get_args(Positions))
+        require_bool(self, "scaled_embedding", "embedding_norm", "tied", "logits_bias", "attention_bias")
 
     @property
     def head_size(self) -> int:

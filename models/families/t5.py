@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from models.config import require, require_fraction, require_positive
+from models.config import require, require_bool, require_choice, require_fraction, require_positive, require_token
 from models.families.encoder_decoder import EncoderDecoder
 from models.layers.attention import MultiHeadAttention
 from models.layers.blocks import DecoderBlock, EncoderBlock
@@ -78,13 +78,9 @@ class T5Config:
         buckets, longest = self.distance_buckets, self.longest_distance
         require(buckets % 2 == 0 and buckets >= 4, "distance_buckets to be even and at least 4", buckets)
         require(2 * longest > buckets, f"longest_distance above half of the {buckets} distance_buckets", longest)
-        require(self.activation in ACTIVATIONS, f"activation, one of {ACTIVATIONS}", repr(self.activation))
-        for name in ("gated_mlp", "tied"):
-            require(type(getattr(self, name)) is bool, f"{name} to be true or false", repr(getattr(self, name)))
-        for name in ("pad_token", "start_token", "end_token"):
-            token = getattr(self, name)
-            inside = type(token) is int and 0 <= token < self.vocabulary_size
-            require(inside, f"{name} inside the vocabulary of {self.vocabulary_size}", repr(token))
+        require_choice(self, "activation", ACTIVATIONS)
+        require_bool(self, "gated_mlp", "tied")
+        require_token(self, self.vocabulary_size, "pad_token", "start_token", "end_token")
 
     @property
     def decoder_blocks(self) -> int:

@@ -9,11 +9,12 @@ Normalization", equation 4 (ε as in its code).
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from torch import nn
 
 Norm = Literal["layer", "rms"]
+NORMS: tuple[Norm, ...] = get_args(Norm)
 _KINDS: dict[Norm, type[nn.LayerNorm | nn.RMSNorm]] = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
 
 

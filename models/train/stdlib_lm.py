@@ -64,7 +64,7 @@ def train(seed: int, report: Report, schedule: Schedule = SCHEDULE) -> Decoder:
     with reproducible(seed):
         model = Decoder(CONFIG)
         batches = random_windows(stream_N, CONFIG.max_length + 1, schedule.batch, torch.Generator().manual_seed(seed))
-        optimise(model, lambda: _loss(model, next(batches)), schedule, report, _optimisers(model, schedule))
+        optimise(model, lambda: _loss(model, next(batches)), schedule, report, optimisers(model, schedule))
     return model
 
 
@@ -98,18 +98,19 @@ def ngram_bits(learned: list[list[int]], asked: list[list[int]], vocabulary: int
     return sum(ngrams.bits(stream[1:]) for stream in asked)
 
 
-def _loss(model: nn.Module, window_BS: Tensor) -> Tensor:
-    logits_BSV = model(window_BS[:, :-1])
-    return F.cross_entropy(logits_BSV.flatten(0, 1), window_BS[:, 1:].flatten())
-
-
-def _optimisers(model: Decoder, schedule: Schedule) -> list[Optimizer]:
+def optimisers(model: Decoder, schedule: Schedule) -> list[Optimizer]:
+    """Muon for the matrices of the blocks, AdamW for the embedding and the norms."""
     matrices = [parameter for parameter in model.blocks.parameters() if parameter.ndim == 2]
     others = [parameter for parameter in model.parameters() if all(parameter is not one for one in matrices)]
     return [
         torch.optim.Muon(matrices, lr=MATRIX_RATE, weight_decay=schedule.weight_decay),
         torch.optim.AdamW(others, lr=schedule.peak_rate, betas=(0.9, 0.95), weight_decay=0.0),
     ]
+
+
+def _loss(model: nn.Module, window_BS: Tensor) -> Tensor:
+    logits_BSV = model(window_BS[:, :-1])
+    return F.cross_entropy(logits_BSV.flatten(0, 1), window_BS[:, 1:].flatten())
 
 
 def _write_tokenizer(folder: Path) -> None:

@@ -4,7 +4,16 @@ from typing import Optional
 
 import pytest
 
-from models.config import config_from_json, config_to_json, require, require_fraction, require_positive
+from models.config import (
+    config_from_json,
+    config_to_json,
+    require,
+    require_bool,
+    require_choice,
+    require_fraction,
+    require_positive,
+    require_token,
+)
 from models.errors import ConfigError
 
 
@@ -12,10 +21,16 @@ from models.errors import ConfigError
 class Oven:
     trays: int
     heat: float = 0.5
+    fan: bool = False
+    fuel: str = "gas"
+    shelf: int = 0
 
     def __post_init__(self) -> None:
         require_positive(self, "trays")
         require_fraction(self, "heat")
+        require_bool(self, "fan")
+        require_choice(self, "fuel", ("gas", "wood"))
+        require_token(self, 3, "shelf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +57,23 @@ def test_a_positive_integer_is_taken(trays):
 def test_what_is_no_positive_integer_is_refused(trays):
     with pytest.raises(ConfigError, match=f"expected trays to be a positive integer; found {trays!r};"):
         Oven(trays=trays)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("fan", 1, "fan to be true or false"),
+        ("fan", None, "fan to be true or false"),
+        ("fuel", "coal", r"fuel, one of \['gas', 'wood'\]"),
+        ("shelf", 3, "shelf inside the vocabulary of 3"),
+        ("shelf", -1, "shelf inside the vocabulary of 3"),
+        ("shelf", True, "shelf inside the vocabulary of 3"),
+    ],
+)
+def test_a_flag_a_choice_or_a_token_outside_is_refused_and_one_inside_taken(name, value, expected):
+    assert Oven(trays=1, fan=True, fuel="wood", shelf=2).shelf == 2
+    with pytest.raises(ConfigError, match=expected):
+        Oven(trays=1, **{name: value})
 
 
 @pytest.mark.parametrize("heat", [0, 0.0, 0.999])

@@ -59,6 +59,7 @@ def _config(foreign: Foreign) -> EncoderConfig:
         mlp_width=fields.size("intermediate_size", 3072),
         activation=fields.choice("hidden_act", ACTIVATION_NAMES, "gelu"),
         max_length=foreign.length(fields.size("max_position_embeddings", 512)),
+        dropout=fields.number("hidden_dropout_prob", 0.1),
         norm_eps=fields.number("layer_norm_eps", 1e-12),
         pad_token=fields.get("pad_token_id") or 0,
     )

@@ -71,6 +71,7 @@ def _config(foreign: Foreign) -> DecoderConfig:
         qkv_bias=True,
         output_bias=True,
         tied=fields.flag("tie_word_embeddings", True),
+        dropout=fields.number("resid_pdrop", 0.1),
     )
 
 

@@ -70,6 +70,7 @@ def _config(foreign: Foreign) -> T5Config:
         longest_distance=fields.size("relative_attention_max_distance", 128),
         max_source_length=length,
         max_target_length=length,
+        dropout=fields.number("dropout_rate", 0.1),
         norm_eps=fields.number("layer_norm_epsilon", 1e-6),
         pad_token=foreign.token("pad_token_id"),
         start_token=foreign.token("decoder_start_token_id", "bos_token_id"),

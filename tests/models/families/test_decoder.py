@@ -108,7 +108,7 @@ def test_dropout_rests_in_evaluation():
         ("llama", {"rope": None}, "either position_table or rope"),
         ("llama", {"position_table": 12}, "either position_table or rope"),
         ("gpt2", {"max_length": 13}, "max_length within position_table"),
-        ("llama", {"norm": "batch"}, "norm to be layer or rms"),
+        ("llama", {"norm": "batch"}, "norm, one of"),
         ("llama", {"activation": "swish"}, "activation, one of"),
         ("llama", {"tied": 1}, "tied to be true or false"),
         ("mistral", {"window": 0}, "window to be a positive integer"),
