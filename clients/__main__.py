@@ -5,6 +5,7 @@
     python -m clients translate 3rd of march 1997         a text → another text, token by token
     python -m clients generate Once upon a time           a prompt → what comes next, token by token
     python -m clients embed "a cat sat" "the cat lay"     texts → vectors, and how alike they are
+    python -m clients predict request.json                tensors → tensors, by a model of your own
 
 An address is all that a client has to be told (--server, else 127.0.0.1:8001); --model is needed only where a server
 has more than one model for a task. Texts that are not given after the verb are read from standard input, one a line.
@@ -114,6 +115,20 @@ def embed(
     return _asked(server, timeout_s, lambda client: terminal.print_vectors(client, model, given, pooling, json))
 
 
+def predict(
+    request: Positional[Path], server: str = DEFAULT_SERVER, model: str | None = None, timeout_s: float = 10.0
+) -> int:
+    """Send one request to a model of your own, and print its outputs as JSON.
+
+    Args:
+        request: a JSON file: input name → nested lists, one row a request in a list of rows.
+        server: host and port of the gRPC endpoint.
+        model: which model, where the server has more than one.
+        timeout_s: longest wait for an answer, in seconds.
+    """
+    return _asked(server, timeout_s, lambda client: terminal.print_prediction(client, model, request))
+
+
 def health(server: str = DEFAULT_SERVER, timeout_s: float = 10.0, json: bool = False) -> int:
     """Send every model its example and compare the answer; exit status 1 if one is wrong.
 
@@ -164,5 +179,6 @@ if __name__ == "__main__":
         "translate": translate,
         "generate": generate,
         "embed": embed,
+        "predict": predict,
     }
     run("python -m clients", str(__doc__), verbs, sys.argv[1:])

@@ -5,7 +5,7 @@ An example that travels with the model states the right answer; without one, the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from clients.classify import Classifier
 from clients.embed import Embedder
+from clients.predict import Predictor
 from clients.served_model import ServedModel
 from clients.text import TextModel
 from clients.triton_client import Array, TritonClient
@@ -70,13 +71,24 @@ async def _embed(client: TritonClient, model: ServedModel, inputs: Mapping[str, 
     return Verdict(found=_told(vector_E), right=well_formed and (answer is None or _close(vector_E, answer)))
 
 
+async def _predict(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
+    rows = {
+        name: np.asarray(inputs.get(name, np.ones([abs(size) for size in shape])), dtype=model.dtypes[name])[None]
+        for name, shape in model.inputs.items()
+    }
+    outputs = await Predictor(client, model).predict(rows)
+    found = "; ".join(f"{name} {_told(array[0].reshape(-1))}" for name, array in outputs.items())
+    right = all(_close(outputs[name][0].reshape(-1), np.ravel(values)) for name, values in (answer or {}).items())
+    return Verdict(found=found, right=right and all(_finite(array) for array in outputs.values()))
+
+
 def _told(vector_E: Array) -> str:
     first = ", ".join(f"{value:.4f}" for value in vector_E[:TOLD_VALUES])
     return f"[{first}, …] of {len(vector_E)}"
 
 
-def _close(vector_E: Array, answer: list[float]) -> bool:
-    return bool(np.allclose(vector_E[: len(answer)], answer, rtol=0, atol=CLOSE))
+def _close(vector_E: Array, answer: Sequence[float] | Array) -> bool:
+    return len(answer) <= len(vector_E) and bool(np.allclose(vector_E[: len(answer)], answer, rtol=0, atol=CLOSE))
 
 
 def _finite(array: Array) -> bool:
@@ -84,4 +96,10 @@ def _finite(array: Array) -> bool:
 
 
 _Rule = Callable[[TritonClient, ServedModel, Mapping[str, Any], Any], Awaitable[Verdict]]
-_RULES: dict[str, _Rule] = {"classify": _classify, "embed": _embed, "generate": _text, "translate": _text}
+_RULES: dict[str, _Rule] = {
+    "classify": _classify,
+    "embed": _embed,
+    "generate": _text,
+    "predict": _predict,
+    "translate": _text,
+}

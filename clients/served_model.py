@@ -6,6 +6,10 @@ import json
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
+from tritonclient.grpc import model_config_pb2
+from tritonclient.utils import triton_to_np_dtype
+
 from models.errors import UnknownNameError
 
 
@@ -19,6 +23,7 @@ class ServedModel:
         max_batch: most rows in one request; 0 for a model without a batch.
         inputs: input name → dimensions without the batch.
         outputs: output name → dimensions without the batch; −1 where they vary.
+        dtypes: input name → element type, in NumPy's words.
         parameters: what the manifest left in the configuration: task, example, labels, preprocessing, lengths.
     """
 
@@ -27,6 +32,7 @@ class ServedModel:
     max_batch: int
     inputs: dict[str, tuple[int, ...]]
     outputs: dict[str, tuple[int, ...]]
+    dtypes: dict[str, str]
     parameters: dict[str, Any]
 
     @classmethod
@@ -38,6 +44,7 @@ class ServedModel:
             max_batch=config.max_batch_size,
             inputs={tensor.name: tuple(tensor.dims) for tensor in config.input},
             outputs={tensor.name: tuple(tensor.dims) for tensor in config.output},
+            dtypes={tensor.name: _dtype(tensor.data_type) for tensor in config.input},
             parameters={key: _parsed(value.string_value) for key, value in config.parameters.items()},
         )
 
@@ -55,6 +62,11 @@ class ServedModel:
         if self.task not in ("", task):
             raise UnknownNameError(f"a model that can {task}", f"{self.name!r}, which can {self.task}", "name another")
         return self
+
+
+def _dtype(kind: int) -> str:
+    name = model_config_pb2.DataType.Name(kind).removeprefix("TYPE_")
+    return np.dtype(triton_to_np_dtype("BYTES" if name == "STRING" else name)).name
 
 
 def _parsed(text: str) -> Any:

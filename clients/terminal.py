@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from json import dumps
+from json import dumps, loads
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from clients.classify import Classifier
 from clients.embed import Embedder, Pooling
 from clients.health import health
+from clients.predict import Predictor
 from clients.text import TextModel
 from clients.triton_client import Array, TritonClient
 from models.errors import InputError
@@ -59,6 +60,19 @@ async def print_vectors(
     ]
     for line in values if json else _table(texts, vectors_BE):
         _print(line)
+    return 0
+
+
+async def print_prediction(client: TritonClient, model: str | None, request: Path) -> int:
+    """The outputs of one request as one JSON object: output name → nested lists."""
+    try:
+        inputs = loads(request.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"a JSON file at {request}", str(error), "see docs/guides/your-own-model.md") from error
+    if not isinstance(inputs, dict):
+        raise InputError(f"an object in {request}: input name → rows", type(inputs).__name__, "name the inputs")
+    outputs = await (await Predictor.find(client, model)).predict(inputs)
+    _print(dumps({name: array.tolist() for name, array in outputs.items()}))
     return 0
 
 

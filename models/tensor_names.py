@@ -19,7 +19,7 @@ OUTPUT_IDS = "output_ids"
 
 POOLED = "pooled"
 HIDDEN = "hidden"
-TOKEN_MASK = "token_mask"
+TOKEN_MASK = "token_mask"  # noqa: S105  (no password)
 
 TEXT_REQUEST = (TensorSpec(name=TEXT_INPUT, dtype="string", axes=(1,)),)
 TEXT_OPTIONS = (

@@ -29,6 +29,7 @@ FROZEN = {
     "clients translate": {"--server", "--model", "--max-tokens", "--timeout-s", "--json"},
     "clients generate": {"--server", "--model", "--max-tokens", "--timeout-s", "--json"},
     "clients embed": {"--server", "--model", "--pooling", "--timeout-s", "--json"},
+    "clients predict": {"--server", "--model", "--timeout-s"},
     "clients health": {"--server", "--timeout-s", "--json"},
     "quickstart": {"--build", "--repository", "--texts"},
 }

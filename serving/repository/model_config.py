@@ -50,6 +50,7 @@ def model_config_from_manifest(manifest: Manifest, threads: int = 1) -> Any:
         "classify": _classifier,
         "embed": _embedder,
         "generate": _streaming_text_model,
+        "predict": _predictor,
         "translate": _streaming_text_model,
     }
     if manifest.task not in rules:
@@ -63,13 +64,17 @@ def model_config_from_manifest(manifest: Manifest, threads: int = 1) -> Any:
 
 
 def _classifier(config: Any, manifest: Manifest) -> None:
+    _predictor(config, manifest)
+    if manifest.details.get("labels"):
+        config.output[0].label_filename = LABELS_NAME
+    _add_warmup(config)
+
+
+def _predictor(config: Any, manifest: Manifest) -> None:
     signature = manifest.graph("model")
     _batch(
         config, [_per_request(spec) for spec in signature.inputs], [_per_request(spec) for spec in signature.outputs]
     )
-    if manifest.details.get("labels"):
-        config.output[0].label_filename = LABELS_NAME
-    _add_warmup(config)
 
 
 def _embedder(config: Any, manifest: Manifest) -> None:

@@ -2,8 +2,8 @@
 
 What a graph remembers is what its signature aliases: keys and values of a Transformer, the state of an RNN. The rest
 follows from names. A memory that is an input of the graph is fed at every step; a memory ``<stem>`` for which the graph
-has an aliased input ``<stem>_in`` is that buffer's first content; ``start`` and ``self_mask`` are fed to graphs that have
-them.
+has an aliased input ``<stem>_in`` is that buffer's first content; ``start`` and ``self_mask`` are fed to graphs that
+have them.
 
 Legend: B batch, T new positions, A attended positions, M capacity.
 """

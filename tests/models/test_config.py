@@ -21,13 +21,19 @@ from models.errors import ConfigError
 class Oven:
     trays: int
     heat: float = 0.5
-    fan: bool = False
-    fuel: str = "gas"
-    shelf: int = 0
 
     def __post_init__(self) -> None:
         require_positive(self, "trays")
         require_fraction(self, "heat")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stove:
+    fan: bool = True
+    fuel: str = "wood"
+    shelf: int = 2
+
+    def __post_init__(self) -> None:
         require_bool(self, "fan")
         require_choice(self, "fuel", ("gas", "wood"))
         require_token(self, 3, "shelf")
@@ -71,9 +77,9 @@ def test_what_is_no_positive_integer_is_refused(trays):
     ],
 )
 def test_a_flag_a_choice_or_a_token_outside_is_refused_and_one_inside_taken(name, value, expected):
-    assert Oven(trays=1, fan=True, fuel="wood", shelf=2).shelf == 2
+    assert Stove().shelf == 2
     with pytest.raises(ConfigError, match=expected):
-        Oven(trays=1, **{name: value})
+        Stove(**{name: value})
 
 
 @pytest.mark.parametrize("heat", [0, 0.0, 0.999])

@@ -88,22 +88,19 @@ class Foreign:
             raise ConfigError(f"a --max-length from 1 to {trained}", str(self.asked_length), "choose another")
         return self.asked_length
 
-    def token(self, *names: str) -> int:
-        """The first token id that one of these fields gives, of the generation's configuration or the model's.
+    def token(self, name: str) -> int:
+        """The token id that a field of the generation's configuration gives, or else one of the model's.
 
         Raises:
-            ConfigError: none gives one.
+            ConfigError: there is none, or more than one.
         """
-        for name in names:
-            for value in (self.generation.get(name), self.fields.get(name)):
-                single = value[0] if isinstance(value, list) and len(value) == 1 else value
-                if type(single) is int:
-                    return single
-        raise ConfigError(
-            f"one token id as {' or '.join(names)}",
-            str({name: self.generation.get(name, self.fields.get(name)) for name in names}),
-            "correct generation_config.json or config.json",
-        )
+        given = [value for value in (self.generation.get(name), self.fields.get(name)) if value is not None]
+        value = given[0] if given else None
+        single = value[0] if isinstance(value, list) and len(value) == 1 else value
+        if type(single) is not int:
+            remedy = "correct generation_config.json or config.json"
+            raise ConfigError(f"one token id as {name}", repr(value), remedy)
+        return single
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,10 +65,11 @@ def seq2seq_config(foreign: Foreign, activation: str, **settings: Any) -> Seq2Se
     for name in ("normalize_before", "add_final_layer_norm", "add_bias_logits", "is_decoder", "add_cross_attention"):
         fields.only(name, False)
     fields.without_effect("extra_pos_embeddings", "num_hidden_layers")
+    layers, decoder_layers = fields.size("encoder_layers", 12), fields.size("decoder_layers", 12)
     return Seq2SeqConfig(
         vocabulary_size=fields.size("vocab_size"),
-        layers=fields.size("encoder_layers", 12),
-        decoder_layers=fields.size("decoder_layers", 12),
+        layers=layers,
+        decoder_layers=None if decoder_layers == layers else decoder_layers,
         width=fields.size("d_model", 1024),
         heads=_both(foreign, "attention_heads", 16),
         mlp_width=_both(foreign, "ffn_dim", 4096),
@@ -77,7 +78,7 @@ def seq2seq_config(foreign: Foreign, activation: str, **settings: Any) -> Seq2Se
         logits_bias=True,
         dropout=fields.number("dropout", 0.1),
         pad_token=foreign.token("pad_token_id"),
-        start_token=foreign.token("decoder_start_token_id", "bos_token_id"),
+        start_token=foreign.token("decoder_start_token_id"),
         end_token=foreign.token("eos_token_id"),
         **settings,
     )

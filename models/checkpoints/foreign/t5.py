@@ -55,10 +55,11 @@ def _config(foreign: Foreign) -> T5Config:
     length = trained if foreign.asked_length is None else foreign.asked_length
     gated, activation = _mlp(fields)
     layers = fields.size("num_layers", 6)
+    decoder_layers = fields.size("num_decoder_layers", layers)
     return T5Config(
         vocabulary_size=fields.size("vocab_size", 32128),
         layers=layers,
-        decoder_layers=fields.size("num_decoder_layers", layers),
+        decoder_layers=None if decoder_layers == layers else decoder_layers,
         width=fields.size("d_model", 512),
         heads=fields.size("num_heads", 8),
         head_size=fields.size("d_kv", 64),
@@ -73,7 +74,7 @@ def _config(foreign: Foreign) -> T5Config:
         dropout=fields.number("dropout_rate", 0.1),
         norm_eps=fields.number("layer_norm_epsilon", 1e-6),
         pad_token=foreign.token("pad_token_id"),
-        start_token=foreign.token("decoder_start_token_id", "bos_token_id"),
+        start_token=foreign.token("decoder_start_token_id"),
         end_token=foreign.token("eos_token_id"),
     )
 

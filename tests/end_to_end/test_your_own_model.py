@@ -1,0 +1,29 @@
+"""The guide of one's own model, followed word by word."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from tests.end_to_end.documents import ROOT, blocks, commands, run_python, succeeded, until_ctrl_c
+
+GUIDE = (ROOT / "docs/guides/your-own-model.md").read_text()
+FILE, CLIENT = blocks(GUIDE, "python")
+
+
+@pytest.mark.timeout(600)
+def test_the_guide_takes_a_module_from_its_file_to_a_served_answer():
+    (ROOT / "build").mkdir(exist_ok=True)
+    (ROOT / "build/sensors.py").write_text(FILE)
+    shown = {}
+    with ExitStack() as servers:
+        for command in commands(GUIDE):
+            if command == ". .venv/bin/activate":
+                continue  # the shell of a test has this interpreter first on its path
+            if command.startswith("python -m serving up"):
+                servers.enter_context(until_ctrl_c(command))
+            else:
+                shown[command] = succeeded(command)
+        assert run_python(CLIENT) == "falling\n"
+    assert "│ ok " in shown["python -m export check build/sensors"]
+    assert '"scores": [[' in shown["python -m clients predict build/request.json --model sensors"]
+    assert "sensors (predict): ok" in shown["python -m clients health"]
