@@ -1,4 +1,4 @@
-.PHONY: help quickstart test check format up clean
+.PHONY: help quickstart test test-full-width check format up clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -8,13 +8,16 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 export OMP_NUM_THREADS ?= 1
 
 help:  ## say what each target does
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
 quickstart: .venv/.cpu  ## export, prove, serve and ask two real models
 	$(BIN)/python -m quickstart
 
 test: .venv/.dev  ## run every test
 	$(BIN)/python -m pytest
+
+test-full-width: .venv/.dev  ## import and serve models as wide as published: some minutes, 8 GB of memory
+	$(BIN)/python -m pytest -m full_width
 
 check: .venv/.dev  ## format, lint, types, imports, layout
 	$(BIN)/ruff format --check .

@@ -15,6 +15,7 @@ from typing import Any
 from models.errors import AttendantError, ExportError
 
 Call = tuple[Any, ...]
+_REMEDY = "see that there is enough memory, and that a script of yours exports behind `if __name__ == '__main__':`"
 
 
 def run_each(function: Callable[..., None], calls: Mapping[str, Call]) -> Iterator[str]:
@@ -73,6 +74,6 @@ def _raise_failure(receiver: Connection, name: str, process: BaseProcess) -> Non
     except EOFError as error:
         process.join()
         found = f"it ended with {process.exitcode}"
-        raise ExportError(f"the process of {name!r} to report", found, "is there enough memory?") from error
+        raise ExportError(f"the process of {name!r} to report", found, _REMEDY) from error
     if failure is not None:
         raise failure

@@ -87,5 +87,7 @@ class MarianTokenizer:
 
 
 def _model(path: Path) -> SentencePieceProcessor:
-    # Read here: the library's own reader tells a missing file apart from a broken one in its log only.
-    return SentencePieceProcessor(model_proto=path.read_bytes())
+    # Read here: the library takes an empty file, or none, for a model that is to come.
+    processor = SentencePieceProcessor()
+    processor.LoadFromSerializedProto(path.read_bytes())
+    return processor

@@ -31,8 +31,8 @@ class OwnModel:
         module: the trained module, in float32.
         contract: its inputs and outputs.
         details: what clients are to know of it: labels, units; free JSON values.
-        example: ``{"inputs": {name: nested lists}, "answer": {name: nested lists}}``, one row each; the server counts as
-            ready when it answers it so. What the module itself says is the answer where none is given.
+        example: ``{"inputs": {name: nested lists}, "answer": {name: nested lists}}``, one row each; the server counts
+            as ready when it answers it so. What the module itself says is the answer where none is given.
     """
 
     name: str

@@ -1,7 +1,6 @@
 import itertools
 
 import numpy as np
-
 import pytest
 
 from export.ladder_cases import (

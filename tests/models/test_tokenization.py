@@ -1,10 +1,10 @@
 import pytest
-from tokenizers import Regex, decoders, normalizers, pre_tokenizers
+from tokenizers import Regex, decoders, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as Library
-from tokenizers.models import WordLevel
+from tokenizers.models import Unigram, WordLevel
 
-from models.errors import ArtefactError, InputError
-from models.tokenization import UNKNOWN_TOKEN, Tokenizer
+from models.errors import ArtefactError, ConfigError, InputError
+from models.tokenization import UNKNOWN_TOKEN, Tokenizer, load_tokenizer
 
 SPECIALS = ("<pad>", "<s>", "</s>", UNKNOWN_TOKEN)
 
@@ -102,3 +102,57 @@ def test_a_special_token_that_a_user_writes_does_not_become_one():
     found = refusal("a</s>b").found
     assert "<" in found
     assert "a</s>b" in found
+
+
+def with_ends():
+    """A text of letters between two special tokens; the first is not of one piece with anything."""
+    library = characters()
+    specials = [("<s>", library.token_to_id("<s>")), ("</s>", library.token_to_id("</s>"))]
+    library.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=specials)
+    return library
+
+
+def test_special_tokens_of_the_tokenizers_own_are_there_and_count():
+    tokenizer = Tokenizer(with_ends())
+    assert tokenizer.encode("ab", longest=4) == [1, 4, 5, 2]
+    assert "at most 3 tokens" in refusal("ab", longest=3, tokenizer=tokenizer).expected
+
+
+def test_a_text_of_special_tokens_only_says_nothing():
+    assert refusal("", tokenizer=Tokenizer(with_ends())).expected == "a text of at least one token"
+
+
+@pytest.mark.parametrize("text", ["a</s>b", "</s>", "<s></s>", "<<unk>", "a <pad>"])
+def test_a_piece_of_a_unigram_model_that_reads_like_a_special_token_stays_text(text):
+    pieces = [(token, 0.0) for token in SPECIALS] + [(character, -5.0) for character in "ab </s>unkpd"]
+    library = Library(Unigram(pieces, unk_id=SPECIALS.index(UNKNOWN_TOKEN)))
+    library.decoder = decoders.Fuse()
+    library.add_special_tokens(list(SPECIALS))
+    ids = Tokenizer(library, "keep").encode(text, longest=99)
+    assert not set(ids) & set(range(len(SPECIALS)))
+    assert Tokenizer(library).decode(ids) == text
+
+
+def test_a_word_that_reads_like_a_special_token_stays_text():
+    library = Library(WordLevel({**{token: number for number, token in enumerate(SPECIALS)}, "a": 4}, UNKNOWN_TOKEN))
+    library.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    library.add_special_tokens(list(SPECIALS))
+    assert Tokenizer(library, "keep").encode("a </s>", longest=9) == [4, 3, 3]
+
+
+def test_text_outside_the_vocabulary_is_kept_as_unknown_where_the_model_was_trained_so(tmp_path):
+    characters().save(str(tmp_path / "tokenizer.json"))
+    assert load_tokenizer(tmp_path, {"unknown": "keep"}).encode("a€b", longest=9) == [4, 3, 5]
+    for options in (None, {}, {"unknown": "refuse"}):
+        assert "€" in refusal("a€b", tokenizer=load_tokenizer(tmp_path, options)).found
+
+
+@pytest.mark.parametrize("options", [{"unknown": "drop"}, {"unknwon": "keep"}], ids=str)
+def test_unknown_options_are_refused(options, tmp_path):
+    with pytest.raises(ConfigError, match="tokenizer options"):
+        load_tokenizer(tmp_path, options)
+
+
+def test_a_folder_without_a_tokenizer_is_refused_with_the_path(tmp_path):
+    with pytest.raises(ArtefactError, match=str(tmp_path / "tokenizer.json")):
+        load_tokenizer(tmp_path)

@@ -12,13 +12,13 @@ from sentencepiece import SentencePieceProcessor
 from tokenizers import Tokenizer
 
 from models.checkpoints.foreign.library import quietly, transformers
-from models.checkpoints.foreign.special_tokens import follow_switches, special_tokens
 from models.checkpoints.store import CHAT_TEMPLATE_NAME
 from models.errors import ArtefactError, MachineError
 from models.tokenization import MARIAN_FILES, TOKENIZER_NAME
 
 # What tokenizers without a tokenizer.json consist of, and whose they are.
 _SLOW = (("vocab.json", "merges.txt"), ("vocab.txt",), ("spiece.model",), ("tokenizer.model",))
+_SPECIALS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 TEXTS = ("The house is small.", "Three cats, 2 dogs and 1 naïve fox!", "日本 😀")
 """What tokenizers are compared on; of punctuation only what no version of Marian's rewrites."""
 
@@ -41,14 +41,13 @@ def keep_tokenizer(source: Path, folder: Path) -> dict[str, Any]:
     config = {**_json(source / "special_tokens_map.json"), **_json(source / "tokenizer_config.json")}
     if (source / TOKENIZER_NAME).is_file():
         shutil.copyfile(source / TOKENIZER_NAME, folder / TOKENIZER_NAME)
-        follow_switches(folder / TOKENIZER_NAME, config)
     elif all((source / name).is_file() for name in MARIAN_FILES):
         for name in MARIAN_FILES:
             shutil.copyfile(source / name, folder / name)
     else:
         _convert(source, folder / TOKENIZER_NAME)
     details: dict[str, Any] = {"tokenizer": {"unknown": "keep"}}
-    return {**details, "special_tokens": special_tokens(config)} if _keep_template(source, config, folder) else details
+    return {**details, "special_tokens": _special_tokens(config)} if _keep_template(source, config, folder) else details
 
 
 def _convert(source: Path, path: Path) -> None:
@@ -101,6 +100,11 @@ def _template(source: Path, config: Mapping[str, Any]) -> str | None:
     if isinstance(found, list):  # several, by name
         found = {one.get("name"): one.get("template") for one in found}.get("default")
     return found if isinstance(found, str) else None
+
+
+def _special_tokens(config: Mapping[str, Any]) -> dict[str, str]:
+    tokens = {name: config[name] for name in _SPECIALS if config.get(name)}
+    return {name: str(token["content"]) if isinstance(token, dict) else str(token) for name, token in tokens.items()}
 
 
 def _json(path: Path) -> dict[str, Any]:

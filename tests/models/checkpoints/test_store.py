@@ -5,7 +5,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from models.checkpoints.store import CONFIG_NAME, WEIGHTS_NAME, load_checkpoint, save_checkpoint
+from models.checkpoints.store import CHAT_TEMPLATE_NAME, CONFIG_NAME, WEIGHTS_NAME, load_checkpoint, save_checkpoint
 from models.errors import ArtefactError, ConfigError, UnknownNameError
 from models.families.registry import FAMILIES
 from models.presets import PRESETS
@@ -38,11 +38,29 @@ def test_a_loaded_model_is_ready_to_serve(folder):
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
 
 
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float64], ids=str)
+def test_weights_in_another_precision_are_loaded_as_float32(kind, folder):
+    weights = {name: tensor.to(kind) for name, tensor in load_file(folder / WEIGHTS_NAME).items()}
+    save_file(weights, folder / WEIGHTS_NAME)
+    found = load_checkpoint(folder).model.state_dict()
+    assert {tensor.dtype for tensor in found.values()} == {torch.float32}
+    assert all(torch.equal(found[name], tensor.float()) for name, tensor in weights.items())
+
+
+def test_a_loaded_model_outlives_its_file(folder):
+    model = load_checkpoint(folder).model
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    path = folder / WEIGHTS_NAME
+    path.write_bytes(bytes(path.stat().st_size))
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+
+
 def test_companions_are_the_files_that_lie_beside_the_weights(folder):
     assert load_checkpoint(folder).companions() == ()
     (folder / TOKENIZER_NAME).write_text("{}")
+    (folder / CHAT_TEMPLATE_NAME).write_text("")
     (folder / "README.md").write_text("not needed later")
-    assert load_checkpoint(folder).companions() == (folder / TOKENIZER_NAME,)
+    assert load_checkpoint(folder).companions() == (folder / TOKENIZER_NAME, folder / CHAT_TEMPLATE_NAME)
     assert tiny_checkpoint("vit-tiny").companions() == ()
 
 

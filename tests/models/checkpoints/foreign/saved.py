@@ -10,10 +10,10 @@ from models.checkpoints.foreign.importing import import_checkpoint
 from models.checkpoints.store import load_checkpoint
 from tests.models.agreement import TOLERANCES, difference, parameters_that_do_not_matter
 
-VOCABULARY = 61
 SPECIALS = ["<pad>", "</s>", "<unk>", "<s>"]
 GONE = object()
 LETTERS = "abcdefghijklmnopqrstuvwxyzTH ."
+VOCABULARY = len(SPECIALS) + len(LETTERS)
 
 
 def characters():

@@ -16,10 +16,10 @@ SIZES = {
     "encoder_ffn_dim": 20,
     "decoder_ffn_dim": 20,
     "max_position_embeddings": 24,
-    "pad_token_id": 60,
-    "eos_token_id": 0,
-    "forced_eos_token_id": 0,
-    "decoder_start_token_id": 60,
+    "pad_token_id": 3,
+    "eos_token_id": 1,
+    "forced_eos_token_id": 1,
+    "decoder_start_token_id": 3,
 }
 INDIFFERENT = ("attention.key.bias",)
 
@@ -43,7 +43,7 @@ def test_an_imported_marian_computes_what_transformers_does(settings, dtype, tmp
     checkpoint = imported(folder)
     assert_same(checkpoint, MarianMTModel, folder, translating(), dtype, INDIFFERENT)
     config = checkpoint.config
-    assert (config.pad_token, config.start_token, config.end_token) == (60, 60, 0)
+    assert (config.pad_token, config.start_token, config.end_token) == (3, 3, 1)
     assert (config.max_source_length, config.max_target_length) == (24, 24)
 
 

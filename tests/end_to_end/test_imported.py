@@ -1,0 +1,100 @@
+"""Random checkpoints of every architecture, imported, exported and served, say what transformers' own models say."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+
+from clients.embed import Embedder
+from clients.text import TextModel
+from clients.triton_client import TritonClient
+from export.stage import export_onnx
+from models.checkpoints.foreign.importing import import_checkpoint
+from models.tokenization import load_tokenizer
+from serving.canary import canary_check
+from serving.repository.layout import write_repository
+from serving.triton_server.ports import free_ports
+from serving.triton_server.process import TritonServer
+from serving.triton_server.settings import ServerSettings
+from tests.end_to_end.imported_models import KINDS
+
+TEXTS = ["the house is small.", "a"]
+NEW_TOKENS = 20
+
+
+def their_tokens(kind, folder, token_ids):
+    """What transformers continues or translates greedily, without its start and end tokens."""
+    theirs = kind.model.from_pretrained(folder, dtype=torch.float32).eval()
+    ids = torch.tensor([token_ids])
+    answer = theirs.generate(
+        ids, attention_mask=torch.ones_like(ids), max_new_tokens=NEW_TOKENS, do_sample=False, num_beams=1
+    )[0].tolist()
+    answer = answer[len(token_ids) :] if kind.task == "generate" else answer[1:]
+    return answer[: answer.index(1)] if 1 in answer else answer
+
+
+def their_vector(kind, folder, token_ids):
+    theirs = kind.model.from_pretrained(folder, dtype=torch.float32).eval()
+    with torch.no_grad():
+        return theirs(torch.tensor([token_ids])).pooler_output[0].numpy()
+
+
+def imported(place, name, wide):
+    """Save and import one of them; both folders."""
+    theirs, ours = KINDS[name].save(place / "saved" / name, wide), place / "imported" / name
+    import_checkpoint(theirs, ours, max_length=None if KINDS[name].task == "embed" else 48)
+    return theirs, ours
+
+
+@contextmanager
+def served(place, names):
+    write_repository([place / "artefacts" / name for name in names], place / "repository", threads=1)
+    http, grpc, metrics = free_ports(3)
+    ports = {"http_port": http, "grpc_port": grpc, "metrics_port": metrics}
+    with TritonServer(ServerSettings(repository=place / "repository", **ports)) as server:
+        server.wait_until_ready(canary_check(set(names), 30.0), 300.0)
+        yield server.endpoints.grpc
+
+
+async def answers(server, name):
+    async with TritonClient(server, timeout_s=60.0) as client:
+        model = await client.model(name)
+        if KINDS[name].task == "embed":
+            return await Embedder(client, model).embed(TEXTS, "pooled")
+        return [
+            [token async for piece in TextModel(client, model).stream(text, NEW_TOKENS) for token in piece.token_ids]
+            for text in TEXTS
+        ]
+
+
+def compare(place, names, wide):
+    folders = {name: imported(place, name, wide) for name in names}
+    with ThreadPoolExecutor(2) as pool:  # each export waits for a process of its own
+        list(pool.map(lambda name: export_onnx(str(folders[name][1]), place / "artefacts" / name), names))
+    with served(place, names) as server:
+        found = {name: asyncio.run(answers(server, name)) for name in names}
+    for name, (theirs, ours) in folders.items():
+        tokenizer = load_tokenizer(ours, {"unknown": "keep"})
+        sources = [tokenizer.encode(text, 48) for text in TEXTS]
+        if KINDS[name].task == "embed":
+            wanted = [their_vector(KINDS[name], theirs, source) for source in sources]
+            np.testing.assert_allclose(found[name], wanted, rtol=0, atol=1e-5)
+        else:
+            wanted = [their_tokens(KINDS[name], theirs, source) for source in sources]
+            assert found[name] == wanted, name
+            assert any(map(len, wanted)), name
+
+
+@pytest.mark.timeout(600)
+def test_what_every_imported_architecture_says_when_served_is_what_transformers_says(tmp_path):
+    compare(tmp_path, list(KINDS), wide=False)
+
+
+@pytest.mark.full_width
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", KINDS)
+def test_so_it_is_at_the_width_of_published_checkpoints(name, tmp_path):
+    compare(tmp_path, [name], wide=True)

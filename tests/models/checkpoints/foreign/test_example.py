@@ -1,0 +1,104 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import BartForConditionalGeneration, GPT2LMHeadModel
+
+from models.checkpoints.foreign.example import MOST_TOKENS, TEXT, example_for
+from models.tokenization import Tokenizer, load_tokenizer
+from tests.models.checkpoints.foreign.saved import characters, imported, rewrite
+from tests.models.checkpoints.foreign.test_bart import bart
+from tests.models.checkpoints.foreign.test_gpt2 import gpt2
+
+
+@pytest.fixture(scope="module")
+def language_model(tmp_path_factory):
+    folder = gpt2(tmp_path_factory.mktemp("example") / "theirs")
+    return imported(folder), GPT2LMHeadModel.from_pretrained(folder).eval()
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory):
+    folder = bart(tmp_path_factory.mktemp("example") / "theirs")
+    return imported(folder), BartForConditionalGeneration.from_pretrained(folder).eval()
+
+
+def tokenizer_of(checkpoint):
+    return load_tokenizer(checkpoint.folder, checkpoint.details["tokenizer"])
+
+
+def generated(theirs, tokenizer, limit, **rules):
+    """What transformers says to the example's text by greedy decoding."""
+    ids = torch.tensor([tokenizer.encode(TEXT, 99)])
+    made = theirs.generate(
+        ids,
+        attention_mask=torch.ones_like(ids),
+        max_new_tokens=limit,
+        do_sample=False,
+        forced_eos_token_id=None,
+        **rules,
+    )[0].tolist()
+    return tokenizer.decode(made[1:] if theirs.config.is_encoder_decoder else made[ids.shape[1] :])
+
+
+@pytest.mark.parametrize("model", ["language_model", "translator"])
+def test_the_answer_is_what_transformers_says_greedily(model, request):
+    checkpoint, theirs = request.getfixturevalue(model)
+    tokenizer = tokenizer_of(checkpoint)
+    example = example_for(checkpoint, tokenizer)
+    limit = example["inputs"]["max_tokens"]
+    assert example["inputs"]["text"] == TEXT
+    assert 1 <= limit <= MOST_TOKENS
+    ends = [] if checkpoint.family.task.name == "generate" else [checkpoint.config.end_token]
+    ends = checkpoint.details.get("end_tokens", ends)
+    assert example["answer"] == generated(theirs, tokenizer, limit, eos_token_id=ends or None, pad_token_id=0)
+    assert checkpoint.example == example
+
+
+@pytest.mark.parametrize("model", ["language_model", "translator"])
+def test_the_rules_of_the_checkpoint_are_followed(model, request):
+    checkpoint, theirs = request.getfixturevalue(model)
+    tokenizer = tokenizer_of(checkpoint)
+    plain = example_for(checkpoint, tokenizer)
+    said = tokenizer.encode(plain["answer"][:1], 9)[0] if model == "language_model" else 7
+    rules = {"forced_start_token": 9, "suppressed_tokens": [said]}
+    example = example_for(replace(checkpoint, details={**checkpoint.details, **rules}), tokenizer)
+    limit = example["inputs"]["max_tokens"]
+    if model == "translator":
+        made = generated(theirs, tokenizer, limit, forced_bos_token_id=9, suppress_tokens=[said])
+        assert example["answer"] == made
+    assert example["answer"].startswith(tokenizer.decode([9]))
+
+
+def test_an_end_token_ends_the_answer_before_the_limit(language_model):
+    checkpoint, _ = language_model
+    tokenizer = tokenizer_of(checkpoint)
+    whole = example_for(checkpoint, tokenizer)["answer"]
+    second = characters().encode(whole).ids[1]
+    ended = example_for(replace(checkpoint, details={**checkpoint.details, "end_tokens": [second]}), tokenizer)
+    assert whole.startswith(ended["answer"])
+    assert ended["inputs"]["max_tokens"] == MOST_TOKENS
+    assert len(ended["answer"]) <= 1
+
+
+def test_a_model_that_is_sure_of_nothing_has_an_example_without_an_answer(language_model):
+    checkpoint, _ = language_model
+    checkpoint.model.embedding.weight, kept = (
+        torch.nn.Parameter(torch.zeros_like(checkpoint.model.embedding.weight)),
+        (checkpoint.model.embedding.weight),
+    )
+    assert example_for(checkpoint, tokenizer_of(checkpoint)) == {"inputs": {"text": TEXT, "max_tokens": 1}}
+    checkpoint.model.embedding.weight = kept
+
+
+def test_a_model_too_short_for_the_text_has_no_example(tmp_path):
+    checkpoint = imported(gpt2(tmp_path / "theirs"), max_length=8)
+    assert checkpoint.example == {}
+
+
+def test_an_answer_is_no_longer_than_the_room_behind_the_text(tmp_path):
+    length = len(Tokenizer(characters()).encode(TEXT, 99))
+    folder = gpt2(tmp_path / "theirs")
+    rewrite(folder / "generation_config.json", eos_token_id=[])
+    checkpoint = imported(folder, max_length=length + 2)
+    assert checkpoint.example["inputs"]["max_tokens"] <= 2
