@@ -55,30 +55,31 @@ def test_the_answer_is_what_transformers_says_greedily(model, request):
     assert checkpoint.example == example
 
 
-@pytest.mark.parametrize("model", ["language_model", "translator"])
-def test_the_rules_of_the_checkpoint_are_followed(model, request):
+@pytest.mark.parametrize(
+    ("model", "forced"), [("language_model", {}), ("translator", {}), ("translator", {"forced_start_token": 9})]
+)
+def test_the_rules_of_the_checkpoint_are_followed(model, forced, request):
     checkpoint, theirs = request.getfixturevalue(model)
     tokenizer = tokenizer_of(checkpoint)
-    plain = example_for(checkpoint, tokenizer)
-    said = tokenizer.encode(plain["answer"][:1], 9)[0] if model == "language_model" else 7
-    rules = {"forced_start_token": 9, "suppressed_tokens": [said]}
-    example = example_for(replace(checkpoint, details={**checkpoint.details, **rules}), tokenizer)
+    plain = example_for(checkpoint, tokenizer)["answer"]
+    said = characters().encode(plain).ids[0]
+    rules = {**checkpoint.details, "suppressed_tokens": [said], **forced}
+    example = example_for(replace(checkpoint, details=rules), tokenizer)
+    first = {"forced_bos_token_id": 9} if forced else {}
     limit = example["inputs"]["max_tokens"]
-    if model == "translator":
-        made = generated(theirs, tokenizer, limit, forced_bos_token_id=9, suppress_tokens=[said])
-        assert example["answer"] == made
-    assert example["answer"].startswith(tokenizer.decode([9]))
+    assert example["answer"] == generated(theirs, tokenizer, limit, suppress_tokens=[said], pad_token_id=0, **first)
+    assert plain[0] not in example["answer"]
+    assert not forced or example["answer"].startswith(tokenizer.decode([9]))
 
 
 def test_an_end_token_ends_the_answer_before_the_limit(language_model):
     checkpoint, _ = language_model
     tokenizer = tokenizer_of(checkpoint)
     whole = example_for(checkpoint, tokenizer)["answer"]
-    second = characters().encode(whole).ids[1]
-    ended = example_for(replace(checkpoint, details={**checkpoint.details, "end_tokens": [second]}), tokenizer)
-    assert whole.startswith(ended["answer"])
-    assert ended["inputs"]["max_tokens"] == MOST_TOKENS
-    assert len(ended["answer"]) <= 1
+    last = characters().encode(whole).ids[-1]
+    assert last not in characters().encode(whole[:-1]).ids
+    ended = example_for(replace(checkpoint, details={**checkpoint.details, "end_tokens": [last]}), tokenizer)
+    assert ended == {"inputs": {"text": TEXT, "max_tokens": MOST_TOKENS}, "answer": whole[:-1]}
 
 
 def test_a_model_that_is_sure_of_nothing_has_an_example_without_an_answer(language_model):
