@@ -10,6 +10,8 @@ from models.checkpoints.foreign.seq2seq import seq2seq_config, shared_origins
 from models.families.seq2seq import Seq2SeqConfig
 
 _OFFSET = 2
+# Where nothing is tied, encoder and decoder have tables of their own, and this one is written but never looked at.
+_UNUSED = (r"shared\.weight",)
 _NORMS = same(
     {
         "source_encoding.norm": "encoder.layernorm_embedding",
@@ -32,7 +34,6 @@ def _config(foreign: Foreign) -> Seq2SeqConfig:
     fields = foreign.fields
     fields.only("static_position_embeddings", False)
     fields.only("normalize_embedding", True)
-    fields.only("tie_word_embeddings", True)
     length = foreign.length(fields.size("max_position_embeddings", 1024))
     return seq2seq_config(
         foreign,
@@ -51,4 +52,5 @@ BART = Architecture(
     config_from=_config,
     origins=_origins,
     prefix="model.",
+    ignored=_UNUSED,
 )

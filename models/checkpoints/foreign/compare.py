@@ -16,7 +16,7 @@ from models.checkpoints.foreign.architecture import Architecture
 from models.checkpoints.foreign.library import quietly
 from models.checkpoints.foreign.tokenizer import TEXTS
 from models.checkpoints.store import Checkpoint
-from models.errors import ParityError
+from models.errors import MachineError, ParityError
 from models.tokenization import TextTokenizer
 
 TOLERANCE = 1e-4
@@ -58,10 +58,21 @@ def ours(checkpoint: Checkpoint, inputs: Inputs) -> list[Tensor]:
 
 
 def theirs(library: Any, architecture: Architecture, folder: Path, task: str, inputs: Inputs) -> list[Tensor]:
-    """What the library's own model makes of them."""
+    """What the library's own model makes of them.
+
+    Raises:
+        MachineError: the library cannot read the folder.
+    """
+    options = {"dtype": torch.float32, "local_files_only": True, "use_safetensors": True}
     with quietly(), torch.no_grad():
-        kind = getattr(library, architecture.classes[0])
-        model = kind.from_pretrained(str(folder), dtype=torch.float32, local_files_only=True).eval()
+        try:
+            model = getattr(library, architecture.classes[0]).from_pretrained(str(folder), **options).eval()
+        except Exception as error:  # whatever a reader of other people's files may raise
+            raise MachineError(
+                f"transformers {library.__version__} to load {folder}, for the comparison",
+                str(error),
+                "install another version, or none: without it nothing is compared",
+            ) from error
         return _RUN[task](model, inputs)
 
 

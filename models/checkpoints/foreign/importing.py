@@ -62,7 +62,8 @@ def import_checkpoint(source: Path, out: Path, name: str | None = None, max_leng
         ArtefactError: a file or a tensor is missing, damaged, or one too many.
         OutputError: the place cannot be written.
         ParityError: the imported model does not compute what the other library's does.
-        MachineError: the tokenizer has to be converted by a library that is not installed.
+        MachineError: the tokenizer has to be converted by a library that is not installed, or that library cannot read
+            the folder.
     """
     values = read_config(source)
     architecture = architecture_of(values)
@@ -125,7 +126,7 @@ def _prove(staged: Path, source: Path, architecture: Architecture, notes: list[s
     write_config(replace(loaded, example=example_for(loaded, tokenizer)), staged)
     library = transformers()
     if library is None:
-        notes.append("not compared with transformers, which is not installed")
+        notes.append("not compared with transformers, of which no version from 5 on is installed")
         return None
     notes.extend(compare.other_tokens(library, source, tokenizer))
     inputs, task = compare.inputs_for(loaded), loaded.family.task.name

@@ -9,10 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+_OLDEST = 5
+
 
 def transformers() -> Any | None:
-    """The package transformers, or nothing where it is missing."""
-    return importlib.import_module("transformers") if importlib.util.find_spec("transformers") else None
+    """The package transformers, or nothing where it is missing or older than 5."""
+    if importlib.util.find_spec("transformers") is None:
+        return None
+    library: Any = importlib.import_module("transformers")
+    return library if int(library.__version__.split(".")[0]) >= _OLDEST else None
 
 
 @contextmanager

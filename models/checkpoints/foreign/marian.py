@@ -16,7 +16,6 @@ def _config(foreign: Foreign) -> Seq2SeqConfig:
     fields.only("static_position_embeddings", True)
     fields.only("normalize_embedding", False)
     fields.only("share_encoder_decoder_embeddings", True)
-    fields.only("tie_word_embeddings", True)
     _refuse_two_vocabularies(foreign)
     length = foreign.length(fields.size("max_position_embeddings", 1024))
     return seq2seq_config(foreign, "gelu", positions="concatenated", max_source_length=length, max_target_length=length)
@@ -35,5 +34,5 @@ MARIAN = Architecture(
     config_from=_config,
     origins=shared_origins,
     prefix="model.",
-    ignored=(r"(encoder|decoder)\.embed_positions\.weight",),
+    ignored=(r"(encoder|decoder)\.embed_positions\.weight", r"shared\.weight"),
 )

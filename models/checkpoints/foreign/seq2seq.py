@@ -76,6 +76,7 @@ def seq2seq_config(foreign: Foreign, activation: str, **settings: Any) -> Seq2Se
         activation=fields.choice("activation_function", ACTIVATION_NAMES, activation),
         scaled_embedding=fields.flag("scale_embedding", False),
         logits_bias=True,
+        tied=fields.flag("tie_word_embeddings", True),
         dropout=fields.number("dropout", 0.1),
         pad_token=foreign.token("pad_token_id"),
         start_token=foreign.token("decoder_start_token_id"),

@@ -58,7 +58,7 @@ def _convert(source: Path, path: Path) -> None:
     library = transformers()
     if library is None:
         raise MachineError(
-            f"{TOKENIZER_NAME} in {source}, or the package transformers to make it",
+            f"{TOKENIZER_NAME} in {source}, or transformers, from version 5 on, to make it",
             f"{'+'.join(present[0])} alone",
             "pip install transformers, or save the tokenizer elsewhere with AutoTokenizer and save_pretrained",
         )

@@ -32,7 +32,8 @@ def saved(theirs, folder, **changes):
     fixed = [name for name, _ in theirs.named_parameters() if theirs.config.model_type == "marian" and "_pos" in name]
     for name, tensor in [*theirs.named_parameters(), *theirs.named_buffers()]:
         if name not in fixed and tensor.is_floating_point() and "inv_freq" not in name:
-            tensor.data += (0.15 * torch.randn(tensor.shape, generator=generator)).to(tensor.dtype)
+            noise = 0.15 * torch.randn(tensor.shape, generator=generator)
+            tensor.data = (noise if tensor.ndim > 1 else tensor.data + noise).to(tensor.dtype)
     theirs.save_pretrained(folder)
     characters().save(str(folder / "tokenizer.json"))
     write(folder / "tokenizer_config.json", tokenizer_class="PreTrainedTokenizerFast")

@@ -6,9 +6,9 @@ from tokenizers import processors
 from models.checkpoints.foreign import compare
 from models.checkpoints.foreign.compare import TOLERANCE, inputs_for, largest_difference, other_tokens, ours, theirs
 from models.checkpoints.foreign.registry import ARCHITECTURES
-from models.errors import ParityError
+from models.errors import MachineError, ParityError
 from models.tokenization import load_tokenizer
-from tests.models.checkpoints.foreign.saved import characters, imported
+from tests.models.checkpoints.foreign.saved import characters, imported, rewrite
 from tests.models.checkpoints.foreign.test_bart import bart
 from tests.models.checkpoints.foreign.test_bert import bert
 from tests.models.checkpoints.foreign.test_llama import mistral
@@ -88,6 +88,14 @@ def test_other_tokens_are_told_and_no_error(tmp_path):
     other.save(str(folder / "tokenizer.json"))
     (told,) = other_tokens(transformers, folder, tokenizer)
     assert told.startswith(f"transformers has other tokens for {compare.TEXTS[0]!r}: [3, ")
+
+
+def test_a_folder_that_transformers_cannot_load_is_said_to_be_so(tmp_path):
+    folder = bart(tmp_path / "theirs")
+    inputs = inputs_for(imported(folder))
+    rewrite(folder / "config.json", d_model="wide")
+    with pytest.raises(MachineError, match=f"transformers {transformers.__version__} to load .*theirs"):
+        theirs(transformers, ARCHITECTURES["bart"], folder, "translate", inputs)
 
 
 def test_a_tokenizer_that_transformers_cannot_read_is_told(tmp_path):

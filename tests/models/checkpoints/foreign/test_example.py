@@ -2,9 +2,12 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tokenizers import decoders
+from tokenizers.models import WordLevel
 from transformers import BartForConditionalGeneration, GPT2LMHeadModel
 
 from models.checkpoints.foreign.example import MOST_TOKENS, TEXT, example_for
+from models.checkpoints.store import load_checkpoint
 from models.tokenization import Tokenizer, load_tokenizer
 from tests.models.checkpoints.foreign.saved import characters, imported, rewrite
 from tests.models.checkpoints.foreign.test_bart import bart
@@ -75,21 +78,30 @@ def test_the_rules_of_the_checkpoint_are_followed(model, forced, request):
 def test_an_end_token_ends_the_answer_before_the_limit(language_model):
     checkpoint, _ = language_model
     tokenizer = tokenizer_of(checkpoint)
-    whole = example_for(checkpoint, tokenizer)["answer"]
-    last = characters().encode(whole).ids[-1]
-    assert last not in characters().encode(whole[:-1]).ids
-    ended = example_for(replace(checkpoint, details={**checkpoint.details, "end_tokens": [last]}), tokenizer)
-    assert ended == {"inputs": {"text": TEXT, "max_tokens": MOST_TOKENS}, "answer": whole[:-1]}
+    whole = characters().encode(example_for(checkpoint, tokenizer)["answer"]).ids
+    begun = next(count for count, token in enumerate(whole) if token != whole[0])
+    details = {**checkpoint.details, "end_tokens": [whole[begun]]}
+    ended = example_for(replace(checkpoint, details=details), tokenizer)
+    answer = tokenizer.decode(whole[:begun])
+    assert ended == {"inputs": {"text": TEXT, "max_tokens": MOST_TOKENS}, "answer": answer}
 
 
 def test_a_model_that_is_sure_of_nothing_has_an_example_without_an_answer(language_model):
+    unsure = load_checkpoint(language_model[0].folder)
+    unsure.model.embedding.weight.zero_()
+    assert example_for(unsure, tokenizer_of(unsure)) == {"inputs": {"text": TEXT, "max_tokens": 1}}
+
+
+def test_an_answer_does_not_end_within_a_character(language_model):
     checkpoint, _ = language_model
-    checkpoint.model.embedding.weight, kept = (
-        torch.nn.Parameter(torch.zeros_like(checkpoint.model.embedding.weight)),
-        (checkpoint.model.embedding.weight),
-    )
-    assert example_for(checkpoint, tokenizer_of(checkpoint)) == {"inputs": {"text": TEXT, "max_tokens": 1}}
-    checkpoint.model.embedding.weight = kept
+    whole = example_for(checkpoint, tokenizer_of(checkpoint))["answer"]
+    half = characters()
+    entries = {("Ã" if token == whole[-1] else token): number for token, number in half.get_vocab().items()}
+    half.model = WordLevel(entries, unk_token="<unk>")
+    half.decoder = decoders.ByteLevel()
+    example = example_for(checkpoint, Tokenizer(half, "keep"))
+    assert example["answer"] == whole[: example["inputs"]["max_tokens"]]
+    assert 0 < example["inputs"]["max_tokens"] < MOST_TOKENS
 
 
 def test_a_model_too_short_for_the_text_has_no_example(tmp_path):

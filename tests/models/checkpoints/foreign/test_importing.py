@@ -1,4 +1,5 @@
 import json
+import subprocess
 import sys
 
 import pytest
@@ -87,7 +88,7 @@ def test_without_transformers_the_comparison_is_left_out_and_said_to_be(folder, 
     monkeypatch.setitem(sys.modules, "transformers", None)  # as where it is not installed
     done = import_checkpoint(folder, tmp_path / "ours")
     assert done.difference is None
-    assert done.notes == ("not compared with transformers, which is not installed",)
+    assert done.notes == ("not compared with transformers, of which no version from 5 on is installed",)
     assert_same(load_checkpoint(tmp_path / "ours"), LlamaForCausalLM, folder, causal())
 
 
@@ -191,3 +192,26 @@ def test_a_folder_that_was_saved_with_a_chat_template_keeps_it(folder):
     assert [path.name for path in checkpoint.companions()] == ["tokenizer.json", "chat_template.jinja"]
     assert checkpoint.details["special_tokens"] == {"eos_token": "</s>"}
     assert json.loads((checkpoint.folder / "config.json").read_text())["details"] == checkpoint.details
+
+
+def command(*words):
+    return subprocess.run([sys.executable, "-m", "models", "import", *map(str, words)], capture_output=True, text=True)
+
+
+def test_the_command_tells_what_it_made_and_how_far_it_is_from_transformers(folder, tmp_path):
+    rewrite(folder / "generation_config.json", num_beams=4)
+    done = command(folder, "--out", tmp_path / "ours", "--name", "mine", "--max-length", 32)
+    assert done.returncode == 0, done.stderr
+    first, second, last = done.stdout.splitlines()
+    assert first == f"mine: LlamaForCausalLM as decoder, 5,008 parameters, in {tmp_path / 'ours'}"
+    assert second == "not followed yet when answers are decoded: num_beams 4"
+    assert last.startswith("largest difference from transformers ")
+    assert load_checkpoint(tmp_path / "ours").config.max_length == 32
+
+
+def test_the_command_ends_with_status_2_and_one_line_for_what_cannot_be_imported(folder, tmp_path):
+    rewrite(folder / "config.json", model_type="mamba")
+    done = command(folder, "--out", tmp_path / "ours")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "mamba" in done.stderr

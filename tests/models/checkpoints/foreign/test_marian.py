@@ -35,6 +35,7 @@ def marian(folder, **settings):
         {},
         {"activation_function": "swish", "scale_embedding": True},
         {"encoder_layers": 1, "activation_function": "relu"},
+        {"tie_word_embeddings": False},
     ],
     ids=str,
 )
@@ -78,7 +79,6 @@ def test_copies_of_the_embedding_and_stored_sinusoids_are_understood(tmp_path):
         ({"add_final_layer_norm": True}, "add_final_layer_norm"),
         ({"decoder_ffn_dim": 24}, "one ffn_dim for encoder and decoder"),
         ({"decoder_attention_heads": 4}, "one attention_heads for encoder and decoder"),
-        ({"tie_word_embeddings": False}, "tie_word_embeddings"),
     ],
     ids=str,
 )
