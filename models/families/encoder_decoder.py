@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +23,7 @@ class EncoderDecoder(nn.Module, ABC):
     """Two stacks of blocks; a family fills them in, and says how tokens enter and how scores leave.
 
     Attributes:
+        config: the family's.
         encoder: :class:`models.layers.blocks.EncoderBlock`, one after another.
         decoder: :class:`models.layers.blocks.DecoderBlock`, one after another.
         encoder_end: behind the last block of the encoder.
@@ -31,6 +33,7 @@ class EncoderDecoder(nn.Module, ABC):
         decoder_bias: the same for the decoder's self-attention.
     """
 
+    config: Any
     encoder: nn.ModuleList
     decoder: nn.ModuleList
     encoder_end: nn.Module

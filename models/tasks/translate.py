@@ -9,13 +9,12 @@ D head size, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from models.layers.kv_cache import KeysValues
+from models.families.encoder_decoder import EncoderDecoder
 from models.signature import GraphSignature, TensorSpec
 from models.tasks import cache
 from models.tasks.graph import TaskGraph
@@ -59,32 +58,7 @@ class TranslatorConfig(Protocol):
         """What ends a target."""
 
 
-class Translator(Protocol):
-    """What the graphs must know of a model; :class:`models.families.seq2seq.Seq2SeqTransformer` says what each does."""
-
-    @property
-    def config(self) -> Any:
-        """A :class:`TranslatorConfig`."""
-
-    def encode(self, source_ids: Tensor, source_mask: Tensor) -> Tensor:
-        """The encoder."""
-
-    def cross_keys_and_values(self, memory: Tensor) -> list[KeysValues]:
-        """What cross-attention attends to."""
-
-    def decode_cached(
-        self,
-        target_ids: Tensor,
-        start: Tensor,
-        self_mask: Tensor,
-        source_mask: Tensor,
-        caches: Sequence[KeysValues],
-        crosses: Sequence[KeysValues],
-    ) -> tuple[Tensor, list[KeysValues]]:
-        """The decoder."""
-
-
-def graphs(model: Translator) -> tuple[TaskGraph, ...]:
+def graphs(model: EncoderDecoder) -> tuple[TaskGraph, ...]:
     """The two graphs of a translator, in the order in which a request passes them."""
     config: TranslatorConfig = model.config
     source, target = config.max_source_length, config.max_target_length
@@ -157,7 +131,7 @@ def _cross_specs(config: TranslatorConfig) -> tuple[TensorSpec, ...]:
 class EncoderGraph(nn.Module):
     """The encoder with every decoder block's projection of its output."""
 
-    def __init__(self, model: Translator) -> None:
+    def __init__(self, model: EncoderDecoder) -> None:
         super().__init__()
         self.model = model
 
@@ -169,7 +143,7 @@ class EncoderGraph(nn.Module):
 class DecoderGraph(nn.Module):
     """The cached decoder with its caches as a flat list."""
 
-    def __init__(self, model: Translator) -> None:
+    def __init__(self, model: EncoderDecoder) -> None:
         super().__init__()
         self.model = model
 

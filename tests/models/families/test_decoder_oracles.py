@@ -67,7 +67,7 @@ def everything(mask):
     [
         ("gpt2", {"activation": "gelu"}),
         ("gpt2", {"norm_eps": 1e-6}),
-        ("llama", {"norm_eps": 1e-5}),
+        ("llama", {"norm_eps": 1e-6}),
         ("llama", {"rope": RopeConfig(theta=20_000.0)}),
         ("llama", {"rope": RopeConfig(layout="interleaved")}),
         ("llama", {"activation": "gelu"}),

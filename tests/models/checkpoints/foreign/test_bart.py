@@ -15,7 +15,9 @@ def bart(folder, kind=BartForConditionalGeneration, **settings):
 
 
 @both_precisions
-@pytest.mark.parametrize("settings", [{}, {"scale_embedding": True, "decoder_layers": 1}, {"tie_word_embeddings": False}], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{}, {"scale_embedding": True, "decoder_layers": 1}, {"tie_word_embeddings": False}], ids=str
+)
 def test_an_imported_bart_computes_what_transformers_does(settings, dtype, tmp_path):
     folder = bart(tmp_path / "theirs", **settings)
     assert_same(imported(folder), BartForConditionalGeneration, folder, translating(), dtype, INDIFFERENT)
