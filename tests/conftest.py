@@ -57,11 +57,13 @@ def text_encoder(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def repository(digits_artefact, dates_artefact, tmp_path_factory):
-    """A Triton repository of both shipped checkpoints."""
+    """A Triton repository of every shipped checkpoint."""
+    from models.checkpoints.resolve import shipped_names
     from serving.repository.layout import write_repository
 
+    others = [name for name in shipped_names() if name not in (DIGITS, DATES)]
     out = tmp_path_factory.mktemp("serving") / "model_repository"
-    write_repository([digits_artefact, dates_artefact], out)
+    write_repository([digits_artefact, dates_artefact, *(_exported(name, tmp_path_factory) for name in others)], out)
     return out
 
 

@@ -52,7 +52,8 @@ class Kind:
         torch.manual_seed(0)
         sizes = self.wide if wide else {"vocab_size": VOCABULARY, **self.tiny}
         theirs = self.model(self.config(**TOKENS, **self.start, **self.settings, **sizes))
-        return saved(theirs.eval(), folder)
+        # As large as in the tiny model they would make float32 itself differ by 1e-2 in T5, whose scores have no scale.
+        return saved(theirs.eval(), folder, deviation=0.02 if wide else 0.15)
 
 
 def llama_sizes(hidden, heads, groups, inner, layers, **others):

@@ -58,7 +58,7 @@ def test_the_server_says_where_it_answers_and_leaves_nothing_behind(repository, 
     before = regions()
     with up(repository=repository) as (process, grpc):
         first = process.stdout.readline()
-        assert "every model answered its example: dates-transformer, digits-vit" in first
+        assert "every model answered its example: dates-gru, dates-transformer, digits-vit, stdlib-lm" in first
         assert grpc in process.stdout.readline()
         assert python_m("clients", "health", "--server", f"127.0.0.1:{grpc}").returncode == 0
         family = children_of(process.pid)

@@ -26,13 +26,13 @@ def characters():
     return tokenizer
 
 
-def saved(theirs, folder, **changes):
+def saved(theirs, folder, *, deviation=0.15, **changes):
     """Write a model whose every number is random; change fields of its config.json, GONE taking one out."""
     generator = torch.Generator().manual_seed(1)
     fixed = [name for name, _ in theirs.named_parameters() if theirs.config.model_type == "marian" and "_pos" in name]
     for name, tensor in [*theirs.named_parameters(), *theirs.named_buffers()]:
         if name not in fixed and tensor.is_floating_point() and "inv_freq" not in name:
-            noise = 0.15 * torch.randn(tensor.shape, generator=generator)
+            noise = deviation * torch.randn(tensor.shape, generator=generator)
             tensor.data = (noise if tensor.ndim > 1 else tensor.data + noise).to(tensor.dtype)
     theirs.save_pretrained(folder)
     characters().save(str(folder / "tokenizer.json"))
