@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 help:  ## say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
-quickstart: .venv/.cpu  ## export, prove, serve and ask two real models
+quickstart: .venv/.cpu  ## export, prove, serve and ask the shipped models
 	$(BIN)/python -m quickstart
 
 test: .venv/.dev  ## run every test

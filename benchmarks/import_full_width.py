@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,114 +22,58 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 
-def _gpt2() -> Any:
-    import transformers
-
-    return transformers.GPT2LMHeadModel(transformers.GPT2Config())
-
-
-def _llama() -> Any:
-    import transformers
-
-    rope = {
+LLAMA_WIDTH = {
+    "vocab_size": 32000,
+    "hidden_size": 2048,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 8192,
+    "head_dim": 64,
+    "max_position_embeddings": 131072,
+    "rope_parameters": {
         "rope_type": "llama3",
         "rope_theta": 500000.0,
         "factor": 32.0,
         "low_freq_factor": 1.0,
         "high_freq_factor": 4.0,
         "original_max_position_embeddings": 8192,
+    },
+    "rms_norm_eps": 1e-5,
+    "tie_word_embeddings": True,
+}
+QWEN3_WIDTH = {
+    "hidden_size": 1024,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "intermediate_size": 3072,
+    "head_dim": 128,
+    "tie_word_embeddings": True,
+}
+
+
+def _encoder_decoder(width: int, layers: int, heads: int, mlp_width: int, **others: Any) -> dict[str, Any]:
+    sides = {
+        f"{side}_{what}": size
+        for side in ("encoder", "decoder")
+        for what, size in (("layers", layers), ("attention_heads", heads), ("ffn_dim", mlp_width))
     }
-    config = transformers.LlamaConfig(
-        vocab_size=32000,
-        hidden_size=2048,
-        num_hidden_layers=4,
-        num_attention_heads=32,
-        num_key_value_heads=8,
-        intermediate_size=8192,
-        head_dim=64,
-        max_position_embeddings=131072,
-        rope_parameters=rope,
-        rms_norm_eps=1e-5,
-        tie_word_embeddings=True,
-    )
-    return transformers.LlamaForCausalLM(config)
+    return {"d_model": width, **sides, **others}
 
 
-def _llama_bfloat16() -> Any:
-    import torch
-
-    return _llama().to(torch.bfloat16)
-
-
-def _qwen3() -> Any:
-    import transformers
-
-    config = transformers.Qwen3Config(
-        hidden_size=1024,
-        num_hidden_layers=4,
-        num_attention_heads=16,
-        num_key_value_heads=8,
-        intermediate_size=3072,
-        head_dim=128,
-        tie_word_embeddings=True,
-    )
-    return transformers.Qwen3ForCausalLM(config)
-
-
-def _marian() -> Any:
-    import transformers
-
-    config = transformers.MarianConfig(
-        d_model=512,
-        encoder_layers=6,
-        decoder_layers=6,
-        encoder_attention_heads=8,
-        decoder_attention_heads=8,
-        encoder_ffn_dim=2048,
-        decoder_ffn_dim=2048,
-        max_position_embeddings=512,
-        activation_function="swish",
-        scale_embedding=True,
-    )
-    return transformers.MarianMTModel(config)
-
-
-def _bart() -> Any:
-    import transformers
-
-    config = transformers.BartConfig(
-        d_model=768,
-        encoder_layers=6,
-        decoder_layers=6,
-        encoder_attention_heads=12,
-        decoder_attention_heads=12,
-        encoder_ffn_dim=3072,
-        decoder_ffn_dim=3072,
-    )
-    return transformers.BartForConditionalGeneration(config)
-
-
-def _t5() -> Any:
-    import transformers
-
-    return transformers.T5ForConditionalGeneration(transformers.T5Config(decoder_start_token_id=0))
-
-
-def _bert() -> Any:
-    import transformers
-
-    return transformers.BertModel(transformers.BertConfig())
-
-
-MODELS: dict[str, Callable[[], Any]] = {
-    "gpt2 small": _gpt2,
-    "llama 3.2 1b, 4 layers": _llama,
-    "the same in bfloat16": _llama_bfloat16,
-    "qwen3 0.6b, 4 layers": _qwen3,
-    "opus-mt": _marian,
-    "bart base": _bart,
-    "t5 small": _t5,
-    "bert base": _bert,
+MARIAN = _encoder_decoder(
+    512, 6, 8, 2048, max_position_embeddings=512, activation_function="swish", scale_embedding=True
+)
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {  # transformers' class, and its settings where not the default
+    "gpt2 small": ("GPT2LMHeadModel", {}),
+    "llama 3.2 1b, 4 layers": ("LlamaForCausalLM", LLAMA_WIDTH),
+    "the same in bfloat16": ("LlamaForCausalLM", {**LLAMA_WIDTH, "dtype": "bfloat16"}),
+    "qwen3 0.6b, 4 layers": ("Qwen3ForCausalLM", QWEN3_WIDTH),
+    "opus-mt": ("MarianMTModel", MARIAN),
+    "bart base": ("BartForConditionalGeneration", _encoder_decoder(768, 6, 12, 3072)),
+    "t5 small": ("T5ForConditionalGeneration", {"decoder_start_token_id": 0}),
+    "bert base": ("BertModel", {}),
 }
 
 
@@ -199,10 +142,13 @@ def _resident(kind: str) -> float:
 
 def _make(name: str, scratch: Path) -> dict[str, Any]:
     import torch
+    import transformers
     from tokenizers import Tokenizer, models
 
     torch.manual_seed(0)
-    theirs = MODELS[name]()
+    kind, settings = getattr(transformers, MODELS[name][0]), MODELS[name][1]
+    config = kind.config_class(**settings)
+    theirs = kind(config).to(config.dtype or torch.float32)
     theirs.save_pretrained(scratch / "theirs", max_shard_size="200MB")
     words = ["<unk>", "The", "house", "is", "small"]
     tokenizer = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token=words[0]))

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import Optimizer
 
-from models.checkpoints.foreign.example import example_for
+from models.checkpoints.example import example_for
 from models.checkpoints.store import Checkpoint
 from models.families.decoder import Decoder, DecoderConfig
 from models.layers.rope import RopeConfig
@@ -35,8 +35,8 @@ from models.train.task import Card, TrainingTask
 PROMPT, ANSWER_TOKENS = "Return the", 16
 NGRAM_ORDER = 5
 CONFIG = DecoderConfig(
-    vocabulary_size=1024,
-    layers=4,
+    vocabulary_size=2048,
+    layers=3,
     width=128,
     heads=4,
     kv_heads=2,
@@ -46,7 +46,7 @@ CONFIG = DecoderConfig(
     rope=RopeConfig(),
     tied=True,
 )
-SCHEDULE = Schedule(steps=2000, batch=8, peak_rate=4e-3, weight_decay=0.05)
+SCHEDULE = Schedule(steps=3000, batch=8, peak_rate=8e-3, weight_decay=0.3)
 MATRIX_RATE = 0.02
 
 
@@ -104,13 +104,14 @@ def optimisers(model: Decoder, schedule: Schedule) -> list[Optimizer]:
     others = [parameter for parameter in model.parameters() if all(parameter is not one for one in matrices)]
     return [
         torch.optim.Muon(matrices, lr=MATRIX_RATE, weight_decay=schedule.weight_decay),
-        torch.optim.AdamW(others, lr=schedule.peak_rate, betas=(0.9, 0.95), weight_decay=0.0),
+        torch.optim.AdamW(others, lr=schedule.peak_rate, betas=(0.9, 0.95), weight_decay=schedule.weight_decay),
     ]
 
 
 def _loss(model: nn.Module, window_BS: Tensor) -> Tensor:
-    logits_BSV = model(window_BS[:, :-1])
-    return F.cross_entropy(logits_BSV.flatten(0, 1), window_BS[:, 1:].flatten())
+    with torch.autocast("cpu", torch.bfloat16):  # a third less time where the processor has instructions for it
+        logits_BSV = model(window_BS[:, :-1])
+    return F.cross_entropy(logits_BSV.float().flatten(0, 1), window_BS[:, 1:].flatten())
 
 
 def _write_tokenizer(folder: Path) -> None:
@@ -138,8 +139,15 @@ CARD = Card(
     "half of the runs of six words is dropped. The texts of a held-out module follow one another, so a text may use "
     "what stands in those before it: the model sees 128 to 256 tokens, the n-gram models four. Every token is scored "
     "once, the ends of texts too.",
-    recipe="",
-    limits="",
+    recipe=f"Muon for the matrices of the blocks (peak rate {MATRIX_RATE}), AdamW for the embedding and the norms "
+    f"(peak rate {SCHEDULE.peak_rate}), {SCHEDULE.steps:,} steps of {SCHEDULE.batch} windows of {CONFIG.max_length} "
+    f"tokens, warm-up over {SCHEDULE.warmup:.0%} of the steps, cosine decay to zero, weight decay "
+    f"{SCHEDULE.weight_decay}, bfloat16 products over float32 weights. Chosen among a dozen recipes on a part of the "
+    "modules to train on; the held-out modules chose nothing, neither recipe nor seed.",
+    limits="It has read 1.6 MB of one kind of text: the sentences sound right and are wrong. Outside such "
+    "documentation, in another language, or past 256 tokens of prompt and answer it is of no use. Greedy answers soon "
+    "repeat themselves; sampling at a temperature of 0.8 reads better. It may repeat a line of the documentation that "
+    "it was trained on.",
 )
 TASK = TrainingTask(
     name="stdlib-lm",

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from models.checkpoints.blank import blank
+from models.checkpoints.example import example_for
+from models.checkpoints.folder import replaced_checkpoint
 from models.checkpoints.foreign import compare
 from models.checkpoints.foreign.architecture import Architecture, Foreign
-from models.checkpoints.foreign.example import example_for
 from models.checkpoints.foreign.fields import Fields
 from models.checkpoints.foreign.folder import generation_values, read_config, refuse_place
 from models.checkpoints.foreign.generation import end_tokens, generation_details
@@ -22,7 +23,6 @@ from models.checkpoints.store import Checkpoint, load_checkpoint, save_checkpoin
 from models.families.registry import FAMILIES
 from models.progress import progress
 from models.tokenization import load_tokenizer
-from models.train.folder import replaced_checkpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

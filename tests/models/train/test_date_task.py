@@ -5,6 +5,7 @@ from types import ModuleType
 import pytest
 import torch
 
+from models.checkpoints.folder import CARD_NAME
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import Checkpoint
 from models.tokenization import TOKENIZER_NAME, Tokenizer
@@ -13,7 +14,6 @@ from models.train.date_data import held_out
 from models.train.date_formats import FORMATS
 from models.train.date_task import exact_match
 from models.train.date_tokenizer import date_tokenizer
-from models.train.folder import CARD_NAME
 from models.train.loop import silent
 from tests.models.train.losses import Losses
 

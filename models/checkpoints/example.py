@@ -18,6 +18,7 @@ from models.tokenization import TextTokenizer
 
 TEXT = "The house is small."
 MOST_TOKENS = 8
+TOLD_VALUES = 8
 _MARGIN = 1e-3
 _BROKEN = "\N{REPLACEMENT CHARACTER}"
 Score = Callable[[Sequence[int]], Tensor]
@@ -26,17 +27,19 @@ Score = Callable[[Sequence[int]], Tensor]
 def example_for(
     checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str = TEXT, most_tokens: int = MOST_TOKENS
 ) -> dict[str, Any]:
-    """A short text, and what the model says to it by greedy decoding.
+    """A short text, and what the model says to it by greedy decoding, or the first values that it pools.
 
     Returns:
         The checkpoint's ``example``; without an answer if no token is certain, and empty if the text is too long or
-        the model does not answer with text.
+        the model's task is another.
     """
     task = checkpoint.family.task.name
-    if task not in ("generate", "translate"):
-        return {}
     try:
-        score, longest = (_continuation if task == "generate" else _translation)(checkpoint, tokenizer, text)
+        if task == "embed":
+            return {"inputs": {"text": text}, "answer": _pooled(checkpoint, tokenizer, text)}
+        if task not in _SCORES:
+            return {}
+        score, longest = _SCORES[task](checkpoint, tokenizer, text)
     except InputError:
         return {}
     tokens, limit = _greedy(score, checkpoint, min(most_tokens, longest))
@@ -88,3 +91,13 @@ def _translation(checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str) ->
         return logits_V
 
     return score, config.max_target_length - 1
+
+
+@torch.no_grad()
+def _pooled(checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str) -> list[float]:
+    ids_1S = torch.tensor([tokenizer.encode(text, checkpoint.config.max_length)])
+    _, pooled_1E = checkpoint.model(ids_1S, torch.ones_like(ids_1S, dtype=torch.bool), torch.zeros_like(ids_1S))
+    return [round(value, 6) for value in pooled_1E[0, :TOLD_VALUES].tolist()]
+
+
+_SCORES = {"generate": _continuation, "translate": _translation}

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from models.checkpoints.folder import replaced_checkpoint
 from models.errors import OutputError
-from models.train.folder import replaced_checkpoint
 
 
 def wrote(folder: Path, text: str) -> None:

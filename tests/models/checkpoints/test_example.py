@@ -4,13 +4,14 @@ import pytest
 import torch
 from tokenizers import decoders
 from tokenizers.models import WordLevel
-from transformers import BartForConditionalGeneration, GPT2LMHeadModel
+from transformers import BartForConditionalGeneration, BertModel, GPT2LMHeadModel
 
-from models.checkpoints.foreign.example import MOST_TOKENS, TEXT, example_for
+from models.checkpoints.example import MOST_TOKENS, TEXT, example_for
 from models.checkpoints.store import load_checkpoint
 from models.tokenization import Tokenizer, load_tokenizer
 from tests.models.checkpoints.foreign.saved import characters, imported, rewrite
 from tests.models.checkpoints.foreign.test_bart import bart
+from tests.models.checkpoints.foreign.test_bert import bert
 from tests.models.checkpoints.foreign.test_gpt2 import gpt2
 
 
@@ -115,3 +116,14 @@ def test_an_answer_is_no_longer_than_the_room_behind_the_text(tmp_path):
     rewrite(folder / "generation_config.json", eos_token_id=[])
     checkpoint = imported(folder, max_length=length + 2)
     assert checkpoint.example["inputs"]["max_tokens"] <= 2
+
+
+def test_an_encoder_tells_the_first_values_that_it_pools(tmp_path):
+    folder = bert(tmp_path / "theirs")
+    checkpoint = imported(folder)
+    ids = torch.tensor([tokenizer_of(checkpoint).encode(TEXT, 99)])
+    with torch.no_grad():
+        pooled = BertModel.from_pretrained(folder).eval()(input_ids=ids).pooler_output[0, :8]
+    assert checkpoint.example["inputs"] == {"text": TEXT}
+    assert checkpoint.example["answer"] == pytest.approx(pooled.tolist(), abs=1e-5)
+    assert pooled.abs().max() > 0.01
