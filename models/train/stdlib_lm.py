@@ -32,7 +32,7 @@ from models.train.ngram import KneserNey
 from models.train.streams import BYTES_AND_END, END_BYTE, byte_streams, token_streams
 from models.train.task import Card, TrainingTask
 
-PROMPT, ANSWER_TOKENS = "Return the", 16
+PROMPT, ANSWER_TOKENS = "Open a file and", 24
 NGRAM_ORDER = 5
 CONFIG = DecoderConfig(
     vocabulary_size=2048,
@@ -145,9 +145,8 @@ CARD = Card(
     f"{SCHEDULE.weight_decay}, bfloat16 products over float32 weights. Chosen among a dozen recipes on a part of the "
     "modules to train on; the held-out modules chose nothing, neither recipe nor seed.",
     limits="It has read 1.6 MB of one kind of text: the sentences sound right and are wrong. Outside such "
-    "documentation, in another language, or past 256 tokens of prompt and answer it is of no use. Greedy answers soon "
-    "repeat themselves; sampling at a temperature of 0.8 reads better. It may repeat a line of the documentation that "
-    "it was trained on.",
+    "documentation, in another language, or past 256 tokens of prompt and answer it is of no use. Greedy answers "
+    "often repeat a word or a sentence. It may repeat lines of the documentation that it was trained on.",
 )
 TASK = TrainingTask(
     name="stdlib-lm",
