@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-PROMPTS = [
-    "Return a ",
-    "Return True if ",
-    "Raise ValueError if ",
-    "This module provides ",
-    "Open the file ",
-    "Convert a string ",
-    "Create a new ",
-    "The optional argument ",
-    "An iterator over ",
-    "Base class for ",
+PROMPTS = [  # none ends with a space: the tokens that it learned begin with theirs
+    "Open a file and",
+    "Return True if",
+    "Return a list of",
+    "If the optional argument",
+    "Raised when",
+    "Convert a",
+    "Read up to",
+    "Create a new",
+    "An iterator over",
+    "Base class for",
 ]
 TOKENS = 32
