@@ -68,6 +68,7 @@ def save_checkpoint(checkpoint: Checkpoint, folder: Path) -> None:
     """Write weights and configuration; companions are written by whoever makes them."""
     folder.mkdir(parents=True, exist_ok=True)
     save_file(checkpoint.model.state_dict(), folder / WEIGHTS_NAME)
+    (folder / WEIGHTS_NAME).chmod(0o644)  # the library writes for its own user alone; a server may be another
     write_config(checkpoint, folder)
 
 

@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import stat
 
 import pytest
 import torch
@@ -29,6 +30,10 @@ def test_a_checkpoint_survives_the_disk(preset, tmp_path):
     assert list(found) == list(weights)
     assert all(torch.equal(found[name], tensor) for name, tensor in weights.items())
     assert loaded.folder == tmp_path / "deep" / "folder"
+
+
+def test_a_server_that_runs_as_another_user_can_read_every_file(folder):
+    assert [path.name for path in folder.iterdir() if not path.stat().st_mode & stat.S_IROTH] == []
 
 
 def test_a_loaded_model_is_ready_to_serve(folder):
