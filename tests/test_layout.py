@@ -47,8 +47,16 @@ def test_no_module_hides_a_package_that_we_import():
     assert [path for path in tracked("*.py") if path.name in hidden] == []
 
 
-def test_no_file_is_larger_than_2_megabytes():
-    assert [path for path in tracked() if path.is_file() and path.stat().st_size > 2_000_000] == []
+def test_only_weights_are_larger_than_2_megabytes():
+    files = [path for path in tracked() if path.is_file() and path.suffix != ".safetensors"]
+    assert [path for path in files if path.stat().st_size > 2_000_000] == []
+
+
+def test_a_shipped_checkpoint_is_smaller_than_4_megabytes():
+    folders = {path.parent for path in tracked("models/pretrained/*/config.json")}
+    sizes = {folder.name: sum(path.stat().st_size for path in folder.iterdir()) for folder in folders}
+    assert len(sizes) >= 4
+    assert {name: size for name, size in sizes.items() if size >= 4_000_000} == {}
 
 
 def test_the_architecture_document_names_every_package_and_its_files():
