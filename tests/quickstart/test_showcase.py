@@ -28,5 +28,5 @@ def test_dates_are_shown_with_their_answers_and_brackets_are_no_markup():
 
 def test_a_continuation_is_shown_behind_its_prompt_on_one_line():
     text = shown(Prompts("stdlib-lm"), ["new\nlist"] * len(PROMPTS))
-    assert "Return a ▸new list" in text
+    assert f"{PROMPTS[0]}▸new list" in text
     assert TOKENS > 0
