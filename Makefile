@@ -36,6 +36,7 @@ up: .venv/.cpu  ## serve model_repository/ until Ctrl-C
 clean:  ## remove the environment and everything built
 	rm -rf .venv build model_repository/*/1/*.onnx .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
+# timm, which models are compared with, comes without torchvision: that needs CUDA's libraries, and breaks transformers.
 # torch is installed first and alone: a later requirement on it then finds the CPU build.
 .venv/.torch: constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11) and "expected Python 3.11 to 3.13; found " + sys.version + "; run make with PYTHON=python3.11")'
@@ -49,4 +50,5 @@ clean:  ## remove the environment and everything built
 
 .venv/.dev: .venv/.cpu
 	$(PIP) --editable '.[cpu,dev]'
+	$(PIP) --no-deps timm==1.0.31
 	@touch $@

@@ -66,6 +66,11 @@ class ViTConfig:
             self.image_size,
         )
 
+    @property
+    def pixel_shape(self) -> tuple[int, int, int]:
+        """Of one image: channels, height, width."""
+        return self.channels, self.image_size, self.image_size
+
 
 class Block(nn.Module):
     """Self-attention and MLP, each behind a pre-norm residual."""

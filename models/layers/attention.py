@@ -12,46 +12,11 @@ for Transformers" (normalised queries and keys, in Qwen3's form: an RMSNorm over
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from models.config import require
+from models.layers.attend import Attend
 from models.layers.rope import Rotation
-
-
-def attend(
-    q_BHSD: Tensor,
-    k_BGTD: Tensor,
-    v_BGTD: Tensor,
-    mask: Tensor | None = None,
-    bias: Tensor | None = None,
-    scale: float | None = None,
-) -> Tensor:
-    """Weighted sum of the values, one set of weights a query head.
-
-    Args:
-        q_BHSD: queries; H is a multiple of G.
-        k_BGTD: keys.
-        v_BGTD: values.
-        mask: bool, broadcastable to ``[B, H, S, T]``, true where a query may attend; a query that may
-            attend to nothing yields zeros.
-        bias: added to the scaled scores, broadcastable to ``[B, H, S, T]``; needs a mask beside it.
-        scale: of the scores; 1/√D if not given.
-
-    Returns:
-        ``[B, H, S, D]``.
-    """
-    grouped = q_BHSD.shape[1] != k_BGTD.shape[1]
-    if bias is None:
-        return F.scaled_dot_product_attention(q_BHSD, k_BGTD, v_BGTD, attn_mask=mask, scale=scale, enable_gqa=grouped)
-    assert mask is not None
-    # −∞ would make a row that sees nothing NaN; the least finite number makes its weights even, and zeros replace them.
-    added = torch.where(mask, bias, torch.finfo(bias.dtype).min)
-    heads_BHSD = F.scaled_dot_product_attention(
-        q_BHSD, k_BGTD, v_BGTD, attn_mask=added, scale=scale, enable_gqa=grouped
-    )
-    return torch.where(mask.any(-1, keepdim=True), heads_BHSD, 0.0)
 
 
 class MultiHeadAttention(nn.Module):
@@ -93,7 +58,8 @@ class MultiHeadAttention(nn.Module):
         require(
             groups > 0 and heads % groups == 0, f"{heads} heads to be a multiple of the key and value heads", groups
         )
-        self.head_size, self.scale = head_size, scale
+        self.head_size = head_size
+        self.attend = Attend(scale)
         self.query = nn.Linear(width, heads * head_size, bias=bias)
         self.key = nn.Linear(width, groups * head_size, bias=bias)
         self.value = nn.Linear(width, groups * head_size, bias=bias)
@@ -121,8 +87,8 @@ class MultiHeadAttention(nn.Module):
             inputs: what the queries are made of.
             keys: already rotated, if they are to be.
             values: as many as keys.
-            mask: as in :func:`attend`.
-            bias: as in :func:`attend`.
+            mask: as in :mod:`models.layers.attend`.
+            bias: as in :mod:`models.layers.attend`.
             rotation: of the queries.
 
         Returns:
@@ -131,12 +97,12 @@ class MultiHeadAttention(nn.Module):
         q_BHSD: Tensor = self.query_norm(self._split(self.query(inputs)))
         if rotation is not None:
             q_BHSD = rotation.apply(q_BHSD)
-        heads_BHSD = attend(q_BHSD, keys, values, mask, bias, self.scale)
+        heads_BHSD = self.attend(q_BHSD, keys, values, mask, bias)
         joined_BSE: Tensor = self.output(heads_BHSD.transpose(1, 2).flatten(2))
         return joined_BSE
 
     def forward(self, inputs: Tensor, source: Tensor, mask: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
-        """Attend from inputs ``[B, S, E]`` to a source ``[B, T, E]``; mask and bias are as in :func:`attend`."""
+        """Attend from inputs ``[B, S, E]`` to a source ``[B, T, E]``; mask and bias as :func:`.attend.attend` has them."""
         return self.attend_to(inputs, *self.keys_and_values(source), mask, bias)
 
     def _split(self, x_BSF: Tensor) -> Tensor:

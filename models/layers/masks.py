@@ -3,7 +3,7 @@
     causal: key ≤ query              padding: the key is a token
     window w: query − key < w        band r: |query − key| ≤ r
 
-A query that may attend to nothing yields zeros (:func:`models.layers.attention.attend`), never NaN.
+A query that may attend to nothing yields zeros (:func:`models.layers.attend.attend`), never NaN.
 
 Legend: B batch, S query positions, T key positions.
 Source: Vaswani et al. 2017, sections 3.1 (causal) and 4 ("restricted" self-attention, of which the band is the form);

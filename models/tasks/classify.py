@@ -1,43 +1,58 @@
-"""``classify``: one graph, ``model``: pixels → logits.
+"""``classify``: one graph, ``model``: pixels of an image or a video → logits.
 
-Legend: B batch, C channels, K classes.
+Legend: B batch, K classes.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from models.families.vit import ViT, ViTConfig
 from models.signature import GraphSignature, TensorSpec
 from models.tasks.graph import TaskGraph
 from models.tasks.task import Task
 from models.tensor_names import LOGITS, PIXELS
 
 
-def graphs(model: ViT) -> tuple[TaskGraph, ...]:
+class ClassifierConfig(Protocol):
+    """What a classifier's configuration says of its two tensors.
+
+    Attributes:
+        classes: K.
+        pixel_shape: of one image or video: channels, height, width; frames before them in a video.
+    """
+
+    @property
+    def classes(self) -> int:
+        """K."""
+
+    @property
+    def pixel_shape(self) -> tuple[int, ...]:
+        """Of one image or video."""
+
+
+def graphs(model: Any) -> tuple[TaskGraph, ...]:
     """The one graph of a classifier."""
     return (TaskGraph(signature=signature(model.config), module=model),)
 
 
-def details(config: ViTConfig) -> dict[str, Any]:
+def details(config: ClassifierConfig) -> dict[str, Any]:
     """Nothing beyond the checkpoint's own details: labels and preprocessing."""
     return {}
 
 
-def question(config: ViTConfig) -> tuple[Tensor, ...]:
-    """One image."""
-    return (torch.zeros(1, config.channels, config.image_size, config.image_size),)
+def question(config: ClassifierConfig) -> tuple[Tensor, ...]:
+    """One image, or one video."""
+    return (torch.zeros(1, *config.pixel_shape),)
 
 
-def signature(config: ViTConfig) -> GraphSignature:
-    """Pixels ``[B, C, side, side]`` → logits ``[B, K]``."""
-    side = config.image_size
+def signature(config: ClassifierConfig) -> GraphSignature:
+    """Pixels ``[B, *pixel shape]`` → logits ``[B, K]``."""
     return GraphSignature(
         name="model",
-        inputs=(TensorSpec(name=PIXELS, dtype="float32", axes=("batch", config.channels, side, side)),),
+        inputs=(TensorSpec(name=PIXELS, dtype="float32", axes=("batch", *config.pixel_shape)),),
         outputs=(TensorSpec(name=LOGITS, dtype="float32", axes=("batch", config.classes)),),
     )
 

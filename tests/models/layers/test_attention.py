@@ -4,7 +4,8 @@ import torch
 from torch import nn
 
 from models.errors import ConfigError
-from models.layers.attention import MultiHeadAttention, attend
+from models.layers.attend import Attend, attend, attention_weights
+from models.layers.attention import MultiHeadAttention
 from models.layers.masks import causal_mask
 from tests.models.agreement import TOLERANCES, both_precisions, difference, parameters_that_do_not_matter, randomised
 from tests.models.layers.attention_by_loops import attention_by_loops
@@ -188,3 +189,21 @@ def test_heads_that_cannot_be_grouped_are_refused():
 def test_a_width_that_does_not_divide_into_the_heads_is_refused():
     with pytest.raises(ConfigError, match=r"multiple of 3 heads; found 16; correct"):
         MultiHeadAttention(16, 3)
+
+
+@pytest.mark.parametrize("groups", [4, 2])
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_an_observer_is_told_the_weights_that_the_values_are_mixed_by(groups, biased, masked):
+    q, k, v = (torch.randn(2, heads, length, 8).double() for heads, length in ((4, 3), (groups, 5), (groups, 5)))
+    mask = torch.tensor([[True, True, False, True, False], [False] * 5, [True] * 5]) if masked else None
+    bias = torch.randn(1, 4, 3, 5).double() if biased else None
+    layer, told = Attend(), []
+    unobserved = layer(q, k, v, mask, bias)
+    layer.observer = told.append
+    assert torch.equal(layer(q, k, v, mask, bias), unobserved)
+    (weights,) = told
+    assert torch.equal(weights, attention_weights(q, k, mask, bias))
+    seen = mask.any(-1).double() if masked else torch.ones(3).double()
+    assert difference(weights.sum(-1), seen.expand(2, 4, 3)) <= 1e-12
+    assert difference(weights @ v.repeat_interleave(4 // groups, dim=1), unobserved) <= 1e-12

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.errors import ConfigError
-from models.layers.attention import attend
+from models.layers.attend import attend
 from models.layers.masks import band_mask, causal_mask, key_mask, window_mask
 from tests.models.agreement import difference
 from tests.models.layers.test_attention import KEYS, QUERIES, queries_keys_values

@@ -1,0 +1,97 @@
+"""Scaled dot-product attention over heads, and how to see what it attends to.
+
+    Attention(Q, K, V) = A V        A = softmax(Q Kᵀ / √D + bias + mask)
+
+The weights A are computed apart, and shown, only while somebody observes them: :class:`Attend`.
+
+Legend: B batch, S query positions, T attended positions, H query heads, G key and value heads, D head size.
+Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+Observer = Callable[[Tensor], None]
+"""Told the weights of one call, ``[B, H, S, T]``; a row that sees nothing is zero."""
+
+
+def attend(
+    q_BHSD: Tensor,
+    k_BGTD: Tensor,
+    v_BGTD: Tensor,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    """Weighted sum of the values, one set of weights a query head.
+
+    Args:
+        q_BHSD: queries; H is a multiple of G.
+        k_BGTD: keys.
+        v_BGTD: values.
+        mask: bool, broadcastable to ``[B, H, S, T]``, true where a query may attend; a query that may
+            attend to nothing yields zeros.
+        bias: added to the scaled scores, broadcastable to ``[B, H, S, T]``.
+        scale: of the scores; 1/√D if not given.
+
+    Returns:
+        ``[B, H, S, D]``.
+    """
+    grouped = q_BHSD.shape[1] != k_BGTD.shape[1]
+    if bias is None or mask is None:
+        only = mask if bias is None else bias
+        return F.scaled_dot_product_attention(q_BHSD, k_BGTD, v_BGTD, attn_mask=only, scale=scale, enable_gqa=grouped)
+    # −∞ would make a row that sees nothing NaN; the least finite number makes its weights even, and zeros replace them.
+    added = torch.where(mask, bias, torch.finfo(bias.dtype).min)
+    heads_BHSD = F.scaled_dot_product_attention(
+        q_BHSD, k_BGTD, v_BGTD, attn_mask=added, scale=scale, enable_gqa=grouped
+    )
+    return torch.where(mask.any(-1, keepdim=True), heads_BHSD, 0.0)
+
+
+def attention_weights(
+    q_BHSD: Tensor,
+    k_BGTD: Tensor,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    """The weights that :func:`attend` mixes the values by, ``[B, H, S, T]``; the arguments are the same."""
+    repeats = q_BHSD.shape[1] // k_BGTD.shape[1]
+    k_BHTD = k_BGTD if repeats == 1 else k_BGTD.repeat_interleave(repeats, dim=1)
+    scores = q_BHSD @ k_BHTD.mT * (1 / math.sqrt(q_BHSD.shape[-1]) if scale is None else scale)
+    if bias is not None:
+        scores = scores + bias
+    if mask is None:
+        return scores.softmax(-1)
+    return torch.where(mask, scores, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(~mask, 0)
+
+
+class Attend(nn.Module):
+    """:func:`attend` of one layer, which can be watched.
+
+    Args:
+        scale: of the scores; 1/√D if not given.
+
+    Attributes:
+        observer: told the weights of every call, if there is one.
+    """
+
+    def __init__(self, scale: float | None = None) -> None:
+        super().__init__()
+        self.scale = scale
+        self.observer: Observer | None = None
+
+    def forward(
+        self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None, bias: Tensor | None = None
+    ) -> Tensor:
+        """See :func:`attend`."""
+        if self.observer is not None:
+            self.observer(attention_weights(queries, keys, mask, bias, self.scale))
+        return attend(queries, keys, values, mask, bias, self.scale)
