@@ -102,7 +102,7 @@ class MultiHeadAttention(nn.Module):
         return joined_BSE
 
     def forward(self, inputs: Tensor, source: Tensor, mask: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
-        """Attend from inputs ``[B, S, E]`` to a source ``[B, T, E]``; mask and bias as :func:`.attend.attend` has them."""
+        """Attend from inputs ``[B, S, E]`` to a source ``[B, T, E]``; mask and bias: see :meth:`attend_to`."""
         return self.attend_to(inputs, *self.keys_and_values(source), mask, bias)
 
     def _split(self, x_BSF: Tensor) -> Tensor:
