@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from clients.images import pixels_from_file
 from clients.served_model import ServedModel
 from clients.triton_client import Array, TritonClient
 from models.errors import InputError
+from models.images import pixels_from_file
 from models.tensor_names import LOGITS, PIXELS
 
 TASK = "classify"

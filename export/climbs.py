@@ -14,7 +14,7 @@ from export.eager import full_forward
 from export.ladder_cases import (
     DecodeCase,
     Decoding,
-    SourceCase,
+    caption_cases,
     generation_cases,
     image_cases,
     source_cases,
@@ -42,7 +42,7 @@ def climb_classifier(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measu
     cases = list(image_cases(graph.signature.input(PIXELS)))
     with progress("parity", len(cases)) as advance:
         for case in cases:
-            yield from _measure("model", case.name, {PIXELS: case.pixels}, runners)
+            yield from _measure("model", case.name, case.feeds, runners)
             advance(case.name)
 
 
@@ -75,9 +75,21 @@ def climb_translator(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measu
     sources = list(source_cases(vocabulary, longest))
     with progress("parity, encoder", len(sources)) as advance:
         for source in sources:
-            yield from _measure("encoder", source.name, _source_feeds(source), runners)
+            yield from _measure("encoder", source.name, source.feeds, runners)
             advance(source.name)
     yield from _climb_decoder(checkpoint, list(translation_cases(decoding_of(decoder), vocabulary, longest)), runners)
+
+
+def climb_captioner(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:
+    """Random images through the encoder, and random targets through the cached decoder."""
+    encoder, decoder = checkpoint.graphs()
+    pixels = encoder.signature.input(PIXELS)
+    images = list(image_cases(pixels))
+    with progress("parity, encoder", len(images)) as advance:
+        for image in images:
+            yield from _measure("encoder", image.name, image.feeds, runners)
+            advance(image.name)
+    yield from _climb_decoder(checkpoint, list(caption_cases(decoding_of(decoder), pixels)), runners)
 
 
 def climb_generator(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:
@@ -92,6 +104,7 @@ CLIMBS: dict[str, Climb] = {
     "embed": climb_embedder,
     "translate": climb_translator,
     "generate": climb_generator,
+    "caption": climb_captioner,
 }
 
 
@@ -134,7 +147,7 @@ def _remembered_forward(checkpoint: Checkpoint) -> Forward:
     def forward(case: DecodeCase, dtype: torch.dtype) -> Array:
         key = case.source.name if case.source else "", case.target.tobytes(), dtype
         if key not in known:
-            source = (case.source.ids, case.source.mask) if case.source else ()
+            source = tuple(case.source.feeds.values()) if case.source else ()
             known[key] = full_forward(checkpoint.model, dtype, *source, case.target)
         return known[key]
 
@@ -157,7 +170,7 @@ def _cached(case: DecodeCase, graphs: dict[str, Runner]) -> dict[str, Array]:
     rows, length = case.target.shape
     memories: dict[str, Array | Buffer] = {}
     if case.source is not None:
-        memories = {"source_mask": case.source.mask, **graphs["encoder"].run(dict(_source_feeds(case.source)))}
+        memories = {**case.source.feeds, **graphs["encoder"].run(dict(case.source.feeds))}
     decoder = CachedDecoder(graphs["decoder"], rows, memories)
     seen: dict[str, dict[tuple[int, int], Array]] = {}
     for size, start in case.chunks:
@@ -170,7 +183,3 @@ def _cached(case: DecodeCase, graphs: dict[str, Runner]) -> dict[str, Array]:
         name: np.stack([np.stack([places[row, position] for position in range(length)]) for row in range(rows)])
         for name, places in seen.items()
     }
-
-
-def _source_feeds(source: SourceCase) -> dict[str, Array]:
-    return {"source_ids": source.ids, "source_mask": source.mask}

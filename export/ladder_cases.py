@@ -13,6 +13,7 @@ import numpy as np
 
 from models.signature import TensorSpec
 from models.tasks.graph import TaskGraph
+from models.tensor_names import PIXELS
 from serving.runtime.base import Array
 
 BATCHES = (1, 2, 5)
@@ -31,6 +32,11 @@ class ImageCase:
     name: str
     pixels: Array
 
+    @property
+    def feeds(self) -> dict[str, Array]:
+        """What an encoder graph is fed, in the order of its inputs."""
+        return {PIXELS: self.pixels}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceCase:
@@ -39,6 +45,14 @@ class SourceCase:
     name: str
     ids: Array
     mask: Array
+
+    @property
+    def feeds(self) -> dict[str, Array]:
+        """What an encoder graph is fed, in the order of its inputs."""
+        return {"source_ids": self.ids, "source_mask": self.mask}
+
+
+Source = SourceCase | ImageCase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +63,7 @@ class DecodeCase:
     """
 
     name: str
-    source: SourceCase | None
+    source: Source | None
     target: Array
     chunks: tuple[tuple[int, Array], ...]
 
@@ -118,6 +132,14 @@ def translation_cases(decoding: Decoding, source_vocabulary: int, longest_source
     yield from _splits(decoding, middling, len(middling.ids))
 
 
+def caption_cases(decoding: Decoding, pixels: TensorSpec) -> Iterator[DecodeCase]:
+    """Whole targets for every batch size of images, and every split for one."""
+    images = {len(case.pixels): case for case in image_cases(pixels)}
+    for batch in BATCHES:
+        yield from _whole(decoding, images[batch], batch)
+    yield from _splits(decoding, images[2], 2)
+
+
 def generation_cases(decoding: Decoding) -> Iterator[DecodeCase]:
     """Whole targets for every batch size, and every split for one."""
     for batch in BATCHES:
@@ -125,7 +147,7 @@ def generation_cases(decoding: Decoding) -> Iterator[DecodeCase]:
     yield from _splits(decoding, None, 2)
 
 
-def _whole(decoding: Decoding, source: SourceCase | None, rows: int) -> Iterator[DecodeCase]:
+def _whole(decoding: Decoding, source: Source | None, rows: int) -> Iterator[DecodeCase]:
     length = min(decoding.capacity, LONGEST)
     if not decoding.single_steps:
         yield _decode(decoding, source, rows, (length,))
@@ -133,7 +155,7 @@ def _whole(decoding: Decoding, source: SourceCase | None, rows: int) -> Iterator
         yield _decode(decoding, source, rows, (1,) * length)
 
 
-def _splits(decoding: Decoding, source: SourceCase | None, rows: int) -> Iterator[DecodeCase]:
+def _splits(decoding: Decoding, source: Source | None, rows: int) -> Iterator[DecodeCase]:
     if decoding.single_steps:
         return
     length = min(decoding.capacity, LONGEST)
@@ -166,7 +188,7 @@ def _source(vocabulary: int, batch: int, length: int) -> SourceCase:
     )
 
 
-def _decode(decoding: Decoding, source: SourceCase | None, rows: int, split: tuple[int, ...]) -> DecodeCase:
+def _decode(decoding: Decoding, source: Source | None, rows: int, split: tuple[int, ...]) -> DecodeCase:
     begins = itertools.accumulate(split[:-1], initial=0)
     parts = "+".join(map(str, split)) if len(split) <= 6 else f"{len(split)} single steps"
     return DecodeCase(
@@ -177,7 +199,7 @@ def _decode(decoding: Decoding, source: SourceCase | None, rows: int, split: tup
     )
 
 
-def _staggered(decoding: Decoding, source: SourceCase | None, rows: int) -> DecodeCase:
+def _staggered(decoding: Decoding, source: Source | None, rows: int) -> DecodeCase:
     # Row b goes b positions back after the prefill and writes over its own entries, so the rows' lengths differ.
     length, back = min(decoding.capacity, LONGEST), np.arange(rows)
     half = length // 2
@@ -190,7 +212,7 @@ def _staggered(decoding: Decoding, source: SourceCase | None, rows: int) -> Deco
     )
 
 
-def _name(source: SourceCase | None, rows: int) -> str:
+def _name(source: Source | None, rows: int) -> str:
     return f"batch {rows}" if source is None else source.name
 
 

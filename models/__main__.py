@@ -8,7 +8,7 @@ import json as json_format
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
@@ -25,6 +25,7 @@ Out = Annotated[Path | None, tyro.conf.arg(metavar="DIR")]
 Folder = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
 NewFolder = Annotated[Path, tyro.conf.arg(metavar="DIR")]
 Length = Annotated[int | None, tyro.conf.arg(metavar="N")]
+Figure = Annotated[Path, tyro.conf.arg(metavar="FILE")]
 NewName = Annotated[str | None, tyro.conf.arg(metavar="NAME")]
 
 
@@ -90,6 +91,39 @@ def import_(folder: Folder, out: NewFolder, max_length: Length = None, name: New
     sys.stdout.writelines(f"{note}\n" for note in done.notes)
     if done.difference is not None:
         sys.stdout.write(f"largest difference from transformers {done.difference:.1e}, relative to the outputs\n")
+    return 0
+
+
+def explain(
+    name: Name,
+    subject: tyro.conf.Positional[tuple[str, ...]],
+    out: Figure = Path("explained.png"),
+    fusion: Literal["mean", "min", "max"] = "mean",
+    discard: float = 0.0,
+    label: str | None = None,
+) -> int:
+    """Draw what a model attends to: a classifier over an image, a translator over a text; or its positions.
+
+    A classifier: the rollout of its layers, the evidence for a label, and each head of the last layer, over the image.
+    A translator: which characters or tokens of the source it looks at while it writes each of its own. Without an
+    image or a text: how alike a vision model's learned positions are.
+
+    Args:
+        name: a checkpoint folder or a shipped checkpoint.
+        subject: an image file, or the words of a text.
+        out: the PNG, PDF or SVG to write.
+        fusion: how a rollout joins the heads of a layer.
+        discard: share of each layer's weights, the smallest ones, that a rollout leaves out.
+        label: whose evidence is drawn; the most probable label if not given.
+    """
+    from models.checkpoints.resolve import checkpoint_named
+    from models.explain.command import Wish, explain_positions
+    from models.explain.command import explain as explained
+
+    checkpoint, words = checkpoint_named(name), " ".join(subject)
+    wish = Wish(subject=words, out=out, fusion=fusion, discard=discard, label=label)
+    answer = explained(checkpoint, wish) if words else explain_positions(checkpoint, out)
+    sys.stdout.write(f"{out}: {answer}\n")
     return 0
 
 
@@ -194,6 +228,6 @@ if __name__ == "__main__":
     run(
         "python -m models",
         str(__doc__),
-        {"list": list_, "describe": describe, "train": train, "import": import_},
+        {"list": list_, "describe": describe, "train": train, "import": import_, "explain": explain},
         sys.argv[1:],
     )

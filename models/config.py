@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Collection, Mapping
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -95,13 +96,16 @@ def config_from_json(kind: type[ConfigT], values: Mapping[str, Any]) -> ConfigT:
 
 
 def config_to_json(config: Any) -> dict[str, Any]:
-    """The fields of a configuration dataclass as JSON values."""
-    return dataclasses.asdict(config)
+    """The fields of a configuration dataclass as JSON values, so that a tuple becomes a list."""
+    fields: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
+    return fields
 
 
 def _value_of(hint: Any, value: Any) -> Any:
     options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     if value is None and type(None) in options:
         return None
+    if isinstance(value, list) and any(get_origin(option) is tuple for option in options):
+        return tuple(value)
     kind: Any = next((option for option in options if dataclasses.is_dataclass(option)), None)
     return value if kind is None else config_from_json(kind, value)

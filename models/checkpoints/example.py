@@ -1,4 +1,4 @@
-"""A request with its right answer for a model of texts, by which a server can be known to work.
+"""A request with its right answer, by which a server can be known to work.
 
 The answer ends before the first token that rounding could change, and before a character that is not whole: weights
 may be random, and a runtime may add in another order.
@@ -48,6 +48,23 @@ def example_for(
     if limit < 1:
         return {"inputs": {"text": text, "max_tokens": 1}} if longest >= 1 else {}
     return {"inputs": {"text": text, "max_tokens": limit}, "answer": tokenizer.decode(tokens)}
+
+
+def image_example(checkpoint: Checkpoint) -> dict[str, Any]:
+    """What a classifier says to pixels that are all zero, which a client sends where the example has no pixels.
+
+    Returns:
+        The checkpoint's ``example``; empty if rounding could change the answer, or the task is another.
+    """
+    if checkpoint.family.task.name != "classify":
+        return {}
+    with torch.no_grad():
+        logits_K: Tensor = checkpoint.model(*checkpoint.family.task.question(checkpoint.config))[0]
+    best, second = logits_K.topk(2).values.tolist() if len(logits_K) > 1 else (1.0, 0.0)
+    if best - second < _MARGIN * max(1.0, abs(best)):
+        return {}
+    index = int(logits_K.argmax())
+    return {"inputs": {}, "answer": checkpoint.details.get("labels", {index: str(index)})[index]}
 
 
 def _greedy(score: Score, checkpoint: Checkpoint, most: int) -> tuple[list[int], int]:

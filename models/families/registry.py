@@ -10,12 +10,19 @@ from torch import nn
 
 from models.errors import UnknownNameError
 from models.families.decoder import Decoder, DecoderConfig
+from models.families.deit import DistilledViT
 from models.families.encoder import Encoder, EncoderConfig
+from models.families.hybrid_vit import HybridViT, HybridViTConfig
 from models.families.rnn_seq2seq import RecurrentSeq2Seq, RecurrentSeq2SeqConfig
 from models.families.seq2seq import Seq2SeqConfig, Seq2SeqTransformer
+from models.families.swin import Swin, SwinConfig
+from models.families.swin_v2 import SwinV2, SwinV2Config
 from models.families.t5 import T5, T5Config
+from models.families.timesformer import TimeSformer, TimeSformerConfig
+from models.families.tnt import TNT, TNTConfig
+from models.families.vision_seq2seq import VisionSeq2Seq, VisionSeq2SeqConfig
 from models.families.vit import ViT, ViTConfig
-from models.tasks import classify, embed, generate, translate, translate_recurrent
+from models.tasks import caption, classify, embed, generate, translate, translate_recurrent
 from models.tasks.task import Task
 
 
@@ -46,7 +53,14 @@ FAMILIES = {
         Family(name="t5", task=translate.TASK, config=T5Config, build=T5),
         Family(name="decoder", task=generate.TASK, config=DecoderConfig, build=Decoder),
         Family(name="encoder", task=embed.TASK, config=EncoderConfig, build=Encoder),
+        Family(name="vision_seq2seq", task=caption.TASK, config=VisionSeq2SeqConfig, build=VisionSeq2Seq),
         Family(name="vit", task=classify.TASK, config=ViTConfig, build=ViT),
+        Family(name="deit", task=classify.TASK, config=ViTConfig, build=DistilledViT),
+        Family(name="hybrid_vit", task=classify.TASK, config=HybridViTConfig, build=HybridViT),
+        Family(name="tnt", task=classify.TASK, config=TNTConfig, build=TNT),
+        Family(name="timesformer", task=classify.TASK, config=TimeSformerConfig, build=TimeSformer),
+        Family(name="swin", task=classify.TASK, config=SwinConfig, build=Swin),
+        Family(name="swin_v2", task=classify.TASK, config=SwinV2Config, build=SwinV2),
     )
 }
 

@@ -11,7 +11,7 @@ Lewis et al. 2020, "BART", section 2.1; Xiong et al. 2020, "On Layer Normalizati
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +26,7 @@ from models.layers.positional import LearnedPositionTable, SinusoidalPositions
 from models.layers.residual import RESIDUALS, Order
 
 Positions = Literal["interleaved", "concatenated", "learned"]
-_LEARNED_OFFSET = 2  # BART's tables begin with two rows that nothing reads
+BART_OFFSET = 2  # its tables begin with two rows that nothing reads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,12 +105,62 @@ class Seq2SeqConfig:
         return self.layers if self.decoder_layers is None else self.decoder_layers
 
 
-class PositionalEncoding(nn.Module):
-    """Positions on embedded tokens, then the norm that some models have there, and dropout."""
+class StackConfig(Protocol):
+    """What decides the parts of a stack with absolute positions; see :class:`Seq2SeqConfig`."""
 
-    def __init__(self, config: Seq2SeqConfig, length: int) -> None:
+    @property
+    def width(self) -> int:
+        """E."""
+
+    @property
+    def heads(self) -> int:
+        """H."""
+
+    @property
+    def mlp_width(self) -> int:
+        """Inner width of the feed-forward network."""
+
+    @property
+    def norm_order(self) -> Order:
+        """Of every residual."""
+
+    @property
+    def norm_eps(self) -> float:
+        """ε of every norm."""
+
+    @property
+    def activation(self) -> Activation:
+        """Of the feed-forward network."""
+
+    @property
+    def positions(self) -> Positions:
+        """Sinusoids or learned tables."""
+
+    @property
+    def embedding_norm(self) -> bool:
+        """Whether embeddings with their positions are normalised."""
+
+    @property
+    def attention_bias(self) -> bool:
+        """Whether the attention projections have biases."""
+
+    @property
+    def dropout(self) -> float:
+        """Rate during training."""
+
+
+class PositionalEncoding(nn.Module):
+    """Positions on embedded tokens, then the norm that some models have there, and dropout.
+
+    Args:
+        config: of the stack.
+        length: number of positions.
+        offset: rows before that of position 0 in a learned table.
+    """
+
+    def __init__(self, config: StackConfig, length: int, offset: int = BART_OFFSET) -> None:
         super().__init__()
-        self.positions = _positions(config.positions, length, config.width)
+        self.positions = _positions(config.positions, length, config.width, offset)
         self.norm = nn.LayerNorm(config.width, eps=config.norm_eps) if config.embedding_norm else nn.Identity()
         self.dropout = nn.Dropout(config.dropout)
 
@@ -134,9 +184,9 @@ class Seq2SeqTransformer(EncoderDecoder):
         self.source_encoding = PositionalEncoding(config, config.max_source_length)
         self.target_encoding = PositionalEncoding(config, config.max_target_length)
         self.encoder = nn.ModuleList(_encoder_block(config) for _ in range(config.layers))
-        self.decoder = nn.ModuleList(_decoder_block(config) for _ in range(config.decoder_blocks))
-        self.encoder_end = _end(config)
-        self.decoder_end = _end(config)
+        self.decoder = nn.ModuleList(decoder_block(config) for _ in range(config.decoder_blocks))
+        self.encoder_end = end_of_stack(config)
+        self.decoder_end = end_of_stack(config)
         self.head = None if config.tied else nn.Linear(config.width, config.vocabulary_size, bias=False)
         self.register_buffer("logits_bias", torch.zeros(config.vocabulary_size) if config.logits_bias else None)
 
@@ -157,32 +207,34 @@ class Seq2SeqTransformer(EncoderDecoder):
         return scores if self.logits_bias is None else scores + self.logits_bias
 
 
-def _positions(kind: Positions, length: int, width: int) -> nn.Module:
+def decoder_block(config: StackConfig, source_width: int | None = None) -> DecoderBlock:
+    """One block; keys and values of its cross-attention are projected from vectors of E, or of the given width."""
+    cross = MultiHeadAttention(config.width, config.heads, config.attention_bias, source_width=source_width)
+    return DecoderBlock(_attention(config), cross, _mlp(config), lambda: _residual(config))
+
+
+def end_of_stack(config: StackConfig) -> nn.Module:
+    """The norm behind a stack of pre-norm blocks, which ends in a sum that nothing has normalised yet."""
+    return nn.LayerNorm(config.width, eps=config.norm_eps) if config.norm_order == "pre" else nn.Identity()
+
+
+def _positions(kind: Positions, length: int, width: int, offset: int) -> nn.Module:
     if kind == "learned":
-        return LearnedPositionTable(length, width, offset=_LEARNED_OFFSET)
+        return LearnedPositionTable(length, width, offset)
     return SinusoidalPositions(length, width, kind)
 
 
-def _encoder_block(config: Seq2SeqConfig) -> EncoderBlock:
+def _encoder_block(config: StackConfig) -> EncoderBlock:
     return EncoderBlock(_attention(config), _mlp(config), lambda: _residual(config))
 
 
-def _decoder_block(config: Seq2SeqConfig) -> DecoderBlock:
-    return DecoderBlock(_attention(config), _attention(config), _mlp(config), lambda: _residual(config))
-
-
-def _attention(config: Seq2SeqConfig) -> MultiHeadAttention:
+def _attention(config: StackConfig) -> MultiHeadAttention:
     return MultiHeadAttention(config.width, config.heads, config.attention_bias)
 
 
-def _mlp(config: Seq2SeqConfig) -> MLP:
+def _mlp(config: StackConfig) -> MLP:
     return MLP(config.width, config.mlp_width, config.activation)
 
 
-def _residual(config: Seq2SeqConfig) -> nn.Module:
+def _residual(config: StackConfig) -> nn.Module:
     return RESIDUALS[config.norm_order](config.width, config.norm_eps, config.dropout)
-
-
-def _end(config: Seq2SeqConfig) -> nn.Module:
-    # A stack of pre-norm blocks ends in a sum that nothing has normalised yet.
-    return nn.LayerNorm(config.width, eps=config.norm_eps) if config.norm_order == "pre" else nn.Identity()

@@ -14,11 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from models.config import require, require_fraction, require_positive
-from models.layers.attention import MultiHeadAttention
-from models.layers.mlp import MLP
 from models.layers.patch_embed import PatchEmbed
 from models.layers.positional import LearnedPositions
-from models.layers.residual import PreNorm
+from models.layers.vision_block import VisionBlock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,23 +70,6 @@ class ViTConfig:
         return self.channels, self.image_size, self.image_size
 
 
-class Block(nn.Module):
-    """Self-attention and MLP, each behind a pre-norm residual."""
-
-    def __init__(self, config: ViTConfig) -> None:
-        super().__init__()
-        self.attention = MultiHeadAttention(config.width, config.heads)
-        self.mlp = MLP(config.width, config.mlp_width, "gelu", config.dropout)
-        self.attention_residual = PreNorm(config.width, config.norm_eps, config.dropout)
-        self.mlp_residual = PreNorm(config.width, config.norm_eps)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """``[B, P + 1, E]`` → ``[B, P + 1, E]``."""
-        attended: Tensor = self.attention_residual(tokens, lambda x: self.attention(x, x))
-        mixed: Tensor = self.mlp_residual(attended, self.mlp)
-        return mixed
-
-
 class ViT(nn.Module):
     """Image classifier over patches."""
 
@@ -99,9 +80,9 @@ class ViT(nn.Module):
         self.class_token = nn.Parameter(torch.zeros(1, 1, config.width))
         self.positions = LearnedPositions(self.patches.count + 1, config.width, config.position_deviation)
         self.dropout = nn.Dropout(config.dropout)
-        self.blocks = nn.Sequential(*(Block(config) for _ in range(config.layers)))
+        self.blocks = vision_blocks(config)
         self.norm = nn.LayerNorm(config.width, eps=config.norm_eps)
-        self.head = _head(config)
+        self.head = classifier_head(config)
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Classify float images ``[B, C, image_size, image_size]``: logits ``[B, K]``."""
@@ -112,7 +93,14 @@ class ViT(nn.Module):
         return logits
 
 
-def _head(config: ViTConfig) -> nn.Module:
+def vision_blocks(config: ViTConfig) -> nn.Sequential:
+    """The stack of blocks, ``[B, P + 1, E]`` → ``[B, P + 1, E]``."""
+    sizes = config.width, config.heads, config.mlp_width, config.norm_eps, config.dropout
+    return nn.Sequential(*(VisionBlock(*sizes) for _ in range(config.layers)))
+
+
+def classifier_head(config: ViTConfig) -> nn.Module:
+    """From a token ``[B, E]`` to logits ``[B, K]``: linear, or with one hidden layer."""
     if config.head_width is None:
         return nn.Linear(config.width, config.classes)
     return nn.Sequential(

@@ -2,7 +2,7 @@
 
     Attention(Q, K, V) = A V        A = softmax(Q Kᵀ / √D + bias + mask)
 
-The weights A are computed apart, and shown, only while somebody observes them: :class:`Attend`.
+The weights A exist, and are shown, only while somebody observes them: :class:`Attend`.
 
 Legend: B batch, S query positions, T attended positions, H query heads, G key and value heads, D head size.
 Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1.
@@ -63,9 +63,9 @@ def attention_weights(
     scale: float | None = None,
 ) -> Tensor:
     """The weights that :func:`attend` mixes the values by, ``[B, H, S, T]``; the arguments are the same."""
-    repeats = q_BHSD.shape[1] // k_BGTD.shape[1]
-    k_BHTD = k_BGTD if repeats == 1 else k_BGTD.repeat_interleave(repeats, dim=1)
-    scores = q_BHSD @ k_BHTD.mT * (1 / math.sqrt(q_BHSD.shape[-1]) if scale is None else scale)
+    scores = (
+        q_BHSD @ _repeated(k_BGTD, q_BHSD.shape[1]).mT * (1 / math.sqrt(q_BHSD.shape[-1]) if scale is None else scale)
+    )
     if bias is not None:
         scores = scores + bias
     if mask is None:
@@ -91,7 +91,14 @@ class Attend(nn.Module):
     def forward(
         self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None, bias: Tensor | None = None
     ) -> Tensor:
-        """See :func:`attend`."""
-        if self.observer is not None:
-            self.observer(attention_weights(queries, keys, mask, bias, self.scale))
-        return attend(queries, keys, values, mask, bias, self.scale)
+        """See :func:`attend`; what is observed is what the values are mixed by, gradients included."""
+        if self.observer is None:
+            return attend(queries, keys, values, mask, bias, self.scale)
+        weights_BHST = attention_weights(queries, keys, mask, bias, self.scale)
+        self.observer(weights_BHST)
+        return weights_BHST @ _repeated(values, queries.shape[1])
+
+
+def _repeated(shared_BGTD: Tensor, heads: int) -> Tensor:
+    repeats = heads // shared_BGTD.shape[1]
+    return shared_BGTD if repeats == 1 else shared_BGTD.repeat_interleave(repeats, dim=1)

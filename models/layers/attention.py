@@ -30,6 +30,7 @@ class MultiHeadAttention(nn.Module):
         bias: whether the projections of queries, keys and values have biases.
         kv_heads: G; H if not given.
         head_size: D; E / H if not given.
+        source_width: of what keys and values are projected from; E if not given.
         output_bias: whether the output projection has one; as ``bias`` if not given.
         scale: of the scores; 1/√D if not given.
         query_key_eps: ε of an RMSNorm over each head of queries and keys; no such norm if not given.
@@ -46,6 +47,7 @@ class MultiHeadAttention(nn.Module):
         *,
         kv_heads: int | None = None,
         head_size: int | None = None,
+        source_width: int | None = None,
         output_bias: bool | None = None,
         scale: float | None = None,
         query_key_eps: float | None = None,
@@ -55,14 +57,15 @@ class MultiHeadAttention(nn.Module):
             require(width % heads == 0, f"a width that is a multiple of {heads} heads", width)
             head_size = width // heads
         groups = heads if kv_heads is None else kv_heads
+        source = width if source_width is None else source_width
         require(
             groups > 0 and heads % groups == 0, f"{heads} heads to be a multiple of the key and value heads", groups
         )
         self.head_size = head_size
         self.attend = Attend(scale)
         self.query = nn.Linear(width, heads * head_size, bias=bias)
-        self.key = nn.Linear(width, groups * head_size, bias=bias)
-        self.value = nn.Linear(width, groups * head_size, bias=bias)
+        self.key = nn.Linear(source, groups * head_size, bias=bias)
+        self.value = nn.Linear(source, groups * head_size, bias=bias)
         self.output = nn.Linear(heads * head_size, width, bias=bias if output_bias is None else output_bias)
         self.query_norm = _head_norm(head_size, query_key_eps)
         self.key_norm = _head_norm(head_size, query_key_eps)

@@ -31,7 +31,7 @@ class EncoderBlock(nn.Module):
         self.attention_residual = residual()
         self.mlp_residual = residual()
 
-    def forward(self, hidden: Tensor, mask: Tensor, bias: Tensor | None = None) -> Tensor:
+    def forward(self, hidden: Tensor, mask: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
         """``[B, S, E]`` → ``[B, S, E]``; mask and bias are over ``[B, H, S, S]``, see :mod:`models.layers.attend`."""
         attended: Tensor = self.attention_residual(hidden, lambda x: self.attention(x, x, mask, bias))
         mixed: Tensor = self.mlp_residual(attended, self.mlp)
@@ -62,7 +62,7 @@ class DecoderBlock(nn.Module):
         remember: Remember,
         self_mask: Tensor,
         cross: KeysValues,
-        cross_mask: Tensor,
+        cross_mask: Tensor | None,
         bias: Tensor | None = None,
     ) -> Tensor:
         """One block over new target positions.
@@ -72,7 +72,7 @@ class DecoderBlock(nn.Module):
             remember: from the new positions' keys and values ``[B, H, T, D]`` to those to attend to.
             self_mask: bool, over new positions and what ``remember`` returns.
             cross: the source's keys and values, ``[B, H, S, D]`` each.
-            cross_mask: bool ``[B, 1, T, S]``.
+            cross_mask: bool ``[B, 1, T, S]``; a source without padding needs none.
             bias: of the scores of self-attention, over the same as ``self_mask``.
 
         Returns:

@@ -3,14 +3,16 @@
     s(pos, i) = sin(pos / 10000^(2i/E))        c(pos, i) = cos(pos / 10000^(2i/E))        0 ≤ i < E/2
     interleaved: s_0 c_0 s_1 c_1 …             concatenated: s_0 s_1 … c_0 c_1 …
 
-Legend: B batch, S positions, E model width.
+Legend: B batch, S positions, P patches in rows and columns h and w, F tokens in front of them, E model width.
 Source: Vaswani et al. 2017, section 3.5 (i starts at 0: the shortest wavelength is 2π), whose code, Tensor2Tensor, has
 the concatenated layout, as has Marian; Radford et al. 2018, "Improving Language Understanding by Generative
-Pre-Training", section 4.1, and Lewis et al. 2020, "BART" (learned tables); Dosovitskiy et al. 2021, equation 1.
+Pre-Training", section 4.1, and Lewis et al. 2020, "BART" (learned tables); Dosovitskiy et al. 2021, equation 1 and
+section 3.2 (other resolutions).
 """
 
 from __future__ import annotations
 
+import math
 from typing import Literal, get_args
 
 import torch
@@ -87,3 +89,27 @@ class LearnedPositions(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """Add the table to tokens ``[B, length, E]``."""
         return tokens + self.table
+
+
+def resized_positions(table: Tensor, tokens_in_front: int, grid: tuple[int, int]) -> Tensor:
+    """A learned table of patch positions for images of another size, interpolated as an image of E channels.
+
+    Bicubic (a = −3/4) between the centres of patches, without the smoothing that some libraries add when it shrinks.
+
+    Args:
+        table: ``[1, tokens_in_front + P, E]``, its P patches row by row in a square.
+        tokens_in_front: of the class token and its like, whose rows stay.
+        grid: rows and columns of patches that are wanted.
+
+    Returns:
+        ``[1, tokens_in_front + rows · columns, E]``.
+
+    Raises:
+        ConfigError: the patches of the table are no square.
+    """
+    front_1FE, patches_1PE = table[:, :tokens_in_front], table[:, tokens_in_front:]
+    side = math.isqrt(patches_1PE.shape[1])
+    require(side > 0 and side**2 == patches_1PE.shape[1], "positions of a square of patches", patches_1PE.shape[1])
+    image_1Ehw = patches_1PE.transpose(1, 2).reshape(1, -1, side, side)
+    resized_1Ehw = F.interpolate(image_1Ehw, size=grid, mode="bicubic", align_corners=False)
+    return torch.cat([front_1FE, resized_1Ehw.flatten(2).transpose(1, 2)], dim=1)

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from models.presets import decoder, encoder, rnn_seq2seq, seq2seq, t5, vit
+from models.presets import (
+    decoder,
+    encoder,
+    hybrid_vit,
+    rnn_seq2seq,
+    seq2seq,
+    swin,
+    swin_v2,
+    t5,
+    timesformer,
+    tnt,
+    vision_seq2seq,
+    vit,
+)
 from models.presets.preset import Preset
 
 PRESETS: dict[str, Preset] = {
@@ -11,5 +24,11 @@ PRESETS: dict[str, Preset] = {
     **rnn_seq2seq.PRESETS,
     **decoder.PRESETS,
     **encoder.PRESETS,
+    **vision_seq2seq.PRESETS,
     **vit.PRESETS,
+    **swin.PRESETS,
+    **swin_v2.PRESETS,
+    **hybrid_vit.PRESETS,
+    **tnt.PRESETS,
+    **timesformer.PRESETS,
 }

@@ -47,6 +47,12 @@ class Kitchen:
     cooks: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    minutes: tuple[int, ...]
+    rests: tuple[int, ...] | None = None
+
+
 def test_a_condition_that_holds_is_silent_and_one_that_does_not_says_what_and_what_to_do():
     require(True, "a cold oven", "hot")
     with pytest.raises(ConfigError) as caught:
@@ -97,6 +103,12 @@ def test_a_configuration_survives_json():
     oven = Oven(trays=2, heat=0.25)
     assert config_to_json(oven) == {"trays": 2, "heat": 0.25}
     assert config_from_json(Oven, config_to_json(oven)) == oven
+
+
+@pytest.mark.parametrize("rests", [None, (), (5, 5)], ids=str)
+def test_a_tuple_survives_json(rests):
+    recipe = Recipe(minutes=(10, 20), rests=rests)
+    assert config_from_json(Recipe, json.loads(json.dumps(config_to_json(recipe)))) == recipe
 
 
 @pytest.mark.parametrize("small", [None, Oven(trays=1)], ids=["without", "with"])

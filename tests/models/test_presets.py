@@ -44,18 +44,61 @@ PARAMETERS = {
     "bert-base-uncased": 109_482_240,
     "bert-base-cased": 108_310_272,
     "bert-tiny": 5_472,
+    "vit-ti-16": 5_717_416,
+    "vit-s-16": 22_050_664,
+    "vit-s-32": 22_878_952,
     "vit-b-16": 86_567_656,
     "vit-b-32": 88_224_232,
     "vit-l-16": 304_326_632,
+    "vit-l-32": 306_535_400,  # published without a classifier: 305_510_400
     "vit-tiny": 5_621,
+    "deit-ti-16": 5_717_416,
+    "deit-s-16": 22_050_664,
+    "deit-b-16": 86_567_656,
+    "deit-ti-16-distilled": 5_910_800,
+    "deit-s-16-distilled": 22_436_432,
+    "deit-b-16-distilled": 87_338_192,
+    "deit-distilled-tiny": 5_642,
+    "r-vit-ti-16": 6_337_704,
+    "r26-vit-s-32": 36_431_912,
+    "r50-vit-b-16": 98_659_112,  # published without a classifier: 97_890_112
+    "r50-vit-b-16-384": 98_950_952,
+    "r50-vit-l-32": 328_994_856,
+    "hybrid-vit-tiny": 15_677,
+    "tnt-s": 23_768_584,
+    "tnt-b": 65_428_680,
+    "tnt-tiny": 8_773,
+    "timesformer-b": 121_566_352,
+    "timesformer-b-joint": 86_112_400,
+    "timesformer-b-space": 86_106_256,
+    "timesformer-tiny": 8_277,
+    "timesformer-joint-tiny": 5_493,
+    "timesformer-space-tiny": 5_445,
 }
 # Matrix products and convolutions as torch's own counter saw them in those libraries.
 GMAC = {
     "gpt2": 16.11,
     "bert-base-uncased": 11.174,
+    "vit-ti-16": 1.254,
+    "vit-s-16": 4.599,
+    "vit-s-32": 1.143,
     "vit-b-16": 17.564,
     "vit-b-32": 4.409,
     "vit-l-16": 61.555,
+    "vit-l-32": 15.378,
+    "deit-ti-16-distilled": 1.261,
+    "deit-s-16-distilled": 4.624,
+    "deit-b-16-distilled": 17.657,
+    "r-vit-ti-16": 0.434,
+    "r26-vit-s-32": 3.464,
+    "r50-vit-b-16": 21.535,
+    "r50-vit-b-16-384": 67.156,
+    "r50-vit-l-32": 19.413,
+    "tnt-s": 5.217,
+    "tnt-b": 14.049,
+    "timesformer-b": 195.830,
+    "timesformer-b-joint": 179.563,
+    "timesformer-b-space": 140.507,  # with seven more rows through the head: transformers gives one a frame
 }
 
 
@@ -73,6 +116,13 @@ def test_a_preset_has_exactly_the_published_number_of_parameters(name):
 @pytest.mark.parametrize("name", GMAC)
 def test_a_preset_does_the_work_that_was_counted_in_another_library(name):
     assert size_of(PRESETS[name]).gmac == pytest.approx(GMAC[name], abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("name", "without", "width"), [("vit-l-32", 305_510_400, 1024), ("r50-vit-b-16", 97_890_112, 768)]
+)
+def test_a_figure_that_was_published_without_a_classifier_lacks_its_thousand_classes(name, without, width):
+    assert PARAMETERS[name] == without + 1000 * (width + 1)
 
 
 def test_an_lstms_work_is_counted():

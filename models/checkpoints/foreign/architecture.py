@@ -88,6 +88,11 @@ class Foreign:
             raise ConfigError(f"a --max-length from 1 to {trained}", str(self.asked_length), "choose another")
         return self.asked_length
 
+    def classes(self) -> int:
+        """How many classes a classifier tells apart: as many as have labels, or as the configuration says."""
+        labels = self.fields.get("id2label")
+        return len(labels) if labels else self.fields.size("num_labels", 2)
+
     def token(self, name: str) -> int:
         """The token id that a field of the generation's configuration gives, or else one of the model's.
 

@@ -27,12 +27,14 @@ Inputs = dict[str, Tensor]
 
 
 def inputs_for(checkpoint: Checkpoint) -> Inputs:
-    """Random tokens of the vocabulary: two rows, one padded where the model knows padding, past a short window."""
+    """Random pixels or tokens: two rows, one padded where the model knows padding, past a short window."""
     config, random = checkpoint.config, torch.Generator().manual_seed(0)
 
     def tokens(longest: int) -> Tensor:
         return torch.randint(config.vocabulary_size, (_BATCH, min(_LENGTH, longest)), generator=random)
 
+    if checkpoint.family.task.name == "classify":
+        return {"pixels": torch.randn(_BATCH, *config.pixel_shape, generator=random)}
     if checkpoint.family.task.name == "generate":
         window = config.window or 0
         length = window + 8 if _LENGTH < window + 8 <= min(_LONGEST, config.max_length) else _LENGTH
@@ -143,7 +145,12 @@ def _embed(model: Any, inputs: Inputs) -> list[Tensor]:
     return [outputs.last_hidden_state, outputs.pooler_output]
 
 
+def _classify(model: Any, inputs: Inputs) -> list[Tensor]:
+    return [model(pixel_values=inputs["pixels"]).logits]
+
+
 _RUN: dict[str, Callable[[Any, Inputs], list[Tensor]]] = {
+    "classify": _classify,
     "generate": _generate,
     "translate": _translate,
     "embed": _embed,

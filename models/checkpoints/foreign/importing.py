@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from models.checkpoints.blank import blank
-from models.checkpoints.example import example_for
+from models.checkpoints.example import example_for, image_example
 from models.checkpoints.folder import replaced_checkpoint
 from models.checkpoints.foreign import compare
 from models.checkpoints.foreign.architecture import Architecture, Foreign
+from models.checkpoints.foreign.companions import keep_companions
 from models.checkpoints.foreign.fields import Fields
 from models.checkpoints.foreign.folder import generation_values, read_config, refuse_place
 from models.checkpoints.foreign.generation import end_tokens, generation_details
@@ -18,11 +19,12 @@ from models.checkpoints.foreign.library import transformers
 from models.checkpoints.foreign.pairing import canonical_names, fill_from, pair
 from models.checkpoints.foreign.reader import Tensors, opened_tensors
 from models.checkpoints.foreign.registry import architecture_of
-from models.checkpoints.foreign.tokenizer import keep_tokenizer
 from models.checkpoints.store import Checkpoint, load_checkpoint, save_checkpoint, write_config
 from models.families.registry import FAMILIES
 from models.progress import progress
 from models.tokenization import load_tokenizer
+
+ANSWERS_TEXT = ("generate", "translate", "caption")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,12 +94,12 @@ def _described(name: str, architecture: Architecture, foreign: Foreign, source: 
     family = FAMILIES[architecture.family]
     config = architecture.config_from(foreign)
     foreign.fields.refuse_rest()
-    details = generation_details(foreign.generation) if family.task.name != "embed" else {}
+    details = generation_details(foreign.generation) if family.task.name in ANSWERS_TEXT else {}
     if family.task.name == "generate":
         details["end_tokens"] = end_tokens(foreign.generation)
     for field, value in details.get("generation_not_followed", {}).items():
         foreign.notes.append(f"not followed yet when answers are decoded: {field} {value}")
-    details |= keep_tokenizer(source, staged)
+    details |= keep_companions(source, staged, family.task.name, foreign, config)
     return Checkpoint(name=name, family=family, model=blank(lambda: family.build(config)), details=details)
 
 
@@ -122,13 +124,14 @@ def _write(
 
 def _prove(staged: Path, source: Path, architecture: Architecture, notes: list[str]) -> float | None:
     loaded = load_checkpoint(staged)
-    tokenizer = load_tokenizer(staged, loaded.details["tokenizer"])
-    write_config(replace(loaded, example=example_for(loaded, tokenizer)), staged)
+    tokenizer = load_tokenizer(staged, loaded.details["tokenizer"]) if "tokenizer" in loaded.details else None
+    example = image_example(loaded) if tokenizer is None else example_for(loaded, tokenizer)
+    write_config(replace(loaded, example=example), staged)
     library = transformers()
     if library is None:
         notes.append("not compared with transformers, of which no version from 5 on is installed")
         return None
-    notes.extend(compare.other_tokens(library, source, tokenizer))
+    notes.extend(compare.other_tokens(library, source, tokenizer) if tokenizer else ())
     inputs, task = compare.inputs_for(loaded), loaded.family.task.name
     found = compare.ours(loaded, inputs)
     del loaded  # two models at a time would be twice the memory

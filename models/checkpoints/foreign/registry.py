@@ -13,9 +13,11 @@ from models.checkpoints.foreign.llama import LLAMA, MISTRAL
 from models.checkpoints.foreign.marian import MARIAN
 from models.checkpoints.foreign.qwen import QWEN2, QWEN3
 from models.checkpoints.foreign.t5 import T5
+from models.checkpoints.foreign.vit import VIT
 from models.errors import UnknownNameError
 
-ARCHITECTURES = {one.model_type: one for one in (GPT2, LLAMA, MISTRAL, QWEN2, QWEN3, MARIAN, BART, T5, BERT)}
+_EVERY = (GPT2, LLAMA, MISTRAL, QWEN2, QWEN3, MARIAN, BART, T5, BERT, VIT)
+ARCHITECTURES = {one.model_type: one for one in _EVERY}
 
 
 def architecture_of(values: Mapping[str, Any]) -> Architecture:

@@ -2,19 +2,20 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from models.families.encoder_decoder import EncoderDecoder
+from models.families.encoder_decoder import CrossDecoder
 from tests.models.agreement import difference
-from tests.models.families.translation import SOURCE_LENGTHS, TARGET_LENGTH, Batch, logits_of
+from tests.models.families.translation import SOURCE_LENGTHS, TARGET_LENGTH, logits_of
 
 STALE = 3.0  # what an earlier request left in the caches
 
 
-def stale_caches(model: EncoderDecoder, rows: int) -> list[tuple[Tensor, Tensor]]:
+def stale_caches(model: CrossDecoder, rows: int) -> list[tuple[Tensor, Tensor]]:
     """Caches full of other requests' numbers."""
     config = model.config
     shape = rows, config.heads, config.max_target_length, config.head_size
@@ -29,7 +30,7 @@ def seen_mask(start: Tensor, steps: int, attended: int) -> Tensor:
 
 
 def decode_in_pieces(
-    model: EncoderDecoder, batch: Batch, pieces: Sequence[Sequence[int]], spare: int = 0, start_error: int = 0
+    model: CrossDecoder, batch: Any, pieces: Sequence[Sequence[int]], spare: int = 0, start_error: int = 0
 ) -> list[Tensor]:
     """Each row's logits, token by token.
 
@@ -41,7 +42,7 @@ def decode_in_pieces(
         spare: how many cache positions behind the last one are attended to as well, masked.
         start_error: added to every start from the second call on; wrong unless zero.
     """
-    memory = model.encode(batch.source_ids, batch.source_mask)
+    memory = model.encode(*batch.source)
     crosses, caches = model.cross_keys_and_values(memory), stale_caches(model, len(pieces))
     done = torch.zeros(len(pieces), dtype=torch.long)
     collected: list[list[Tensor]] = [[] for _ in pieces]
@@ -61,7 +62,7 @@ def decode_in_pieces(
     return [torch.cat(parts) for parts in collected]
 
 
-def worst_difference(model: EncoderDecoder, batch: Batch, pieces: Sequence[Sequence[int]], **options: int) -> float:
+def worst_difference(model: CrossDecoder, batch: Any, pieces: Sequence[Sequence[int]], **options: int) -> float:
     """Between a decode in pieces and the full forward pass; the options are those of :func:`decode_in_pieces`."""
     full = logits_of(model, batch)
     rows = decode_in_pieces(model, batch, pieces, **options)

@@ -6,7 +6,9 @@ from torch import nn
 
 from models.errors import ConfigError
 from models.families.vit import ViT, ViTConfig
+from models.layers.positional import resized_positions
 from tests.models.agreement import TOLERANCES, both_precisions, difference, parameters_that_do_not_matter, randomised
+from tests.models.families.timm_vit_weights import timm_from_ours
 from tests.models.families.vit_weights import stranger_from_ours
 
 CONFIG = ViTConfig(image_size=12, patch_size=4, channels=3, classes=5, layers=2, width=16, heads=2, mlp_width=24)
@@ -40,6 +42,19 @@ def test_it_equals_the_stranger_with_the_same_weights(head_width, dtype):
     assert difference(model(pixels), logits_by_stranger(model, pixels)) <= TOLERANCES[dtype]
 
 
+@both_precisions
+def test_with_a_linear_head_it_equals_timms_too(dtype):
+    model, pixels = classifier(dtype), pixels_of(dtype)
+    assert difference(model(pixels), timm_from_ours(model)(pixels)) <= TOLERANCES[dtype]
+
+
+def test_a_change_of_any_parameter_but_the_biases_of_keys_is_seen_by_the_comparison_with_timm():
+    model, pixels = classifier(), pixels_of()
+    wanted = timm_from_ours(model)(pixels)
+    blind = parameters_that_do_not_matter(model, lambda: difference(model(pixels), wanted), 1e-5)
+    assert blind == {name for name, _ in model.named_parameters() if name.endswith("key.bias")}
+
+
 @every_head
 def test_a_change_of_any_parameter_but_the_biases_of_keys_is_seen(head_width):
     model, pixels = classifier(head_width=head_width), pixels_of()
@@ -63,6 +78,17 @@ def test_another_image_of_the_batch_changes_no_logit_of_this_one(row):
     pixels[row] = 1.0
     assert difference(model(pixels)[others], together[others]) <= 1e-12
     assert difference(model(pixels)[row], together[row]) > 1e-3
+
+
+@pytest.mark.parametrize("side", [8, 16, 28])
+def test_with_resized_positions_it_reads_images_of_another_size_as_transformers_does(side):
+    model = classifier()
+    pixels = torch.randn(2, 3, side, side, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    wanted = stranger_from_ours(model)(pixel_values=pixels, interpolate_pos_encoding=True).logits
+    larger = classifier(image_size=side)
+    table = resized_positions(model.positions.table, 1, (side // 4, side // 4))
+    larger.load_state_dict(model.state_dict() | {"positions.table": table})
+    assert difference(larger(pixels), wanted) <= 1e-12
 
 
 def test_the_place_of_a_patch_matters():

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.families.seq2seq import Seq2SeqConfig, Seq2SeqTransformer
+from models.families.encoder_decoder import CrossDecoder
+from models.families.seq2seq import Seq2SeqTransformer, StackConfig
 from models.layers.attention import MultiHeadAttention
 from models.layers.blocks import DecoderBlock
 from tests.models.families.translation import Batch
@@ -24,13 +25,16 @@ def logits_by_torch(ours: Seq2SeqTransformer, encoder: nn.Module, decoder: nn.Mo
 
 def torch_halves_from_ours(ours: Seq2SeqTransformer) -> tuple[nn.TransformerEncoder, nn.TransformerDecoder]:
     """Encoder and decoder; final norms only behind pre-norm layers, for the paper has none."""
-    settings = _layer_settings(ours.config)
-    encoder = stack_from_ours(ours.encoder, nn.TransformerEncoderLayer(**settings), _end(ours.encoder_end))
-    decoder = nn.TransformerDecoder(
-        nn.TransformerDecoderLayer(**settings), len(ours.decoder), norm=_end(ours.decoder_end)
-    )
+    layer = nn.TransformerEncoderLayer(**_layer_settings(ours.config))
+    return stack_from_ours(ours.encoder, layer, _end(ours.encoder_end)), torch_decoder_from_ours(ours)
+
+
+def torch_decoder_from_ours(ours: CrossDecoder) -> nn.TransformerDecoder:
+    """The decoder alone."""
+    layer = nn.TransformerDecoderLayer(**_layer_settings(ours.config))
+    decoder = nn.TransformerDecoder(layer, len(ours.decoder), norm=_end(ours.decoder_end))
     _fill(decoder, ours.decoder)
-    return encoder, decoder
+    return decoder
 
 
 def stack_from_ours(blocks: nn.ModuleList, layer: nn.Module, end: nn.Module | None) -> nn.TransformerEncoder:
@@ -55,7 +59,7 @@ def _end(ours: nn.Module) -> nn.Module | None:
     return theirs
 
 
-def _layer_settings(config: Seq2SeqConfig) -> dict[str, object]:
+def _layer_settings(config: StackConfig) -> dict[str, object]:
     return {
         "d_model": config.width,
         "nhead": config.heads,

@@ -2,11 +2,12 @@
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from models.families.encoder_decoder import EncoderDecoder
+from models.families.encoder_decoder import CrossDecoder
 from models.families.seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 from models.generate import pad_sources
 from tests.models.agreement import randomised
@@ -52,6 +53,11 @@ class Batch:
     source_mask: Tensor
     target_ids: Tensor
 
+    @property
+    def source(self) -> tuple[Tensor, Tensor]:
+        """What is encoded."""
+        return self.source_ids, self.source_mask
+
     def row(self, number: int) -> "Batch":
         """One row as a batch of its own, without its padding."""
         length = int(self.source_mask[number].sum())
@@ -81,6 +87,6 @@ def random_batch(seed: int = 1, target_length: int = TARGET_LENGTH) -> Batch:
     return Batch(source_ids, source_mask, target_ids)
 
 
-def logits_of(model: EncoderDecoder, batch: Batch) -> Tensor:
-    """Every position's scores by the full forward pass."""
-    return model(batch.source_ids, batch.source_mask, batch.target_ids)
+def logits_of(model: CrossDecoder, batch: Any) -> Tensor:
+    """Every position's scores by the full forward pass; the batch is one of texts or of images."""
+    return model(*batch.source, batch.target_ids)

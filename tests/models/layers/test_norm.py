@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from models.layers.norm import norm
@@ -70,3 +71,27 @@ def test_a_new_norm_neither_scales_nor_shifts(kind):
     out = norm(kind, WIDTH, 0.0)(inputs_of(torch.float64).float())
     assert difference((out**2).mean(-1), torch.ones(2, 3)) < 1e-6
     assert (difference(out.mean(-1), torch.zeros(2, 3)) < 1e-6) == (kind == "layer")
+
+
+def test_a_layer_norm_standardises_each_token_and_a_batch_norm_each_feature():
+    inputs = inputs_of(torch.float64)
+    by_token = norm("layer", WIDTH, 1e-14).double()(inputs)
+    by_feature = nn.BatchNorm1d(WIDTH, eps=1e-14).double()(inputs.mT).mT
+    assert difference(by_token.mean(-1), torch.zeros(2, 3)) < 1e-12
+    assert difference(by_token.var(-1, correction=0), torch.ones(2, 3)) < 1e-12
+    assert difference(by_feature.mean((0, 1)), torch.zeros(WIDTH)) < 1e-12
+    assert difference(by_feature.var((0, 1), correction=0), torch.ones(WIDTH)) < 1e-12
+    assert difference(by_token, by_feature) > 0.1
+
+
+def test_only_a_batch_norm_in_training_sees_other_images_and_other_tokens():
+    inputs, changed = inputs_of(torch.float64), inputs_of(torch.float64)
+    changed[1, 2] += 3 * torch.arange(WIDTH)
+    others = torch.ones(2, 3, dtype=torch.bool)
+    others[1, 2] = False
+    by_token, by_feature = norm("layer", WIDTH, EPS).double(), nn.BatchNorm1d(WIDTH, eps=EPS).double()
+    assert torch.equal(by_token(changed)[others], by_token(inputs)[others])
+    assert difference(by_feature(changed.mT).mT[others], by_feature(inputs.mT).mT[others]) > 0.1
+    by_feature.eval()  # its running statistics, which a layer norm has none of, stand in for the batch
+    assert torch.equal(by_feature(changed.mT).mT[others], by_feature(inputs.mT).mT[others])
+    assert list(norm("layer", WIDTH, EPS).buffers()) == []

@@ -5,11 +5,20 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers.models.bart.modeling_bart import BartLearnedPositionalEmbedding
+from transformers.models.deit.modeling_deit import DeiTConfig, DeiTEmbeddings
 from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
+from transformers.models.vit.modeling_vit import ViTConfig, ViTEmbeddings
 
 from models.errors import ConfigError
-from models.layers.positional import LearnedPositions, LearnedPositionTable, SinusoidalPositions, sinusoids
+from models.layers.positional import (
+    LearnedPositions,
+    LearnedPositionTable,
+    SinusoidalPositions,
+    resized_positions,
+    sinusoids,
+)
 from tests.models.agreement import TOLERANCES, both_precisions, difference
+from tests.oracles.timm_models import timm
 
 FLOAT32_ROUNDING = 2.0**-24  # of a number in [-1, 1]
 LENGTH, WIDTH = 600, 16
@@ -152,3 +161,65 @@ def test_learned_positions_are_added_to_every_row_of_the_batch():
 def test_learned_positions_begin_with_the_deviation_asked_for(deviation):
     torch.manual_seed(0)
     assert LearnedPositions(100, 100, deviation).table.std().item() == pytest.approx(deviation, rel=0.03)
+
+
+GRIDS = [(3, 3), (2, 2), (5, 5), (9, 4), (1, 7)]  # of a table of 4 × 4 patches: smaller, larger, other shapes
+every_grid = pytest.mark.parametrize("grid", GRIDS, ids=str)
+THEIR_EMBEDDINGS = {1: (ViTConfig, ViTEmbeddings), 2: (DeiTConfig, DeiTEmbeddings)}
+
+
+def square_table(tokens_in_front, dtype=torch.float64, patches=16):
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(1, tokens_in_front + patches, WIDTH, generator=generator, dtype=dtype)
+
+
+def resized_by_transformers(table, tokens_in_front, grid):
+    config, embeddings = THEIR_EMBEDDINGS[tokens_in_front]
+    theirs = embeddings(config(image_size=16, patch_size=4, hidden_size=WIDTH, num_attention_heads=2)).to(table.dtype)
+    theirs.requires_grad_(False).position_embeddings.copy_(table)
+    anything = torch.zeros(1, tokens_in_front + math.prod(grid), WIDTH)
+    return theirs.interpolate_pos_encoding(anything, 4 * grid[0], 4 * grid[1])
+
+
+@both_precisions
+@pytest.mark.parametrize("tokens_in_front", [1, 2], ids=["ViT", "DeiT"])
+@every_grid
+def test_resized_positions_equal_those_of_transformers(grid, tokens_in_front, dtype):
+    table = square_table(tokens_in_front, dtype)
+    found = resized_positions(table, tokens_in_front, grid)
+    assert difference(found, resized_by_transformers(table, tokens_in_front, grid)) <= TOLERANCES[dtype]
+
+
+@pytest.mark.parametrize("tokens_in_front", [0, 1, 2])
+@every_grid
+def test_resized_positions_equal_those_of_timm_without_its_smoothing_and_not_with_it(grid, tokens_in_front):
+    table = square_table(tokens_in_front, torch.float32)  # it interpolates in float32 whatever the table's type
+    resample = timm.layers.resample_abs_pos_embed
+    found = resized_positions(table, tokens_in_front, grid)
+    plain = resample(table, grid, num_prefix_tokens=tokens_in_front, antialias=False)
+    assert difference(found, plain) <= TOLERANCES[torch.float32]
+    assert difference(found, resample(table, grid, num_prefix_tokens=tokens_in_front, antialias=True)) > 0.05
+
+
+@pytest.mark.parametrize("tokens_in_front", [0, 1, 2])
+def test_resizing_keeps_the_rows_in_front_and_to_the_same_grid_all_rows(tokens_in_front):
+    table = square_table(tokens_in_front)
+    larger = resized_positions(table, tokens_in_front, (6, 5))
+    assert larger.shape == (1, tokens_in_front + 30, WIDTH)
+    assert torch.equal(larger[:, :tokens_in_front], table[:, :tokens_in_front])
+    assert difference(resized_positions(table, tokens_in_front, (4, 4)), table) <= 1e-12
+
+
+@pytest.mark.parametrize("tokens_in_front", [0, 1, 3])
+def test_another_number_of_rows_in_front_is_no_square_of_patches(tokens_in_front):
+    with pytest.raises(ConfigError, match=f"positions of a square of patches; found {18 - tokens_in_front}"):
+        resized_positions(square_table(2), tokens_in_front, (5, 5))
+
+
+def test_resizing_takes_rows_for_rows_and_columns_for_columns():
+    rows, columns = torch.meshgrid(torch.arange(4.0), torch.arange(4.0), indexing="ij")
+    table = torch.stack([rows, columns], dim=-1).reshape(1, 16, 2).double()
+    rows, columns = resized_positions(table, 0, (8, 8)).reshape(8, 8, 2).unbind(-1)
+    assert difference(rows, columns.T) <= 1e-12
+    assert (rows.diff(dim=0) > 0).all()
+    assert difference(rows + rows.flip(0), torch.full((8, 8), 3.0)) <= 1e-12

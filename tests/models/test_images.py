@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from clients.images import pixels_from_file, pixels_from_image
 from models.errors import InputError
+from models.images import pixels_from_file, pixels_from_image
 
 DIGITS = {"mode": "L", "size": [8, 8], "resample": "bilinear", "scale": 1 / 255, "mean": [0.0], "deviation": [1.0]}
 COLOUR = {**DIGITS, "mode": "RGB", "size": [4, 6], "mean": [0.5, 0.25, 0.0], "deviation": [0.5, 0.5, 2.0]}

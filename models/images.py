@@ -5,20 +5,23 @@ Legend: C channels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from clients.triton_client import Array
 from models.errors import InputError
+
+Array = NDArray[np.float32]
 
 _RESAMPLING = {
     "nearest": Image.Resampling.NEAREST,
     "bilinear": Image.Resampling.BILINEAR,
     "bicubic": Image.Resampling.BICUBIC,
+    "lanczos": Image.Resampling.LANCZOS,
 }
 
 
@@ -27,7 +30,9 @@ def pixels_from_file(path: Path, preprocessing: Mapping[str, Any]) -> Array:
 
     Args:
         path: in any format that Pillow reads.
-        preprocessing: ``mode`` (Pillow's), ``size`` (height, width), ``resample``, ``scale``, ``mean``, ``deviation``.
+        preprocessing: ``mode`` (Pillow's); ``size``: height and width, or one number, to which the shorter side is
+            brought; ``resample``; ``crop``: height and width of the middle that is kept, all of it if absent;
+            ``scale``, ``mean``, ``deviation``.
 
     Returns:
         float32 ``[C, height, width]``: (value · scale − mean) / deviation, values from 0 to 255.
@@ -44,9 +49,25 @@ def pixels_from_file(path: Path, preprocessing: Mapping[str, Any]) -> Array:
 
 def pixels_from_image(image: Image.Image, preprocessing: Mapping[str, Any]) -> Array:
     """Prepare an image that is already open; see :func:`pixels_from_file`."""
-    height, width = preprocessing["size"]
+    height, width = _resized(image, preprocessing["size"])
     resized = image.convert(preprocessing["mode"]).resize((width, height), _RESAMPLING[preprocessing["resample"]])
     values_HWC = np.asarray(resized, dtype=np.float32).reshape(height, width, -1)
+    if "crop" in preprocessing:
+        values_HWC = _middle(values_HWC, *preprocessing["crop"])
     mean, deviation = np.float32(preprocessing["mean"]), np.float32(preprocessing["deviation"])
     pixels_HWC = (values_HWC * np.float32(preprocessing["scale"]) - mean) / deviation
     return np.ascontiguousarray(pixels_HWC.transpose(2, 0, 1))
+
+
+def _resized(image: Image.Image, size: int | Sequence[int]) -> tuple[int, int]:
+    if not isinstance(size, int):
+        height, width = size
+        return height, width
+    shorter, longer = min(image.size), max(image.size)
+    other = int(size * longer / shorter)
+    return (other, size) if image.width <= image.height else (size, other)
+
+
+def _middle(values_HWC: Array, height: int, width: int) -> Array:
+    top, left = (values_HWC.shape[0] - height) // 2, (values_HWC.shape[1] - width) // 2
+    return values_HWC[top : top + height, left : left + width]

@@ -1,0 +1,1 @@
+"""What a model attends to: maps, rollouts, alignments, and their pictures."""

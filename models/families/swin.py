@@ -1,0 +1,34 @@
+"""Swin: pre-norm blocks, a table of biases for the offsets in a window, and a norm before neighbours are merged.
+
+    z' = z + W-MSA(LayerNorm(z))        z'' = z' + MLP(LayerNorm(z'))        every second block: SW-MSA, shifted windows
+
+Source: Liu et al. 2021, "Swin Transformer: Hierarchical Vision Transformer using Shifted Windows", section 3, equation
+3; :mod:`models.families.shifted_windows` has the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from models.families.shifted_windows import Kind, ShiftedWindowConfig, ShiftedWindowTransformer
+from models.layers.patch_merging import PreNormMerging
+from models.layers.relative_position_2d import OffsetBias
+from models.layers.residual import PreNorm
+from models.layers.window_attention import WindowAttention
+from models.layers.windows import Windows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwinConfig(ShiftedWindowConfig):
+    """Sizes of a Swin; the defaults are Swin-T."""
+
+
+class Swin(ShiftedWindowTransformer):
+    """Image classifier."""
+
+    def __init__(self, config: SwinConfig) -> None:
+        def attention(stage: int, windows: Windows) -> WindowAttention:
+            heads = config.heads[stage]
+            return WindowAttention(config.widths[stage], heads, windows, OffsetBias(windows.size, heads))
+
+        super().__init__(config, Kind(attention=attention, residual=PreNorm, merging=PreNormMerging))

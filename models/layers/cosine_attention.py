@@ -1,0 +1,40 @@
+"""Scores by the angle between a query and a key, whatever their lengths.
+
+    score(q, k) = cos(q, k) / τ        1/τ = exp(min(s, ln 100)), s learned, one number a head, so that τ ≥ 0.01
+
+Legend: H heads, S positions, D head size; … is any number of axes.
+Source: Liu et al. 2022, "Swin Transformer V2", section 3.2, equation 2; s as in the authors' code.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+_LARGEST_SCALE = 100.0
+_FIRST_SCALE = 10.0
+_SHORTEST = 1e-4
+"""A shorter vector counts as this long; 1e-12, which is usual, and the inverse of 1e-6 do not exist in float16."""
+
+
+class ScaledCosine(nn.Module):
+    """Change queries and keys so that their product, not scaled any more, is the score.
+
+    Args:
+        heads: H.
+    """
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.log_scale = nn.Parameter(torch.full((heads, 1, 1), math.log(_FIRST_SCALE)))
+
+    def forward(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """Queries ``[…, H, S, D]`` of length 1/τ and keys ``[…, H, S, D]`` of length 1."""
+        scale_H11 = self.log_scale.clamp(max=math.log(_LARGEST_SCALE)).exp()
+        return _unit(queries) * scale_H11, _unit(keys)
+
+
+def _unit(vectors: Tensor) -> Tensor:
+    return vectors / torch.linalg.vector_norm(vectors, dim=-1, keepdim=True).clamp(min=_SHORTEST)

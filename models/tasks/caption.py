@@ -1,0 +1,152 @@
+"""``caption``, by a Transformer: pixels → a text, token by token.
+
+``encoder``: pixels → the cross-attention keys and values of every decoder block, once a request;
+``decoder``: new target tokens + cache → logits + the same cache, for the prefill and for every step. An image has no
+padding, so that there is no mask of the source.
+
+Legend: B batch, S tokens of the image, T target positions, A attended cache positions, M cache capacity, H heads,
+D head size, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from models.families.vision_seq2seq import VisionSeq2Seq
+from models.signature import GraphSignature, TensorSpec
+from models.tasks import cache
+from models.tasks.graph import TaskGraph
+from models.tasks.task import Task
+from models.tensor_names import LOGITS, PIXELS
+
+
+class CaptionerConfig(Protocol):
+    """What the graphs must know of a configuration."""
+
+    @property
+    def pixel_shape(self) -> tuple[int, ...]:
+        """Of one image."""
+
+    @property
+    def source_length(self) -> int:
+        """S."""
+
+    @property
+    def vocabulary_size(self) -> int:
+        """V."""
+
+    @property
+    def heads(self) -> int:
+        """H."""
+
+    @property
+    def head_size(self) -> int:
+        """D."""
+
+    @property
+    def decoder_blocks(self) -> int:
+        """How many blocks keep keys and values."""
+
+    @property
+    def max_target_length(self) -> int:
+        """M."""
+
+    @property
+    def start_token(self) -> int:
+        """What every target begins with."""
+
+    @property
+    def end_token(self) -> int:
+        """What ends a target."""
+
+
+def graphs(model: VisionSeq2Seq) -> tuple[TaskGraph, ...]:
+    """The two graphs of a captioner, in the order in which a request passes them."""
+    config: CaptionerConfig = model.config
+    target = config.max_target_length
+    return (
+        TaskGraph(signature=encoder_signature(config), module=EncoderGraph(model)),
+        TaskGraph(
+            signature=decoder_signature(config),
+            module=DecoderGraph(model),
+            largest={"steps": target, "attended": target},
+            below={"token_ids": config.vocabulary_size},
+        ),
+    )
+
+
+def details(config: Any) -> dict[str, Any]:
+    """Token ids and the longest target; preprocessing is among the checkpoint's own details."""
+    return {name: getattr(config, name) for name in ("start_token", "end_token", "max_target_length")}
+
+
+def question(config: Any) -> tuple[Tensor, ...]:
+    """One image and 128 target tokens, or as many as the model takes."""
+    return torch.zeros(1, *config.pixel_shape), torch.zeros(1, min(128, config.max_target_length), dtype=torch.int64)
+
+
+def encoder_signature(config: CaptionerConfig) -> GraphSignature:
+    """Pixels ``[B, *pixel shape]`` → keys and values ``[B, H, S, D]`` for each decoder block."""
+    return GraphSignature(
+        name="encoder",
+        inputs=(TensorSpec(name=PIXELS, dtype="float32", axes=("batch", *config.pixel_shape)),),
+        outputs=_cross_specs(config),
+    )
+
+
+def decoder_signature(config: CaptionerConfig) -> GraphSignature:
+    """New tokens ``[B, T]`` behind a cache ``[B, H, M, D]`` → logits ``[B, T, V]`` and the cache, in place."""
+    layers, axes = config.decoder_blocks, ("batch", config.heads, config.max_target_length, config.head_size)
+    return GraphSignature(
+        name="decoder",
+        inputs=(
+            TensorSpec(name="token_ids", dtype="int64", axes=("batch", "steps")),
+            TensorSpec(name="start", dtype="int64", axes=("batch",)),
+            TensorSpec(name="self_mask", dtype="bool", axes=("batch", 1, "steps", "attended")),
+            *cache.specs("self", layers, axes, "_in"),
+            *_cross_specs(config),
+        ),
+        outputs=(
+            TensorSpec(name=LOGITS, dtype="float32", axes=("batch", "steps", config.vocabulary_size)),
+            *cache.specs("self", layers, axes, "_out"),
+        ),
+        aliases=cache.aliases("self", layers),
+    )
+
+
+def _cross_specs(config: CaptionerConfig) -> tuple[TensorSpec, ...]:
+    axes = ("batch", config.heads, config.source_length, config.head_size)
+    return cache.specs("cross", config.decoder_blocks, axes)
+
+
+class EncoderGraph(nn.Module):
+    """The encoder with every decoder block's projection of its output."""
+
+    def __init__(self, model: VisionSeq2Seq) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, pixels: Tensor) -> list[Tensor]:
+        """See :func:`encoder_signature`."""
+        return cache.flat(self.model.cross_keys_and_values(self.model.encode(pixels)))
+
+
+class DecoderGraph(nn.Module):
+    """The cached decoder with its caches as a flat list."""
+
+    def __init__(self, model: VisionSeq2Seq) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, token_ids: Tensor, start: Tensor, self_mask: Tensor, *memories: Tensor) -> list[Tensor]:
+        """See :func:`decoder_signature`; the memories are the caches, then the cross keys and values."""
+        pairs = cache.paired(memories)
+        layers = len(pairs) // 2
+        logits, caches = self.model.decode_cached(token_ids, start, self_mask, None, pairs[:layers], pairs[layers:])
+        return [logits, *cache.flat(caches)]
+
+
+TASK = Task(name="caption", graphs=graphs, details=details, question=question)
