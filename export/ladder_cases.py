@@ -5,6 +5,7 @@ Legend: B batch, S source positions, T target positions.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -133,10 +134,11 @@ def translation_cases(decoding: Decoding, source_vocabulary: int, longest_source
 
 
 def caption_cases(decoding: Decoding, pixels: TensorSpec) -> Iterator[DecodeCase]:
-    """Whole targets for every batch size of images, and every split for one."""
+    """Targets of two lengths for every batch size of images, and every split for one."""
     images = {len(case.pixels): case for case in image_cases(pixels)}
-    for batch in BATCHES:
-        yield from _whole(decoding, images[batch], batch)
+    half = dataclasses.replace(decoding, capacity=(decoding.capacity + 1) // 2)
+    for batch, limit in itertools.product(BATCHES, (half, decoding)):
+        yield from _whole(limit, images[batch], batch)
     yield from _splits(decoding, images[2], 2)
 
 

@@ -5,7 +5,8 @@ Legend: C channels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ _RESAMPLING = {
     "lanczos": Image.Resampling.LANCZOS,
 }
 
+_OFFSETS: dict[str, Callable[[float], int]] = {"down": math.floor, "half to even": round}
+
 
 def pixels_from_file(path: Path, preprocessing: Mapping[str, Any]) -> Array:
     """Read an image and prepare it.
@@ -32,7 +35,8 @@ def pixels_from_file(path: Path, preprocessing: Mapping[str, Any]) -> Array:
         path: in any format that Pillow reads.
         preprocessing: ``mode`` (Pillow's); ``size``: height and width, or one number, to which the shorter side is
             brought; ``resample``; ``crop``: height and width of the middle that is kept, all of it if absent;
-            ``scale``, ``mean``, ``deviation``.
+            ``crop_offset``: how half a pixel is rounded in that, ``down`` (transformers) if absent, or
+            ``half to even`` (torchvision); ``scale``, ``mean``, ``deviation``.
 
     Returns:
         float32 ``[C, height, width]``: (value · scale − mean) / deviation, values from 0 to 255.
@@ -53,7 +57,8 @@ def pixels_from_image(image: Image.Image, preprocessing: Mapping[str, Any]) -> A
     resized = image.convert(preprocessing["mode"]).resize((width, height), _RESAMPLING[preprocessing["resample"]])
     values_HWC = np.asarray(resized, dtype=np.float32).reshape(height, width, -1)
     if "crop" in preprocessing:
-        values_HWC = _middle(values_HWC, *preprocessing["crop"])
+        height, width = preprocessing["crop"]
+        values_HWC = _middle(values_HWC, height, width, _OFFSETS[preprocessing.get("crop_offset", "down")])
     mean, deviation = np.float32(preprocessing["mean"]), np.float32(preprocessing["deviation"])
     pixels_HWC = (values_HWC * np.float32(preprocessing["scale"]) - mean) / deviation
     return np.ascontiguousarray(pixels_HWC.transpose(2, 0, 1))
@@ -68,6 +73,6 @@ def _resized(image: Image.Image, size: int | Sequence[int]) -> tuple[int, int]:
     return (other, size) if image.width <= image.height else (size, other)
 
 
-def _middle(values_HWC: Array, height: int, width: int) -> Array:
-    top, left = (values_HWC.shape[0] - height) // 2, (values_HWC.shape[1] - width) // 2
+def _middle(values_HWC: Array, height: int, width: int, offset: Callable[[float], int]) -> Array:
+    top, left = offset((values_HWC.shape[0] - height) / 2), offset((values_HWC.shape[1] - width) / 2)
     return values_HWC[top : top + height, left : left + width]

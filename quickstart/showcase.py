@@ -13,7 +13,7 @@ from clients.translate import Translator as ServedTranslator
 from models.checkpoints.resolve import checkpoint_named
 from models.manifest import Manifest
 from models.train.date_data import held_out as held_out_dates
-from models.train.digits import held_out as held_out_digits
+from models.train.digit_data import held_out as held_out_digits
 from quickstart import digits, texts
 from quickstart.outcome import Outcome
 from quickstart.pictures import picture

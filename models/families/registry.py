@@ -13,6 +13,7 @@ from models.families.decoder import Decoder, DecoderConfig
 from models.families.deit import DistilledViT
 from models.families.encoder import Encoder, EncoderConfig
 from models.families.hybrid_vit import HybridViT, HybridViTConfig
+from models.families.rnn_captioner import RecurrentCaptioner, RecurrentCaptionerConfig
 from models.families.rnn_seq2seq import RecurrentSeq2Seq, RecurrentSeq2SeqConfig
 from models.families.seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 from models.families.swin import Swin, SwinConfig
@@ -22,7 +23,7 @@ from models.families.timesformer import TimeSformer, TimeSformerConfig
 from models.families.tnt import TNT, TNTConfig
 from models.families.vision_seq2seq import VisionSeq2Seq, VisionSeq2SeqConfig
 from models.families.vit import ViT, ViTConfig
-from models.tasks import caption, classify, embed, generate, translate, translate_recurrent
+from models.tasks import caption, caption_recurrent, classify, embed, generate, translate, translate_recurrent
 from models.tasks.task import Task
 
 
@@ -53,6 +54,12 @@ FAMILIES = {
         Family(name="t5", task=translate.TASK, config=T5Config, build=T5),
         Family(name="decoder", task=generate.TASK, config=DecoderConfig, build=Decoder),
         Family(name="encoder", task=embed.TASK, config=EncoderConfig, build=Encoder),
+        Family(
+            name="rnn_captioner",
+            task=caption_recurrent.TASK,
+            config=RecurrentCaptionerConfig,
+            build=RecurrentCaptioner,
+        ),
         Family(name="vision_seq2seq", task=caption.TASK, config=VisionSeq2SeqConfig, build=VisionSeq2Seq),
         Family(name="vit", task=classify.TASK, config=ViTConfig, build=ViT),
         Family(name="deit", task=classify.TASK, config=ViTConfig, build=DistilledViT),

@@ -17,17 +17,16 @@ starts the decoder. m_0 is our addition: the papers that compute s_0 by a layer 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
 
 from models.config import require, require_bool, require_choice, require_fraction, require_positive, require_token
+from models.families.recurrent_decoder import Attention, Encoded, RecurrentDecoder
 from models.layers.additive_attention import AdditiveAttention
 from models.layers.deep_output import DeepOutput
-from models.layers.recurrent import CELLS, Cell, Recurrent, States, state_count
-
-Attention = Literal["none", "additive"]
+from models.layers.recurrent import CELLS, Cell, Recurrent, state_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,33 +96,7 @@ class RecurrentSeq2SeqConfig:
         return state_count(self.cell)
 
 
-class Encoded(NamedTuple):
-    """What the decoder keeps of a source.
-
-    Attributes:
-        memory: the annotations ``[B, S, C]`` and their keys ``[B, S, A]``; without attention the context ``[B, C]``.
-        states: the decoder's first states, ``[B, H]`` each.
-    """
-
-    memory: tuple[Tensor, ...]
-    states: States
-
-
-class Decoded(NamedTuple):
-    """What the decoder says of some positions.
-
-    Attributes:
-        logits: ``[B, T, V]``.
-        states: those behind the last position, ``[B, H]`` each.
-        alignments: the weights ``[B, T, S]``; none without attention.
-    """
-
-    logits: Tensor
-    states: States
-    alignments: Tensor | None
-
-
-class RecurrentSeq2Seq(nn.Module):
+class RecurrentSeq2Seq(RecurrentDecoder):
     """Encoder and decoder, each with an embedding of its own."""
 
     def __init__(self, config: RecurrentSeq2SeqConfig) -> None:
@@ -154,41 +127,6 @@ class RecurrentSeq2Seq(nn.Module):
             return Encoded((last[0].transpose(0, 1).flatten(1),), states)
         return Encoded((annotations_BSC, self.attention.keys(annotations_BSC)), states)
 
-    def decode(self, target_ids: Tensor, encoded: Encoded, source_mask: Tensor | None) -> Tensor:
-        """Score every target position.
-
-        Args:
-            target_ids: int64 ``[B, T]``, shifted right: it begins with the start token.
-            encoded: what :meth:`encode` returned.
-            source_mask: bool ``[B, S]``.
-
-        Returns:
-            Logits of the next token at each position, ``[B, T, V]``.
-        """
-        return self.step(target_ids, encoded.states, encoded.memory, source_mask).logits
-
-    def step(
-        self, target_ids: Tensor, states: States, memory: tuple[Tensor, ...], source_mask: Tensor | None
-    ) -> Decoded:
-        """Go on from given states, by one token or by several.
-
-        Args:
-            target_ids: int64 ``[B, T]``, T ≥ 1.
-            states: the decoder's, ``[B, H]`` each.
-            memory: of the source.
-            source_mask: bool ``[B, S]``; not looked at without attention; no padding if None.
-        """
-        embedded_BTE = self.dropout(self.target_embedding(target_ids))
-        hiddens, contexts, alignments = [], [], []
-        for embedded_BE in embedded_BTE.unbind(1):
-            context_BC, weights_BS = self._context(states[0], memory, source_mask)
-            states = self._next_states(torch.cat([embedded_BE, context_BC], dim=1), states)
-            hiddens.append(states[0])
-            contexts.append(context_BC)
-            alignments += [] if weights_BS is None else [weights_BS]
-        logits_BTV = self._logits(torch.stack(hiddens, dim=1), embedded_BTE, torch.stack(contexts, dim=1))
-        return Decoded(logits_BTV, states, torch.stack(alignments, dim=1) if alignments else None)
-
     def align(self, source_ids: Tensor, source_mask: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
         """Teacher forcing that shows where it looked: logits ``[B, T, V]`` and the weights ``[B, T, S]``.
 
@@ -196,29 +134,8 @@ class RecurrentSeq2Seq(nn.Module):
             ConfigError: the model has no attention.
         """
         require(self.config.attends, "a model with attention", self.config.attention, "align with another model")
-        encoded = self.encode(source_ids, source_mask)
-        decoded = self.step(target_ids, encoded.states, encoded.memory, source_mask)
-        assert decoded.alignments is not None
-        return decoded.logits, decoded.alignments
+        return self.decode_aligned(target_ids, self.encode(source_ids, source_mask), source_mask)
 
     def forward(self, source_ids: Tensor, source_mask: Tensor | None, target_ids: Tensor) -> Tensor:
         """Teacher forcing: sources ``[B, S]`` and shifted targets ``[B, T]`` → logits ``[B, T, V]``."""
         return self.decode(target_ids, self.encode(source_ids, source_mask), source_mask)
-
-    def _context(
-        self, state_BH: Tensor, memory: tuple[Tensor, ...], source_mask: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        if self.attention is None:
-            return memory[0], None
-        context_BC, weights_BS = self.attention(state_BH, *memory, source_mask)
-        return context_BC, weights_BS
-
-    def _next_states(self, inputs_BE: Tensor, states: States) -> States:
-        _, last = self.decoder(inputs_BE[:, None], initial=tuple(state[None] for state in states))
-        return tuple(state[0] for state in last)
-
-    def _logits(self, hiddens_BTH: Tensor, embedded_BTE: Tensor, contexts_BTC: Tensor) -> Tensor:
-        hiddens_BTH = self.dropout(hiddens_BTH)
-        deep = isinstance(self.output, DeepOutput)
-        logits_BTV: Tensor = self.output(hiddens_BTH, *([embedded_BTE, contexts_BTC] if deep else []))
-        return logits_BTV

@@ -1,10 +1,13 @@
-"""From pixels to the vectors that a decoder attends to: the Vision Transformer without its head.
+"""From pixels to the vectors that a decoder attends to: Transformer blocks over patches or over the grid of a CNN.
 
-    z_0 = [class; patch_1 E … patch_P E] + E_pos        memory = LayerNorm(z_L), every token of it
+    patches   z_0 = [class; patch_1 E … patch_P E] + E_pos, the Vision Transformer without its head
+    grid      z_0 = [a_1 E + b … a_L E + b] + E_pos, without a class token
+    memory = LayerNorm(z_N), every token of it
 
 Legend: B batch, C channels, S tokens, E model width.
 Source: Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words", equations 1 to 3; Liu et al. 2021, "CPTR: Full
-Transformer Network for Image Captioning", section 2.1.
+Transformer Network for Image Captioning", section 2.1; Carion et al. 2020, "DETR", section 3.2 (a CNN's grid,
+projected, as the tokens of a Transformer; its blocks are post-norm, these pre-norm).
 """
 
 from __future__ import annotations
@@ -15,12 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from models.config import require, require_bool, require_fraction, require_positive
-from models.layers.attention import MultiHeadAttention
-from models.layers.blocks import EncoderBlock
-from models.layers.mlp import MLP
+from models.layers.conv_grid import ConvGrid, ConvGridConfig
 from models.layers.patch_embed import PatchEmbed
 from models.layers.positional import LearnedPositions
-from models.layers.residual import PreNorm
+from models.layers.vision_block import VisionBlock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +30,8 @@ class VisionEncoderConfig:
 
     Attributes:
         image_size: side of the square image, in pixels.
-        patch_size: side of a square patch, in pixels.
+        patch_size: side of a square patch, in pixels; none where a CNN makes the tokens.
+        grid: the CNN; none where patches are the tokens.
         channels: C.
         layers: number of blocks.
         width: E.
@@ -42,7 +44,8 @@ class VisionEncoderConfig:
     """
 
     image_size: int = 224
-    patch_size: int = 16
+    patch_size: int | None = 16
+    grid: ConvGridConfig | None = None
     channels: int = 3
     layers: int = 12
     width: int = 768
@@ -54,12 +57,16 @@ class VisionEncoderConfig:
     norm_eps: float = 1e-6
 
     def __post_init__(self) -> None:
-        require_positive(self, "image_size", "patch_size", "channels", "layers", "width", "heads", "mlp_width")
+        require_positive(self, "image_size", "channels", "layers", "width", "heads", "mlp_width")
         require_bool(self, "qkv_bias")
         require_fraction(self, "dropout", "position_deviation", "norm_eps")
         require(self.width % self.heads == 0, f"width to be a multiple of {self.heads} heads", self.width)
-        fits = self.image_size % self.patch_size == 0
-        require(fits, f"image_size to be a multiple of patch_size {self.patch_size}", self.image_size)
+        if self.patch_size is not None:
+            require_positive(self, "patch_size")
+        either = (self.patch_size is None) != (self.grid is None)
+        require(either, "either patch_size or grid", f"patch_size {self.patch_size} and grid {self.grid}")
+        fits = self.image_size % self.stride == 0
+        require(fits, f"image_size to be a multiple of {self.stride} pixels a token", self.image_size)
 
     @property
     def pixel_shape(self) -> tuple[int, int, int]:
@@ -67,35 +74,47 @@ class VisionEncoderConfig:
         return self.channels, self.image_size, self.image_size
 
     @property
+    def stride(self) -> int:
+        """Pixels of the image, in each direction, to one token."""
+        if self.grid is not None:
+            return self.grid.stride
+        assert self.patch_size is not None
+        return self.patch_size
+
+    @property
     def tokens(self) -> int:
-        """S: the patches, and the class token before them."""
-        return 1 + (self.image_size // self.patch_size) ** 2
+        """S: the patches and the class token before them, or the positions of the grid."""
+        return (self.image_size // self.stride) ** 2 + (self.grid is None)
 
 
 class VisionEncoder(nn.Module):
-    """Patches, a class token in front, learned positions, pre-norm blocks and one norm behind them."""
+    """Patches behind a class token, or a grid; learned positions, pre-norm blocks and one norm behind them."""
 
     def __init__(self, config: VisionEncoderConfig) -> None:
         super().__init__()
-        self.patches = PatchEmbed(config.image_size, config.patch_size, config.channels, config.width)
-        self.class_token = nn.Parameter(torch.zeros(1, 1, config.width))
+        self.patches = _patches(config)
+        self.class_token = nn.Parameter(torch.zeros(1, 1, config.width)) if config.grid is None else None
         self.positions = LearnedPositions(config.tokens, config.width, config.position_deviation)
         self.dropout = nn.Dropout(config.dropout)
-        self.blocks = nn.ModuleList(_block(config) for _ in range(config.layers))
+        self.blocks = nn.Sequential(*(_block(config) for _ in range(config.layers)))
         self.norm = nn.LayerNorm(config.width, eps=config.norm_eps)
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Float images ``[B, C, image_size, image_size]`` → ``[B, S, E]``."""
-        patches_BSE = self.patches(pixels)
-        class_B1E = self.class_token.expand(pixels.shape[0], -1, -1)
-        hidden = self.dropout(self.positions(torch.cat([class_B1E, patches_BSE], dim=1)))
-        for block in self.blocks:
-            hidden = block(hidden)
-        memory: Tensor = self.norm(hidden)
+        tokens_BSE = self.patches(pixels)
+        if self.class_token is not None:
+            tokens_BSE = torch.cat([self.class_token.expand(pixels.shape[0], -1, -1), tokens_BSE], dim=1)
+        memory: Tensor = self.norm(self.blocks(self.dropout(self.positions(tokens_BSE))))
         return memory
 
 
-def _block(config: VisionEncoderConfig) -> EncoderBlock:
-    attention = MultiHeadAttention(config.width, config.heads, config.qkv_bias, output_bias=True)
-    mlp = MLP(config.width, config.mlp_width, "gelu")
-    return EncoderBlock(attention, mlp, lambda: PreNorm(config.width, config.norm_eps, config.dropout))
+def _patches(config: VisionEncoderConfig) -> nn.Module:
+    if config.grid is None:
+        return PatchEmbed(config.image_size, config.stride, config.channels, config.width)
+    return nn.Sequential(ConvGrid(config.grid, config.channels), nn.Linear(config.grid.width, config.width))
+
+
+def _block(config: VisionEncoderConfig) -> VisionBlock:
+    return VisionBlock(
+        config.width, config.heads, config.mlp_width, config.norm_eps, config.dropout, query_bias=config.qkv_bias
+    )

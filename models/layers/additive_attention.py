@@ -20,12 +20,13 @@ class AdditiveAttention(nn.Module):
         state_width: Q.
         annotation_width: C.
         width: A.
+        key: from annotations to ``[B, S, A]``; the matrix U if not given.
     """
 
-    def __init__(self, state_width: int, annotation_width: int, width: int) -> None:
+    def __init__(self, state_width: int, annotation_width: int, width: int, key: nn.Module | None = None) -> None:
         super().__init__()
         self.query = nn.Linear(state_width, width, bias=False)
-        self.key = nn.Linear(annotation_width, width, bias=False)
+        self.key = nn.Linear(annotation_width, width, bias=False) if key is None else key
         self.score = nn.Linear(width, 1, bias=False)
 
     def keys(self, annotations: Tensor) -> Tensor:

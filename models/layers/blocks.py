@@ -31,7 +31,7 @@ class EncoderBlock(nn.Module):
         self.attention_residual = residual()
         self.mlp_residual = residual()
 
-    def forward(self, hidden: Tensor, mask: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
+    def forward(self, hidden: Tensor, mask: Tensor, bias: Tensor | None = None) -> Tensor:
         """``[B, S, E]`` → ``[B, S, E]``; mask and bias are over ``[B, H, S, S]``, see :mod:`models.layers.attend`."""
         attended: Tensor = self.attention_residual(hidden, lambda x: self.attention(x, x, mask, bias))
         mixed: Tensor = self.mlp_residual(attended, self.mlp)

@@ -37,4 +37,5 @@ class ScaledCosine(nn.Module):
 
 
 def _unit(vectors: Tensor) -> Tensor:
-    return vectors / torch.linalg.vector_norm(vectors, dim=-1, keepdim=True).clamp(min=_SHORTEST)
+    length: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    return vectors / length.clamp(min=_SHORTEST)

@@ -31,8 +31,7 @@ class StdConv(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """``[B, C, h, w]`` → ``[B, O, ⌈h / stride⌉, ⌈w / stride⌉]``."""
-        variance, mean = torch.var_mean(self.weight, dim=(1, 2, 3), correction=0, keepdim=True)
-        standardised = (self.weight - mean) * torch.rsqrt(variance + EPS)
+        standardised = F.layer_norm(self.weight, self.weight.shape[1:], eps=EPS)  # one node of a graph
         return F.conv2d(pad_same(features, self.weight.shape[-1], self.stride), standardised, stride=self.stride)
 
 

@@ -75,7 +75,8 @@ class WindowAttention(nn.Module):
         return self.windows.join(self.output(joined_BWSE))
 
     def _split(self, x_BWSE: Tensor) -> Tensor:
-        return x_BWSE.unflatten(-1, (self.heads, -1)).transpose(2, 3)
+        windows, places, width = x_BWSE.shape[1:]
+        return x_BWSE.reshape(-1, windows, places, self.heads, width // self.heads).transpose(2, 3)
 
     def _bias(self) -> Tensor:
         bias_WHSS: Tensor = self.position_bias().expand(self.windows.count, -1, -1, -1)

@@ -1,8 +1,8 @@
 """Presets of the captioners from pixels: CPTR of Liu et al. 2021, section 3.1; GPT-2 behind a ViT; TrOCR base.
 
-CPTR's vocabulary is not printed; here it is as large as that of Show, Attend and Tell. The sizes of the second are ViT-B/16
-and GPT-2 small, as in Hugging Face's ``nlpconnect/vit-gpt2-image-captioning``; TrOCR base is that of Li et al. 2021,
-table 2, with the settings of transformers' ``TrOCRConfig``.
+CPTR's vocabulary is not printed; here it is as large as that of Show, Attend and Tell. The sizes of the second are
+ViT-B/16 and GPT-2 small, as in Hugging Face's ``nlpconnect/vit-gpt2-image-captioning``; TrOCR base is that of Li et al.
+2021, table 2, with the settings of transformers' ``TrOCRConfig``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from models.families.vision_encoder import VisionEncoderConfig
 from models.families.vision_seq2seq import VisionSeq2SeqConfig
+from models.layers.conv_grid import ConvGridConfig
 from models.presets.preset import Preset
 
 _TINY_ENCODER: dict[str, Any] = {
@@ -71,6 +72,8 @@ _TROCR_BASE = VisionSeq2SeqConfig(
     end_token=2,
 )
 _CPTR_MODELS = {"captioner-cptr": _CPTR, "captioner-cptr-tiny": _tiny(_CPTR, {})}
+_GRID = {"patch_size": None, "grid": ConvGridConfig(widths=(6, 10), depths=(1, 2))}
+_GRID_MODELS = {"captioner-cnn-transformer-tiny": _tiny(_CPTR, _GRID)}
 _GPT2_MODELS = {
     "captioner-vit-gpt2": _VIT_GPT2,
     "captioner-vit-gpt2-tiny": _tiny(_VIT_GPT2, {"width": 12}, projected_memory=True),
@@ -80,6 +83,7 @@ PRESETS = {
     name: Preset(family="vision_seq2seq", config=config, compared_with=oracle)
     for oracle, configs in (
         ("transformers ViT, torch.nn", _CPTR_MODELS),
+        ("a loop in NumPy, torch.nn", _GRID_MODELS),
         ("transformers VisionEncoderDecoder, GPT-2", _GPT2_MODELS),
         ("transformers VisionEncoderDecoder, TrOCR", _TROCR_MODELS),
     )

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from models.families.rnn_seq2seq import RecurrentSeq2Seq, RecurrentSeq2SeqConfig
 from models.signature import GraphSignature, TensorSpec
 from models.tasks.graph import TaskGraph
+from models.tasks.recurrent_memory import alignment_specs, memory_specs, state_aliases, state_specs
 from models.tasks.task import Task
 from models.tensor_names import LOGITS
 
@@ -60,48 +61,30 @@ def encoder_signature(config: RecurrentSeq2SeqConfig) -> GraphSignature:
     return GraphSignature(
         name="encoder",
         inputs=(TensorSpec(name="source_ids", dtype="int64", axes=("batch", "source")), _SOURCE_MASK),
-        outputs=(*_memory_specs(config), *_state_specs(config)),
+        outputs=(*memory_specs(config, "source"), *state_specs(config)),
     )
 
 
 def decoder_signature(config: RecurrentSeq2SeqConfig) -> GraphSignature:
     """One token ``[B, 1]`` and states ``[B, H]`` → logits ``[B, 1, V]``, the alignment ``[B, 1, S]`` and the states."""
-    before, after = _state_specs(config, "_in"), _state_specs(config, "_out")
-    alignment = TensorSpec(name="alignment", dtype="float32", axes=("batch", 1, "source"))
     return GraphSignature(
         name="decoder",
         inputs=(
             TensorSpec(name="token_ids", dtype="int64", axes=("batch", 1)),
             *([_SOURCE_MASK] if config.attends else []),
-            *before,
-            *_memory_specs(config),
+            *state_specs(config, "_in"),
+            *memory_specs(config, "source"),
         ),
         outputs=(
             TensorSpec(name=LOGITS, dtype="float32", axes=("batch", 1, config.target_vocabulary_size)),
-            *([alignment] if config.attends else []),
-            *after,
+            *alignment_specs(config, "source"),
+            *state_specs(config, "_out"),
         ),
-        aliases={new.name: old.name for new, old in zip(after, before, strict=True)},
+        aliases=state_aliases(config),
     )
 
 
 _SOURCE_MASK = TensorSpec(name="source_mask", dtype="bool", axes=("batch", "source"))
-
-
-def _state_specs(config: RecurrentSeq2SeqConfig, suffix: str = "") -> tuple[TensorSpec, ...]:
-    axes = ("batch", config.hidden_width)
-    return tuple(
-        TensorSpec(name=f"state_{number:02d}{suffix}", dtype="float32", axes=axes) for number in range(config.states)
-    )
-
-
-def _memory_specs(config: RecurrentSeq2SeqConfig) -> tuple[TensorSpec, ...]:
-    if config.alignment_width is None:
-        return (TensorSpec(name="context", dtype="float32", axes=("batch", config.context_width)),)
-    return (
-        TensorSpec(name="memory", dtype="float32", axes=("batch", "source", config.context_width)),
-        TensorSpec(name="memory_keys", dtype="float32", axes=("batch", "source", config.alignment_width)),
-    )
 
 
 class EncoderGraph(nn.Module):

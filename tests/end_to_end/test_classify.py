@@ -10,7 +10,7 @@ from clients.classify import Classifier
 from clients.triton_client import TritonClient
 from models.checkpoints.resolve import checkpoint_named
 from models.errors import InputError, ServerError, UnknownNameError, UnreachableError
-from models.train.digits import held_out
+from models.train.digit_data import held_out
 from tests.conftest import DIGITS
 from tests.end_to_end.asking import ask, counted, python_m
 

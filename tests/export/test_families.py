@@ -24,6 +24,12 @@ NODES = {
     "mistral-tiny": {"decoder": {"Attention": 2, "TensorScatter": 4, "RMSNormalization": 5}},
     "qwen3-tiny": {"decoder": {"Attention": 2, "TensorScatter": 4, "RMSNormalization": 9}},
     "bert-tiny": {"model": {"Attention": 2}},
+    "captioner-cptr-tiny": {"encoder": {"Attention": 2}, "decoder": {"Attention": 4, "TensorScatter": 4}},
+    "captioner-vit-gpt2-tiny": {
+        "encoder": {"Attention": 2},
+        "decoder": {"Attention": 4, "TensorScatter": 4, "LayerNormalization": 7},
+    },
+    "trocr-tiny": {"encoder": {"Attention": 2}, "decoder": {"Attention": 4, "TensorScatter": 4}},
 }
 
 

@@ -5,13 +5,16 @@ import pytest
 
 from export.ladder_cases import (
     Decoding,
+    caption_cases,
     compositions,
     generation_cases,
     source_cases,
     translation_cases,
     two_way,
 )
+from models.signature import TensorSpec
 
+PIXELS = TensorSpec(name="pixels", dtype="float32", axes=("batch", 3, 4, 4))
 DECODING = Decoding(vocabulary=31, capacity=8)
 CASES = {
     "translation": list(translation_cases(DECODING, 31, longest_source=12)),
@@ -19,6 +22,7 @@ CASES = {
         translation_cases(Decoding(vocabulary=31, capacity=40, single_steps=True), 31, longest_source=12)
     ),
     "generation": list(generation_cases(DECODING)),
+    "captions": list(caption_cases(DECODING, PIXELS)),
 }
 
 
@@ -53,9 +57,14 @@ def test_every_decode_case_covers_every_position_of_every_row(kind):
         assert covered == set(itertools.product(range(rows), range(length))), case.name
 
 
-@pytest.mark.parametrize("kind", ["translation", "generation"])
+@pytest.mark.parametrize("kind", ["translation", "generation", "captions"])
 def test_one_case_has_rows_at_different_positions(kind):
     assert any(len(set(start.tolist())) > 1 for case in CASES[kind] for _, start in case.chunks)
+
+
+def test_every_caption_has_an_image_of_its_own():
+    assert all(len(case.source.pixels) == len(case.target) for case in CASES["captions"])
+    assert {len(case.target) for case in CASES["captions"]} == {1, 2, 5}
 
 
 def test_a_graph_of_single_steps_is_never_given_more():

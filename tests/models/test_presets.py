@@ -44,6 +44,12 @@ PARAMETERS = {
     "bert-base-uncased": 109_482_240,
     "bert-base-cased": 108_310_272,
     "bert-tiny": 5_472,
+    "captioner-cptr": 139_257_600,  # facts B.1: 86,090,496 + 37,807,104, and twice 10,000 words of 768
+    "captioner-cptr-tiny": 13_120,
+    "captioner-vit-gpt2": 238_605_312,
+    "captioner-vit-gpt2-tiny": 11_264,
+    "trocr-base": 333_331_200,
+    "trocr-tiny": 10_760,
     "vit-ti-16": 5_717_416,
     "vit-s-16": 22_050_664,
     "vit-s-32": 22_878_952,
@@ -74,6 +80,15 @@ PARAMETERS = {
     "timesformer-tiny": 8_277,
     "timesformer-joint-tiny": 5_493,
     "timesformer-space-tiny": 5_445,
+    "swin-t": 28_288_354,
+    "swin-s": 49_606_258,
+    "swin-b": 87_768_224,
+    "swin-tiny": 6_899,
+    "swin-v2-t": 28_347_154,
+    "swin-v2-s": 49_728_418,
+    "swin-v2-b": 87_918_816,
+    "swin-v2-t-w16": 28_347_154,
+    "swin-v2-tiny": 15_891,
 }
 # Matrix products and convolutions as torch's own counter saw them in those libraries.
 GMAC = {
@@ -99,6 +114,13 @@ GMAC = {
     "timesformer-b": 195.830,
     "timesformer-b-joint": 179.563,
     "timesformer-b-space": 140.507,  # with seven more rows through the head: transformers gives one a frame
+    "swin-t": 4.491,
+    "swin-s": 8.741,
+    "swin-b": 15.431,
+    "swin-v2-t": 5.940,
+    "swin-v2-s": 11.546,
+    "swin-v2-b": 20.325,
+    "swin-v2-t-w16": 6.661,
 }
 
 

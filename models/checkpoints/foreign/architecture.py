@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -18,6 +18,7 @@ from models.errors import ConfigError
 
 Change = Callable[[Tensor], Tensor]
 Table = Mapping[str, "Origin"]
+Library = Literal["transformers", "timm"]
 LONGEST = 4096
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 
@@ -48,6 +49,11 @@ class Origin:
     optional: bool = False
 
 
+def part(number: int, of: int) -> Change:
+    """Of a matrix that stands for several the one of that number, counted from 0, by its rows."""
+    return lambda tensor: tensor.chunk(of)[number]
+
+
 def origin(*names: str, change: Change = unchanged, optional: bool = False) -> Origin:
     """An :class:`Origin` by its names."""
     return Origin(names, change, optional)
@@ -63,7 +69,8 @@ class Foreign:
     """What is known of a foreign folder before its tensors are read.
 
     Attributes:
-        fields: of ``config.json``.
+        fields: of ``config.json``, those of a timm model's arguments among them.
+        values: ``config.json`` itself.
         generation: the fields of ``generation_config.json``, or of ``config.json`` where there is none.
         asked_length: the length that the user wants, if any.
         notes: what the user should read.
@@ -71,6 +78,7 @@ class Foreign:
 
     fields: Fields
     generation: Mapping[str, Any]
+    values: Mapping[str, Any] = field(default_factory=dict)
     asked_length: int | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -113,15 +121,16 @@ class Architecture:
     """One architecture of another library.
 
     Attributes:
-        model_type: as ``config.json`` writes it.
-        classes: entries of ``architectures`` in ``config.json`` whose weights are this model's; the first is compared
-            with.
+        model_type: as ``config.json`` writes it; a name of ours for timm's, which has none.
+        classes: entries of ``architectures`` in ``config.json`` whose weights are this model's, of which the first is
+            compared with; of ``architecture`` in timm's.
         family: ours.
         config_from: from what is known of the folder to a configuration of our family.
         origins: from that configuration to the table of our modules and theirs.
         prefix: before the names of all tensors but the heads', in files that were saved with a head.
         spellings: pairs of a pattern and its replacement, for names that older versions of the library wrote.
         ignored: patterns of tensors that are masks, tables that we compute, or heads of other tasks.
+        library: whose it is.
     """
 
     model_type: str
@@ -132,6 +141,7 @@ class Architecture:
     prefix: str = ""
     spellings: tuple[tuple[str, str], ...] = ()
     ignored: tuple[str, ...] = ()
+    library: Library = "transformers"
 
     def canonical(self, name: str) -> str:
         """A tensor's name without the prefix and in the newest spelling."""

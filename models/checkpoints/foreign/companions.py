@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from models.checkpoints.foreign import timm
 from models.checkpoints.foreign.architecture import Foreign
 from models.checkpoints.foreign.images import image_details
+from models.checkpoints.foreign.timm import is_timm
 from models.checkpoints.foreign.tokenizer import keep_tokenizer
 from models.errors import ConfigError
 
@@ -31,6 +33,8 @@ def keep_companions(source: Path, staged: Path, task: str, foreign: Foreign, con
         ArtefactError, ConfigError, MachineError: a companion is missing, damaged, or not supported.
     """
     details: dict[str, Any] = {}
+    if is_timm(foreign.values):
+        return timm.image_details(foreign.values, config.pixel_shape)
     if task in READ_IMAGES:
         details |= image_details(source, config.pixel_shape)
     if task in WITHOUT_TEXT:

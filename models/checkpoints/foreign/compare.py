@@ -65,13 +65,12 @@ def theirs(library: Any, architecture: Architecture, folder: Path, task: str, in
     Raises:
         MachineError: the library cannot read the folder.
     """
-    options = {"dtype": torch.float32, "local_files_only": True, "use_safetensors": True}
     with quietly(), torch.no_grad():
         try:
-            model = getattr(library, architecture.classes[0]).from_pretrained(str(folder), **options).eval()
+            model = _LOAD[architecture.library](library, architecture, folder).eval()
         except Exception as error:  # whatever a reader of other people's files may raise
             raise MachineError(
-                f"transformers {library.__version__} to load {folder}, for the comparison",
+                f"{architecture.library} {library.__version__} to load {folder}, for the comparison",
                 str(error),
                 "install another version, or none: without it nothing is compared",
             ) from error
@@ -91,7 +90,7 @@ def largest_difference(found: list[Tensor], wanted: list[Tensor], mask: Tensor |
     """
     worst = max(_relative(one, other, mask) for one, other in zip(found, wanted, strict=True))
     if not worst <= TOLERANCE:
-        raise ParityError(f"outputs within {TOLERANCE} of transformers'", f"{worst:.2g}", _REMEDY)
+        raise ParityError(f"outputs within {TOLERANCE} of the other library's", f"{worst:.2g}", _REMEDY)
     return worst
 
 
@@ -146,9 +145,20 @@ def _embed(model: Any, inputs: Inputs) -> list[Tensor]:
 
 
 def _classify(model: Any, inputs: Inputs) -> list[Tensor]:
-    return [model(pixel_values=inputs["pixels"]).logits]
+    outputs = model(inputs["pixels"])
+    return [outputs if isinstance(outputs, Tensor) else outputs.logits]
 
 
+def _from_transformers(library: Any, architecture: Architecture, folder: Path) -> Any:
+    options = {"dtype": torch.float32, "local_files_only": True, "use_safetensors": True}
+    return getattr(library, architecture.classes[0]).from_pretrained(str(folder), **options)
+
+
+def _from_timm(library: Any, architecture: Architecture, folder: Path) -> Any:
+    return library.create_model(f"local-dir:{folder}", pretrained=True)
+
+
+_LOAD: dict[str, Callable[[Any, Architecture, Path], Any]] = {"transformers": _from_transformers, "timm": _from_timm}
 _RUN: dict[str, Callable[[Any, Inputs], list[Tensor]]] = {
     "classify": _classify,
     "generate": _generate,

@@ -15,16 +15,21 @@ from models.checkpoints.foreign.companions import keep_companions
 from models.checkpoints.foreign.fields import Fields
 from models.checkpoints.foreign.folder import generation_values, read_config, refuse_place
 from models.checkpoints.foreign.generation import end_tokens, generation_details
-from models.checkpoints.foreign.library import transformers
+from models.checkpoints.foreign.library import LIBRARIES
 from models.checkpoints.foreign.pairing import canonical_names, fill_from, pair
 from models.checkpoints.foreign.reader import Tensors, opened_tensors
 from models.checkpoints.foreign.registry import architecture_of
+from models.checkpoints.foreign.timm import flattened, is_timm
 from models.checkpoints.store import Checkpoint, load_checkpoint, save_checkpoint, write_config
 from models.families.registry import FAMILIES
 from models.progress import progress
 from models.tokenization import load_tokenizer
 
 ANSWERS_TEXT = ("generate", "translate", "caption")
+_NOT_COMPARED = {
+    "transformers": "not compared with transformers, of which no version from 5 on is installed",
+    "timm": "not compared with timm, which is not installed, or without a torchvision that works",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +78,8 @@ def import_checkpoint(source: Path, out: Path, name: str | None = None, max_leng
     with opened_tensors(source) as tensors, replaced_checkpoint(out) as staged:
         names = canonical_names(architecture, tensors)
         foreign = Foreign(
-            fields=Fields(values),
+            fields=Fields(flattened(values) if is_timm(values) else values),
+            values=values,
             generation=generation_values(source, values),
             asked_length=max_length,
         )
@@ -127,9 +133,9 @@ def _prove(staged: Path, source: Path, architecture: Architecture, notes: list[s
     tokenizer = load_tokenizer(staged, loaded.details["tokenizer"]) if "tokenizer" in loaded.details else None
     example = image_example(loaded) if tokenizer is None else example_for(loaded, tokenizer)
     write_config(replace(loaded, example=example), staged)
-    library = transformers()
+    library = LIBRARIES[architecture.library]()
     if library is None:
-        notes.append("not compared with transformers, of which no version from 5 on is installed")
+        notes.append(_NOT_COMPARED[architecture.library])
         return None
     notes.extend(compare.other_tokens(library, source, tokenizer) if tokenizer else ())
     inputs, task = compare.inputs_for(loaded), loaded.family.task.name

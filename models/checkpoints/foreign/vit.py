@@ -30,7 +30,7 @@ SPELLINGS = (
     (r"mlp\.fc1", "intermediate.dense"),
     (r"mlp\.fc2", "output.dense"),
 )
-_MODULES = {
+MODULES = {
     **BLOCKS,
     **same(
         {
@@ -45,10 +45,11 @@ _MODULES = {
 
 
 def _origins(config: ViTConfig) -> Table:
-    return _MODULES
+    return MODULES
 
 
-def _config(foreign: Foreign) -> ViTConfig:
+def vit_config(foreign: Foreign) -> ViTConfig:
+    """The sizes that a ``config.json`` of ViT or DeiT gives."""
     fields = foreign.fields
     fields.only("qkv_bias", True)
     fields.only("hidden_act", "gelu")
@@ -72,7 +73,7 @@ VIT = Architecture(
     model_type="vit",
     classes=("ViTForImageClassification",),
     family="vit",
-    config_from=_config,
+    config_from=vit_config,
     origins=_origins,
     prefix="vit.",
     spellings=SPELLINGS,

@@ -56,15 +56,15 @@ _TIMM_SWIN_V2_BLOCK = {
 
 def logits_of_transformers(ours: ShiftedWindowTransformer, pixels: torch.Tensor) -> torch.Tensor:
     """What transformers' classifier with our weights says."""
-    return _transformers_from_ours(ours)(pixel_values=pixels).logits
+    return transformers_from_ours(ours)(pixel_values=pixels).logits
 
 
 def logits_of_timm(ours: ShiftedWindowTransformer, pixels: torch.Tensor) -> torch.Tensor:
     """What timm's classifier with our weights says."""
-    return _timm_from_ours(ours)(pixels)
+    return timm_from_ours(ours)(pixels)
 
 
-def _transformers_from_ours(ours):
+def transformers_from_ours(ours):
     first = isinstance(ours, Swin)
     config = {**_sizes(ours.config), **({} if first else _pretrained(ours.config))}
     theirs = (
@@ -89,7 +89,7 @@ def _transformers_from_ours(ours):
     return theirs
 
 
-def _timm_from_ours(ours):
+def timm_from_ours(ours):
     first, config = isinstance(ours, Swin), ours.config
     build = timm.models.SwinTransformer if first else timm.models.SwinTransformerV2
     before = {} if first else {"pretrained_window_sizes": config.pretrained_windows or (0,) * len(config.depths)}

@@ -75,10 +75,10 @@ def test_another_image_of_the_batch_changes_no_logit_of_this_one(row):
     assert difference(model(pixels)[row], together[row]) > 1e-3
 
 
-@pytest.mark.parametrize("pixels", [4, 8], ids=["a word", "a patch"])
-def test_the_place_matters_of(pixels):
+@pytest.mark.parametrize("distance", [CONFIG.word_size, CONFIG.patch_size], ids=["word", "patch"])
+def test_the_place_of_a_word_and_of_a_patch_matters(distance):
     model, images = classifier(), pixels_of()
-    assert difference(model(images.roll(pixels, dims=-1)), model(images)) > 1e-3
+    assert difference(model(images.roll(distance, dims=-1)), model(images)) > 1e-3
 
 
 def test_words_meet_the_words_of_their_own_patch_alone():

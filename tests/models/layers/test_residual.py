@@ -1,14 +1,17 @@
+from itertools import permutations
+
 import pytest
 import torch
 from torch import nn
 
-from models.layers.residual import PostNorm, PreNorm
+from models.layers.residual import PostNorm, PreNorm, ResPostNorm
 from tests.models.agreement import TOLERANCES, both_precisions, difference, randomised
 
 WIDTH, EPS = 8, 1e-3
 ORDERS = {
     PostNorm: lambda x, f, norm: norm(x + f(x)),
     PreNorm: lambda x, f, norm: x + f(norm(x)),
+    ResPostNorm: lambda x, f, norm: x + norm(f(x)),
 }
 every_order = pytest.mark.parametrize("order", ORDERS)
 
@@ -34,7 +37,7 @@ def test_sublayer_residual_and_norm_stand_in_the_order_of_the_formula(order, dty
     assert difference(layer(inputs, torch.sin), wanted) <= TOLERANCES[dtype]
 
 
-@pytest.mark.parametrize(("order", "other"), [(PostNorm, PreNorm), (PreNorm, PostNorm)])
+@pytest.mark.parametrize(("order", "other"), list(permutations(ORDERS, 2)))
 def test_the_other_order_is_another_function(order, other):
     layer, inputs = randomised(order(WIDTH, EPS), torch.float64), inputs_of(torch.float64)
     assert difference(layer(inputs, torch.sin), ORDERS[other](inputs, torch.sin, norm_by_formula(layer))) > 0.1
@@ -55,3 +58,11 @@ def test_dropout_falls_on_the_sublayer_and_never_on_the_residual(order):
     inputs = torch.full((64, WIDTH), 10.0)
     assert layer.train()(inputs, torch.ones_like).unique().tolist() == [10.0, 12.0]
     assert layer.eval()(inputs, torch.ones_like).unique().tolist() == [11.0]
+
+
+def test_in_res_post_norm_the_norm_lies_behind_the_dropout():
+    torch.manual_seed(0)
+    layer, inputs = ResPostNorm(WIDTH, EPS, dropout=0.5).double().train(), inputs_of(torch.float64)
+    added = layer(inputs, torch.sin) - inputs
+    assert difference(added.mean(-1), torch.zeros_like(added[..., 0])) <= 1e-12
+    assert difference(added, layer.eval()(inputs, torch.sin) - inputs) > 0.1

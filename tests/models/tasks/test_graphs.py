@@ -78,7 +78,13 @@ def test_a_signature_survives_json(preset, graph_name):
 
 @pytest.mark.parametrize(
     ("task", "graphs"),
-    [("translate", ["encoder", "decoder"]), ("generate", ["decoder"]), ("classify", ["model"]), ("embed", ["model"])],
+    [
+        ("translate", ["encoder", "decoder"]),
+        ("caption", ["encoder", "decoder"]),
+        ("generate", ["decoder"]),
+        ("classify", ["model"]),
+        ("embed", ["model"]),
+    ],
 )
 def test_every_preset_of_a_task_has_the_same_graphs(task, graphs):
     presets = [name for name in TINY if FAMILIES[PRESETS[name].family].task.name == task]

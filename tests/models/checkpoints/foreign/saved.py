@@ -9,6 +9,7 @@ from tokenizers.models import WordLevel
 from models.checkpoints.foreign.importing import import_checkpoint
 from models.checkpoints.store import load_checkpoint
 from tests.models.agreement import TOLERANCES, difference, parameters_that_do_not_matter
+from tests.oracles.timm_models import timm, timm_model
 
 SPECIALS = ["<pad>", "</s>", "<unk>", "<s>"]
 GONE = object()
@@ -38,6 +39,15 @@ def saved(theirs, folder, *, deviation=0.15, **changes):
     characters().save(str(folder / "tokenizer.json"))
     write(folder / "tokenizer_config.json", tokenizer_class="PreTrainedTokenizerFast")
     rewrite(folder / "config.json", **changes)
+    return folder
+
+
+def saved_by_timm(folder, name, *, deviation=0.15, **settings):
+    """Write a model of timm's registry whose every number is random, as timm writes it."""
+    theirs, generator = timm_model(name, **settings), torch.Generator().manual_seed(1)
+    for parameter in theirs.parameters():
+        parameter.data += deviation * torch.randn(parameter.shape, generator=generator)
+    timm.models.save_for_hf(theirs, folder, safe_serialization=True)
     return folder
 
 

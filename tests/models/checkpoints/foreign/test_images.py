@@ -9,9 +9,9 @@ from transformers.models.deit.image_processing_pil_deit import DeiTImageProcesso
 from transformers.models.videomae.image_processing_pil_videomae import VideoMAEImageProcessorPil
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
-from models.images import pixels_from_image
 from models.checkpoints.foreign.images import PREPROCESSOR_NAME, image_details
 from models.errors import ArtefactError, ConfigError
+from models.images import pixels_from_image
 
 SHAPE = (3, 24, 24)
 SQUARE = {"height": 24, "width": 24}

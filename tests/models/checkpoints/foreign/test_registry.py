@@ -11,7 +11,7 @@ from models.checkpoints.foreign.registry import ARCHITECTURES, architecture_of
 from models.errors import ConfigError, UnknownNameError
 from models.presets import PRESETS
 from tests.models.agreement import difference
-from tests.models.checkpoints.foreign import test_bert, test_llama, test_marian, test_t5
+from tests.models.checkpoints.foreign import test_bert, test_llama, test_marian, test_t5, test_timesformer, test_vit
 from tests.models.checkpoints.foreign.published import PUBLISHED
 from tests.models.checkpoints.foreign.saved import VOCABULARY, causal, translating
 
@@ -23,6 +23,14 @@ SIZES = {
     **dict.fromkeys(("marian", "bart"), test_marian.SIZES),
     "t5": test_t5.SIZES,
     "bert": test_bert.SIZES,
+    **dict.fromkeys(("vit", "deit"), test_vit.SIZES),
+    "timesformer": test_timesformer.SIZES,
+}
+RUNS = {
+    "encoder": test_bert.reading,
+    "decoder": causal,
+    **dict.fromkeys(("vit", "deit"), test_vit.seeing),
+    "timesformer": test_timesformer.watching,
 }
 
 
@@ -77,7 +85,7 @@ def outputs(model_type, values, weights):
     """What their model of this configuration makes of some inputs, or nothing where there is no such model."""
     kind = KINDS[model_type]
     family = ARCHITECTURES[model_type].family
-    run = test_bert.reading() if family == "encoder" else causal() if family == "decoder" else translating()
+    run = RUNS.get(family, translating)()
     try:
         torch.manual_seed(0)
         model = kind(kind.config_class(**values)).eval()
