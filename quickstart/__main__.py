@@ -1,4 +1,4 @@
-"""From four checkpoints to answers over gRPC: export, parity, repository, Triton, questions, one table."""
+"""From the shipped checkpoints to answers over gRPC: export, parity, repository, Triton, questions, one table."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from export.ladder import climb
 from export.parity import require_parity, rungs_of, write_report
 from export.report import print_rungs
 from export.stage import export_onnx
+from models.checkpoints.resolve import checkpoint_named
 from models.cli import run
 from models.errors import ParityError
+from models.explain.command import Wish, explain
 from quickstart.outcome import Outcome
 from quickstart.report import print_table
 from quickstart.showcase import Dates, Digits, Prompts, Showcase
@@ -25,6 +27,7 @@ from serving.triton_server.process import TritonServer
 from serving.triton_server.settings import ServerSettings
 
 START_TIMEOUT_S = 60.0
+EXAMPLE_IMAGE = Path(__file__).parent.parent / "docs" / "examples" / "three.png"
 
 
 def quickstart(build: Path = Path("build"), repository: Path = Path("model_repository"), texts: int = 500) -> int:
@@ -40,6 +43,7 @@ def quickstart(build: Path = Path("build"), repository: Path = Path("model_repos
     console.width = max(console.width, 120)
     showcases = [
         Digits("digits-vit"),
+        Digits("digits-swin"),
         Dates("dates-transformer", texts),
         Dates("dates-gru", texts),
         Prompts("stdlib-lm"),
@@ -49,7 +53,8 @@ def quickstart(build: Path = Path("build"), repository: Path = Path("model_repos
         _export_and_prove(folder)
     write_repository(folders, repository)
     outcomes = _ask(console, showcases, build, repository)
-    _print_places(console, folders, repository, time.monotonic() - began)
+    attention = _draw_attention(build)
+    _print_places(console, folders, repository, attention, time.monotonic() - began)
     _require_equal(outcomes)
     return 0
 
@@ -76,14 +81,23 @@ def _ask(console: Console, showcases: Sequence[Showcase], build: Path, repositor
     return outcomes
 
 
+def _draw_attention(build: Path) -> Path:
+    out = build / "attention.png"
+    explain(checkpoint_named("digits-vit"), Wish(subject=str(EXAMPLE_IMAGE), out=out))
+    return out
+
+
 def _settings(repository: Path) -> ServerSettings:
     http, grpc, metrics = free_ports(3)
     return ServerSettings(repository=repository, http_port=http, grpc_port=grpc, metrics_port=metrics)
 
 
-def _print_places(console: Console, folders: Sequence[Path], repository: Path, seconds: float) -> None:
+def _print_places(
+    console: Console, folders: Sequence[Path], repository: Path, attention: Path, seconds: float
+) -> None:
     console.print(f"graphs, manifests, parity.json   {', '.join(map(str, folders))}", highlight=False)
     console.print(f"Triton model repository          {repository}", highlight=False)
+    console.print(f"what digits-vit attends to       {attention}", highlight=False)
     console.print(f"done in {seconds:.0f} s, Triton is stopped; serve on with `python -m serving up`", highlight=False)
 
 

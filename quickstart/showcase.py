@@ -56,6 +56,7 @@ class Digits(Showcase):
 
     def show(self, console: Console, outcome: Outcome) -> None:
         """See :class:`Showcase`."""
+        console.print(f"{self.name:>20}", highlight=False, markup=False)
         pictures = [picture(image[0]) for image in held_out_digits()[0][:SAMPLES]]
         for line in zip(*pictures, strict=True):
             console.print("   ".join(line), highlight=False, markup=False)

@@ -29,6 +29,12 @@ NODES = {
         "encoder": {"Attention": 2},
         "decoder": {"Attention": 4, "TensorScatter": 4, "LayerNormalization": 7},
     },
+    "captioner-cnn-transformer-tiny": {
+        "encoder": {"Conv": 3, "MaxPool": 1, "Attention": 2},
+        "decoder": {"Attention": 4, "TensorScatter": 4},
+    },
+    "show-attend-tell-tiny": {"encoder": {"Conv": 3, "MaxPool": 1}, "decoder": {"LSTM": 1}},
+    "cnn-gru-captioner-tiny": {"encoder": {"Conv": 3, "MaxPool": 1}, "decoder": {"GRU": 1}},
     "trocr-tiny": {"encoder": {"Attention": 2}, "decoder": {"Attention": 4, "TensorScatter": 4}},
 }
 

@@ -46,10 +46,16 @@ PARAMETERS = {
     "bert-tiny": 5_472,
     "captioner-cptr": 139_257_600,  # facts B.1: 86,090,496 + 37,807,104, and twice 10,000 words of 768
     "captioner-cptr-tiny": 13_120,
+    "captioner-cnn-transformer-tiny": 14_540,
     "captioner-vit-gpt2": 238_605_312,
     "captioner-vit-gpt2-tiny": 11_264,
     "trocr-base": 333_331_200,
     "trocr-tiny": 10_760,
+    "show-attend-tell": 55_364_521,  # VGG-19's 20,024,384; 35,310,088 in matrices; biases, two of the LSTM's
+    "show-attend-tell-tiny": 4_612,
+    "cnn-rnn-captioner-tiny": 2_929,
+    "cnn-lstm-captioner-tiny": 4_285,
+    "cnn-gru-captioner-tiny": 3_745,
     "vit-ti-16": 5_717_416,
     "vit-s-16": 22_050_664,
     "vit-s-32": 22_878_952,

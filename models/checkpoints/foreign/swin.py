@@ -57,7 +57,7 @@ def sizes(foreign: Foreign) -> dict[str, Any]:
     # The norms of embeddings and of merging have this ε whatever the field says.
     fields.only("layer_norm_eps", 1e-5)
     # Of training and of other tasks; the last three follow from other fields.
-    fields.without_effect("drop_path_rate", "encoder_stride", "out_features", "out_indices")
+    fields.without_effect("drop_path_rate", "encoder_stride", "out_features", "out_indices", "stage_names")
     fields.without_effect("path_norm", "hidden_size", "num_layers")
     ratio = fields.number("mlp_ratio", 4.0)
     require(ratio.is_integer(), "mlp_ratio in config.json to be a whole number", ratio, "this model is not supported")

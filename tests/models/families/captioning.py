@@ -8,9 +8,11 @@ from torch import Tensor
 
 from models.families.vision_encoder import VisionEncoderConfig
 from models.families.vision_seq2seq import VisionSeq2Seq, VisionSeq2SeqConfig
+from models.layers.conv_grid import ConvGridConfig
 from tests.models.agreement import randomised
 
 ENCODER = VisionEncoderConfig(image_size=12, patch_size=4, channels=3, layers=2, width=12, heads=2, mlp_width=20)
+GRID = {"patch_size": None, "grid": ConvGridConfig(widths=(4, 5), depths=(1, 2))}
 CONFIG = VisionSeq2SeqConfig(
     encoder=ENCODER,
     vocabulary_size=19,
@@ -42,6 +44,7 @@ TROCR = {
 }
 VARIANTS = {
     "CPTR": {},
+    "CNN and Transformer": {"encoder": dataclasses.replace(ENCODER, **GRID)},
     "GPT-2": GPT2,
     "GPT-2 of another width": {**GPT2, "width": 16, "projected_memory": True},
     "TrOCR": TROCR,

@@ -2,15 +2,15 @@ import dataclasses
 
 import pytest
 import torch
-from transformers import ViTConfig, ViTModel
 
 from models.errors import ConfigError
 from models.families.vision_encoder import VisionEncoder
 from tests.models.agreement import TOLERANCES, both_precisions, difference, parameters_that_do_not_matter, randomised
-from tests.models.families.captioning import ENCODER, image_batch
-from tests.models.families.vit_weights import copy_up_to_the_head
+from tests.models.families.captioning import ENCODER, GRID, image_batch
+from tests.models.families.vision_encoder_weights import memory_by_others
 
-with_and_without_biases = pytest.mark.parametrize("qkv_bias", [True, False], ids=["biases", "no biases"])
+KINDS = {"patches": {}, "patches, no biases of queries": {"qkv_bias": False}, "a CNN's grid": GRID}
+every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def encoder(dtype=torch.float64, **changes):
@@ -18,37 +18,29 @@ def encoder(dtype=torch.float64, **changes):
     return randomised(VisionEncoder(dataclasses.replace(ENCODER, **changes)), dtype)
 
 
-def memory_by_stranger(ours, pixels, qkv_bias):
-    config = ViTConfig(
-        image_size=12,
-        patch_size=4,
-        num_hidden_layers=2,
-        hidden_size=12,
-        num_attention_heads=2,
-        intermediate_size=20,
-        qkv_bias=qkv_bias,
-        layer_norm_eps=1e-6,
-    )
-    theirs = ViTModel(config, add_pooling_layer=False).to(pixels.dtype).eval().requires_grad_(False)
-    copy_up_to_the_head(ours, theirs)
-    return theirs(pixel_values=pixels).last_hidden_state
-
-
 @both_precisions
-@with_and_without_biases
-def test_every_token_equals_that_of_the_strangers_vit(qkv_bias, dtype):
-    model, pixels = encoder(dtype, qkv_bias=qkv_bias), image_batch(dtype).pixels
+@every_kind
+def test_every_token_equals_that_of_other_peoples_layers(kind, dtype):
+    config = dataclasses.replace(ENCODER, **KINDS[kind])
+    model, pixels = encoder(dtype, **KINDS[kind]), image_batch(dtype).pixels
     memory = model(pixels)
-    assert memory.shape == (3, ENCODER.tokens, ENCODER.width)
-    assert difference(memory, memory_by_stranger(model, pixels, qkv_bias)) <= TOLERANCES[dtype]
+    assert memory.shape == (3, config.tokens, config.width)
+    assert difference(memory, memory_by_others(model, config, pixels)) <= TOLERANCES[dtype]
 
 
-@with_and_without_biases
-def test_a_change_of_any_parameter_but_the_biases_of_keys_is_seen(qkv_bias):
-    model, pixels = encoder(qkv_bias=qkv_bias), image_batch().pixels
-    wanted = memory_by_stranger(model, pixels, qkv_bias)
+@every_kind
+def test_a_change_of_any_parameter_but_the_biases_of_keys_is_seen(kind):
+    model, pixels = encoder(**KINDS[kind]), image_batch().pixels
+    wanted = memory_by_others(model, dataclasses.replace(ENCODER, **KINDS[kind]), pixels)
     blind = parameters_that_do_not_matter(model, lambda: difference(model(pixels), wanted), 1e-5)
+    # A bias of the keys adds the same to every score of a query, which the softmax takes away again.
     assert blind == {name for name, _ in model.named_parameters() if name.endswith("key.bias")}
+
+
+def test_a_class_token_stands_before_patches_and_none_before_a_grid():
+    assert ENCODER.tokens == 1 + 9
+    assert dataclasses.replace(ENCODER, **GRID).tokens == 36
+    assert encoder(**GRID).class_token is None
 
 
 def test_dropout_acts_in_training_and_rests_in_evaluation():
@@ -62,7 +54,11 @@ def test_dropout_acts_in_training_and_rests_in_evaluation():
     ("changes", "expected"),
     [
         ({"image_size": 0}, "image_size to be a positive integer; found 0"),
-        ({"patch_size": 5}, "image_size to be a multiple of patch_size 5; found 12"),
+        ({"patch_size": 5}, "image_size to be a multiple of 5 pixels a token; found 12"),
+        ({"patch_size": 0}, "patch_size to be a positive integer; found 0"),
+        ({"patch_size": None}, "either patch_size or grid; found patch_size None and grid None"),
+        ({**GRID, "patch_size": 4}, "either patch_size or grid; found patch_size 4 and grid ConvGridConfig"),
+        ({**GRID, "image_size": 13}, "image_size to be a multiple of 2 pixels a token; found 13"),
         ({"heads": 5}, "width to be a multiple of 5 heads; found 12"),
         ({"qkv_bias": None}, "qkv_bias to be true or false; found None"),
         ({"position_deviation": 2.0}, r"position_deviation in \[0, 1\); found 2.0"),

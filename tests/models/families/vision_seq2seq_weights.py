@@ -16,6 +16,7 @@ from transformers import (
 
 from models.families.vision_seq2seq import VisionSeq2Seq, VisionSeq2SeqConfig
 from tests.models.families.captioning import ImageBatch
+from tests.models.families.vision_encoder_weights import vit_settings
 from tests.models.families.vit_weights import copy_up_to_the_head
 
 _TROCR_PARTS = {
@@ -33,7 +34,7 @@ _PROJECTIONS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output":
 def stranger_from_ours(ours: VisionSeq2Seq, **encoder_changes: object) -> Any:
     """The model that must compute what ours computes, of its element type."""
     gpt2 = ours.config.norm_order == "pre"
-    encoder = ViTModel(ViTConfig(**{**_encoder_settings(ours.config), **encoder_changes}), add_pooling_layer=False)
+    encoder = ViTModel(ViTConfig(**{**vit_settings(ours.config.encoder), **encoder_changes}), add_pooling_layer=False)
     decoder = GPT2LMHeadModel(_gpt2(ours.config)) if gpt2 else TrOCRForCausalLM(_trocr(ours.config))
     theirs = VisionEncoderDecoderModel(encoder=encoder, decoder=decoder)
     theirs.to(ours.embedding.weight.dtype).eval().requires_grad_(False)
@@ -92,21 +93,6 @@ def _turn(ours: list[nn.Linear], theirs: nn.Module) -> None:
     # transformers' Conv1D holds its weight the other way round.
     theirs.weight.copy_(torch.cat([layer.weight for layer in ours]).T)
     theirs.bias.copy_(torch.cat([layer.bias for layer in ours]))
-
-
-def _encoder_settings(config: VisionSeq2SeqConfig) -> dict[str, Any]:
-    encoder = config.encoder
-    return {
-        "image_size": encoder.image_size,
-        "patch_size": encoder.patch_size,
-        "num_channels": encoder.channels,
-        "num_hidden_layers": encoder.layers,
-        "hidden_size": encoder.width,
-        "num_attention_heads": encoder.heads,
-        "intermediate_size": encoder.mlp_width,
-        "qkv_bias": encoder.qkv_bias,
-        "layer_norm_eps": encoder.norm_eps,
-    }
 
 
 def _gpt2(config: VisionSeq2SeqConfig) -> GPT2Config:

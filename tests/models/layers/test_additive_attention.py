@@ -1,5 +1,6 @@
 import numpy as np
 import torch
+from torch import nn
 
 from models.layers.additive_attention import AdditiveAttention
 from tests.models.agreement import TOLERANCES, both_precisions, difference, parameters_that_do_not_matter, randomised
@@ -93,3 +94,16 @@ def test_gradients_are_finite_also_where_a_source_is_padding_alone():
     mask[2] = False
     attended(layer, state, annotations, mask).square().sum().backward()
     assert all(weight.grad.isfinite().all() and (weight.grad != 0).any() for weight in layer.parameters())
+
+
+def test_keys_may_come_from_another_network_and_context_from_the_annotations_all_the_same():
+    state, annotations = inputs_of(torch.float64)
+    key = nn.Sequential(nn.Linear(ANNOTATION, WIDTH), nn.Tanh())
+    layer = randomised(AdditiveAttention(STATE, ANNOTATION, WIDTH, key), torch.float64)
+    keys = torch.tanh(annotations @ key[0].weight.T + key[0].bias)
+    assert difference(layer.keys(annotations), keys) <= 1e-12
+    scores = torch.tanh((state @ layer.query.weight.T)[:, None] + keys) @ layer.score.weight[0]
+    weights = scores.softmax(1)
+    context, found = layer(state, annotations, layer.keys(annotations), None)
+    assert difference(found, weights) <= 1e-12
+    assert difference(context, torch.einsum("bs,bsc->bc", weights, annotations)) <= 1e-12

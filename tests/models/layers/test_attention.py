@@ -160,6 +160,25 @@ def test_projected_keys_and_values_can_be_kept_for_later_queries():
     assert difference(torch.cat(one_by_one, dim=1), layer(source, source)) <= 1e-12
 
 
+@both_precisions
+def test_keys_and_values_of_another_width_equal_those_of_pytorch(dtype):
+    layer = randomised(MultiHeadAttention(WIDTH, HEADS, source_width=7), dtype)
+    theirs = (
+        nn.MultiheadAttention(WIDTH, HEADS, batch_first=True, kdim=7, vdim=7).to(dtype).eval().requires_grad_(False)
+    )
+    for name, ours in (("q", layer.query), ("k", layer.key), ("v", layer.value)):
+        getattr(theirs, f"{name}_proj_weight").copy_(ours.weight)
+    theirs.in_proj_bias.copy_(torch.cat([layer.query.bias, layer.key.bias, layer.value.bias]))
+    theirs.out_proj.load_state_dict(layer.output.state_dict())
+    generator = torch.Generator().manual_seed(3)
+    inputs = torch.randn(BATCH, QUERIES, WIDTH, generator=generator, dtype=dtype)
+    source = torch.randn(BATCH, KEYS, 7, generator=generator, dtype=dtype)
+    wanted, _ = theirs(inputs, source, source, need_weights=False)
+    assert difference(layer(inputs, source), wanted) <= TOLERANCES[dtype]
+    layer.key.weight[0, 6] += 0.1
+    assert difference(layer(inputs, source), wanted) > 1e-5
+
+
 def test_heads_may_be_wider_than_their_share_of_the_model_and_normalised():
     layer = randomised(
         MultiHeadAttention(WIDTH, 4, False, kv_heads=2, head_size=8, output_bias=True, query_key_eps=1e-6),
