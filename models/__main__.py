@@ -104,7 +104,8 @@ def explain(
 ) -> int:
     """Draw what a model attends to: a classifier over an image, a translator over a text; or its positions.
 
-    A classifier: the rollout of its layers, the evidence for a label, and each head of the last layer, over the image.
+    A classifier: the rollout of its layers, each head of the last layer, and the evidence for a label, over the image;
+    one with windows: how much attention each place of a layer gets.
     A translator: which characters or tokens of the source it looks at while it writes each of its own. Without an
     image or a text: how alike a vision model's learned positions are.
 

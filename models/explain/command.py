@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from torch import Tensor
+from torch import Tensor, nn
 
 from models.checkpoints.store import Checkpoint
 from models.errors import ConfigError, InputError
@@ -19,6 +19,7 @@ from models.explain.drawing import draw_alignment, draw_maps, draw_over_image
 from models.explain.images import attention_maps, class_gradient_rollout, class_rollout, patch_map
 from models.explain.positions import position_similarity
 from models.explain.rollout import Fusion
+from models.explain.windows import received_attention
 from models.generate import greedy
 from models.images import pixels_from_file
 from models.tokenization import load_tokenizer
@@ -82,13 +83,25 @@ def _explain_image(checkpoint: Checkpoint, wish: Wish) -> str:
         shares_K: Tensor = checkpoint.model(pixels_1CHW)[0].softmax(-1)
     labels = checkpoint.details.get("labels") or [str(index) for index in range(len(shares_K))]
     index = _index_of(wish.label, labels, int(shares_K.argmax()))
-    rolled = class_rollout(checkpoint.model, pixels_1CHW, wish.fusion, wish.discard)
-    last_1HSS = attention_maps(checkpoint.model, pixels_1CHW)[-1]
-    evidence = class_gradient_rollout(checkpoint.model, pixels_1CHW, torch.tensor([index]), wish.discard)
-    maps = {f"rollout, {wish.fusion} of heads": rolled, f"evidence for {labels[index]}": evidence}
-    maps |= {f"last layer, head {head}": patch_map(one) for head, one in enumerate(last_1HSS.unbind(1), start=1)}
+    maps = _window_maps(checkpoint.model, pixels_1CHW) or {
+        **_token_maps(checkpoint.model, pixels_1CHW, wish),
+        f"evidence for {labels[index]}": class_gradient_rollout(
+            checkpoint.model, pixels_1CHW, torch.tensor([index]), wish.discard
+        ),
+    }
     draw_over_image(_shown(pixels_1CHW[0]), {title: one[0].numpy() for title, one in maps.items()}, wish.out)
     return f"{labels[index]} ({shares_K[index]:.1%})"
+
+
+def _window_maps(model: nn.Module, pixels: Tensor) -> dict[str, Tensor]:
+    received = received_attention(model, pixels)
+    return {f"received, layer {layer}": one for layer, one in enumerate(received.values(), start=1)}
+
+
+def _token_maps(model: nn.Module, pixels: Tensor, wish: Wish) -> dict[str, Tensor]:
+    last_1HSS = attention_maps(model, pixels)[-1]
+    heads = {f"last layer, head {head}": patch_map(one) for head, one in enumerate(last_1HSS.unbind(1), start=1)}
+    return {f"rollout, {wish.fusion} of heads": class_rollout(model, pixels, wish.fusion, wish.discard), **heads}
 
 
 def _index_of(label: str | None, labels: Sequence[str], best: int) -> int:

@@ -17,13 +17,17 @@ from torch import Tensor, nn
 from models.config import require
 from models.explain.observe import observed
 from models.explain.rollout import Fusion, gradient_rollout, rollout
+from models.families.tnt import TNT
 
 CLASS_TOKEN = 0
 
 
 def attention_maps(model: nn.Module, pixels: Tensor) -> list[Tensor]:
-    """Every layer's weights ``[B, H, S, S]`` for images ``[B, C, height, width]``, the first layer first."""
-    with torch.no_grad(), observed(model) as maps:
+    """Every layer's weights ``[B, H, S, S]`` for images ``[B, C, height, width]``, the first layer first.
+
+    Of a TNT they are those among patches, not those among the words of a patch.
+    """
+    with torch.no_grad(), observed(model, _inside(model)) as maps:
         model(pixels)
     return [one for calls in maps.values() for one in calls]
 
@@ -49,7 +53,7 @@ def class_gradient_rollout(model: nn.Module, pixels: Tensor, classes: Tensor, di
     Raises:
         ConfigError: as :func:`class_rollout`.
     """
-    with torch.enable_grad(), observed(model) as maps:
+    with torch.enable_grad(), observed(model, _inside(model)) as maps:
         logits_BK = model(pixels.detach().clone().requires_grad_())
     weights = _same_tokens([one for calls in maps.values() for one in calls])
     chosen = logits_BK.gather(1, classes[:, None]).sum()
@@ -61,6 +65,10 @@ def patch_map(rolled: Tensor) -> Tensor:
     """The class token's row of a rollout ``[B, S, S]`` at the patches, which fill a square: ``[B, rows, columns]``."""
     side = math.isqrt(rolled.shape[-1] - 1)
     return torch.unflatten(rolled[:, CLASS_TOKEN, -side * side :], 1, (side, side))
+
+
+def _inside(model: nn.Module) -> str:
+    return "outer" if isinstance(model, TNT) else ""
 
 
 def _same_tokens(weights: Sequence[Tensor]) -> Sequence[Tensor]:

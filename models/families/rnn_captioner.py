@@ -1,9 +1,9 @@
 """Captioners of a CNN and an RNN, without attention or with spatial soft attention: Show, Attend and Tell.
 
-    encoder        a_1 … a_L = CNN(pixels), z = ReLU(W a_mean + b)       h_0 = tanh(W_h z + b_h), m_0 = tanh(W_m z + b_m)
+    encoder        a_1 … a_L = CNN(pixels), z = ReLU(W a_mean + b)      h_0 = tanh(W_h z + b_h), m_0 = tanh(W_m z + b_m)
     no attention   c = h_0 in every step
-    attention      c_t = β_t Σ_l w_tl a_l, weights w_t from h_{t−1}      β_t = σ(W_β h_{t−1} + b_β), or 1
-    decoder        h_t = g(h_{t−1}, E y_{t−1}, c_t)                      logits: W h_t + b, or by the deep output
+    attention      c_t = β_t Σ_l w_tl a_l, weights w_t from h_{t−1}     β_t = σ(W_β h_{t−1} + b_β), or 1
+    decoder        h_t = g(h_{t−1}, E y_{t−1}, c_t)                     logits: W h_t + b, or by the deep output
 
 The LSTM's memory cell is m, never c: that is the context.
 

@@ -109,6 +109,7 @@ def test_a_configuration_survives_json():
 def test_a_tuple_survives_json(rests):
     recipe = Recipe(minutes=(10, 20), rests=rests)
     assert config_from_json(Recipe, json.loads(json.dumps(config_to_json(recipe)))) == recipe
+    assert config_to_json(recipe)["minutes"] == [10, 20]
 
 
 @pytest.mark.parametrize("small", [None, Oven(trays=1)], ids=["without", "with"])

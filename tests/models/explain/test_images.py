@@ -62,6 +62,17 @@ def test_a_token_beside_the_class_token_is_not_shown_as_a_patch():
     assert torch.equal(patch_map(rolled)[0], torch.arange(2.0, 11.0).view(3, 3))
 
 
+@pytest.mark.parametrize("preset", ["deit-distilled-tiny", "tnt-tiny", "hybrid-vit-tiny"])
+def test_other_models_with_tokens_in_front_of_their_patches_have_maps_too(preset):
+    model = built(preset)
+    pixels = pixels_for(model)
+    rolled, evidence = class_rollout(model, pixels), class_gradient_rollout(model, pixels, torch.tensor([0, 1]))
+    side = rolled.shape[-1]
+    assert rolled.shape == evidence.shape == (2, side, side)
+    assert rolled.sum((1, 2)).min() > 0 and rolled.sum((1, 2)).max() < 1
+    assert difference(rolled, evidence) > 1e-4
+
+
 def test_there_is_a_map_for_every_layer():
     model = built()
     assert [one.shape for one in attention_maps(model, pixels_for(model))] == [(2, 2, 10, 10)] * 2
