@@ -2,6 +2,7 @@
 
     python -m clients health                              is every model well?
     python -m clients classify docs/examples/three.png    an image → labels
+    python -m clients caption photo.jpg                   an image → what it shows, token by token
     python -m clients translate 3rd of march 1997         a text → another text, token by token
     python -m clients generate Once upon a time           a prompt → what comes next, token by token
     python -m clients embed "a cat sat" "the cat lay"     texts → vectors, and how alike they are
@@ -49,6 +50,31 @@ def classify(
         json: one JSON object a line.
     """
     return _asked(server, timeout_s, lambda client: terminal.print_labels(client, model, images, top, json))
+
+
+def caption(
+    images: Positional[tuple[Path, ...]],
+    server: str = DEFAULT_SERVER,
+    model: str | None = None,
+    max_tokens: int | None = None,
+    timeout_s: float = 10.0,
+    json: bool = False,
+) -> int:
+    """Describe each image file, and print tokens as they come.
+
+    Args:
+        images: PNG, JPEG or whatever Pillow reads.
+        server: host and port of the gRPC endpoint.
+        model: which captioner, where the server has more than one.
+        max_tokens: longest caption; as long as the model allows if not given.
+        timeout_s: longest wait for each token, in seconds.
+        json: one JSON object a line.
+    """
+
+    def question(client: TritonClient) -> Awaitable[int]:
+        return terminal.print_captions(client, model, images, max_tokens, json)
+
+    return _asked(server, timeout_s, question)
 
 
 def translate(
@@ -176,6 +202,7 @@ if __name__ == "__main__":
     verbs: dict[str, Verb] = {
         "health": health,
         "classify": classify,
+        "caption": caption,
         "translate": translate,
         "generate": generate,
         "embed": embed,

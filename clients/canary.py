@@ -5,17 +5,18 @@ An example that travels with the model states the right answer; without one, the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from clients.caption import Captioner
 from clients.classify import Classifier
 from clients.embed import Embedder
 from clients.predict import Predictor
 from clients.served_model import ServedModel
-from clients.text import TextModel
+from clients.text import Piece, TextModel
 from clients.triton_client import Array, TritonClient
 from models.tensor_names import PIXELS, POOLED
 
@@ -58,11 +59,21 @@ async def _classify(client: TritonClient, model: ServedModel, inputs: Mapping[st
 async def _text(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
     text = inputs.get("text", HARMLESS_TEXT)
     limit = inputs.get("max_tokens") if "text" in inputs else HARMLESS_TOKENS
-    pieces = [piece async for piece in TextModel(client, model).stream(text, limit)]
+    return await _streamed(TextModel(client, model).stream(text, limit), limit, answer)
+
+
+async def _streamed(stream: AsyncIterator[Piece], limit: int | None, answer: Any) -> Verdict:
+    pieces = [piece async for piece in stream]
     found = "".join(piece.text for piece in pieces)
     count = sum(len(piece.token_ids) for piece in pieces)
     whole = pieces[-1].finish_reason in ("stop", "length") and (limit is None or count <= limit)
     return Verdict(found=found, right=whole and answer in (None, found))
+
+
+async def _caption(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
+    pixels = np.asarray(inputs.get(PIXELS, np.zeros(model.inputs[PIXELS])), dtype=np.float32)
+    limit = inputs.get("max_tokens", None if answer else HARMLESS_TOKENS)
+    return await _streamed(Captioner(client, model).stream(pixels, limit), limit, answer)
 
 
 async def _embed(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
@@ -97,6 +108,7 @@ def _finite(array: Array) -> bool:
 
 _Rule = Callable[[TritonClient, ServedModel, Mapping[str, Any], Any], Awaitable[Verdict]]
 _RULES: dict[str, _Rule] = {
+    "caption": _caption,
     "classify": _classify,
     "embed": _embed,
     "generate": _text,

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from clients.images import file_pixels, require_pixels
 from clients.served_model import ServedModel
 from clients.triton_client import Array, TritonClient
-from models.errors import InputError
-from models.images import pixels_from_file
 from models.tensor_names import LOGITS, PIXELS
 
 TASK = "classify"
@@ -49,14 +48,7 @@ class Classifier:
         Raises:
             InputError: the file is no image, or the model has no preprocessing for files.
         """
-        preprocessing = self._model.parameters.get("preprocessing")
-        if preprocessing is None:
-            raise InputError(
-                f"{self._model.name!r} to say how to prepare an image",
-                "no preprocessing in its configuration",
-                "send prepared pixels with Classifier.logits",
-            )
-        logits_BK = await self.logits(pixels_from_file(path, preprocessing)[None])
+        logits_BK = await self.logits(file_pixels(self._model, path)[None])
         return self.guesses(logits_BK[0], top)
 
     async def logits(self, pixels: Array) -> Array:
@@ -65,13 +57,7 @@ class Classifier:
         Raises:
             InputError: type or shape is not the model's, or a pixel is NaN or infinite.
         """
-        expected = self._model.inputs[PIXELS]
-        if pixels.dtype != np.float32 or pixels.shape[1:] != expected:
-            raise InputError(
-                f"float32 pixels [batch, {', '.join(map(str, expected))}]",
-                f"{pixels.dtype} {list(pixels.shape)}",
-                "convert or reshape them",
-            )
+        require_pixels(self._model, pixels, batched=True)
         return (await self._client.infer(self._model.name, {PIXELS: pixels}))[LOGITS]
 
     def guesses(self, logits: Array, top: int = 1) -> list[Guess]:

@@ -1,8 +1,8 @@
-"""Ask a model on a Triton server that answers texts with texts, token by token."""
+"""Ask a model on a Triton server that answers with text, token by token."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -28,14 +28,18 @@ class Piece:
     token_ids: tuple[int, ...] = ()
 
 
-class TextModel:
-    """A served model that streams text; its subclasses name their task."""
+class StreamingModel:
+    """A served model that streams text; its subclasses name their task, and say what they are asked.
+
+    Attributes:
+        model: what the server says of it.
+    """
 
     task: ClassVar[str]
 
     def __init__(self, client: TritonClient, model: ServedModel) -> None:
         self._client = client
-        self._model = model
+        self.model = model
 
     @classmethod
     async def find(cls, client: TritonClient, name: str | None = None) -> Self:
@@ -46,37 +50,38 @@ class TextModel:
         """
         return cls(client, await client.model_for(cls.task, name))
 
-    async def stream(self, text: str, max_tokens: int | None = None) -> AsyncIterator[Piece]:
+    async def pieces(self, subject: Mapping[str, Array], max_tokens: int | None = None) -> AsyncIterator[Piece]:
         """The answer in pieces, as they come; leaving the loop early cancels the rest.
 
         Args:
-            text: the source or the prompt.
+            subject: input name → what is asked.
             max_tokens: longest answer; as long as the model allows if not given.
 
         Raises:
-            InputError: the server refused the text or the limit.
+            InputError: the server refused the question or the limit.
             ServerError: it failed, or a piece did not come in time.
         """
-        async for outputs in self._client.stream(self._model.name, _inputs(text, max_tokens)):
+        inputs: dict[str, Array] = {**subject, STREAM: np.array([True])}
+        if max_tokens is not None:
+            inputs[MAX_TOKENS] = np.array([max_tokens], dtype=np.int32)
+        async for outputs in self._client.stream(self.model.name, inputs):
             yield Piece(
                 text=_text(outputs[TEXT_OUTPUT]),
                 finish_reason=_text(outputs[FINISH_REASON]),
                 token_ids=tuple(outputs[OUTPUT_IDS].tolist()),
             )
 
+
+class TextModel(StreamingModel):
+    """A served model that answers texts with texts."""
+
+    def stream(self, text: str, max_tokens: int | None = None) -> AsyncIterator[Piece]:
+        """The answer to a source or a prompt; see :meth:`StreamingModel.pieces`."""
+        return self.pieces({TEXT_INPUT: np.array([text.encode()], dtype=object)}, max_tokens)
+
     async def answer(self, text: str, max_tokens: int | None = None) -> str:
-        """The whole answer; see :meth:`stream`."""
+        """The whole answer; see :meth:`StreamingModel.pieces`."""
         return "".join([piece.text async for piece in self.stream(text, max_tokens)])
-
-
-def _inputs(text: str, max_tokens: int | None) -> dict[str, Array]:
-    inputs: dict[str, Array] = {
-        TEXT_INPUT: np.array([text.encode()], dtype=object),
-        STREAM: np.array([True]),
-    }
-    if max_tokens is not None:
-        inputs[MAX_TOKENS] = np.array([max_tokens], dtype=np.int32)
-    return inputs
 
 
 def _text(array: Array) -> str:

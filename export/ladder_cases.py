@@ -136,9 +136,9 @@ def translation_cases(decoding: Decoding, source_vocabulary: int, longest_source
 def caption_cases(decoding: Decoding, pixels: TensorSpec) -> Iterator[DecodeCase]:
     """Targets of two lengths for every batch size of images, and every split for one."""
     images = {len(case.pixels): case for case in image_cases(pixels)}
-    half = dataclasses.replace(decoding, capacity=(decoding.capacity + 1) // 2)
-    for batch, limit in itertools.product(BATCHES, (half, decoding)):
-        yield from _whole(limit, images[batch], batch)
+    longest = min(decoding.capacity, LONGEST)
+    for batch, length in itertools.product(BATCHES, sorted({(longest + 1) // 2, longest})):
+        yield from _whole(dataclasses.replace(decoding, capacity=length), images[batch], batch)
     yield from _splits(decoding, images[2], 2)
 
 

@@ -26,6 +26,20 @@ class EncoderDecoder(Protocol):
         """Logits ``[B, T, V]``."""
 
 
+class Captioner(Protocol):
+    """What describing images must know of a model."""
+
+    @property
+    def config(self) -> Any:
+        """With ``start_token`` and ``end_token``."""
+
+    def encode(self, pixels: Tensor) -> Any:
+        """What :meth:`decode` needs of images."""
+
+    def decode(self, target_ids: Tensor, memory: Any, /) -> Tensor:
+        """Logits ``[B, T, V]``."""
+
+
 @torch.no_grad()
 def greedy(model: EncoderDecoder, source_ids: Tensor, source_mask: Tensor, max_tokens: int) -> list[list[int]]:
     """The most probable next token, again and again.
@@ -39,15 +53,26 @@ def greedy(model: EncoderDecoder, source_ids: Tensor, source_mask: Tensor, max_t
     Returns:
         For each row the new tokens, without the start and the end token.
     """
-    config = model.config
     memory = model.encode(source_ids, source_mask)
-    target_BT = torch.full_like(source_ids[:, :1], config.start_token)
-    for _ in range(max_tokens):
-        next_B = model.decode(target_BT, memory, source_mask)[:, -1].argmax(-1)
-        target_BT = torch.cat([target_BT, next_B[:, None]], dim=1)
-        if (target_BT == config.end_token).any(1).all():
-            break
-    return [_until(row[1:], config.end_token) for row in target_BT.tolist()]
+    return _answers(
+        lambda target_BT: model.decode(target_BT, memory, source_mask), len(source_ids), model.config, max_tokens
+    )
+
+
+@torch.no_grad()
+def described(model: Captioner, pixels: Tensor, max_tokens: int) -> list[list[int]]:
+    """The most probable next token of a caption, again and again.
+
+    Args:
+        model: in evaluation mode.
+        pixels: float ``[B, C, height, width]``.
+        max_tokens: longest caption; with the start token it fits the model's ``max_target_length``.
+
+    Returns:
+        For each image the tokens, without the start and the end token.
+    """
+    memory = model.encode(pixels)
+    return _answers(lambda target_BT: model.decode(target_BT, memory), len(pixels), model.config, max_tokens)
 
 
 @torch.no_grad()
@@ -80,6 +105,16 @@ def pad_sources(sources: list[list[int]], pad_token: int) -> tuple[Tensor, Tenso
     ids = torch.tensor([source + [pad_token] * (longest - len(source)) for source in sources])
     mask = torch.tensor([[True] * len(source) + [False] * (longest - len(source)) for source in sources])
     return ids, mask
+
+
+def _answers(score: Callable[[Tensor], Tensor], rows: int, config: Any, max_tokens: int) -> list[list[int]]:
+    target_BT = torch.full((rows, 1), config.start_token)
+    for _ in range(max_tokens):
+        next_B = score(target_BT)[:, -1].argmax(-1)
+        target_BT = torch.cat([target_BT, next_B[:, None]], dim=1)
+        if (target_BT == config.end_token).any(1).all():
+            break
+    return [_until(row[1:], config.end_token) for row in target_BT.tolist()]
 
 
 def _until(tokens: list[int], end_token: int) -> list[int]:

@@ -73,7 +73,7 @@ _TROCR_BASE = VisionSeq2SeqConfig(
 )
 _CPTR_MODELS = {"captioner-cptr": _CPTR, "captioner-cptr-tiny": _tiny(_CPTR, {})}
 _GRID = {"patch_size": None, "grid": ConvGridConfig(widths=(6, 10), depths=(1, 2))}
-_GRID_MODELS = {"captioner-cnn-transformer-tiny": _tiny(_CPTR, _GRID)}
+_GRID_MODELS = {"captioner-cnn-tiny": _tiny(_CPTR, _GRID)}
 _GPT2_MODELS = {
     "captioner-vit-gpt2": _VIT_GPT2,
     "captioner-vit-gpt2-tiny": _tiny(_VIT_GPT2, {"width": 12}, projected_memory=True),
@@ -84,8 +84,8 @@ PRESETS = {
     for oracle, configs in (
         ("transformers ViT, torch.nn", _CPTR_MODELS),
         ("a loop in NumPy, torch.nn", _GRID_MODELS),
-        ("transformers VisionEncoderDecoder, GPT-2", _GPT2_MODELS),
-        ("transformers VisionEncoderDecoder, TrOCR", _TROCR_MODELS),
+        ("transformers ViT with GPT-2", _GPT2_MODELS),
+        ("transformers ViT with TrOCR", _TROCR_MODELS),
     )
     for name, config in configs.items()
 }

@@ -71,9 +71,9 @@ def digit_card(*, title: str, purpose: str, schedule: Schedule, choice: str) -> 
     return Card(
         title=title,
         purpose=purpose,
-        data=_DATA,
-        licence=_LICENCE,
-        split=_SPLIT,
+        data=DIGIT_DATA,
+        licence=DIGIT_LICENCE,
+        split=DIGIT_SPLIT,
         recipe=f"AdamW, {schedule.steps:,} steps of {schedule.batch} images, peak rate {schedule.peak_rate}, warm-up "
         f"{schedule.warmup:.0%}, cosine to zero, weight decay {schedule.weight_decay}, label smoothing "
         f"{LABEL_SMOOTHING}; each image turned by up to {JITTER.degrees}°, scaled by up to {JITTER.scale:.0%} and "
@@ -105,17 +105,17 @@ def _example(_trained: Checkpoint) -> dict[str, object]:
     return {"inputs": {PIXELS: pixels[three].tolist()}, "answer": DETAILS["labels"][3]}
 
 
-_DATA = (
+DIGIT_DATA = (
     "Optical Recognition of Handwritten Digits, its test part as `sklearn.datasets.load_digits` carries it: "
     "1,797 grey images of 8×8 pixels with values 0 to 16, divided by 16, without other normalisation. At serving time "
     "a pixel is value × scale of an 8-bit grey image, ink bright on a dark ground."
 )
-_LICENCE = (
+DIGIT_LICENCE = (
     "E. Alpaydin and C. Kaynak (1998), Optical Recognition of Handwritten Digits, UCI Machine Learning "
     "Repository, https://archive.ics.uci.edu/dataset/80, Creative Commons Attribution 4.0 International (CC BY 4.0). "
     "This repository's licence (Apache-2.0) covers the weights; `config.json` quotes one image of the data."
 )
-_SPLIT = (
+DIGIT_SPLIT = (
     f"{HELD_OUT_IMAGES} of the 1,797 images are held out, the same share of each digit, chosen by SHA-256 of "
     "their number; the other 1,437 were trained on. Training and held-out images come from the same 13 writers, so the "
     "metric says nothing of other hands."

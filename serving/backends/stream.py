@@ -1,4 +1,4 @@
-"""Triton's body of every model that answers texts with texts: decoupled, so that each token leaves as it comes.
+"""Triton's body of every model that answers with text: decoupled, so that each token leaves as it comes.
 
 ``execute`` checks and queues; one thread decodes and sends. Every request ends with one FINAL flag.
 """
@@ -18,7 +18,7 @@ from models.errors import InputError
 from models.manifest import Manifest
 from models.tensor_names import FINISH_REASON, MAX_TOKENS, OUTPUT_IDS, STREAM, TEXT_INPUT, TEXT_OUTPUT
 from serving.backends import triton_api
-from serving.generation.answer import Piece, Request, TextModel
+from serving.generation.answer import Piece, StreamedModel
 
 WAITING_REQUESTS = 256
 # tritonserver 2.51 dies now and then if a cancelled request ends while its cancellation is being handled (docs/log.md).
@@ -29,7 +29,7 @@ AFTER_CANCELLATION_S = 0.02
 class Job:
     """A checked request and the way to answer it."""
 
-    request: Request
+    request: Any
     stream: bool
     sender: Any
 
@@ -37,7 +37,7 @@ class Job:
 class StreamingModel:
     """What Triton calls; one instance a stub process. A task's own class says how its artefacts are loaded."""
 
-    load: Callable[[Path, Manifest, int], TextModel]
+    load: Callable[[Path, Manifest, int], StreamedModel]
 
     def initialize(self, args: dict[str, str]) -> None:
         """Load tokenizer and graphs, and start the decoding thread."""
@@ -60,16 +60,19 @@ class StreamingModel:
             except Exception as error:
                 sender.send(triton_api.stream_error_response(error), flags=triton_api.FINAL)
 
+    def subject(self, request: Any) -> Any:
+        """What a request asks: its text."""
+        return str(_scalar(request, TEXT_INPUT, b"").decode(errors="replace"))
+
     def finalize(self) -> None:
         """Decode what is queued, then stop the thread."""
         self._jobs.put(None)
         self._thread.join()
 
     def _job(self, request: Any, sender: Any) -> Job:
-        text = str(_scalar(request, TEXT_INPUT, b"").decode(errors="replace"))
         max_tokens = _scalar(request, MAX_TOKENS, None)
         limit = None if max_tokens is None else int(max_tokens)
-        return Job(self._model.request(text, limit), bool(_scalar(request, STREAM, False)), sender)
+        return Job(self._model.request(self.subject(request), limit), bool(_scalar(request, STREAM, False)), sender)
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:

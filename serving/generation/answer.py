@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from models.errors import InputError
 from models.tokenization import TextTokenizer
@@ -39,6 +39,20 @@ class Piece:
     text: str
     token_ids: tuple[int, ...] = ()
     finish_reason: FinishReason = ""
+
+
+class StreamedModel(Protocol):
+    """One artefact that answers with text: what it is asked is its own business."""
+
+    def request(self, subject: Any, max_tokens: int | None = None, /) -> Any:
+        """Check a question and a limit.
+
+        Raises:
+            InputError: the question cannot be answered, or the limit is out of reach.
+        """
+
+    def stream(self, request: Any, /) -> Iterator[Piece]:
+        """Decode a request token by token; the last piece carries the reason for the end."""
 
 
 class TextModel(Protocol):

@@ -47,6 +47,7 @@ def model_config_from_manifest(manifest: Manifest, threads: int = 1) -> Any:
     if threads < 1:
         raise ConfigError("at least one thread", str(threads), "correct --threads")
     rules = {
+        "caption": _captioner,
         "classify": _classifier,
         "embed": _embedder,
         "generate": _streaming_text_model,
@@ -83,10 +84,18 @@ def _embedder(config: Any, manifest: Manifest) -> None:
     _batch(config, TEXT_REQUEST, (made[POOLED], made[HIDDEN], mask))
 
 
+def _captioner(config: Any, manifest: Manifest) -> None:
+    _stream(config, [_per_request(spec) for spec in manifest.graph("encoder").inputs])
+
+
 def _streaming_text_model(config: Any, manifest: Manifest) -> None:
+    _stream(config, TEXT_REQUEST)
+
+
+def _stream(config: Any, request: Iterable[TensorSpec]) -> None:
     config.max_batch_size = 0
     config.model_transaction_policy.decoupled = True
-    _add_inputs(config, TEXT_REQUEST)
+    _add_inputs(config, request)
     _add_inputs(config, TEXT_OPTIONS, optional=True)
     _add_outputs(config, TEXT_RESPONSE)
 

@@ -24,12 +24,7 @@ NODES = {
     "mistral-tiny": {"decoder": {"Attention": 2, "TensorScatter": 4, "RMSNormalization": 5}},
     "qwen3-tiny": {"decoder": {"Attention": 2, "TensorScatter": 4, "RMSNormalization": 9}},
     "bert-tiny": {"model": {"Attention": 2}},
-    "captioner-cptr-tiny": {"encoder": {"Attention": 2}, "decoder": {"Attention": 4, "TensorScatter": 4}},
-    "captioner-vit-gpt2-tiny": {
-        "encoder": {"Attention": 2},
-        "decoder": {"Attention": 4, "TensorScatter": 4, "LayerNormalization": 7},
-    },
-    "captioner-cnn-transformer-tiny": {
+    "captioner-cnn-tiny": {
         "encoder": {"Conv": 3, "MaxPool": 1, "Attention": 2},
         "decoder": {"Attention": 4, "TensorScatter": 4},
     },

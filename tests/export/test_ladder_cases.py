@@ -67,5 +67,11 @@ def test_every_caption_has_an_image_of_its_own():
     assert {len(case.target) for case in CASES["captions"]} == {1, 2, 5}
 
 
+def test_captions_have_two_lengths_also_where_the_cache_holds_more_than_is_tried():
+    for capacity, lengths in ((8, {4, 8}), (1024, {256, 512}), (1, {1})):
+        cases = caption_cases(Decoding(vocabulary=31, capacity=capacity, single_steps=True), PIXELS)
+        assert {case.target.shape[1] for case in cases} == lengths
+
+
 def test_a_graph_of_single_steps_is_never_given_more():
     assert all(size == 1 for case in CASES["translation by single steps"] for size, _ in case.chunks)

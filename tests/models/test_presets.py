@@ -46,7 +46,7 @@ PARAMETERS = {
     "bert-tiny": 5_472,
     "captioner-cptr": 139_257_600,  # facts B.1: 86,090,496 + 37,807,104, and twice 10,000 words of 768
     "captioner-cptr-tiny": 13_120,
-    "captioner-cnn-transformer-tiny": 14_540,
+    "captioner-cnn-tiny": 14_540,
     "captioner-vit-gpt2": 238_605_312,
     "captioner-vit-gpt2-tiny": 11_264,
     "trocr-base": 333_331_200,

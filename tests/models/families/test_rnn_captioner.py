@@ -5,40 +5,16 @@ import pytest
 import torch
 
 from models.errors import ConfigError
-from models.families.rnn_captioner import RecurrentCaptioner, RecurrentCaptionerConfig
-from models.layers.conv_grid import ConvGridConfig
+from models.families.rnn_captioner import RecurrentCaptioner
 from models.presets import PRESETS
-from tests.models.agreement import TOLERANCES, both_precisions, difference, parameters_that_do_not_matter, randomised
+from tests.models.agreement import TOLERANCES, both_precisions, difference, parameters_that_do_not_matter
 from tests.models.families.captioning import ROWS, TARGET_LENGTH, image_batch
+from tests.models.families.recurrent_captioning import CONFIG, KINDS, PLAIN, recurrent_captioner
 from tests.models.families.rnn_captioner_by_loops import caption_by_loops
 from tests.models.families.translation import logits_of
 
-CONFIG = RecurrentCaptionerConfig(
-    vocabulary_size=19,
-    image_size=12,
-    grid=ConvGridConfig(widths=(4, 5), depths=(1, 2)),
-    alignment_width=4,
-    embedding_width=7,
-    hidden_width=6,
-    max_target_length=14,
-)
-PLAIN = {"attention": "none", "alignment_width": None, "gated": False}
-KINDS = {
-    "Show, Attend and Tell": {},
-    "GRU with attention, without a gate": {"cell": "gru", "gated": False, "alignment_layers": 1},
-    "RNN with attention and a plain output": {"cell": "rnn", "deep_output": False, "alignment_layers": 3},
-    "RNN": {**PLAIN, "cell": "rnn", "deep_output": False},
-    "LSTM": {**PLAIN, "deep_output": False},
-    "GRU": {**PLAIN, "cell": "gru", "deep_output": False},
-    "LSTM and deep output": PLAIN,
-}
 BATCH = image_batch()
 every_kind = pytest.mark.parametrize("kind", KINDS)
-
-
-def captioner(dtype=torch.float64, **changes):
-    torch.manual_seed(0)
-    return randomised(RecurrentCaptioner(dataclasses.replace(CONFIG, **changes)), dtype)
 
 
 def by_loops(model, batch=BATCH):
@@ -54,20 +30,20 @@ def by_loops(model, batch=BATCH):
 @both_precisions
 @every_kind
 def test_every_kind_computes_what_its_formulas_say(kind, dtype):
-    model, batch = captioner(dtype, **KINDS[kind]), image_batch(dtype)
+    model, batch = recurrent_captioner(dtype, **KINDS[kind]), image_batch(dtype)
     assert difference(logits_of(model, batch).double(), by_loops(model, batch)[0]) <= TOLERANCES[dtype]
 
 
 @every_kind
 def test_a_change_of_any_parameter_is_seen_by_the_comparison_with_the_formulas(kind):
-    model = captioner(**KINDS[kind])
+    model = recurrent_captioner(**KINDS[kind])
     wanted, _ = by_loops(model)
     assert not parameters_that_do_not_matter(model, lambda: difference(logits_of(model, BATCH), wanted), 1e-9)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if "attention" in kind or "Attend" in kind])
 def test_the_weights_of_every_step_are_what_the_formula_says_and_sum_to_one_over_the_grid(kind):
-    model = captioner(**KINDS[kind])
+    model = recurrent_captioner(**KINDS[kind])
     logits, alignments = model.align(BATCH.pixels, BATCH.target_ids)
     assert alignments.shape == (ROWS, TARGET_LENGTH, CONFIG.source_length)
     assert difference(alignments, by_loops(model)[1]) <= 1e-12
@@ -77,13 +53,13 @@ def test_the_weights_of_every_step_are_what_the_formula_says_and_sum_to_one_over
 
 def test_a_model_without_attention_has_no_weights_to_show():
     with pytest.raises(ConfigError, match="a model with attention; found none"):
-        captioner(**PLAIN).align(BATCH.pixels, BATCH.target_ids)
+        recurrent_captioner(**PLAIN).align(BATCH.pixels, BATCH.target_ids)
 
 
 @every_kind
 @pytest.mark.parametrize("row", range(ROWS))
 def test_a_row_depends_on_its_own_image_and_on_no_other(kind, row):
-    model = captioner(**KINDS[kind])
+    model = recurrent_captioner(**KINDS[kind])
     together = logits_of(model, BATCH)
     assert difference(logits_of(model, BATCH.row(row)), together[[row]]) <= 1e-12
     pixels = BATCH.pixels.clone()
@@ -96,7 +72,7 @@ def test_a_row_depends_on_its_own_image_and_on_no_other(kind, row):
 
 @every_kind
 def test_any_split_of_a_decode_is_teacher_forcing_cut_in_pieces(kind):
-    model = captioner(**KINDS[kind])
+    model = recurrent_captioner(**KINDS[kind])
     full = logits_of(model, BATCH)
     for split in ((1,) * TARGET_LENGTH, (2, 4), (5, 1), (1, 3, 2)):
         memory, states = model.encode(BATCH.pixels)
@@ -109,7 +85,7 @@ def test_any_split_of_a_decode_is_teacher_forcing_cut_in_pieces(kind):
 
 
 def test_states_that_are_not_carried_on_are_seen():
-    model = captioner()
+    model = recurrent_captioner()
     memory, states = model.encode(BATCH.pixels)
     logits = [model.step(column, states, memory).logits for column in BATCH.target_ids.split(1, dim=1)]
     assert difference(torch.cat(logits, dim=1), logits_of(model, BATCH)) > 1e-3
@@ -117,7 +93,7 @@ def test_states_that_are_not_carried_on_are_seen():
 
 @every_kind
 def test_no_logit_depends_on_a_later_word(kind):
-    model = captioner(**KINDS[kind])
+    model = recurrent_captioner(**KINDS[kind])
     before = logits_of(model, BATCH)
     changed = BATCH.target_ids.clone()
     changed[:, 3] = (changed[:, 3] + 1) % CONFIG.vocabulary_size
@@ -127,13 +103,13 @@ def test_no_logit_depends_on_a_later_word(kind):
 
 
 def test_without_attention_the_context_is_the_first_state():
-    memory, states = captioner(**PLAIN).encode(BATCH.pixels)
+    memory, states = recurrent_captioner(**PLAIN).encode(BATCH.pixels)
     assert len(memory) == 1
     assert torch.equal(memory[0], states[0])
 
 
 def test_dropout_acts_in_training_and_rests_in_evaluation():
-    model = captioner()
+    model = recurrent_captioner()
     assert torch.equal(logits_of(model, BATCH), logits_of(model, BATCH))
     model.train()
     assert difference(logits_of(model, BATCH), logits_of(model, BATCH)) > 1e-3

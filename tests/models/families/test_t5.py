@@ -112,7 +112,7 @@ def test_scores_that_are_scaled_are_seen():
     wanted = strangers_logits(model)
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):
-            module.scale = None
+            module.attend.scale = None
     assert difference(logits_of(model, BATCH), wanted) > 1e-3
 
 

@@ -2,9 +2,11 @@ import dataclasses
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from models.errors import ConfigError
-from models.families.vision_encoder import VisionEncoder
+from models.families.vision_encoder import VisionEncoder, VisionEncoderConfig
+from models.size import OPERATIONS_A_MAC
 from tests.models.agreement import TOLERANCES, both_precisions, difference, parameters_that_do_not_matter, randomised
 from tests.models.families.captioning import ENCODER, GRID, image_batch
 from tests.models.families.vision_encoder_weights import memory_by_others
@@ -41,6 +43,13 @@ def test_a_class_token_stands_before_patches_and_none_before_a_grid():
     assert ENCODER.tokens == 1 + 9
     assert dataclasses.replace(ENCODER, **GRID).tokens == 36
     assert encoder(**GRID).class_token is None
+
+
+def test_the_encoder_of_cptr_does_the_work_that_was_counted_in_another_library():
+    config = VisionEncoderConfig(image_size=384)
+    with torch.device("meta"), FlopCounterMode(display=False) as counter:
+        VisionEncoder(config).eval()(torch.zeros(1, *config.pixel_shape))
+    assert counter.get_total_flops() / OPERATIONS_A_MAC / 1e9 == pytest.approx(55.5, abs=0.05)
 
 
 def test_dropout_acts_in_training_and_rests_in_evaluation():

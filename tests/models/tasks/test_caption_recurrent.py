@@ -4,7 +4,7 @@ import torch
 from models.tasks.caption_recurrent import TASK, graphs
 from tests.models.agreement import difference
 from tests.models.families.captioning import image_batch
-from tests.models.families.test_rnn_captioner import CONFIG, KINDS, PLAIN, captioner
+from tests.models.families.recurrent_captioning import CONFIG, KINDS, PLAIN, recurrent_captioner
 from tests.models.families.translation import logits_of
 
 BATCH = image_batch()
@@ -16,7 +16,7 @@ def names(specs):
 
 
 def signatures(**changes):
-    return [graph.signature for graph in graphs(captioner(**changes))]
+    return [graph.signature for graph in graphs(recurrent_captioner(**changes))]
 
 
 def test_with_attention_the_graphs_have_memory_keys_and_an_alignment_over_the_grid():
@@ -53,7 +53,7 @@ def decode(encoder, decoder):
 
 @every_kind
 def test_encoder_and_decoder_graph_together_give_the_logits_and_alignments_of_the_model(kind):
-    model = captioner(**KINDS[kind])
+    model = recurrent_captioner(**KINDS[kind])
     logits, alignments = decode(*graphs(model))
     assert difference(logits, logits_of(model, BATCH)) <= 1e-12
     assert (alignments is not None) == model.config.attends

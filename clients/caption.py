@@ -1,0 +1,44 @@
+"""Describe images with a captioner on a Triton server, token by token.
+
+Legend: C channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import numpy as np
+
+from clients.images import file_pixels, require_pixels
+from clients.text import Piece, StreamingModel
+from clients.triton_client import Array
+from models.tensor_names import PIXELS
+
+
+class Captioner(StreamingModel):
+    """A served model of the task ``caption``."""
+
+    task = "caption"
+
+    def stream(self, pixels: Array, max_tokens: int | None = None) -> AsyncIterator[Piece]:
+        """The caption in pieces, as they come; leaving the loop early cancels the rest.
+
+        Args:
+            pixels: a prepared image, float32 ``[C, height, width]``.
+            max_tokens: longest caption; as long as the model allows if not given.
+
+        Raises:
+            InputError: shape or type is not the model's, or the server refused the image or the limit.
+            ServerError: it failed, or a piece did not come in time.
+        """
+        require_pixels(self.model, pixels, batched=False)
+        return self.pieces({PIXELS: np.ascontiguousarray(pixels)}, max_tokens)
+
+    def stream_file(self, path: Path, max_tokens: int | None = None) -> AsyncIterator[Piece]:
+        """The caption of an image file; see :meth:`stream`.
+
+        Raises:
+            InputError: the file is no image, or the model has no preprocessing for files.
+        """
+        return self.stream(file_pixels(self.model, path), max_tokens)

@@ -1,0 +1,74 @@
+"""An image in, pieces of its caption out: encoder and greedy decoding of one captioner.
+
+Legend: C channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from models.errors import InputError
+from models.manifest import Manifest
+from models.tensor_names import PIXELS
+from models.tokenization import load_tokenizer
+from serving.generation.answer import Piece, checked_limit, pieces
+from serving.generation.classifier import require_finite
+from serving.generation.greedy import TokenRules, greedy
+from serving.runtime.base import Array
+from serving.runtime.cached_decoder import CachedDecoder
+from serving.runtime.ort_runner import ort_runners
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptionRequest:
+    """An image that has been checked and can be described.
+
+    Attributes:
+        pixels: float32 ``[C, height, width]``.
+        max_tokens: longest caption, in tokens, without the end token.
+    """
+
+    pixels: Array
+    max_tokens: int
+
+
+class Captioner:
+    """One artefact of the task ``caption``, loaded."""
+
+    def __init__(self, folder: Path, manifest: Manifest, threads: int = 1) -> None:
+        """Load tokenizer and graphs.
+
+        Raises:
+            ArtefactError: a file is missing or not what the manifest says.
+        """
+        details = manifest.details
+        self._tokenizer = load_tokenizer(folder, details.get("tokenizer"))
+        self._runners = ort_runners(folder, manifest, threads)
+        self._rules = TokenRules.of(details)
+        self._start = int(details["start_token"])
+        self._longest = int(details["max_target_length"]) - 1
+        (pixels,) = manifest.graph("encoder").inputs
+        self._shape = pixels.axes[1:]
+
+    def request(self, pixels: Array, max_tokens: int | None = None) -> CaptionRequest:
+        """Check an image and a limit.
+
+        Raises:
+            InputError: shape or type is not the model's, a pixel is NaN or infinite, or the limit is out of reach.
+        """
+        if pixels.shape != self._shape or pixels.dtype != np.float32:
+            raise InputError(f"float32 pixels {list(self._shape)}", f"{pixels.dtype} {list(pixels.shape)}", "reshape")
+        require_finite(pixels)
+        limit = checked_limit(max_tokens, self._longest, "the cache's capacity less the start token")
+        return CaptionRequest(pixels=pixels, max_tokens=limit)
+
+    def stream(self, request: CaptionRequest) -> Iterator[Piece]:
+        """Decode a caption token by token; the image is encoded once."""
+        memories = self._runners["encoder"].run({PIXELS: request.pixels[None]})
+        decoder = CachedDecoder(self._runners["decoder"], 1, memories)
+        tokens = greedy(decoder, [self._start], self._rules, request.max_tokens + 1)
+        return pieces(tokens, self._rules.end, request.max_tokens, self._tokenizer)
