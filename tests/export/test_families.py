@@ -11,6 +11,7 @@ from export.onnx_graph import STANDARD_DOMAINS
 from export.parity import rungs_of
 from export.stage import export_onnx
 from export.translations import OPSET
+from models.manifest import Manifest
 from tests.export.test_ladder import damage, failed, nudged
 
 # What each must contain for its memory to be updated in place, or for its layers to be the runtime's own.
@@ -31,6 +32,12 @@ NODES = {
     "show-attend-tell-tiny": {"encoder": {"Conv": 3, "MaxPool": 1}, "decoder": {"LSTM": 1}},
     "cnn-gru-captioner-tiny": {"encoder": {"Conv": 3, "MaxPool": 1}, "decoder": {"GRU": 1}},
     "trocr-tiny": {"encoder": {"Attention": 2}, "decoder": {"Attention": 4, "TensorScatter": 4}},
+    "deit-distilled-tiny": {"model": {"Conv": 1, "Attention": 2, "Gemm": 2}},
+    "hybrid-vit-tiny": {"model": {"Attention": 2, "Conv": 13, "GroupNormalization": 12}},
+    "swin-tiny": {"model": {"Attention": 4, "LayerNormalization": 11}},
+    "swin-v2-tiny": {"model": {"Attention": 4, "ReduceL2": 8}},
+    "tnt-tiny": {"model": {"Attention": 4, "LayerNormalization": 15}},
+    "timesformer-tiny": {"model": {"Attention": 4, "LayerNormalization": 7}},
 }
 
 
@@ -44,10 +51,19 @@ def test_it_exports_in_standard_operators_passes_the_ladder_and_a_changed_weight
     assert all(rung.passed for rung in rungs_of(measurements))
     cases = [measurement.case for measurement in measurements]
     assert len({re.match(r"batch (\d+)", case).group(1) for case in cases}) >= 2
-    assert len({size for case in cases for size in re.findall(r"(?:source|target) (\d+)", case)}) >= 2
+    if varying_lengths(folder):
+        assert len({size for case in cases for size in re.findall(r"(?:source|target) (\d+)", case)}) >= 2
     last = list(NODES[preset])[-1]
     damage(folder, last, nudged)
     assert {graph for graph, _ in failed(folder)} == {last}
+
+
+def varying_lengths(folder):
+    """Whether any axis but the batch varies."""
+    graphs = Manifest.read(folder).graphs
+    return {axis for graph in graphs for spec in graph.inputs for axis in spec.axes if isinstance(axis, str)} != {
+        "batch"
+    }
 
 
 def check_nodes(path, nodes):
