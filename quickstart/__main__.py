@@ -19,7 +19,7 @@ from models.errors import ParityError
 from models.explain.command import Wish, explain
 from quickstart.outcome import Outcome
 from quickstart.report import print_table
-from quickstart.showcase import Dates, Digits, Prompts, Showcase
+from quickstart.showcase import Captions, Dates, Digits, Prompts, Showcase
 from serving.canary import canary_check
 from serving.repository.layout import write_repository
 from serving.triton_server.ports import free_ports
@@ -36,7 +36,7 @@ def quickstart(build: Path = Path("build"), repository: Path = Path("model_repos
     Args:
         build: where the exported artefacts go.
         repository: the Triton model repository to write.
-        texts: how many held-out dates to ask.
+        texts: how many held-out dates, and how many pairs of digits, to ask.
     """
     began = time.monotonic()
     console = Console()
@@ -44,6 +44,7 @@ def quickstart(build: Path = Path("build"), repository: Path = Path("model_repos
     showcases = [
         Digits("digits-vit"),
         Digits("digits-swin"),
+        Captions("digits-captioner", texts),
         Dates("dates-transformer", texts),
         Dates("dates-gru", texts),
         Prompts("stdlib-lm"),
@@ -92,9 +93,7 @@ def _settings(repository: Path) -> ServerSettings:
     return ServerSettings(repository=repository, http_port=http, grpc_port=grpc, metrics_port=metrics)
 
 
-def _print_places(
-    console: Console, folders: Sequence[Path], repository: Path, attention: Path, seconds: float
-) -> None:
+def _print_places(console: Console, folders: Sequence[Path], repository: Path, attention: Path, seconds: float) -> None:
     console.print(f"graphs, manifests, parity.json   {', '.join(map(str, folders))}", highlight=False)
     console.print(f"Triton model repository          {repository}", highlight=False)
     console.print(f"what digits-vit attends to       {attention}", highlight=False)

@@ -8,20 +8,24 @@ from pathlib import Path
 
 from rich.console import Console
 
+from clients.caption import Captioner as ServedCaptioner
 from clients.generate import Generator as ServedGenerator
 from clients.translate import Translator as ServedTranslator
 from models.checkpoints.resolve import checkpoint_named
 from models.manifest import Manifest
+from models.train.caption_data import held_out_pairs
 from models.train.date_data import held_out as held_out_dates
 from models.train.digit_data import held_out as held_out_digits
 from quickstart import digits, texts
 from quickstart.outcome import Outcome
 from quickstart.pictures import picture
 from quickstart.prompts import PROMPTS, TOKENS
+from serving.generation.captioner import Captioner
 from serving.generation.generator import Generator
 from serving.generation.translator import Translator
 
 SAMPLES = 5
+PAIRS_SHOWN = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,7 @@ class Dates(Showcase):
     def ask(self, folder: Path, server: str) -> Outcome:
         """See :class:`Showcase`."""
         pairs = held_out_dates(self.count)
-        questions = texts.Questions(texts=[text for text, _ in pairs])
+        questions = texts.Questions(subjects=[text for text, _ in pairs])
         return Outcome(
             name=self.name,
             truths=[answer for _, answer in pairs],
@@ -88,12 +92,40 @@ class Dates(Showcase):
             console.print(f"{self.name:>20} {text:>32} → {answer}", highlight=False, markup=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Captions(Showcase):
+    """So many pairs of held-out digits."""
+
+    count: int
+
+    def ask(self, folder: Path, server: str) -> Outcome:
+        """See :class:`Showcase`."""
+        images, captions = held_out_pairs(self.count)
+        questions = texts.Questions(subjects=list(images))
+        return Outcome(
+            name=self.name,
+            truths=captions,
+            pytorch=texts.described_in_pytorch(checkpoint_named(self.name), questions),
+            process=texts.in_process(Captioner(folder, Manifest.read(folder)), questions),
+            served=texts.served(ServedCaptioner, server, self.name, questions),
+        )
+
+    def show(self, console: Console, outcome: Outcome) -> None:
+        """See :class:`Showcase`."""
+        console.print(f"{self.name:>20}", highlight=False, markup=False)
+        images, _ = held_out_pairs(PAIRS_SHOWN)
+        for image, answer in zip(images, outcome.served.answers, strict=False):
+            for line in picture(image[0, 4:12]):
+                console.print(f"{'':>20} {line}", highlight=False, markup=False)
+            console.print(f"{'':>20} → {answer}", highlight=False, markup=False)
+
+
 class Prompts(Showcase):
     """A few beginnings, to be continued."""
 
     def ask(self, folder: Path, server: str) -> Outcome:
         """See :class:`Showcase`."""
-        questions = texts.Questions(texts=PROMPTS, max_tokens=TOKENS)
+        questions = texts.Questions(subjects=PROMPTS, max_tokens=TOKENS)
         return Outcome(
             name=self.name,
             truths=None,

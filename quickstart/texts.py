@@ -1,31 +1,37 @@
-"""Questions to text models, answered by PyTorch, by ONNX Runtime in this process, and by Triton, token by token."""
+"""Questions answered with text: by PyTorch, by ONNX Runtime in this process, and by Triton, token by token."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from clients.text import TextModel as ServedModel
+import numpy as np
+import torch
+
+from clients.caption import Captioner as ServedCaptioner
+from clients.text import TextModel as ServedText
 from clients.triton_client import TritonClient
 from models.checkpoints.store import Checkpoint
-from models.generate import EncoderDecoder, continued, greedy, pad_sources
+from models.generate import Captioner, EncoderDecoder, continued, described, greedy, pad_sources
 from models.progress import progress
 from models.tokenization import load_tokenizer
 from quickstart.answers import Answers
-from serving.generation.answer import TextModel
+from serving.generation.answer import StreamedModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Questions:
-    """What a text model is asked.
+    """What a model that answers with text is asked.
 
     Attributes:
-        texts: sources or prompts.
+        subjects: sources, prompts or images.
         max_tokens: longest answer; as long as the model allows if None.
     """
 
-    texts: list[str]
+    subjects: Sequence[Any]
     max_tokens: int | None = None
 
 
@@ -34,7 +40,7 @@ def translated_in_pytorch(checkpoint: Checkpoint, questions: Questions) -> Answe
     assert checkpoint.folder is not None
     model: EncoderDecoder = checkpoint.model  # type: ignore[assignment]  # an nn.Module of a translating family
     tokenizer = load_tokenizer(checkpoint.folder, checkpoint.details.get("tokenizer"))
-    sources = [tokenizer.encode(text, checkpoint.config.max_source_length) for text in questions.texts]
+    sources = [tokenizer.encode(text, checkpoint.config.max_source_length) for text in questions.subjects]
     padded = pad_sources(sources, checkpoint.config.pad_token)
     answers = greedy(model, *padded, max_tokens=questions.max_tokens or checkpoint.config.max_target_length - 1)
     return Answers(answers=[tokenizer.decode(answer) for answer in answers])
@@ -46,36 +52,47 @@ def continued_in_pytorch(checkpoint: Checkpoint, questions: Questions) -> Answer
     tokenizer = load_tokenizer(checkpoint.folder, checkpoint.details.get("tokenizer"))
     end_tokens = checkpoint.details.get("end_tokens", ())
     answers = []
-    for text in questions.texts:
+    for text in questions.subjects:
         prompt = tokenizer.encode(text, checkpoint.config.max_length - questions.max_tokens)
         answers.append(tokenizer.decode(continued(checkpoint.model, prompt, questions.max_tokens, end_tokens)))
     return Answers(answers=answers)
 
 
-def in_process(model: TextModel, questions: Questions) -> Answers:
-    """One text after the other, through the same decoding loop that the server uses."""
+def described_in_pytorch(checkpoint: Checkpoint, questions: Questions) -> Answers:
+    """All images in one batch of the eager model, without a cache."""
+    assert checkpoint.folder is not None
+    model: Captioner = checkpoint.model  # type: ignore[assignment]  # an nn.Module of a captioning family
+    tokenizer = load_tokenizer(checkpoint.folder, checkpoint.details.get("tokenizer"))
+    answers = described(model, torch.from_numpy(np.stack(questions.subjects)), checkpoint.config.max_target_length - 1)
+    return Answers(answers=[tokenizer.decode(answer) for answer in answers])
+
+
+def in_process(model: StreamedModel, questions: Questions) -> Answers:
+    """One question after the other, through the same decoding loop that the server uses."""
     timings = _Timings()
-    for text in questions.texts:
+    for subject in questions.subjects:
         timings.begin()
-        for piece in model.stream(model.request(text, questions.max_tokens)):
+        for piece in model.stream(model.request(subject, questions.max_tokens)):
             timings.piece(piece.text, len(piece.token_ids))
         timings.end()
     return timings.answers()
 
 
-def served(kind: type[ServedModel], server: str, name: str, questions: Questions) -> Answers:
-    """One text a request, one request after the other, over gRPC."""
+def served(kind: type[ServedText] | type[ServedCaptioner], server: str, name: str, questions: Questions) -> Answers:
+    """One question a request, one request after the other, over gRPC."""
     return asyncio.run(_served(kind, server, name, questions))
 
 
-async def _served(kind: type[ServedModel], server: str, name: str, questions: Questions) -> Answers:
+async def _served(
+    kind: type[ServedText] | type[ServedCaptioner], server: str, name: str, questions: Questions
+) -> Answers:
     timings = _Timings()
     async with TritonClient(server) as client:
         model = await kind.find(client, name)
-        with progress(f"{name} over gRPC", len(questions.texts)) as advance:
-            for text in questions.texts:
+        with progress(f"{name} over gRPC", len(questions.subjects)) as advance:
+            for subject in questions.subjects:
                 timings.begin()
-                async for piece in model.stream(text, questions.max_tokens):
+                async for piece in model.stream(subject, questions.max_tokens):
                     timings.piece(piece.text, len(piece.token_ids))
                 advance(timings.end())
     return timings.answers()

@@ -29,6 +29,8 @@ def example_for(
 ) -> dict[str, Any]:
     """A short text, and what the model says to it by greedy decoding, or the first values that it pools.
 
+    A captioner sees pixels that are all zero, which a client sends where the example has no pixels.
+
     Returns:
         The checkpoint's ``example``; without an answer if no token is certain, and empty if the text is too long or
         the model's task is another.
@@ -45,9 +47,10 @@ def example_for(
     tokens, limit = _greedy(score, checkpoint, min(most_tokens, longest))
     while tokens and _BROKEN in tokenizer.decode(tokens):
         tokens, limit = tokens[:-1], len(tokens) - 1
+    inputs = {} if task == "caption" else {"text": text}
     if limit < 1:
-        return {"inputs": {"text": text, "max_tokens": 1}} if longest >= 1 else {}
-    return {"inputs": {"text": text, "max_tokens": limit}, "answer": tokenizer.decode(tokens)}
+        return {"inputs": {**inputs, "max_tokens": 1}} if longest >= 1 else {}
+    return {"inputs": {**inputs, "max_tokens": limit}, "answer": tokenizer.decode(tokens)}
 
 
 def image_example(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -110,6 +113,19 @@ def _translation(checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str) ->
     return score, config.max_target_length - 1
 
 
+def _caption(checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str) -> tuple[Score, int]:
+    model, config = checkpoint.model, checkpoint.config
+    with torch.no_grad():
+        memory_1SE = model.encode(torch.zeros(1, *config.pixel_shape))
+
+    @torch.no_grad()
+    def score(tokens: Sequence[int]) -> Tensor:
+        logits_V: Tensor = model.decode(torch.tensor([[config.start_token, *tokens]]), memory_1SE)[0, -1]
+        return logits_V
+
+    return score, config.max_target_length - 1
+
+
 @torch.no_grad()
 def _pooled(checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str) -> list[float]:
     ids_1S = torch.tensor([tokenizer.encode(text, checkpoint.config.max_length)])
@@ -117,4 +133,4 @@ def _pooled(checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str) -> list
     return [round(value, 6) for value in pooled_1E[0, :TOLD_VALUES].tolist()]
 
 
-_SCORES = {"generate": _continuation, "translate": _translation}
+_SCORES = {"generate": _continuation, "translate": _translation, "caption": _caption}

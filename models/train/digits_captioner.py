@@ -38,7 +38,7 @@ from models.train.task import Card, Score, TrainingTask
 CONFIG = VisionSeq2SeqConfig(
     encoder=VisionEncoderConfig(
         image_size=SIDE,
-        patch_size=2,
+        patch_size=4,
         channels=1,
         layers=4,
         width=64,
@@ -54,7 +54,7 @@ CONFIG = VisionSeq2SeqConfig(
     max_target_length=MAX_TARGET_LENGTH,
     dropout=0.0,
 )
-SCHEDULE = Schedule(steps=1500, batch=64, peak_rate=2e-3)
+SCHEDULE = Schedule(steps=1500, batch=128, peak_rate=2e-3)
 DETAILS: dict[str, Any] = {"preprocessing": {**DIGIT_DETAILS["preprocessing"], "size": [SIDE, SIDE]}}
 
 
@@ -102,7 +102,8 @@ CARD = Card(
     recipe=f"AdamW, {SCHEDULE.steps:,} steps of {SCHEDULE.batch} random pairs of training images, peak rate "
     f"{SCHEDULE.peak_rate}, warm-up {SCHEDULE.warmup:.0%}, cosine to zero, weight decay {SCHEDULE.weight_decay}; each "
     f"digit turned by up to {JITTER.degrees}°, scaled by up to {JITTER.scale:.0%} and moved by up to {JITTER.pixels} "
-    "pixels. ",
+    "pixels. Chosen among six recipes on pairs of a fifth of the training images (95.90 % of 1,000); the held-out "
+    "images chose nothing, neither recipe nor seed.",
     limits="Two upright digits like the data's, at these places; it has no sentence for anything else, and always "
     "says one.",
 )

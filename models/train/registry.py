@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from models.errors import UnknownNameError
-from models.train import dates, dates_gru, digits, digits_swin, stdlib_lm
+from models.train import dates, dates_gru, digits, digits_captioner, digits_swin, stdlib_lm
 from models.train.task import TrainingTask
 
-TASKS = {task.name: task for task in (digits.TASK, digits_swin.TASK, dates.TASK, dates_gru.TASK, stdlib_lm.TASK)}
+_EVERY = (digits.TASK, digits_swin.TASK, digits_captioner.TASK, dates.TASK, dates_gru.TASK, stdlib_lm.TASK)
+TASKS = {task.name: task for task in _EVERY}
+    task.name: task
+    for task in (digits.TASK, digits_swin.TASK, digits_captioner.TASK, dates.TASK, dates_gru.TASK, stdlib_lm.TASK)
+}
 
 
 def task_named(name: str) -> TrainingTask:

@@ -40,6 +40,9 @@ NODES = {
     "timesformer-tiny": {"model": {"Attention": 4, "LayerNormalization": 7}},
 }
 
+# Elsewhere it is the largest weight; here that belongs to the network of the position bias, and moves next to nothing.
+DAMAGED = {"swin-v2-tiny": "head.weight"}
+
 
 @pytest.mark.parametrize("preset", NODES)
 def test_it_exports_in_standard_operators_passes_the_ladder_and_a_changed_weight_fails(preset, tmp_path):
@@ -54,16 +57,14 @@ def test_it_exports_in_standard_operators_passes_the_ladder_and_a_changed_weight
     if varying_lengths(folder):
         assert len({size for case in cases for size in re.findall(r"(?:source|target) (\d+)", case)}) >= 2
     last = list(NODES[preset])[-1]
-    damage(folder, last, nudged)
+    damage(folder, last, nudged, name=DAMAGED.get(preset))
     assert {graph for graph, _ in failed(folder)} == {last}
 
 
 def varying_lengths(folder):
     """Whether any axis but the batch varies."""
-    graphs = Manifest.read(folder).graphs
-    return {axis for graph in graphs for spec in graph.inputs for axis in spec.axes if isinstance(axis, str)} != {
-        "batch"
-    }
+    specs = [spec for graph in Manifest.read(folder).graphs for spec in graph.inputs]
+    return {axis for spec in specs for axis in spec.axes if isinstance(axis, str)} != {"batch"}
 
 
 def check_nodes(path, nodes):

@@ -1,7 +1,8 @@
 """What the importer must know of one foreign architecture: its configuration, its tensors, and what to compare with.
 
 A table pairs our modules with theirs by name, ``{}`` standing for the number of a block, and a parameter's last word
-(``weight``, ``bias``) is the same on both sides; or it names single parameters in full.
+(``weight``, ``bias``) is the same on both sides; or it names single parameters in full. Where numbers differ on the two
+sides, it names a module with ours.
 """
 
 from __future__ import annotations
@@ -168,7 +169,8 @@ def origin_of(parameter: str, table: Table) -> Origin:
         KeyError: the table has no entry for it.
     """
     numbers = _NUMBER.findall(parameter)
-    pattern = _NUMBER.sub("{}", parameter)
-    module, _, last = pattern.rpartition(".")
-    entry, suffix = (table[pattern], "") if pattern in table else (table[module], f".{last}")
+    module, _, last = parameter.rpartition(".")
+    places = [(_NUMBER.sub("{}", parameter), ""), (module, f".{last}"), (_NUMBER.sub("{}", module), f".{last}")]
+    key, suffix = next((place for place in places if place[0] in table), places[-1])
+    entry = table[key]
     return Origin(tuple(name.format(*numbers) + suffix for name in entry.names), entry.change, entry.optional)

@@ -35,6 +35,9 @@ def inputs_for(checkpoint: Checkpoint) -> Inputs:
 
     if checkpoint.family.task.name == "classify":
         return {"pixels": torch.randn(_BATCH, *config.pixel_shape, generator=random)}
+    if checkpoint.family.task.name == "caption":
+        pixels = torch.randn(_BATCH, *config.pixel_shape, generator=random)
+        return {"pixels": pixels, "target_ids": tokens(config.max_target_length)}
     if checkpoint.family.task.name == "generate":
         window = config.window or 0
         length = window + 8 if _LENGTH < window + 8 <= min(_LONGEST, config.max_length) else _LENGTH
@@ -149,6 +152,11 @@ def _classify(model: Any, inputs: Inputs) -> list[Tensor]:
     return [outputs if isinstance(outputs, Tensor) else outputs.logits]
 
 
+def _caption(model: Any, inputs: Inputs) -> list[Tensor]:
+    outputs = model(pixel_values=inputs["pixels"], decoder_input_ids=inputs["target_ids"], use_cache=False)
+    return [outputs.logits]
+
+
 def _from_transformers(library: Any, architecture: Architecture, folder: Path) -> Any:
     options = {"dtype": torch.float32, "local_files_only": True, "use_safetensors": True}
     return getattr(library, architecture.classes[0]).from_pretrained(str(folder), **options)
@@ -161,6 +169,7 @@ def _from_timm(library: Any, architecture: Architecture, folder: Path) -> Any:
 _LOAD: dict[str, Callable[[Any, Architecture, Path], Any]] = {"transformers": _from_transformers, "timm": _from_timm}
 _RUN: dict[str, Callable[[Any, Inputs], list[Tensor]]] = {
     "classify": _classify,
+    "caption": _caption,
     "generate": _generate,
     "translate": _translate,
     "embed": _embed,

@@ -28,11 +28,30 @@ _WITHOUT_EFFECT = re.compile(
 
 
 class Fields:
-    """What a ``config.json`` says."""
+    """What a ``config.json`` says.
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    Args:
+        values: the fields.
+        place: before the names of fields in messages, where they stand in another configuration.
+    """
+
+    def __init__(self, values: Mapping[str, Any], place: str = "") -> None:
         self._values = values
+        self._place = place
         self._understood: set[str] = set()
+        self._parts: list[Fields] = []
+
+    def part(self, name: str) -> Fields:
+        """The configuration that a field holds; what nobody asks of it, :meth:`refuse_rest` refuses here.
+
+        Raises:
+            ConfigError: the field holds none.
+        """
+        value = self.get(name)
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{self._named(name)} to be an object", repr(value), "correct config.json")
+        self._parts.append(Fields(value, f"{self._place}{name}."))
+        return self._parts[-1]
 
     def get(self, name: str, default: Any = None) -> Any:
         """A field's value, or the default where the field is absent; null is a value."""
@@ -51,7 +70,7 @@ class Fields:
         """
         value = self._given(name, default)
         if type(value) is not int or value < 1:
-            raise ConfigError(f"{name} in config.json to be a positive integer", repr(value), "correct config.json")
+            raise ConfigError(f"{self._named(name)} to be a positive integer", repr(value), "correct config.json")
         return value
 
     def number(self, name: str, default: float) -> float:
@@ -62,7 +81,7 @@ class Fields:
         """
         value = self._given(name, default)
         if type(value) not in (int, float):
-            raise ConfigError(f"{name} in config.json to be a number", repr(value), "correct config.json")
+            raise ConfigError(f"{self._named(name)} to be a number", repr(value), "correct config.json")
         return float(value)
 
     def flag(self, name: str, default: bool) -> bool:
@@ -73,7 +92,7 @@ class Fields:
         """
         value = self._given(name, default)
         if type(value) is not bool:
-            raise ConfigError(f"{name} in config.json to be true or false", repr(value), "correct config.json")
+            raise ConfigError(f"{self._named(name)} to be true or false", repr(value), "correct config.json")
         return value
 
     def choice(self, name: str, choices: Mapping[str, ChoiceT], default: str) -> ChoiceT:
@@ -84,7 +103,7 @@ class Fields:
         """
         value = self._given(name, default)
         if not isinstance(value, str) or value not in choices:
-            raise ConfigError(f"{name}, one of {sorted(choices)}", repr(value), "this model is not supported")
+            raise ConfigError(f"{self._place}{name}, one of {sorted(choices)}", repr(value), "this model is not supported")
         return choices[value]
 
     def only(self, name: str, supported: Any) -> None:
@@ -95,7 +114,7 @@ class Fields:
         """
         value = self._given(name, supported)
         if value != supported:
-            raise ConfigError(f"{name}: {supported!r}", repr(value), "this model is not supported")
+            raise ConfigError(f"{self._place}{name}: {supported!r}", repr(value), "this model is not supported")
 
     def without_effect(self, *names: str) -> None:
         """Say of fields that the other library does not read them, or that they change no number."""
@@ -111,9 +130,14 @@ class Fields:
         if left:
             raise ConfigError(
                 "only fields of config.json whose effect is known",
-                ", ".join(f"{name}: {value!r}" for name, value in left.items())[:500],
+                ", ".join(f"{self._place}{name}: {value!r}" for name, value in left.items())[:500],
                 "if they change nothing that the model computes, take them out of config.json",
             )
+        for part in self._parts:
+            part.refuse_rest()
+
+    def _named(self, name: str) -> str:
+        return f"{self._place}{name} in config.json"
 
     def _given(self, name: str, default: Any) -> Any:
         value = self.get(name)

@@ -39,10 +39,15 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def generation_values(folder: Path, config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """How answers are to be decoded: the fields of ``generation_config.json``, or of ``config.json`` without one."""
+    """How answers are to be decoded: the fields of ``generation_config.json``, or of ``config.json`` without one.
+
+    Where a configuration holds another for its decoder, that one says what it leaves open itself.
+    """
     path = folder / _GENERATION_NAME
     if not path.is_file():
-        return config
+        decoder = config.get("decoder")
+        own = {name: one for name, one in config.items() if one is not None}
+        return {**decoder, **own} if isinstance(decoder, dict) else config
     values = _json(path)
     # Some files leave the end to the model's configuration; without it no answer would ever end.
     return {

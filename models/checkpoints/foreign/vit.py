@@ -6,7 +6,10 @@ version wrote them; version 5 calls the parts of a block otherwise.
 
 from __future__ import annotations
 
+from typing import Any
+
 from models.checkpoints.foreign.architecture import Architecture, Foreign, Table, same
+from models.checkpoints.foreign.fields import Fields
 from models.families.vit import ViTConfig
 
 BLOCKS = same(
@@ -48,25 +51,28 @@ def _origins(config: ViTConfig) -> Table:
     return MODULES
 
 
+def vit_sizes(fields: Fields) -> dict[str, Any]:
+    """What a ``config.json`` says of a ViT's patches and blocks, by our names."""
+    fields.only("hidden_act", "gelu")
+    # Of a head for pre-training and of a pooled output, which neither a classifier nor an encoder for a decoder has.
+    fields.without_effect("encoder_stride", "pooler_output_size", "pooler_act")
+    return {
+        "image_size": fields.size("image_size", 224),
+        "patch_size": fields.size("patch_size", 16),
+        "channels": fields.size("num_channels", 3),
+        "layers": fields.size("num_hidden_layers", 12),
+        "width": fields.size("hidden_size", 768),
+        "heads": fields.size("num_attention_heads", 12),
+        "mlp_width": fields.size("intermediate_size", 3072),
+        "dropout": fields.number("hidden_dropout_prob", 0.0),
+        "norm_eps": fields.number("layer_norm_eps", 1e-12),
+    }
+
+
 def vit_config(foreign: Foreign) -> ViTConfig:
     """The sizes that a ``config.json`` of ViT or DeiT gives."""
-    fields = foreign.fields
-    fields.only("qkv_bias", True)
-    fields.only("hidden_act", "gelu")
-    # Of a head for pre-training and of a pooled output, which a classifier has not.
-    fields.without_effect("encoder_stride", "pooler_output_size", "pooler_act")
-    return ViTConfig(
-        image_size=fields.size("image_size", 224),
-        patch_size=fields.size("patch_size", 16),
-        channels=fields.size("num_channels", 3),
-        classes=foreign.classes(),
-        layers=fields.size("num_hidden_layers", 12),
-        width=fields.size("hidden_size", 768),
-        heads=fields.size("num_attention_heads", 12),
-        mlp_width=fields.size("intermediate_size", 3072),
-        dropout=fields.number("hidden_dropout_prob", 0.0),
-        norm_eps=fields.number("layer_norm_eps", 1e-12),
-    )
+    foreign.fields.only("qkv_bias", True)
+    return ViTConfig(classes=foreign.classes(), **vit_sizes(foreign.fields))
 
 
 VIT = Architecture(
