@@ -102,12 +102,12 @@ def explain(
     discard: float = 0.0,
     label: str | None = None,
 ) -> int:
-    """Draw what a model attends to: a classifier over an image, a translator over a text; or its positions.
+    """Draw what a model attends to, over an image or a text; or how its positions lie.
 
     A classifier: the rollout of its layers, each head of the last layer, and the evidence for a label, over the image;
-    one with windows: how much attention each place of a layer gets.
-    A translator: which characters or tokens of the source it looks at while it writes each of its own. Without an
-    image or a text: how alike a vision model's learned positions are.
+    one with windows: how much attention each place of a layer gets. A captioner: where it looks while it chooses each
+    word. A translator: which characters or tokens of the source it looks at while it writes each of its own. Without
+    an image or a text: how alike a vision model's learned positions are.
 
     Args:
         name: a checkpoint folder or a shipped checkpoint.

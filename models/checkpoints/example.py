@@ -115,12 +115,11 @@ def _translation(checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str) ->
 
 def _caption(checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str) -> tuple[Score, int]:
     model, config = checkpoint.model, checkpoint.config
-    with torch.no_grad():
-        memory_1SE = model.encode(torch.zeros(1, *config.pixel_shape))
+    pixels = torch.zeros(1, *config.pixel_shape)
 
     @torch.no_grad()
     def score(tokens: Sequence[int]) -> Tensor:
-        logits_V: Tensor = model.decode(torch.tensor([[config.start_token, *tokens]]), memory_1SE)[0, -1]
+        logits_V: Tensor = model(pixels, torch.tensor([[config.start_token, *tokens]]))[0, -1]
         return logits_V
 
     return score, config.max_target_length - 1

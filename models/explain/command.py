@@ -15,12 +15,13 @@ from torch import Tensor, nn
 from models.checkpoints.store import Checkpoint
 from models.errors import ConfigError, InputError
 from models.explain.alignments import alignments
+from models.explain.captions import caption_attention, word_maps
 from models.explain.drawing import draw_alignment, draw_maps, draw_over_image
 from models.explain.images import attention_maps, class_gradient_rollout, class_rollout, patch_map
 from models.explain.positions import position_similarity
 from models.explain.rollout import Fusion
 from models.explain.windows import received_attention
-from models.generate import greedy
+from models.generate import described, greedy
 from models.images import pixels_from_file
 from models.tokenization import load_tokenizer
 
@@ -75,10 +76,7 @@ def explain_positions(checkpoint: Checkpoint, out: Path) -> str:
 
 
 def _explain_image(checkpoint: Checkpoint, wish: Wish) -> str:
-    preprocessing = checkpoint.details.get("preprocessing")
-    if preprocessing is None:
-        raise ConfigError("a checkpoint that says how to prepare an image", "no preprocessing", "explain another model")
-    pixels_1CHW = torch.from_numpy(pixels_from_file(Path(wish.subject), preprocessing))[None]
+    pixels_1CHW = _pixels(checkpoint, wish)
     with torch.no_grad():
         shares_K: Tensor = checkpoint.model(pixels_1CHW)[0].softmax(-1)
     labels = checkpoint.details.get("labels") or [str(index) for index in range(len(shares_K))]
@@ -91,6 +89,13 @@ def _explain_image(checkpoint: Checkpoint, wish: Wish) -> str:
     }
     draw_over_image(_shown(pixels_1CHW[0]), {title: one[0].numpy() for title, one in maps.items()}, wish.out)
     return f"{labels[index]} ({shares_K[index]:.1%})"
+
+
+def _pixels(checkpoint: Checkpoint, wish: Wish) -> Tensor:
+    preprocessing = checkpoint.details.get("preprocessing")
+    if preprocessing is None:
+        raise ConfigError("a checkpoint that says how to prepare an image", "no preprocessing", "explain another model")
+    return torch.from_numpy(pixels_from_file(Path(wish.subject), preprocessing))[None]
 
 
 def _window_maps(model: nn.Module, pixels: Tensor) -> dict[str, Tensor]:
@@ -136,4 +141,21 @@ def _visible(token: str) -> str:
     return token.replace(" ", "␣") or "·"
 
 
-_EXPLAIN: dict[str, Callable[[Checkpoint, Wish], str]] = {"classify": _explain_image, "translate": _explain_text}
+def _explain_caption(checkpoint: Checkpoint, wish: Wish) -> str:
+    assert checkpoint.folder is not None
+    tokenizer = load_tokenizer(checkpoint.folder, checkpoint.details.get("tokenizer"))
+    pixels_1CHW, config = _pixels(checkpoint, wish), checkpoint.config
+    answer = described(checkpoint.model, pixels_1CHW, config.max_target_length - 1)[0]  # type: ignore[arg-type]
+    target_1T = torch.tensor([[config.start_token, *answer[:-1]]])
+    maps_Thw = word_maps(caption_attention(checkpoint.model, pixels_1CHW, target_1T))[0]
+    titles = [f"{number}. {_visible(tokenizer.decode([token]))}" for number, token in enumerate(answer, start=1)]
+    drawn = {title: one.numpy() for title, one in zip(titles, maps_Thw, strict=True)}
+    draw_over_image(_shown(pixels_1CHW[0]), drawn, wish.out)
+    return tokenizer.decode(answer)
+
+
+_EXPLAIN: dict[str, Callable[[Checkpoint, Wish], str]] = {
+    "caption": _explain_caption,
+    "classify": _explain_image,
+    "translate": _explain_text,
+}

@@ -8,9 +8,6 @@ from models.train.task import TrainingTask
 
 _EVERY = (digits.TASK, digits_swin.TASK, digits_captioner.TASK, dates.TASK, dates_gru.TASK, stdlib_lm.TASK)
 TASKS = {task.name: task for task in _EVERY}
-    task.name: task
-    for task in (digits.TASK, digits_swin.TASK, digits_captioner.TASK, dates.TASK, dates_gru.TASK, stdlib_lm.TASK)
-}
 
 
 def task_named(name: str) -> TrainingTask:

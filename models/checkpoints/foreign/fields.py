@@ -103,7 +103,9 @@ class Fields:
         """
         value = self._given(name, default)
         if not isinstance(value, str) or value not in choices:
-            raise ConfigError(f"{self._place}{name}, one of {sorted(choices)}", repr(value), "this model is not supported")
+            raise ConfigError(
+                f"{self._place}{name}, one of {sorted(choices)}", repr(value), "this model is not supported"
+            )
         return choices[value]
 
     def only(self, name: str, supported: Any) -> None:

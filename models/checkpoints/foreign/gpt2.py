@@ -17,9 +17,9 @@ def turned(tensor: Tensor) -> Tensor:
     return tensor.mT if tensor.ndim == 2 else tensor
 
 
-def third(number: int) -> Change:
-    """The queries', keys' or values' third of a joint projection, turned."""
-    return lambda tensor: turned(tensor.chunk(3, dim=-1)[number])
+def turned_part(number: int, of: int) -> Change:
+    """Of a joint projection the one of that number, counted from 0, turned."""
+    return lambda tensor: turned(tensor.chunk(of, dim=-1)[number])
 
 
 _MODULES: Table = {
@@ -31,9 +31,9 @@ _MODULES: Table = {
             "norm": "ln_f",
         }
     ),
-    "blocks.{}.attention.query": origin("h.{}.attn.c_attn", change=third(0)),
-    "blocks.{}.attention.key": origin("h.{}.attn.c_attn", change=third(1)),
-    "blocks.{}.attention.value": origin("h.{}.attn.c_attn", change=third(2)),
+    "blocks.{}.attention.query": origin("h.{}.attn.c_attn", change=turned_part(0, of=3)),
+    "blocks.{}.attention.key": origin("h.{}.attn.c_attn", change=turned_part(1, of=3)),
+    "blocks.{}.attention.value": origin("h.{}.attn.c_attn", change=turned_part(2, of=3)),
     "blocks.{}.attention.output": origin("h.{}.attn.c_proj", change=turned),
     "blocks.{}.mlp.expand": origin("h.{}.mlp.c_fc", change=turned),
     "blocks.{}.mlp.contract": origin("h.{}.mlp.c_proj", change=turned),

@@ -20,6 +20,7 @@ from models.checkpoints.foreign.timesformer import TIMESFORMER
 from models.checkpoints.foreign.timm import is_timm
 from models.checkpoints.foreign.timm_tnt import TIMM_TNT
 from models.checkpoints.foreign.timm_vit import TIMM_DEIT, TIMM_HYBRID, TIMM_VIT
+from models.checkpoints.foreign.vision_encoder_decoder import VISION_ENCODER_DECODER
 from models.checkpoints.foreign.vit import VIT
 from models.errors import UnknownNameError
 
@@ -37,6 +38,7 @@ _EVERY = (
     SWIN,
     SWIN_V2,
     TIMESFORMER,
+    VISION_ENCODER_DECODER,
     TIMM_TNT,
     DEIT,
     TIMM_VIT,

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from models.checkpoints.foreign.activations import ACTIVATION_NAMES
-from models.checkpoints.foreign.architecture import Architecture, Foreign, Table, first_rows, origin, part, same
+from models.checkpoints.foreign.architecture import Architecture, Foreign, Table, first_rows, origin, same
 from models.checkpoints.foreign.fields import Fields
-from models.checkpoints.foreign.gpt2 import third, turned
+from models.checkpoints.foreign.gpt2 import turned, turned_part
 from models.checkpoints.foreign.vit import MODULES, SPELLINGS, vit_sizes
 from models.config import require
 from models.families.vision_encoder import VisionEncoderConfig
@@ -31,17 +31,13 @@ _GPT2: Table = {
     "decoder.{}.self_residual.norm": origin(f"{_GPT2_LAYER}ln_1"),
     "decoder.{}.cross_residual.norm": origin(f"{_GPT2_LAYER}ln_cross_attn"),
     "decoder.{}.mlp_residual.norm": origin(f"{_GPT2_LAYER}ln_2"),
-    "decoder.{}.self_attention.query": origin(f"{_GPT2_LAYER}attn.c_attn", change=third(0)),
-    "decoder.{}.self_attention.key": origin(f"{_GPT2_LAYER}attn.c_attn", change=third(1)),
-    "decoder.{}.self_attention.value": origin(f"{_GPT2_LAYER}attn.c_attn", change=third(2)),
+    "decoder.{}.self_attention.query": origin(f"{_GPT2_LAYER}attn.c_attn", change=turned_part(0, of=3)),
+    "decoder.{}.self_attention.key": origin(f"{_GPT2_LAYER}attn.c_attn", change=turned_part(1, of=3)),
+    "decoder.{}.self_attention.value": origin(f"{_GPT2_LAYER}attn.c_attn", change=turned_part(2, of=3)),
     "decoder.{}.self_attention.output": origin(f"{_GPT2_LAYER}attn.c_proj", change=turned),
     "decoder.{}.cross_attention.query": origin(f"{_GPT2_LAYER}crossattention.q_attn", change=turned),
-    "decoder.{}.cross_attention.key": origin(
-        f"{_GPT2_LAYER}crossattention.c_attn", change=lambda both: part(0, of=2)(turned(both))
-    ),
-    "decoder.{}.cross_attention.value": origin(
-        f"{_GPT2_LAYER}crossattention.c_attn", change=lambda both: part(1, of=2)(turned(both))
-    ),
+    "decoder.{}.cross_attention.key": origin(f"{_GPT2_LAYER}crossattention.c_attn", change=turned_part(0, of=2)),
+    "decoder.{}.cross_attention.value": origin(f"{_GPT2_LAYER}crossattention.c_attn", change=turned_part(1, of=2)),
     "decoder.{}.cross_attention.output": origin(f"{_GPT2_LAYER}crossattention.c_proj", change=turned),
     "decoder.{}.mlp.expand": origin(f"{_GPT2_LAYER}mlp.c_fc", change=turned),
     "decoder.{}.mlp.contract": origin(f"{_GPT2_LAYER}mlp.c_proj", change=turned),
@@ -108,7 +104,9 @@ def _gpt2_settings(fields: Fields, seen: int) -> dict[str, Any]:
     fields.only("scale_attn_weights", True)
     fields.only("scale_attn_by_inverse_layer_idx", False)
     crossed = fields.flag("add_cross_attention", False)
-    require(crossed, "decoder.add_cross_attention: true in config.json", crossed, "a decoder that sees no image has none")
+    require(
+        crossed, "decoder.add_cross_attention: true in config.json", crossed, "a decoder that sees no image has none"
+    )
     fields.without_effect("n_ctx", "reorder_and_upcast_attn", "is_decoder")
     width = fields.size("n_embd", 768)
     # It leaves the projection out, and GPT-2 has no other for vectors of another width.
