@@ -8,9 +8,9 @@ import pytest
 import torch
 
 ROOT = Path(__file__).parent.parent
-DIGITS, DATES = "digits-vit", "dates-transformer"
+DIGITS, DATES, CAPTIONER = "digits-vit", "dates-transformer", "digits-captioner"
 LANGUAGE_MODEL, TEXT_ENCODER = "language-model", "text-encoder"
-EVERY_TASK = (DIGITS, DATES, LANGUAGE_MODEL, TEXT_ENCODER)
+EVERY_TASK = (DIGITS, DATES, CAPTIONER, LANGUAGE_MODEL, TEXT_ENCODER)
 
 torch.set_num_threads(1)
 
@@ -40,6 +40,12 @@ def dates_artefact(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def captioner_artefact(tmp_path_factory):
+    """The shipped checkpoint ``digits-captioner``, exported."""
+    return _exported(CAPTIONER, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
 def language_model(tmp_path_factory):
     """A tiny Llama with a real tokenizer and random weights, exported."""
     from tests.text_checkpoints import write_language_model
@@ -56,24 +62,27 @@ def text_encoder(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def repository(digits_artefact, dates_artefact, tmp_path_factory):
+def repository(digits_artefact, dates_artefact, captioner_artefact, tmp_path_factory):
     """A Triton repository of every shipped checkpoint."""
     from models.checkpoints.resolve import shipped_names
     from serving.repository.layout import write_repository
 
-    others = [name for name in shipped_names() if name not in (DIGITS, DATES)]
+    made = [digits_artefact, dates_artefact, captioner_artefact]
+    others = [name for name in shipped_names() if name not in (DIGITS, DATES, CAPTIONER)]
     out = tmp_path_factory.mktemp("serving") / "model_repository"
-    write_repository([digits_artefact, dates_artefact, *(_exported(name, tmp_path_factory) for name in others)], out)
+    write_repository([*made, *(_exported(name, tmp_path_factory) for name in others)], out)
     return out
 
 
 @pytest.fixture(scope="session")
-def repository_of_every_task(digits_artefact, dates_artefact, language_model, text_encoder, tmp_path_factory):
+def repository_of_every_task(
+    digits_artefact, dates_artefact, captioner_artefact, language_model, text_encoder, tmp_path_factory
+):
     """A Triton repository with one model a task: the shipped checkpoints, and tiny models where there is none."""
     from serving.repository.layout import write_repository
 
     out = tmp_path_factory.mktemp("serving") / "model_repository"
-    write_repository([digits_artefact, dates_artefact, language_model, text_encoder], out)
+    write_repository([digits_artefact, dates_artefact, captioner_artefact, language_model, text_encoder], out)
     return out
 
 

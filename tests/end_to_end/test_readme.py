@@ -26,6 +26,7 @@ EXPECTED = {
         "500/500 = 100.00%",
         "3rd of march 1997 → 1997-03-03",
         "359/360 = 99.72%",
+        "489/500 = 97.80%",
         "build/attention.png",
         "stdlib-lm",
         "10/10 as PyTorch",
@@ -34,12 +35,14 @@ EXPECTED = {
     "python -m clients health": has(
         "digits-vit (classify): ok",
         "digits-swin (classify): ok",
+        "digits-captioner (caption): ok",
         "dates-transformer (translate): ok",
         "dates-gru (translate): ok",
         "stdlib-lm (generate): ok",
     ),
     "python -m clients classify --model digits-swin docs/examples/three.png": has("docs/examples/three.png: 3 ("),
     "python -m models explain digits-vit docs/examples/three.png --out build/three.png": has("build/three.png: 3 ("),
+    "python -m clients caption docs/examples/pair.png": has("docs/examples/pair.png: a three left of an eight"),
     "python -m models explain dates-gru 3rd of march 1997 --out build/alignment.png": has("1997-03-03"),
     "echo '3rd of march 1997' | python -m clients translate --model dates-gru": has("1997-03-03"),
     "curl --fail --silent --data @docs/examples/three.json http://127.0.0.1:8000/v2/models/digits-vit/infer": has(

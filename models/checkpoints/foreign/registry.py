@@ -18,6 +18,7 @@ from models.checkpoints.foreign.swin_v2 import SWIN_V2
 from models.checkpoints.foreign.t5 import T5
 from models.checkpoints.foreign.timesformer import TIMESFORMER
 from models.checkpoints.foreign.timm import is_timm
+from models.checkpoints.foreign.timm_swin import TIMM_SWIN, TIMM_SWIN_V2
 from models.checkpoints.foreign.timm_tnt import TIMM_TNT
 from models.checkpoints.foreign.timm_vit import TIMM_DEIT, TIMM_HYBRID, TIMM_VIT
 from models.checkpoints.foreign.vision_encoder_decoder import VISION_ENCODER_DECODER
@@ -44,6 +45,8 @@ _EVERY = (
     TIMM_VIT,
     TIMM_DEIT,
     TIMM_HYBRID,
+    TIMM_SWIN,
+    TIMM_SWIN_V2,
 )
 ARCHITECTURES = {one.model_type: one for one in _EVERY if one.library == "transformers"}
 TIMM_ARCHITECTURES = {name: one for one in _EVERY if one.library == "timm" for name in one.classes}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from models.checkpoints.foreign.architecture import Architecture, Foreign, Table, same
+from models.checkpoints.foreign.fields import Fields
 from models.config import require
 from models.families.swin import SwinConfig
 
@@ -59,8 +60,6 @@ def sizes(foreign: Foreign) -> dict[str, Any]:
     # Of training and of other tasks; the last three follow from other fields.
     fields.without_effect("drop_path_rate", "encoder_stride", "out_features", "out_indices", "stage_names")
     fields.without_effect("path_norm", "hidden_size", "num_layers")
-    ratio = fields.number("mlp_ratio", 4.0)
-    require(ratio.is_integer(), "mlp_ratio in config.json to be a whole number", ratio, "this model is not supported")
     return {
         "image_size": fields.size("image_size", 224),
         "patch_size": fields.size("patch_size", 4),
@@ -70,9 +69,20 @@ def sizes(foreign: Foreign) -> dict[str, Any]:
         "heads": one_a_stage(fields.get("num_heads", (3, 6, 12, 24))),
         "width": fields.size("embed_dim", 96),
         "window": fields.size("window_size", 7),
-        "mlp_ratio": int(ratio),
+        "mlp_ratio": whole_ratio(fields),
         "dropout": fields.number("hidden_dropout_prob", 0.0),
     }
+
+
+def whole_ratio(fields: Fields) -> int:
+    """How many times as wide as its stage an MLP is.
+
+    Raises:
+        ConfigError: it is no whole number.
+    """
+    ratio = fields.number("mlp_ratio", 4.0)
+    require(ratio.is_integer(), "mlp_ratio in config.json to be a whole number", ratio, "this model is not supported")
+    return int(ratio)
 
 
 def one_a_stage(values: Any) -> Any:

@@ -5,7 +5,10 @@ Source: ``modeling_swinv2.py`` of transformers, its names, which are the same in
 
 from __future__ import annotations
 
+from typing import Any
+
 from models.checkpoints.foreign.architecture import Architecture, Foreign, Table, same
+from models.checkpoints.foreign.fields import Fields
 from models.checkpoints.foreign.swin import MODULES, one_a_stage, sizes
 from models.config import require
 from models.families.swin_v2 import SwinV2Config
@@ -23,12 +26,16 @@ _ATTENTION = same(
 
 
 def _config(foreign: Foreign) -> SwinV2Config:
-    trained = one_a_stage(foreign.fields.get("pretrained_window_sizes") or ())
-    # Zeros say that the windows are those of the training.
-    given = {"pretrained_windows": trained} if trained and trained != (0,) * len(trained) else {}
-    config = SwinV2Config(**sizes(foreign), **given)
+    config = SwinV2Config(**sizes(foreign), **trained_windows(foreign.fields))
     _require_their_windows(config)
     return config
+
+
+def trained_windows(fields: Fields) -> dict[str, Any]:
+    """The field of our configuration for the windows of an earlier training, if there was one."""
+    trained = one_a_stage(fields.get("pretrained_window_sizes") or ())
+    # Zeros say that the windows are those of the training.
+    return {"pretrained_windows": trained} if trained and trained != (0,) * len(trained) else {}
 
 
 def _require_their_windows(config: SwinV2Config) -> None:

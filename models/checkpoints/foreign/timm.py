@@ -39,13 +39,14 @@ def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
     return {**{name: value for name, value in values.items() if name not in left_out}, **arguments}
 
 
-def resized(fields: Fields, config: ConfigT, names: Mapping[str, str]) -> ConfigT:
+def resized(fields: Fields, config: ConfigT, names: Mapping[str, str], **others: Any) -> ConfigT:
     """A named architecture's configuration, changed as the fields say.
 
     Args:
         fields: of the folder.
         config: of the named architecture.
         names: the name of a size in timm → ours.
+        others: further changes, by our names.
 
     Raises:
         ConfigError: a size is no positive integer.
@@ -53,7 +54,7 @@ def resized(fields: Fields, config: ConfigT, names: Mapping[str, str]) -> Config
     changes: dict[str, Any] = {
         ours: fields.size(theirs, getattr(config, ours)) for theirs, ours in {"num_classes": "classes", **names}.items()
     }
-    return replace(config, **changes)  # type: ignore[type-var]  # every configuration is a dataclass
+    return replace(config, **changes, **others)  # type: ignore[type-var]  # every configuration is a dataclass
 
 
 def mlp_width(fields: Fields, width: int, default_ratio: float) -> int:

@@ -107,12 +107,9 @@ def _changed(foreign: Foreign, named: ConfigT, **settings: Any) -> ConfigT:
     fields.only("global_pool", "avg")
     fields.only("qkv_bias", True)
     fields.without_effect("drop_rate", "proj_drop_rate", "attn_drop_rate", "drop_path_rate")  # of training
-    sized = resized(fields, replace(named, depths=(1,), heads=(1,), width=1), {})
-    for theirs, ours in {"depths": "depths", "num_heads": "heads"}.items():
-        settings[ours] = one_a_stage(fields.get(theirs) or getattr(named, ours))
-    for theirs, ours in _NAMES.items():
-        settings[ours] = fields.size(theirs, getattr(named, ours))
-    config = replace(named, mlp_ratio=whole_ratio(fields), classes=sized.classes, **settings)
+    depths, heads = (one_a_stage(fields.get(name)) for name in ("depths", "num_heads"))
+    settings |= {"depths": depths or named.depths, "heads": heads or named.heads, "mlp_ratio": whole_ratio(fields)}
+    config = resized(fields, named, _NAMES, **settings)
     _require_whole_windows(config)
     return config
 

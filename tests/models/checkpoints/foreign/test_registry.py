@@ -11,7 +11,15 @@ from models.checkpoints.foreign.registry import ARCHITECTURES, architecture_of
 from models.errors import ConfigError, UnknownNameError
 from models.presets import PRESETS
 from tests.models.agreement import difference
-from tests.models.checkpoints.foreign import test_bert, test_llama, test_marian, test_t5, test_timesformer, test_vit
+from tests.models.checkpoints.foreign import (
+    captioners,
+    test_bert,
+    test_llama,
+    test_marian,
+    test_t5,
+    test_timesformer,
+    test_vit,
+)
 from tests.models.checkpoints.foreign.published import PUBLISHED
 from tests.models.checkpoints.foreign.saved import VOCABULARY, causal, translating
 
@@ -25,12 +33,14 @@ SIZES = {
     "bert": test_bert.SIZES,
     **dict.fromkeys(("vit", "deit"), test_vit.SIZES),
     "timesformer": test_timesformer.SIZES,
+    "vision-encoder-decoder": captioners.SIZES,
 }
 RUNS = {
     "encoder": test_bert.reading,
     "decoder": causal,
     **dict.fromkeys(("vit", "deit"), test_vit.seeing),
     "timesformer": test_timesformer.watching,
+    "vision_seq2seq": captioners.looking,
 }
 
 
@@ -48,8 +58,8 @@ def test_the_configuration_of_a_published_checkpoint_is_that_of_its_preset(name)
 
 
 def default_values(model_type):
-    start = {"decoder_start_token_id": 0} if model_type == "t5" else {}
-    values = {**KINDS[model_type].config_class().to_dict(), **start}
+    needed = {"t5": {"decoder_start_token_id": 0}, "vision-encoder-decoder": captioners.SIZES}.get(model_type, {})
+    values = KINDS[model_type].config_class(**needed).to_dict()
     return {**json.loads(json.dumps(values)), "architectures": list(ARCHITECTURES[model_type].classes)}
 
 
@@ -76,6 +86,8 @@ def changed(value):
         return [value * 3 + 0.2]
     if isinstance(value, str):
         return ["relu", "gelu", "absolute", "gated-silu"]
+    if isinstance(value, dict) and "model_type" in value:
+        return [{**value, name: other} for name, one in value.items() for other in changed(one)]
     if isinstance(value, dict):
         return [{**value, "rope_theta": 30.0}]
     return [True, 7, "x"] if value is None else []
