@@ -1,7 +1,8 @@
 """How images are prepared for a foreign model: ``preprocessor_config.json`` to the ``preprocessing`` of a checkpoint.
 
 Source: ``image_processing_backends.py`` of transformers, and its processors of ViT, DeiT and VideoMAE; files from
-before 2023 give a size as one number, and call the processor a feature extractor.
+before 2023 give a size as one number, and call the processor a feature extractor. Where images and texts have one
+processor, as TrOCR's have, version 5 writes ``processor_config.json`` instead, with the images' within.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from models.errors import ArtefactError, ConfigError
 
 PREPROCESSOR_NAME = "preprocessor_config.json"
+PROCESSOR_NAME = "processor_config.json"
 _RESAMPLING = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
 _MODES = {1: "L", 3: "RGB"}
 _CROPS_BY_DEFAULT = ("DeiTImageProcessor", "DeiTFeatureExtractor", "VideoMAEImageProcessor", "VideoMAEFeatureExtractor")
@@ -39,14 +41,22 @@ def image_details(source: Path, pixel_shape: tuple[int, ...]) -> dict[str, Any]:
         ArtefactError: the file is no JSON object.
         ConfigError: it asks for what is not done here, or makes images of another size than the model's.
     """
-    path = source / PREPROCESSOR_NAME
-    if not path.is_file():
+    values = _of_images(source)
+    if values is None:
         return {}
-    values = _json(path)
     unknown = {name: value for name, value in values.items() if value and name not in _UNDERSTOOD}
     if unknown:
         raise _unsupported(f"only {sorted(_UNDERSTOOD)}", str(unknown)[:300])
     return {"preprocessing": _preprocessing(values, pixel_shape)}
+
+
+def _of_images(source: Path) -> Any:
+    both, alone = source / PROCESSOR_NAME, source / PREPROCESSOR_NAME
+    if both.is_file():
+        within = _json(both).get("image_processor")
+        if isinstance(within, dict):
+            return within
+    return _json(alone) if alone.is_file() else None
 
 
 def _preprocessing(values: Mapping[str, Any], pixel_shape: tuple[int, ...]) -> dict[str, Any]:
@@ -118,5 +128,5 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _unsupported(expected: str, found: str) -> ConfigError:
-    remedy = f"prepare images yourself, and take {PREPROCESSOR_NAME} out of the folder"
+    remedy = f"prepare images yourself, and take {PREPROCESSOR_NAME} or {PROCESSOR_NAME} out of the folder"
     return ConfigError(f"{expected} in {PREPROCESSOR_NAME}", found, remedy)

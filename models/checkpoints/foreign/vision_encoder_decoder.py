@@ -84,9 +84,9 @@ def _config(foreign: Foreign) -> VisionSeq2SeqConfig:
     encoder, decoder = foreign.fields.part("encoder"), foreign.fields.part("decoder")
     images = encoder.choice("model_type", _ENCODERS, "")(encoder)
     settings = decoder.choice("model_type", _DECODERS, "")(decoder, images.width)
-    longest = foreign.length(settings.pop("max_target_length"))
-    tokens = {ours: _token(foreign, decoder, theirs) for ours, theirs in _TOKENS.items()}
-    return VisionSeq2SeqConfig(encoder=images, max_target_length=longest, **settings, **tokens)
+    settings["max_target_length"] = foreign.length(settings["max_target_length"])
+    settings |= {ours: _token(foreign, decoder, theirs) for ours, theirs in _TOKENS.items()}
+    return VisionSeq2SeqConfig(encoder=images, **settings)
 
 
 def _token(foreign: Foreign, decoder: Fields, name: str) -> int:
@@ -104,12 +104,10 @@ def _gpt2_settings(fields: Fields, seen: int) -> dict[str, Any]:
     fields.only("scale_attn_weights", True)
     fields.only("scale_attn_by_inverse_layer_idx", False)
     crossed = fields.flag("add_cross_attention", False)
-    require(
-        crossed, "decoder.add_cross_attention: true in config.json", crossed, "a decoder that sees no image has none"
-    )
+    require(crossed, "decoder.add_cross_attention: true in config.json", crossed, "this model is not supported")
     fields.without_effect("n_ctx", "reorder_and_upcast_attn", "is_decoder")
     width = fields.size("n_embd", 768)
-    # It leaves the projection out, and GPT-2 has no other for vectors of another width.
+    # Where it is given, nothing projects the encoder's output, and GPT-2 takes only vectors of its own width.
     fields.only("cross_attention_hidden_size", width if seen == width else None)
     return {
         "vocabulary_size": fields.size("vocab_size", 50257),

@@ -4,11 +4,12 @@ import pytest
 import torch
 from tokenizers import decoders
 from tokenizers.models import WordLevel
-from transformers import BartForConditionalGeneration, BertModel, GPT2LMHeadModel
+from transformers import BartForConditionalGeneration, BertModel, GPT2LMHeadModel, VisionEncoderDecoderModel
 
 from models.checkpoints.example import MOST_TOKENS, TEXT, example_for
 from models.checkpoints.store import load_checkpoint
 from models.tokenization import Tokenizer, load_tokenizer
+from tests.models.checkpoints.foreign.captioners import vit_gpt2
 from tests.models.checkpoints.foreign.saved import characters, imported, rewrite
 from tests.models.checkpoints.foreign.test_bart import bart
 from tests.models.checkpoints.foreign.test_bert import bert
@@ -25,6 +26,12 @@ def language_model(tmp_path_factory):
 def translator(tmp_path_factory):
     folder = bart(tmp_path_factory.mktemp("example") / "theirs")
     return imported(folder), BartForConditionalGeneration.from_pretrained(folder).eval()
+
+
+@pytest.fixture(scope="module")
+def captioner(tmp_path_factory):
+    folder = vit_gpt2(tmp_path_factory.mktemp("example") / "theirs")
+    return imported(folder), VisionEncoderDecoderModel.from_pretrained(folder).eval()
 
 
 def tokenizer_of(checkpoint):
@@ -127,3 +134,23 @@ def test_an_encoder_tells_the_first_values_that_it_pools(tmp_path):
     assert checkpoint.example["inputs"] == {"text": TEXT}
     assert checkpoint.example["answer"] == pytest.approx(pooled.tolist(), abs=1e-5)
     assert pooled.abs().max() > 0.01
+
+
+def test_a_captioner_tells_what_transformers_says_to_pixels_of_zero(captioner):
+    checkpoint, theirs = captioner
+    tokenizer = tokenizer_of(checkpoint)
+    example = example_for(checkpoint, tokenizer)
+    limit = example["inputs"]["max_tokens"]
+    assert example["inputs"] == {"max_tokens": limit}
+    pixels = torch.zeros(1, *checkpoint.config.pixel_shape)
+    (made,) = theirs.generate(pixels, max_new_tokens=limit, do_sample=False).tolist()
+    assert example["answer"] == tokenizer.decode(made[1:])
+    (other,) = theirs.generate(pixels + 3, max_new_tokens=limit, do_sample=False).tolist()
+    assert other != made
+    assert checkpoint.example == example
+
+
+def test_a_captioner_that_is_sure_of_nothing_has_an_example_without_an_answer(captioner):
+    unsure = load_checkpoint(captioner[0].folder)
+    unsure.model.embedding.weight.zero_()
+    assert example_for(unsure, tokenizer_of(unsure)) == {"inputs": {"max_tokens": 1}}

@@ -32,10 +32,21 @@ TROCR_SIZES = {
 }
 SPECIALS = {"decoder_start_token_id": 3, "bos_token_id": 3, "eos_token_id": 1, "pad_token_id": 0}
 CROSSED = {"is_decoder": True, "add_cross_attention": True}
+DEFAULTS = {
+    kind: {
+        **SPECIALS,
+        "encoder": {"model_type": "vit"},
+        "decoder": {"model_type": kind, **SPECIALS, **CROSSED},
+    }
+    for kind in ("gpt2", "trocr")
+}
 SIZES = {
-    **SPECIALS,
-    "encoder": {"model_type": "vit", **IMAGES},
-    "decoder": {"model_type": "trocr", **TROCR_SIZES, **SPECIALS, **CROSSED},
+    kind: {
+        **DEFAULTS[kind],
+        "encoder": {"model_type": "vit", **IMAGES},
+        "decoder": {**DEFAULTS[kind]["decoder"], **sizes},
+    }
+    for kind, sizes in {"gpt2": GPT2_SIZES, "trocr": TROCR_SIZES}.items()
 }
 SIDE = IMAGES["image_size"]
 
@@ -67,7 +78,5 @@ def looking():
     target = tokens(2, 7, seed=1)
     return (
         lambda ours: ours(pixels.to(ours.embedding.weight.dtype), target),
-        lambda theirs: theirs(
-            pixel_values=pixels.to(theirs.dtype), decoder_input_ids=target, use_cache=False
-        ).logits,
+        lambda theirs: theirs(pixel_values=pixels.to(theirs.dtype), decoder_input_ids=target, use_cache=False).logits,
     )

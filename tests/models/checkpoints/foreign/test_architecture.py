@@ -21,6 +21,12 @@ def test_a_parameter_may_be_named_in_full_and_have_several_names():
     assert origin_of("head.weight", TABLE).names == ("wte.weight", "lm_head.weight")
 
 
+def test_a_module_may_be_named_with_its_number_where_theirs_is_another():
+    table = {**TABLE, **same({"blocks.1.norm": "h.2.before"})}
+    assert origin_of("blocks.1.norm.weight", table).names == ("h.2.before.weight",)
+    assert origin_of("blocks.0.norm.weight", table).names == ("h.0.ln.weight",)
+
+
 def test_a_parameter_that_the_table_lacks_is_a_mistake_in_the_table():
     with pytest.raises(KeyError):
         origin_of("head.bias", TABLE)

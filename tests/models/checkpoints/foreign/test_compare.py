@@ -8,13 +8,20 @@ from models.checkpoints.foreign.compare import TOLERANCE, inputs_for, largest_di
 from models.checkpoints.foreign.registry import ARCHITECTURES
 from models.errors import MachineError, ParityError
 from models.tokenization import load_tokenizer
+from tests.models.checkpoints.foreign.captioners import vit_gpt2
 from tests.models.checkpoints.foreign.saved import characters, imported, rewrite
 from tests.models.checkpoints.foreign.test_bart import bart
 from tests.models.checkpoints.foreign.test_bert import bert
 from tests.models.checkpoints.foreign.test_llama import mistral
 from tests.models.checkpoints.foreign.test_t5 import t5
 
-MAKERS = {"mistral": lambda folder: mistral(folder, sliding_window=30), "bart": bart, "t5": t5, "bert": bert}
+MAKERS = {
+    "mistral": lambda folder: mistral(folder, sliding_window=30),
+    "bart": bart,
+    "t5": t5,
+    "bert": bert,
+    "vision-encoder-decoder": vit_gpt2,
+}
 
 
 @pytest.fixture(params=MAKERS)
@@ -38,7 +45,7 @@ def test_a_comparison_notices_a_wrong_number_in_any_matrix(pair):
         if parameter.ndim < 2 or "token_types" in name:
             continue
         kept = parameter.data.clone()
-        parameter.data = parameter.data.flip(0)
+        parameter.data = parameter.data.flip(-1)
         with pytest.raises(ParityError):
             largest_difference(ours(checkpoint, inputs), other, inputs.get("mask"))
         parameter.data = kept

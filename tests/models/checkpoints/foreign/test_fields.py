@@ -83,3 +83,31 @@ def test_a_word_that_is_not_supported_is_refused_with_those_that_are(value):
 def test_a_switch_in_the_other_position_is_refused():
     error = refusal(lambda: Fields({"mlp_bias": True}).only("mlp_bias", False))
     assert (error.expected, error.found) == ("mlp_bias: False", "True")
+
+
+def test_a_configuration_within_another_is_refused_with_its_place_if_nobody_knows_a_field():
+    fields = Fields({"text": {"layers": 2, "inner": {"gate": "top2"}}})
+    text = fields.part("text")
+    assert (text.size("layers"), text.part("inner").get("absent")) == (2, None)
+    assert refusal(fields.refuse_rest).found == "text.inner.gate: 'top2'"
+    assert text.size("layers") == 2
+
+
+@pytest.mark.parametrize("value", [None, 3, "gpt2", ["gpt2"]], ids=repr)
+def test_what_is_no_configuration_within_another_is_refused(value):
+    error = refusal(lambda: Fields({"text": value}).part("text"))
+    assert (error.expected, error.found) == ("text in config.json to be an object", repr(value))
+
+
+@pytest.mark.parametrize(
+    ("ask", "expected"),
+    [
+        (lambda part: part.size("a"), "text.a in config.json to be a positive integer"),
+        (lambda part: part.number("a", 1), "text.a in config.json to be a number"),
+        (lambda part: part.flag("a", True), "text.a in config.json to be true or false"),
+        (lambda part: part.choice("a", {"x": 1}, "x"), "text.a, one of ['x']"),
+        (lambda part: part.only("a", 3), "text.a: 3"),
+    ],
+)
+def test_a_field_within_another_is_named_with_its_place(ask, expected):
+    assert refusal(lambda: ask(Fields({"text": {"a": "no"}}).part("text"))).expected == expected

@@ -60,6 +60,12 @@ def test_a_generation_configuration_replaces_the_fields_of_the_models(tmp_path):
     assert generation_values(tmp_path, config) == {"eos_token_id": [2, 3], "temperature": 0.5}
 
 
+def test_what_the_models_fields_leave_open_its_decoders_say(tmp_path):
+    decoder = {"num_beams": 4, "eos_token_id": 3, "forced_bos_token_id": 5}
+    found = generation_values(tmp_path, {"decoder": decoder, "num_beams": 2, "eos_token_id": None})
+    assert {name: found[name] for name in decoder} == {"num_beams": 2, "eos_token_id": 3, "forced_bos_token_id": 5}
+
+
 @pytest.mark.parametrize("values", [{}, {"eos_token_id": None}], ids=str)
 def test_a_generation_configuration_without_an_end_has_the_models(values, tmp_path):
     (tmp_path / "generation_config.json").write_text(json.dumps(values))

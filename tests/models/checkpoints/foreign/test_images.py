@@ -9,7 +9,7 @@ from transformers.models.deit.image_processing_pil_deit import DeiTImageProcesso
 from transformers.models.videomae.image_processing_pil_videomae import VideoMAEImageProcessorPil
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
-from models.checkpoints.foreign.images import PREPROCESSOR_NAME, image_details
+from models.checkpoints.foreign.images import PREPROCESSOR_NAME, PROCESSOR_NAME, image_details
 from models.errors import ArtefactError, ConfigError
 from models.images import pixels_from_image
 
@@ -116,3 +116,16 @@ def test_a_damaged_file_is_refused_by_name(text, tmp_path):
     (tmp_path / PREPROCESSOR_NAME).write_text(text)
     with pytest.raises(ArtefactError, match=PREPROCESSOR_NAME):
         image_details(tmp_path, SHAPE)
+
+
+def test_a_processor_of_images_and_texts_says_it_first(tmp_path):
+    folder = folder_of(ViTImageProcessorPil(size=SQUARE, resample=3), tmp_path)
+    alone = image_details(folder, SHAPE)
+    values = {**json.loads((folder / PREPROCESSOR_NAME).read_text()), "resample": 0}
+    both = folder / PROCESSOR_NAME
+    both.write_text(json.dumps({"processor_class": "TrOCRProcessor"}))
+    assert image_details(folder, SHAPE) == alone
+    both.write_text(json.dumps({"processor_class": "TrOCRProcessor", "image_processor": values}))
+    assert image_details(folder, SHAPE)["preprocessing"]["resample"] == "nearest"
+    (folder / PREPROCESSOR_NAME).unlink()
+    assert image_details(folder, SHAPE) == {"preprocessing": {**alone["preprocessing"], "resample": "nearest"}}

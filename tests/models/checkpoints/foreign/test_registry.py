@@ -13,6 +13,7 @@ from models.presets import PRESETS
 from tests.models.agreement import difference
 from tests.models.checkpoints.foreign import (
     captioners,
+    swins,
     test_bert,
     test_llama,
     test_marian,
@@ -21,6 +22,7 @@ from tests.models.checkpoints.foreign import (
     test_vit,
 )
 from tests.models.checkpoints.foreign.published import PUBLISHED
+from tests.models.checkpoints.foreign.published_captioners import PUBLISHED_CAPTIONERS
 from tests.models.checkpoints.foreign.saved import VOCABULARY, causal, translating
 
 KINDS = {name: getattr(transformers, one.classes[0]) for name, one in ARCHITECTURES.items()}
@@ -33,13 +35,20 @@ SIZES = {
     "bert": test_bert.SIZES,
     **dict.fromkeys(("vit", "deit"), test_vit.SIZES),
     "timesformer": test_timesformer.SIZES,
-    "vision-encoder-decoder": captioners.SIZES,
+    **dict.fromkeys(("swin", "swinv2"), swins.SIZES),
+    **{f"vision-encoder-decoder with {kind}": sizes for kind, sizes in captioners.SIZES.items()},
 }
+NEEDED = {
+    "t5": {"decoder_start_token_id": 0},
+    **{f"vision-encoder-decoder with {kind}": values for kind, values in captioners.DEFAULTS.items()},
+}
+every_case = pytest.mark.parametrize("case", SIZES)
 RUNS = {
     "encoder": test_bert.reading,
     "decoder": causal,
     **dict.fromkeys(("vit", "deit"), test_vit.seeing),
     "timesformer": test_timesformer.watching,
+    **dict.fromkeys(("swin", "swin_v2"), swins.seeing),
     "vision_seq2seq": captioners.looking,
 }
 
@@ -52,26 +61,38 @@ def config_of(values):
     return config
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_the_configuration_of_a_published_checkpoint_is_that_of_its_preset(name):
-    assert config_of(PUBLISHED[name]) == PRESETS[name].config
+@pytest.mark.parametrize(("name", "values"), [*PUBLISHED.items(), *PUBLISHED_CAPTIONERS.items()])
+def test_the_configuration_of_a_published_checkpoint_is_that_of_its_preset(name, values):
+    assert config_of(values) == PRESETS[name].config
 
 
-def default_values(model_type):
-    needed = {"t5": {"decoder_start_token_id": 0}, "vision-encoder-decoder": captioners.SIZES}.get(model_type, {})
-    values = KINDS[model_type].config_class(**needed).to_dict()
+def test_every_architecture_is_tried():
+    assert {case.split()[0] for case in SIZES} == set(ARCHITECTURES)
+
+
+def default_values(case):
+    model_type = case.split()[0]
+    values = KINDS[model_type].config_class(**NEEDED.get(case, {})).to_dict()
     return {**json.loads(json.dumps(values)), "architectures": list(ARCHITECTURES[model_type].classes)}
 
 
-@pytest.mark.parametrize("model_type", ARCHITECTURES)
-def test_an_absent_field_has_the_value_that_transformers_gives_it(model_type):
-    values = default_values(model_type)
-    whole = config_of(values)
-    for name in values:
+def without_one(values):
+    """The name of each field, those of configurations within among them, and the configuration without it."""
+    for name, value in values.items():
         if name == "model_type":
             continue
+        yield name, {key: one for key, one in values.items() if key != name}
+        if isinstance(value, dict) and "model_type" in value:
+            yield from ((inner, {**values, name: part}) for inner, part in without_one(value))
+
+
+@every_case
+def test_an_absent_field_has_the_value_that_transformers_gives_it(case):
+    values = default_values(case)
+    whole = config_of(values)
+    for name, left in without_one(values):
         try:
-            assert config_of({key: value for key, value in values.items() if key != name}) == whole, name
+            assert config_of(left) == whole, name
         except ConfigError as error:  # asked for, and never guessed
             assert name in error.expected
 
@@ -86,6 +107,8 @@ def changed(value):
         return [value * 3 + 0.2]
     if isinstance(value, str):
         return ["relu", "gelu", "absolute", "gated-silu"]
+    if isinstance(value, list) and all(isinstance(one, int) for one in value):
+        return [[one + 1 for one in value], [one * 2 for one in value]]
     if isinstance(value, dict) and "model_type" in value:
         return [{**value, name: other} for name, one in value.items() for other in changed(one)]
     if isinstance(value, dict):
@@ -108,10 +131,11 @@ def outputs(model_type, values, weights):
         return None
 
 
-@pytest.mark.parametrize("model_type", ARCHITECTURES)
-def test_a_field_that_changes_what_transformers_computes_changes_our_configuration_or_is_refused(model_type):
+@every_case
+def test_a_field_that_changes_what_transformers_computes_changes_our_configuration_or_is_refused(case):
     torch.manual_seed(0)
-    theirs = KINDS[model_type](KINDS[model_type].config_class(**SIZES[model_type]))
+    model_type = case.split()[0]
+    theirs = KINDS[model_type](KINDS[model_type].config_class(**SIZES[case]))
     for parameter in theirs.parameters():
         parameter.data += 0.2 * torch.randn(parameter.shape)
     values, weights = json.loads(json.dumps(theirs.config.to_dict())), theirs.state_dict()

@@ -17,7 +17,7 @@ from models.families.swin_v2 import SwinV2Config
 from models.presets import PRESETS
 from tests.models.agreement import TOLERANCES, both_precisions, difference, parameters_that_do_not_matter, randomised
 from tests.models.checkpoints.foreign.paired import filled_with, shapes_of
-from tests.models.checkpoints.foreign.saved import imported, rewrite, saved_by_timm
+from tests.models.checkpoints.foreign.saved import imported, saved_by_timm
 from tests.models.families.swin_weights import timm_from_ours
 from tests.oracles.timm_models import timm, timm_model
 
