@@ -38,6 +38,7 @@ class VisionEncoderConfig:
         heads: number of attention heads.
         mlp_width: inner width of the MLP.
         qkv_bias: whether the projections of queries, keys and values have biases.
+        distilled: whether a distillation token stands behind the class token, as in a DeiT trained with a teacher.
         dropout: rate during training.
         position_deviation: standard deviation of the initial position table.
         norm_eps: ε of every layer normalisation.
@@ -52,13 +53,15 @@ class VisionEncoderConfig:
     heads: int = 12
     mlp_width: int = 3072
     qkv_bias: bool = True
+    distilled: bool = False
     dropout: float = 0.0
     position_deviation: float = 0.02
     norm_eps: float = 1e-6
 
     def __post_init__(self) -> None:
         require_positive(self, "image_size", "channels", "layers", "width", "heads", "mlp_width")
-        require_bool(self, "qkv_bias")
+        require_bool(self, "qkv_bias", "distilled")
+        require(not (self.distilled and self.grid), "a distillation token only among patches", f"grid {self.grid}")
         require_fraction(self, "dropout", "position_deviation", "norm_eps")
         require(self.width % self.heads == 0, f"width to be a multiple of {self.heads} heads", self.width)
         if self.patch_size is not None:
@@ -83,8 +86,8 @@ class VisionEncoderConfig:
 
     @property
     def tokens(self) -> int:
-        """S: the patches and the class token before them, or the positions of the grid."""
-        return (self.image_size // self.stride) ** 2 + (self.grid is None)
+        """S: the patches and the tokens before them, or the positions of the grid."""
+        return (self.image_size // self.stride) ** 2 + (self.grid is None) + self.distilled
 
 
 class VisionEncoder(nn.Module):
@@ -94,6 +97,7 @@ class VisionEncoder(nn.Module):
         super().__init__()
         self.patches = _patches(config)
         self.class_token = nn.Parameter(torch.zeros(1, 1, config.width)) if config.grid is None else None
+        self.distillation_token = nn.Parameter(torch.zeros(1, 1, config.width)) if config.distilled else None
         self.positions = LearnedPositions(config.tokens, config.width, config.position_deviation)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.Sequential(*(_block(config) for _ in range(config.layers)))
@@ -101,9 +105,9 @@ class VisionEncoder(nn.Module):
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Float images ``[B, C, image_size, image_size]`` → ``[B, S, E]``."""
-        tokens_BSE = self.patches(pixels)
-        if self.class_token is not None:
-            tokens_BSE = torch.cat([self.class_token.expand(pixels.shape[0], -1, -1), tokens_BSE], dim=1)
+        in_front = [token for token in (self.class_token, self.distillation_token) if token is not None]
+        front = [token_11E.expand(pixels.shape[0], -1, -1) for token_11E in in_front]
+        tokens_BSE = torch.cat([*front, self.patches(pixels)], dim=1)
         memory: Tensor = self.norm(self.blocks(self.dropout(self.positions(tokens_BSE))))
         return memory
 

@@ -23,6 +23,7 @@ from models.families.vision_seq2seq import VisionSeq2SeqConfig
 _OFFSET = 2  # TrOCR's table begins with two rows that nothing reads, as BART's does
 _TOKENS = {"pad_token": "pad_token_id", "start_token": "decoder_start_token_id", "end_token": "eos_token_id"}
 _ENCODER = {f"encoder.{ours}": origin(f"encoder.{one.names[0]}") for ours, one in MODULES.items() if ours != "head"}
+_ENCODER["encoder.distillation_token"] = origin("encoder.embeddings.distillation_token")
 _AROUND: Table = {**_ENCODER, "memory_projection": origin("enc_to_dec_proj")}
 
 _GPT2_LAYER = "decoder.transformer.h.{}."
@@ -100,6 +101,10 @@ def _vit(fields: Fields) -> VisionEncoderConfig:
     return VisionEncoderConfig(qkv_bias=fields.flag("qkv_bias", True), **vit_sizes(fields))
 
 
+def _deit(fields: Fields) -> VisionEncoderConfig:
+    return replace(_vit(fields), distilled=True)
+
+
 def _gpt2_settings(fields: Fields, seen: int) -> dict[str, Any]:
     fields.only("scale_attn_weights", True)
     fields.only("scale_attn_by_inverse_layer_idx", False)
@@ -153,7 +158,7 @@ def _trocr_settings(fields: Fields, seen: int) -> dict[str, Any]:
     }
 
 
-_ENCODERS: dict[str, Callable[[Fields], VisionEncoderConfig]] = {"vit": _vit}
+_ENCODERS: dict[str, Callable[[Fields], VisionEncoderConfig]] = {"vit": _vit, "deit": _deit}
 _DECODERS: dict[str, Callable[[Fields, int], dict[str, Any]]] = {"gpt2": _gpt2_settings, "trocr": _trocr_settings}
 
 VISION_ENCODER_DECODER = Architecture(

@@ -2,6 +2,7 @@
 
 import torch
 from transformers import (
+    DeiTConfig,
     GPT2Config,
     TrOCRConfig,
     VisionEncoderDecoderConfig,
@@ -63,8 +64,14 @@ def trocr(folder, *, encoder=None, **settings):
     return _folder(folder, encoder, decoder)
 
 
-def _folder(folder, encoder, decoder):
-    images = ViTConfig(**{**IMAGES, **(encoder or {})})
+def trocr_small(folder, *, encoder=None, **settings):
+    """A folder whose encoder is a DeiT with a distillation token."""
+    decoder = TrOCRConfig(**{**TROCR_SIZES, **SPECIALS, **CROSSED, **settings})
+    return _folder(folder, encoder, decoder, DeiTConfig)
+
+
+def _folder(folder, encoder, decoder, kind=ViTConfig):
+    images = kind(**{**IMAGES, **(encoder or {})})
     config = VisionEncoderDecoderConfig(encoder=images.to_dict(), decoder=decoder.to_dict(), **SPECIALS)
     # Large enough that in float32 every parameter moves an output.
     saved(VisionEncoderDecoderModel(config), folder, deviation=0.4)
