@@ -7,6 +7,7 @@
     python -m clients generate Once upon a time           a prompt → what comes next, token by token
     python -m clients embed "a cat sat" "the cat lay"     texts → vectors, and how alike they are
     python -m clients predict request.json                tensors → tensors, by a model of your own
+    python -m clients explain three.png --model digits-vit --out why.npz      what an answer was read off
 
 An address is all that a client has to be told (--server, else 127.0.0.1:8001); --model is needed only where a server
 has more than one model for a task. Texts that are not given after the verb are read from standard input, one a line.
@@ -155,6 +156,21 @@ def predict(
     return _asked(server, timeout_s, lambda client: terminal.print_prediction(client, model, request))
 
 
+def explain(
+    subject: Positional[str], model: str, out: Path, server: str = DEFAULT_SERVER, timeout_s: float = 10.0
+) -> int:
+    """Save what a model attends to as arrays: attention maps of a classifier, the alignment of a text.
+
+    Args:
+        subject: an image file, or of a translator a text in quotes.
+        model: one that was exported so that it can be explained, or a recurrent one with attention.
+        out: the .npz file.
+        server: host and port of the gRPC endpoint.
+        timeout_s: longest wait for an answer, in seconds.
+    """
+    return _asked(server, timeout_s, lambda client: terminal.print_explanation(client, model, subject, out))
+
+
 def health(server: str = DEFAULT_SERVER, timeout_s: float = 10.0, json: bool = False) -> int:
     """Send every model its example and compare the answer; exit status 1 if one is wrong.
 
@@ -207,5 +223,6 @@ if __name__ == "__main__":
         "generate": generate,
         "embed": embed,
         "predict": predict,
+        "explain": explain,
     }
     run("python -m clients", str(__doc__), verbs, sys.argv[1:])

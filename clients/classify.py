@@ -13,7 +13,7 @@ import numpy as np
 from clients.images import file_pixels, require_pixels
 from clients.served_model import ServedModel
 from clients.triton_client import Array, TritonClient
-from models.tensor_names import LOGITS, PIXELS
+from models.tensor_names import EXPLAIN, LOGITS, PIXELS
 
 TASK = "classify"
 
@@ -58,7 +58,28 @@ class Classifier:
             InputError: type or shape is not the model's, or a pixel is NaN or infinite.
         """
         require_pixels(self._model, pixels, batched=True)
-        return (await self._client.infer(self._model.name, {PIXELS: pixels}))[LOGITS]
+        return (await self._client.infer(self._model.name, {PIXELS: pixels}, [LOGITS]))[LOGITS]
+
+    async def explain(self, pixels: Array) -> dict[str, Array]:
+        """The logits of prepared images and what the model attends to, in one answer.
+
+        Returns:
+            Output name → array of B rows: ``logits``, and of a model over patches ``attention`` ``[B, L, H, S, S]`` and
+            ``rollout`` ``[B, rows, columns]``, of one over windows ``received_1`` and so on ``[B, h, w]``.
+
+        Raises:
+            InputError: as :meth:`logits`, or the model was not exported with ``--explain``.
+        """
+        require_pixels(self._model, pixels, batched=True)
+        return await self._client.infer(self._model.name, {PIXELS: pixels}, parameters={EXPLAIN: True})
+
+    async def explain_file(self, path: Path) -> dict[str, Array]:
+        """The same for an image file, a batch of one.
+
+        Raises:
+            InputError: the file is no image, or the model has no preprocessing for files.
+        """
+        return await self.explain(file_pixels(self._model, path)[None])
 
     def guesses(self, logits: Array, top: int = 1) -> list[Guess]:
         """The most probable labels for the logits ``[K]`` of one image, best first."""

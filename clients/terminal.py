@@ -13,6 +13,7 @@ import numpy as np
 from clients.caption import Captioner
 from clients.classify import Classifier
 from clients.embed import Embedder, Pooling
+from clients.explain import explain
 from clients.health import health
 from clients.predict import Predictor
 from clients.text import Piece, TextModel
@@ -80,6 +81,16 @@ async def print_prediction(client: TritonClient, model: str | None, request: Pat
         raise InputError(f"an object in {request}: input name → rows", type(inputs).__name__, "name the inputs")
     outputs = await (await Predictor.find(client, model)).predict(inputs)
     _print(dumps({name: array.tolist() for name, array in outputs.items()}))
+    return 0
+
+
+async def print_explanation(client: TritonClient, model: str, subject: str, out: Path) -> int:
+    """The answer and the shape of each array of its explanation, which goes into a file."""
+    explanation = await explain(client, model, subject)
+    explanation.save(out)
+    _print(explanation.answer)
+    for name, array in explanation.arrays.items():
+        _print(f"{name}: {array.dtype} {list(array.shape)}")
     return 0
 
 

@@ -10,7 +10,16 @@ import numpy as np
 
 from clients.served_model import ServedModel
 from clients.triton_client import Array, TritonClient
-from models.tensor_names import FINISH_REASON, MAX_TOKENS, OUTPUT_IDS, STREAM, TEXT_INPUT, TEXT_OUTPUT
+from models.tensor_names import (
+    ALIGNMENT,
+    EXPLAIN,
+    FINISH_REASON,
+    MAX_TOKENS,
+    OUTPUT_IDS,
+    STREAM,
+    TEXT_INPUT,
+    TEXT_OUTPUT,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,11 +30,13 @@ class Piece:
         text: what it adds; empty while a character is not complete.
         finish_reason: empty until the last piece: ``stop`` where the model ended, ``length`` at the limit.
         token_ids: the tokens that it is made of; the last piece has none, and holds the text that was left.
+        alignment: for each token the weights of the source's positions, float32 ``[T, S]``; only if asked for.
     """
 
     text: str
     finish_reason: str = ""
     token_ids: tuple[int, ...] = ()
+    alignment: Array | None = None
 
 
 class StreamingModel:
@@ -50,34 +61,38 @@ class StreamingModel:
         """
         return cls(client, await client.model_for(cls.task, name))
 
-    async def pieces(self, subject: Mapping[str, Array], max_tokens: int | None = None) -> AsyncIterator[Piece]:
+    async def pieces(
+        self, subject: Mapping[str, Array], max_tokens: int | None = None, explain: bool = False
+    ) -> AsyncIterator[Piece]:
         """The answer in pieces, as they come; leaving the loop early cancels the rest.
 
         Args:
             subject: input name → what is asked.
             max_tokens: longest answer; as long as the model allows if not given.
+            explain: whether each piece comes with its alignment.
 
         Raises:
-            InputError: the server refused the question or the limit.
+            InputError: the server refused the question or the limit, or the model cannot be explained.
             ServerError: it failed, or a piece did not come in time.
         """
         inputs: dict[str, Array] = {**subject, STREAM: np.array([True])}
         if max_tokens is not None:
             inputs[MAX_TOKENS] = np.array([max_tokens], dtype=np.int32)
-        async for outputs in self._client.stream(self.model.name, inputs):
+        async for outputs in self._client.stream(self.model.name, inputs, {EXPLAIN: True} if explain else None):
             yield Piece(
                 text=_text(outputs[TEXT_OUTPUT]),
                 finish_reason=_text(outputs[FINISH_REASON]),
                 token_ids=tuple(outputs[OUTPUT_IDS].tolist()),
+                alignment=outputs.get(ALIGNMENT),
             )
 
 
 class TextModel(StreamingModel):
     """A served model that answers texts with texts."""
 
-    def stream(self, text: str, max_tokens: int | None = None) -> AsyncIterator[Piece]:
+    def stream(self, text: str, max_tokens: int | None = None, explain: bool = False) -> AsyncIterator[Piece]:
         """The answer to a source or a prompt; see :meth:`StreamingModel.pieces`."""
-        return self.pieces({TEXT_INPUT: np.array([text.encode()], dtype=object)}, max_tokens)
+        return self.pieces({TEXT_INPUT: np.array([text.encode()], dtype=object)}, max_tokens, explain)
 
     async def answer(self, text: str, max_tokens: int | None = None) -> str:
         """The whole answer; see :meth:`StreamingModel.pieces`."""

@@ -85,7 +85,11 @@ class TritonClient:
         return fitting[0]
 
     async def infer(
-        self, model: str, inputs: Mapping[str, Array], outputs: Sequence[str] | None = None
+        self,
+        model: str,
+        inputs: Mapping[str, Array],
+        outputs: Sequence[str] | None = None,
+        parameters: Mapping[str, Any] | None = None,
     ) -> dict[str, Array]:
         """One request, one response.
 
@@ -93,6 +97,7 @@ class TritonClient:
             model: its name.
             inputs: name → tensor.
             outputs: the names of those that are wanted; all of them if not given.
+            parameters: of the request.
 
         Raises:
             InputError: the server refused the tensors.
@@ -100,10 +105,18 @@ class TritonClient:
         """
         tensors = [_tensor(name, array) for name, array in inputs.items()]
         wanted = None if outputs is None else [InferRequestedOutput(name) for name in outputs]
-        return _arrays(await self._ask(self._client.infer(model, tensors, outputs=wanted), model))
+        call = self._client.infer(model, tensors, outputs=wanted, parameters=dict(parameters or {}))
+        return _arrays(await self._ask(call, model))
 
-    async def stream(self, model: str, inputs: Mapping[str, Array]) -> AsyncIterator[dict[str, Array]]:
+    async def stream(
+        self, model: str, inputs: Mapping[str, Array], parameters: Mapping[str, Any] | None = None
+    ) -> AsyncIterator[dict[str, Array]]:
         """One request to a decoupled model, its responses as they come; leaving the loop early cancels the request.
+
+        Args:
+            model: its name.
+            inputs: name → tensor.
+            parameters: of the request.
 
         Raises:
             InputError: the server refused the tensors.
@@ -112,7 +125,7 @@ class TritonClient:
         # tritonserver 2.51 can die of the header triton_grpc_error, and of a cancellation that meets a stream's end
         # (docs/log.md). So errors come without a status, and only a stream that is left early is cancelled.
         tensors = [_tensor(name, array) for name, array in inputs.items()]
-        responses = self._client.stream_infer(_one_request(model, tensors))
+        responses = self._client.stream_infer(_one_request(model, tensors, dict(parameters or {})))
         ended = final = False
         failure: AttendantError | None = None
         try:
@@ -188,8 +201,13 @@ _START = "`python -m serving up`"
 _REFUSED = re.compile(r"^INVALID_ARG: |(?=unexpected shape for input|inference input|expected \d+ inputs)")
 
 
-async def _one_request(model: str, tensors: list[Any]) -> AsyncIterator[dict[str, Any]]:
-    yield {"model_name": model, "inputs": tensors, "enable_empty_final_response": True}
+async def _one_request(model: str, tensors: list[Any], parameters: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    yield {
+        "model_name": model,
+        "inputs": tensors,
+        "parameters": parameters,
+        "enable_empty_final_response": True,
+    }
 
 
 def _tensor(name: str, array: Array) -> Any:

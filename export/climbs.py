@@ -37,12 +37,13 @@ Climb = Callable[[Checkpoint, Runners], Iterator[Measurement]]
 
 
 def climb_classifier(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:
-    """Random images through the graph ``model``."""
+    """Random images through the graph ``model``, and ``explained`` where there is one."""
     (graph,) = checkpoint.graphs()
     cases = list(image_cases(graph.signature.input(PIXELS)))
     with progress("parity", len(cases)) as advance:
         for case in cases:
-            yield from _measure("model", case.name, case.feeds, runners)
+            for name in runners[RUNTIME]:
+                yield from _measure(name, case.name, case.feeds, runners)
             advance(case.name)
 
 
@@ -132,9 +133,11 @@ def _shown(outputs: dict[str, Buffer], masks: dict[str, Array]) -> dict[str, Arr
 
 def _climb_decoder(checkpoint: Checkpoint, cases: Sequence[DecodeCase], runners: Runners) -> Iterator[Measurement]:
     forward = _remembered_forward(checkpoint)
+    decoders = [graph for graph in runners[RUNTIME] if graph != "encoder"]
     with progress("parity, decoder", len(cases)) as advance:
         for case in cases:
-            yield from _measure_decode(case, forward, runners)
+            for graph in decoders:
+                yield from _measure_decode(graph, case, forward, runners)
             advance(case.name)
 
 
@@ -154,31 +157,34 @@ def _remembered_forward(checkpoint: Checkpoint) -> Forward:
     return forward
 
 
-def _measure_decode(case: DecodeCase, forward: Forward, runners: Runners) -> Iterator[Measurement]:
+def _measure_decode(graph: str, case: DecodeCase, forward: Forward, runners: Runners) -> Iterator[Measurement]:
     full = forward(case, torch.float64)
-    yield compare("decoder", YARDSTICK, case.name, forward(case, torch.float32), full)
-    cached = {rung: _cached(case, graphs) for rung, graphs in runners.items()}
+    yield compare(graph, YARDSTICK, case.name, forward(case, torch.float32), full)
+    cached = {rung: _cached(graph, case, graphs) for rung, graphs in runners.items()}
     for rung in (REFERENCE, RUNTIME):
-        yield compare("decoder", f"cached {rung}", case.name, cached[rung][LOGITS], full)
+        yield compare(graph, f"cached {rung}", case.name, cached[rung][LOGITS], full)
     for output in cached[REFERENCE].keys() - {LOGITS}:
         for rung in (YARDSTICK, RUNTIME):
             name = rung if rung == YARDSTICK else f"cached {rung}"
-            yield compare("decoder", name, f"{case.name}, {output}", cached[rung][output], cached[REFERENCE][output])
+            yield compare(graph, name, f"{case.name}, {output}", cached[rung][output], cached[REFERENCE][output])
 
 
-def _cached(case: DecodeCase, graphs: dict[str, Runner]) -> dict[str, Array]:
+def _cached(graph: str, case: DecodeCase, graphs: dict[str, Runner]) -> dict[str, Array]:
     rows, length = case.target.shape
     memories: dict[str, Array | Buffer] = {}
     if case.source is not None:
         memories = {**case.source.feeds, **graphs["encoder"].run(dict(case.source.feeds))}
-    decoder = CachedDecoder(graphs["decoder"], rows, memories)
+    decoder = CachedDecoder(graphs[graph], rows, memories)
+    steps = {
+        spec.name: spec.axes.index("steps") if "steps" in spec.axes else 1 for spec in graphs[graph].signature.outputs
+    }
     seen: dict[str, dict[tuple[int, int], Array]] = {}
     for size, start in case.chunks:
         positions = start[:, None] + np.arange(size)
         for name, output in decoder.step(np.take_along_axis(case.target, positions, axis=1), start).items():
             places = seen.setdefault(name, {})
             for row, step in np.ndindex(positions.shape):
-                places[row, int(positions[row, step])] = output[row, step].copy()
+                places[row, int(positions[row, step])] = output[row].take(step, axis=steps[name] - 1)
     return {
         name: np.stack([np.stack([places[row, position] for position in range(length)]) for row in range(rows)])
         for name, places in seen.items()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from models.checkpoints.store import Checkpoint
 from models.signature import GraphSignature
 from models.tasks.graph import TaskGraph
 from serving.runtime.base import Array, Buffer, numpy_dtype
@@ -77,9 +76,9 @@ class EagerRunner:
         return source
 
 
-def eager_runners(checkpoint: Checkpoint, dtype: torch.dtype) -> dict[str, EagerRunner]:
-    """A runner for every graph of a checkpoint: graph name → runner."""
-    return {graph.signature.name: EagerRunner(graph, dtype) for graph in checkpoint.graphs()}
+def eager_runners(graphs: Iterable[TaskGraph], dtype: torch.dtype) -> dict[str, EagerRunner]:
+    """A runner for every graph: graph name → runner."""
+    return {graph.signature.name: EagerRunner(graph, dtype) for graph in graphs}
 
 
 @torch.no_grad()

@@ -14,6 +14,7 @@ from models.checkpoints.store import Checkpoint
 from models.config import config_to_json
 from models.errors import ArtefactError
 from models.manifest import Manifest
+from models.tensor_names import EXPLAINED
 from serving.runtime.ort_runner import ort_runners
 
 SMALL_MODEL = 10_000_000
@@ -38,10 +39,12 @@ def climb(folder: Path, source: str | None = None) -> list[Measurement]:
     _require_same_model(checkpoint, manifest)
     if sum(parameter.numel() for parameter in checkpoint.model.parameters()) < SMALL_MODEL:
         torch.set_num_threads(1)  # more threads make a toy model up to 20 times slower where cores are shared
+    names = [signature.name for signature in manifest.graphs]
+    graphs, exported = checkpoint.graphs(explain=EXPLAINED in names), ort_runners(folder, manifest)
     runners: Runners = {
-        REFERENCE: dict(eager_runners(checkpoint, torch.float64)),
-        YARDSTICK: dict(eager_runners(checkpoint, torch.float32)),
-        RUNTIME: dict(ort_runners(folder, manifest)),
+        REFERENCE: dict(eager_runners(graphs, torch.float64)),
+        YARDSTICK: dict(eager_runners(graphs, torch.float32)),
+        RUNTIME: {name: exported[name] for name in names},
     }
     return list(CLIMBS[manifest.task](checkpoint, runners))
 

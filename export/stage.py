@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,46 +22,50 @@ from models.errors import ArtefactError, OutputError
 from models.folders import replaced_folder
 from models.manifest import MANIFEST_NAME, Manifest, sha256_of
 from models.progress import progress
+from models.tasks.graph import TaskGraph
+from models.tensor_names import EXPLAINED
 
 _PACKAGES = ("torch", "onnx", "onnxscript")
 _ROOT = Path(__file__).parent.parent
 _NOT_IN_GRAPHS = {"train", "pretrained"}
 
 
-def export_onnx(name: str, out: Path) -> tuple[Manifest, bool]:
+def export_onnx(name: str, out: Path, explain: bool = False) -> tuple[Manifest, bool]:
     """Export every graph of a checkpoint, unless the folder already holds just that.
 
     Args:
         name: a checkpoint folder, a Python file, a shipped checkpoint or a preset.
         out: the artefact's folder; replaced in one step.
+        explain: whether graphs are added that show what the model attends to.
 
     Returns:
         The manifest, and whether anything was done.
 
     Raises:
-        UnknownNameError, ArtefactError, ConfigError: the checkpoint cannot be had.
+        UnknownNameError, ArtefactError, ConfigError: the checkpoint cannot be had, or explained.
         ExportError: a graph does not keep its signature.
         OutputError: the folder cannot be written, or holds something else.
     """
     checkpoint = checkpoint_named(name)
-    fingerprint = fingerprint_of(checkpoint)
+    graphs = checkpoint.graphs(explain)
+    fingerprint = fingerprint_of(checkpoint, explain)
     current = _current(out, fingerprint)
     if current is not None:
         return current, False
     _refuse_foreign(out)
     with replaced_folder(out) as staged:
-        _export_graphs(name, checkpoint, staged)
+        _export_graphs(name, checkpoint, graphs, staged)
         for companion in checkpoint.companions():
             shutil.copyfile(companion, staged / companion.name)
-        manifest = _manifest(name, checkpoint, staged, fingerprint)
+        manifest = _manifest(name, checkpoint, graphs, staged, fingerprint)
         manifest.write(staged)
     return manifest, True
 
 
-def fingerprint_of(checkpoint: Checkpoint) -> str:
+def fingerprint_of(checkpoint: Checkpoint, explain: bool = False) -> str:
     """A hash over all that decides what an export looks like: weights, configuration, code and versions."""
     digest = hashlib.sha256(json.dumps(config_to_json(checkpoint.config), sort_keys=True).encode())
-    digest.update(json.dumps(_versions(), sort_keys=True).encode())
+    digest.update(json.dumps({**_versions(), EXPLAINED: explain}, sort_keys=True).encode())
     if checkpoint.folder is None:
         _add_weights(digest, checkpoint.model)
     for path in (*_checkpoint_files(checkpoint), *_source_files()):
@@ -108,29 +113,31 @@ def _refuse_foreign(out: Path) -> None:
         )
 
 
-def _export_graphs(name: str, checkpoint: Checkpoint, folder: Path) -> None:
+def _export_graphs(name: str, checkpoint: Checkpoint, graphs: Sequence[TaskGraph], folder: Path) -> None:
     # One process a graph: a second dynamo export of an RNN in one process freezes its length.
-    graphs = [graph.signature.name for graph in checkpoint.graphs()]
-    calls = {graph: (name, graph, folder / f"{graph}.onnx") for graph in graphs}
-    with progress(f"export {checkpoint.name}", len(graphs)) as advance:
+    names = [graph.signature.name for graph in graphs]
+    calls = {graph: (name, graph, folder / f"{graph}.onnx") for graph in names}
+    with progress(f"export {checkpoint.name}", len(names)) as advance:
         for graph in run_each(export_graph, calls):
             advance(f"{graph}.onnx")
 
 
 def export_graph(name: str, graph_name: str, path: Path) -> None:
     """Export one graph of a checkpoint; the work of one process."""
-    checkpoint = checkpoint_named(name)
-    graph = next(graph for graph in checkpoint.graphs() if graph.signature.name == graph_name)
+    graphs = checkpoint_named(name).graphs(explain=graph_name == EXPLAINED)
+    graph = next(graph for graph in graphs if graph.signature.name == graph_name)
     onnx_from_torch(graph, path)
 
 
-def _manifest(name: str, checkpoint: Checkpoint, folder: Path, fingerprint: str) -> Manifest:
+def _manifest(
+    name: str, checkpoint: Checkpoint, graphs: Sequence[TaskGraph], folder: Path, fingerprint: str
+) -> Manifest:
     return Manifest(
         name=checkpoint.name,
         task=checkpoint.family.task.name,
         family=checkpoint.family.name,
         config=config_to_json(checkpoint.config),
-        graphs=tuple(graph.signature for graph in checkpoint.graphs()),
+        graphs=tuple(graph.signature for graph in graphs),
         files={path.name: sha256_of(path) for path in sorted(folder.iterdir())},
         details=checkpoint.serving_details(),
         example=checkpoint.example,

@@ -10,6 +10,11 @@ from models.signature import TensorSpec
 PIXELS = "pixels"
 LOGITS = "logits"
 
+EXPLAINED = "explained"  # the graph that also shows what it attends to
+EXPLAIN = "explain"  # the parameter by which a request asks for that
+ALIGNMENT = "alignment"
+CROSS_ATTENTION = "cross_attention"
+
 TEXT_INPUT = "text_input"
 MAX_TOKENS = "max_tokens"
 STREAM = "stream"

@@ -46,6 +46,18 @@ def captioner_artefact(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def explained_digits(tmp_path_factory):
+    """The shipped checkpoint ``digits-vit``, exported with its explanation."""
+    return _exported(DIGITS, tmp_path_factory, explain=True)
+
+
+@pytest.fixture(scope="session")
+def explained_dates(tmp_path_factory):
+    """The shipped checkpoint ``dates-transformer``, exported with its explanation."""
+    return _exported(DATES, tmp_path_factory, explain=True)
+
+
+@pytest.fixture(scope="session")
 def language_model(tmp_path_factory):
     """A tiny Llama with a real tokenizer and random weights, exported."""
     from tests.text_checkpoints import write_language_model
@@ -102,9 +114,9 @@ def server(repository_of_every_task):
         assert running.poll() is None, running.log.read_text()[-3000:]
 
 
-def _exported(name, tmp_path_factory):
+def _exported(name, tmp_path_factory, explain=False):
     from export.stage import export_onnx
 
     out = tmp_path_factory.mktemp("artefacts") / Path(name).name
-    export_onnx(str(name), out)
+    export_onnx(str(name), out, explain)
     return out

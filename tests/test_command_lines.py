@@ -12,7 +12,7 @@ FROZEN = {
     "models train": {"--out", "--seed"},
     "models import": {"--out", "--max-length", "--name"},
     "models explain": {"--out", "--fusion", "--discard", "--label"},
-    "export onnx": {"--out"},
+    "export onnx": {"--out", "--explain"},
     "export check": {"--source", "--json"},
     "serving repository": {"--out", "--threads"},
     "serving up": {
@@ -32,6 +32,7 @@ FROZEN = {
     "clients generate": {"--server", "--model", "--max-tokens", "--timeout-s", "--json"},
     "clients embed": {"--server", "--model", "--pooling", "--timeout-s", "--json"},
     "clients predict": {"--server", "--model", "--timeout-s"},
+    "clients explain": {"--server", "--model", "--out", "--timeout-s"},
     "clients health": {"--server", "--timeout-s", "--json"},
     "quickstart": {"--build", "--repository", "--texts"},
 }
@@ -45,7 +46,12 @@ def python_m(*words):
 def test_a_verb_has_its_frozen_flags(command):
     shown = python_m(*command.split(), "--help")
     assert shown.returncode == 0, shown.stderr
-    flags = set(re.findall(r"(?<![\w`-])(--[a-z][a-z-]*)", shown.stdout)) - {"--help", "--verbose", "--no-json"}
+    flags = set(re.findall(r"(?<![\w`-])(--[a-z][a-z-]*)", shown.stdout)) - {
+        "--help",
+        "--verbose",
+        "--no-json",
+        "--no-explain",
+    }
     options = shown.stdout.split("options", 1)[1]
     assert {flag for flag in flags if flag in options} == FROZEN[command]
 

@@ -51,9 +51,17 @@ class Checkpoint:
         """The architecture's configuration."""
         return self.model.config
 
-    def graphs(self) -> tuple[TaskGraph, ...]:
-        """The graphs of its task, in the order in which a request passes them."""
-        return self.family.task.graphs(self.model)
+    def graphs(self, explain: bool = False) -> tuple[TaskGraph, ...]:
+        """The graphs of its task, in the order in which a request passes them.
+
+        Args:
+            explain: whether those are added that show what it attends to.
+
+        Raises:
+            ConfigError: there is nothing to show.
+        """
+        plain = self.family.task.graphs(self.model)
+        return (*plain, *self.family.task.explained(self.model)) if explain else plain
 
     def serving_details(self) -> dict[str, Any]:
         """What the server must know beyond the graphs: token ids, lengths, labels, preprocessing."""

@@ -80,6 +80,8 @@ def _without_smallest(fused_BSS: Tensor, discard: float) -> Tensor:
     require(0 <= discard < 1, "a share to discard from 0 to below 1", discard)
     flat_BN = fused_BSS.flatten(1)
     count = int(discard * flat_BN.shape[1])
+    if count == 0:
+        return fused_BSS
     smallest_Bn = flat_BN.topk(count, largest=False).indices
     kept_BSS = flat_BN.scatter(1, smallest_Bn, 0.0).view_as(fused_BSS)
     return torch.cat([fused_BSS[..., :1], kept_BSS[..., 1:]], dim=-1)

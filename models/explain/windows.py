@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from models.explain.observe import observed
+from models.explain.observe import Maps, observed
 from models.layers.window_attention import WindowAttention
 
 
@@ -26,9 +26,14 @@ def received_attention(model: nn.Module, pixels: Tensor) -> dict[str, Tensor]:
     Returns:
         The path of a layer → ``[B, h, w]``; the sides halve from stage to stage.
     """
-    layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, WindowAttention)}
     with torch.no_grad(), observed(model) as maps:
         model(pixels)
+    return received_in(model, maps)
+
+
+def received_in(model: nn.Module, maps: Maps) -> dict[str, Tensor]:
+    """The same of what has been observed of a model: the path of a layer → ``[B, h, w]``."""
+    layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, WindowAttention)}
     return {name: _stitched(layer, maps[name][0]) for name, layer in layers.items()}
 
 

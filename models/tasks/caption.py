@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from models.families.vision_seq2seq import VisionSeq2Seq
 from models.signature import GraphSignature, TensorSpec
 from models.tasks import cache
+from models.tasks.explained import explained_decoder
 from models.tasks.graph import TaskGraph
 from models.tasks.task import Task
 from models.tensor_names import LOGITS, PIXELS
@@ -76,6 +77,11 @@ def graphs(model: VisionSeq2Seq) -> tuple[TaskGraph, ...]:
             below={"token_ids": config.vocabulary_size},
         ),
     )
+
+
+def explained(model: VisionSeq2Seq) -> tuple[TaskGraph, ...]:
+    """One graph more: the decoder with its cross-attention; see :mod:`models.tasks.explained`."""
+    return (explained_decoder(graphs(model)[-1]),)
 
 
 def details(config: Any) -> dict[str, Any]:
@@ -149,4 +155,4 @@ class DecoderGraph(nn.Module):
         return [logits, *cache.flat(caches)]
 
 
-TASK = Task(name="caption", graphs=graphs, details=details, question=question)
+TASK = Task(name="caption", graphs=graphs, details=details, question=question, explained=explained)

@@ -15,7 +15,7 @@ from models.families.rnn_captioner import RecurrentCaptioner, RecurrentCaptioner
 from models.signature import GraphSignature, TensorSpec
 from models.tasks.caption import details, question
 from models.tasks.graph import TaskGraph
-from models.tasks.recurrent_memory import alignment_specs, memory_specs, state_aliases, state_specs
+from models.tasks.recurrent_memory import alignment_specs, explained, memory_specs, state_aliases, state_specs
 from models.tasks.task import Task
 from models.tensor_names import LOGITS, PIXELS
 
@@ -88,4 +88,4 @@ class DecoderGraph(nn.Module):
         return [decoded.logits, *alignments, *decoded.states]
 
 
-TASK = Task(name="caption", graphs=graphs, details=details, question=question)
+TASK = Task(name="caption", graphs=graphs, details=details, question=question, explained=explained)

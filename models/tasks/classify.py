@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from models.signature import GraphSignature, TensorSpec
+from models.tasks.explained import explained_classifier
 from models.tasks.graph import TaskGraph
 from models.tasks.task import Task
 from models.tensor_names import LOGITS, PIXELS
@@ -38,6 +39,11 @@ def graphs(model: Any) -> tuple[TaskGraph, ...]:
     return (TaskGraph(signature=signature(model.config), module=model),)
 
 
+def explained(model: Any) -> tuple[TaskGraph, ...]:
+    """One graph more: the same with attention maps; see :mod:`models.tasks.explained`."""
+    return tuple(explained_classifier(graph) for graph in graphs(model))
+
+
 def details(config: ClassifierConfig) -> dict[str, Any]:
     """Nothing beyond the checkpoint's own details: labels and preprocessing."""
     return {}
@@ -57,4 +63,4 @@ def signature(config: ClassifierConfig) -> GraphSignature:
     )
 
 
-TASK = Task(name="classify", graphs=graphs, details=details, question=question)
+TASK = Task(name="classify", graphs=graphs, details=details, question=question, explained=explained)

@@ -5,9 +5,12 @@ Legend: B batch, S source positions, H width of a state, C width of an annotatio
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from models.signature import TensorSpec
+from models.tasks.graph import TaskGraph
+from models.tasks.task import nothing_to_explain
+from models.tensor_names import ALIGNMENT
 
 
 class RecurrentConfig(Protocol):
@@ -57,4 +60,13 @@ def alignment_specs(config: RecurrentConfig, positions: int | str) -> tuple[Tens
     """The weights of one step ``[B, 1, S]``; nothing without attention."""
     if config.alignment_width is None:
         return ()
-    return (TensorSpec(name="alignment", dtype="float32", axes=("batch", 1, positions)),)
+    return (TensorSpec(name=ALIGNMENT, dtype="float32", axes=("batch", 1, positions)),)
+
+
+def explained(model: Any) -> tuple[TaskGraph, ...]:
+    """No graph more: the decoder shows its alignment at every step.
+
+    Raises:
+        ConfigError: it has no attention.
+    """
+    return () if model.config.alignment_width is not None else nothing_to_explain(model)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from models.families.encoder_decoder import EncoderDecoder
 from models.signature import GraphSignature, TensorSpec
 from models.tasks import cache
+from models.tasks.explained import explained_decoder
 from models.tasks.graph import TaskGraph
 from models.tasks.task import Task
 from models.tensor_names import LOGITS
@@ -76,6 +77,11 @@ def graphs(model: EncoderDecoder) -> tuple[TaskGraph, ...]:
             below={"token_ids": config.vocabulary_size},
         ),
     )
+
+
+def explained(model: EncoderDecoder) -> tuple[TaskGraph, ...]:
+    """One graph more: the decoder with its cross-attention; see :mod:`models.tasks.explained`."""
+    return (explained_decoder(graphs(model)[-1]),)
 
 
 def details(config: TranslatorConfig) -> dict[str, Any]:
@@ -159,4 +165,4 @@ class DecoderGraph(nn.Module):
         return [logits, *cache.flat(caches)]
 
 
-TASK = Task(name="translate", graphs=graphs, details=details, question=question)
+TASK = Task(name="translate", graphs=graphs, details=details, question=question, explained=explained)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from models.families.rnn_seq2seq import RecurrentSeq2Seq, RecurrentSeq2SeqConfig
 from models.signature import GraphSignature, TensorSpec
 from models.tasks.graph import TaskGraph
-from models.tasks.recurrent_memory import alignment_specs, memory_specs, state_aliases, state_specs
+from models.tasks.recurrent_memory import alignment_specs, explained, memory_specs, state_aliases, state_specs
 from models.tasks.task import Task
 from models.tensor_names import LOGITS
 
@@ -116,4 +116,4 @@ class DecoderGraph(nn.Module):
         return [decoded.logits, *alignments, *decoded.states]
 
 
-TASK = Task(name="translate", graphs=graphs, details=details, question=question)
+TASK = Task(name="translate", graphs=graphs, details=details, question=question, explained=explained)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from models.tensor_names import LOGITS, PIXELS
+from models.errors import InputError
+from models.tensor_names import PIXELS
 from serving.backends import triton_api
-from serving.generation.classifier import classify
-from serving.runtime.ort_runner import ort_runners
+from serving.generation.classifier import Classifier, Images
 
 
 class TritonPythonModel:
@@ -15,14 +15,23 @@ class TritonPythonModel:
 
     def initialize(self, args: dict[str, str]) -> None:
         """Load the graph."""
-        self._runner = ort_runners(*triton_api.load_artefact(args))["model"]
+        self._classifier = Classifier(*triton_api.load_artefact(args))
 
     def execute(self, requests: list[Any]) -> list[Any]:
-        """Answer each request with logits, or with its own error."""
-        answers = classify(self._runner, [triton_api.tensor_of(request, PIXELS) for request in requests])  # type: ignore[misc]
+        """Answer each request with logits and with the maps that it asks for, or with its own error."""
+        answers = self._classifier.answer([_images(request) for request in requests])
         return [
             triton_api.error_response(answer)
             if isinstance(answer, Exception)
-            else triton_api.response({LOGITS: answer})
-            for answer in answers
+            else triton_api.response({name: answer[name] for name in answer if name in wanted})
+            for answer, wanted in zip(answers, map(triton_api.wanted_outputs, requests), strict=True)
         ]
+
+
+def _images(request: Any) -> Images | InputError:
+    pixels = triton_api.tensor_of(request, PIXELS)
+    assert pixels is not None, "Triton lets no request without it pass"
+    try:
+        return Images(pixels=pixels, explain=triton_api.asks_to_explain(request))
+    except InputError as error:
+        return error

@@ -16,7 +16,7 @@ import numpy as np
 
 from models.errors import InputError
 from models.manifest import Manifest
-from models.tensor_names import FINISH_REASON, MAX_TOKENS, OUTPUT_IDS, STREAM, TEXT_INPUT, TEXT_OUTPUT
+from models.tensor_names import ALIGNMENT, FINISH_REASON, MAX_TOKENS, OUTPUT_IDS, STREAM, TEXT_INPUT, TEXT_OUTPUT
 from serving.backends import triton_api
 from serving.generation.answer import Piece, StreamedModel
 
@@ -72,7 +72,8 @@ class StreamingModel:
     def _job(self, request: Any, sender: Any) -> Job:
         max_tokens = _scalar(request, MAX_TOKENS, None)
         limit = None if max_tokens is None else int(max_tokens)
-        return Job(self._model.request(self.subject(request), limit), bool(_scalar(request, STREAM, False)), sender)
+        checked = self._model.request(self.subject(request), limit, triton_api.asks_to_explain(request))
+        return Job(checked, bool(_scalar(request, STREAM, False)), sender)
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
@@ -96,10 +97,12 @@ class StreamingModel:
 
 
 def _joined(said: list[Piece]) -> Piece:
+    alignments = [piece.alignment for piece in said if piece.alignment is not None]
     return Piece(
         text="".join(piece.text for piece in said),
         token_ids=tuple(token for piece in said for token in piece.token_ids),
         finish_reason=said[-1].finish_reason,
+        alignment=np.concatenate(alignments) if alignments else None,
     )
 
 
@@ -115,4 +118,7 @@ def _scalar(request: Any, name: str, default: Any) -> Any:
 def _response(piece: Piece) -> Any:
     texts = {TEXT_OUTPUT: piece.text, FINISH_REASON: piece.finish_reason}
     outputs = {name: np.array([text.encode()], dtype=object) for name, text in texts.items()}
-    return triton_api.response({**outputs, OUTPUT_IDS: np.array(piece.token_ids, dtype=np.int64)})
+    outputs[OUTPUT_IDS] = np.array(piece.token_ids, dtype=np.int64)
+    if piece.alignment is not None:
+        outputs[ALIGNMENT] = np.ascontiguousarray(piece.alignment)
+    return triton_api.response(outputs)

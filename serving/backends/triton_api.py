@@ -11,6 +11,7 @@ import triton_python_backend_utils as pb_utils
 
 from models.errors import InputError, MachineError
 from models.manifest import Manifest
+from models.tensor_names import EXPLAIN
 from serving.parameters import THREADS
 from serving.runtime.base import Array
 
@@ -57,6 +58,20 @@ def tensor_of(request: Any, name: str) -> Array | None:
 def wanted_outputs(request: Any) -> set[str]:
     """The names of the outputs that a request asks for; all of the model's where the client named none."""
     return set(request.requested_output_names())
+
+
+def asks_to_explain(request: Any) -> bool:
+    """Whether a request has the parameter ``explain``.
+
+    Not the outputs that it names: to Triton a request that names none has named them all, a warm-up among them.
+
+    Raises:
+        InputError: the parameter is neither true nor false.
+    """
+    value = json.loads(request.parameters() or "{}").get(EXPLAIN, False)
+    if not isinstance(value, bool):
+        raise InputError(f"true or false for the parameter {EXPLAIN!r}", repr(value), "send a boolean")
+    return value
 
 
 def response(outputs: dict[str, Array]) -> Any:

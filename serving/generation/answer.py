@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from models.errors import InputError
 from models.tokenization import TextTokenizer
 from serving.generation.detokenization import IncrementalDetokenizer
+from serving.runtime.base import Array
 
 FinishReason = Literal["", "stop", "length"]
 
@@ -20,10 +21,12 @@ class Request:
     Attributes:
         token_ids: of the prompt or the source.
         max_tokens: longest answer, in tokens, without the end token.
+        explain: whether each token comes with its alignment.
     """
 
     token_ids: tuple[int, ...]
     max_tokens: int
+    explain: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,21 +37,23 @@ class Piece:
         text: what this token adds; may be empty, as when a character takes several tokens.
         token_ids: the tokens that it is made of; the end token is not among them.
         finish_reason: empty until the last piece: ``stop`` after an end token, ``length`` at the limit.
+        alignment: for each token the weights of the source's positions, float32 ``[T, S]``; only if asked for.
     """
 
     text: str
     token_ids: tuple[int, ...] = ()
     finish_reason: FinishReason = ""
+    alignment: Array | None = None
 
 
 class StreamedModel(Protocol):
     """One artefact that answers with text: what it is asked is its own business."""
 
-    def request(self, subject: Any, max_tokens: int | None = None, /) -> Any:
+    def request(self, subject: Any, max_tokens: int | None = None, explain: bool = False, /) -> Any:
         """Check a question and a limit.
 
         Raises:
-            InputError: the question cannot be answered, or the limit is out of reach.
+            InputError: the question cannot be answered or explained, or the limit is out of reach.
         """
 
     def stream(self, request: Any, /) -> Iterator[Piece]:
@@ -58,11 +63,11 @@ class StreamedModel(Protocol):
 class TextModel(Protocol):
     """One artefact that answers texts with texts."""
 
-    def request(self, text: str, max_tokens: int | None = None) -> Request:
+    def request(self, text: str, max_tokens: int | None = None, explain: bool = False) -> Request:
         """Check a text and a limit.
 
         Raises:
-            InputError: the text cannot be encoded, or the limit is out of reach.
+            InputError: the text cannot be encoded, the answer not explained, or the limit is out of reach.
         """
 
     def stream(self, request: Request) -> Iterator[Piece]:
@@ -88,7 +93,13 @@ def checked_limit(max_tokens: int | None, longest: int, why: str) -> int:
     return limit
 
 
-def pieces(tokens: Iterable[int], end: frozenset[int], limit: int, tokenizer: TextTokenizer) -> Iterator[Piece]:
+def pieces(
+    tokens: Iterable[int],
+    end: frozenset[int],
+    limit: int,
+    tokenizer: TextTokenizer,
+    alignment: Callable[[], Array] | None = None,
+) -> Iterator[Piece]:
     """Turn tokens into pieces of text as they come.
 
     Text is held back while it ends within a character; the last piece gives whatever is left.
@@ -98,6 +109,7 @@ def pieces(tokens: Iterable[int], end: frozenset[int], limit: int, tokenizer: Te
         end: the end tokens.
         limit: longest answer, in tokens.
         tokenizer: of the model.
+        alignment: of the token that came last, ``[S]``, if it is asked for.
     """
     text = IncrementalDetokenizer(tokenizer)
     reason: FinishReason = "length"
@@ -106,5 +118,7 @@ def pieces(tokens: Iterable[int], end: frozenset[int], limit: int, tokenizer: Te
             reason = "stop"
         if token in end or count == limit:
             break
-        yield Piece(text=text.add(token), token_ids=(token,))
-    yield Piece(text=text.rest(), finish_reason=reason)
+        weights = None if alignment is None else alignment()[None]
+        yield Piece(text=text.add(token), token_ids=(token,), alignment=weights)
+    nothing = None if alignment is None else alignment()[None][:0]
+    yield Piece(text=text.rest(), finish_reason=reason, alignment=nothing)

@@ -15,6 +15,7 @@ from models.errors import InputError
 from models.manifest import Manifest
 from models.tensor_names import PIXELS
 from models.tokenization import load_tokenizer
+from serving.generation.alignment import aligning_graph, alignment_of, decoder_graph
 from serving.generation.answer import Piece, checked_limit, pieces
 from serving.generation.classifier import require_finite
 from serving.generation.greedy import TokenRules, greedy
@@ -30,14 +31,20 @@ class CaptionRequest:
     Attributes:
         pixels: float32 ``[C, height, width]``.
         max_tokens: longest caption, in tokens, without the end token.
+        explain: whether each token comes with its alignment.
     """
 
     pixels: Array
     max_tokens: int
+    explain: bool = False
 
 
 class Captioner:
-    """One artefact of the task ``caption``, loaded."""
+    """One artefact of the task ``caption``, loaded.
+
+    Attributes:
+        runners: graph name → what is loaded.
+    """
 
     def __init__(self, folder: Path, manifest: Manifest, threads: int = 1) -> None:
         """Load tokenizer and graphs.
@@ -47,28 +54,33 @@ class Captioner:
         """
         details = manifest.details
         self._tokenizer = load_tokenizer(folder, details.get("tokenizer"))
-        self._runners = ort_runners(folder, manifest, threads)
+        self.runners = ort_runners(folder, manifest, threads)
         self._rules = TokenRules.of(details)
+        self._aligning = aligning_graph(manifest)
         self._start = int(details["start_token"])
         self._longest = int(details["max_target_length"]) - 1
         (pixels,) = manifest.graph("encoder").inputs
         self._shape = pixels.axes[1:]
 
-    def request(self, pixels: Array, max_tokens: int | None = None) -> CaptionRequest:
+    def request(self, pixels: Array, max_tokens: int | None = None, explain: bool = False) -> CaptionRequest:
         """Check an image and a limit.
 
         Raises:
-            InputError: shape or type is not the model's, a pixel is NaN or infinite, or the limit is out of reach.
+            InputError: shape or type is not the model's, a pixel is NaN or infinite, the limit is out of reach, or
+                nothing shows what the model attends to.
         """
         if pixels.shape != self._shape or pixels.dtype != np.float32:
             raise InputError(f"float32 pixels {list(self._shape)}", f"{pixels.dtype} {list(pixels.shape)}", "reshape")
         require_finite(pixels)
         limit = checked_limit(max_tokens, self._longest, "the cache's capacity less the start token")
-        return CaptionRequest(pixels=pixels, max_tokens=limit)
+        decoder_graph(explain, self._aligning)
+        return CaptionRequest(pixels=pixels, max_tokens=limit, explain=explain)
 
     def stream(self, request: CaptionRequest) -> Iterator[Piece]:
         """Decode a caption token by token; the image is encoded once."""
-        memories = self._runners["encoder"].run({PIXELS: request.pixels[None]})
-        decoder = CachedDecoder(self._runners["decoder"], 1, memories)
+        memories = self.runners["encoder"].run({PIXELS: request.pixels[None]})
+        graph = decoder_graph(request.explain, self._aligning)
+        decoder = CachedDecoder(self.runners[graph], 1, memories)
         tokens = greedy(decoder, [self._start], self._rules, request.max_tokens + 1)
-        return pieces(tokens, self._rules.end, request.max_tokens, self._tokenizer)
+        alignment = (lambda: alignment_of(decoder.shown)) if request.explain else None
+        return pieces(tokens, self._rules.end, request.max_tokens, self._tokenizer, alignment)

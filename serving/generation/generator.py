@@ -7,6 +7,7 @@ from pathlib import Path
 
 from models.manifest import Manifest
 from models.tokenization import load_tokenizer
+from serving.generation.alignment import decoder_graph
 from serving.generation.answer import Piece, Request, checked_limit, pieces
 from serving.generation.greedy import TokenRules, greedy
 from serving.runtime.cached_decoder import CachedDecoder
@@ -27,8 +28,9 @@ class Generator:
         self._rules = TokenRules.of(manifest.details)
         self._longest = int(manifest.details["max_length"])
 
-    def request(self, text: str, max_tokens: int | None = None) -> Request:
+    def request(self, text: str, max_tokens: int | None = None, explain: bool = False) -> Request:
         """See :class:`serving.generation.answer.TextModel`; prompt and answer fit the cache together."""
+        decoder_graph(explain, None)  # it has no source
         token_ids = tuple(self._tokenizer.encode(text, self._longest - 1))
         room = self._longest - len(token_ids)
         why = f"the cache's {self._longest} positions less the prompt's {len(token_ids)}"

@@ -9,6 +9,7 @@ import numpy as np
 
 from models.manifest import Manifest
 from models.tokenization import load_tokenizer
+from serving.generation.alignment import aligning_graph, alignment_of, decoder_graph
 from serving.generation.answer import Piece, Request, checked_limit, pieces
 from serving.generation.greedy import TokenRules, greedy
 from serving.runtime.cached_decoder import CachedDecoder
@@ -16,7 +17,11 @@ from serving.runtime.ort_runner import ort_runners
 
 
 class Translator:
-    """One artefact of the task ``translate``, loaded."""
+    """One artefact of the task ``translate``, loaded.
+
+    Attributes:
+        runners: graph name → what is loaded.
+    """
 
     def __init__(self, folder: Path, manifest: Manifest, threads: int = 1) -> None:
         """Load tokenizer and graphs.
@@ -26,17 +31,20 @@ class Translator:
         """
         details = manifest.details
         self._tokenizer = load_tokenizer(folder, details.get("tokenizer"))
-        self._runners = ort_runners(folder, manifest, threads)
+        self.runners = ort_runners(folder, manifest, threads)
         self._rules = TokenRules.of(details)
+        self._aligning = aligning_graph(manifest)
         self._start = int(details["start_token"])
         self._longest_source = int(details["max_source_length"])
         # The start token takes one position, and an answer of n tokens needs n steps to see its end.
         self._longest_answer = int(details["max_target_length"]) - 1
 
-    def request(self, text: str, max_tokens: int | None = None) -> Request:
+    def request(self, text: str, max_tokens: int | None = None, explain: bool = False) -> Request:
         """See :class:`serving.generation.answer.TextModel`; the limit is 1 … capacity − 1."""
         limit = checked_limit(max_tokens, self._longest_answer, "the cache's capacity less the start token")
-        return Request(token_ids=tuple(self._tokenizer.encode(text, self._longest_source)), max_tokens=limit)
+        decoder_graph(explain, self._aligning)
+        token_ids = tuple(self._tokenizer.encode(text, self._longest_source))
+        return Request(token_ids=token_ids, max_tokens=limit, explain=explain)
 
     def stream(self, request: Request) -> Iterator[Piece]:
         """See :class:`serving.generation.answer.TextModel`.
@@ -45,7 +53,9 @@ class Translator:
         """
         source_BS = np.array([request.token_ids], dtype=np.int64)
         source = {"source_ids": source_BS, "source_mask": np.ones_like(source_BS, dtype=bool)}
-        memories = self._runners["encoder"].run(dict(source))
-        decoder = CachedDecoder(self._runners["decoder"], 1, {**source, **memories})
+        memories = self.runners["encoder"].run(dict(source))
+        graph = decoder_graph(request.explain, self._aligning)
+        decoder = CachedDecoder(self.runners[graph], 1, {**source, **memories})
         tokens = greedy(decoder, [self._start], self._rules, request.max_tokens + 1)
-        return pieces(tokens, self._rules.end, request.max_tokens, self._tokenizer)
+        alignment = (lambda: alignment_of(decoder.shown)) if request.explain else None
+        return pieces(tokens, self._rules.end, request.max_tokens, self._tokenizer, alignment)

@@ -16,7 +16,18 @@ from tritonclient.grpc import model_config_pb2 as pb
 from models.errors import ArtefactError, ConfigError
 from models.manifest import Manifest
 from models.signature import TensorSpec
-from models.tensor_names import HIDDEN, POOLED, TEXT_OPTIONS, TEXT_REQUEST, TEXT_RESPONSE, TOKEN_MASK
+from models.tensor_names import (
+    ALIGNMENT,
+    EXPLAINED,
+    HIDDEN,
+    LOGITS,
+    POOLED,
+    TEXT_OPTIONS,
+    TEXT_REQUEST,
+    TEXT_RESPONSE,
+    TOKEN_MASK,
+)
+from serving.generation.alignment import aligning_graph
 from serving.parameters import THREADS
 
 MAX_BATCH = 32
@@ -66,9 +77,15 @@ def model_config_from_manifest(manifest: Manifest, threads: int = 1) -> Any:
 
 def _classifier(config: Any, manifest: Manifest) -> None:
     _predictor(config, manifest)
+    _add_outputs(config, [_per_request(spec) for spec in _maps(manifest)])
     if manifest.details.get("labels"):
         config.output[0].label_filename = LABELS_NAME
     _add_warmup(config)
+
+
+def _maps(manifest: Manifest) -> list[TensorSpec]:
+    explained = [signature for signature in manifest.graphs if signature.name == EXPLAINED]
+    return [spec for signature in explained for spec in signature.outputs if spec.name != LOGITS]
 
 
 def _predictor(config: Any, manifest: Manifest) -> None:
@@ -86,10 +103,12 @@ def _embedder(config: Any, manifest: Manifest) -> None:
 
 def _captioner(config: Any, manifest: Manifest) -> None:
     _stream(config, [_per_request(spec) for spec in manifest.graph("encoder").inputs])
+    _add_alignment(config, manifest)
 
 
 def _streaming_text_model(config: Any, manifest: Manifest) -> None:
     _stream(config, TEXT_REQUEST)
+    _add_alignment(config, manifest)
 
 
 def _stream(config: Any, request: Iterable[TensorSpec]) -> None:
@@ -98,6 +117,11 @@ def _stream(config: Any, request: Iterable[TensorSpec]) -> None:
     _add_inputs(config, request)
     _add_inputs(config, TEXT_OPTIONS, optional=True)
     _add_outputs(config, TEXT_RESPONSE)
+
+
+def _add_alignment(config: Any, manifest: Manifest) -> None:
+    if aligning_graph(manifest) is not None:
+        _add_outputs(config, [TensorSpec(name=ALIGNMENT, dtype="float32", axes=("tokens", "source"))])
 
 
 def _batch(config: Any, inputs: Iterable[TensorSpec], outputs: Iterable[TensorSpec]) -> None:

@@ -37,7 +37,12 @@ def self_mask(start: Array, steps: int, attended: int) -> Array:
 
 
 class CachedDecoder:
-    """A batch of sequences being decoded, and buffers that are written in place."""
+    """A batch of sequences being decoded, and buffers that are written in place.
+
+    Attributes:
+        caches: input name → the buffer of what is remembered.
+        shown: what the last step returned.
+    """
 
     def __init__(self, runner: Runner, rows: int, memories: Mapping[str, Array | Buffer] | None = None) -> None:
         """Allocate what the graph remembers.
@@ -48,6 +53,7 @@ class CachedDecoder:
             memories: of the source: what an encoder graph returned, and the source's mask.
         """
         signature, given = runner.signature, memories or {}
+        self.shown: dict[str, Array] = {}
         self._runner = runner
         self._inputs = {spec.name: spec for spec in signature.inputs}
         self._fixed = {name: value for name, value in given.items() if name in self._inputs}
@@ -81,7 +87,9 @@ class CachedDecoder:
         if _MASK in self._inputs:
             moving |= {"start": start, _MASK: self._mask(start, token_ids.shape[1])}
         outputs = self._runner.run({**moving, **self._fixed, **self.caches})
-        return {name: buffer.numpy() for name, buffer in outputs.items() if name not in self._runner.signature.aliases}
+        aliases = self._runner.signature.aliases
+        self.shown = {name: buffer.numpy() for name, buffer in outputs.items() if name not in aliases}
+        return self.shown
 
     def _mask(self, start: Array, steps: int) -> Array:
         attended, capacity = int(start.max()) + steps, self.capacity

@@ -70,3 +70,8 @@ def test_a_prompt_that_leaves_room_for_one_token_gets_one(generator):
 def test_a_request_beyond_the_cache_is_refused(generator, text, limit, says):
     with pytest.raises(InputError, match=says):
         generator.request(text, limit)
+
+
+def test_a_model_without_a_source_has_nothing_to_explain(generator):
+    with pytest.raises(InputError, match="a model that shows what it attends to"):
+        generator.request(PROMPT, explain=True)

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from models.checkpoints.resolve import checkpoint_named
@@ -57,3 +58,26 @@ def test_a_request_that_cannot_be_decoded_is_refused(translator, text, limit, sa
 def test_an_artefact_without_a_tokenizer_is_refused(tiny_translator):
     with pytest.raises(ArtefactError, match=r"tokenizer\.json"):
         Translator(tiny_translator, Manifest.read(tiny_translator))
+
+
+def test_each_token_comes_with_its_alignment_if_that_is_asked_for(explained_dates):
+    translator = Translator(explained_dates, Manifest.read(explained_dates))
+    text = "3rd of march 1997"
+    shown = list(translator.stream(translator.request(text, explain=True)))
+    assert [piece.alignment.shape for piece in shown] == [(1, len(text))] * 10 + [(0, len(text))]
+    np.testing.assert_allclose([piece.alignment.sum() for piece in shown[:-1]], 1, atol=1e-5)
+    plain = list(translator.stream(translator.request(text)))
+    assert [(piece.text, piece.alignment) for piece in plain] == [(piece.text, None) for piece in shown]
+
+
+def test_the_graph_that_explains_is_loaded_only_once_somebody_asks_for_it(explained_dates):
+    translator = Translator(explained_dates, Manifest.read(explained_dates))
+    answer(translator, "3rd of march 1997")
+    assert translator.runners.keys() == {"encoder", "decoder"}
+    list(translator.stream(translator.request("3rd of march 1997", explain=True)))
+    assert translator.runners.keys() == {"encoder", "decoder", "explained"}
+
+
+def test_an_artefact_that_explains_nothing_refuses_to(translator):
+    with pytest.raises(InputError, match="--explain"):
+        translator.request("3rd of march 1997", explain=True)

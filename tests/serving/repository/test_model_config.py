@@ -66,6 +66,15 @@ def test_a_model_that_answers_texts_with_texts_streams_under_the_names_of_tensor
     assert list(outputs(config)) == [spec.name for spec in TEXT_RESPONSE]
 
 
+def test_what_an_artefact_can_show_is_listed_behind_what_it_answers(explained_digits, explained_dates):
+    digits, dates = (model_config_from_manifest(Manifest.read(one)) for one in (explained_digits, explained_dates))
+    assert list(outputs(digits)) == ["logits", "attention", "rollout"]
+    assert outputs(digits)["rollout"] == (pb.TYPE_FP32, [4, 4])
+    assert list(outputs(dates)) == [*(spec.name for spec in TEXT_RESPONSE), "alignment"]
+    assert outputs(dates)["alignment"] == (pb.TYPE_FP32, [-1, -1])
+    assert digits.output[0].label_filename == "labels.txt"
+
+
 def test_a_text_encoder_takes_texts_in_batches_without_a_queue_policy(encoder):
     assert [(tensor.name, tensor.data_type, list(tensor.dims), tensor.optional) for tensor in encoder.input] == [
         ("text_input", pb.TYPE_STRING, [1], False)

@@ -1,0 +1,209 @@
+"""What an explanation costs those who ask for it, and those who do not: plain and explained, side by side in one run.
+
+    python benchmarks/explain_cost.py [--models NAME ...] [--requests N] [--scratch DIR]
+
+In process: one run of the graph on one image, or one whole answer to the checkpoint's example. Over gRPC: the same from
+a client on this machine, behind Triton; ``plain, not exported`` is the same artefact without ``--explain``. The kinds
+take turns, so that whatever else the machine does meets all of them alike. Milliseconds are medians (p50) of single
+requests; one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from clients.classify import Classifier  # noqa: E402
+from clients.translate import Translator  # noqa: E402
+from clients.triton_client import TritonClient  # noqa: E402
+from export.stage import export_onnx  # noqa: E402
+from models.manifest import Manifest  # noqa: E402
+from models.tensor_names import EXPLAINED, LOGITS, PIXELS  # noqa: E402
+from serving.canary import canary_check  # noqa: E402
+from serving.generation import translator  # noqa: E402
+from serving.repository.layout import write_repository  # noqa: E402
+from serving.runtime.base import Array  # noqa: E402
+from serving.runtime.ort_runner import ort_runners  # noqa: E402
+from serving.triton_server.ports import free_ports  # noqa: E402
+from serving.triton_server.process import TritonServer  # noqa: E402
+from serving.triton_server.settings import ServerSettings  # noqa: E402
+
+MODELS = ("digits-vit", "digits-swin", "vit-ti-16", "dates-transformer", "dates-gru")
+WARM_UP = 5
+TIMEOUT_S = 60.0
+COLUMNS = ("in process, plain", "explained", "gRPC, plain", "explained", "plain, not exported", "kB shown")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What one model took.
+
+    Attributes:
+        name: the model.
+        seconds: of each kind of request, one after another.
+        shown: bytes of the explanation of one request.
+    """
+
+    name: str
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    shown: int = 0
+
+    def cells(self) -> list[str]:
+        """The medians in milliseconds, each explained one with its ratio to the plain one."""
+        ms = {kind: 1e3 * median(values) for kind, values in self.seconds.items()}
+        inside, explained, served, shown, other = ms.values()
+        return [
+            f"{inside:.2f}",
+            f"{explained:.2f} ({explained / inside:.2f}×)",
+            f"{served:.2f}",
+            f"{shown:.2f} ({shown / served:.2f}×)",
+            f"{other:.2f}",
+            f"{self.shown / 1e3:.1f}",
+        ]
+
+
+def main() -> None:
+    """Export, measure in process and behind a server, and print a table."""
+    parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
+    parser.add_argument("--models", nargs="+", default=list(MODELS), help="classifiers and translators")
+    parser.add_argument("--requests", type=int, default=200, help="of each kind")
+    parser.add_argument("--scratch", type=Path, default=None, help="folder for artefacts; kept if given")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        place = asked.scratch or Path(temporary)
+        manifests = export_all(asked.models, place)
+        rows = {name: in_process(place / "explained" / name, one, asked.requests) for name, one in manifests.items()}
+        with (
+            server_over(place / "explained", asked.models) as shown,
+            server_over(place / "plain", asked.models) as plain,
+        ):
+            for name, row in rows.items():
+                rows[name] = asyncio.run(over_grpc(row, manifests[name], shown, plain, asked.requests))
+    sys.stdout.write(table([rows[name] for name in asked.models]))
+
+
+def export_all(names: list[str], place: Path) -> dict[str, Manifest]:
+    """Every model with its explanation and without; the manifests of the former."""
+    for name in names:
+        export_onnx(name, place / "plain" / name)
+    return {name: export_onnx(name, place / "explained" / name, explain=True)[0] for name in names}
+
+
+def in_process(folder: Path, manifest: Manifest, requests: int) -> Row:
+    """One image through either graph, or one answer by either decoder."""
+    kinds = _answers(folder, manifest) if manifest.task == "translate" else _runs(folder, manifest)
+    return Row(
+        name=manifest.name, seconds={f"in process, {kind}": one for kind, one in in_turn(kinds, requests).items()}
+    )
+
+
+def in_turn(kinds: dict[str, Callable[[], Any]], requests: int) -> dict[str, list[float]]:
+    """Seconds of each call, the kinds taking turns."""
+    seconds: dict[str, list[float]] = {kind: [] for kind in kinds}
+    for _ in range(WARM_UP + requests):
+        for kind, call in kinds.items():
+            began = time.perf_counter()
+            call()
+            seconds[kind].append(time.perf_counter() - began)
+    return {kind: values[WARM_UP:] for kind, values in seconds.items()}
+
+
+def _runs(folder: Path, manifest: Manifest) -> dict[str, Callable[[], Any]]:
+    runners, pixels = ort_runners(folder, manifest), image(manifest)
+    return {
+        "plain": lambda: runners["model"].run({PIXELS: pixels}),
+        "explained": lambda: runners[EXPLAINED].run({PIXELS: pixels}),
+    }
+
+
+def _answers(folder: Path, manifest: Manifest) -> dict[str, Callable[[], Any]]:
+    model, text = translator.Translator(folder, manifest), manifest.example["inputs"]["text"]
+    return {
+        "plain": lambda: list(model.stream(model.request(text))),
+        "explained": lambda: list(model.stream(model.request(text, explain=True))),
+    }
+
+
+def image(manifest: Manifest) -> Array:
+    """One random image, ``[1, C, height, width]``."""
+    (pixels,) = manifest.graph("model").inputs
+    return np.random.default_rng(0).random(pixels.shape({"batch": 1}), dtype=np.float32)
+
+
+@contextmanager
+def server_over(artefacts: Path, names: list[str]) -> Iterator[str]:
+    """A tritonserver over a folder of artefacts; its gRPC address."""
+    repository = artefacts.parent / f"{artefacts.name}_repository"
+    write_repository([artefacts / name for name in names], repository)
+    http, grpc, metrics = free_ports(3)
+    settings = ServerSettings(repository=repository, http_port=http, grpc_port=grpc, metrics_port=metrics)
+    with TritonServer(settings) as running:
+        running.wait_until_ready(canary_check(set(names), TIMEOUT_S), TIMEOUT_S)
+        yield running.endpoints.grpc
+
+
+Call = Callable[[], Awaitable[Any]]
+
+
+async def over_grpc(row: Row, manifest: Manifest, shown: str, plain: str, requests: int) -> Row:
+    """Requests of either kind to the server that can explain, and plain ones to the server that cannot."""
+    async with TritonClient(shown, TIMEOUT_S) as client, TritonClient(plain, TIMEOUT_S) as other:
+        served = await calls(client, manifest)
+        kinds = {
+            "gRPC, plain": served[0],
+            "gRPC, explained": served[1],
+            "not exported": (await calls(other, manifest))[0],
+        }
+        seconds: dict[str, list[float]] = {kind: [] for kind in kinds}
+        for _ in range(WARM_UP + requests):
+            for kind, call in kinds.items():
+                began = time.perf_counter()
+                await call()
+                seconds[kind].append(time.perf_counter() - began)
+        size = await served[1]()
+    over = {kind: values[WARM_UP:] for kind, values in seconds.items()}
+    return Row(name=row.name, seconds={**row.seconds, **over}, shown=size)
+
+
+async def calls(client: TritonClient, manifest: Manifest) -> tuple[Call, Call]:
+    """A plain request and an explained one; the latter tells how many bytes its explanation has."""
+    if manifest.task == "translate":
+        model, text = await Translator.find(client, manifest.name), manifest.example["inputs"]["text"]
+
+        async def answer(explain: bool) -> int:
+            pieces = [piece async for piece in model.stream(text, explain=explain)]
+            return sum(piece.alignment.nbytes for piece in pieces if piece.alignment is not None)
+
+        return lambda: answer(False), lambda: answer(True)
+    classifier, pixels = await Classifier.find(client, manifest.name), image(manifest)
+
+    async def maps() -> int:
+        arrays = await classifier.explain(pixels)
+        return sum(array.nbytes for name, array in arrays.items() if name != LOGITS)
+
+    return lambda: classifier.logits(pixels), maps
+
+
+def table(rows: list[Row]) -> str:
+    """A Markdown table of milliseconds."""
+    lines = ["| model | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
+    lines += ["| " + " | ".join([row.name, *row.cells()]) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()

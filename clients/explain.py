@@ -1,0 +1,78 @@
+"""What a served model attends to when it answers one image or one text, as arrays that a file can hold."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from clients.caption import Captioner
+from clients.classify import Classifier
+from clients.text import Piece
+from clients.translate import Translator
+from clients.triton_client import Array, TritonClient
+from models.errors import InputError, OutputError
+from models.tensor_names import ALIGNMENT, LOGITS, OUTPUT_IDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """One answer and what it was read off.
+
+    Attributes:
+        answer: the most probable label, or the text.
+        arrays: of a classifier its outputs without the batch; of a decoder ``alignment`` ``[T, S]`` and the ids of its
+            T tokens.
+    """
+
+    answer: str
+    arrays: dict[str, Array]
+
+    def save(self, path: Path) -> None:
+        """Write the arrays and the answer as one ``.npz`` file.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        try:
+            with path.open("wb") as file:
+                np.savez(file, answer=np.array(self.answer), **self.arrays)
+        except OSError as error:
+            raise OutputError(f"a place to write at {path}", str(error), "correct --out") from error
+
+
+async def explain(client: TritonClient, name: str, subject: str) -> Explanation:
+    """Ask a model of any task that can be explained.
+
+    Args:
+        client: of the server.
+        name: the model.
+        subject: an image file, or of a translator a text.
+
+    Raises:
+        UnknownNameError: the server has no such model.
+        InputError: the model or its task cannot be explained, or the server refused the subject.
+    """
+    model = await client.model(name)
+    if model.task == "classify":
+        return await _label(Classifier(client, model), Path(subject))
+    if model.task == "caption":
+        return await _text(Captioner(client, model).stream_file(Path(subject), explain=True))
+    if model.task == "translate":
+        return await _text(Translator(client, model).stream(subject, explain=True))
+    raise InputError("a model that classifies, captions or translates", f"{name!r}: {model.task}", "name another")
+
+
+async def _label(classifier: Classifier, path: Path) -> Explanation:
+    arrays = {name: array[0] for name, array in (await classifier.explain_file(path)).items()}
+    return Explanation(answer=classifier.guesses(arrays[LOGITS])[0].label, arrays=arrays)
+
+
+async def _text(stream: AsyncIterator[Piece]) -> Explanation:
+    pieces = [piece async for piece in stream]
+    rows = [piece.alignment for piece in pieces if piece.alignment is not None]
+    token_ids = np.array([token for piece in pieces for token in piece.token_ids], dtype=np.int64)
+    arrays = {ALIGNMENT: np.concatenate(rows), OUTPUT_IDS: token_ids}
+    return Explanation(answer="".join(piece.text for piece in pieces), arrays=arrays)

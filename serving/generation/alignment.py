@@ -1,0 +1,51 @@
+"""How a token of an answer was read off the source: the weights of the positions, if a request asks for them.
+
+    of a Transformer       mean over the heads of the last layer's cross-attention
+    of a recurrent decoder its alignment
+
+Legend: B batch, L layers, H heads, S source positions, T target positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from models.errors import InputError
+from models.manifest import Manifest
+from models.tensor_names import ALIGNMENT, CROSS_ATTENTION
+from serving.runtime.base import Array
+
+NOT_EXPLAINED = (
+    "a model that shows what it attends to",
+    "an artefact without such a graph",
+    "export it with --explain if it can be, or leave the parameter explain out",
+)
+
+
+def aligning_graph(manifest: Manifest) -> str | None:
+    """The name of the decoder graph that shows how it reads the source, if there is one."""
+    shown = {signature.name: {spec.name for spec in signature.outputs} for signature in manifest.graphs}
+    return next((name for name, outputs in shown.items() if outputs & {ALIGNMENT, CROSS_ATTENTION}), None)
+
+
+def decoder_graph(explain: bool, aligning: str | None) -> str:
+    """The graph that decodes a request: the plain one, unless it is to be explained.
+
+    Raises:
+        InputError: it is, and no graph shows how it reads the source.
+    """
+    if not explain:
+        return "decoder"
+    if aligning is None:
+        raise InputError(*NOT_EXPLAINED)
+    return aligning
+
+
+def alignment_of(shown: Mapping[str, Array]) -> Array:
+    """The weights ``[S]`` of the newest position, of what one step of one row returned."""
+    if ALIGNMENT in shown:
+        alignment_S: Array = shown[ALIGNMENT][0, -1].copy()
+        return alignment_S
+    weights_HS = shown[CROSS_ATTENTION][0, -1, :, -1]
+    mean_S: Array = weights_HS.mean(0)
+    return mean_S
