@@ -85,6 +85,15 @@ TINY_TNT = {
     "embed_dim": 16,
     "num_heads_outer": 2,
 }
+TINY_TIMM_SWIN = {
+    "img_size": 24,
+    "patch_size": 2,
+    "embed_dim": 16,
+    "depths": (2, 2),
+    "num_heads": (2, 4),
+    "window_size": 3,
+    "mlp_ratio": 2.0,
+}
 KINDS = {
     "hf-vit": hugging_face("ViTForImageClassification", "ViTConfig", TINY),
     "hf-deit": hugging_face("DeiTForImageClassificationWithTeacher", "DeiTConfig", TINY),
@@ -97,4 +106,6 @@ KINDS = {
     "timm-deit": by_timm("deit_tiny_distilled_patch16_224", **TINY_TIMM),
     "timm-hybrid": by_timm("vit_tiny_r_s16_p8_224", img_size=64, embed_dim=32, depth=2, num_heads=4),
     "timm-tnt": by_timm("tnt_s_patch16_224", **TINY_TNT),
+    "timm-swin": by_timm("swin_tiny_patch4_window7_224", **TINY_TIMM_SWIN),
+    "timm-swin-v2": by_timm("swinv2_tiny_window8_256", **TINY_TIMM_SWIN),
 }
