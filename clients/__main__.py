@@ -163,7 +163,7 @@ def explain(
 
     Args:
         subject: an image file, or of a translator a text in quotes.
-        model: a classifier or decoder that was exported with --explain, or a recurrent one with attention.
+        model: one that was exported so that it can be explained, or a recurrent one with attention.
         out: the .npz file.
         server: host and port of the gRPC endpoint.
         timeout_s: longest wait for an answer, in seconds.
