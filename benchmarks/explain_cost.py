@@ -3,9 +3,8 @@
     python benchmarks/explain_cost.py [--models NAME ...] [--requests N] [--scratch DIR]
 
 In process: one run of the graph on one image, or one whole answer to the checkpoint's example. Over gRPC: the same from
-a client on this machine, behind Triton; ``plain, not exported`` is the same artefact without ``--explain``. The kinds
-take turns, so that whatever else the machine does meets all of them alike. Milliseconds are medians (p50) of single
-requests; one thread.
+a client on this machine, behind Triton, with every output. Plain and explained requests take turns, so that whatever
+else the machine does meets both alike. Milliseconds are medians (p50) of single requests; one thread.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from serving.triton_server.settings import ServerSettings  # noqa: E402
 MODELS = ("digits-vit", "digits-swin", "vit-ti-16", "dates-transformer", "dates-gru")
 WARM_UP = 5
 TIMEOUT_S = 60.0
-COLUMNS = ("in process, plain", "explained", "gRPC, plain", "explained", "plain, not exported", "kB shown")
+COLUMNS = ("in process, plain", "explained", "gRPC, plain", "explained", "kB shown")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +64,12 @@ class Row:
     def cells(self) -> list[str]:
         """The medians in milliseconds, each explained one with its ratio to the plain one."""
         ms = {kind: 1e3 * median(values) for kind, values in self.seconds.items()}
-        inside, explained, served, shown, other = ms.values()
+        inside, explained, served, shown = ms.values()
         return [
             f"{inside:.2f}",
             f"{explained:.2f} ({explained / inside:.2f}×)",
             f"{served:.2f}",
             f"{shown:.2f} ({shown / served:.2f}×)",
-            f"{other:.2f}",
             f"{self.shown / 1e3:.1f}",
         ]
 
@@ -84,23 +82,18 @@ def main() -> None:
     parser.add_argument("--scratch", type=Path, default=None, help="folder for artefacts; kept if given")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        place = asked.scratch or Path(temporary)
+        place = (asked.scratch or Path(temporary)) / "artefacts"
         manifests = export_all(asked.models, place)
-        rows = {name: in_process(place / "explained" / name, one, asked.requests) for name, one in manifests.items()}
-        with (
-            server_over(place / "explained", asked.models) as shown,
-            server_over(place / "plain", asked.models) as plain,
-        ):
+        rows = {name: in_process(place / name, one, asked.requests) for name, one in manifests.items()}
+        with server_over(place, asked.models) as server:
             for name, row in rows.items():
-                rows[name] = asyncio.run(over_grpc(row, manifests[name], shown, plain, asked.requests))
+                rows[name] = asyncio.run(over_grpc(row, manifests[name], server, asked.requests))
     sys.stdout.write(table([rows[name] for name in asked.models]))
 
 
 def export_all(names: list[str], place: Path) -> dict[str, Manifest]:
-    """Every model with its explanation and without; the manifests of the former."""
-    for name in names:
-        export_onnx(name, place / "plain" / name)
-    return {name: export_onnx(name, place / "explained" / name, explain=True)[0] for name in names}
+    """Every model with its explanation; name → manifest."""
+    return {name: export_onnx(name, place / name, explain=True)[0] for name in names}
 
 
 def in_process(folder: Path, manifest: Manifest, requests: int) -> Row:
@@ -147,7 +140,7 @@ def image(manifest: Manifest) -> Array:
 @contextmanager
 def server_over(artefacts: Path, names: list[str]) -> Iterator[str]:
     """A tritonserver over a folder of artefacts; its gRPC address."""
-    repository = artefacts.parent / f"{artefacts.name}_repository"
+    repository = artefacts.parent / "model_repository"
     write_repository([artefacts / name for name in names], repository)
     http, grpc, metrics = free_ports(3)
     settings = ServerSettings(repository=repository, http_port=http, grpc_port=grpc, metrics_port=metrics)
@@ -159,22 +152,18 @@ def server_over(artefacts: Path, names: list[str]) -> Iterator[str]:
 Call = Callable[[], Awaitable[Any]]
 
 
-async def over_grpc(row: Row, manifest: Manifest, shown: str, plain: str, requests: int) -> Row:
-    """Requests of either kind to the server that can explain, and plain ones to the server that cannot."""
-    async with TritonClient(shown, TIMEOUT_S) as client, TritonClient(plain, TIMEOUT_S) as other:
-        served = await calls(client, manifest)
-        kinds = {
-            "gRPC, plain": served[0],
-            "gRPC, explained": served[1],
-            "not exported": (await calls(other, manifest))[0],
-        }
+async def over_grpc(row: Row, manifest: Manifest, server: str, requests: int) -> Row:
+    """Requests of either kind, taking turns."""
+    async with TritonClient(server, TIMEOUT_S) as client:
+        plain, explained = await calls(client, manifest)
+        kinds = {"gRPC, plain": plain, "gRPC, explained": explained}
         seconds: dict[str, list[float]] = {kind: [] for kind in kinds}
         for _ in range(WARM_UP + requests):
             for kind, call in kinds.items():
                 began = time.perf_counter()
                 await call()
                 seconds[kind].append(time.perf_counter() - began)
-        size = await served[1]()
+        size = await explained()
     over = {kind: values[WARM_UP:] for kind, values in seconds.items()}
     return Row(name=row.name, seconds={**row.seconds, **over}, shown=size)
 

@@ -86,6 +86,17 @@ def test_a_wrong_type_is_refused_by_both(server):
         ask(server, raw(np.zeros((1, 1, 8, 8))))
 
 
+def test_a_model_that_was_exported_without_maps_refuses_to_show_them_and_goes_on(server, images):
+    async def mixed(client):
+        classifier = await Classifier.find(client)
+        calls = classifier.explain(images[:1]), classifier.logits(images[:1])
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    refused, answered = ask(server, mixed)
+    assert isinstance(refused, InputError) and "--explain" in str(refused)
+    assert answered.shape == (1, 10)
+
+
 def test_an_unknown_model_is_named(server):
     with pytest.raises(UnknownNameError, match="'digits-cnn'"):
         ask(server, lambda client: Classifier.find(client, "digits-cnn"))

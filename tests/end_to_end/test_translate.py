@@ -55,6 +55,14 @@ def test_a_request_that_cannot_be_decoded_is_refused_with_the_reason(server, tex
         ask(server, lambda client: pieces(client, text, limit))
 
 
+def test_a_model_that_was_exported_without_its_attention_refuses_to_show_it(server):
+    async def explained(client):
+        return await anext((await Translator.find(client)).stream("3rd of march 1997", explain=True))
+
+    with pytest.raises(InputError, match="--explain"):
+        ask(server, explained)
+
+
 def test_a_refused_request_leaves_the_others_alone(server):
     async def mixed(client):
         translator = await Translator.find(client)

@@ -1,0 +1,63 @@
+import numpy as np
+import pytest
+import torch
+
+from export.stage import export_onnx
+from models.checkpoints.resolve import checkpoint_named
+from models.checkpoints.store import save_checkpoint
+from models.errors import InputError
+from models.explain.observe import observed
+from models.manifest import Manifest
+from models.tokenization import TOKENIZER_NAME
+from serving.generation.alignment import aligning_graph, alignment_of, decoder_graph
+from serving.generation.captioner import Captioner
+from tests.models.agreement import randomised
+from tests.text_checkpoints import byte_level_bpe
+
+
+@pytest.fixture(scope="module")
+def captioner(tmp_path_factory):
+    """A tiny captioner behind a real tokenizer, exported with its explanation; the model, and what serves it."""
+    checkpoint, place = checkpoint_named("captioner-cnn-tiny"), tmp_path_factory.mktemp("captioner")
+    model = randomised(checkpoint.model, torch.float32)
+    save_checkpoint(checkpoint, place / "checkpoint")
+    byte_level_bpe().save(str(place / "checkpoint" / TOKENIZER_NAME))
+    manifest, _ = export_onnx(str(place / "checkpoint"), place / "artefact", explain=True)
+    return model, Captioner(place / "artefact", manifest)
+
+
+def test_each_token_of_a_caption_comes_with_what_its_image_was_read_by(captioner):
+    model, served = captioner
+    pixels = np.random.default_rng(0).standard_normal(model.config.pixel_shape, dtype=np.float32)
+    pieces = list(served.stream(served.request(pixels, 5, explain=True)))
+    token_ids = [token for piece in pieces for token in piece.token_ids]
+    assert token_ids, "an empty caption would prove nothing"
+    target = torch.tensor([[model.config.start_token, *token_ids[:-1]]])
+    with torch.no_grad(), observed(model, inside="cross_attention") as maps:
+        model(torch.from_numpy(pixels)[None], target)
+    last_HTS = list(maps.values())[-1][0][0]
+    np.testing.assert_allclose(np.concatenate([piece.alignment for piece in pieces]), last_HTS.mean(0), atol=1e-5)
+    plain = list(served.stream(served.request(pixels, 5)))
+    assert [(piece.token_ids, piece.alignment) for piece in plain] == [(piece.token_ids, None) for piece in pieces]
+
+
+def test_of_a_transformer_it_is_the_mean_over_the_last_layers_heads_at_the_newest_position():
+    weights_BLHTS = np.random.default_rng(0).random((1, 3, 2, 4, 5))
+    expected = (weights_BLHTS[0, 2, 0, 3] + weights_BLHTS[0, 2, 1, 3]) / 2
+    np.testing.assert_allclose(alignment_of({"cross_attention": weights_BLHTS}), expected)
+
+
+def test_of_a_recurrent_decoder_it_is_its_own_and_stays_when_the_next_step_writes_over_it():
+    weights_BTS = np.random.default_rng(0).random((1, 1, 5))
+    found, expected = alignment_of({"alignment": weights_BTS}), weights_BTS[0, 0].copy()
+    weights_BTS[:] = 0
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_the_graph_is_the_plain_one_unless_an_explanation_is_asked_for(dates_artefact, explained_dates):
+    plain, explained = (aligning_graph(Manifest.read(one)) for one in (dates_artefact, explained_dates))
+    assert (plain, explained) == (None, "explained")
+    assert [decoder_graph(False, plain), decoder_graph(False, explained)] == ["decoder", "decoder"]
+    assert decoder_graph(True, explained) == "explained"
+    with pytest.raises(InputError, match="--explain"):
+        decoder_graph(True, plain)
