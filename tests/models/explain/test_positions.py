@@ -1,8 +1,8 @@
 import pytest
 import torch
-from models.explain.positions import position_similarity
 
 from models.errors import ConfigError
+from models.explain.positions import position_similarity
 from tests.models.agreement import difference
 
 
