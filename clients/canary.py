@@ -49,7 +49,7 @@ async def ask(client: TritonClient, model: ServedModel) -> Verdict:
 
 async def _classify(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
     shape = model.inputs[PIXELS]
-    pixels = np.asarray(inputs.get(PIXELS, np.zeros(shape)), dtype=np.float32).reshape(1, *shape)
+    pixels = np.asarray(inputs.get(PIXELS, np.zeros(shape)), dtype=model.dtypes[PIXELS]).reshape(1, *shape)
     classifier = Classifier(client, model)
     logits_K = (await classifier.logits(pixels))[0]
     label = classifier.guesses(logits_K)[0].label
@@ -71,7 +71,7 @@ async def _streamed(stream: AsyncIterator[Piece], limit: int | None, answer: Any
 
 
 async def _caption(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
-    pixels = np.asarray(inputs.get(PIXELS, np.zeros(model.inputs[PIXELS])), dtype=np.float32)
+    pixels = np.asarray(inputs.get(PIXELS, np.zeros(model.inputs[PIXELS])), dtype=model.dtypes[PIXELS])
     limit = inputs.get("max_tokens", None if answer else HARMLESS_TOKENS)
     return await _streamed(Captioner(client, model).stream(pixels, limit), limit, answer)
 

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from clients.served_model import ServedModel
 from clients.triton_client import Array
 from models.errors import InputError
-from models.images import pixels_from_file
+from models.images import bytes_from_file, pixels_from_file
 from models.tensor_names import PIXELS
 
 
 def file_pixels(model: ServedModel, path: Path) -> Array:
-    """An image file as the model wants it, float32 ``[C, height, width]``.
+    """An image file as the model wants it: float32 ``[C, height, width]``, or uint8 ``[height, width, C]``.
 
     Raises:
         InputError: the file is no image, or the model has no preprocessing for files.
@@ -29,7 +27,8 @@ def file_pixels(model: ServedModel, path: Path) -> Array:
             "no preprocessing in its configuration",
             "send prepared pixels from Python",
         )
-    return pixels_from_file(path, preprocessing)
+    prepare = bytes_from_file if model.dtypes[PIXELS] == "uint8" else pixels_from_file
+    return prepare(path, preprocessing)
 
 
 def require_pixels(model: ServedModel, pixels: Array, batched: bool) -> None:
@@ -43,12 +42,12 @@ def require_pixels(model: ServedModel, pixels: Array, batched: bool) -> None:
     Raises:
         InputError: they are not the model's.
     """
-    expected = model.inputs[PIXELS]
+    expected, dtype = model.inputs[PIXELS], model.dtypes[PIXELS]
     shape = pixels.shape[1:] if batched else pixels.shape
-    if pixels.dtype != np.float32 or shape != expected:
+    if pixels.dtype != dtype or shape != expected:
         sides = ", ".join(map(str, expected))
         raise InputError(
-            f"float32 pixels [{'batch, ' if batched else ''}{sides}]",
+            f"{dtype} pixels [{'batch, ' if batched else ''}{sides}]",
             f"{pixels.dtype} {list(pixels.shape)}",
             "convert or reshape them",
         )

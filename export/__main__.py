@@ -12,7 +12,7 @@ from tyro.conf import Positional
 from models.cli import run
 
 
-def onnx(model: Positional[str], out: Path, explain: bool = False) -> int:
+def onnx(model: Positional[str], out: Path, explain: bool = False, uint8: bool = False) -> int:
     """Write opset-24 graphs of standard operators and a manifest.json.
 
     Nothing is done where the folder already holds this very export.
@@ -20,11 +20,12 @@ def onnx(model: Positional[str], out: Path, explain: bool = False) -> int:
     Args:
         model: a checkpoint folder, a shipped checkpoint, or a preset (see `python -m models list`).
         out: the artefact's folder; replaced in one step.
+        uint8: take images as bytes, [height, width, channels], and scale and normalise them in the graph.
         explain: add a graph that also shows what the model attends to, for requests that ask for it.
     """
     from export.stage import export_onnx
 
-    manifest, done = export_onnx(model, out, explain)
+    manifest, done = export_onnx(model, out, explain, uint8)
     graphs = ", ".join(f"{graph.name}.onnx" for graph in manifest.graphs)
     sys.stdout.write(f"{manifest.name}: {graphs} {'written to' if done else 'up to date in'} {out}\n")
     return 0

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
+from torch import nn
 
 from export.eager import full_forward
 from export.ladder_cases import (
@@ -24,6 +25,7 @@ from export.ladder_cases import (
 from export.parity import YARDSTICK, Measurement, compare
 from models.checkpoints.store import Checkpoint
 from models.progress import progress
+from models.tasks.from_bytes import CaptionerFromBytes, takes_bytes
 from models.tasks.graph import TaskGraph
 from models.tensor_names import LOGITS, PIXELS
 from serving.runtime.base import Array, Buffer, Runner
@@ -38,8 +40,7 @@ Climb = Callable[[Checkpoint, Runners], Iterator[Measurement]]
 
 def climb_classifier(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:
     """Random images through the graph ``model``, and ``explained`` where there is one."""
-    (graph,) = checkpoint.graphs()
-    cases = list(image_cases(graph.signature.input(PIXELS)))
+    cases = list(image_cases(runners[RUNTIME]["model"].signature.input(PIXELS)))
     with progress("parity", len(cases)) as advance:
         for case in cases:
             for name in runners[RUNTIME]:
@@ -83,8 +84,8 @@ def climb_translator(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measu
 
 def climb_captioner(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:
     """Random images through the encoder, and random targets through the cached decoder."""
-    encoder, decoder = checkpoint.graphs()
-    pixels = encoder.signature.input(PIXELS)
+    _, decoder = checkpoint.graphs()
+    pixels = runners[RUNTIME]["encoder"].signature.input(PIXELS)
     images = list(image_cases(pixels))
     with progress("parity, encoder", len(images)) as advance:
         for image in images:
@@ -132,7 +133,9 @@ def _shown(outputs: dict[str, Buffer], masks: dict[str, Array]) -> dict[str, Arr
 
 
 def _climb_decoder(checkpoint: Checkpoint, cases: Sequence[DecodeCase], runners: Runners) -> Iterator[Measurement]:
-    forward = _remembered_forward(checkpoint)
+    takes = "encoder" in runners[RUNTIME] and takes_bytes(runners[RUNTIME]["encoder"].signature)
+    model = CaptionerFromBytes(checkpoint.model, checkpoint.details["preprocessing"]) if takes else checkpoint.model
+    forward = _remembered_forward(model)
     decoders = [graph for graph in runners[RUNTIME] if graph != "encoder"]
     with progress("parity, decoder", len(cases)) as advance:
         for case in cases:
@@ -144,14 +147,14 @@ def _climb_decoder(checkpoint: Checkpoint, cases: Sequence[DecodeCase], runners:
 Forward = Callable[[DecodeCase, torch.dtype], Array]
 
 
-def _remembered_forward(checkpoint: Checkpoint) -> Forward:
+def _remembered_forward(model: nn.Module) -> Forward:
     known: dict[tuple[str, bytes, torch.dtype], Array] = {}
 
     def forward(case: DecodeCase, dtype: torch.dtype) -> Array:
         key = case.source.name if case.source else "", case.target.tobytes(), dtype
         if key not in known:
             source = tuple(case.source.feeds.values()) if case.source else ()
-            known[key] = full_forward(checkpoint.model, dtype, *source, case.target)
+            known[key] = full_forward(model, dtype, *source, case.target)
         return known[key]
 
     return forward

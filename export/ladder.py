@@ -14,6 +14,7 @@ from models.checkpoints.store import Checkpoint
 from models.config import config_to_json
 from models.errors import ArtefactError
 from models.manifest import Manifest
+from models.tasks.from_bytes import takes_bytes
 from models.tensor_names import EXPLAINED
 from serving.runtime.ort_runner import ort_runners
 
@@ -40,7 +41,8 @@ def climb(folder: Path, source: str | None = None) -> list[Measurement]:
     if sum(parameter.numel() for parameter in checkpoint.model.parameters()) < SMALL_MODEL:
         torch.set_num_threads(1)  # more threads make a toy model up to 20 times slower where cores are shared
     names = [signature.name for signature in manifest.graphs]
-    graphs, exported = checkpoint.graphs(explain=EXPLAINED in names), ort_runners(folder, manifest)
+    graphs = checkpoint.graphs(EXPLAINED in names, takes_bytes(manifest.graphs[0]))
+    exported = ort_runners(folder, manifest)
     runners: Runners = {
         REFERENCE: dict(eager_runners(graphs, torch.float64)),
         YARDSTICK: dict(eager_runners(graphs, torch.float32)),

@@ -85,10 +85,13 @@ class Decoding:
 
 
 def image_cases(pixels: TensorSpec) -> Iterator[ImageCase]:
-    """Batches of several sizes."""
+    """Batches of several sizes; bytes where the graph takes bytes."""
     rng = np.random.default_rng(0)
     for batch in (*BATCHES, 32):
-        images = rng.standard_normal(pixels.shape({"batch": batch}), dtype=np.float32)
+        shape = pixels.shape({"batch": batch})
+        images: Array = rng.standard_normal(shape, dtype=np.float32)
+        if pixels.dtype == "uint8":
+            images = rng.integers(256, size=shape, dtype=np.uint8)
         yield ImageCase(name=f"batch {batch}", pixels=images)
 
 

@@ -22,6 +22,7 @@ from models.errors import ArtefactError, OutputError
 from models.folders import replaced_folder
 from models.manifest import MANIFEST_NAME, Manifest, sha256_of
 from models.progress import progress
+from models.tasks.from_bytes import example_in_bytes, takes_bytes
 from models.tasks.graph import TaskGraph
 from models.tensor_names import EXPLAINED
 
@@ -30,13 +31,14 @@ _ROOT = Path(__file__).parent.parent
 _NOT_IN_GRAPHS = {"train", "pretrained"}
 
 
-def export_onnx(name: str, out: Path, explain: bool = False) -> tuple[Manifest, bool]:
+def export_onnx(name: str, out: Path, explain: bool = False, uint8: bool = False) -> tuple[Manifest, bool]:
     """Export every graph of a checkpoint, unless the folder already holds just that.
 
     Args:
         name: a checkpoint folder, a Python file, a shipped checkpoint or a preset.
         out: the artefact's folder; replaced in one step.
         explain: whether graphs are added that show what the model attends to.
+        uint8: whether graphs take the bytes of images.
 
     Returns:
         The manifest, and whether anything was done.
@@ -47,8 +49,8 @@ def export_onnx(name: str, out: Path, explain: bool = False) -> tuple[Manifest, 
         OutputError: the folder cannot be written, or holds something else.
     """
     checkpoint = checkpoint_named(name)
-    graphs = checkpoint.graphs(explain)
-    fingerprint = fingerprint_of(checkpoint, explain)
+    graphs = checkpoint.graphs(explain, uint8)
+    fingerprint = fingerprint_of(checkpoint, explain, uint8)
     current = _current(out, fingerprint)
     if current is not None:
         return current, False
@@ -62,10 +64,10 @@ def export_onnx(name: str, out: Path, explain: bool = False) -> tuple[Manifest, 
     return manifest, True
 
 
-def fingerprint_of(checkpoint: Checkpoint, explain: bool = False) -> str:
+def fingerprint_of(checkpoint: Checkpoint, explain: bool = False, uint8: bool = False) -> str:
     """A hash over all that decides what an export looks like: weights, configuration, code and versions."""
     digest = hashlib.sha256(json.dumps(config_to_json(checkpoint.config), sort_keys=True).encode())
-    digest.update(json.dumps({**_versions(), EXPLAINED: explain}, sort_keys=True).encode())
+    digest.update(json.dumps({**_versions(), EXPLAINED: explain, "uint8": uint8}, sort_keys=True).encode())
     if checkpoint.folder is None:
         _add_weights(digest, checkpoint.model)
     for path in (*_checkpoint_files(checkpoint), *_source_files()):
@@ -116,15 +118,16 @@ def _refuse_foreign(out: Path) -> None:
 def _export_graphs(name: str, checkpoint: Checkpoint, graphs: Sequence[TaskGraph], folder: Path) -> None:
     # One process a graph: a second dynamo export of an RNN in one process freezes its length.
     names = [graph.signature.name for graph in graphs]
-    calls = {graph: (name, graph, folder / f"{graph}.onnx") for graph in names}
+    uint8 = takes_bytes(graphs[0].signature)
+    calls = {graph: (name, graph, folder / f"{graph}.onnx", uint8) for graph in names}
     with progress(f"export {checkpoint.name}", len(names)) as advance:
         for graph in run_each(export_graph, calls):
             advance(f"{graph}.onnx")
 
 
-def export_graph(name: str, graph_name: str, path: Path) -> None:
+def export_graph(name: str, graph_name: str, path: Path, uint8: bool = False) -> None:
     """Export one graph of a checkpoint; the work of one process."""
-    graphs = checkpoint_named(name).graphs(explain=graph_name == EXPLAINED)
+    graphs = checkpoint_named(name).graphs(graph_name == EXPLAINED, uint8)
     graph = next(graph for graph in graphs if graph.signature.name == graph_name)
     onnx_from_torch(graph, path)
 
@@ -140,8 +143,12 @@ def _manifest(
         graphs=tuple(graph.signature for graph in graphs),
         files={path.name: sha256_of(path) for path in sorted(folder.iterdir())},
         details=checkpoint.serving_details(),
-        example=checkpoint.example,
+        example=_example(checkpoint, takes_bytes(graphs[0].signature)),
         versions=_versions(),
         source=name,
         fingerprint=fingerprint,
     )
+
+
+def _example(checkpoint: Checkpoint, uint8: bool) -> dict[str, Any]:
+    return example_in_bytes(checkpoint.example, checkpoint.details["preprocessing"]) if uint8 else checkpoint.example

@@ -12,7 +12,7 @@ FROZEN = {
     "models train": {"--out", "--seed"},
     "models import": {"--out", "--max-length", "--name"},
     "models explain": {"--out", "--fusion", "--discard", "--label"},
-    "export onnx": {"--out", "--explain"},
+    "export onnx": {"--out", "--explain", "--uint8"},
     "export check": {"--source", "--json"},
     "serving repository": {"--out", "--threads"},
     "serving up": {
@@ -46,7 +46,7 @@ def python_m(*words):
 def test_a_verb_has_its_frozen_flags(command):
     shown = python_m(*command.split(), "--help")
     assert shown.returncode == 0, shown.stderr
-    flags = set(re.findall(r"(?<![\w`-])(--[a-z][a-z-]*)", shown.stdout)) - {
+    flags = set(re.findall(r"(?<![\w`-])(--[a-z][a-z0-9-]*)", shown.stdout)) - {
         "--help",
         "--verbose",
         "--no-json",

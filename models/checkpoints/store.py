@@ -13,9 +13,11 @@ from torch import Tensor, nn
 
 from models.checkpoints.blank import blank, fill
 from models.config import config_from_json, config_to_json
-from models.errors import ArtefactError
+from models.errors import ArtefactError, ConfigError
 from models.families.registry import Family, family_named
+from models.tasks.from_bytes import from_bytes
 from models.tasks.graph import TaskGraph
+from models.tensor_names import PIXELS
 from models.tokenization import MARIAN_FILES, TOKENIZER_NAME
 
 CONFIG_NAME = "config.json"
@@ -51,17 +53,23 @@ class Checkpoint:
         """The architecture's configuration."""
         return self.model.config
 
-    def graphs(self, explain: bool = False) -> tuple[TaskGraph, ...]:
+    def graphs(self, explain: bool = False, uint8: bool = False) -> tuple[TaskGraph, ...]:
         """The graphs of its task, in the order in which a request passes them.
 
         Args:
             explain: whether those are added that show what it attends to.
+            uint8: whether pixels are bytes, which the graphs prepare.
 
         Raises:
-            ConfigError: there is nothing to show.
+            ConfigError: there is nothing to show, or no image to prepare.
         """
         plain = self.family.task.graphs(self.model)
-        return (*plain, *self.family.task.explained(self.model)) if explain else plain
+        every = (*plain, *self.family.task.explained(self.model)) if explain else plain
+        if not uint8:
+            return every
+        if every[0].signature.inputs[0].name != PIXELS:
+            raise ConfigError("a model of images", self.family.task.name, "leave --uint8 out")
+        return tuple(from_bytes(graph, self.details.get("preprocessing")) for graph in every)
 
     def serving_details(self) -> dict[str, Any]:
         """What the server must know beyond the graphs: token ids, lengths, labels, preprocessing."""

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from models.errors import InputError
 from models.manifest import Manifest
 from models.tensor_names import PIXELS
@@ -29,7 +27,7 @@ class CaptionRequest:
     """An image that has been checked and can be described.
 
     Attributes:
-        pixels: float32 ``[C, height, width]``.
+        pixels: float32 ``[C, height, width]``, or uint8 ``[height, width, C]``, as the graph takes them.
         max_tokens: longest caption, in tokens, without the end token.
         explain: whether each token comes with its alignment.
     """
@@ -60,7 +58,7 @@ class Captioner:
         self._start = int(details["start_token"])
         self._longest = int(details["max_target_length"]) - 1
         (pixels,) = manifest.graph("encoder").inputs
-        self._shape = pixels.axes[1:]
+        self._shape, self._dtype = pixels.axes[1:], pixels.dtype
 
     def request(self, pixels: Array, max_tokens: int | None = None, explain: bool = False) -> CaptionRequest:
         """Check an image and a limit.
@@ -69,8 +67,9 @@ class Captioner:
             InputError: shape or type is not the model's, a pixel is NaN or infinite, the limit is out of reach, or
                 nothing shows what the model attends to.
         """
-        if pixels.shape != self._shape or pixels.dtype != np.float32:
-            raise InputError(f"float32 pixels {list(self._shape)}", f"{pixels.dtype} {list(pixels.shape)}", "reshape")
+        if pixels.shape != self._shape or pixels.dtype != self._dtype:
+            wanted = f"{self._dtype} pixels {list(self._shape)}"
+            raise InputError(wanted, f"{pixels.dtype} {list(pixels.shape)}", "convert or reshape them")
         require_finite(pixels)
         limit = checked_limit(max_tokens, self._longest, "the cache's capacity less the start token")
         decoder_graph(explain, self._aligning)

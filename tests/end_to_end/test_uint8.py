@@ -1,0 +1,69 @@
+"""Models that take the bytes of images, behind a real Triton: the same answers, and a canary that is right."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from clients.caption import Captioner
+from clients.classify import Classifier
+from clients.health import health
+from clients.triton_client import TritonClient
+from export.stage import export_onnx
+from models.errors import InputError
+from models.tensor_names import PIXELS
+from tests.end_to_end.test_imported import served
+
+NAMES = ["digits-vit", "digits-captioner"]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    place = tmp_path_factory.mktemp("uint8")
+    for name in NAMES:
+        export_onnx(name, place / "artefacts" / name, uint8=True)
+    with served(place, NAMES) as grpc:
+        yield grpc
+
+
+def asked(server, question):
+    async def ask():
+        async with TritonClient(server) as client:
+            return await question(client)
+
+    return asyncio.run(ask())
+
+
+async def label(client):
+    classifier = await Classifier.find(client)
+    return (await classifier.classify_file("docs/examples/three.png"))[0]
+
+
+async def caption(client):
+    captioner = await Captioner.find(client)
+    return "".join([piece.text async for piece in captioner.stream_file("docs/examples/pair.png")])
+
+
+def test_an_image_file_is_sent_as_bytes_and_answered_as_ever(server):
+    assert asked(server, lambda client: client.model("digits-vit")).dtypes[PIXELS] == "uint8"
+    guess = asked(server, label)
+    assert guess.label == "3"
+    assert guess.probability > 0.8
+    assert asked(server, caption) == "a three left of an eight"
+
+
+def test_every_canary_is_right(server):
+    results = asked(server, health)
+    assert {result.name: (result.healthy, result.found) for result in results} == {
+        "digits-vit": (True, "3"),
+        "digits-captioner": (True, "a three left of an eight"),
+    }
+
+
+def test_floats_are_refused(server):
+    async def floats(client):
+        classifier = await Classifier.find(client)
+        return await classifier.logits(np.zeros((1, 8, 8, 1), np.float32))
+
+    with pytest.raises(InputError, match=r"uint8 pixels \[batch, 8, 8, 1\]"):
+        asked(server, floats)

@@ -1,0 +1,32 @@
+"""Graphs that take the bytes of images go the same road: parity on every rung, and a damage that is seen."""
+
+import pytest
+
+from export.ladder import climb
+from export.parity import rungs_of
+from export.stage import export_onnx
+from models.manifest import Manifest
+from models.tasks.from_bytes import takes_bytes
+from models.tensor_names import EXPLAINED
+from tests.export.test_ladder import damage, failed, nudged
+
+
+@pytest.mark.parametrize(("name", "explain"), [("digits-vit", True), ("digits-captioner", False)])
+def test_every_rung_agrees_on_bytes_and_a_changed_weight_fails(name, explain, tmp_path):
+    folder = tmp_path / "artefact"
+    manifest, _ = export_onnx(name, folder, explain, uint8=True)
+    assert takes_bytes(manifest.graphs[0])
+    assert (EXPLAINED in [graph.name for graph in manifest.graphs]) is explain
+    assert all(rung.passed for rung in rungs_of(climb(folder)))
+    damage(folder, manifest.graphs[0].name, nudged)
+    assert manifest.graphs[0].name in {graph for graph, _ in failed(folder)}
+
+
+def test_the_same_folder_is_written_again_when_the_option_changes(tmp_path):
+    assert export_onnx("vit-tiny", tmp_path / "a")[1]
+    assert not export_onnx("vit-tiny", tmp_path / "a")[1]
+    plain = export_onnx("digits-vit", tmp_path / "a", uint8=True)
+    assert plain[1]
+    assert not export_onnx("digits-vit", tmp_path / "a", uint8=True)[1]
+    assert export_onnx("digits-vit", tmp_path / "a")[1]
+    assert not takes_bytes(Manifest.read(tmp_path / "a").graphs[0])
