@@ -29,6 +29,7 @@ TINY = ViTConfig(
 
 _PLAIN = {
     "vit-ti-16": TI,
+    "vit-ti-32": replace(TI, patch_size=32),
     "vit-s-16": S,
     "vit-s-32": replace(S, patch_size=32),
     "vit-b-16": B,

@@ -57,6 +57,7 @@ PARAMETERS = {
     "cnn-lstm-captioner-tiny": 4_285,
     "cnn-gru-captioner-tiny": 3_745,
     "vit-ti-16": 5_717_416,
+    "vit-ti-32": 6_131_560,  # transformers' ViT of these sizes; the facts have none
     "vit-s-16": 22_050_664,
     "vit-s-32": 22_878_952,
     "vit-b-16": 86_567_656,
