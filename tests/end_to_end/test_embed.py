@@ -54,7 +54,7 @@ def test_texts_that_come_together_are_batched_and_each_request_is_cut_to_its_own
     answers = ask(server, together)
     asked, runs = (counted(server, TEXT_ENCODER, metric) - was for metric, was in zip(metrics, before, strict=True))
     assert asked == 64
-    assert runs < 40, "the dynamic batcher gathered some of them"
+    assert runs < asked, "the dynamic batcher gathered some of them"
     for text, answer in zip(TEXTS * 16, answers, strict=True):
         hidden, pooled = eager(text)
         assert answer["token_mask"].tolist() == [[True] * len(hidden)]
