@@ -55,7 +55,7 @@ def test_requests_that_come_together_are_batched_and_each_gets_its_own_answer(se
     answers = np.concatenate(ask(server, together))
     images_asked, runs = (counted(server, DIGITS, metric) - was for metric, was in zip(metrics, before, strict=True))
     assert images_asked == 64
-    assert runs < asked, "the dynamic batcher gathered some of them"
+    assert runs < images_asked, "the dynamic batcher gathered some of them"
     alone = ask(server, lambda client: logits(client, images[:32]))
     np.testing.assert_allclose(answers[:32], alone, atol=1e-4)
 
