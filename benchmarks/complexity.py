@@ -196,6 +196,9 @@ def plot(made: Sequence[Curve], path: Path) -> None:
         axis.loglog(sizes, line, "-", color=points.get_color(), linewidth=1)
     for name, axis in panels.items():
         axis.set_xlabel(titles[name])
+        sizes = [cost.size for cost in next(curve for curve in made if curve.axis == name).costs]
+        axis.set_xticks(sizes, [str(size) for size in sizes], fontsize=8)
+        axis.minorticks_off()
         axis.set_ylabel("ms of one thread")
         axis.legend(fontsize=8)
         axis.grid(which="major", alpha=0.3)
