@@ -102,7 +102,7 @@ CARD = Card(
     recipe=f"AdamW, {SCHEDULE.steps:,} steps of {SCHEDULE.batch} random pairs of training images, peak rate "
     f"{SCHEDULE.peak_rate}, warm-up {SCHEDULE.warmup:.0%}, cosine to zero, weight decay {SCHEDULE.weight_decay}; each "
     f"digit turned by up to {JITTER.degrees}°, scaled by up to {JITTER.scale:.0%} and moved by up to {JITTER.pixels} "
-    "pixels. Chosen among six recipes on pairs of a fifth of the training images (95.90 % of 1,000); the held-out "
+    "pixels. Chosen among seven recipes on pairs of a fifth of the training images (95.90 % of 1,000); the held-out "
     "images chose nothing, neither recipe nor seed.",
     limits="Two upright digits like the data's, at these places; it has no sentence for anything else, and always "
     "says one.",
