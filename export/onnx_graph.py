@@ -21,7 +21,7 @@ from models.signature import GraphSignature
 from models.tasks.graph import TaskGraph
 
 STANDARD_DOMAINS = {"", "ai.onnx"}
-_TRACING_SIZES = {"batch": 2, "source": 5, "tokens": 5, "steps": 3, "attended": 4}
+_TRACING_SIZES = {"batch": 2, "source": 5, "tokens": 5, "steps": 3, "attended": 4, "scored": 2}
 
 
 def onnx_from_torch(graph: TaskGraph, path: Path) -> None:

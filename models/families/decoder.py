@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from models.config import require, require_bool, require_choice, require_fraction, require_positive
 from models.layers.attention import MultiHeadAttention
 from models.layers.embedding import TiedEmbedding
-from models.layers.kv_cache import KeysValues, Remember, cache_writers, remember_nothing
+from models.layers.kv_cache import KeysValues, Remember, cache_writers, remember_nothing, take_positions
 from models.layers.masks import causal_mask, window_mask
 from models.layers.mlp import ACTIVATIONS, MLP, Activation, GatedMLP
 from models.layers.norm import NORMS, Norm, norm
@@ -172,7 +172,12 @@ class Decoder(nn.Module):
         return self._run(token_ids, start, mask, [remember_nothing] * self.config.layers)
 
     def decode_cached(
-        self, token_ids: Tensor, start: Tensor, self_mask: Tensor, caches: Sequence[KeysValues]
+        self,
+        token_ids: Tensor,
+        start: Tensor,
+        self_mask: Tensor,
+        caches: Sequence[KeysValues],
+        scored: Tensor | None = None,
     ) -> tuple[Tensor, list[KeysValues]]:
         """Score new positions behind those in the cache; prefill and single steps alike.
 
@@ -182,15 +187,23 @@ class Decoder(nn.Module):
             self_mask: bool ``[B, 1, S, A]``: which of the first A cache positions each new token sees;
                 A is at least ``max(start) + S``. A window narrows it further.
             caches: for each block keys and values ``[B, G, M, D]``.
+            scored: int64 ``[B, L]``, which of the new positions get logits; all if not given.
 
         Returns:
-            Logits ``[B, S, V]``, and the caches with the new positions written.
+            Logits ``[B, L, V]``, and the caches with the new positions written.
         """
         writers = cache_writers(caches, start, self_mask.shape[3])
-        logits = self._run(token_ids, start, self_mask, writers)
+        logits = self._run(token_ids, start, self_mask, writers, scored)
         return logits, [writer.present for writer in writers]
 
-    def _run(self, token_ids: Tensor, start: Tensor, mask: Tensor, memories: Sequence[Remember]) -> Tensor:
+    def _run(
+        self,
+        token_ids: Tensor,
+        start: Tensor,
+        mask: Tensor,
+        memories: Sequence[Remember],
+        scored: Tensor | None = None,
+    ) -> Tensor:
         positions = start[:, None] + torch.arange(token_ids.shape[1], device=token_ids.device)
         hidden = self.embedding(token_ids)
         if self.positions is not None:
@@ -199,6 +212,6 @@ class Decoder(nn.Module):
         rotation = None if self.rope is None else self.rope(positions)
         for block, remember in zip(self.blocks, memories, strict=True):
             hidden = block(hidden, remember, mask, positions, rotation)
-        hidden = self.norm(hidden)
+        hidden = self.norm(hidden if scored is None else take_positions(hidden, scored))
         logits: Tensor = self.embedding.logits(hidden) if self.head is None else self.head(hidden)
         return logits

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from models.layers.blocks import DecoderBlock
-from models.layers.kv_cache import KeysValues, Remember, cache_writers, remember_nothing
+from models.layers.kv_cache import KeysValues, Remember, cache_writers, remember_nothing, take_positions
 from models.layers.masks import causal_mask, key_mask
 
 
@@ -77,6 +77,7 @@ class CrossDecoder(nn.Module, ABC):
         source_mask: Tensor | None,
         caches: Sequence[KeysValues],
         crosses: Sequence[KeysValues],
+        scored: Tensor | None = None,
     ) -> tuple[Tensor, list[KeysValues]]:
         """Score new target positions behind those in the cache; prefill and single steps alike.
 
@@ -88,13 +89,14 @@ class CrossDecoder(nn.Module, ABC):
             source_mask: bool ``[B, S]``; a source without padding needs none.
             caches: for each block keys and values ``[B, H, M, D]``.
             crosses: for each block keys and values ``[B, H, S, D]``.
+            scored: int64 ``[B, L]``, which of the new positions get logits; all if not given.
 
         Returns:
-            Logits ``[B, T, V]``, and the caches with the new positions written.
+            Logits ``[B, L, V]``, and the caches with the new positions written.
         """
         positions = start[:, None] + torch.arange(target_ids.shape[1], device=target_ids.device)
         writers = cache_writers(caches, start, self_mask.shape[3])
-        logits = self._decode(target_ids, positions, self_mask, source_mask, writers, crosses)
+        logits = self._decode(target_ids, positions, self_mask, source_mask, writers, crosses, scored)
         return logits, [writer.present for writer in writers]
 
     def _decode(
@@ -105,12 +107,15 @@ class CrossDecoder(nn.Module, ABC):
         source_mask: Tensor | None,
         memories: Sequence[Remember],
         crosses: Sequence[KeysValues],
+        scored: Tensor | None = None,
     ) -> Tensor:
         hidden = self.embed_target(target_ids, positions)
         cross_mask = None if source_mask is None else key_mask(source_mask, target_ids.shape[1])
         bias = _bias(self.decoder_bias, positions, self_mask.shape[3])
         for block, remember, cross in zip(self.decoder, memories, crosses, strict=True):
             hidden = block(hidden, remember, self_mask, cross, cross_mask, bias)
+        if scored is not None:
+            hidden = take_positions(hidden, scored)
         return self.logits(self.decoder_end(hidden))
 
 

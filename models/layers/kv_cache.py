@@ -72,6 +72,11 @@ class CacheWriter:
         return self.present[0][:, :, : self._attended], self.present[1][:, :, : self._attended]
 
 
+def take_positions(hidden: Tensor, positions: Tensor) -> Tensor:
+    """Of ``[B, S, E]`` the positions int64 ``[B, L]`` of each row: ``[B, L, E]``."""
+    return hidden.gather(1, positions[:, :, None].expand(-1, -1, hidden.shape[2]))
+
+
 def cache_writers(caches: Sequence[KeysValues], start: Tensor, attended: int) -> list[CacheWriter]:
     """One writer a block."""
     return [CacheWriter(cache, start, attended) for cache in caches]

@@ -1,4 +1,4 @@
-"""How the keys and values of a decoder's blocks are named, in its graph and out of it.
+"""The tensors that every cached decoder's graph has: the new tokens, and the keys and values of its blocks.
 
 The direction stands at the very end, behind a zero-padded index, because Triton pairs states by sort order
 (triton-inference-server/server #8586).
@@ -14,6 +14,24 @@ from models.layers.kv_cache import KeysValues
 from models.signature import TensorSpec
 
 _PARTS = ("key", "value")
+
+NEW_TOKENS = (
+    TensorSpec(name="token_ids", dtype="int64", axes=("batch", "steps")),
+    TensorSpec(name="start", dtype="int64", axes=("batch",)),
+    TensorSpec(name="self_mask", dtype="bool", axes=("batch", 1, "steps", "attended")),
+    TensorSpec(name="scored", dtype="int64", axes=("batch", "scored")),
+)
+"""What moves on from step to step: tokens, where they go, what they see, and which of them get logits."""
+
+
+def largest(capacity: int) -> dict[str, int]:
+    """The largest size of each varying axis of :data:`NEW_TOKENS`, for a cache of that capacity."""
+    return {"steps": capacity, "attended": capacity, "scored": capacity}
+
+
+def below(vocabulary_size: int) -> dict[str, int]:
+    """What the integers among :data:`NEW_TOKENS` are below; of any number of tokens, the first can be scored."""
+    return {"token_ids": vocabulary_size, "scored": 1}
 
 
 def stems(kind: str, layers: int) -> list[str]:

@@ -4,8 +4,8 @@
 ``decoder``: new target tokens + cache → logits + the same cache, for the prefill and for every step. An image has no
 padding, so that there is no mask of the source.
 
-Legend: B batch, S tokens of the image, T target positions, A attended cache positions, M cache capacity, H heads,
-D head size, V vocabulary.
+Legend: B batch, S tokens of the image, T target positions, L scored positions, A attended cache positions, M cache
+capacity, H heads, D head size, V vocabulary.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def graphs(model: VisionSeq2Seq) -> tuple[TaskGraph, ...]:
         TaskGraph(
             signature=decoder_signature(config),
             module=DecoderGraph(model),
-            largest={"steps": target, "attended": target},
-            below={"token_ids": config.vocabulary_size},
+            largest=cache.largest(target),
+            below=cache.below(config.vocabulary_size),
         ),
     )
 
@@ -104,19 +104,17 @@ def encoder_signature(config: CaptionerConfig) -> GraphSignature:
 
 
 def decoder_signature(config: CaptionerConfig) -> GraphSignature:
-    """New tokens ``[B, T]`` behind a cache ``[B, H, M, D]`` → logits ``[B, T, V]`` and the cache, in place."""
+    """New tokens ``[B, T]`` behind a cache ``[B, H, M, D]`` → logits ``[B, L, V]`` and the cache, in place."""
     layers, axes = config.decoder_blocks, ("batch", config.heads, config.max_target_length, config.head_size)
     return GraphSignature(
         name="decoder",
         inputs=(
-            TensorSpec(name="token_ids", dtype="int64", axes=("batch", "steps")),
-            TensorSpec(name="start", dtype="int64", axes=("batch",)),
-            TensorSpec(name="self_mask", dtype="bool", axes=("batch", 1, "steps", "attended")),
+            *cache.NEW_TOKENS,
             *cache.specs("self", layers, axes, "_in"),
             *_cross_specs(config),
         ),
         outputs=(
-            TensorSpec(name=LOGITS, dtype="float32", axes=("batch", "steps", config.vocabulary_size)),
+            TensorSpec(name=LOGITS, dtype="float32", axes=("batch", "scored", config.vocabulary_size)),
             *cache.specs("self", layers, axes, "_out"),
         ),
         aliases=cache.aliases("self", layers),
@@ -147,11 +145,15 @@ class DecoderGraph(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, token_ids: Tensor, start: Tensor, self_mask: Tensor, *memories: Tensor) -> list[Tensor]:
+    def forward(
+        self, token_ids: Tensor, start: Tensor, self_mask: Tensor, scored: Tensor, *memories: Tensor
+    ) -> list[Tensor]:
         """See :func:`decoder_signature`; the memories are the caches, then the cross keys and values."""
         pairs = cache.paired(memories)
         layers = len(pairs) // 2
-        logits, caches = self.model.decode_cached(token_ids, start, self_mask, None, pairs[:layers], pairs[layers:])
+        logits, caches = self.model.decode_cached(
+            token_ids, start, self_mask, None, pairs[:layers], pairs[layers:], scored
+        )
         return [logits, *cache.flat(caches)]
 
 

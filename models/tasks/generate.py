@@ -2,8 +2,8 @@
 
 One graph, ``decoder``: new tokens + cache → logits + the same cache, for the prompt and for every step.
 
-Legend: B batch, T new positions, A attended cache positions, M cache capacity, G key and value heads, D head size,
-V vocabulary.
+Legend: B batch, T new positions, L scored positions, A attended cache positions, M cache capacity, G key and value
+heads, D head size, V vocabulary.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def graphs(model: Decoder) -> tuple[TaskGraph, ...]:
         TaskGraph(
             signature=decoder_signature(config),
             module=DecoderGraph(model),
-            largest={"steps": config.max_length, "attended": config.max_length},
-            below={"token_ids": config.vocabulary_size},
+            largest=cache.largest(config.max_length),
+            below=cache.below(config.vocabulary_size),
         ),
     )
 
@@ -45,18 +45,16 @@ def question(config: DecoderConfig) -> tuple[Tensor, ...]:
 
 
 def decoder_signature(config: DecoderConfig) -> GraphSignature:
-    """New tokens ``[B, T]`` behind a cache ``[B, G, M, D]`` → logits ``[B, T, V]`` and the cache, in place."""
+    """New tokens ``[B, T]`` behind a cache ``[B, G, M, D]`` → logits ``[B, L, V]`` and the cache, in place."""
     axes = ("batch", config.kv_heads, config.max_length, config.head_size)
     return GraphSignature(
         name="decoder",
         inputs=(
-            TensorSpec(name="token_ids", dtype="int64", axes=("batch", "steps")),
-            TensorSpec(name="start", dtype="int64", axes=("batch",)),
-            TensorSpec(name="self_mask", dtype="bool", axes=("batch", 1, "steps", "attended")),
+            *cache.NEW_TOKENS,
             *cache.specs("self", config.layers, axes, "_in"),
         ),
         outputs=(
-            TensorSpec(name=LOGITS, dtype="float32", axes=("batch", "steps", config.vocabulary_size)),
+            TensorSpec(name=LOGITS, dtype="float32", axes=("batch", "scored", config.vocabulary_size)),
             *cache.specs("self", config.layers, axes, "_out"),
         ),
         aliases=cache.aliases("self", config.layers),
@@ -70,9 +68,11 @@ class DecoderGraph(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, token_ids: Tensor, start: Tensor, self_mask: Tensor, *caches: Tensor) -> list[Tensor]:
+    def forward(
+        self, token_ids: Tensor, start: Tensor, self_mask: Tensor, scored: Tensor, *caches: Tensor
+    ) -> list[Tensor]:
         """See :func:`decoder_signature`."""
-        logits, present = self.model.decode_cached(token_ids, start, self_mask, cache.paired(caches))
+        logits, present = self.model.decode_cached(token_ids, start, self_mask, cache.paired(caches), scored)
         return [logits, *cache.flat(present)]
 
 

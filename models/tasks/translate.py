@@ -3,8 +3,8 @@
 ``encoder``: source → the cross-attention keys and values of every decoder block, once a request;
 ``decoder``: new target tokens + cache → logits + the same cache, for the prefill and for every step.
 
-Legend: B batch, S source positions, T target positions, A attended cache positions, M cache capacity, H heads,
-D head size, V vocabulary.
+Legend: B batch, S source positions, T target positions, L scored positions, A attended cache positions, M cache
+capacity, H heads, D head size, V vocabulary.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def graphs(model: EncoderDecoder) -> tuple[TaskGraph, ...]:
         TaskGraph(
             signature=decoder_signature(config),
             module=DecoderGraph(model),
-            largest={"source": source, "steps": target, "attended": target},
-            below={"token_ids": config.vocabulary_size},
+            largest={"source": source, **cache.largest(target)},
+            below=cache.below(config.vocabulary_size),
         ),
     )
 
@@ -110,20 +110,18 @@ def encoder_signature(config: TranslatorConfig) -> GraphSignature:
 
 
 def decoder_signature(config: TranslatorConfig) -> GraphSignature:
-    """New tokens ``[B, T]`` behind a cache ``[B, H, M, D]`` → logits ``[B, T, V]`` and the cache, in place."""
+    """New tokens ``[B, T]`` behind a cache ``[B, H, M, D]`` → logits ``[B, L, V]`` and the cache, in place."""
     layers, axes = config.decoder_blocks, ("batch", config.heads, config.max_target_length, config.head_size)
     return GraphSignature(
         name="decoder",
         inputs=(
-            TensorSpec(name="token_ids", dtype="int64", axes=("batch", "steps")),
-            TensorSpec(name="start", dtype="int64", axes=("batch",)),
-            TensorSpec(name="self_mask", dtype="bool", axes=("batch", 1, "steps", "attended")),
+            *cache.NEW_TOKENS,
             TensorSpec(name="source_mask", dtype="bool", axes=("batch", "source")),
             *cache.specs("self", layers, axes, "_in"),
             *_cross_specs(config),
         ),
         outputs=(
-            TensorSpec(name=LOGITS, dtype="float32", axes=("batch", "steps", config.vocabulary_size)),
+            TensorSpec(name=LOGITS, dtype="float32", axes=("batch", "scored", config.vocabulary_size)),
             *cache.specs("self", layers, axes, "_out"),
         ),
         aliases=cache.aliases("self", layers),
@@ -154,13 +152,19 @@ class DecoderGraph(nn.Module):
         self.model = model
 
     def forward(
-        self, token_ids: Tensor, start: Tensor, self_mask: Tensor, source_mask: Tensor, *memories: Tensor
+        self,
+        token_ids: Tensor,
+        start: Tensor,
+        self_mask: Tensor,
+        scored: Tensor,
+        source_mask: Tensor,
+        *memories: Tensor,
     ) -> list[Tensor]:
         """See :func:`decoder_signature`; the memories are the caches, then the cross keys and values."""
         pairs = cache.paired(memories)
         layers = len(pairs) // 2
         logits, caches = self.model.decode_cached(
-            token_ids, start, self_mask, source_mask, pairs[:layers], pairs[layers:]
+            token_ids, start, self_mask, source_mask, pairs[:layers], pairs[layers:], scored
         )
         return [logits, *cache.flat(caches)]
 

@@ -66,7 +66,8 @@ def greedy(decoder: CachedDecoder, prompt: Sequence[int], rules: TokenRules, max
     """
     new, position = list(prompt), 0
     for count in range(max_tokens):
-        scores = decoder.step(np.array([new], dtype=np.int64), np.array([position], dtype=np.int64))[LOGITS]
+        last = np.array([[len(new) - 1]])
+        scores = decoder.step(np.array([new], dtype=np.int64), np.array([position], dtype=np.int64), last)[LOGITS]
         position += len(new)
         token = rules.choose(scores[0, -1], count)
         yield token

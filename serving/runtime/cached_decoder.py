@@ -2,8 +2,8 @@
 
 What a graph remembers is what its signature aliases: keys and values of a Transformer, the state of an RNN. The rest
 follows from names. A memory that is an input of the graph is fed at every step; a memory ``<stem>`` for which the graph
-has an aliased input ``<stem>_in`` is that buffer's first content; ``start`` and ``self_mask`` are fed to graphs that
-have them.
+has an aliased input ``<stem>_in`` is that buffer's first content; ``start``, ``self_mask`` and ``scored`` are fed
+to graphs that have them.
 
 Legend: B batch, T new positions, A attended positions, M capacity.
 """
@@ -17,7 +17,7 @@ import numpy as np
 from models.errors import InputError
 from serving.runtime.base import Array, Buffer, Runner
 
-_MASK = "self_mask"
+_MASK, _SCORED = "self_mask", "scored"
 
 
 def self_mask(start: Array, steps: int, attended: int) -> Array:
@@ -70,15 +70,16 @@ class CachedDecoder:
             return None
         return int(next(iter(self.caches.values())).numpy().shape[2])
 
-    def step(self, token_ids: Array, start: Array) -> dict[str, Array]:
+    def step(self, token_ids: Array, start: Array, scored: Array | None = None) -> dict[str, Array]:
         """Score new tokens and remember them.
 
         Args:
             token_ids: int64 ``[B, T]``.
             start: int64 ``[B]``, the position of each row's first new token.
+            scored: int64 ``[B, L]``, which of the new tokens get logits; all if not given.
 
         Returns:
-            Every output that is not remembered: ``logits`` ``[B, T, V]``, and what else the graph shows.
+            Every output that is not remembered: ``logits`` ``[B, L, V]``, and what else the graph shows.
 
         Raises:
             InputError: the cache has no room for them.
@@ -86,6 +87,9 @@ class CachedDecoder:
         moving = {"token_ids": token_ids}
         if _MASK in self._inputs:
             moving |= {"start": start, _MASK: self._mask(start, token_ids.shape[1])}
+        if _SCORED in self._inputs:
+            every = np.arange(token_ids.shape[1])[None].repeat(len(token_ids), axis=0)
+            moving[_SCORED] = every if scored is None else scored
         outputs = self._runner.run({**moving, **self._fixed, **self.caches})
         aliases = self._runner.signature.aliases
         self.shown = {name: buffer.numpy() for name, buffer in outputs.items() if name not in aliases}

@@ -8,6 +8,7 @@ from tests.models.families.captioning import CONFIG, ENCODER, ROWS, TARGET_LENGT
 from tests.models.families.translation import logits_of
 
 BATCH = image_batch()
+EVERY = torch.arange(TARGET_LENGTH)[None].expand(ROWS, TARGET_LENGTH)
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
 
 
@@ -48,7 +49,9 @@ def test_encoder_and_decoder_graph_together_give_the_logits_of_the_model(variant
     for begin, end in ((0, 2), (2, 3), (3, TARGET_LENGTH)):
         start = torch.full((ROWS,), begin)
         mask = seen_mask(start, end - begin, end)
-        scores, *held = decoder.module(BATCH.target_ids[:, begin:end], start, mask, *held, *crosses)
+        scores, *held = decoder.module(
+            BATCH.target_ids[:, begin:end], start, mask, EVERY[:, : end - begin], *held, *crosses
+        )
         logits.append(scores)
     assert difference(torch.cat(logits, dim=1), logits_of(model, BATCH)) <= 1e-12
 
@@ -59,7 +62,7 @@ def test_keys_in_the_place_of_values_are_seen():
     start = torch.zeros(ROWS, dtype=torch.int64)
     shapes = [spec.shape({"batch": ROWS}) for spec in decoder.signature.inputs if spec.name.endswith("_in")]
     caches = [torch.zeros(shape, dtype=torch.float64) for shape in shapes]
-    inputs = BATCH.target_ids, start, seen_mask(start, TARGET_LENGTH, TARGET_LENGTH), *caches
+    inputs = BATCH.target_ids, start, seen_mask(start, TARGET_LENGTH, TARGET_LENGTH), EVERY, *caches
     logits, *_ = decoder.module(*inputs, *reversed(encoder.module(BATCH.pixels)))
     assert difference(logits, logits_of(model, BATCH)) > 1e-3
 

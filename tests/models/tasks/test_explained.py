@@ -10,6 +10,7 @@ from models.explain.windows import received_attention
 from tests.models.agreement import difference, randomised
 
 TOKENS = ["vit-tiny", "deit-distilled-tiny", "hybrid-vit-tiny", "tnt-tiny"]
+EVERY = torch.arange(4)[None].expand(2, 4)
 WINDOWS = ["swin-tiny", "swin-v2-tiny"]
 
 
@@ -64,7 +65,7 @@ def test_of_a_cached_decoder_it_shows_what_the_full_forward_pass_attends_to(pres
     for start, end in ((0, 3), (3, 4)):
         steps = end - start
         seen = torch.arange(end)[None, None, None] <= torch.arange(start, end)[None, None, :, None]
-        inputs = target[:, start:end], torch.full((2,), start), seen.expand(2, 1, steps, end), mask
+        inputs = target[:, start:end], torch.full((2,), start), seen.expand(2, 1, steps, end), EVERY[:, :steps], mask
         outputs = shown(graph, *inputs, *caches, *crosses)
         caches = [tensor for name, tensor in outputs.items() if name.startswith("self_")]
         found.append(outputs["cross_attention"])

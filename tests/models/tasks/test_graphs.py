@@ -16,7 +16,7 @@ from tests.models.checkpoints.folders import TINY, tiny_checkpoint
 from tests.models.families.cached_decoding import seen_mask
 from tests.models.families.translation import CONFIG, logits_of, random_batch, translator
 
-SIZES = {"batch": 3, "source": 5, "tokens": 5, "steps": 2, "attended": 4}
+SIZES = {"batch": 3, "source": 5, "tokens": 5, "steps": 2, "attended": 4, "scored": 1}
 GRAPHS = [(name, graph.signature.name) for name in TINY for graph in tiny_checkpoint(name).graphs()]
 every_graph = pytest.mark.parametrize(("preset", "graph_name"), GRAPHS)
 
@@ -37,7 +37,11 @@ def sample_tensor(spec, sizes, generator):
         return torch.randn(shape, generator=generator)
     if spec.dtype == "bool":
         return torch.ones(shape, dtype=torch.bool)
-    return torch.randint(0, 2, shape, generator=generator)
+    return (
+        torch.zeros(shape, dtype=torch.int64)
+        if spec.name == "scored"
+        else torch.randint(0, 2, shape, generator=generator)
+    )
 
 
 def results(graph, sizes):
@@ -46,7 +50,9 @@ def results(graph, sizes):
 
 
 @every_graph
-@pytest.mark.parametrize("sizes", [SIZES, {"batch": 1, "source": 1, "tokens": 1, "steps": 1, "attended": 3}], ids=str)
+@pytest.mark.parametrize(
+    "sizes", [SIZES, {"batch": 1, "source": 1, "tokens": 1, "steps": 1, "attended": 3, "scored": 1}], ids=str
+)
 def test_a_graph_returns_what_its_signature_says(preset, graph_name, sizes):
     graph = graph_of(preset, graph_name)
     outputs = results(graph, sizes)
@@ -138,7 +144,8 @@ def test_encoder_and_decoder_graph_together_give_the_logits_of_the_model():
     crosses = encoder.module(batch.source_ids, batch.source_mask)
     start = torch.zeros(3, dtype=torch.int64)
     caches = [torch.zeros(spec.shape({"batch": 3})) for spec in decoder.signature.inputs if spec.name.endswith("_in")]
-    inputs = batch.target_ids, start, seen_mask(start, 4, 4), batch.source_mask
+    every = torch.arange(4)[None].expand(3, 4)
+    inputs = batch.target_ids, start, seen_mask(start, 4, 4), every, batch.source_mask
     logits, *_ = decoder.module(*inputs, *caches, *crosses)
     assert difference(logits, logits_of(model, batch)) <= 2e-6
     swapped, *_ = decoder.module(*inputs, *caches, *reversed(crosses))

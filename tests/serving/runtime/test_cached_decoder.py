@@ -20,3 +20,15 @@ def test_more_tokens_than_the_cache_holds_are_refused(tiny_translator):
     decoder.step(np.full((1, 7), 4), np.array([0]))
     with pytest.raises(InputError, match="at most 8 positions"):
         decoder.step(np.full((1, 2), 4), np.array([7]))
+
+
+@pytest.mark.parametrize("scored", [[[0], [4]], [[3, 1], [2, 2]]], ids=str)
+def test_only_the_tokens_that_are_scored_get_logits_and_each_row_has_its_own(language_model, scored):
+    runner = ort_runners(language_model, Manifest.read(language_model))["decoder"]
+    tokens, start = np.array([[5, 6, 7, 8, 9], [9, 8, 7, 6, 5]]), np.array([0, 0])
+    every = CachedDecoder(runner, 2).step(tokens, start)["logits"]
+    logits = CachedDecoder(runner, 2).step(tokens, start, np.array(scored))["logits"]
+    assert logits.shape == (2, len(scored[0]), every.shape[2])
+    np.testing.assert_allclose(
+        logits, np.stack([row[places] for row, places in zip(every, scored, strict=True)]), atol=1e-5
+    )

@@ -27,6 +27,7 @@ def feeds(runners):
         "token_ids": np.full((2, 1), 5),
         "start": np.zeros(2, dtype=np.int64),
         "self_mask": np.ones((2, 1, 1, 1), dtype=bool),
+        "scored": np.zeros((2, 1), dtype=np.int64),
         "source_mask": mask,
     }
     return {**step, **crosses, **caches}
