@@ -13,6 +13,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from models.errors import AttendantError, ExportError
+from models.folders import FULL_DISK
 
 Call = tuple[Any, ...]
 _REMEDY = "see that there is enough memory, and that a script of yours exports behind `if __name__ == '__main__':`"
@@ -31,6 +32,7 @@ def run_each(function: Callable[..., None], calls: Mapping[str, Call]) -> Iterat
     Raises:
         ExportError: a process died, or a call raised an error of another library.
         AttendantError: what a call raised. The other processes are ended.
+        OSError: the disk is full, which whoever knows the place can say better.
     """
     jobs = {name: _start(function, arguments) for name, arguments in calls.items()}
     waiting = {receiver: name for name, (receiver, _) in jobs.items()}
@@ -63,9 +65,15 @@ def _call(sender: Connection, function: Callable[..., None], arguments: Call) ->
         sender.send(None)
     except AttendantError as error:
         sender.send(error)
+    except OSError as error:
+        sender.send(error if error.errno in FULL_DISK else _unexpected(function, error))
     except Exception as error:  # another library's, which need not survive the way
-        found = f"{type(error).__name__}: {error}"
-        sender.send(ExportError(f"{function.__name__} to succeed", found, "call it directly to see the traceback"))
+        sender.send(_unexpected(function, error))
+
+
+def _unexpected(function: Callable[..., None], error: Exception) -> ExportError:
+    found = f"{type(error).__name__}: {error}"
+    return ExportError(f"{function.__name__} to succeed", found, "call it directly to see the traceback")
 
 
 def _raise_failure(receiver: Connection, name: str, process: BaseProcess) -> None:
