@@ -6,6 +6,10 @@ killed.
 
 from __future__ import annotations
 
+import ctypes
+import os
+import signal
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -16,6 +20,8 @@ from models.errors import AttendantError, ExportError
 from models.folders import FULL_DISK
 
 Call = tuple[Any, ...]
+_PR_SET_PDEATHSIG = 1
+_TERMINATED = 143
 _REMEDY = "see that there is enough memory, and that a script of yours exports behind `if __name__ == '__main__':`"
 
 
@@ -53,13 +59,14 @@ def run_each(function: Callable[..., None], calls: Mapping[str, Call]) -> Iterat
 def _start(function: Callable[..., None], arguments: Call) -> tuple[Connection, BaseProcess]:
     context = get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_call, args=(sender, function, arguments), daemon=True)
+    process = context.Process(target=_call, args=(os.getpid(), sender, function, arguments), daemon=True)
     process.start()
     sender.close()
     return receiver, process
 
 
-def _call(sender: Connection, function: Callable[..., None], arguments: Call) -> None:
+def _call(parent: int, sender: Connection, function: Callable[..., None], arguments: Call) -> None:
+    _end_with(parent)
     try:
         function(*arguments)
         sender.send(None)
@@ -69,6 +76,15 @@ def _call(sender: Connection, function: Callable[..., None], arguments: Call) ->
         sender.send(error if error.errno in FULL_DISK else _unexpected(function, error))
     except Exception as error:  # another library's, which need not survive the way
         sender.send(_unexpected(function, error))
+
+
+def _end_with(parent: int) -> None:
+    # By an exception, so that what other libraries share is given back.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+    # A parent that is killed ends nobody: its work would go on for minutes, in a folder that nobody will read.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _unexpected(function: Callable[..., None], error: Exception) -> ExportError:
