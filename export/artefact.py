@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from export.axes import axes_of
 from export.fingerprint import Option, versions
 from export.onnx_graph import onnx_from_torch
 from export.own_process import run_each
@@ -75,7 +77,7 @@ def _manifest(
         task=checkpoint.family.task.name,
         family=checkpoint.family.name,
         config=config_to_json(checkpoint.config),
-        graphs=tuple(graph.signature for graph in graphs),
+        graphs=tuple(replace(graph.signature, axes=axes_of(graph)) for graph in graphs),
         files={path.name: remembered_sha256(path) for path in sorted(folder.iterdir())},
         details=checkpoint.serving_details(),
         example=_example(checkpoint, takes_bytes(graphs[0].signature)),

@@ -13,11 +13,11 @@ from typing import Any
 import onnx
 import torch
 
-from export.axes import Axis, axes_of
+from export.axes import axes_of
 from export.sample_inputs import sample_inputs
 from export.translations import OPSET, TRANSLATIONS, fold_weights
 from models.errors import ExportError
-from models.signature import GraphSignature
+from models.signature import Axis, GraphSignature
 from models.tasks.graph import TaskGraph
 
 STANDARD_DOMAINS = {"", "ai.onnx"}

@@ -13,7 +13,7 @@ from models.errors import ArtefactError
 from models.signature import GraphSignature
 
 MANIFEST_NAME = "manifest.json"
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

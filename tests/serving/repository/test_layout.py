@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import ArtefactError, OutputError
-from models.manifest import Manifest, sha256_of
+from models.manifest import FORMAT, Manifest, sha256_of
 from models.tokenization import MARIAN_FILES
 from serving.repository import layout
 from serving.repository.layout import write_repository
@@ -151,7 +151,7 @@ def test_a_manifest_that_names_another_format_is_refused(digits_artefact, tmp_pa
     folder = shutil.copytree(digits_artefact, tmp_path / "artefact")
     manifest = Manifest.read(folder)
     dataclasses.replace(manifest, files={}).write(folder)
-    text = (folder / "manifest.json").read_text().replace('"format": 1', '"format": 99')
+    text = (folder / "manifest.json").read_text().replace(f'"format": {FORMAT}', '"format": 99')
     (folder / "manifest.json").write_text(text)
-    with pytest.raises(ArtefactError, match="manifest format 1"):
+    with pytest.raises(ArtefactError, match=f"manifest format {FORMAT}"):
         write_repository([folder], tmp_path / "repository")
