@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from export.axes import axes_of
-from export.fingerprint import Option, versions
+from export.fingerprint import Option, require_unchanged, versions
 from export.onnx_graph import onnx_from_torch
 from export.own_process import run_each
 from export.remembered_hashes import remembered_sha256
@@ -48,6 +48,7 @@ def write_artefact(name: str, out: Path, options: Mapping[str, Option], fingerpr
             shutil.copyfile(companion, staged / companion.name)
         manifest = _manifest(name, checkpoint, graphs, staged, fingerprint)
         write_reproduction(staged, manifest, options)
+        require_unchanged(name, options, fingerprint)
         manifest.write(staged)
     return manifest
 

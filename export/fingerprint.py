@@ -40,6 +40,28 @@ def fingerprint_of(name: str, options: Mapping[str, Option]) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
+def require_unchanged(name: str, options: Mapping[str, Option], fingerprint: str) -> None:
+    """Refuse to call an artefact by a fingerprint that is not the one of what it was made from.
+
+    Args:
+        name: as :func:`fingerprint_of` takes it.
+        options: the same.
+        fingerprint: from before the work.
+
+    Raises:
+        ArtefactError: weights, configuration or code have changed since; graphs may be of both.
+    """
+    place = place_of(name)
+    if place is not None and place.is_file():
+        return  # a reader's own: running it again may take long, and need not give the same weights
+    if fingerprint_of(name, options) != fingerprint:
+        raise ArtefactError(
+            f"{name} and the code to stay as they are during an export",
+            "other weights, another configuration or other code than at its beginning",
+            "export again when nothing is writing them",
+        )
+
+
 def current_artefact(out: Path, fingerprint: str) -> Manifest | None:
     """The manifest of a folder that holds an export of that fingerprint, whole; none where it does not."""
     try:

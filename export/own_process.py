@@ -81,7 +81,8 @@ def _call(parent: int, sender: Connection, function: Callable[..., None], argume
 def _end_with(parent: int) -> None:
     # By an exception, so that what other libraries share is given back.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
-    # A parent that is killed ends nobody: its work would go on for minutes, in a folder that nobody will read.
+    # A parent that is killed ends nobody: its work would go on for minutes, in a folder that nobody will read. The
+    # kernel sends this signal when the thread ends that started the process, which here is the one that waits for it.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGTERM)

@@ -3,9 +3,10 @@ import shutil
 import pytest
 
 from export import fingerprint
-from export.fingerprint import current_artefact, fingerprint_of
+from export.fingerprint import current_artefact, fingerprint_of, require_unchanged
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import save_checkpoint
+from models.errors import ArtefactError
 from models.manifest import Manifest
 from tests.models.checkpoints.own_models import own_file
 
@@ -87,3 +88,12 @@ def test_an_artefact_is_current_while_it_is_whole_and_of_that_fingerprint(tiny_c
     (folder / "model.onnx").write_bytes((folder / "model.onnx").read_bytes()[:-1])
     assert current_artefact(folder, known) is None
     assert current_artefact(tmp_path / "nowhere", known) is None
+
+
+def test_a_checkpoint_that_changes_during_its_export_is_refused(checkpoint_folder):
+    before = fingerprint_of(str(checkpoint_folder), PLAIN)
+    require_unchanged(str(checkpoint_folder), PLAIN, before)
+    config = checkpoint_folder / "config.json"
+    config.write_text(config.read_text() + " ")
+    with pytest.raises(ArtefactError, match="export again when nothing is writing them"):
+        require_unchanged(str(checkpoint_folder), PLAIN, before)
