@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from models.signature import Axis
 from models.tasks.graph import TaskGraph
+from models.tensor_names import HEIGHT, POSITIONS, WIDTH
 
 MAX_BATCH = 32
 
@@ -11,9 +12,16 @@ MAX_BATCH = 32
 def axes_of(graph: TaskGraph) -> dict[str, Axis]:
     """The varying axes of a graph.
 
-    A step is one token when decoding; every other axis is usually half full.
+    A step is one token when decoding, and an image usually has the size that the model was trained for, its largest;
+    every other axis is usually half full.
     """
     axes = {"batch": Axis(usual=8, largest=MAX_BATCH)}
     for symbol, largest in graph.largest.items():
-        axes[symbol] = Axis(usual=1 if symbol == "steps" else (largest + 1) // 2, largest=largest)
+        axes[symbol] = Axis(smallest=graph.smallest.get(symbol, 1), usual=_usual(symbol, largest), largest=largest)
     return axes
+
+
+def _usual(symbol: str, largest: int) -> int:
+    if symbol in (HEIGHT, WIDTH, POSITIONS):
+        return largest
+    return 1 if symbol == "steps" else (largest + 1) // 2

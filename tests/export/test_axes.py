@@ -20,6 +20,13 @@ def test_the_attended_axis_ends_at_the_capacity_and_a_step_is_usually_one_token(
     assert (axes["steps"].largest, axes["steps"].usual) == (8, 1)
 
 
+def test_an_image_usually_has_its_largest_size_and_at_least_one_position():
+    encoder, decoder = map(axes_of, tiny_checkpoint("show-attend-tell-tiny").graphs())
+    side = Axis(smallest=2, usual=12, largest=12)
+    assert (encoder["height"], encoder["width"]) == (side, side)
+    assert decoder["positions"] == Axis(usual=36, largest=36)
+
+
 def test_an_artefact_carries_the_sizes_of_every_axis_of_every_graph(tiny_translator):
     manifest = Manifest.read(tiny_translator)
     graphs = tiny_checkpoint("transformer-tiny").graphs()
