@@ -1,3 +1,6 @@
+import errno
+import fcntl
+import os
 import signal
 import subprocess
 import sys
@@ -149,6 +152,19 @@ def test_a_folder_of_a_user_that_is_called_almost_so_is_kept(target):
     with replaced_folder(target):
         pass
     assert other.is_dir()
+
+
+def test_where_a_file_system_has_no_locks_a_folder_is_replaced_and_nothing_is_cleared_away(target, monkeypatch):
+    def no_locks(descriptor, operation):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    other = target.with_name(".artefact.staging-abc")
+    other.mkdir()
+    with one_at_a_time(target), replaced_folder(target) as staged:
+        (staged / "new").write_text("new")
+    assert contents(target) == {"new": "new"}
+    assert beside(target) == [".artefact.staging-abc", "artefact"]
 
 
 HOLDS = """
