@@ -13,6 +13,7 @@ from models.errors import ArtefactError, InputError
 from models.manifest import Manifest
 from models.signature import GraphSignature, TensorSpec
 from models.tensor_names import EXPLAINED
+from serving.runtime.admission import Admission
 from serving.runtime.base import Array, Buffer, numpy_dtype
 
 _DEVICE = "cpu"
@@ -68,7 +69,7 @@ class OrtRunner:
             ArtefactError: ONNX Runtime cannot load the file, or its inputs and outputs are not the signature's.
         """
         self._signature = signature
-        self._accepted: dict[str, tuple[str, tuple[int, ...]]] = {}
+        self._admission = Admission(signature)
         self._session = _session(path, threads)
         _check(self._session, signature, path)
 
@@ -89,7 +90,7 @@ class OrtRunner:
         """Run the graph once; see :class:`serving.runtime.base.Runner`."""
         self._check_names(feeds)
         binding = self._session.io_binding()
-        bound = {spec.name: self._bound(spec, feeds[spec.name]) for spec in self._signature.inputs}
+        bound = {spec.name: _bound(spec, feeds[spec.name], self._admission) for spec in self._signature.inputs}
         for name, buffer in bound.items():
             binding.bind_ortvalue_input(name, buffer.value)
         for spec in self._signature.outputs:
@@ -99,20 +100,6 @@ class OrtRunner:
         produced = dict(zip(names, binding.get_outputs(), strict=True))
         aliases = self._signature.aliases
         return {name: bound[aliases[name]] if name in aliases else OrtBuffer(produced[name]) for name in names}
-
-    def _bound(self, spec: TensorSpec, feed: Array | Buffer) -> OrtBuffer:
-        if isinstance(feed, OrtBuffer):
-            self._require(spec, _ORT_TYPES[feed.value.data_type()], tuple(feed.value.shape()))
-            return feed
-        array = np.ascontiguousarray(feed)
-        self._require(spec, array.dtype.name, array.shape)
-        return OrtBuffer(ort.OrtValue.ortvalue_from_numpy(array, _DEVICE))
-
-    def _require(self, spec: TensorSpec, dtype: str, shape: tuple[int, ...]) -> None:
-        # From step to step hardly a shape changes, and a deep decoder has a hundred of them.
-        if self._accepted.get(spec.name) != (dtype, shape):
-            self._signature.check(spec, dtype, shape)
-            self._accepted[spec.name] = dtype, shape
 
     def _bind_output(
         self, binding: Any, name: str, feeds: Mapping[str, Array | Buffer], bound: Mapping[str, OrtBuffer]
@@ -186,3 +173,12 @@ def _check(session: Any, signature: GraphSignature, path: Path) -> None:
             raise ArtefactError(f"{want} in {path}, as its manifest says", str(have), "export the model again")
     if len(wanted) != len(found):
         raise ArtefactError(f"{len(wanted)} tensors in {path}, as its manifest says", str(len(found)), "export again")
+
+
+def _bound(spec: TensorSpec, feed: Array | Buffer, admission: Admission) -> OrtBuffer:
+    if isinstance(feed, OrtBuffer):
+        admission.require(spec, _ORT_TYPES[feed.value.data_type()], tuple(feed.value.shape()))
+        return feed
+    array = np.ascontiguousarray(feed)
+    admission.require(spec, array.dtype.name, array.shape)
+    return OrtBuffer(ort.OrtValue.ortvalue_from_numpy(array, _DEVICE))

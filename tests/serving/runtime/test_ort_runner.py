@@ -77,17 +77,6 @@ def test_a_step_of_too_many_tokens_or_behind_too_many_positions_is_refused(runne
         runners["decoder"].run({**feeds, "self_mask": np.ones((2, 1, 1, 9), dtype=bool)})
 
 
-def test_a_size_is_refused_however_often_another_was_taken_before(runners):
-    for length in (12, 12, 13, 12, 13):
-        source = np.ones((1, length), dtype=np.int64)
-        feeds = {"source_ids": source, "source_mask": source > 0}
-        if length == 12:
-            runners["encoder"].run(feeds)
-        else:
-            with pytest.raises(InputError, match="found 13;"):
-                runners["encoder"].run(feeds)
-
-
 def test_a_cache_for_too_many_rows_is_refused_before_its_memory_is_taken(runners):
     with pytest.raises(InputError, match="at most 32 along axis 'batch' of 'self_00_key_in'; found 10000000;"):
         runners["decoder"].allocate("self_00_key_in", {"batch": 10_000_000})
