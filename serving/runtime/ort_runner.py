@@ -11,8 +11,9 @@ import onnxruntime as ort
 
 from models.errors import ArtefactError, InputError
 from models.manifest import Manifest
-from models.signature import GraphSignature
+from models.signature import GraphSignature, TensorSpec
 from models.tensor_names import EXPLAINED
+from serving.runtime.admission import Admission
 from serving.runtime.base import Array, Buffer, numpy_dtype
 
 _DEVICE = "cpu"
@@ -68,6 +69,7 @@ class OrtRunner:
             ArtefactError: ONNX Runtime cannot load the file, or its inputs and outputs are not the signature's.
         """
         self._signature = signature
+        self._admission = Admission(signature)
         self._session = _session(path, threads)
         _check(self._session, signature, path)
 
@@ -79,14 +81,16 @@ class OrtRunner:
     def allocate(self, name: str, sizes: Mapping[str, int]) -> OrtBuffer:
         """A zeroed buffer for the input of that name."""
         spec = self._signature.input(name)
-        zeros = np.zeros(spec.shape(sizes), numpy_dtype(spec.dtype))
+        shape = spec.shape(sizes)
+        self._signature.check(spec, spec.dtype, shape)
+        zeros = np.zeros(shape, numpy_dtype(spec.dtype))
         return OrtBuffer(ort.OrtValue.ortvalue_from_numpy(zeros, _DEVICE))
 
     def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
         """Run the graph once; see :class:`serving.runtime.base.Runner`."""
         self._check_names(feeds)
         binding = self._session.io_binding()
-        bound = {spec.name: _bound(spec, feeds[spec.name]) for spec in self._signature.inputs}
+        bound = {spec.name: _bound(spec, feeds[spec.name], self._admission) for spec in self._signature.inputs}
         for name, buffer in bound.items():
             binding.bind_ortvalue_input(name, buffer.value)
         for spec in self._signature.outputs:
@@ -171,10 +175,10 @@ def _check(session: Any, signature: GraphSignature, path: Path) -> None:
         raise ArtefactError(f"{len(wanted)} tensors in {path}, as its manifest says", str(len(found)), "export again")
 
 
-def _bound(spec: Any, feed: Array | Buffer) -> OrtBuffer:
+def _bound(spec: TensorSpec, feed: Array | Buffer, admission: Admission) -> OrtBuffer:
     if isinstance(feed, OrtBuffer):
-        spec.check(_ORT_TYPES[feed.value.data_type()], tuple(feed.value.shape()))
+        admission.require(spec, _ORT_TYPES[feed.value.data_type()], tuple(feed.value.shape()))
         return feed
     array = np.ascontiguousarray(feed)
-    spec.check(array.dtype.name, array.shape)
+    admission.require(spec, array.dtype.name, array.shape)
     return OrtBuffer(ort.OrtValue.ortvalue_from_numpy(array, _DEVICE))

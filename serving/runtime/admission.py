@@ -1,0 +1,24 @@
+"""Which tensors a graph admits: type, rank, fixed axes, and the bounds of those that vary."""
+
+from __future__ import annotations
+
+from models.signature import GraphSignature, TensorSpec
+
+
+class Admission:
+    """The inputs of one graph, held to its signature at every call."""
+
+    def __init__(self, signature: GraphSignature) -> None:
+        self._signature = signature
+        self._admitted: dict[str, tuple[str, tuple[int, ...]]] = {}
+
+    def require(self, spec: TensorSpec, dtype: str, shape: tuple[int, ...]) -> None:
+        """Refuse a tensor that the graph does not admit.
+
+        Raises:
+            InputError: the element type, the rank or a fixed axis differs, or a varying axis is out of bounds.
+        """
+        # From step to step hardly a shape changes, and a deep decoder has a hundred of them.
+        if self._admitted.get(spec.name) != (dtype, shape):
+            self._signature.check(spec, dtype, shape)
+            self._admitted[spec.name] = dtype, shape

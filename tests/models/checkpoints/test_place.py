@@ -1,0 +1,40 @@
+import subprocess
+import sys
+
+import pytest
+
+from models.checkpoints.place import PRETRAINED, place_of, shipped_names
+
+
+def test_a_folder_and_a_python_file_are_found_by_their_paths(tmp_path, monkeypatch):
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "mine.py").write_text("")
+    assert place_of(str(tmp_path / "checkpoint")) == tmp_path / "checkpoint"
+    assert place_of(str(tmp_path / "mine.py")) == tmp_path / "mine.py"
+    monkeypatch.chdir(tmp_path)
+    assert place_of("checkpoint").samefile(tmp_path / "checkpoint")
+
+
+def test_a_shipped_checkpoint_is_found_by_its_name_unless_a_folder_has_it(tmp_path, monkeypatch):
+    name = shipped_names()[0]
+    assert place_of(name) == PRETRAINED / name
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).mkdir()
+    assert place_of(name).samefile(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["vit-tiny", "no/such/folder", "missing.py", "x" * 5000, "nul\x00byte"])
+def test_any_other_name_can_only_be_a_presets(name):
+    assert place_of(name) is None
+
+
+def test_a_file_that_is_no_python_is_no_place(tmp_path):
+    (tmp_path / "model.onnx").write_text("")
+    assert place_of(str(tmp_path / "model.onnx")) is None
+
+
+def test_it_is_known_without_torch():
+    program = (
+        "import sys; from models.checkpoints.place import place_of; place_of('vit-tiny'); print('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "False\n"
