@@ -31,16 +31,20 @@ def onnx(model: Positional[str], out: Path, explain: bool = False, uint8: bool =
     return 0
 
 
-def check(folder: Positional[Path], source: str | None = None, json: bool = False) -> int:
+def check(folder: Positional[Path], source: str | None = None, json: bool = False, target: str | None = None) -> int:
     """Climb the parity ladder: eager float64, eager float32, ONNX Runtime.
 
     Batch sizes, lengths, padding, and every split of a cached decode against the full forward pass. Writes parity.json.
+    With --target, hold each graph to what that runtime cannot read instead, and run nothing.
 
     Args:
         folder: an exported artefact.
         source: the checkpoint to compare with, if not the one that the manifest names.
         json: print the verdicts as JSON instead of a table.
+        target: ort-cpu, ort-cuda, openvino-cpu or tensorrt.
     """
+    if target is not None:
+        return _check_target(folder, target, json)
     from export.ladder import climb
     from export.parity import require_parity, rungs_of, write_report
     from export.report import print_rungs
@@ -53,6 +57,19 @@ def check(folder: Positional[Path], source: str | None = None, json: bool = Fals
     else:
         print_rungs(folder.name, rungs)
     require_parity(rungs, report)
+    return 0
+
+
+def _check_target(folder: Path, name: str, json: bool) -> int:
+    from export.target_check import hold_to_target, require_target
+    from export.target_report import print_verdicts
+
+    target, verdicts = hold_to_target(folder, name)
+    if json:
+        sys.stdout.write(dumps([verdict.to_json() for verdict in verdicts], indent=2) + "\n")
+    else:
+        print_verdicts(folder.name, target, verdicts)
+    require_target(target, verdicts)
     return 0
 
 
