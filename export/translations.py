@@ -57,6 +57,16 @@ def _attention(
     return outputs_BHSD
 
 
+def _clamp(values: Any, least: float | None = None, most: float | None = None) -> Any:
+    bounds = [None if bound is None else _op.CastLike(float(bound), values) for bound in (least, most)]
+    if values.dtype.is_floating_point():
+        return _op.Clip(values, *bounds)
+    # TensorRT has Clip for floating-point numbers alone; of Min and Max the exporter would make Clip again.
+    for outside, bound in zip((_op.Less, _op.Greater), bounds, strict=True):
+        values = values if bound is None else _op.Where(outside(values, bound), bound, values)
+    return values
+
+
 def _recurrent(
     inputs: Any, lengths: Any, initial: Sequence[Any], weights: Sequence[Any], cell: str, bidirectional: bool
 ) -> Any:
@@ -97,6 +107,7 @@ def _stacked(parts: Sequence[Any]) -> Any:
 
 TRANSLATIONS: dict[Any, Any] = {
     torch.ops.aten.scaled_dot_product_attention.default: _attention,
+    torch.ops.aten.clamp.default: _clamp,
     TENSOR_SCATTER: _tensor_scatter,
     RECURRENT: _recurrent,
 }

@@ -33,7 +33,7 @@ def attribute_in(
         value = node.attribute(attribute, default)
         return None if value is None or value in allowed else f"{attribute} = {value}"
 
-    words = ", ".join(map(str, allowed))
+    words = " or ".join(map(str, allowed))
     return of_nodes(name, operators, f"{_named(operators)}: {attribute} is {words}", source, check)
 
 

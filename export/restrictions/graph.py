@@ -17,7 +17,7 @@ from models.errors import ArtefactError
 from models.signature import GraphSignature
 
 Axes = tuple[int | str | None, ...]
-_WORDS = {TensorProto.FLOAT: "float32", TensorProto.DOUBLE: "float64"}
+_WORDS: dict[int, str] = {TensorProto.FLOAT: "float32", TensorProto.DOUBLE: "float64"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def type_word(element_type: int) -> str:
     """An ONNX element type in NumPy's words."""
     if element_type == TensorProto.UNDEFINED:
         return ""
-    return _WORDS.get(element_type, TensorProto.DataType.Name(element_type).lower())  # type: ignore[call-overload]
+    return _WORDS.get(element_type, str(TensorProto.DataType.Name(element_type)).lower())
 
 
 def _subgraphs(node: NodeProto) -> Iterator[GraphProto]:
