@@ -20,7 +20,8 @@ def _session(graph: Graph, target: Target) -> Iterator[Breach]:
         OrtRunner(graph.path, graph.signature)
     except ArtefactError as error:
         named = _NODE.search(error.found)
-        yield Breach(node=next(filter(None, named.groups()), "?") if named else "the graph", found=error.found)
+        node = next(filter(None, named.groups()), None) if named else None
+        yield Breach(node=node or "the graph", found=error.found)
 
 
 SESSION = (Restriction(name="session", statement="the runtime loads the graph", source=ORT, find=_session),)
