@@ -34,6 +34,17 @@ def fold_weights(model: Any) -> None:
     onnxscript.optimizer.remove_unused_nodes(model)
 
 
+def measure_behind_casts(model: Any) -> None:
+    """Read the shape of bytes, in a traced model, from what they are cast to: TensorRT has Shape for numbers alone."""
+    bytes_ = [value for value in model.graph.inputs if value.dtype == onnxscript.UINT8.dtype]
+    for value in bytes_:
+        casts = [node.outputs[0] for node in value.consumers() if node.op_type == "Cast"]
+        for node in value.consumers():
+            if node.op_type == "Shape" and casts:
+                node.replace_input_with(0, casts[0])
+    model.graph.sort()
+
+
 def _tensor_scatter(cache: Any, new: Any, start: Any) -> Any:
     return _op.TensorScatter(cache, new, start, axis=-2, mode="linear")
 
