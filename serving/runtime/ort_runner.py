@@ -56,19 +56,20 @@ class OrtBuffer:
 class OrtRunner:
     """One ONNX graph on the CPU provider."""
 
-    def __init__(self, path: Path, signature: GraphSignature, threads: int = 1) -> None:
+    def __init__(self, path: Path, signature: GraphSignature, threads: int = 1, record: Path | None = None) -> None:
         """Load a graph and hold it to its signature.
 
         Args:
             path: the ``.onnx`` file.
             signature: what its manifest says of it.
             threads: for the work inside one operator; small models are fastest with one.
+            record: the beginning of a file's name, into which the runtime writes what each node took.
 
         Raises:
             ArtefactError: ONNX Runtime cannot load the file, or its inputs and outputs are not the signature's.
         """
         self._signature = signature
-        self._session = _session(path, threads)
+        self._session = _session(path, threads, record)
         _check(self._session, signature, path)
 
     @property
@@ -96,6 +97,10 @@ class OrtRunner:
         produced = dict(zip(names, binding.get_outputs(), strict=True))
         aliases = self._signature.aliases
         return {name: bound[aliases[name]] if name in aliases else OrtBuffer(produced[name]) for name in names}
+
+    def end_record(self) -> Path:
+        """Stop recording; the file that was written, in Chrome's trace format."""
+        return Path(self._session.end_profiling())
 
     def _bind_output(
         self, binding: Any, name: str, feeds: Mapping[str, Array | Buffer], bound: Mapping[str, OrtBuffer]
@@ -149,8 +154,10 @@ def ort_runners(folder: Path, manifest: Manifest, threads: int = 1) -> OrtRunner
     return OrtRunners(folder, manifest, threads)
 
 
-def _session(path: Path, threads: int) -> Any:
+def _session(path: Path, threads: int, record: Path | None) -> Any:
     options = ort.SessionOptions()
+    options.enable_profiling = record is not None
+    options.profile_file_prefix = str(record or "")
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
