@@ -47,8 +47,8 @@ def _head(facts: ArtefactFacts) -> str:
     manifest = facts.manifest
     weights = [weight for graph in facts.graphs for weight in graph.weights]
     figures = {
-        "weights": count_text(sum(weight.count for weight in weights)),
-        "bytes of weights": bytes_text(sum(weight.nbytes for weight in weights)),
+        "weights, all graphs": count_text(sum(weight.count for weight in weights)),
+        "their bytes": bytes_text(sum(weight.nbytes for weight in weights)),
         "nodes": f"{sum(sum(graph.operators.values()) for graph in facts.graphs):,}",
         "files": bytes_text(sum(facts.files.values())),
     }

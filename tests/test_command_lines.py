@@ -14,6 +14,7 @@ FROZEN = {
     "models explain": {"--out", "--fusion", "--discard", "--label"},
     "export onnx": {"--out", "--explain", "--uint8"},
     "export check": {"--source", "--json", "--target"},
+    "export inspect": {"--html", "--json"},
     "serving repository": {"--out", "--threads"},
     "serving up": {
         "--repository",
