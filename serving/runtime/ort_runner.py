@@ -30,8 +30,20 @@ _ORT_TYPES = {
 class OrtBuffer:
     """A tensor that ONNX Runtime owns."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, lent: Array | None = None) -> None:
+        """Keep a value.
+
+        Args:
+            value: the ``OrtValue``.
+            lent: the array whose memory it is; that of a value without one is the runtime's.
+        """
         self.value = value
+        self._lent = lent
+
+    @classmethod
+    def over(cls, array: Array) -> OrtBuffer:
+        """A tensor in the memory of an array."""
+        return cls(ort.OrtValue.ortvalue_from_numpy(array, _DEVICE), array)
 
     @property
     def address(self) -> int:
@@ -45,7 +57,8 @@ class OrtBuffer:
 
     def numpy(self) -> Array:
         """The contents."""
-        array: Array = self.value.numpy()
+        # A view that the runtime makes of lent memory does not keep it: it would outlive what it shows.
+        array: Array = self.value.numpy() if self._lent is None else self._lent
         return array
 
     def write(self, array: Array) -> None:
@@ -81,7 +94,7 @@ class OrtRunner:
         """A zeroed buffer for the input of that name."""
         spec = self._signature.input(name)
         zeros = np.zeros(spec.shape(sizes), numpy_dtype(spec.dtype))
-        return OrtBuffer(ort.OrtValue.ortvalue_from_numpy(zeros, _DEVICE))
+        return OrtBuffer.over(zeros)
 
     def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
         """Run the graph once; see :class:`serving.runtime.base.Runner`."""
@@ -184,4 +197,4 @@ def _bound(spec: Any, feed: Array | Buffer) -> OrtBuffer:
         return feed
     array = np.ascontiguousarray(feed)
     spec.check(array.dtype.name, array.shape)
-    return OrtBuffer(ort.OrtValue.ortvalue_from_numpy(array, _DEVICE))
+    return OrtBuffer.over(array)
