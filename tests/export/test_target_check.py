@@ -3,6 +3,7 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import onnx
 import pytest
@@ -85,6 +86,12 @@ def test_the_command_prints_every_restriction_and_its_status_is_the_verdict(tiny
     asked = {(one["graph"], one["restriction"]) for one in json.loads(kept.stdout)}
     assert asked == {(graph, name) for graph in ("encoder", "decoder") for name in TARGETS["tensorrt"].restrictions}
     assert "TensorScatter" in broken.stderr
+
+
+def test_the_documentation_lists_every_target_and_every_restriction_of_tensorrt():
+    text = (Path(__file__).parents[2] / "docs" / "targets.md").read_text()
+    names = [*TARGETS, *TARGETS["tensorrt"].restrictions]
+    assert [name for name in names if f"`{name}`" not in text] == []
 
 
 def check(folder, target):
