@@ -163,21 +163,26 @@ def _without(axes: tuple[int | str, ...], positions: int) -> tuple[int | str, ..
 
 
 def _facts(folder: Path, manifest: Manifest, signature: GraphSignature) -> GraphFacts:
-    graph = Graph(folder / f"{signature.name}.onnx", signature)
-    weights = (
-        Weight(name=name, dtype=graph.dtype(name), shape=tuple(proto.dims))
-        for name, proto in graph.initializers.items()
-    )
+    opset, operators, weights = _contents(Graph(folder / f"{signature.name}.onnx", signature))
     measured, reason = timings(folder, manifest, signature)
     return GraphFacts(
         signature=signature,
-        opset=graph.opsets[""],
-        operators=dict(Counter(node.operator for node in graph.nodes).most_common()),
-        weights=tuple(sorted(weights, key=lambda weight: -weight.nbytes)),
+        opset=opset,
+        operators=operators,
+        weights=weights,
         cache=_cache(signature),
         timings=measured,
         untimed=reason,
     )
+
+
+def _contents(graph: Graph) -> tuple[int, dict[str, int], tuple[Weight, ...]]:
+    weights = (
+        Weight(name=name, dtype=graph.dtype(name), shape=tuple(proto.dims))
+        for name, proto in graph.initializers.items()
+    )
+    operators = dict(Counter(node.operator for node in graph.nodes).most_common())
+    return graph.opsets[""], operators, tuple(sorted(weights, key=lambda weight: -weight.nbytes))
 
 
 def _cache(signature: GraphSignature) -> Cache | None:

@@ -17,6 +17,8 @@ from models.errors import ArtefactError
 from models.signature import GraphSignature
 
 Axes = tuple[int | str | None, ...]
+QUANTIZERS = frozenset({"QuantizeLinear", "DequantizeLinear"})
+_LARGE = 65_536
 _WORDS: dict[int, str] = {TensorProto.FLOAT: "float32", TensorProto.DOUBLE: "float64"}
 
 
@@ -111,10 +113,13 @@ class Graph:
         return tensor in self._constants or tensor in self._listed
 
     def constant(self, tensor: str) -> NDArray[Any] | None:
-        """The value of a constant; None where it is none, or lies in a file of external data."""
+        """The value of a constant; None where it is none, is a weight that was not kept, or lies in a missing file."""
         if tensor in self._constants:
             proto = self._constants[tensor]
-            return None if proto.data_location == TensorProto.EXTERNAL else onnx.numpy_helper.to_array(proto)
+            if proto.data_location != TensorProto.EXTERNAL:
+                return onnx.numpy_helper.to_array(proto)
+            beside = proto.external_data and all((self.path.parent / name).is_file() for name in _locations(proto))
+            return onnx.numpy_helper.to_array(proto, str(self.path.parent)) if beside else None
         if tensor in self._listed:
             values = (onnx.helper.get_attribute_value(attribute) for attribute in self._listed[tensor].proto.attribute)
             return np.asarray(next(values))
@@ -129,9 +134,19 @@ class Graph:
 def _read(path: Path) -> ModelProto:
     try:
         model = onnx.load(path, load_external_data=False)
+        _forget_weights(model.graph)
         return onnx.shape_inference.infer_shapes(model, data_prop=True)
     except (OSError, DecodeError, ValueError, onnx.shape_inference.InferenceError) as error:
         raise ArtefactError(f"an ONNX graph at {path}", str(error), "export the model again") from error
+
+
+def _forget_weights(graph: GraphProto) -> None:
+    # Shapes and types follow from no weight, and inferring them copies the file: only zero points are asked for.
+    points = {node.input[2] for node in graph.node if node.op_type in QUANTIZERS and len(node.input) > 2}
+    for tensor in graph.initializer:
+        if len(tensor.raw_data) > _LARGE and tensor.name not in points:
+            tensor.ClearField("raw_data")
+            tensor.data_location = TensorProto.EXTERNAL
 
 
 def type_word(element_type: int) -> str:
@@ -166,6 +181,10 @@ def _values(graph: GraphProto) -> Iterator[onnx.ValueInfoProto]:
     yield from graph.input
     yield from graph.output
     yield from graph.value_info
+
+
+def _locations(tensor: TensorProto) -> list[str]:
+    return [entry.value for entry in tensor.external_data if entry.key == "location"]
 
 
 def _holds_tensor(node: Node) -> bool:

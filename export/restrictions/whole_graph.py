@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from export.restrictions.graph import Graph, Node
+from export.restrictions.graph import QUANTIZERS, Graph, Node
 from export.restrictions.restriction import Breach, Restriction
 from export.restrictions.sources import TABLE
 from export.targets import STANDARD_DOMAINS, Target
@@ -15,7 +15,6 @@ from export.targets import STANDARD_DOMAINS, Target
 _DATA_INPUT = {"Where": 1}
 _BY_OUTPUT = frozenset({"Constant", "ConstantOfShape"})
 _BY_BOTH = frozenset({"Cast", "CastLike"})
-_QUANTIZERS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _NARROW = frozenset({"int8", "uint8", "int4", "uint4", "int2", "uint2", "float4e2m1", "float8e4m3fn", "float8e5m2"})
 _RECORD = "the target's record (export/targets.py)"
 
@@ -76,7 +75,7 @@ def _input_output_type(graph: Graph, target: Target) -> Iterator[Breach]:
 
 def _quantized_type(graph: Graph, target: Target) -> Iterator[Breach]:
     for node in graph.nodes:
-        if node.operator in _QUANTIZERS | _BY_OUTPUT | _BY_BOTH:
+        if node.operator in QUANTIZERS | _BY_OUTPUT | _BY_BOTH:
             continue
         for tensor in filter(None, node.proto.input):
             dtype = graph.dtype(tensor)
@@ -87,7 +86,7 @@ def _quantized_type(graph: Graph, target: Target) -> Iterator[Breach]:
 def _zero_point(graph: Graph, target: Target) -> Iterator[Breach]:
     for node in graph.nodes:
         tensor = node.input(2)
-        if node.operator not in _QUANTIZERS or not tensor:
+        if node.operator not in QUANTIZERS or not tensor:
             continue
         value = graph.constant(tensor)
         if value is None:
@@ -126,6 +125,6 @@ WHOLE_GRAPH = (
         statement="QuantizeLinear, DequantizeLinear: the zero point is 0",
         source=TABLE,
         find=_zero_point,
-        operators=_QUANTIZERS,
+        operators=QUANTIZERS,
     ),
 )
