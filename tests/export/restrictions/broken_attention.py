@@ -1,4 +1,4 @@
-"""Restrictions on whole graphs, attention and caches: for each a graph that keeps it and one that breaks it, and where."""
+"""Restrictions on whole graphs, attention and caches: a graph that keeps each, and one that breaks it and where."""
 
 from __future__ import annotations
 
