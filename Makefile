@@ -13,8 +13,8 @@ help:  ## say what each target does
 quickstart: .venv/.cpu  ## export, prove, serve and ask the shipped models
 	$(BIN)/python -m quickstart
 
-test: .venv/.dev  ## run every test
-	$(BIN)/python -m pytest
+test: .venv/.dev  ## run every test, in two processes
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 test-full-width: .venv/.dev  ## import and serve models as wide as published: some minutes, 8 GB of memory
 	$(BIN)/python -m pytest -m full_width
