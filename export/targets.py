@@ -149,7 +149,7 @@ _OPENVINO_CPU = Target(
     updates_cache_in_place=False,
     cache_dtypes=_FLOATS,
     missing_operators=frozenset({"TensorScatter"}),
-    restrictions=_WHOLE_GRAPH,
+    restrictions=(*_WHOLE_GRAPH, "recurrent-lengths"),
 )
 
 _TENSORRT = Target(

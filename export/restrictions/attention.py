@@ -60,8 +60,8 @@ def _head_size_nonpad(graph: Graph, node: Node) -> str | None:
 
 ATTENTION = (
     ranks("attention-rank", _ATTENTION, {0: "Q", 1: "K", 2: "V", 3: "attn_mask"}, (4,), TABLE),
-    without_inputs("attention-past", "Attention", {4: "past_key", 5: "past_value"}, f"{TABLE}; NVIDIA/TensorRT #4738"),
-    without_inputs("attention-lengths", "Attention", {_LENGTHS: "nonpad_kv_seqlen"}, TABLE),
+    without_inputs("attention-past", _ATTENTION, {4: "past_key", 5: "past_value"}, f"{TABLE}; NVIDIA/TensorRT #4738"),
+    without_inputs("attention-lengths", _ATTENTION, {_LENGTHS: "nonpad_kv_seqlen"}, TABLE),
     without_outputs("attention-outputs", _ATTENTION, 1, TABLE),
     attribute_in("attention-softcap", _ATTENTION, "softcap", (0.0,), f"{TABLE}; ONNX Runtime's CUDA provider"),
     attribute_in("attention-score-mode", _ATTENTION, "qk_matmul_output_mode", (0,), TABLE),

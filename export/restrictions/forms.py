@@ -47,14 +47,14 @@ def all_ones(name: str, operators: Collection[str], attribute: str, source: str)
     return of_nodes(name, operators, f"{_named(operators)}: {attribute} is left out or 1", source, check)
 
 
-def without_inputs(name: str, operator: str, inputs: dict[int, str], source: str) -> Restriction:
+def without_inputs(name: str, operators: Collection[str], inputs: dict[int, str], source: str) -> Restriction:
     """Some optional inputs are left out."""
 
     def check(graph: Graph, node: Node) -> str | None:
         given = [f"{word} = {node.input(index)}" for index, word in inputs.items() if node.input(index)]
         return ", ".join(given) or None
 
-    return of_nodes(name, {operator}, f"{operator}: no {_any_of(inputs.values())}", source, check)
+    return of_nodes(name, operators, f"{_named(operators)}: no {' or '.join(inputs.values())}", source, check)
 
 
 def without_outputs(name: str, operators: Collection[str], first: int, source: str) -> Restriction:
@@ -101,7 +101,3 @@ def shape_text(axes: Iterable[Any] | None) -> str:
 
 def _named(operators: Collection[str]) -> str:
     return ", ".join(sorted(operators)) if len(operators) <= 3 else f"{min(operators)} and {len(operators) - 1} more"
-
-
-def _any_of(words: Iterable[str]) -> str:
-    return " or ".join(words)

@@ -11,10 +11,11 @@ from export.restrictions.forms import (
     of_nodes,
     ranks,
     shape_text,
+    without_inputs,
     without_outputs,
 )
 from export.restrictions.graph import Graph, Node
-from export.restrictions.sources import TABLE
+from export.restrictions.sources import OPENVINO, TABLE
 
 _RECURRENT = frozenset({"RNN", "LSTM", "GRU"})
 _POOLS = frozenset({"AveragePool", "MaxPool"})
@@ -90,6 +91,7 @@ LAYERS = (
         TABLE,
         _activations,
     ),
+    without_inputs("recurrent-lengths", _RECURRENT, {4: "sequence_lens"}, f"{OPENVINO}: shorter rows came out wrong"),
     attribute_in("lstm-input-forget", {"LSTM"}, "input_forget", (0,), TABLE, default=0),
     attribute_in("resize-antialias", _RESIZE, "antialias", (0,), TABLE, default=0),
     attribute_in("resize-transformation", _RESIZE, "coordinate_transformation_mode", _TRANSFORMATIONS, TABLE),

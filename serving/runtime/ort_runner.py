@@ -197,4 +197,4 @@ def _bound(spec: Any, feed: Array | Buffer) -> OrtBuffer:
         return feed
     array = np.ascontiguousarray(feed)
     spec.check(array.dtype.name, array.shape)
-    return OrtBuffer.over(array)
+    return OrtBuffer(ort.OrtValue.ortvalue_from_numpy(array, _DEVICE))

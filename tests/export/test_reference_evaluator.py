@@ -14,7 +14,7 @@ from export.stage import export_onnx
 from models.checkpoints.resolve import checkpoint_named
 from models.manifest import Manifest
 from serving.runtime.cached_decoder import CachedDecoder
-from serving.runtime.ort_runner import ort_runners
+from serving.runtime.ort_runner import OrtRunner
 from tests.export.reference_runner import ReferenceRunner
 
 
@@ -28,7 +28,7 @@ def runners_of(folder):
         REFERENCE: eager_runners(graphs, torch.float64),
         YARDSTICK: eager_runners(graphs, torch.float32),
         RUNTIME: evaluated,
-        "onnxruntime": ort_runners(folder, manifest),
+        "onnxruntime": {one.name: OrtRunner(folder / f"{one.name}.onnx", one) for one in manifest.graphs},
     }
 
 

@@ -40,6 +40,12 @@ CASES = {
         lstm(', direction = "bidirectional", activations = ["Tanh", "Tanh"]', "RNN"),
         lstm(', direction = "bidirectional", activations = ["Tanh", "Relu"]', "RNN"),
     ),
+    "recurrent-lengths": Case(
+        "y (GRU)",
+        lstm("", "GRU"),
+        lstm("", "GRU").replace("[1,12,4] r", "[1,12,4] r, int32[B] n").replace("w, r)", "w, r, , n)"),
+        target="openvino-cpu",
+    ),
     "lstm-input-forget": Case("y (LSTM)", lstm(""), lstm(", input_forget = 1")),
     "if-branches": Case(
         "y (If)", branches(), branches(other="float y2", otherwise="y2 = ReduceSum <keepdims = 0> (q)")
