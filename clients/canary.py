@@ -14,6 +14,7 @@ import numpy as np
 from clients.caption import Captioner
 from clients.classify import Classifier
 from clients.embed import Embedder
+from clients.images import blank_pixels
 from clients.predict import Predictor
 from clients.served_model import ServedModel
 from clients.text import Piece, TextModel
@@ -71,7 +72,7 @@ async def _streamed(stream: AsyncIterator[Piece], limit: int | None, answer: Any
 
 
 async def _caption(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
-    pixels = np.asarray(inputs.get(PIXELS, np.zeros(model.inputs[PIXELS])), dtype=model.dtypes[PIXELS])
+    pixels = np.asarray(inputs[PIXELS], model.dtypes[PIXELS]) if PIXELS in inputs else blank_pixels(model)
     limit = inputs.get("max_tokens", None if answer else HARMLESS_TOKENS)
     return await _streamed(Captioner(client, model).stream(pixels, limit), limit, answer)
 

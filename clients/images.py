@@ -7,11 +7,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from clients.served_model import ServedModel
 from clients.triton_client import Array
 from models.errors import InputError
 from models.images import bytes_from_file, pixels_from_file
 from models.tensor_names import PIXELS
+
+ANY = -1
+"""How a server's configuration writes a side that varies."""
+
+
+def blank_pixels(model: ServedModel) -> Array:
+    """One image that is all zero, of the size that the model was trained for."""
+    sides = [int(model.parameters["image_size"]) if side == ANY else side for side in model.inputs[PIXELS]]
+    return np.zeros(sides, model.dtypes[PIXELS])
 
 
 def file_pixels(model: ServedModel, path: Path) -> Array:
@@ -44,8 +55,9 @@ def require_pixels(model: ServedModel, pixels: Array, batched: bool) -> None:
     """
     expected, dtype = model.inputs[PIXELS], model.dtypes[PIXELS]
     shape = pixels.shape[1:] if batched else pixels.shape
-    if pixels.dtype != dtype or shape != expected:
-        sides = ", ".join(map(str, expected))
+    fits = len(shape) == len(expected) and all(side in (size, ANY) for size, side in zip(shape, expected, strict=True))
+    if pixels.dtype != dtype or not fits:
+        sides = ", ".join("any" if side == ANY else str(side) for side in expected)
         raise InputError(
             f"{dtype} pixels [{'batch, ' if batched else ''}{sides}]",
             f"{pixels.dtype} {list(pixels.shape)}",

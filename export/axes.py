@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from models.errors import ConfigError
+from models.signature import Axis
 from models.tasks.graph import TaskGraph
+from models.tensor_names import HEIGHT, POSITIONS, WIDTH
 
 MAX_BATCH = 32
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
-    """The sizes that a varying axis can take.
-
-    Raises:
-        ConfigError: not 1 ≤ smallest ≤ usual ≤ largest.
-    """
-
-    smallest: int = 1
-    usual: int
-    largest: int
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.smallest <= self.usual <= self.largest:
-            raise ConfigError("1 ≤ smallest ≤ usual ≤ largest", repr(self), "correct export/axes.py")
 
 
 def axes_of(graph: TaskGraph) -> dict[str, Axis]:
     """The varying axes of a graph.
 
-    A step is one token when decoding; every other axis is usually half full.
+    A step is one token when decoding, and an image usually has the size that the model was trained for, its largest;
+    every other axis is usually half full.
     """
     axes = {"batch": Axis(usual=8, largest=MAX_BATCH)}
     for symbol, largest in graph.largest.items():
-        axes[symbol] = Axis(usual=1 if symbol == "steps" else (largest + 1) // 2, largest=largest)
+        axes[symbol] = Axis(smallest=graph.smallest.get(symbol, 1), usual=_usual(symbol, largest), largest=largest)
     return axes
+
+
+def _usual(symbol: str, largest: int) -> int:
+    if symbol in (HEIGHT, WIDTH, POSITIONS):
+        return largest
+    return 1 if symbol == "steps" else (largest + 1) // 2

@@ -40,7 +40,8 @@ Climb = Callable[[Checkpoint, Runners], Iterator[Measurement]]
 
 def climb_classifier(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:
     """Random images through the graph ``model``, and ``explained`` where there is one."""
-    cases = list(image_cases(runners[RUNTIME]["model"].signature.input(PIXELS)))
+    signature = runners[RUNTIME]["model"].signature
+    cases = list(image_cases(signature.input(PIXELS), signature.axes))
     with progress("parity", len(cases)) as advance:
         for case in cases:
             for name in runners[RUNTIME]:
@@ -85,13 +86,14 @@ def climb_translator(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measu
 def climb_captioner(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:
     """Random images through the encoder, and random targets through the cached decoder."""
     _, decoder = checkpoint.graphs()
-    pixels = runners[RUNTIME]["encoder"].signature.input(PIXELS)
-    images = list(image_cases(pixels))
+    signature = runners[RUNTIME]["encoder"].signature
+    pixels, axes = signature.input(PIXELS), signature.axes
+    images = list(image_cases(pixels, axes))
     with progress("parity, encoder", len(images)) as advance:
         for image in images:
             yield from _measure("encoder", image.name, image.feeds, runners)
             advance(image.name)
-    yield from _climb_decoder(checkpoint, list(caption_cases(decoding_of(decoder), pixels)), runners)
+    yield from _climb_decoder(checkpoint, list(caption_cases(decoding_of(decoder), pixels, axes)), runners)
 
 
 def climb_generator(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:

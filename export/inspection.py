@@ -141,7 +141,7 @@ def inspect_artefact(folder: Path) -> ArtefactFacts:
     graphs = []
     with progress(f"inspect {manifest.name}", len(manifest.graphs)) as advance:
         for signature in manifest.graphs:
-            graphs.append(_facts(folder, manifest, signature))
+            graphs.append(_facts(folder, signature))
             advance(f"{signature.name}.onnx")
     return ArtefactFacts(
         manifest=manifest,
@@ -162,9 +162,9 @@ def _without(axes: tuple[int | str, ...], positions: int) -> tuple[int | str, ..
     return axes if not positions else (*axes[:1], *axes[2:])
 
 
-def _facts(folder: Path, manifest: Manifest, signature: GraphSignature) -> GraphFacts:
+def _facts(folder: Path, signature: GraphSignature) -> GraphFacts:
     opset, operators, weights = _contents(Graph(folder / f"{signature.name}.onnx", signature))
-    measured, reason = timings(folder, manifest, signature)
+    measured, reason = timings(folder, signature)
     return GraphFacts(
         signature=signature,
         opset=opset,

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from models.signature import TensorSpec
+from models.signature import Axis, TensorSpec
 from models.tasks.graph import TaskGraph
 from models.tensor_names import PIXELS
 from serving.runtime.base import Array
@@ -28,7 +28,7 @@ LONGEST = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageCase:
-    """Random images ``[B, C, side, side]``."""
+    """Random images ``[B, C, height, width]``."""
 
     name: str
     pixels: Array
@@ -84,15 +84,35 @@ class Decoding:
     single_steps: bool = False
 
 
-def image_cases(pixels: TensorSpec) -> Iterator[ImageCase]:
-    """Batches of several sizes; bytes where the graph takes bytes."""
-    rng = np.random.default_rng(0)
+def image_cases(pixels: TensorSpec, axes: Mapping[str, Axis]) -> Iterator[ImageCase]:
+    """Batches of several sizes, and images of several where they may differ; bytes where the graph takes bytes.
+
+    Args:
+        pixels: the input.
+        axes: varying axis → its sizes.
+    """
+    sides = {symbol: axes[symbol] for symbol in pixels.axes[1:] if isinstance(symbol, str)}
     for batch in (*BATCHES, 32):
-        shape = pixels.shape({"batch": batch})
-        images: Array = rng.standard_normal(shape, dtype=np.float32)
-        if pixels.dtype == "uint8":
-            images = rng.integers(256, size=shape, dtype=np.uint8)
-        yield ImageCase(name=f"batch {batch}", pixels=images)
+        yield _images(pixels, batch, {symbol: axis.usual for symbol, axis in sides.items()})
+    for sizes in _other_sizes(sides):
+        yield _images(pixels, 2, sizes)
+
+
+def _other_sizes(sides: Mapping[str, Axis]) -> Iterator[dict[str, int]]:
+    if sides:
+        yield {symbol: axis.smallest for symbol, axis in sides.items()}
+    for short in sides:
+        yield {symbol: axis.smallest + 1 if symbol == short else axis.largest for symbol, axis in sides.items()}
+
+
+def _images(pixels: TensorSpec, batch: int, sides: Mapping[str, int]) -> ImageCase:
+    rng = np.random.default_rng([batch, *sides.values()])
+    shape = pixels.shape({"batch": batch, **sides})
+    images: Array = rng.standard_normal(shape, dtype=np.float32)
+    if pixels.dtype == "uint8":
+        images = rng.integers(256, size=shape, dtype=np.uint8)
+    words = [f"batch {batch}", *(f"{symbol} {size}" for symbol, size in sides.items())]
+    return ImageCase(name=", ".join(words), pixels=images)
 
 
 def tensor_cases(graph: TaskGraph) -> Iterator[tuple[str, dict[str, Array]]]:
@@ -136,13 +156,13 @@ def translation_cases(decoding: Decoding, source_vocabulary: int, longest_source
     yield from _splits(decoding, middling, len(middling.ids))
 
 
-def caption_cases(decoding: Decoding, pixels: TensorSpec) -> Iterator[DecodeCase]:
-    """Targets of two lengths for every batch size of images, and every split for one."""
-    images = {len(case.pixels): case for case in image_cases(pixels)}
+def caption_cases(decoding: Decoding, pixels: TensorSpec, axes: Mapping[str, Axis]) -> Iterator[DecodeCase]:
+    """Targets of two lengths for every batch of images but the largest, and every split for one."""
+    images = [case for case in image_cases(pixels, axes) if len(case.pixels) in BATCHES]
     longest = min(decoding.capacity, LONGEST)
-    for batch, length in itertools.product(BATCHES, sorted({(longest + 1) // 2, longest})):
-        yield from _whole(dataclasses.replace(decoding, capacity=length), images[batch], batch)
-    yield from _splits(decoding, images[2], 2)
+    for source, length in itertools.product(images, sorted({(longest + 1) // 2, longest})):
+        yield from _whole(dataclasses.replace(decoding, capacity=length), source, len(source.pixels))
+    yield from _splits(decoding, images[1], len(images[1].pixels))
 
 
 def generation_cases(decoding: Decoding) -> Iterator[DecodeCase]:

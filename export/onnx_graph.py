@@ -13,11 +13,11 @@ from typing import Any
 import onnx
 import torch
 
-from export.axes import Axis, axes_of
+from export.axes import axes_of
 from export.sample_inputs import sample_inputs
 from export.translations import OPSET, TRANSLATIONS, fold_weights, measure_behind_casts
 from models.errors import ExportError
-from models.signature import GraphSignature
+from models.signature import Axis, GraphSignature
 from models.tasks.graph import TaskGraph
 
 STANDARD_DOMAINS = {"", "ai.onnx"}
@@ -55,6 +55,7 @@ def onnx_from_torch(graph: TaskGraph, path: Path) -> None:
     measure_behind_casts(program.model)
     model = program.model_proto
     _strip_metadata(model)
+    _name_made_axes(model, signature)
     onnx.save(model, path)
     check_graph(path, signature)
 
@@ -62,7 +63,8 @@ def onnx_from_torch(graph: TaskGraph, path: Path) -> None:
 def tracing_sizes(graph: TaskGraph) -> dict[str, int]:
     """A size for each varying axis: all different, and none 0 or 1, which torch.export would freeze."""
     others = [symbol for symbol in graph.largest if symbol not in _TRACING_SIZES]
-    return {**_TRACING_SIZES, **{symbol: min(graph.largest[symbol], 6 + n) for n, symbol in enumerate(others)}}
+    wanted = {symbol: max(6 + n, (2 + n) * graph.smallest.get(symbol, 1)) for n, symbol in enumerate(others)}
+    return {**_TRACING_SIZES, **{symbol: min(graph.largest[symbol], size) for symbol, size in wanted.items()}}
 
 
 def check_graph(path: Path, signature: GraphSignature) -> None:
@@ -95,6 +97,15 @@ def _strip_metadata(model: onnx.ModelProto) -> None:
         part.doc_string = ""
 
 
+def _name_made_axes(model: onnx.ModelProto, signature: GraphSignature) -> None:
+    # The exporter calls an axis that no input has by the formula of its size.
+    given = set(signature.symbols())
+    for spec, value in zip(signature.outputs, model.graph.output, strict=False):
+        for axis, dim in zip(spec.axes, value.type.tensor_type.shape.dim, strict=False):
+            if isinstance(axis, str) and axis not in given and dim.dim_param:
+                dim.dim_param = axis
+
+
 def _frozen_hint(wanted: tuple[Any, ...], found: tuple[Any, ...]) -> str:
     pairs = zip(wanted, found, strict=False)
     frozen = [want for want, have in pairs if isinstance(want, str) and isinstance(have, int)]
@@ -110,7 +121,10 @@ def _described(value: onnx.ValueInfoProto) -> tuple[str, str, tuple[Any, ...]]:
 
 
 def _dynamic_shapes(graph: TaskGraph, axes: dict[str, Axis]) -> tuple[Any, ...]:
-    symbols = {name: torch.export.Dim(name, max=axis.largest) for name, axis in axes.items()}
+    symbols = {
+        name: torch.export.Dim(name, min=axis.smallest if axis.smallest > 1 else None, max=axis.largest)
+        for name, axis in axes.items()
+    }
     shapes = [
         {index: symbols[axis] for index, axis in enumerate(spec.axes) if isinstance(axis, str)}
         for spec in graph.signature.inputs

@@ -6,6 +6,10 @@ killed.
 
 from __future__ import annotations
 
+import ctypes
+import os
+import signal
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -13,8 +17,11 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from models.errors import AttendantError, ExportError
+from models.folders import FULL_DISK
 
 Call = tuple[Any, ...]
+_PR_SET_PDEATHSIG = 1
+_TERMINATED = 143
 _REMEDY = "see that there is enough memory, and that a script of yours exports behind `if __name__ == '__main__':`"
 
 
@@ -31,6 +38,7 @@ def run_each(function: Callable[..., None], calls: Mapping[str, Call]) -> Iterat
     Raises:
         ExportError: a process died, or a call raised an error of another library.
         AttendantError: what a call raised. The other processes are ended.
+        OSError: the disk is full, which whoever knows the place can say better.
     """
     jobs = {name: _start(function, arguments) for name, arguments in calls.items()}
     waiting = {receiver: name for name, (receiver, _) in jobs.items()}
@@ -51,21 +59,38 @@ def run_each(function: Callable[..., None], calls: Mapping[str, Call]) -> Iterat
 def _start(function: Callable[..., None], arguments: Call) -> tuple[Connection, BaseProcess]:
     context = get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_call, args=(sender, function, arguments), daemon=True)
+    process = context.Process(target=_call, args=(os.getpid(), sender, function, arguments), daemon=True)
     process.start()
     sender.close()
     return receiver, process
 
 
-def _call(sender: Connection, function: Callable[..., None], arguments: Call) -> None:
+def _call(parent: int, sender: Connection, function: Callable[..., None], arguments: Call) -> None:
+    _end_with(parent)
     try:
         function(*arguments)
         sender.send(None)
     except AttendantError as error:
         sender.send(error)
+    except OSError as error:
+        sender.send(error if error.errno in FULL_DISK else _unexpected(function, error))
     except Exception as error:  # another library's, which need not survive the way
-        found = f"{type(error).__name__}: {error}"
-        sender.send(ExportError(f"{function.__name__} to succeed", found, "call it directly to see the traceback"))
+        sender.send(_unexpected(function, error))
+
+
+def _end_with(parent: int) -> None:
+    # By an exception, so that what other libraries share is given back.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+    # A parent that is killed ends nobody: its work would go on for minutes, in a folder that nobody will read. The
+    # kernel sends this signal when the thread ends that started the process, which here is the one that waits for it.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _unexpected(function: Callable[..., None], error: Exception) -> ExportError:
+    found = f"{type(error).__name__}: {error}"
+    return ExportError(f"{function.__name__} to succeed", found, "call it directly to see the traceback")
 
 
 def _raise_failure(receiver: Connection, name: str, process: BaseProcess) -> None:

@@ -1,8 +1,8 @@
 """Where the time of an artefact's graphs goes: sizes to ask about, and what ONNX Runtime's profiler says.
 
-A graph that takes new tokens behind a cache is asked twice: for a prompt that fills half the cache, and for one token
-that attends to as many positions. Other axes are half as long as they get, and none is longer than 128. All at batch 1,
-on one thread of this machine.
+A graph that takes new tokens behind a cache is asked twice: for a prompt that fills half the cache, 128 positions at
+most, and for one token that attends to as many. Other axes have their usual size. All at batch 1, on one thread of this
+machine.
 """
 
 from __future__ import annotations
@@ -13,14 +13,11 @@ from pathlib import Path
 
 from export.sample_inputs import sample_inputs
 from models.errors import ArtefactError
-from models.manifest import Manifest
 from models.signature import GraphSignature
 from serving.runtime.node_times import Profile, profile
 
-_LENGTHS = {"source": "max_source_length", "tokens": "max_length"}  # axis → where a manifest says how long it gets
-_UNKNOWN = 16  # of the axes of a reader's own module the manifest states no largest size
 _CAPACITY_AXIS = 2
-_LONGEST = 128  # of models of published size a longer prompt takes minutes
+_LONGEST_PROMPT = 128  # of models of published size a longer prompt takes minutes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +35,7 @@ class Timing:
     profile: Profile
 
 
-def timings(folder: Path, manifest: Manifest, signature: GraphSignature) -> tuple[tuple[Timing, ...], str]:
+def timings(folder: Path, signature: GraphSignature) -> tuple[tuple[Timing, ...], str]:
     """Profile a graph.
 
     Returns:
@@ -46,16 +43,15 @@ def timings(folder: Path, manifest: Manifest, signature: GraphSignature) -> tupl
     """
     path = folder / f"{signature.name}.onnx"
     try:
-        return tuple(_timing(path, signature, name, sizes) for name, sizes in questions(manifest, signature)), ""
+        return tuple(_timing(path, signature, name, sizes) for name, sizes in questions(signature)), ""
     except ArtefactError as error:
         return (), error.found
 
 
-def questions(manifest: Manifest, signature: GraphSignature) -> Iterator[tuple[str, dict[str, int]]]:
+def questions(signature: GraphSignature) -> Iterator[tuple[str, dict[str, int]]]:
     """The sizes to ask a graph about: prompt and step where it has a cache, else one call."""
-    symbols = signature.symbols()
-    sizes = {symbol: _half(_longest(manifest, symbol)) for symbol in symbols} | {"batch": 1}
-    if "steps" not in symbols:
+    sizes = {symbol: axis.usual for symbol, axis in signature.axes.items()} | {"batch": 1}
+    if "steps" not in sizes:
         yield "call", sizes
         return
     half = _half(capacity(signature))
@@ -70,11 +66,7 @@ def capacity(signature: GraphSignature) -> int:
 
 
 def _half(length: int) -> int:
-    return min(max(1, length // 2), _LONGEST)
-
-
-def _longest(manifest: Manifest, symbol: str) -> int:
-    return int(manifest.details.get(_LENGTHS.get(symbol, ""), 2 * _UNKNOWN))
+    return min(max(1, length // 2), _LONGEST_PROMPT)
 
 
 def _timing(path: Path, signature: GraphSignature, name: str, sizes: dict[str, int]) -> Timing:

@@ -129,7 +129,7 @@ def explain(
 
 
 def _inventory() -> dict[str, list[dict[str, Any]]]:
-    from models.checkpoints.resolve import PRETRAINED, shipped_names
+    from models.checkpoints.place import PRETRAINED, shipped_names
     from models.checkpoints.store import load_checkpoint
     from models.families.registry import FAMILIES
     from models.presets import PRESETS

@@ -9,9 +9,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from models.errors import ArtefactError, InputError
+from models.errors import ArtefactError, ConfigError, InputError
 
 DType = Literal["bool", "int32", "int64", "uint8", "float16", "float32", "float64", "string"]
+_OUT_OF_BOUNDS = "the graph was made and proved for these sizes: split the request, or export a model of others"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """The sizes that a varying axis can take.
+
+    Attributes:
+        smallest: usually 1.
+        usual: the size to be fastest at.
+        largest: what was exported, tested and planned for.
+
+    Raises:
+        ConfigError: not 1 ≤ smallest ≤ usual ≤ largest.
+    """
+
+    smallest: int = 1
+    usual: int
+    largest: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.smallest <= self.usual <= self.largest:
+            raise ConfigError("1 ≤ smallest ≤ usual ≤ largest", repr(self), "correct export/axes.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,15 +57,18 @@ class TensorSpec:
         Raises:
             InputError: the element type, the rank or a fixed axis differs.
         """
-        fits = len(shape) == len(self.axes) and all(
-            isinstance(axis, str) or axis == size for axis, size in zip(self.axes, shape, strict=True)
+        if dtype != self.dtype or len(shape) != len(self.axes):
+            raise self._refusal(dtype, shape)
+        for axis, size in zip(self.axes, shape, strict=True):
+            if axis.__class__ is int and axis != size:
+                raise self._refusal(dtype, shape)
+
+    def _refusal(self, dtype: str, shape: tuple[int, ...]) -> InputError:
+        return InputError(
+            f"tensor {self.name!r} of type {self.dtype} and shape {self.describe_axes()}",
+            f"{dtype} {list(shape)}",
+            "convert or reshape the tensor before the call",
         )
-        if dtype != self.dtype or not fits:
-            raise InputError(
-                f"tensor {self.name!r} of type {self.dtype} and shape {self.describe_axes()}",
-                f"{dtype} {list(shape)}",
-                "convert or reshape the tensor before the call",
-            )
 
     def describe_axes(self) -> str:
         """The axes as people write them, for instance ``[batch, 1, 8, 8]``."""
@@ -62,12 +88,14 @@ class GraphSignature:
         inputs: in call order.
         outputs: in result order.
         aliases: output name → input name, where both are one buffer that the graph updates in place.
+        axes: varying axis → its sizes; an axis without them takes any.
     """
 
     name: str
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     aliases: dict[str, str] = field(default_factory=dict)
+    axes: dict[str, Axis] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         by_input = {spec.name: spec for spec in self.inputs}
@@ -92,6 +120,24 @@ class GraphSignature:
                 return spec
         raise InputError(f"one of {[spec.name for spec in self.inputs]}", repr(name), "use the graph's input names")
 
+    def check(self, spec: TensorSpec, dtype: str, shape: tuple[int, ...]) -> None:
+        """Refuse an input that its specification does not admit, or an axis that is too short or too long.
+
+        Args:
+            spec: of an input.
+            dtype: the element type that was given.
+            shape: the shape that was given.
+
+        Raises:
+            InputError: the element type, the rank or a fixed axis differs, or a varying axis is out of bounds.
+        """
+        spec.check(dtype, shape)
+        for symbol, size in zip(spec.axes, shape, strict=True):
+            axis = self.axes.get(symbol)  # type: ignore[arg-type]  # a number, of a fixed axis, is no key
+            if axis is not None and not axis.smallest <= size <= axis.largest:
+                bound = f"at most {axis.largest}" if size > axis.largest else f"at least {axis.smallest}"
+                raise InputError(f"{bound} along axis {symbol!r} of {spec.name!r}", str(size), _OUT_OF_BOUNDS)
+
     def symbols(self) -> tuple[str, ...]:
         """The varying axes of the inputs, each once, in order of appearance."""
         return tuple(dict.fromkeys(axis for spec in self.inputs for axis in spec.axes if isinstance(axis, str)))
@@ -103,6 +149,7 @@ class GraphSignature:
             "inputs": [_spec_to_json(spec) for spec in self.inputs],
             "outputs": [_spec_to_json(spec) for spec in self.outputs],
             "aliases": dict(self.aliases),
+            "axes": {symbol: _axis_to_json(axis) for symbol, axis in self.axes.items()},
         }
 
     @classmethod
@@ -113,7 +160,12 @@ class GraphSignature:
             inputs=tuple(_spec_from_json(spec) for spec in value["inputs"]),
             outputs=tuple(_spec_from_json(spec) for spec in value["outputs"]),
             aliases=dict(value["aliases"]),
+            axes={symbol: Axis(**axis) for symbol, axis in value["axes"].items()},
         )
+
+
+def _axis_to_json(axis: Axis) -> dict[str, int]:
+    return {"smallest": axis.smallest, "usual": axis.usual, "largest": axis.largest}
 
 
 def _spec_to_json(spec: TensorSpec) -> dict[str, Any]:

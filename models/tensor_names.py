@@ -10,6 +10,9 @@ from models.signature import TensorSpec
 PIXELS = "pixels"
 LOGITS = "logits"
 
+HEIGHT, WIDTH = "height", "width"  # the sides of an image, where they vary
+POSITIONS = "positions"  # of the grid that such an image becomes
+
 EXPLAINED = "explained"  # the graph that also shows what it attends to
 EXPLAIN = "explain"  # the parameter by which a request asks for that
 ALIGNMENT = "alignment"

@@ -15,6 +15,13 @@ EVERY_TASK = (DIGITS, DATES, CAPTIONER, LANGUAGE_MODEL, TEXT_ENCODER)
 torch.set_num_threads(1)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _cache_of_its_own(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def tiny_translator(tmp_path_factory):
     """The preset ``transformer-tiny``, exported."""
@@ -76,7 +83,7 @@ def text_encoder(tmp_path_factory):
 @pytest.fixture(scope="session")
 def repository(digits_artefact, dates_artefact, captioner_artefact, tmp_path_factory):
     """A Triton repository of every shipped checkpoint."""
-    from models.checkpoints.resolve import shipped_names
+    from models.checkpoints.place import shipped_names
     from serving.repository.layout import write_repository
 
     made = [digits_artefact, dates_artefact, captioner_artefact]

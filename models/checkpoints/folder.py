@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from models.checkpoints.store import COMPANIONS, CONFIG_NAME, WEIGHTS_NAME
+from models.checkpoints.file_names import COMPANIONS, CONFIG_NAME, WEIGHTS_NAME
 from models.errors import OutputError
 from models.folders import replaced_folder
 

@@ -19,7 +19,6 @@ from models.families.registry import Family
 from models.tasks.predict import TASK, Contract, Predictor, PredictorConfig
 
 FUNCTION = "model"
-SUFFIX = ".py"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

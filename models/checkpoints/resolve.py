@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 
-from models.checkpoints.own_model import SUFFIX, load_own_model
-from models.checkpoints.store import CONFIG_NAME, Checkpoint, load_checkpoint
+from models.checkpoints.own_model import load_own_model
+from models.checkpoints.place import place_of, shipped_names
+from models.checkpoints.store import Checkpoint, load_checkpoint
 from models.errors import UnknownNameError
 from models.families.registry import FAMILIES
 from models.presets import PRESETS
 
-PRETRAINED = Path(__file__).parent.parent / "pretrained"
 PRESET_SEED = 0
-
-
-def shipped_names() -> list[str]:
-    """The checkpoints that come with this repository."""
-    return sorted(folder.name for folder in PRETRAINED.iterdir() if (folder / CONFIG_NAME).is_file())
 
 
 def checkpoint_named(name: str) -> Checkpoint:
@@ -28,12 +21,9 @@ def checkpoint_named(name: str) -> Checkpoint:
         UnknownNameError: it is none of the four.
         ArtefactError: the folder holds no whole checkpoint.
     """
-    if _is_folder(name):
-        return load_checkpoint(Path(name))
-    if name.endswith(SUFFIX) and Path(name).is_file():
-        return load_own_model(Path(name))
-    if name in shipped_names():
-        return load_checkpoint(PRETRAINED / name)
+    place = place_of(name)
+    if place is not None:
+        return load_checkpoint(place) if place.is_dir() else load_own_model(place)
     if name in PRESETS:
         return _random_model(name)
     raise UnknownNameError(
@@ -41,13 +31,6 @@ def checkpoint_named(name: str) -> Checkpoint:
         repr(name),
         "see `python -m models list`",
     )
-
-
-def _is_folder(name: str) -> bool:
-    try:
-        return Path(name).is_dir()
-    except OSError:  # longer than any path can be
-        return False
 
 
 def _random_model(name: str) -> Checkpoint:

@@ -12,18 +12,13 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from models.checkpoints.blank import blank, fill
+from models.checkpoints.file_names import COMPANIONS, CONFIG_NAME, WEIGHTS_NAME
 from models.config import config_from_json, config_to_json
 from models.errors import ArtefactError, ConfigError
 from models.families.registry import Family, family_named
 from models.tasks.from_bytes import from_bytes
 from models.tasks.graph import TaskGraph
 from models.tensor_names import PIXELS
-from models.tokenization import MARIAN_FILES, TOKENIZER_NAME
-
-CONFIG_NAME = "config.json"
-WEIGHTS_NAME = "model.safetensors"
-CHAT_TEMPLATE_NAME = "chat_template.jinja"
-COMPANIONS = (TOKENIZER_NAME, *MARIAN_FILES, CHAT_TEMPLATE_NAME)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,43 +2,63 @@
 
 ``encoder``: pixels → what the decoder looks at, and its first states, once a request;
 ``decoder``: one target token + states → logits + the same states, in place: the state is the cache. With attention also
-the alignment, the weights of the positions of the grid.
+the alignment, the weights of the positions of the grid. An image may have any sides from one stride of the CNN to those
+that the model was trained for: convolutions, a mean and attention take as many positions as there are.
 
-Legend: B batch, L positions of the grid, H width of a state, V vocabulary.
+Legend: B batch, C channels, L positions of the grid, H width of a state, V vocabulary.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from torch import Tensor, nn
 
 from models.families.rnn_captioner import RecurrentCaptioner, RecurrentCaptionerConfig
 from models.signature import GraphSignature, TensorSpec
-from models.tasks.caption import details, question
+from models.tasks import caption
 from models.tasks.graph import TaskGraph
 from models.tasks.recurrent_memory import alignment_specs, explained, memory_specs, state_aliases, state_specs
 from models.tasks.task import Task
-from models.tensor_names import LOGITS, PIXELS
+from models.tensor_names import HEIGHT, LOGITS, PIXELS, POSITIONS, WIDTH
+
+# A side of fewer strides leaves the exporter no two different sizes above one position.
+_LEAST_STRIDES = 4
 
 
 def graphs(model: RecurrentCaptioner) -> tuple[TaskGraph, ...]:
     """The two graphs of a captioner, in the order in which a request passes them."""
     config = model.config
+    sides = dict.fromkeys((HEIGHT, WIDTH), config.image_size) if _varies(config) else {}
+    positions = {POSITIONS: config.source_length} if _varies(config) and config.attends else {}
     return (
-        TaskGraph(signature=encoder_signature(config), module=EncoderGraph(model)),
+        TaskGraph(
+            signature=encoder_signature(config),
+            module=EncoderGraph(model),
+            largest=sides,
+            smallest=dict.fromkeys(sides, config.grid.stride),
+        ),
         TaskGraph(
             signature=decoder_signature(config),
             module=DecoderGraph(model),
+            largest=positions,
             below={"token_ids": config.vocabulary_size},
         ),
     )
 
 
+def details(config: RecurrentCaptionerConfig) -> dict[str, Any]:
+    """As of any captioner, and the side of the images that it was trained for."""
+    return {**caption.details(config), "image_size": config.image_size}
+
+
 def encoder_signature(config: RecurrentCaptionerConfig) -> GraphSignature:
-    """Pixels ``[B, *pixel shape]`` → the memory, and the decoder's first states ``[B, H]``."""
+    """Pixels ``[B, C, height, width]`` → the memory, and the decoder's first states ``[B, H]``."""
+    sides = (HEIGHT, WIDTH) if _varies(config) else config.pixel_shape[1:]
     return GraphSignature(
         name="encoder",
-        inputs=(TensorSpec(name=PIXELS, dtype="float32", axes=("batch", *config.pixel_shape)),),
-        outputs=(*memory_specs(config, config.source_length), *state_specs(config)),
+        inputs=(TensorSpec(name=PIXELS, dtype="float32", axes=("batch", config.channels, *sides)),),
+        outputs=(*memory_specs(config, _positions(config)), *state_specs(config)),
     )
 
 
@@ -49,15 +69,23 @@ def decoder_signature(config: RecurrentCaptionerConfig) -> GraphSignature:
         inputs=(
             TensorSpec(name="token_ids", dtype="int64", axes=("batch", 1)),
             *state_specs(config, "_in"),
-            *memory_specs(config, config.source_length),
+            *memory_specs(config, _positions(config)),
         ),
         outputs=(
             TensorSpec(name=LOGITS, dtype="float32", axes=("batch", 1, config.vocabulary_size)),
-            *alignment_specs(config, config.source_length),
+            *alignment_specs(config, _positions(config)),
             *state_specs(config, "_out"),
         ),
         aliases=state_aliases(config),
     )
+
+
+def _varies(config: RecurrentCaptionerConfig) -> bool:
+    return config.image_size >= _LEAST_STRIDES * config.grid.stride
+
+
+def _positions(config: RecurrentCaptionerConfig) -> int | str:
+    return POSITIONS if _varies(config) else config.source_length
 
 
 class EncoderGraph(nn.Module):
@@ -88,4 +116,4 @@ class DecoderGraph(nn.Module):
         return [decoded.logits, *alignments, *decoded.states]
 
 
-TASK = Task(name="caption", graphs=graphs, details=details, question=question, explained=explained)
+TASK = Task(name="caption", graphs=graphs, details=details, question=caption.question, explained=explained)

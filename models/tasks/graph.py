@@ -17,10 +17,12 @@ class TaskGraph:
         signature: its tensors.
         module: whose flat inputs and outputs follow the signature.
         largest: the largest size of each varying axis but ``batch``.
+        smallest: the smallest size of varying axes that cannot be 1.
         below: for integer inputs whose values are limited, the number that all are below: a vocabulary's size.
     """
 
     signature: GraphSignature
     module: nn.Module
     largest: dict[str, int] = field(default_factory=dict)
+    smallest: dict[str, int] = field(default_factory=dict)
     below: dict[str, int] = field(default_factory=dict)

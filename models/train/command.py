@@ -9,7 +9,7 @@ from pathlib import Path
 from torch import nn
 
 from models.checkpoints.folder import CARD_NAME, replaced_checkpoint
-from models.checkpoints.resolve import PRETRAINED
+from models.checkpoints.place import PRETRAINED
 from models.checkpoints.store import Checkpoint, save_checkpoint
 from models.families.registry import family_named
 from models.train.card import Run, model_card

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.errors import InputError
 from models.manifest import Manifest
 from models.tensor_names import PIXELS
 from models.tokenization import load_tokenizer
@@ -57,19 +56,17 @@ class Captioner:
         self._aligning = aligning_graph(manifest)
         self._start = int(details["start_token"])
         self._longest = int(details["max_target_length"]) - 1
-        (pixels,) = manifest.graph("encoder").inputs
-        self._shape, self._dtype = pixels.axes[1:], pixels.dtype
+        self._encoder = manifest.graph("encoder")
 
     def request(self, pixels: Array, max_tokens: int | None = None, explain: bool = False) -> CaptionRequest:
         """Check an image and a limit.
 
         Raises:
-            InputError: shape or type is not the model's, a pixel is NaN or infinite, the limit is out of reach, or
-                nothing shows what the model attends to.
+            InputError: shape, sides or type are not the model's, a pixel is NaN or infinite, the limit is out of reach,
+                or nothing shows what the model attends to.
         """
-        if pixels.shape != self._shape or pixels.dtype != self._dtype:
-            wanted = f"{self._dtype} pixels {list(self._shape)}"
-            raise InputError(wanted, f"{pixels.dtype} {list(pixels.shape)}", "convert or reshape them")
+        (spec,) = self._encoder.inputs
+        self._encoder.check(spec, pixels.dtype.name, (1, *pixels.shape))
         require_finite(pixels)
         limit = checked_limit(max_tokens, self._longest, "the cache's capacity less the start token")
         decoder_graph(explain, self._aligning)

@@ -40,7 +40,7 @@ def _lengths(runner: Runner, tensors: Tensors) -> Lengths:
     sizes: dict[str, int] = {}
     for spec in specs:
         array = tensors[spec.name]
-        spec.check(array.dtype.name, array.shape)
+        runner.signature.check(spec, array.dtype.name, array.shape)
         for axis, size in zip(spec.axes, array.shape, strict=True):
             if isinstance(axis, str) and sizes.setdefault(axis, size) != size:
                 raise InputError(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from models.errors import ArtefactError, OutputError
-from models.folders import replaced_folder
+from models.folders import one_at_a_time, replaced_folder
 from models.manifest import Manifest
 from models.tokenization import MARIAN_FILES, TOKENIZER_NAME
 from serving.repository.model_config import LABELS_NAME, model_config_from_manifest
@@ -45,12 +45,13 @@ def write_repository(folders: Iterable[Path], out: Path, threads: int = 1) -> li
     artefacts = [_verified(folder) for folder in folders]
     manifests = [manifest for _, manifest in artefacts]
     _require_different_names(manifests)
-    kept = [path for path in _models_in(out) if path.name not in {manifest.name for manifest in manifests}]
-    with replaced_folder(out) as staged:
-        for path in kept:
-            shutil.copytree(path, staged / path.name, copy_function=os.link)
-        for folder, manifest in artefacts:
-            _write_model(folder, manifest, staged / manifest.name, threads)
+    with one_at_a_time(out):  # or two would each keep what the other replaces
+        kept = [path for path in _models_in(out) if path.name not in {manifest.name for manifest in manifests}]
+        with replaced_folder(out) as staged:
+            for path in kept:
+                shutil.copytree(path, staged / path.name, copy_function=os.link)
+            for folder, manifest in artefacts:
+                _write_model(folder, manifest, staged / manifest.name, threads)
     return manifests
 
 

@@ -15,7 +15,7 @@ from tritonclient.grpc import model_config_pb2 as pb
 
 from models.errors import ArtefactError, ConfigError
 from models.manifest import Manifest
-from models.signature import TensorSpec
+from models.signature import GraphSignature, TensorSpec
 from models.tensor_names import (
     ALIGNMENT,
     EXPLAINED,
@@ -30,7 +30,6 @@ from models.tensor_names import (
 from serving.generation.alignment import aligning_graph
 from serving.parameters import THREADS
 
-MAX_BATCH = 32
 LABELS_NAME = "labels.txt"
 _TYPES = {
     "bool": pb.TYPE_BOOL,
@@ -90,15 +89,15 @@ def _maps(manifest: Manifest) -> list[TensorSpec]:
 
 def _predictor(config: Any, manifest: Manifest) -> None:
     signature = manifest.graph("model")
-    _batch(
-        config, [_per_request(spec) for spec in signature.inputs], [_per_request(spec) for spec in signature.outputs]
-    )
+    inputs, outputs = ([_per_request(spec) for spec in specs] for specs in (signature.inputs, signature.outputs))
+    _batch(config, signature, inputs, outputs)
 
 
 def _embedder(config: Any, manifest: Manifest) -> None:
-    made = {spec.name: _per_request(spec) for spec in manifest.graph("model").outputs}
+    signature = manifest.graph("model")
+    made = {spec.name: _per_request(spec) for spec in signature.outputs}
     mask = TensorSpec(name=TOKEN_MASK, dtype="bool", axes=("tokens",))
-    _batch(config, TEXT_REQUEST, (made[POOLED], made[HIDDEN], mask))
+    _batch(config, signature, TEXT_REQUEST, (made[POOLED], made[HIDDEN], mask))
 
 
 def _captioner(config: Any, manifest: Manifest) -> None:
@@ -124,8 +123,8 @@ def _add_alignment(config: Any, manifest: Manifest) -> None:
         _add_outputs(config, [TensorSpec(name=ALIGNMENT, dtype="float32", axes=("tokens", "source"))])
 
 
-def _batch(config: Any, inputs: Iterable[TensorSpec], outputs: Iterable[TensorSpec]) -> None:
-    config.max_batch_size = MAX_BATCH
+def _batch(config: Any, signature: GraphSignature, inputs: Iterable[TensorSpec], outputs: Iterable[TensorSpec]) -> None:
+    config.max_batch_size = signature.axes["batch"].largest
     config.dynamic_batching.SetInParent()  # no delay: a batch is whatever came while the last one ran
     _add_inputs(config, inputs)
     _add_outputs(config, outputs)
@@ -146,7 +145,7 @@ def _add_outputs(config: Any, specs: Iterable[TensorSpec]) -> None:
 
 
 def _add_warmup(config: Any) -> None:
-    for batch in (1, MAX_BATCH):
+    for batch in (1, config.max_batch_size):
         warmup = config.model_warmup.add(name=f"batch_{batch}", batch_size=batch)
         for spec in config.input:
             warmup.inputs[spec.name].CopyFrom(

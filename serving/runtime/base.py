@@ -44,6 +44,9 @@ class Runner(Protocol):
         Args:
             name: an input of the graph.
             sizes: the size of each of its varying axes.
+
+        Raises:
+            InputError: there is no such input, or a size is out of bounds.
         """
 
     def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:

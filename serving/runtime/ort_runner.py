@@ -11,7 +11,7 @@ import onnxruntime as ort
 
 from models.errors import ArtefactError, InputError
 from models.manifest import Manifest
-from models.signature import GraphSignature
+from models.signature import GraphSignature, TensorSpec
 from models.tensor_names import EXPLAINED
 from serving.runtime.base import Array, Buffer, numpy_dtype
 
@@ -93,14 +93,16 @@ class OrtRunner:
     def allocate(self, name: str, sizes: Mapping[str, int]) -> OrtBuffer:
         """A zeroed buffer for the input of that name."""
         spec = self._signature.input(name)
-        zeros = np.zeros(spec.shape(sizes), numpy_dtype(spec.dtype))
+        shape = spec.shape(sizes)
+        self._signature.check(spec, spec.dtype, shape)
+        zeros = np.zeros(shape, numpy_dtype(spec.dtype))
         return OrtBuffer.over(zeros)
 
     def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
         """Run the graph once; see :class:`serving.runtime.base.Runner`."""
         self._check_names(feeds)
         binding = self._session.io_binding()
-        bound = {spec.name: _bound(spec, feeds[spec.name]) for spec in self._signature.inputs}
+        bound = {spec.name: self._bound(spec, feeds[spec.name]) for spec in self._signature.inputs}
         for name, buffer in bound.items():
             binding.bind_ortvalue_input(name, buffer.value)
         for spec in self._signature.outputs:
@@ -114,6 +116,14 @@ class OrtRunner:
     def end_record(self) -> Path:
         """Stop recording; the file that was written, in Chrome's trace format."""
         return Path(self._session.end_profiling())
+
+    def _bound(self, spec: TensorSpec, feed: Array | Buffer) -> OrtBuffer:
+        if isinstance(feed, OrtBuffer):
+            self._signature.check(spec, _ORT_TYPES[feed.value.data_type()], tuple(feed.value.shape()))
+            return feed
+        array = np.ascontiguousarray(feed)
+        self._signature.check(spec, array.dtype.name, array.shape)
+        return OrtBuffer(ort.OrtValue.ortvalue_from_numpy(array, _DEVICE))
 
     def _bind_output(
         self, binding: Any, name: str, feeds: Mapping[str, Array | Buffer], bound: Mapping[str, OrtBuffer]
@@ -189,12 +199,3 @@ def _check(session: Any, signature: GraphSignature, path: Path) -> None:
             raise ArtefactError(f"{want} in {path}, as its manifest says", str(have), "export the model again")
     if len(wanted) != len(found):
         raise ArtefactError(f"{len(wanted)} tensors in {path}, as its manifest says", str(len(found)), "export again")
-
-
-def _bound(spec: Any, feed: Array | Buffer) -> OrtBuffer:
-    if isinstance(feed, OrtBuffer):
-        spec.check(_ORT_TYPES[feed.value.data_type()], tuple(feed.value.shape()))
-        return feed
-    array = np.ascontiguousarray(feed)
-    spec.check(array.dtype.name, array.shape)
-    return OrtBuffer(ort.OrtValue.ortvalue_from_numpy(array, _DEVICE))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from models.checkpoints.resolve import shipped_names
+from models.checkpoints.place import shipped_names
 from serving.triton_server.ports import free_ports
 from tests.end_to_end.asking import python_m
 

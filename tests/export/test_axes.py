@@ -1,16 +1,10 @@
 import pytest
 
-from export.axes import Axis, axes_of
-from models.errors import ConfigError
+from export.axes import MAX_BATCH, axes_of
+from models.manifest import Manifest
+from models.signature import Axis
 from models.tasks.graph import TaskGraph
 from tests.models.checkpoints.folders import TINY, tiny_checkpoint
-
-
-@pytest.mark.parametrize("sizes", [(0, 1, 2), (2, 1, 2), (1, 3, 2)])
-def test_sizes_out_of_order_are_refused(sizes):
-    smallest, usual, largest = sizes
-    with pytest.raises(ConfigError, match="smallest ≤ usual ≤ largest"):
-        Axis(smallest=smallest, usual=usual, largest=largest)
 
 
 @pytest.mark.parametrize("preset", TINY)
@@ -24,3 +18,22 @@ def test_the_attended_axis_ends_at_the_capacity_and_a_step_is_usually_one_token(
     axes = axes_of(decoder)
     assert (axes["attended"].largest, axes["attended"].usual) == (8, 4)
     assert (axes["steps"].largest, axes["steps"].usual) == (8, 1)
+
+
+def test_an_image_usually_has_its_largest_size_and_at_least_one_position():
+    encoder, decoder = map(axes_of, tiny_checkpoint("show-attend-tell-tiny").graphs())
+    side = Axis(smallest=2, usual=12, largest=12)
+    assert (encoder["height"], encoder["width"]) == (side, side)
+    assert decoder["positions"] == Axis(usual=36, largest=36)
+
+
+def test_an_artefact_carries_the_sizes_of_every_axis_of_every_graph(tiny_translator):
+    manifest = Manifest.read(tiny_translator)
+    graphs = tiny_checkpoint("transformer-tiny").graphs()
+    assert [signature.axes for signature in manifest.graphs] == [axes_of(graph) for graph in graphs]
+    assert manifest.graph("decoder").axes == {
+        "batch": Axis(usual=8, largest=MAX_BATCH),
+        "source": Axis(usual=6, largest=12),
+        "steps": Axis(usual=1, largest=8),
+        "attended": Axis(usual=4, largest=8),
+    }

@@ -10,8 +10,8 @@ import pytest
 from onnx import numpy_helper
 
 from export.ladder import RUNTIME, climb
-from export.parity import YARDSTICK, rungs_of
-from models.errors import ArtefactError
+from export.parity import YARDSTICK, require_parity, rungs_of
+from models.errors import ArtefactError, ParityError
 from models.manifest import Manifest, sha256_of
 
 
@@ -87,6 +87,44 @@ def test_a_mask_that_shows_the_future_fails(copied):
     onnx.save(model, path)
     trust(copied, path)
     assert failed(copied) == {("decoder", f"cached {RUNTIME}")}
+
+
+def exchange(folder, first, second):
+    """Give two tensors of the decoder each other's names, and the nodes that read them what they read before."""
+    path = folder / "decoder.onnx"
+    model = onnx.load(path)
+    other = {first: second, second: first}
+    for node in model.graph.node:
+        node.input[:] = [other.get(name, name) for name in node.input]
+        node.output[:] = [other.get(name, name) for name in node.output]
+    onnx.save(model, path)
+    trust(folder, path)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("self_00_key_out", "self_00_value_out"), ("self_00_key_out", "self_01_key_out")],
+    ids=["key and value", "two layers"],
+)
+def test_an_exchanged_pair_of_caches_fails_in_cached_decoding_and_is_told(first, second, copied):
+    exchange(copied, first, second)
+    rungs = rungs_of(climb(copied))
+    assert {(rung.graph, rung.name) for rung in rungs if not rung.passed} == {("decoder", f"cached {RUNTIME}")}
+    with pytest.raises(ParityError, match=r"decoder on cached ort float32 within .*; found .* in case 'batch 5"):
+        require_parity(rungs, copied / "parity.json")
+
+
+def test_a_flipped_bit_of_a_weight_is_found_before_anything_runs(copied):
+    path = copied / "decoder.onnx"
+    content = path.read_bytes()
+    weight = max(onnx.load(path).graph.initializer, key=lambda tensor: len(tensor.raw_data)).raw_data
+    place = content.index(weight) + len(weight) // 2
+    path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+    onnx.checker.check_model(onnx.load(path))
+    with pytest.raises(
+        ArtefactError, match=r"decoder\.onnx with SHA-256 .* as its manifest says; found .*; export again"
+    ):
+        climb(copied)
 
 
 def test_a_file_that_is_not_the_manifests_is_refused_before_anything_runs(copied):

@@ -8,11 +8,12 @@ from export.ladder_cases import (
     caption_cases,
     compositions,
     generation_cases,
+    image_cases,
     source_cases,
     translation_cases,
     two_way,
 )
-from models.signature import TensorSpec
+from models.signature import Axis, TensorSpec
 
 PIXELS = TensorSpec(name="pixels", dtype="float32", axes=("batch", 3, 4, 4))
 DECODING = Decoding(vocabulary=31, capacity=8)
@@ -22,7 +23,7 @@ CASES = {
         translation_cases(Decoding(vocabulary=31, capacity=40, single_steps=True), 31, longest_source=12)
     ),
     "generation": list(generation_cases(DECODING)),
-    "captions": list(caption_cases(DECODING, PIXELS)),
+    "captions": list(caption_cases(DECODING, PIXELS, {})),
 }
 
 
@@ -67,9 +68,26 @@ def test_every_caption_has_an_image_of_its_own():
     assert {len(case.target) for case in CASES["captions"]} == {1, 2, 5}
 
 
+SIDES = dict.fromkeys(("height", "width"), Axis(smallest=2, usual=8, largest=8))
+VARYING = TensorSpec(name="pixels", dtype="float32", axes=("batch", 3, "height", "width"))
+
+
+def test_images_whose_sides_vary_are_small_wide_and_high_too():
+    shapes = [case.pixels.shape for case in image_cases(VARYING, SIDES)]
+    assert shapes[:4] == [(batch, 3, 8, 8) for batch in (1, 2, 5, 32)]
+    assert shapes[4:] == [(2, 3, 2, 2), (2, 3, 3, 8), (2, 3, 8, 3)]
+    captioned = {case.source.pixels.shape[2:] for case in caption_cases(DECODING, VARYING, SIDES)}
+    assert captioned == {(8, 8), (2, 2), (3, 8), (8, 3)}
+
+
+def test_every_case_of_images_has_a_name_of_its_own():
+    names = [case.name for case in image_cases(VARYING, SIDES)]
+    assert len(set(names)) == len(names)
+
+
 def test_captions_have_two_lengths_also_where_the_cache_holds_more_than_is_tried():
     for capacity, lengths in ((8, {4, 8}), (1024, {256, 512}), (1, {1})):
-        cases = caption_cases(Decoding(vocabulary=31, capacity=capacity, single_steps=True), PIXELS)
+        cases = caption_cases(Decoding(vocabulary=31, capacity=capacity, single_steps=True), PIXELS, {})
         assert {case.target.shape[1] for case in cases} == lengths
 
 

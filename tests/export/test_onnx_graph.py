@@ -47,6 +47,22 @@ def test_a_module_becomes_a_graph_that_keeps_its_signature(tmp_path):
     assert [(entry.domain, entry.version) for entry in model.opset_import] == [("", OPSET)]
 
 
+class Halved(nn.Module):
+    def forward(self, x):
+        return x[:, ::2]
+
+
+def test_an_axis_that_the_graph_makes_has_the_name_that_its_signature_gives_it(tmp_path):
+    made = GraphSignature(
+        name="model",
+        inputs=(TensorSpec(name="x", dtype="float32", axes=("batch", "time")),),
+        outputs=(TensorSpec(name="y", dtype="float32", axes=("batch", "pairs")),),
+    )
+    onnx_from_torch(TaskGraph(signature=made, module=Halved(), largest={"time": 16}), tmp_path / "g.onnx")
+    (value,) = onnx.load(tmp_path / "g.onnx").graph.output
+    assert [dim.dim_param for dim in value.type.tensor_type.shape.dim] == ["batch", "pairs"]
+
+
 def test_a_module_that_freezes_its_batch_is_refused(tmp_path):
     graph = TaskGraph(signature=signature(), module=Frozen())
     with pytest.raises(ExportError, match=r"froze \['batch'\]"):

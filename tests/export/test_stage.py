@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from export.stage import export_onnx, fingerprint_of
+from export.stage import export_onnx
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import save_checkpoint
 from models.errors import ArtefactError, OutputError, UnknownNameError
@@ -48,13 +48,64 @@ def test_an_unchanged_export_is_not_done_again(tiny_classifier):
     assert contents(tiny_classifier) == before
 
 
-def test_other_weights_are_another_export(checkpoint_folder):
-    checkpoint = checkpoint_named(str(checkpoint_folder))
-    before = fingerprint_of(checkpoint)
-    assert fingerprint_of(checkpoint) == before
-    checkpoint.model.head[0].bias.data += 1
-    save_checkpoint(checkpoint, checkpoint_folder)
-    assert fingerprint_of(checkpoint) != before
+WITHOUT_TORCH = """
+import sys
+from pathlib import Path
+from export.stage import export_onnx
+assert export_onnx(sys.argv[1], Path(sys.argv[2]))[1] is False
+print(sorted({"torch", "numpy", "onnx", "onnxruntime"} & sys.modules.keys()))
+"""
+
+
+def test_an_unchanged_export_is_known_without_torch(tiny_classifier):
+    command = [sys.executable, "-c", WITHOUT_TORCH, "vit-tiny", str(tiny_classifier)]
+    known = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (known.stdout, known.stderr) == ("[]\n", "")
+
+
+def test_of_two_exports_at_once_one_works_and_the_other_finds_it_done(tmp_path):
+    out = tmp_path / "artefact"
+    command = [sys.executable, "-m", "export", "onnx", "vit-tiny", "--out", str(out)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen(command, **pipes) for _ in range(2)]
+    (first, first_errors), (second, second_errors) = (process.communicate(timeout=120) for process in both)
+    assert [process.returncode for process in both] == [0, 0]
+    assert sorted([first, second]) == [
+        f"vit-tiny: model.onnx {done} {out}\n" for done in ("up to date in", "written to")
+    ]
+    assert (first_errors + second_errors).count(f"another process is writing {out}: waiting until it has ended") == 1
+    Manifest.read(out).verify(out)
+    assert [path.name for path in tmp_path.iterdir()] == ["artefact"]
+
+
+ON_A_SMALL_DISK = """
+set -e
+mount -t tmpfs -o size="$4" tmpfs "$1"
+cp -r "$2" "$1/artefact"
+cd "$1/artefact"
+sha256sum * > "$3"
+cd "$OLDPWD"
+status=0
+"$5" -m export onnx deit-distilled-tiny --out "$1/artefact" 2> "$3.errors" || status=$?
+cd "$1/artefact"
+sha256sum --check --strict --quiet "$3"
+ls -A "$1"
+exit $status
+"""
+
+
+def test_a_full_disk_is_told_with_a_way_out_and_leaves_the_old_artefact(tmp_path, tiny_classifier):
+    if subprocess.run(["unshare", "-Urm", "true"], capture_output=True).returncode:
+        pytest.skip("may not mount a small disk")
+    disk, sums = tmp_path / "disk", tmp_path / "sums"
+    disk.mkdir()
+    pages = sum(-(-len(value) // 4096) for value in contents(tiny_classifier).values())
+    words = [disk, tiny_classifier, sums, f"{4 * pages + 8}k", sys.executable]
+    command = ["unshare", "-Urm", "bash", "-c", ON_A_SMALL_DISK, "bash", *map(str, words)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    errors = sums.with_name("sums.errors").read_text()
+    assert (ended.returncode, ended.stdout) == (2, "artefact\n"), ended.stderr + errors
+    assert f"a place to write at {disk}/artefact; found [Errno 28] No space left on device; free some space" in errors
 
 
 def test_a_damaged_graph_is_exported_again(tmp_path, tiny_classifier):
@@ -113,6 +164,11 @@ def test_an_export_killed_in_the_middle_leaves_the_old_artefact(tmp_path, tiny_c
     while group_lives(process.pid) and time.monotonic() < deadline:
         time.sleep(0.05)  # its workers notice, and the semaphores that they shared are removed
     assert contents(out) == before
+    assert len(list(tmp_path.iterdir())) > 1, "or nothing was left to clear away"
+    (out / "model.onnx").write_bytes(b"damaged")
+    assert export_onnx("vit-tiny", out)[1]
+    assert contents(out) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["artefact"]
 
 
 @pytest.mark.parametrize(

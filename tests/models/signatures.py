@@ -2,10 +2,13 @@
 
 from hypothesis import strategies as st
 
-from models.signature import GraphSignature, TensorSpec
+from models.signature import Axis, GraphSignature, TensorSpec
 
 NAMES = st.text(min_size=1, max_size=8)
 AXES = st.lists(st.one_of(st.integers(0, 9), st.sampled_from(["batch", "steps", "source"])), max_size=4).map(tuple)
+SIZES = st.lists(st.integers(1, 99), min_size=3, max_size=3).map(
+    lambda sizes: Axis(**dict(zip(("smallest", "usual", "largest"), sorted(sizes), strict=True)))
+)
 DTYPES = st.sampled_from(["bool", "int64", "uint8", "float16", "float32", "string"])
 
 
@@ -25,4 +28,5 @@ def signatures(draw) -> GraphSignature:
         inputs=tuple(inputs),
         outputs=(*(spec for spec in outputs if spec.name not in taken), *doubles),
         aliases=aliases,
+        axes=draw(st.dictionaries(NAMES, SIZES, max_size=3)),
     )

@@ -1,3 +1,6 @@
+import errno
+import fcntl
+import os
 import signal
 import subprocess
 import sys
@@ -7,13 +10,13 @@ import pytest
 
 from models import folders
 from models.errors import OutputError
-from models.folders import replaced_folder
+from models.folders import one_at_a_time, replaced_folder
 
 ROOT = Path(__file__).parent.parent.parent
 KILLED_IN_THE_MIDDLE = """
 import os, signal, sys
 from pathlib import Path
-from models.folders import replaced_folder
+from models.folders import one_at_a_time, replaced_folder
 with replaced_folder(Path(sys.argv[1])) as staged:
     (staged / "new").write_text("half")
     os.kill(os.getpid(), signal.SIGKILL)
@@ -121,6 +124,91 @@ def test_a_process_killed_in_the_middle_leaves_the_old_contents(target):
     with replaced_folder(target) as staged:
         (staged / "new").write_text("new")
     assert contents(target) == {"new": "new"}
+    assert beside(target) == ["artefact"]
+
+
+def test_what_a_living_process_stages_is_not_cleared_away(target):
+    with replaced_folder(target) as first:
+        (first / "new").write_text("first")
+        with replaced_folder(target) as second:
+            (second / "new").write_text("second")
+        assert contents(first) == {"new": "first"}
+    assert contents(target) == {"new": "first"}
+    assert beside(target) == ["artefact"]
+
+
+def test_a_process_killed_between_two_renames_has_its_old_contents_put_back(target):
+    target.rename(target.with_name(".artefact.staging-abc-old"))
+    with pytest.raises(KeyError), replaced_folder(target):
+        assert contents(target) == OLD
+        raise KeyError
+    assert contents(target) == OLD
+    assert beside(target) == ["artefact"]
+
+
+def test_a_folder_of_a_user_that_is_called_almost_so_is_kept(target):
+    other = target.with_name(".artefact.staging")
+    other.mkdir()
+    with replaced_folder(target):
+        pass
+    assert other.is_dir()
+
+
+def test_where_a_file_system_has_no_locks_a_folder_is_replaced_and_nothing_is_cleared_away(target, monkeypatch):
+    def no_locks(descriptor, operation):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    other = target.with_name(".artefact.staging-abc")
+    other.mkdir()
+    with one_at_a_time(target), replaced_folder(target) as staged:
+        (staged / "new").write_text("new")
+    assert contents(target) == {"new": "new"}
+    assert beside(target) == [".artefact.staging-abc", "artefact"]
+
+
+HOLDS = """
+import sys
+from pathlib import Path
+from models.folders import one_at_a_time
+with one_at_a_time(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def holder(target):
+    command = [sys.executable, "-c", HOLDS, str(target)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=ROOT, text=True, **pipes)
+
+
+def test_the_second_of_two_processes_waits_and_says_so(target):
+    first = holder(target)
+    assert first.stdout.readline() == "held\n"
+    second = holder(target)
+    assert second.stderr.readline() == f"another process is writing {target}: waiting until it has ended\n"
+    assert second.poll() is None
+    first.communicate("\n")
+    assert second.stdout.readline() == "held\n"
+    second.communicate("\n")
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert beside(target) == ["artefact"]
+
+
+def test_a_killed_process_holds_nothing(target):
+    first = holder(target)
+    assert first.stdout.readline() == "held\n"
+    first.kill()
+    first.communicate()
+    with one_at_a_time(target):
+        assert beside(target) == [".artefact.lock", "artefact"]
+    assert beside(target) == ["artefact"]
+
+
+def test_a_place_where_no_lock_can_lie_is_refused():
+    with pytest.raises(OutputError, match="a place to write at /proc/artefact"), one_at_a_time(Path("/proc/artefact")):
+        pytest.fail("the block was entered")
 
 
 @pytest.mark.parametrize("place", ["/proc/attendant", "/proc/attendant/deep", "/dev/null/artefact"])
@@ -139,7 +227,7 @@ def test_a_file_in_the_folders_place_is_refused_and_kept(tmp_path):
 
 
 def test_a_full_disk_while_writing_is_an_error_of_the_place(target):
-    with pytest.raises(OutputError, match="No space left on device"), replaced_folder(target):
+    with pytest.raises(OutputError, match="No space left on device; free some space"), replaced_folder(target):
         raise OSError(28, "No space left on device")
     assert contents(target) == OLD
 

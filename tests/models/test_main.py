@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from models.checkpoints.resolve import shipped_names
+from models.checkpoints.place import shipped_names
 from models.families.registry import FAMILIES
 from models.presets import PRESETS
 

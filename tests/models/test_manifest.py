@@ -81,6 +81,12 @@ def changed(text, **changes):
     return json.dumps({key: item for key, item in value.items() if item is not None})
 
 
+def without(part):
+    value = GraphSignature(name="x", inputs=(), outputs=()).to_json()
+    del value[part]
+    return value
+
+
 DAMAGES = {
     "empty": lambda _: "",
     "cut in the middle": lambda text: text[: len(text) // 2],
@@ -91,7 +97,8 @@ DAMAGES = {
     "no files": lambda text: changed(text, files=None),
     "no format": lambda text: changed(text, format=None),
     "an unknown part": lambda text: changed(text, stranger=1),
-    "a graph without inputs": lambda text: changed(text, graphs=[{"name": "x", "outputs": [], "aliases": {}}]),
+    "a graph without inputs": lambda text: changed(text, graphs=[without("inputs")]),
+    "a graph without axes": lambda text: changed(text, graphs=[without("axes")]),
     "graphs that are a number": lambda text: changed(text, graphs=5),
     "files that are a list": lambda text: changed(text, files=["model.onnx"]),
 }

@@ -1,11 +1,12 @@
+import dataclasses
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.errors import ArtefactError, InputError
-from models.signature import GraphSignature, TensorSpec
+from models.errors import ArtefactError, ConfigError, InputError
+from models.signature import Axis, GraphSignature, TensorSpec
 from tests.models.signatures import signatures
 
 PIXELS = TensorSpec(name="pixels", dtype="float32", axes=("batch", 1, 8, "side"))
@@ -70,6 +71,47 @@ def test_an_alias_of_equal_type_and_axes_is_taken():
 def test_an_alias_that_is_no_single_buffer_is_refused(changes):
     with pytest.raises(ArtefactError, match="graph 'decoder' to alias an output with an input of the same type"):
         graph(**changes)
+
+
+@pytest.mark.parametrize("sizes", [(0, 1, 2), (2, 1, 2), (1, 3, 2)])
+def test_sizes_out_of_order_are_refused(sizes):
+    smallest, usual, largest = sizes
+    with pytest.raises(ConfigError, match="smallest ≤ usual ≤ largest"):
+        Axis(smallest=smallest, usual=usual, largest=largest)
+
+
+BOUNDED = dataclasses.replace(
+    graph(), axes={"batch": Axis(usual=8, largest=32), "steps": Axis(smallest=2, usual=2, largest=4)}
+)
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (32, 4)], ids=str)
+def test_sizes_up_to_both_bounds_are_taken(shape):
+    BOUNDED.check(BOUNDED.input("ids"), "int64", shape)
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected", "found"),
+    [
+        ((33, 2), "at most 32 along axis 'batch' of 'ids'", "33"),
+        ((0, 2), "at least 1 along axis 'batch' of 'ids'", "0"),
+        ((1, 5), "at most 4 along axis 'steps' of 'ids'", "5"),
+        ((1, 1), "at least 2 along axis 'steps' of 'ids'", "1"),
+    ],
+)
+def test_a_size_out_of_bounds_is_refused_by_name_and_bound(shape, expected, found):
+    with pytest.raises(InputError) as caught:
+        BOUNDED.check(BOUNDED.input("ids"), "int64", shape)
+    assert (caught.value.expected, caught.value.found) == (expected, found)
+
+
+def test_an_axis_without_sizes_takes_any():
+    graph().check(graph().input("ids"), "int64", (1000, 0))
+
+
+def test_a_signature_refuses_what_a_tensor_refuses():
+    with pytest.raises(InputError, match="tensor 'ids' of type int64"):
+        BOUNDED.check(BOUNDED.input("ids"), "int32", (1, 2))
 
 
 def test_an_input_is_found_by_its_name():

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from models.checkpoints.store import CONFIG_NAME
+from models.checkpoints.file_names import CONFIG_NAME
 from models.errors import ArtefactError, ConfigError, OutputError
 
 _GENERATION_NAME = "generation_config.json"

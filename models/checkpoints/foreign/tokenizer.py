@@ -11,8 +11,8 @@ from typing import Any
 from sentencepiece import SentencePieceProcessor
 from tokenizers import Tokenizer
 
+from models.checkpoints.file_names import CHAT_TEMPLATE_NAME
 from models.checkpoints.foreign.library import quietly, transformers
-from models.checkpoints.store import CHAT_TEMPLATE_NAME
 from models.errors import ArtefactError, MachineError
 from models.tokenization import MARIAN_FILES, TOKENIZER_NAME
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import torch
 
-from models.checkpoints.store import CONFIG_NAME, Checkpoint, save_checkpoint
+from models.checkpoints.file_names import CONFIG_NAME
+from models.checkpoints.store import Checkpoint, save_checkpoint
 from models.families.registry import family_named
 from models.presets import PRESETS
 from tests.models.agreement import randomised

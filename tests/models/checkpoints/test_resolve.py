@@ -1,8 +1,9 @@
 import pytest
 import torch
 
-from models.checkpoints import resolve
-from models.checkpoints.resolve import checkpoint_named, shipped_names
+from models.checkpoints import place as place_module
+from models.checkpoints.place import shipped_names
+from models.checkpoints.resolve import checkpoint_named
 from models.errors import ArtefactError, UnknownNameError
 from models.presets import PRESETS
 from tests.models.checkpoints.folders import TINY, tiny_checkpoint, written_folder
@@ -15,7 +16,7 @@ def shipped(tmp_path, monkeypatch):
     written_folder(place / "shipped-one")
     (place / "half-made").mkdir()
     (place / "README.md").write_text("")
-    monkeypatch.setattr(resolve, "PRETRAINED", place)
+    monkeypatch.setattr(place_module, "PRETRAINED", place)
     return place
 
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from models.checkpoints.store import CHAT_TEMPLATE_NAME, CONFIG_NAME, WEIGHTS_NAME, load_checkpoint, save_checkpoint
+from models.checkpoints.file_names import CHAT_TEMPLATE_NAME, CONFIG_NAME, WEIGHTS_NAME
+from models.checkpoints.store import load_checkpoint, save_checkpoint
 from models.errors import ArtefactError, ConfigError, UnknownNameError
 from models.families.registry import FAMILIES
 from models.presets import PRESETS

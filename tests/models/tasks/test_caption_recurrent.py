@@ -25,8 +25,22 @@ def test_with_attention_the_graphs_have_memory_keys_and_an_alignment_over_the_gr
     assert names(encoder.outputs) == ["memory", "memory_keys", "state_00", "state_01"]
     assert names(decoder.inputs) == ["token_ids", "state_00_in", "state_01_in", "memory", "memory_keys"]
     assert names(decoder.outputs) == ["logits", "alignment", "state_00_out", "state_01_out"]
-    assert decoder.outputs[1].axes == ("batch", 1, CONFIG.source_length)
+    assert decoder.outputs[1].axes == ("batch", 1, "positions")
     assert decoder.aliases == {"state_00_out": "state_00_in", "state_01_out": "state_01_in"}
+
+
+def test_an_image_may_have_any_sides_from_one_stride_to_those_of_the_training():
+    encoder, decoder = graphs(recurrent_captioner())
+    assert encoder.signature.inputs[0].axes == ("batch", 3, "height", "width")
+    assert encoder.largest == {"height": 12, "width": 12}
+    assert encoder.smallest == {"height": CONFIG.grid.stride, "width": CONFIG.grid.stride}
+    assert decoder.largest == {"positions": CONFIG.source_length}
+
+
+def test_an_image_of_a_few_strides_keeps_its_sides():
+    encoder, decoder = graphs(recurrent_captioner(image_size=3 * CONFIG.grid.stride))
+    assert encoder.signature.symbols() == decoder.signature.symbols() == ("batch",)
+    assert (encoder.largest, decoder.largest) == ({}, {})
 
 
 def test_without_attention_the_decoder_sees_one_context():
@@ -61,7 +75,7 @@ def test_encoder_and_decoder_graph_together_give_the_logits_and_alignments_of_th
         assert difference(alignments, model.align(BATCH.pixels, BATCH.target_ids)[1]) <= 1e-12
 
 
-def test_details_and_question_are_those_of_every_captioner():
-    assert TASK.details(CONFIG) == {"start_token": 1, "end_token": 2, "max_target_length": 14}
+def test_details_and_question_are_those_of_every_captioner_and_the_size_of_an_image():
+    assert TASK.details(CONFIG) == {"start_token": 1, "end_token": 2, "max_target_length": 14, "image_size": 12}
     pixels, target_ids = TASK.question(CONFIG)
     assert (tuple(pixels.shape), tuple(target_ids.shape)) == ((1, 3, 12, 12), (1, 14))

@@ -16,7 +16,8 @@ from tests.models.checkpoints.folders import TINY, tiny_checkpoint
 from tests.models.families.cached_decoding import seen_mask
 from tests.models.families.translation import CONFIG, logits_of, random_batch, translator
 
-SIZES = {"batch": 3, "source": 5, "tokens": 5, "steps": 2, "attended": 4}
+SIZES = {"batch": 3, "source": 5, "tokens": 5, "steps": 2, "attended": 4, "height": 7, "width": 9, "positions": 12}
+SMALLEST = {"batch": 1, "source": 1, "tokens": 1, "steps": 1, "attended": 3, "height": 2, "width": 3, "positions": 1}
 GRAPHS = [(name, graph.signature.name) for name in TINY for graph in tiny_checkpoint(name).graphs()]
 every_graph = pytest.mark.parametrize(("preset", "graph_name"), GRAPHS)
 
@@ -46,7 +47,7 @@ def results(graph, sizes):
 
 
 @every_graph
-@pytest.mark.parametrize("sizes", [SIZES, {"batch": 1, "source": 1, "tokens": 1, "steps": 1, "attended": 3}], ids=str)
+@pytest.mark.parametrize("sizes", [SIZES, SMALLEST], ids=["usual", "smallest"])
 def test_a_graph_returns_what_its_signature_says(preset, graph_name, sizes):
     graph = graph_of(preset, graph_name)
     outputs = results(graph, sizes)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from models.checkpoints.resolve import PRETRAINED, shipped_names
+from models.checkpoints.place import PRETRAINED, shipped_names
 from models.checkpoints.store import load_checkpoint
 from models.errors import UnknownNameError
 from models.train import digits, stdlib_lm

@@ -46,7 +46,11 @@ def test_a_limit_ends_the_caption(captioner):
 @pytest.mark.parametrize(
     ("pixels", "limit", "says"),
     [
-        (np.zeros((1, 8, 8), np.float32), None, r"float32 pixels \[1, 16, 16\]"),
+        (
+            np.zeros((1, 8, 8), np.float32),
+            None,
+            r"shape \[batch, 1, 16, 16\]; found float32 \[1, 1, 8, 8\]",
+        ),
         (np.zeros((1, 16, 16)), None, "float64"),
         (np.full((1, 16, 16), np.nan, np.float32), None, "finite pixels"),
         (np.zeros((1, 16, 16), np.float32), 0, "max_tokens from 1 to 7"),

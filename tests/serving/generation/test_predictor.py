@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from models.errors import InputError
-from models.signature import GraphSignature, TensorSpec
+from models.signature import Axis, GraphSignature, TensorSpec
 from serving.generation.predictor import predict
 from serving.runtime.ort_runner import OrtBuffer, ort
 
@@ -19,6 +19,7 @@ class Doubling:
                 TensorSpec(name="m", dtype="bool", axes=axes),
             ),
             outputs=(TensorSpec(name="y", dtype="float32", axes=axes),),
+            axes={"time": Axis(usual=4, largest=8)},
         )
         self.shapes = []
 
@@ -44,6 +45,7 @@ def test_requests_of_the_same_lengths_are_one_run_and_each_gets_its_own_rows():
     ("bad", "message"),
     [
         ({**request(1, 3), "x": np.zeros((1, 3))}, "tensor 'x' of type float32"),
+        (request(1, 9), "at most 8 along axis 'time' of 'x'; found 9;"),
         ({**request(1, 3), "m": np.ones((1, 4), dtype=bool)}, "the same 'time' in every input, 3"),
         ({**request(1, 3), "m": np.ones((2, 3), dtype=bool)}, "the same 'batch' in every input, 1"),
     ],

@@ -3,12 +3,14 @@ import filecmp
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from models.errors import ArtefactError, OutputError
-from models.manifest import Manifest, sha256_of
+from models.folders import one_at_a_time
+from models.manifest import FORMAT, Manifest, sha256_of
 from models.tokenization import MARIAN_FILES
 from serving.repository import layout
 from serving.repository.layout import write_repository
@@ -95,6 +97,19 @@ def test_a_write_interrupted_by_ctrl_c_leaves_the_old_repository(
     assert files_in(out) == before
 
 
+def test_two_that_write_one_repository_at_once_both_find_their_models_in_it(digits_artefact, language_model, tmp_path):
+    out = tmp_path / "model_repository"
+    command = [sys.executable, "-m", "serving", "repository", str(language_model), "--out", str(out)]
+    with one_at_a_time(out):
+        other = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        assert other.stderr.readline() == f"another process is writing {out}: waiting until it has ended\n"
+        write_repository([digits_artefact], tmp_path / "made")
+        (tmp_path / "made").rename(out)
+    other.communicate(timeout=60)
+    assert other.returncode == 0
+    assert sorted(path.name for path in out.iterdir()) == ["digits-vit", LANGUAGE_MODEL]
+
+
 def test_a_damaged_artefact_is_refused_before_anything_is_written(digits_artefact, tmp_path):
     damaged = shutil.copytree(digits_artefact, tmp_path / "damaged")
     os.truncate(damaged / "model.onnx", 100)
@@ -151,7 +166,7 @@ def test_a_manifest_that_names_another_format_is_refused(digits_artefact, tmp_pa
     folder = shutil.copytree(digits_artefact, tmp_path / "artefact")
     manifest = Manifest.read(folder)
     dataclasses.replace(manifest, files={}).write(folder)
-    text = (folder / "manifest.json").read_text().replace('"format": 1', '"format": 99')
+    text = (folder / "manifest.json").read_text().replace(f'"format": {FORMAT}', '"format": 99')
     (folder / "manifest.json").write_text(text)
-    with pytest.raises(ArtefactError, match="manifest format 1"):
+    with pytest.raises(ArtefactError, match=f"manifest format {FORMAT}"):
         write_repository([folder], tmp_path / "repository")

@@ -6,6 +6,7 @@ from tritonclient.grpc import model_config_pb2 as pb
 
 from models.errors import ArtefactError, ConfigError
 from models.manifest import Manifest
+from models.signature import Axis
 from models.tensor_names import TEXT_RESPONSE
 from serving.repository.model_config import model_config_from_manifest
 
@@ -46,6 +47,14 @@ def test_a_classifier_batches_dynamically_without_a_queue_policy(digits):
 
 def test_a_classifier_is_warmed_up_at_its_smallest_and_largest_batch(digits):
     assert {warmup.batch_size for warmup in digits.model_warmup} == {1, 32}
+
+
+def test_the_batcher_gathers_what_the_graph_was_made_for(digits_artefact):
+    manifest = Manifest.read(digits_artefact)
+    graph = dataclasses.replace(manifest.graph("model"), axes={"batch": Axis(usual=2, largest=5)})
+    config = model_config_from_manifest(dataclasses.replace(manifest, graphs=(graph,)))
+    assert config.max_batch_size == 5
+    assert {warmup.batch_size for warmup in config.model_warmup} == {1, 5}
 
 
 @pytest.mark.parametrize("artefact", ["dates_artefact", "language_model"])

@@ -70,6 +70,24 @@ def test_a_tensor_that_the_signature_does_not_admit_is_refused(runners, feeds, n
         runners["decoder"].run({**feeds, name: array})
 
 
+def test_a_source_that_is_too_long_is_refused_by_name_and_bound(runners):
+    source = np.ones((1, 13), dtype=np.int64)
+    with pytest.raises(InputError, match="at most 12 along axis 'source' of 'source_ids'; found 13;"):
+        runners["encoder"].run({"source_ids": source, "source_mask": source > 0})
+
+
+def test_a_step_of_too_many_tokens_or_behind_too_many_positions_is_refused(runners, feeds):
+    with pytest.raises(InputError, match="at most 8 along axis 'steps' of 'token_ids'; found 9;"):
+        runners["decoder"].run({**feeds, "token_ids": np.full((2, 9), 5)})
+    with pytest.raises(InputError, match="at most 8 along axis 'attended' of 'self_mask'; found 9;"):
+        runners["decoder"].run({**feeds, "self_mask": np.ones((2, 1, 1, 9), dtype=bool)})
+
+
+def test_a_cache_for_too_many_rows_is_refused_before_its_memory_is_taken(runners):
+    with pytest.raises(InputError, match="at most 32 along axis 'batch' of 'self_00_key_in'; found 10000000;"):
+        runners["decoder"].allocate("self_00_key_in", {"batch": 10_000_000})
+
+
 def test_missing_and_unknown_inputs_are_named(runners):
     with pytest.raises(InputError, match=r"missing \['source_mask'\], unknown \['mask'\]"):
         runners["encoder"].run({"source_ids": np.zeros((1, 2), dtype=np.int64), "mask": np.ones((1, 2), dtype=bool)})

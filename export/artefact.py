@@ -1,0 +1,92 @@
+"""Everything that torch does for an artefact: graphs, companions and a manifest in one folder.
+
+Apart from :mod:`export.stage`, which decides whether there is anything to do and does not wait for torch.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from export.axes import axes_of
+from export.fingerprint import Option, require_unchanged, versions
+from export.onnx_graph import onnx_from_torch
+from export.own_process import run_each
+from export.remembered_hashes import remembered_sha256
+from export.reproduction import write_reproduction
+from models.checkpoints.resolve import checkpoint_named
+from models.checkpoints.store import Checkpoint
+from models.config import config_to_json
+from models.folders import replaced_folder
+from models.manifest import Manifest
+from models.progress import progress
+from models.tasks.from_bytes import example_in_bytes, takes_bytes
+from models.tasks.graph import TaskGraph
+from models.tensor_names import EXPLAINED
+
+
+def write_artefact(name: str, out: Path, options: Mapping[str, Option], fingerprint: str) -> Manifest:
+    """Export every graph of a checkpoint, whatever the folder holds.
+
+    Args:
+        name: as the user typed it.
+        out: the artefact's folder; replaced in one step.
+        options: flag of ``export onnx`` → value.
+        fingerprint: for the manifest.
+
+    Raises:
+        As :func:`export.stage.export_onnx`.
+    """
+    checkpoint = checkpoint_named(name)
+    graphs = checkpoint.graphs(bool(options["explain"]), bool(options["uint8"]))
+    with replaced_folder(out) as staged:
+        _export_graphs(name, checkpoint, graphs, staged)
+        for companion in checkpoint.companions():
+            shutil.copyfile(companion, staged / companion.name)
+        manifest = _manifest(name, checkpoint, graphs, staged, fingerprint)
+        write_reproduction(staged, manifest, options)
+        require_unchanged(name, options, fingerprint)
+        manifest.write(staged)
+    return manifest
+
+
+def _export_graphs(name: str, checkpoint: Checkpoint, graphs: Sequence[TaskGraph], folder: Path) -> None:
+    # One process a graph: a second dynamo export of an RNN in one process freezes its length.
+    names = [graph.signature.name for graph in graphs]
+    uint8 = takes_bytes(graphs[0].signature)
+    calls = {graph: (name, graph, folder / f"{graph}.onnx", uint8) for graph in names}
+    with progress(f"export {checkpoint.name}", len(names)) as advance:
+        for graph in run_each(export_graph, calls):
+            advance(f"{graph}.onnx")
+
+
+def export_graph(name: str, graph_name: str, path: Path, uint8: bool = False) -> None:
+    """Export one graph of a checkpoint; the work of one process."""
+    graphs = checkpoint_named(name).graphs(graph_name == EXPLAINED, uint8)
+    graph = next(graph for graph in graphs if graph.signature.name == graph_name)
+    onnx_from_torch(graph, path)
+
+
+def _manifest(
+    name: str, checkpoint: Checkpoint, graphs: Sequence[TaskGraph], folder: Path, fingerprint: str
+) -> Manifest:
+    return Manifest(
+        name=checkpoint.name,
+        task=checkpoint.family.task.name,
+        family=checkpoint.family.name,
+        config=config_to_json(checkpoint.config),
+        graphs=tuple(replace(graph.signature, axes=axes_of(graph)) for graph in graphs),
+        files={path.name: remembered_sha256(path) for path in sorted(folder.iterdir())},
+        details=checkpoint.serving_details(),
+        example=_example(checkpoint, takes_bytes(graphs[0].signature)),
+        versions=versions(),
+        source=name,
+        fingerprint=fingerprint,
+    )
+
+
+def _example(checkpoint: Checkpoint, uint8: bool) -> dict[str, Any]:
+    return example_in_bytes(checkpoint.example, checkpoint.details["preprocessing"]) if uint8 else checkpoint.example

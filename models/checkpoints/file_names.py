@@ -1,0 +1,10 @@
+"""The files of a checkpoint folder, by name."""
+
+from __future__ import annotations
+
+from models.tokenization import MARIAN_FILES, TOKENIZER_NAME
+
+CONFIG_NAME = "config.json"
+WEIGHTS_NAME = "model.safetensors"
+CHAT_TEMPLATE_NAME = "chat_template.jinja"
+COMPANIONS = (TOKENIZER_NAME, *MARIAN_FILES, CHAT_TEMPLATE_NAME)

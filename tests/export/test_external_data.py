@@ -1,0 +1,65 @@
+"""Weights in a file of their own belong to the artefact as its graphs do."""
+
+import dataclasses
+import os
+import shutil
+
+import onnx
+import pytest
+
+from export.fingerprint import current_artefact
+from export.ladder import climb
+from export.parity import rungs_of
+from models.errors import ArtefactError
+from models.manifest import Manifest, sha256_of
+from serving.runtime.ort_runner import ort_runners
+
+DATA_NAME = "model.onnx.data"
+
+
+def with_external_data(artefact, folder):
+    """A copy of a classifier's artefact whose weights lie in ``model.onnx.data``."""
+    shutil.copytree(artefact, folder)
+    model = onnx.load(folder / "model.onnx")
+    onnx.save_model(model, folder / "model.onnx", save_as_external_data=True, location=DATA_NAME, size_threshold=100)
+    return trusted(folder)
+
+
+def trusted(folder):
+    """Let the manifest know the files as they are."""
+    files = {path.name: sha256_of(path) for path in sorted(folder.glob("*.onnx*"))}
+    dataclasses.replace(Manifest.read(folder), files=files).write(folder)
+    return folder
+
+
+@pytest.fixture
+def external(tiny_classifier, tmp_path):
+    return with_external_data(tiny_classifier, tmp_path / "artefact")
+
+
+def test_weights_in_their_own_file_are_part_of_what_is_checked(external):
+    manifest = Manifest.read(external)
+    assert manifest.files.keys() == {"model.onnx", DATA_NAME}
+    assert current_artefact(external, manifest.fingerprint) == manifest
+    assert all(rung.passed for rung in rungs_of(climb(external)))
+
+
+@pytest.mark.parametrize("name", ["model.onnx", DATA_NAME])
+def test_a_truncated_file_is_found_by_name_before_anything_runs(name, external):
+    os.truncate(external / name, (external / name).stat().st_size - 1)
+    with pytest.raises(ArtefactError, match=rf"{name} with SHA-256 .* as its manifest says; found .*; export again"):
+        climb(external)
+    assert current_artefact(external, Manifest.read(external).fingerprint) is None
+
+
+def test_a_truncated_file_that_its_manifest_trusts_is_refused_by_the_runtime(external):
+    os.truncate(external / DATA_NAME, 100)
+    trusted(external)
+    with pytest.raises(ArtefactError, match=r"(?s)an ONNX graph at .*model\.onnx; found .*; export the model again"):
+        ort_runners(external, Manifest.read(external))
+
+
+def test_a_missing_file_of_weights_is_found_by_name(external):
+    (external / DATA_NAME).unlink()
+    with pytest.raises(ArtefactError, match=rf"{DATA_NAME} with SHA-256 .*; found no file; export again"):
+        climb(external)
