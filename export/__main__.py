@@ -31,16 +31,20 @@ def onnx(model: Positional[str], out: Path, explain: bool = False, uint8: bool =
     return 0
 
 
-def check(folder: Positional[Path], source: str | None = None, json: bool = False) -> int:
+def check(folder: Positional[Path], source: str | None = None, json: bool = False, target: str | None = None) -> int:
     """Climb the parity ladder: eager float64, eager float32, ONNX Runtime.
 
     Batch sizes, lengths, padding, and every split of a cached decode against the full forward pass. Writes parity.json.
+    With --target, hold each graph to what that runtime cannot read instead, and run nothing.
 
     Args:
         folder: an exported artefact.
         source: the checkpoint to compare with, if not the one that the manifest names.
         json: print the verdicts as JSON instead of a table.
+        target: ort-cpu, ort-cuda, openvino-cpu or tensorrt.
     """
+    if target is not None:
+        return _check_target(folder, target, json)
     from export.ladder import climb
     from export.parity import require_parity, rungs_of, write_report
     from export.report import print_rungs
@@ -56,5 +60,42 @@ def check(folder: Positional[Path], source: str | None = None, json: bool = Fals
     return 0
 
 
+def _check_target(folder: Path, name: str, json: bool) -> int:
+    from export.target_check import hold_to_target, require_target
+    from export.target_report import print_verdicts
+
+    target, verdicts = hold_to_target(folder, name)
+    if json:
+        sys.stdout.write(dumps([verdict.to_json() for verdict in verdicts], indent=2) + "\n")
+    else:
+        print_verdicts(folder.name, target, verdicts)
+    require_target(target, verdicts)
+    return 0
+
+
+def inspect(folder: Positional[Path], html: Path | None = None, json: bool = False) -> int:
+    """Show an artefact at a glance: operators, weights by type, where the time goes, the cache's size, files.
+
+    Times are ONNX Runtime's own, measured on one thread of this machine.
+
+    Args:
+        folder: an exported artefact.
+        html: a page to write as well.
+        json: print the facts as JSON instead of tables.
+    """
+    from export.inspection import inspect_artefact
+    from export.inspection_page import write_page
+    from export.inspection_report import print_facts
+
+    facts = inspect_artefact(folder)
+    if html is not None:
+        write_page(facts, html)
+    if json:
+        sys.stdout.write(dumps(facts.to_json(), indent=2) + "\n")
+    else:
+        print_facts(facts)
+    return 0
+
+
 if __name__ == "__main__":
-    run("python -m export", str(__doc__), {"onnx": onnx, "check": check}, sys.argv[1:])
+    run("python -m export", str(__doc__), {"onnx": onnx, "check": check, "inspect": inspect}, sys.argv[1:])

@@ -15,7 +15,7 @@ import torch
 
 from export.axes import axes_of
 from export.sample_inputs import sample_inputs
-from export.translations import OPSET, TRANSLATIONS, fold_weights
+from export.translations import OPSET, TRANSLATIONS, fold_weights, measure_behind_casts
 from models.errors import ExportError
 from models.signature import Axis, GraphSignature
 from models.tasks.graph import TaskGraph
@@ -52,6 +52,7 @@ def onnx_from_torch(graph: TaskGraph, path: Path) -> None:
         )
     assert program is not None
     fold_weights(program.model)
+    measure_behind_casts(program.model)
     model = program.model_proto
     _strip_metadata(model)
     _name_made_axes(model, signature)

@@ -34,6 +34,17 @@ def fold_weights(model: Any) -> None:
     onnxscript.optimizer.remove_unused_nodes(model)
 
 
+def measure_behind_casts(model: Any) -> None:
+    """Read the shape of bytes, in a traced model, from what they are cast to: TensorRT has Shape for numbers alone."""
+    bytes_ = [value for value in model.graph.inputs if value.dtype == onnxscript.UINT8.dtype]
+    for value in bytes_:
+        casts = [node.outputs[0] for node in value.consumers() if node.op_type == "Cast"]
+        for node in value.consumers():
+            if node.op_type == "Shape" and casts:
+                node.replace_input_with(0, casts[0])
+    model.graph.sort()
+
+
 def _tensor_scatter(cache: Any, new: Any, start: Any) -> Any:
     return _op.TensorScatter(cache, new, start, axis=-2, mode="linear")
 
@@ -55,6 +66,16 @@ def _attention(
         mask = _op.Expand(mask, _op.Concat(*ones, length, _op.Constant(value_ints=[1]), axis=0))
     outputs_BHSD, *_ = _op.Attention(q_BHSD, k_BHTD, v_BHTD, mask, is_causal=int(is_causal), **attributes)
     return outputs_BHSD
+
+
+def _clamp(values: Any, least: float | None = None, most: float | None = None) -> Any:
+    bounds = [None if bound is None else _op.CastLike(float(bound), values) for bound in (least, most)]
+    if values.dtype.is_floating_point():
+        return _op.Clip(values, *bounds)
+    # TensorRT has Clip for floating-point numbers alone; of Min and Max the exporter would make Clip again.
+    for outside, bound in zip((_op.Less, _op.Greater), bounds, strict=True):
+        values = values if bound is None else _op.Where(outside(values, bound), bound, values)
+    return values
 
 
 def _recurrent(
@@ -97,6 +118,7 @@ def _stacked(parts: Sequence[Any]) -> Any:
 
 TRANSLATIONS: dict[Any, Any] = {
     torch.ops.aten.scaled_dot_product_attention.default: _attention,
+    torch.ops.aten.clamp.default: _clamp,
     TENSOR_SCATTER: _tensor_scatter,
     RECURRENT: _recurrent,
 }

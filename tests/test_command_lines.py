@@ -13,7 +13,8 @@ FROZEN = {
     "models import": {"--out", "--max-length", "--name"},
     "models explain": {"--out", "--fusion", "--discard", "--label"},
     "export onnx": {"--out", "--explain", "--uint8"},
-    "export check": {"--source", "--json"},
+    "export check": {"--source", "--json", "--target"},
+    "export inspect": {"--html", "--json"},
     "serving repository": {"--out", "--threads"},
     "serving up": {
         "--repository",

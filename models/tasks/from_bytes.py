@@ -36,7 +36,7 @@ class Prepared(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         """uint8 ``[B, height, width, C]`` → ``[B, C, height, width]`` of the buffers' type."""
-        values_BChw = image.permute(0, 3, 1, 2).to(self.mean.dtype)
+        values_BChw = image.to(self.mean.dtype).permute(0, 3, 1, 2)  # TensorRT does nothing with bytes but to cast them
         return (values_BChw * self.scale - self.mean) / self.deviation
 
 

@@ -31,8 +31,20 @@ _ORT_TYPES = {
 class OrtBuffer:
     """A tensor that ONNX Runtime owns."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, lent: Array | None = None) -> None:
+        """Keep a value.
+
+        Args:
+            value: the ``OrtValue``.
+            lent: the array whose memory it is; that of a value without one is the runtime's.
+        """
         self.value = value
+        self._lent = lent
+
+    @classmethod
+    def over(cls, array: Array) -> OrtBuffer:
+        """A tensor in the memory of an array."""
+        return cls(ort.OrtValue.ortvalue_from_numpy(array, _DEVICE), array)
 
     @property
     def address(self) -> int:
@@ -46,7 +58,8 @@ class OrtBuffer:
 
     def numpy(self) -> Array:
         """The contents."""
-        array: Array = self.value.numpy()
+        # A view that the runtime makes of lent memory does not keep it: it would outlive what it shows.
+        array: Array = self.value.numpy() if self._lent is None else self._lent
         return array
 
     def write(self, array: Array) -> None:
@@ -57,20 +70,21 @@ class OrtBuffer:
 class OrtRunner:
     """One ONNX graph on the CPU provider."""
 
-    def __init__(self, path: Path, signature: GraphSignature, threads: int = 1) -> None:
+    def __init__(self, path: Path, signature: GraphSignature, threads: int = 1, record: Path | None = None) -> None:
         """Load a graph and hold it to its signature.
 
         Args:
             path: the ``.onnx`` file.
             signature: what its manifest says of it.
             threads: for the work inside one operator; small models are fastest with one.
+            record: the beginning of a file's name, into which the runtime writes what each node took.
 
         Raises:
             ArtefactError: ONNX Runtime cannot load the file, or its inputs and outputs are not the signature's.
         """
         self._signature = signature
         self._admission = Admission(signature)
-        self._session = _session(path, threads)
+        self._session = _session(path, threads, record)
         _check(self._session, signature, path)
 
     @property
@@ -84,7 +98,7 @@ class OrtRunner:
         shape = spec.shape(sizes)
         self._signature.check(spec, spec.dtype, shape)
         zeros = np.zeros(shape, numpy_dtype(spec.dtype))
-        return OrtBuffer(ort.OrtValue.ortvalue_from_numpy(zeros, _DEVICE))
+        return OrtBuffer.over(zeros)
 
     def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
         """Run the graph once; see :class:`serving.runtime.base.Runner`."""
@@ -100,6 +114,10 @@ class OrtRunner:
         produced = dict(zip(names, binding.get_outputs(), strict=True))
         aliases = self._signature.aliases
         return {name: bound[aliases[name]] if name in aliases else OrtBuffer(produced[name]) for name in names}
+
+    def end_record(self) -> Path:
+        """Stop recording; the file that was written, in Chrome's trace format."""
+        return Path(self._session.end_profiling())
 
     def _bind_output(
         self, binding: Any, name: str, feeds: Mapping[str, Array | Buffer], bound: Mapping[str, OrtBuffer]
@@ -153,8 +171,10 @@ def ort_runners(folder: Path, manifest: Manifest, threads: int = 1) -> OrtRunner
     return OrtRunners(folder, manifest, threads)
 
 
-def _session(path: Path, threads: int) -> Any:
+def _session(path: Path, threads: int, record: Path | None) -> Any:
     options = ort.SessionOptions()
+    options.enable_profiling = record is not None
+    options.profile_file_prefix = str(record or "")
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3

@@ -1,4 +1,4 @@
-"""One representative of every kind of graph goes down the road: opset 24, parity, and a damage that is seen."""
+"""One representative of every kind of graph goes down the road: opset 24, TensorRT, parity, and damage that is seen."""
 
 import re
 from collections import Counter
@@ -10,6 +10,7 @@ from export.ladder import climb
 from export.onnx_graph import STANDARD_DOMAINS
 from export.parity import rungs_of
 from export.stage import export_onnx
+from export.target_check import hold_to_target
 from export.translations import OPSET
 from models.manifest import Manifest
 from tests.export.test_ladder import damage, failed, nudged
@@ -50,6 +51,8 @@ def test_it_exports_in_standard_operators_passes_the_ladder_and_a_changed_weight
     export_onnx(preset, folder)
     for graph, nodes in NODES[preset].items():
         check_nodes(folder / f"{graph}.onnx", nodes)
+    _, verdicts = hold_to_target(folder, "tensorrt")
+    assert [verdict for verdict in verdicts if verdict.breaches] == []
     measurements = climb(folder)
     assert all(rung.passed for rung in rungs_of(measurements))
     cases = [measurement.case for measurement in measurements]

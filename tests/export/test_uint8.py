@@ -5,6 +5,7 @@ import pytest
 from export.ladder import climb
 from export.parity import rungs_of
 from export.stage import export_onnx
+from export.target_check import hold_to_target
 from models.manifest import Manifest
 from models.tasks.from_bytes import takes_bytes
 from models.tensor_names import EXPLAINED
@@ -17,6 +18,7 @@ def test_every_rung_agrees_on_bytes_and_a_changed_weight_fails(name, explain, tm
     manifest, _ = export_onnx(name, folder, explain, uint8=True)
     assert takes_bytes(manifest.graphs[0])
     assert (EXPLAINED in [graph.name for graph in manifest.graphs]) is explain
+    assert [verdict for verdict in hold_to_target(folder, "tensorrt")[1] if verdict.breaches] == []
     assert all(rung.passed for rung in rungs_of(climb(folder)))
     damage(folder, manifest.graphs[0].name, nudged)
     assert manifest.graphs[0].name in {graph for graph, _ in failed(folder)}

@@ -46,6 +46,12 @@ def test_a_cache_keeps_its_address_and_is_written_in_place(runners, feeds):
         assert (views[source][:, :, 1:] == 0).all(), "and nothing else is"
 
 
+def test_a_view_of_a_buffer_outlives_the_buffer(runners):
+    view = runners["decoder"].allocate("self_00_key_in", {"batch": 2}).numpy()
+    others = [np.full_like(view, 7) for _ in range(50)]  # they take memory that was given back
+    assert (view == 0).all(), others[0].dtype
+
+
 def test_an_aliased_input_must_be_a_buffer(runners, feeds):
     feeds["self_00_key_in"] = feeds["self_00_key_in"].numpy()
     with pytest.raises(InputError, match=r"runner\.allocate"):

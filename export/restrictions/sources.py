@@ -1,0 +1,8 @@
+"""Who says what, in the words that reports print."""
+
+from __future__ import annotations
+
+TABLE = "onnx-tensorrt docs/operators.md, the table of TensorRT 11.2"
+CACHE = "TensorRT's operator documentation, KVCacheUpdate; NvInfer.h"
+ORT = "ONNX Runtime 1.31.1, measured"
+OPENVINO = "OpenVINO 2026.4.1, measured"

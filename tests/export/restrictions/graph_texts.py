@@ -1,0 +1,85 @@
+"""Graphs as texts of ONNX's own syntax (onnx.parser).
+
+Shapes: B batch, S and T positions, 4 heads of 8, a capacity of 16.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FLOAT = "float[B,S,8]"
+QUERY, KEY = "float[B,4,S,8]", "float[B,4,T,8]"
+CACHE, NEW = "float[B,4,16,8]", "float[B,4,S,8]"
+IMAGE = "float[B,3,16,16]"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A pair of graphs; ``at`` is how the broken one's node is called."""
+
+    at: str
+    sound: str
+    broken: str
+    target: str = "tensorrt"
+
+
+def graph(inputs, outputs, body, *, opset=24, ir=10, domains="", weights=""):
+    """The text of a model."""
+    imports = f'["" : {opset}{domains}]'
+    return f"<ir_version: {ir}, opset_import: {imports}> g ({inputs}) => ({outputs}) {weights} {{ {body} }}"
+
+
+def attention(body="y = Attention(q, k, v, m)", query=QUERY, key=KEY, mask="bool[B,1,S,T]", more=""):
+    return graph(f"{query} q, {key} k, {key} v, {mask} m{more}", f"{QUERY} y", body)
+
+
+def update(body="out = TensorScatter <axis = -2> (cache, new, at)", cache=CACHE, new=NEW, at="int64[B] at", out=CACHE):
+    return graph(f"{cache} cache, {new} new, {at}, {CACHE} other", f"{out} out", body)
+
+
+def unary(operator, attributes="", kind=FLOAT, out=None):
+    return graph(f"{kind} x", f"{out or kind} y", f"y = {operator} {attributes} (x)")
+
+
+def lstm(attributes, operator="LSTM"):
+    gates, ways = {"LSTM": 16, "GRU": 12, "RNN": 4}[operator], 2 if "bidirectional" in attributes else 1
+    return graph(
+        f"float[S,B,5] x, float[{ways},{gates},5] w, float[{ways},{gates},4] r",
+        f"float[S,{ways},B,4] y",
+        f"y = {operator} <hidden_size = 4{attributes}> (x, w, r)",
+    )
+
+
+def resize(attributes=""):
+    return graph(f"{IMAGE} x", "float[B,3,32,32] y", f"y = Resize <{attributes}> (x, , scales)", weights=SCALES)
+
+
+SCALES = "<float[4] scales = {1.0, 1.0, 2.0, 2.0}>"
+AXES = "<int64[1] axes = {1}>"
+BRANCHES = (
+    "y = If (c) <then_branch = t () => (float[B,4,S,8] y1) {{ {then} }},"
+    " else_branch = e () => ({other}) {{ {otherwise} }}>"
+)
+
+
+def branches(then="y1 = Relu(q)", other="float[B,4,S,8] y2", otherwise="y2 = Neg(q)"):
+    body = BRANCHES.format(then=then, other=other, otherwise=otherwise)
+    return graph(f"bool c, {QUERY} q, {KEY} k, {KEY} v", f"{QUERY} y", body)
+
+
+def loop(trips=""):
+    inputs = "int64 n, bool go, float[4] x" if not trips else "bool unused, float[4] x"
+    body = "y = Loop (n, go) <body = b (int64 i, bool c0) => (bool c1, float[4] s) { c1 = Identity(c0) s = Neg(x) }>"
+    return graph(inputs, "float[L,4] y", body, weights=trips)
+
+
+FIXED = "<int64 n = {3}, bool go = {1}>"
+
+
+def quantized(point="{0}", x="int8[4]"):
+    return graph(
+        "float[B,4] a",
+        "float[B,4] y",
+        "w = DequantizeLinear(x, scale, zero) y = Mul(a, w)",
+        weights=f"<{x} x = {{1,2,3,4}}, float scale = {{0.5}}, {x.split('[')[0]} zero = {point}>",
+    )

@@ -1,0 +1,87 @@
+"""Independent proof: onnx's reference evaluator computes what ONNX Runtime and PyTorch compute.
+
+The tolerance is the ladder's: 8 times the largest error that eager float32 makes against float64 in the same cases.
+"""
+
+import numpy as np
+import pytest
+import torch
+
+from export.climbs import CLIMBS, REFERENCE, RUNTIME
+from export.eager import eager_runners
+from export.parity import SAFETY, YARDSTICK, rungs_of
+from export.stage import export_onnx
+from models.checkpoints.resolve import checkpoint_named
+from models.manifest import Manifest
+from serving.runtime.cached_decoder import CachedDecoder
+from serving.runtime.ort_runner import OrtRunner
+from tests.export.reference_runner import ReferenceRunner
+
+
+def runners_of(folder):
+    """The artefact's checkpoint, and its graphs by everybody who can run them."""
+    manifest = Manifest.read(folder)
+    checkpoint = checkpoint_named(manifest.source)
+    graphs = checkpoint.graphs()
+    evaluated = {one.name: ReferenceRunner(folder / f"{one.name}.onnx", one) for one in manifest.graphs}
+    return checkpoint, {
+        REFERENCE: eager_runners(graphs, torch.float64),
+        YARDSTICK: eager_runners(graphs, torch.float32),
+        RUNTIME: evaluated,
+        "onnxruntime": {one.name: OrtRunner(folder / f"{one.name}.onnx", one) for one in manifest.graphs},
+    }
+
+
+def climbed(folder):
+    """Every case of the ladder, with the evaluator in the place of ONNX Runtime."""
+    checkpoint, runners = runners_of(folder)
+    del runners["onnxruntime"]
+    return list(CLIMBS[Manifest.read(folder).task](checkpoint, runners))
+
+
+@pytest.mark.parametrize("artefact", ["tiny_translator", "tiny_classifier", "text_encoder"])
+def test_the_evaluator_agrees_with_pytorch_in_every_case_of_the_ladder(artefact, request):
+    rungs = rungs_of(climbed(request.getfixturevalue(artefact)))
+    assert len(rungs) >= 2
+    assert [rung.name for rung in rungs if not rung.passed] == []
+
+
+@pytest.mark.parametrize("preset", ["swin-tiny", "gru-seq2seq-tiny"])
+def test_the_evaluator_agrees_with_pytorch_on_windows_and_on_recurrent_layers_without_padding(preset, tmp_path):
+    export_onnx(preset, tmp_path / "artefact")
+    cases = climbed(tmp_path / "artefact")
+    if preset == "gru-seq2seq-tiny":
+        cases = [case for case in cases if case.case.startswith("batch 1,")]  # further rows are padded
+    rungs = rungs_of(cases)
+    assert len({rung.graph for rung in rungs}) == len(Manifest.read(tmp_path / "artefact").graphs)
+    assert [rung.name for rung in rungs if not rung.passed] == []
+
+
+def decoded(runner, tokens, cuts):
+    """The logits of a decode in pieces, ``[B, T, V]``, and what the caches hold at its end."""
+    decoder = CachedDecoder(runner, len(tokens))
+    pieces = np.split(tokens, cuts, axis=1)
+    starts = [0, *cuts]
+    logits = [
+        decoder.step(piece, np.full(len(tokens), start))["logits"] for piece, start in zip(pieces, starts, strict=True)
+    ]
+    return np.concatenate(logits, axis=1), [buffer.numpy() for buffer in decoder.caches.values()]
+
+
+@pytest.mark.parametrize("cuts", [[5], [1, 2, 3, 4, 5, 6, 7, 8], []], ids=["prompt and rest", "steps", "whole"])
+def test_the_evaluator_onnx_runtime_and_pytorch_agree_on_logits_and_cache_of_a_decode(cuts, language_model):
+    checkpoint, runners = runners_of(language_model)
+    vocabulary = checkpoint.graphs()[0].below["token_ids"]
+    tokens = np.random.default_rng(0).integers(0, vocabulary, (3, 9))
+    results = {name: decoded(graphs["decoder"], tokens, cuts) for name, graphs in runners.items()}
+    exact, caches = results.pop(REFERENCE)
+    scale = np.finfo(np.float32).eps * np.abs(exact).max()
+    errors = {name: np.abs(logits - exact).max() for name, (logits, _) in results.items()}
+    kept = {name: max(map(furthest, found, caches)) for name, (_, found) in results.items()}
+    for measured in (errors, kept):
+        assert max(measured.values()) <= SAFETY * max(measured[YARDSTICK], scale), measured
+    assert all(np.abs(cache).max() > 0 for cache in caches)
+
+
+def furthest(found, wanted):
+    return np.abs(found - wanted).max()
