@@ -14,7 +14,7 @@ FROZEN = {
     "models explain": {"--out", "--fusion", "--discard", "--label"},
     "export onnx": {"--out", "--explain", "--uint8"},
     "export check": {"--source", "--json"},
-    "serving repository": {"--out", "--threads"},
+    "serving repository": {"--out", "--threads", "--runtime"},
     "serving up": {
         "--repository",
         "--http-port",

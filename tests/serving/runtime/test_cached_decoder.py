@@ -4,7 +4,7 @@ import pytest
 from models.errors import InputError
 from models.manifest import Manifest
 from serving.runtime.cached_decoder import CachedDecoder, self_mask
-from serving.runtime.ort_runner import ort_runners
+from serving.runtime.create_runners import create_runners
 
 
 def test_a_new_token_sees_what_was_written_before_it_and_itself():
@@ -13,7 +13,7 @@ def test_a_new_token_sees_what_was_written_before_it_and_itself():
 
 
 def test_more_tokens_than_the_cache_holds_are_refused(tiny_translator):
-    runners = ort_runners(tiny_translator, Manifest.read(tiny_translator))
+    runners = create_runners(tiny_translator, Manifest.read(tiny_translator))
     mask = np.ones((1, 3), dtype=bool)
     crosses = runners["encoder"].run({"source_ids": np.full((1, 3), 4), "source_mask": mask})
     decoder = CachedDecoder(runners["decoder"], 1, {"source_mask": mask, **crosses})
