@@ -25,10 +25,10 @@ def main() -> None:
 
 
 def _write_tokenizer(shape: Shape, out: str) -> None:
-    words = {f"w{number}": number for number in range(shape.vocabulary)}
+    words = {f"w{number}": number for number in range(shape.vocabulary - 1)} | {"<pad>": shape.vocabulary - 1}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="w0"))  # noqa: S106 - a word, no password
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    unknown, begin, end, pad = "w0", "w1", "w2", f"w{shape.vocabulary - 1}"
+    unknown, begin, end, pad = "w0", "w1", "w2", "<pad>"  # CTranslate2 knows Marian's last token by this name
     transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, unk_token=unknown, bos_token=begin, eos_token=end, pad_token=pad
     ).save_pretrained(out)
