@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
@@ -66,14 +67,23 @@ class PeerProcess:
                 text=True,
                 env=quiet_environment(),
             )
-        self.load_s = float(self._answer()["load_s"])
+        try:
+            self.load_s = float(self._answer()["load_s"])
+        except PeerError:
+            self.close()
+            raise
 
     def __enter__(self) -> PeerProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it."""
         self._process.kill()
-        self._process.wait()
+        with suppress(BrokenPipeError), self._process:
+            pass  # waits, and closes its pipes
 
     def ask(self, request: dict[str, Any]) -> Sample:
         """Time one request.
