@@ -36,7 +36,7 @@ from serving.canary import canary_check  # noqa: E402
 from serving.generation import translator  # noqa: E402
 from serving.repository.layout import write_repository  # noqa: E402
 from serving.runtime.base import Array  # noqa: E402
-from serving.runtime.ort_runner import ort_runners  # noqa: E402
+from serving.runtime.create_runners import create_runners  # noqa: E402
 from serving.triton_server.ports import free_ports  # noqa: E402
 from serving.triton_server.process import TritonServer  # noqa: E402
 from serving.triton_server.settings import ServerSettings  # noqa: E402
@@ -116,7 +116,7 @@ def in_turn(kinds: dict[str, Callable[[], Any]], requests: int) -> dict[str, lis
 
 
 def _runs(folder: Path, manifest: Manifest) -> dict[str, Callable[[], Any]]:
-    runners, pixels = ort_runners(folder, manifest), image(manifest)
+    runners, pixels = create_runners(folder, manifest), image(manifest)
     return {
         "plain": lambda: runners["model"].run({PIXELS: pixels}),
         "explained": lambda: runners[EXPLAINED].run({PIXELS: pixels}),

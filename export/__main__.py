@@ -32,7 +32,7 @@ def onnx(model: Positional[str], out: Path, explain: bool = False, uint8: bool =
 
 
 def check(folder: Positional[Path], source: str | None = None, json: bool = False, target: str | None = None) -> int:
-    """Climb the parity ladder: eager float64, eager float32, ONNX Runtime.
+    """Climb the parity ladder: eager float64, eager float32, ONNX Runtime, and OpenVINO where it is installed.
 
     Batch sizes, lengths, padding, and every split of a cached decode against the full forward pass. Writes parity.json.
     With --target, hold each graph to what that runtime cannot read instead, and run nothing.

@@ -1,12 +1,13 @@
-"""Climb the parity ladder of an exported artefact: eager float64 → eager float32 → ONNX Runtime, over many cases."""
+"""Climb the parity ladder of an exported artefact: eager float64 → eager float32 → every runtime, over many cases."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import torch
 
-from export.climbs import CLIMBS, REFERENCE, RUNTIME, Runners
+from export.climbs import CLIMBS, OPENVINO, REFERENCE, RUNTIME, Runners
 from export.eager import eager_runners
 from export.parity import YARDSTICK, Measurement
 from models.checkpoints.resolve import checkpoint_named
@@ -16,7 +17,9 @@ from models.errors import ArtefactError
 from models.manifest import Manifest
 from models.tasks.from_bytes import takes_bytes
 from models.tensor_names import EXPLAINED
-from serving.runtime.ort_runner import ort_runners
+from serving.runtime.base import Runner
+from serving.runtime.create_runners import create_runners
+from serving.runtime.openvino_runner import OpenVinoRunner, openvino_is_installed
 
 SMALL_MODEL = 10_000_000
 
@@ -42,13 +45,23 @@ def climb(folder: Path, source: str | None = None) -> list[Measurement]:
         torch.set_num_threads(1)  # more threads make a toy model up to 20 times slower where cores are shared
     names = [signature.name for signature in manifest.graphs]
     graphs = checkpoint.graphs(EXPLAINED in names, takes_bytes(manifest.graphs[0]))
-    exported = ort_runners(folder, manifest)
+    exported = create_runners(folder, manifest, runtime="onnxruntime")
     runners: Runners = {
         REFERENCE: dict(eager_runners(graphs, torch.float64)),
         YARDSTICK: dict(eager_runners(graphs, torch.float32)),
         RUNTIME: {name: exported[name] for name in names},
     }
+    if openvino_is_installed():
+        runners[OPENVINO] = _openvino_runners(folder, manifest)
     return list(CLIMBS[manifest.task](checkpoint, runners))
+
+
+def _openvino_runners(folder: Path, manifest: Manifest) -> dict[str, Runner]:
+    runners: dict[str, Runner] = {}
+    for signature in manifest.graphs:
+        with suppress(ArtefactError):  # a graph that it refuses is served by ONNX Runtime
+            runners[signature.name] = OpenVinoRunner(folder / f"{signature.name}.onnx", signature)
+    return runners
 
 
 def _require_same_model(checkpoint: Checkpoint, manifest: Manifest) -> None:

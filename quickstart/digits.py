@@ -16,7 +16,7 @@ from models.progress import progress
 from models.tensor_names import LOGITS, PIXELS
 from quickstart.answers import Answers
 from serving.runtime.base import Array
-from serving.runtime.ort_runner import ort_runners
+from serving.runtime.create_runners import create_runners
 
 
 @torch.no_grad()
@@ -29,7 +29,7 @@ def in_pytorch(checkpoint: Checkpoint, images: Array) -> Answers:
 def in_process(folder: Path, images: Array) -> Answers:
     """One image a call, through the same runner that the server uses."""
     manifest = Manifest.read(folder)
-    runner = ort_runners(folder, manifest)["model"]
+    runner = create_runners(folder, manifest)["model"]
     answers, latencies_ms = [], []
     for image in images:
         began = time.perf_counter()

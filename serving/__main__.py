@@ -12,24 +12,27 @@ from tyro.conf import Positional
 
 from models.cli import run
 from models.errors import ServerError, UserError
+from serving.parameters import Runtime
 from serving.triton_server.endpoints import Endpoints
 
 CANARY_TIMEOUT_S = 10.0
 
 
-def repository(folders: Positional[tuple[Path, ...]], out: Path, threads: int = 1) -> int:
+def repository(folders: Positional[tuple[Path, ...]], out: Path, threads: int = 1, runtime: Runtime = "auto") -> int:
     """Lay exported artefacts out as a Triton model repository, in one step; models not named stay.
 
     Args:
         folders: artefacts that `python -m export onnx` wrote.
         out: the repository.
         threads: that one run of a graph may use; one is fastest for small models.
+        runtime: that runs them. auto: OpenVINO, where the server has it and the graph is large; decoders always run on
+            ONNX Runtime. openvino-bf16 is about twice as fast on CPUs with bf16, and about three digits exact.
     """
     from serving.repository.layout import write_repository
 
     if not folders:
         raise UserError("an artefact's folder", "none", "name one or more after the verb")
-    for manifest in write_repository(folders, out, threads):
+    for manifest in write_repository(folders, out, threads, runtime):
         sys.stdout.write(f"{out / manifest.name}: {manifest.task}, {len(manifest.graphs)} graph(s)\n")
     return 0
 

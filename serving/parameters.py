@@ -2,4 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 THREADS = "threads"
+RUNTIME = "runtime"
+Runtime = Literal["auto", "onnxruntime", "openvino", "openvino-bf16"]
+RUNTIMES: tuple[Runtime, ...] = get_args(Runtime)

@@ -15,7 +15,7 @@ FROZEN = {
     "export onnx": {"--out", "--explain", "--uint8"},
     "export check": {"--source", "--json", "--target"},
     "export inspect": {"--html", "--json"},
-    "serving repository": {"--out", "--threads"},
+    "serving repository": {"--out", "--threads", "--runtime"},
     "serving up": {
         "--repository",
         "--http-port",

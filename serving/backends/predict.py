@@ -7,7 +7,7 @@ from typing import Any
 from serving.backends import triton_api
 from serving.generation.predictor import predict
 from serving.runtime.base import Array
-from serving.runtime.ort_runner import ort_runners
+from serving.runtime.create_runners import create_runners
 
 
 class TritonPythonModel:
@@ -15,7 +15,7 @@ class TritonPythonModel:
 
     def initialize(self, args: dict[str, str]) -> None:
         """Load the graph."""
-        self._runner = ort_runners(*triton_api.load_artefact(args))["model"]
+        self._runner = create_runners(*triton_api.load_artefact(args))["model"]
 
     def execute(self, requests: list[Any]) -> list[Any]:
         """Answer each request with the outputs that it asks for, or with its own error."""

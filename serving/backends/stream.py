@@ -19,6 +19,7 @@ from models.manifest import Manifest
 from models.tensor_names import ALIGNMENT, FINISH_REASON, MAX_TOKENS, OUTPUT_IDS, STREAM, TEXT_INPUT, TEXT_OUTPUT
 from serving.backends import triton_api
 from serving.generation.answer import Piece, StreamedModel
+from serving.parameters import Runtime
 
 WAITING_REQUESTS = 256
 # tritonserver 2.51 dies now and then if a cancelled request ends while its cancellation is being handled (docs/log.md).
@@ -37,7 +38,7 @@ class Job:
 class StreamingModel:
     """What Triton calls; one instance a stub process. A task's own class says how its artefacts are loaded."""
 
-    load: Callable[[Path, Manifest, int], StreamedModel]
+    load: Callable[[Path, Manifest, int, Runtime], StreamedModel]
 
     def initialize(self, args: dict[str, str]) -> None:
         """Load tokenizer and graphs, and start the decoding thread."""

@@ -12,20 +12,20 @@ import triton_python_backend_utils as pb_utils
 from models.errors import InputError, MachineError
 from models.manifest import Manifest
 from models.tensor_names import EXPLAIN
-from serving.parameters import THREADS
+from serving.parameters import RUNTIME, THREADS, Runtime
 from serving.runtime.base import Array
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
 
-def load_artefact(arguments: dict[str, str]) -> tuple[Path, Manifest, int]:
+def load_artefact(arguments: dict[str, str]) -> tuple[Path, Manifest, int, Runtime]:
     """The artefact in the version folder that Triton loads, verified file by file.
 
     Args:
         arguments: what Triton hands to ``initialize``.
 
     Returns:
-        Its folder, its manifest, and how many threads one run of a graph may use.
+        Its folder, its manifest, how many threads one run of a graph may use, and which runtime runs it.
 
     Raises:
         ArtefactError: a file is missing or not what the manifest says.
@@ -36,7 +36,8 @@ def load_artefact(arguments: dict[str, str]) -> tuple[Path, Manifest, int]:
     manifest = Manifest.read(folder)
     manifest.verify(folder)
     parameters = json.loads(arguments["model_config"])["parameters"]
-    return folder, manifest, int(parameters[THREADS]["string_value"])
+    runtime = parameters.get(RUNTIME, {"string_value": "auto"})["string_value"]
+    return folder, manifest, int(parameters[THREADS]["string_value"]), runtime
 
 
 def require_numpy_1(version: str) -> None:

@@ -16,9 +16,10 @@ from serving.generation.alignment import aligning_graph, alignment_of, decoder_g
 from serving.generation.answer import Piece, checked_limit, pieces
 from serving.generation.classifier import require_finite
 from serving.generation.greedy import TokenRules, greedy
+from serving.parameters import Runtime
 from serving.runtime.base import Array
 from serving.runtime.cached_decoder import CachedDecoder
-from serving.runtime.ort_runner import ort_runners
+from serving.runtime.create_runners import create_runners
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,7 @@ class Captioner:
         runners: graph name → what is loaded.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest, threads: int = 1) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, threads: int = 1, runtime: Runtime = "auto") -> None:
         """Load tokenizer and graphs.
 
         Raises:
@@ -51,7 +52,7 @@ class Captioner:
         """
         details = manifest.details
         self._tokenizer = load_tokenizer(folder, details.get("tokenizer"))
-        self.runners = ort_runners(folder, manifest, threads)
+        self.runners = create_runners(folder, manifest, threads, runtime)
         self._rules = TokenRules.of(details)
         self._aligning = aligning_graph(manifest)
         self._start = int(details["start_token"])

@@ -15,8 +15,9 @@ from models.errors import ArtefactError, AttendantError, InputError
 from models.manifest import Manifest
 from models.tensor_names import EXPLAINED, PIXELS
 from serving.generation.alignment import NOT_EXPLAINED
+from serving.parameters import Runtime
 from serving.runtime.base import Array, Runner
-from serving.runtime.ort_runner import ort_runners
+from serving.runtime.create_runners import create_runners
 
 Answer = dict[str, Array] | AttendantError
 """Output name → array of the request's rows; or the error that it earned."""
@@ -53,13 +54,13 @@ class Classifier:
         runners: graph name → what is loaded.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest, threads: int = 1) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, threads: int = 1, runtime: Runtime = "auto") -> None:
         """Load the plain graph.
 
         Raises:
             ArtefactError: a file is missing or not what the manifest says.
         """
-        self.runners = ort_runners(folder, manifest, threads)
+        self.runners = create_runners(folder, manifest, threads, runtime)
         self._explains = any(signature.name == EXPLAINED for signature in manifest.graphs)
 
     def answer(self, requests: Sequence[Images | InputError]) -> list[Answer]:

@@ -10,21 +10,22 @@ from models.tokenization import load_tokenizer
 from serving.generation.alignment import decoder_graph
 from serving.generation.answer import Piece, Request, checked_limit, pieces
 from serving.generation.greedy import TokenRules, greedy
+from serving.parameters import Runtime
 from serving.runtime.cached_decoder import CachedDecoder
-from serving.runtime.ort_runner import ort_runners
+from serving.runtime.create_runners import create_runners
 
 
 class Generator:
     """One artefact of the task ``generate``, loaded."""
 
-    def __init__(self, folder: Path, manifest: Manifest, threads: int = 1) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, threads: int = 1, runtime: Runtime = "auto") -> None:
         """Load tokenizer and graph.
 
         Raises:
             ArtefactError: a file is missing or not what the manifest says.
         """
         self._tokenizer = load_tokenizer(folder, manifest.details.get("tokenizer"))
-        self._runner = ort_runners(folder, manifest, threads)["decoder"]
+        self._runner = create_runners(folder, manifest, threads, runtime)["decoder"]
         self._rules = TokenRules.of(manifest.details)
         self._longest = int(manifest.details["max_length"])
 

@@ -12,8 +12,9 @@ from models.tokenization import load_tokenizer
 from serving.generation.alignment import aligning_graph, alignment_of, decoder_graph
 from serving.generation.answer import Piece, Request, checked_limit, pieces
 from serving.generation.greedy import TokenRules, greedy
+from serving.parameters import Runtime
 from serving.runtime.cached_decoder import CachedDecoder
-from serving.runtime.ort_runner import ort_runners
+from serving.runtime.create_runners import create_runners
 
 
 class Translator:
@@ -23,7 +24,7 @@ class Translator:
         runners: graph name → what is loaded.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest, threads: int = 1) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, threads: int = 1, runtime: Runtime = "auto") -> None:
         """Load tokenizer and graphs.
 
         Raises:
@@ -31,7 +32,7 @@ class Translator:
         """
         details = manifest.details
         self._tokenizer = load_tokenizer(folder, details.get("tokenizer"))
-        self.runners = ort_runners(folder, manifest, threads)
+        self.runners = create_runners(folder, manifest, threads, runtime)
         self._rules = TokenRules.of(details)
         self._aligning = aligning_graph(manifest)
         self._start = int(details["start_token"])

@@ -14,6 +14,7 @@ from models.errors import ArtefactError, OutputError
 from models.folders import one_at_a_time, replaced_folder
 from models.manifest import Manifest
 from models.tokenization import MARIAN_FILES, TOKENIZER_NAME
+from serving.parameters import Runtime
 from serving.repository.model_config import LABELS_NAME, model_config_from_manifest
 from serving.repository.pbtxt import pbtxt_from_config
 
@@ -26,13 +27,14 @@ from serving.backends.{task} import TritonPythonModel as TritonPythonModel
 '''
 
 
-def write_repository(folders: Iterable[Path], out: Path, threads: int = 1) -> list[Manifest]:
+def write_repository(folders: Iterable[Path], out: Path, threads: int = 1, runtime: Runtime = "auto") -> list[Manifest]:
     """Add or replace models in a repository; models that are not named stay.
 
     Args:
         folders: artefacts.
         out: the repository; an error or an interruption leaves it as it was.
         threads: that one run of a graph may use.
+        runtime: that runs their graphs.
 
     Returns:
         The manifests of the models written.
@@ -51,7 +53,7 @@ def write_repository(folders: Iterable[Path], out: Path, threads: int = 1) -> li
             for path in kept:
                 shutil.copytree(path, staged / path.name, copy_function=os.link)
             for folder, manifest in artefacts:
-                _write_model(folder, manifest, staged / manifest.name, threads)
+                _write_model(folder, manifest, staged / manifest.name, threads, runtime)
     return manifests
 
 
@@ -89,10 +91,10 @@ def _models_in(out: Path) -> list[Path]:
     return entries
 
 
-def _write_model(folder: Path, manifest: Manifest, model: Path, threads: int) -> None:
+def _write_model(folder: Path, manifest: Manifest, model: Path, threads: int, runtime: Runtime) -> None:
     version = model / VERSION
     version.mkdir(parents=True)
-    config = model_config_from_manifest(manifest, threads)
+    config = model_config_from_manifest(manifest, threads, runtime)
     (model / CONFIG_NAME).write_text(pbtxt_from_config(config), encoding="utf-8")
     if manifest.task == "classify" and manifest.details.get("labels"):
         (model / LABELS_NAME).write_text("\n".join(manifest.details["labels"]) + "\n", encoding="utf-8")

@@ -28,7 +28,7 @@ from models.tensor_names import (
     TOKEN_MASK,
 )
 from serving.generation.alignment import aligning_graph
-from serving.parameters import THREADS
+from serving.parameters import RUNTIME, THREADS, Runtime
 
 LABELS_NAME = "labels.txt"
 _TYPES = {
@@ -43,12 +43,13 @@ _TYPES = {
 }
 
 
-def model_config_from_manifest(manifest: Manifest, threads: int = 1) -> Any:
+def model_config_from_manifest(manifest: Manifest, threads: int = 1, runtime: Runtime = "auto") -> Any:
     """The configuration under which Triton serves an artefact.
 
     Args:
         manifest: the artefact's.
         threads: that one run of a graph may use; read back by ``serving/backends/triton_api.py``.
+        runtime: that runs its graphs; read back there too. ``auto`` is not written: it is chosen where it is served.
 
     Raises:
         ArtefactError: nothing serves the artefact's task.
@@ -71,6 +72,8 @@ def model_config_from_manifest(manifest: Manifest, threads: int = 1) -> Any:
     rules[manifest.task](config, manifest)
     _add_parameters(config, {"task": manifest.task, "example": manifest.example, **manifest.details})
     config.parameters[THREADS].string_value = str(threads)
+    if runtime != "auto":
+        config.parameters[RUNTIME].string_value = runtime
     return config
 
 

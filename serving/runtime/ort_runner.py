@@ -10,9 +10,7 @@ import numpy as np
 import onnxruntime as ort
 
 from models.errors import ArtefactError, InputError
-from models.manifest import Manifest
 from models.signature import GraphSignature, TensorSpec
-from models.tensor_names import EXPLAINED
 from serving.runtime.admission import Admission
 from serving.runtime.base import Array, Buffer, numpy_dtype
 
@@ -144,33 +142,6 @@ class OrtRunner:
             )
 
 
-class OrtRunners(dict[str, OrtRunner]):
-    """A runner for every graph of an artefact: graph name → runner.
-
-    The graph ``explained`` is loaded when it is first asked for, and not before.
-    """
-
-    def __init__(self, folder: Path, manifest: Manifest, threads: int = 1) -> None:
-        """Load the others; see :class:`OrtRunner`."""
-        super().__init__()
-        self._folder, self._manifest, self._threads = folder, manifest, threads
-        for signature in manifest.graphs:
-            if signature.name != EXPLAINED:
-                self[signature.name] = self._loaded(signature)
-
-    def __missing__(self, name: str) -> OrtRunner:
-        self[name] = self._loaded(self._manifest.graph(name))
-        return self[name]
-
-    def _loaded(self, signature: GraphSignature) -> OrtRunner:
-        return OrtRunner(self._folder / f"{signature.name}.onnx", signature, self._threads)
-
-
-def ort_runners(folder: Path, manifest: Manifest, threads: int = 1) -> OrtRunners:
-    """A runner for every graph of an artefact; see :class:`OrtRunners`."""
-    return OrtRunners(folder, manifest, threads)
-
-
 def _session(path: Path, threads: int, record: Path | None) -> Any:
     options = ort.SessionOptions()
     options.enable_profiling = record is not None
@@ -199,6 +170,6 @@ def _bound(spec: TensorSpec, feed: Array | Buffer, admission: Admission) -> OrtB
     if isinstance(feed, OrtBuffer):
         admission.require(spec, _ORT_TYPES[feed.value.data_type()], tuple(feed.value.shape()))
         return feed
-    array = np.ascontiguousarray(feed)
+    array = np.ascontiguousarray(feed if isinstance(feed, np.ndarray) else feed.numpy())
     admission.require(spec, array.dtype.name, array.shape)
     return OrtBuffer(ort.OrtValue.ortvalue_from_numpy(array, _DEVICE))

@@ -12,7 +12,7 @@ from export.ladder import climb
 from export.parity import rungs_of
 from models.errors import ArtefactError
 from models.manifest import Manifest, sha256_of
-from serving.runtime.ort_runner import ort_runners
+from serving.runtime.create_runners import create_runners
 
 DATA_NAME = "model.onnx.data"
 
@@ -56,7 +56,7 @@ def test_a_truncated_file_that_its_manifest_trusts_is_refused_by_the_runtime(ext
     os.truncate(external / DATA_NAME, 100)
     trusted(external)
     with pytest.raises(ArtefactError, match=r"(?s)an ONNX graph at .*model\.onnx; found .*; export the model again"):
-        ort_runners(external, Manifest.read(external))
+        create_runners(external, Manifest.read(external))
 
 
 def test_a_missing_file_of_weights_is_found_by_name(external):

@@ -4,12 +4,12 @@ import pytest
 from models.errors import InputError
 from models.manifest import Manifest
 from serving.generation.classifier import Classifier, Images, classify, require_finite
-from serving.runtime.ort_runner import ort_runners
+from serving.runtime.create_runners import create_runners
 
 
 @pytest.fixture(scope="module")
 def runner(tiny_classifier):
-    return ort_runners(tiny_classifier, Manifest.read(tiny_classifier))["model"]
+    return create_runners(tiny_classifier, Manifest.read(tiny_classifier))["model"]
 
 
 def images(count, seed=0):

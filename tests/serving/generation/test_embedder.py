@@ -6,7 +6,7 @@ from models.errors import InputError
 from models.manifest import Manifest
 from models.tokenization import Tokenizer
 from serving.generation.embedder import Embedder, padded
-from serving.runtime.ort_runner import ort_runners
+from serving.runtime.create_runners import create_runners
 from tests.text_checkpoints import LONGEST, OTHER_PROMPT, PROMPT, eager_embedding
 
 TEXTS = [PROMPT, "fish", OTHER_PROMPT, "attention is all you need"]
@@ -49,7 +49,7 @@ def test_requests_are_answered_as_if_each_had_come_alone_and_cut_to_their_own_le
 
 
 def test_without_its_mask_padding_would_change_a_vector(embedder, text_encoder):
-    runner = ort_runners(text_encoder, Manifest.read(text_encoder))["model"]
+    runner = create_runners(text_encoder, Manifest.read(text_encoder))["model"]
     tokens = Tokenizer.load(text_encoder / "tokenizer.json").encode("fish", LONGEST)
     token_ids, mask = padded([tokens, [*tokens, *tokens]], pad=0)
     feeds = {"token_ids": token_ids, "mask": np.ones_like(mask), "token_types": np.zeros_like(token_ids)}

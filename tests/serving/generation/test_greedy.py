@@ -4,14 +4,14 @@ import pytest
 from models.manifest import Manifest
 from serving.generation.greedy import TokenRules, greedy
 from serving.runtime.cached_decoder import CachedDecoder
-from serving.runtime.ort_runner import ort_runners
+from serving.runtime.create_runners import create_runners
 
 PROMPT = [0, 290, 277, 97, 83]
 
 
 @pytest.fixture(scope="module")
 def runner(language_model):
-    return ort_runners(language_model, Manifest.read(language_model))["decoder"]
+    return create_runners(language_model, Manifest.read(language_model))["decoder"]
 
 
 def continued(runner, rules, count, prompt=PROMPT):

@@ -120,3 +120,9 @@ def test_a_task_that_nothing_serves_is_refused(digits_artefact):
     manifest = dataclasses.replace(Manifest.read(digits_artefact), task="compose")
     with pytest.raises(ArtefactError, match="'compose'"):
         model_config_from_manifest(manifest)
+
+
+def test_the_runtime_travels_to_the_backend_where_one_was_named(digits_artefact):
+    manifest = Manifest.read(digits_artefact)
+    assert "runtime" not in model_config_from_manifest(manifest).parameters
+    assert model_config_from_manifest(manifest, runtime="openvino").parameters["runtime"].string_value == "openvino"

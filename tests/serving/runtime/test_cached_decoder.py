@@ -4,7 +4,7 @@ import pytest
 from models.errors import InputError
 from models.manifest import Manifest
 from serving.runtime.cached_decoder import CachedDecoder, self_mask
-from serving.runtime.ort_runner import ort_runners
+from serving.runtime.create_runners import create_runners
 
 
 def test_a_new_token_sees_what_was_written_before_it_and_itself():
@@ -13,7 +13,7 @@ def test_a_new_token_sees_what_was_written_before_it_and_itself():
 
 
 def test_more_tokens_than_the_cache_holds_are_refused(tiny_translator):
-    runners = ort_runners(tiny_translator, Manifest.read(tiny_translator))
+    runners = create_runners(tiny_translator, Manifest.read(tiny_translator))
     mask = np.ones((1, 3), dtype=bool)
     crosses = runners["encoder"].run({"source_ids": np.full((1, 3), 4), "source_mask": mask})
     decoder = CachedDecoder(runners["decoder"], 1, {"source_mask": mask, **crosses})
@@ -24,7 +24,7 @@ def test_more_tokens_than_the_cache_holds_are_refused(tiny_translator):
 
 @pytest.mark.parametrize("scored", [[[0], [4]], [[3, 1], [2, 2]]], ids=str)
 def test_only_the_tokens_that_are_scored_get_logits_and_each_row_has_its_own(language_model, scored):
-    runner = ort_runners(language_model, Manifest.read(language_model))["decoder"]
+    runner = create_runners(language_model, Manifest.read(language_model))["decoder"]
     tokens, start = np.array([[5, 6, 7, 8, 9], [9, 8, 7, 6, 5]]), np.array([0, 0])
     every = CachedDecoder(runner, 2).step(tokens, start)["logits"]
     logits = CachedDecoder(runner, 2).step(tokens, start, np.array(scored))["logits"]

@@ -7,12 +7,13 @@ import pytest
 
 from models.errors import ArtefactError, InputError
 from models.manifest import Manifest
-from serving.runtime.ort_runner import OrtRunner, ort_runners
+from serving.runtime.create_runners import create_runners
+from serving.runtime.ort_runner import OrtRunner
 
 
 @pytest.fixture(scope="module")
 def runners(tiny_translator):
-    return ort_runners(tiny_translator, Manifest.read(tiny_translator))
+    return create_runners(tiny_translator, Manifest.read(tiny_translator))
 
 
 @pytest.fixture

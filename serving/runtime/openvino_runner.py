@@ -1,0 +1,169 @@
+"""OpenVINO behind the Runner protocol, for graphs that update no cache: encoders and models of images.
+
+It reads every such graph of ours; of a decoder it cannot read TensorScatter, as of 2026.4 ("no conversion rule").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock
+from typing import Any, Literal
+
+import numpy as np
+
+from models.errors import ArtefactError, InputError, MachineError
+from models.signature import GraphSignature, TensorSpec
+from serving.runtime.admission import Admission
+from serving.runtime.base import Array, Buffer, numpy_dtype
+
+Precision = Literal["f32", "bf16"]
+# Of a batch with rows of different lengths, 2026.4 computes another state for the shorter ones (docs/log.md).
+_RECURRENT = {"GRUSequence", "LSTMSequence", "RNNSequence"}
+
+
+class OpenVinoBuffer:
+    """A tensor on the CPU."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    @property
+    def address(self) -> int:
+        """Where the first element lies."""
+        return int(self._array.ctypes.data)
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return self._array.nbytes
+
+    def numpy(self) -> Array:
+        """The contents, the same memory."""
+        return self._array
+
+    def write(self, array: Array) -> None:
+        """Replace the contents."""
+        np.copyto(self._array, array, casting="no")
+
+
+class OpenVinoRunner:
+    """One ONNX graph on OpenVINO's CPU plugin."""
+
+    def __init__(self, path: Path, signature: GraphSignature, threads: int = 1, precision: Precision = "f32") -> None:
+        """Load a graph and hold it to its signature.
+
+        Args:
+            path: the ``.onnx`` file.
+            signature: what its manifest says of it.
+            threads: for one run.
+            precision: of what is computed; ``bf16`` keeps 8 bits of each number, and is fast where the CPU has it.
+
+        Raises:
+            MachineError: OpenVINO is not installed.
+            ArtefactError: it cannot load the file, the graph updates a cache or has recurrent layers, or its tensors
+                are not the signature's.
+        """
+        if signature.aliases:
+            raise ArtefactError(
+                f"a graph without a cache at {path}",
+                f"{len(signature.aliases)} tensors that it updates in place",
+                "run it on ONNX Runtime",
+            )
+        self._signature = signature
+        self._admission = Admission(signature)
+        self._compiled = _compiled(path, threads, precision)
+        _check(self._compiled, signature, path)
+        self._request, self._turn = self._compiled.create_infer_request(), Lock()
+
+    @property
+    def signature(self) -> GraphSignature:
+        """What goes in and what comes out."""
+        return self._signature
+
+    def allocate(self, name: str, sizes: Mapping[str, int]) -> OpenVinoBuffer:
+        """A zeroed buffer for the input of that name."""
+        spec = self._signature.input(name)
+        return OpenVinoBuffer(np.zeros(spec.shape(sizes), numpy_dtype(spec.dtype)))
+
+    def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
+        """Run the graph once; see :class:`serving.runtime.base.Runner`."""
+        wanted = {spec.name for spec in self._signature.inputs}
+        if wanted != feeds.keys():
+            raise InputError(
+                f"the inputs {sorted(wanted)}",
+                f"missing {sorted(wanted - feeds.keys())}, unknown {sorted(feeds.keys() - wanted)}",
+                "feed each input once",
+            )
+        inputs = [_fed(spec, feeds[spec.name], self._admission) for spec in self._signature.inputs]
+        with self._turn:  # a request has one set of tensors
+            results = self._request.infer(inputs, share_inputs=True, share_outputs=False)
+            return {spec.name: OpenVinoBuffer(results[at]) for at, spec in enumerate(self._signature.outputs)}
+
+
+def openvino_is_installed() -> bool:
+    """Whether OpenVINO can be imported."""
+    try:
+        _openvino()
+    except MachineError:
+        return False
+    return True
+
+
+def _openvino() -> Any:
+    try:
+        import openvino
+    except ImportError as error:
+        raise MachineError("the package openvino", str(error), "run `pip install openvino==2026.4.1`") from error
+    return openvino
+
+
+def _compiled(path: Path, threads: int, precision: Precision) -> Any:
+    core = _openvino().Core()
+    settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": precision, "NUM_STREAMS": 1}
+    try:
+        model = core.read_model(path)
+        _require_no_recurrence(model, path)
+        return core.compile_model(model, "CPU", settings)
+    except RuntimeError as error:
+        remedy = "export the model again, or run it on ONNX Runtime"
+        raise ArtefactError(f"an ONNX graph that OpenVINO reads at {path}", str(error), remedy) from error
+
+
+def _require_no_recurrence(model: Any, path: Path) -> None:
+    found = sorted({one.get_type_name() for one in model.get_ops()} & _RECURRENT)
+    if found:
+        raise ArtefactError(
+            f"a graph without recurrent layers at {path}: OpenVINO's answers to padded rows are wrong",
+            str(found),
+            "run it on ONNX Runtime",
+        )
+
+
+def _check(compiled: Any, signature: GraphSignature, path: Path) -> None:
+    pairs = (compiled.inputs, signature.inputs), (compiled.outputs, signature.outputs)
+    for ports, specs in pairs:
+        found = [_described(port) for port in ports]
+        if len(found) != len(specs) or not all(map(_agree, specs, ports)):
+            wanted = [f"{spec.name} {spec.dtype} {spec.describe_axes()}" for spec in specs]
+            raise ArtefactError(f"{wanted} in {path}, as its manifest says", str(found), "export the model again")
+
+
+def _agree(spec: TensorSpec, port: Any) -> bool:
+    sizes = [dimension.get_length() if dimension.is_static else None for dimension in port.get_partial_shape()]
+    return (
+        spec.name in port.get_names()
+        and port.get_element_type().to_dtype() == numpy_dtype(spec.dtype)
+        and len(sizes) == len(spec.axes)
+        and all(size in (None, axis) for size, axis in zip(sizes, spec.axes, strict=True))
+    )
+
+
+def _described(port: Any) -> str:
+    return f"{sorted(port.get_names())} {port.get_element_type().to_dtype()} {port.get_partial_shape()}"
+
+
+def _fed(spec: TensorSpec, feed: Array | Buffer, admission: Admission) -> Array:
+    array = np.ascontiguousarray(feed if isinstance(feed, np.ndarray) else feed.numpy())
+    admission.require(spec, array.dtype.name, array.shape)
+    return array

@@ -1,0 +1,112 @@
+"""How benchmarks ask peers and count their answers; the peers here are a few lines of Python."""
+
+import time
+
+import pytest
+
+from benchmarks.peers.processes import PeerError, PeerProcess
+from benchmarks.peers.registry import PEERS, Peer, ours
+from benchmarks.peers.results import agreement, milliseconds, rate
+from benchmarks.peers.rounds import Plan, Samples, measure, quiet
+from benchmarks.peers.shapes import SHAPES
+
+ECHO = """
+import time
+
+def load(folder, threads, **options):
+    print("what libraries print does not come between answers")
+    def run(question):
+        time.sleep(0.02)
+        return [folder, threads, options, question]
+    return run
+"""
+DIES = """
+def load(folder, threads):
+    def run(question):
+        raise ValueError("no such question")
+    return run
+"""
+
+
+@pytest.fixture
+def peer(tmp_path):
+    def make(source, name="echo", **options):
+        path = tmp_path / f"{name}.py"
+        path.write_text(source)
+        return Peer(name=name, kind="decoder", file=str(path), environment="ours", options=options)
+
+    return make
+
+
+def plan(rounds):
+    requests = {"asked": lambda shape, rng: {"question": int(rng.integers(2**31))}}
+    return Plan(requests=requests, rounds=rounds, threads=2, deadline=time.monotonic() + 60, patience_s=0.0)
+
+
+def measured(tmp_path, peers, rounds, samples):
+    for made in ("source", "ours"):
+        (tmp_path / made).mkdir(exist_ok=True)
+    measure(SHAPES["gpt2"], peers, plan(rounds), samples, tmp_path)
+
+
+def test_a_peer_gets_its_options_and_is_timed(peer, tmp_path):
+    with PeerProcess(peer(ECHO, word="x"), tmp_path, 2, tmp_path / "log") as process:
+        sample = process.ask({"question": 3})
+    assert sample.returned == [str(tmp_path), 2, {"word": "x"}, 3]
+    assert sample.seconds >= 0.02
+
+
+def test_a_peer_that_dies_says_why(peer, tmp_path):
+    with (
+        PeerProcess(peer(DIES), tmp_path, 2, tmp_path / "log") as process,
+        pytest.raises(PeerError, match="no such question"),
+    ):
+        process.ask({"question": 3})
+
+
+def test_a_peer_that_cannot_load_says_why(peer, tmp_path):
+    with pytest.raises(PeerError, match="no such module"):
+        PeerProcess(peer("raise ImportError('no such module')"), tmp_path, 2, tmp_path / "log")
+
+
+def test_every_sample_asks_something_new_and_a_stopped_run_goes_on(peer, tmp_path):
+    path, echo = tmp_path / "samples.json", peer(ECHO)
+    samples = Samples(path)
+    measured(tmp_path, [echo], 1, samples)
+    before = samples.values["gpt2"]["echo"]["samples"]["asked"]
+    resumed = Samples(path)
+    measured(tmp_path, [echo], 2, resumed)
+    after = resumed.values["gpt2"]["echo"]["samples"]["asked"]
+    assert after[: len(before)] == before
+    assert len(after) > len(before)
+
+
+def test_a_peer_that_fails_is_left_out_and_the_others_are_measured(peer, tmp_path):
+    samples = Samples(tmp_path / "samples.json")
+    measured(tmp_path, [peer(DIES, "dies"), peer(ECHO)], 1, samples)
+    assert "no such question" in samples.values["gpt2"]["dies"]["failed"]
+    assert samples.values["gpt2"]["echo"]["samples"]["asked"]
+
+
+def test_only_quiet_samples_count_where_there_are_two():
+    assert quiet([[0.5, 0.2], [0.1, 0.0], [0.3, 0.09]]) == [0.1, 0.3]
+    assert milliseconds([[0.5, 0.2], [0.1, 0.0], [0.3, 0.0]]) == "200.0 (150.0 … 250.0)"
+    assert milliseconds([[0.5, 0.2], [0.1, 0.0]]) == "300.0 (200.0 … 400.0)"
+
+
+def test_a_rate_leaves_the_prompt_out():
+    first, long = [[0.1, 0.0]] * 3, [[0.3, 0.0]] * 3
+    assert rate(long, first, 48) == "240 (240 … 240)"
+    assert rate(first, long, 48) == "too noisy"
+
+
+def test_answers_are_compared_with_transformers():
+    assert agreement({"answer": [[1, 2, 3]]}, {"answer": [[1, 2, 4]]}) == "2 of 3 tokens"
+    assert agreement({"answer": [1.0, 2.5]}, {"answer": [1.0, 2.0]}) == "2e-01"
+
+
+def test_peers_have_different_names_and_products_of_their_own():
+    peers = [*PEERS, ours("decoder", ("--precision", "int8"), "auto"), ours("decoder", (), "auto")]
+    assert len({(peer.kind, peer.name) for peer in peers}) == len(peers)
+    made = {(peer.kind, peer.product): peer.make for peer in peers}
+    assert all(made[peer.kind, peer.product] == peer.make for peer in peers)

@@ -1,0 +1,46 @@
+"""A ViT whose graph OpenVINO executes, behind a real Triton."""
+
+import numpy as np
+import pytest
+
+from clients.classify import Classifier
+from models.manifest import Manifest
+from models.tensor_names import LOGITS, PIXELS
+from models.train.digit_data import held_out
+from serving.canary import canary_check
+from serving.repository.layout import write_repository
+from serving.runtime.create_runners import create_runners
+from serving.triton_server.ports import free_ports
+from serving.triton_server.process import TritonServer
+from serving.triton_server.settings import ServerSettings
+from tests.conftest import DIGITS
+from tests.end_to_end.asking import ask
+
+pytest.importorskip("openvino")
+
+
+@pytest.fixture
+def server(digits_artefact, tmp_path):
+    write_repository([digits_artefact], tmp_path / "repository", runtime="openvino-bf16")
+    http, grpc, metrics = free_ports(3)
+    ports = {"http_port": http, "grpc_port": grpc, "metrics_port": metrics}
+    with TritonServer(ServerSettings(repository=tmp_path / "repository", **ports)) as running:
+        running.wait_until_ready(canary_check({DIGITS}, 30.0), 60.0)
+        yield running.endpoints
+
+
+async def logits(client, pixels):
+    return await (await Classifier.find(client)).logits(pixels)
+
+
+def test_a_served_vit_answers_with_openvinos_numbers_in_the_precision_that_was_asked_for(server, digits_artefact):
+    images = held_out()[0][:32]
+    served = ask(server, lambda client: logits(client, images))
+    rough, exact = (
+        create_runners(digits_artefact, Manifest.read(digits_artefact), runtime=runtime)["model"]
+        .run({PIXELS: images})[LOGITS]
+        .numpy()
+        for runtime in ("openvino-bf16", "onnxruntime")
+    )
+    np.testing.assert_allclose(served, rough, atol=1e-5)
+    assert (served.argmax(1) == exact.argmax(1)).all()

@@ -1,0 +1,75 @@
+import sys
+
+import numpy as np
+import pytest
+
+from models.errors import ConfigError, MachineError
+from models.manifest import Manifest
+from serving.runtime import create_runners as module
+from serving.runtime.create_runners import create_runners
+from serving.runtime.openvino_runner import OpenVinoRunner, openvino_is_installed
+from serving.runtime.ort_runner import OrtRunner
+
+needs_openvino = pytest.mark.skipif(not openvino_is_installed(), reason="OpenVINO is not installed")
+
+
+def kinds(folder, **options):
+    return {name: type(one) for name, one in create_runners(folder, Manifest.read(folder), **options).items()}
+
+
+def test_a_small_graph_runs_on_onnx_runtime(digits_artefact):
+    assert kinds(digits_artefact) == {"model": OrtRunner}
+
+
+@needs_openvino
+def test_a_large_graph_runs_on_openvino(digits_artefact, monkeypatch):
+    monkeypatch.setattr(module, "LARGE", 100_000)
+    assert kinds(digits_artefact) == {"model": OpenVinoRunner}
+    assert kinds(digits_artefact, runtime="onnxruntime") == {"model": OrtRunner}
+
+
+@needs_openvino
+def test_a_large_graph_that_openvino_refuses_runs_on_onnx_runtime(gru_artefact, monkeypatch):
+    monkeypatch.setattr(module, "LARGE", 0)
+    assert kinds(gru_artefact) == {"encoder": OrtRunner, "decoder": OrtRunner}
+
+
+def test_a_large_graph_runs_on_onnx_runtime_where_openvino_is_not_installed(digits_artefact, monkeypatch):
+    monkeypatch.setattr(module, "LARGE", 0)
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    assert kinds(digits_artefact) == {"model": OrtRunner}
+
+
+def test_openvino_that_is_asked_for_and_missing_is_named(digits_artefact, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    with pytest.raises(MachineError, match="pip install openvino"):
+        create_runners(digits_artefact, Manifest.read(digits_artefact), runtime="openvino")
+
+
+@needs_openvino
+@pytest.mark.parametrize("runtime", ["openvino", "openvino-bf16"])
+def test_a_decoder_runs_on_onnx_runtime_and_takes_what_openvino_encoded(dates_artefact, runtime):
+    assert kinds(dates_artefact, runtime=runtime) == {"encoder": OpenVinoRunner, "decoder": OrtRunner}
+
+
+@needs_openvino
+def test_a_translation_is_the_same_whichever_runtime_encodes(dates_artefact):
+    from serving.generation.translator import Translator
+
+    manifest = Manifest.read(dates_artefact)
+    answers = [
+        "".join(piece.text for piece in model.stream(model.request("the 4th of july 1776")))
+        for model in (Translator(dates_artefact, manifest, 1, one) for one in ("onnxruntime", "openvino"))
+    ]
+    assert answers[0] == answers[1] != ""
+
+
+def test_an_unknown_runtime_is_refused(digits_artefact):
+    with pytest.raises(ConfigError, match="abacus"):
+        create_runners(digits_artefact, Manifest.read(digits_artefact), runtime="abacus")
+
+
+def test_every_graph_gets_the_threads_that_were_asked_for(digits_artefact):
+    one, two = (create_runners(digits_artefact, Manifest.read(digits_artefact), threads) for threads in (1, 2))
+    feeds = {"pixels": np.zeros((1, 1, 8, 8), dtype=np.float32)}
+    np.testing.assert_allclose(one["model"].run(feeds)["logits"].numpy(), two["model"].run(feeds)["logits"].numpy())
