@@ -28,7 +28,7 @@ def spread(samples: list[list[float]]) -> tuple[float, float, float]:
 def milliseconds(samples: list[list[float]]) -> str:
     """Median and quartiles in milliseconds."""
     low, middle, high = (1e3 * one for one in spread(samples))
-    return f"{middle:.1f} ({low:.1f} … {high:.1f})"
+    return f"{middle:.1f} ({low:.1f} … {high:.1f}){_doubt(samples)}"
 
 
 def rate(long: list[list[float]], short: list[list[float]], tokens: int) -> str:
@@ -37,7 +37,11 @@ def rate(long: list[list[float]], short: list[list[float]], tokens: int) -> str:
     if spread(long)[0] <= first:
         return "too noisy"
     low, middle, high = (tokens / (one - first) for one in reversed(spread(long)))
-    return f"{middle:.0f} ({low:.0f} … {high:.0f})"
+    return f"{middle:.0f} ({low:.0f} … {high:.0f}){_doubt(long) or _doubt(short)}"
+
+
+def _doubt(samples: list[list[float]]) -> str:
+    return "" if len(quiet(samples)) >= 2 else " ?"
 
 
 def agreement(record: Record, reference: Record | None) -> str:

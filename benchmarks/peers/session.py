@@ -20,7 +20,8 @@ NOTES = (
     "One process a peer, round-robin, fresh random inputs for every sample, random weights that are the same for all.",
     "Median (first … third quartile). Quiet samples: the fewest of any measure … all that were taken of the one with",
     "most; a sample is quiet where other processes used less than 10 % of the processors. Random weights say nothing",
-    "about accuracy: where tokens differ, the logits are nearly flat, and the precision is low.",
+    "about accuracy: where tokens differ, the logits are nearly flat, and the precision is low. A question mark:",
+    "fewer than two samples were quiet, and the figure is not to be relied on.",
 )
 
 

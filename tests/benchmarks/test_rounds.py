@@ -91,7 +91,7 @@ def test_a_peer_that_fails_is_left_out_and_the_others_are_measured(peer, tmp_pat
 def test_only_quiet_samples_count_where_there_are_two():
     assert quiet([[0.5, 0.2], [0.1, 0.0], [0.3, 0.09]]) == [0.1, 0.3]
     assert milliseconds([[0.5, 0.2], [0.1, 0.0], [0.3, 0.0]]) == "200.0 (150.0 … 250.0)"
-    assert milliseconds([[0.5, 0.2], [0.1, 0.0]]) == "300.0 (200.0 … 400.0)"
+    assert milliseconds([[0.5, 0.2], [0.1, 0.0]]) == "300.0 (200.0 … 400.0) ?"
 
 
 def test_a_rate_leaves_the_prompt_out():
