@@ -13,6 +13,7 @@ from typing import Any
 
 from export.axes import axes_of
 from export.fingerprint import Option, require_unchanged, versions
+from export.lowering import lowered_graphs
 from export.onnx_graph import onnx_from_torch
 from export.own_process import run_each
 from export.remembered_hashes import remembered_sha256
@@ -21,7 +22,7 @@ from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import Checkpoint
 from models.config import config_to_json
 from models.folders import replaced_folder
-from models.manifest import Manifest
+from models.manifest import Lowered, Manifest
 from models.progress import progress
 from models.tasks.from_bytes import example_in_bytes, takes_bytes
 from models.tasks.graph import TaskGraph
@@ -46,7 +47,8 @@ def write_artefact(name: str, out: Path, options: Mapping[str, Option], fingerpr
         _export_graphs(name, checkpoint, graphs, staged)
         for companion in checkpoint.companions():
             shutil.copyfile(companion, staged / companion.name)
-        manifest = _manifest(name, checkpoint, graphs, staged, fingerprint)
+        lowered = lowered_graphs(staged, (graph.signature for graph in graphs))
+        manifest = _manifest(name, checkpoint, graphs, lowered, staged, fingerprint)
         write_reproduction(staged, manifest, options)
         require_unchanged(name, options, fingerprint)
         manifest.write(staged)
@@ -71,7 +73,12 @@ def export_graph(name: str, graph_name: str, path: Path, uint8: bool = False) ->
 
 
 def _manifest(
-    name: str, checkpoint: Checkpoint, graphs: Sequence[TaskGraph], folder: Path, fingerprint: str
+    name: str,
+    checkpoint: Checkpoint,
+    graphs: Sequence[TaskGraph],
+    lowered: tuple[Lowered, ...],
+    folder: Path,
+    fingerprint: str,
 ) -> Manifest:
     return Manifest(
         name=checkpoint.name,
@@ -83,6 +90,7 @@ def _manifest(
         details=checkpoint.serving_details(),
         example=_example(checkpoint, takes_bytes(graphs[0].signature)),
         versions=versions(),
+        lowered=lowered,
         source=name,
         fingerprint=fingerprint,
     )

@@ -24,4 +24,4 @@ def axes_of(graph: TaskGraph) -> dict[str, Axis]:
 def _usual(symbol: str, largest: int) -> int:
     if symbol in (HEIGHT, WIDTH, POSITIONS):
         return largest
-    return 1 if symbol == "steps" else (largest + 1) // 2
+    return 1 if symbol in ("steps", "scored") else (largest + 1) // 2

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from export.climbs import CLIMBS, OPENVINO, REFERENCE, RUNTIME, Runners
+from export.climbs import CLIMBS, LOWERED, OPENVINO, REFERENCE, RUNTIME, Runners
 from export.eager import eager_runners
 from export.parity import YARDSTICK, Measurement
 from models.checkpoints.resolve import checkpoint_named
@@ -20,6 +20,7 @@ from models.tensor_names import EXPLAINED
 from serving.runtime.base import Runner
 from serving.runtime.create_runners import create_runners
 from serving.runtime.openvino_runner import OpenVinoRunner, openvino_is_installed
+from serving.runtime.ort_runner import OrtRunner
 
 SMALL_MODEL = 10_000_000
 
@@ -45,15 +46,20 @@ def climb(folder: Path, source: str | None = None) -> list[Measurement]:
         torch.set_num_threads(1)  # more threads make a toy model up to 20 times slower where cores are shared
     names = [signature.name for signature in manifest.graphs]
     graphs = checkpoint.graphs(EXPLAINED in names, takes_bytes(manifest.graphs[0]))
-    exported = create_runners(folder, manifest, runtime="onnxruntime")
     runners: Runners = {
         REFERENCE: dict(eager_runners(graphs, torch.float64)),
         YARDSTICK: dict(eager_runners(graphs, torch.float32)),
-        RUNTIME: {name: exported[name] for name in names},
+        RUNTIME: {one.name: OrtRunner(folder / f"{one.name}.onnx", one) for one in manifest.graphs},
+        LOWERED: _lowered_runners(folder, manifest),
     }
     if openvino_is_installed():
         runners[OPENVINO] = _openvino_runners(folder, manifest)
     return list(CLIMBS[manifest.task](checkpoint, runners))
+
+
+def _lowered_runners(folder: Path, manifest: Manifest) -> dict[str, Runner]:
+    served = create_runners(folder, manifest, runtime="onnxruntime")
+    return {one.graph: served[one.graph] for one in manifest.lowered if one.file}
 
 
 def _openvino_runners(folder: Path, manifest: Manifest) -> dict[str, Runner]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,23 @@ from models.signature import GraphSignature
 
 MANIFEST_NAME = "manifest.json"
 FORMAT = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lowered:
+    """A graph rewritten for one runtime, with the same tensors as the one that it was made from.
+
+    Attributes:
+        graph: the name of the graph.
+        target: the runtime.
+        file: the graph's file; empty where no pass had anything to do.
+        passes: what each pass did: ``name``, how often it ``fired``, and its ``refusals``.
+    """
+
+    graph: str
+    target: str
+    file: str
+    passes: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +47,7 @@ class Manifest:
         details: what the task needs at serving time: labels, preprocessing, token ids, lengths.
         example: one request and its right answer; the canary of every server.
         versions: package → version, of the tools that wrote the artefact.
+        lowered: graphs rewritten for one runtime.
         source: the checkpoint it was made from, as the user named it.
         fingerprint: hash over all that went into the artefact; an equal one means nothing is to be done.
     """
@@ -43,6 +61,7 @@ class Manifest:
     details: dict[str, Any] = field(default_factory=dict)
     example: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
+    lowered: tuple[Lowered, ...] = ()
     source: str = ""
     fingerprint: str = ""
 
@@ -61,6 +80,11 @@ class Manifest:
             "export the model again",
         )
 
+    def file_for(self, graph: str, target: str) -> str:
+        """The file of a graph's form for a target: lowered where there is one, else the standard's."""
+        files = [one.file for one in self.lowered if (one.graph, one.target) == (graph, target) and one.file]
+        return files[0] if files else f"{graph}.onnx"
+
     def write(self, folder: Path) -> None:
         """Write ``manifest.json`` into the folder, in one step."""
         value = {
@@ -74,6 +98,7 @@ class Manifest:
             "details": self.details,
             "example": self.example,
             "versions": self.versions,
+            "lowered": [asdict(one) for one in self.lowered],
             "source": self.source,
             "fingerprint": self.fingerprint,
         }
@@ -97,7 +122,9 @@ class Manifest:
             if not isinstance(value["files"], dict):
                 raise TypeError("files is no object")
             graphs = tuple(GraphSignature.from_json(graph) for graph in value["graphs"])
-            return cls(**{key: value[key] for key in value if key not in ("format", "graphs")}, graphs=graphs)
+            lowered = tuple(Lowered(**{**one, "passes": tuple(one["passes"])}) for one in value["lowered"])
+            others = {key: value[key] for key in value if key not in ("format", "graphs", "lowered")}
+            return cls(**others, graphs=graphs, lowered=lowered)
         except (OSError, UnicodeDecodeError) as error:
             raise ArtefactError(f"a readable manifest at {path}", str(error), remedy) from error
         except (ValueError, KeyError, TypeError) as error:

@@ -19,6 +19,7 @@ from serving.parameters import RUNTIMES, Runtime
 from serving.runtime.base import Runner
 from serving.runtime.openvino_runner import OpenVinoRunner, openvino_is_installed
 from serving.runtime.ort_runner import OrtRunner
+from serving.runtime.row_by_row import RowByRow
 
 LARGE = 10_000_000
 """Bytes of a graph and its weights from which ``auto`` takes OpenVINO where it is installed."""
@@ -34,7 +35,7 @@ class Runners(dict[str, Runner]):
         """Load the others; see :func:`create_runners`."""
         super().__init__()
         self._manifest = manifest
-        self._load = partial(_runner, folder, threads, runtime)
+        self._load = partial(_runner, folder, manifest, threads, runtime)
         for signature in manifest.graphs:
             if signature.name != EXPLAINED:
                 self[signature.name] = self._load(signature)
@@ -64,8 +65,11 @@ def create_runners(folder: Path, manifest: Manifest, threads: int = 1, runtime: 
     return Runners(folder, manifest, threads, runtime)
 
 
-def _runner(folder: Path, threads: int, runtime: Runtime, signature: GraphSignature) -> Runner:
+def _runner(folder: Path, manifest: Manifest, threads: int, runtime: Runtime, signature: GraphSignature) -> Runner:
     path = folder / f"{signature.name}.onnx"
+    lowered = folder / manifest.file_for(signature.name, "ort-cpu")
+    if lowered != path:
+        return RowByRow(OrtRunner(lowered, signature, threads))
     if signature.aliases or runtime == "onnxruntime":
         return OrtRunner(path, signature, threads)
     if runtime == "auto":

@@ -36,4 +36,5 @@ def test_an_artefact_carries_the_sizes_of_every_axis_of_every_graph(tiny_transla
         "source": Axis(usual=6, largest=12),
         "steps": Axis(usual=1, largest=8),
         "attended": Axis(usual=4, largest=8),
+        "scored": Axis(usual=1, largest=8),
     }

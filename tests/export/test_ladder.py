@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from export.climbs import OPENVINO, RUNTIME
+from export.climbs import LOWERED, OPENVINO, RUNTIME
 from export.ladder import climb
 from export.parity import YARDSTICK, require_parity, rungs_of
 from models.errors import ArtefactError, ParityError
@@ -60,6 +60,7 @@ def test_a_translator_agrees_with_float64_on_every_rung(tiny_translator):
         ("decoder", YARDSTICK),
         ("decoder", "cached eager float64"),
         ("decoder", f"cached {RUNTIME}"),
+        ("decoder", f"cached {LOWERED}"),
     }
     assert all(rung.passed for rung in rungs)
     assert all(rung.worst.error < 1e-5 for rung in rungs), "tolerances come from rounding, not from a broken yardstick"
@@ -75,9 +76,27 @@ def test_one_weight_off_by_a_thousandth_in_the_decoder_fails(copied):
     assert failed(copied) == {("decoder", f"cached {RUNTIME}")}
 
 
+def test_one_weight_off_by_a_thousandth_in_the_lowered_decoder_fails_there_alone(copied):
+    damage(copied, "decoder.ort-cpu", nudged)
+    assert failed(copied) == {("decoder", f"cached {LOWERED}")}
+
+
+def test_a_pass_that_forgets_the_scale_fails(copied):
+    path = copied / "decoder.ort-cpu.onnx"
+    model = onnx.load(path)
+    for node in (node for node in model.graph.node if node.op_type == "GroupQueryAttention"):
+        node.attribute.append(onnx.helper.make_attribute("scale", 1.0))
+    onnx.save(model, path)
+    trust(copied, path)
+    assert failed(copied) == {("decoder", f"cached {LOWERED}")}
+
+
 def test_one_weight_off_by_a_thousandth_in_the_encoder_fails_there_and_downstream(copied):
     damage(copied, "encoder", nudged)
-    assert failed(copied) == {*(("encoder", runtime) for runtime in RUNTIMES), ("decoder", f"cached {RUNTIME}")}
+    assert failed(copied) == {
+        *(("encoder", runtime) for runtime in RUNTIMES),
+        *(("decoder", f"cached {one}") for one in (RUNTIME, LOWERED)),
+    }
 
 
 def test_a_mask_that_shows_the_future_fails(copied):

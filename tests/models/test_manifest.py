@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.errors import ArtefactError
-from models.manifest import MANIFEST_NAME, Manifest, sha256_of
+from models.manifest import MANIFEST_NAME, Lowered, Manifest, sha256_of
 from models.signature import GraphSignature, TensorSpec
 from tests.models.signatures import signatures
 
@@ -26,6 +26,14 @@ MANIFESTS = st.builds(
     **dict.fromkeys(("config", "details", "example"), OBJECTS),
     **dict.fromkeys(("files", "versions"), STRINGS),
     graphs=st.lists(signatures(), max_size=2).map(tuple),
+    lowered=st.lists(
+        st.builds(
+            Lowered,
+            **dict.fromkeys(("graph", "target", "file"), st.text(max_size=8)),
+            passes=st.lists(OBJECTS, max_size=2).map(tuple),
+        ),
+        max_size=2,
+    ).map(tuple),
 )
 
 
@@ -169,3 +177,14 @@ def test_the_hash_is_the_sha_256_of_the_bytes(tmp_path):
 def test_a_manifest_cannot_be_changed():
     with pytest.raises(dataclasses.FrozenInstanceError):
         small_manifest().name = "other"
+
+
+def test_the_file_for_a_target_is_the_lowered_one_where_there_is_one():
+    lowered = (
+        Lowered(graph="decoder", target="ort-cpu", file="decoder.ort-cpu.onnx"),
+        Lowered(graph="explained", target="ort-cpu", file=""),
+    )
+    manifest = small_manifest(lowered=lowered)
+    assert manifest.file_for("decoder", "ort-cpu") == "decoder.ort-cpu.onnx"
+    assert manifest.file_for("decoder", "tensorrt") == "decoder.onnx"
+    assert manifest.file_for("explained", "ort-cpu") == "explained.onnx", "where no pass had anything to do"

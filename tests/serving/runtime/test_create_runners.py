@@ -9,6 +9,7 @@ from serving.runtime import create_runners as module
 from serving.runtime.create_runners import create_runners
 from serving.runtime.openvino_runner import OpenVinoRunner, openvino_is_installed
 from serving.runtime.ort_runner import OrtRunner
+from serving.runtime.row_by_row import RowByRow
 
 needs_openvino = pytest.mark.skipif(not openvino_is_installed(), reason="OpenVINO is not installed")
 
@@ -49,7 +50,7 @@ def test_openvino_that_is_asked_for_and_missing_is_named(digits_artefact, monkey
 @needs_openvino
 @pytest.mark.parametrize("runtime", ["openvino", "openvino-bf16"])
 def test_a_decoder_runs_on_onnx_runtime_and_takes_what_openvino_encoded(dates_artefact, runtime):
-    assert kinds(dates_artefact, runtime=runtime) == {"encoder": OpenVinoRunner, "decoder": OrtRunner}
+    assert kinds(dates_artefact, runtime=runtime) == {"encoder": OpenVinoRunner, "decoder": RowByRow}
 
 
 @needs_openvino

@@ -9,7 +9,7 @@ from serving.runtime.ort_runner import OrtRunner
 
 def decode(artefact, **changes):
     signature = Manifest.read(artefact).graph("decoder")
-    sizes = {"batch": 1, "steps": 2, "attended": 2, "source": 3}
+    sizes = {"batch": 1, "steps": 2, "attended": 2, "scored": 1, "source": 3}
     kinds = {"bool": np.ones, "int64": np.zeros, "float32": np.zeros}
     feeds = {spec.name: kinds[spec.dtype](spec.shape(sizes), spec.dtype) for spec in signature.inputs}
     return profile(artefact / "decoder.onnx", signature, {**feeds, **changes}, sizes)

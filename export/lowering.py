@@ -1,0 +1,40 @@
+"""For a target whose runtime has faster operators of its own: a second graph from the first, with the same tensors.
+
+Which passes pay was measured (facts in docs/log.md and benchmarks/results). Both graphs stay in the artefact: the first
+is the standard, and the measure of the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import onnx_ir as ir
+
+from export.passes.lower_cached_attention import lower_cached_attention
+from export.passes.outcome import Outcome, require_no_misses
+from models.manifest import Lowered
+from models.signature import GraphSignature
+
+LOWERINGS: dict[str, tuple[Callable[[ir.Model], Outcome], ...]] = {"ort-cpu": (lower_cached_attention,)}
+
+
+def lowered_graphs(folder: Path, signatures: Iterable[GraphSignature]) -> tuple[Lowered, ...]:
+    """Write a target's own form of every graph that updates a cache, where a pass finds something to do.
+
+    Raises:
+        ExportError: a pass left what is within the target's limits.
+    """
+    cached = [signature for signature in signatures if signature.aliases]
+    return tuple(_lowered(folder, signature.name, target) for signature in cached for target in LOWERINGS)
+
+
+def _lowered(folder: Path, graph: str, target: str) -> Lowered:
+    model = ir.load(folder / f"{graph}.onnx")
+    outcomes = [lower(model) for lower in LOWERINGS[target]]
+    for outcome in outcomes:
+        require_no_misses(outcome)
+    file = f"{graph}.{target}.onnx" if any(outcome.fired for outcome in outcomes) else ""
+    if file:
+        ir.save(model, folder / file)  # weights in another file stay there, for both
+    return Lowered(graph=graph, target=target, file=file, passes=tuple(outcome.to_json() for outcome in outcomes))

@@ -1,0 +1,171 @@
+"""Lower attention over a cache to ONNX Runtime's GroupQueryAttention, which reads as far as each row is filled.
+
+    before    TensorScatter(cache, K, start) → Slice → Attention(Q, K, V, self_mask) → Transpose → Reshape
+    after     GroupQueryAttention(Q, K, V, cache, start + T − 1, A)
+
+The node updates the same cache in place. Attention of the standard computes over all that it is given, masked or not;
+this node stops at each row's length, so it ignores the mask's contents: a row sees what stands before it, and itself.
+It takes several new positions of several rows only where all caches are empty (:mod:`serving.runtime.row_by_row`).
+
+Legend: B batch, T new positions, A attended positions, H query heads, G key and value heads, D head size.
+Source: ONNX Runtime 1.31, docs/ContribOperators.md, com.microsoft.GroupQueryAttention; group_query_attention_helper.h.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass, TopologicalSortPass
+from onnx_ir.tape import Tape
+
+from export.passes.outcome import Outcome
+
+DOMAIN = "com.microsoft"
+HEAD_SIZE_MULTIPLE = 8
+_HEADS_INSIDE = [0, 2, 1, 3]
+
+
+class _RefusalError(Exception):
+    """A limit of GroupQueryAttention."""
+
+
+class _MissError(Exception):
+    """A form that this pass does not know."""
+
+
+def lower_cached_attention(model: ir.Model) -> Outcome:
+    """Rewrite every Attention whose keys and values come out of a TensorScatter.
+
+    The graph has the inputs ``token_ids``, ``start`` and ``self_mask`` of a cached decoder
+    (:data:`models.tasks.cache.NEW_TOKENS`), and the caches are inputs and outputs of it.
+    """
+    graph, fired, refusals, misses = model.graph, 0, [], []
+    places = [node for node in graph if node.op_type == "Attention" and _update(node.inputs[1]) is not None]
+    if not places:
+        return Outcome(name="lower_cached_attention", fired=0)
+    tape = Tape(graph)
+    lengths = _lengths(tape, graph)
+    for node in places:
+        try:
+            _lower(tape, graph, node, lengths)
+        except _RefusalError as why:
+            refusals.append(f"{node.outputs[0].name}: {why}")
+        except _MissError as why:
+            misses.append(f"{node.outputs[0].name}: {why}")
+        else:
+            fired += 1
+    if fired:
+        graph.opset_imports[DOMAIN] = 1
+    RemoveUnusedNodesPass()(model)
+    TopologicalSortPass()(model)
+    return Outcome(name="lower_cached_attention", fired=fired, refusals=tuple(refusals), misses=tuple(misses))
+
+
+def _lengths(tape: Tape, graph: ir.Graph) -> tuple[ir.Value, ir.Value]:
+    inputs = {value.name: value for value in graph.inputs}
+    one = tape.op("Constant", [], {"value_ints": [1]})
+    steps = tape.op("Shape", [inputs["token_ids"]], {"start": 1, "end": 2})
+    newest_B = tape.op("Add", [inputs["start"], tape.op("Sub", [steps, one])])
+    attended = tape.op("Squeeze", [tape.op("Shape", [inputs["self_mask"]], {"start": 3, "end": 4})])
+    return _as_int32(tape, newest_B), _as_int32(tape, attended)
+
+
+def _as_int32(tape: Tape, value: ir.Value) -> ir.Value:
+    return tape.op("Cast", [value], {"to": ir.DataType.INT32.value})
+
+
+def _lower(tape: Tape, graph: ir.Graph, node: ir.Node, lengths: tuple[ir.Value, ir.Value]) -> None:
+    queries, keys, values = (_present(value) for value in node.inputs[:3])
+    updates = [update for update in (_update(keys), _update(values)) if update is not None]
+    _expect(len(updates) == 2, "its values come out of no TensorScatter")
+    _expect(node.attributes.get_float("softcap", 0.0) == 0.0, "it has a softcap")
+    caches = [_present(update.inputs[0]) for update in updates]
+    _expect(all(_name(cache) in {one.name for one in graph.inputs} for cache in caches), "a cache is no input")
+    _, groups, _, size = _sizes(caches[0])
+    heads = _sizes(queries)[1]
+    _within(size % HEAD_SIZE_MULTIPLE == 0, f"head size {size} is not a multiple of {HEAD_SIZE_MULTIPLE}")
+    masked = len(node.inputs) > 3 and _name(node.inputs[3]) == "self_mask"
+    _within(masked, "its mask is more than the graph's self_mask: a window, or a bias")
+    flat = [_flattened(tape, value) for value in (queries, *(_present(update.inputs[1]) for update in updates))]
+    attributes = {"num_heads": heads, "kv_num_heads": groups}
+    scale = node.attributes.get_float("scale", None)
+    attended, *present = tape.op_multi_out(
+        "GroupQueryAttention",
+        [*flat, *caches, *lengths],
+        attributes if scale is None else {**attributes, "scale": scale},
+        domain=DOMAIN,
+        num_outputs=3,
+    )
+    for update, value in zip(updates, present, strict=True):
+        _take_the_place_of(update.outputs[0], value)
+    _replace_joined(tape, node.outputs[0], attended, (heads, size))
+
+
+def _update(value: ir.Value | None) -> ir.Node | None:
+    producer = None if value is None else value.producer()
+    if producer is not None and producer.op_type == "Slice":
+        producer = _present(producer.inputs[0]).producer()
+    return producer if producer is not None and producer.op_type == "TensorScatter" else None
+
+
+def _flattened(tape: Tape, heads_BHTD: ir.Value) -> ir.Value:
+    transpose = heads_BHTD.producer()
+    if transpose is not None and _exchanges_heads(transpose):
+        reshape = _present(transpose.inputs[0]).producer()
+        if reshape is not None and reshape.op_type == "Reshape" and len(_sizes(reshape.inputs[0])) == 3:
+            return _present(reshape.inputs[0])
+    rows_BTHD = tape.op("Transpose", [heads_BHTD], {"perm": _HEADS_INSIDE})
+    return tape.op("Reshape", [rows_BTHD, tape.op("Constant", [], {"value_ints": [0, 0, -1]})])
+
+
+def _replace_joined(tape: Tape, heads_BHTD: ir.Value, attended: ir.Value, shape: tuple[int, int]) -> None:
+    joined = [reshape for transpose in heads_BHTD.consumers() for reshape in _joining(transpose)]
+    for reshape in joined:
+        reshape.outputs[0].replace_all_uses_with(attended)
+    if any(not _joining(user) for user in heads_BHTD.consumers()):
+        split = tape.op("Reshape", [attended, tape.op("Constant", [], {"value_ints": [0, 0, *shape]})])
+        heads_BHTD.replace_all_uses_with(tape.op("Transpose", [split], {"perm": _HEADS_INSIDE}))
+
+
+def _joining(node: ir.Node) -> list[ir.Node]:
+    if not _exchanges_heads(node):
+        return []
+    users = list(node.outputs[0].consumers())
+    whole = all(user.op_type == "Reshape" and len(_sizes(user.outputs[0])) == 3 for user in users)
+    return users if whole else []
+
+
+def _exchanges_heads(node: ir.Node) -> bool:
+    return node.op_type == "Transpose" and list(node.attributes.get_ints("perm", ())) == _HEADS_INSIDE
+
+
+def _take_the_place_of(old: ir.Value, new: ir.Value) -> None:
+    new.shape, new.type = old.shape, old.type
+    name = old.name
+    ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
+    old.name, new.name = None, name
+
+
+def _sizes(value: ir.Value | None) -> tuple[int, ...]:
+    shape = _present(value).shape
+    _expect(shape is not None, f"the shape of {_name(value)!r} is not known")
+    assert shape is not None
+    return tuple(size if isinstance(size, int) else -1 for size in shape)
+
+
+def _present(value: ir.Value | None) -> ir.Value:
+    assert value is not None
+    return value
+
+
+def _name(value: ir.Value | None) -> str | None:
+    return None if value is None else value.name
+
+
+def _within(holds: bool, limit: str) -> None:
+    if not holds:
+        raise _RefusalError(limit)
+
+
+def _expect(holds: bool, why: str) -> None:
+    if not holds:
+        raise _MissError(why)
