@@ -31,7 +31,7 @@ def write_language_model(folder):
         vocabulary_size=tokenizer.get_vocab_size(),
         max_length=CAPACITY,
         head_size=8,  # ONNX Runtime's own attention takes no smaller one
-        mlp_width=22,  # with which it does not repeat itself
+        mlp_width=46,  # with which it does not repeat itself
     )
     model = _random("decoder", config)
     answer = eager_greedy(model, tokenizer.encode(PROMPT).ids, STOPS_AFTER + 1)
