@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
 import urllib.request
 
 from clients.triton_client import TritonClient
@@ -38,3 +39,21 @@ def counted(server, model, metric):
     with urllib.request.urlopen(f"http://{server.metrics}/metrics", timeout=5) as page:
         lines = page.read().decode().splitlines()
     return sum(float(line.split()[-1]) for line in lines if line.startswith(metric + "{") and f'"{model}"' in line)
+
+
+def inferences_since(server, model, before, expected):
+    """How many inferences a model made since a count, and in how many runs.
+
+    Triton counts a request behind its answer, so the count may come later; what is expected is waited for.
+    """
+    for _ in range(100):
+        found = [now - was for now, was in zip(inferences(server, model), before, strict=True)]
+        if found[0] >= expected:
+            break
+        time.sleep(0.05)
+    return found
+
+
+def inferences(server, model):
+    """How many inferences a model has made, and in how many runs."""
+    return [counted(server, model, metric) for metric in ("nv_inference_count", "nv_inference_exec_count")]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from models.errors import InputError, ServerError
 from models.explain.alignments import alignments
 from models.explain.images import attention_maps, class_rollout
 from models.explain.windows import received_attention
+from models.manifest import Manifest
 from models.tokenization import load_tokenizer
 from models.train.digit_data import held_out
 from serving.canary import canary_check
@@ -88,13 +90,14 @@ def offline_alignments(name, text, token_ids):
 
 @pytest.mark.parametrize("name", EXPLAINED)
 def test_a_graph_that_nobody_asks_for_is_not_loaded_and_one_that_was_loaded_is_kept(server, explaining, images, name):
-    graph, away = explaining / name / "1" / "explained.onnx", explaining / f"{name}.away"
+    folder, away = explaining / name / "1", explaining / f"{name}.away"
+    graph = folder / Manifest.read(folder).file_for("explained", "ort-cpu")
     plain, shown = (logits, explained) if name != TRANSFORMER else (pieces, lambda *a: pieces(*a, explain=True))
     question = (images,) if name != TRANSFORMER else ()
     graph.rename(away)
     try:
         plain(server, name, *question)
-        with pytest.raises(ServerError, match=r"explained\.onnx"):
+        with pytest.raises(ServerError, match=re.escape(graph.name)):
             shown(server, name, *question)
         plain(server, name, *question)
     finally:
