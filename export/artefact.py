@@ -6,15 +6,17 @@ Apart from :mod:`export.stage`, which decides whether there is anything to do an
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor, nn
+
 from export.axes import axes_of
 from export.fingerprint import Option, require_unchanged, versions
 from export.lowering import lowered_graphs
-from export.onnx_graph import onnx_from_torch
+from export.onnx_graph import onnx_from_torch, origins_of
 from export.own_process import run_each
 from export.remembered_hashes import remembered_sha256
 from export.reproduction import write_reproduction
@@ -91,9 +93,22 @@ def _manifest(
         example=_example(checkpoint, takes_bytes(graphs[0].signature)),
         versions=versions(),
         lowered=lowered,
+        weights={graph.signature.name: _weights(checkpoint, graph, folder) for graph in graphs},
         source=name,
         fingerprint=fingerprint,
     )
+
+
+def _weights(checkpoint: Checkpoint, graph: TaskGraph, folder: Path) -> dict[str, list[str]]:
+    names = {id(tensor): name for name, tensor in _tensors(checkpoint.model)}
+    own = {name: names.get(id(tensor), name) for name, tensor in _tensors(graph.module)}
+    found = origins_of(folder / f"{graph.signature.name}.onnx").items()
+    return {weight: [own.get(name, name) for name in read] for weight, read in found}
+
+
+def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    yield from module.named_parameters(remove_duplicate=False)
+    yield from module.named_buffers(remove_duplicate=False)
 
 
 def _example(checkpoint: Checkpoint, uint8: bool) -> dict[str, Any]:

@@ -5,22 +5,29 @@ Source: ONNX operator specification, opset 24 (Attention, TensorScatter).
 
 from __future__ import annotations
 
+import json
 import logging
 import warnings
 from pathlib import Path
 from typing import Any
 
 import onnx
+import onnx_ir as ir
 import torch
 
 from export.axes import axes_of
 from export.sample_inputs import sample_inputs
-from export.translations import OPSET, TRANSLATIONS, fold_weights, measure_behind_casts
+from export.translations import OPSET, TRANSLATIONS, measure_behind_casts
+from export.weights import Origins, optimize
 from models.errors import ExportError
 from models.signature import Axis, GraphSignature
 from models.tasks.graph import TaskGraph
 
 STANDARD_DOMAINS = {"", "ai.onnx"}
+ORIGINS = "attendant.weights"
+"""The entry of a file's metadata that says which parameters each of its weights was computed from."""
+LARGE = 32 * 2**20
+"""Bytes of weights from which they stand in a file of their own, which a lowered graph shares; a graph ends at 2 GB."""
 _TRACING_SIZES = {"batch": 2, "source": 5, "tokens": 5, "steps": 3, "attended": 4, "scored": 2}
 
 
@@ -49,14 +56,12 @@ def onnx_from_torch(graph: TaskGraph, path: Path) -> None:
             dynamic_shapes=_dynamic_shapes(graph, axes_of(graph)),
             custom_translation_table=TRANSLATIONS,
             verbose=False,
+            optimize=False,  # see export/weights.py
         )
     assert program is not None
-    fold_weights(program.model)
+    origins = optimize(program.model)
     measure_behind_casts(program.model)
-    model = program.model_proto
-    _strip_metadata(model)
-    _name_made_axes(model, signature)
-    onnx.save(model, path)
+    _save(program.model, path, signature, origins)
     check_graph(path, signature)
 
 
@@ -73,8 +78,8 @@ def check_graph(path: Path, signature: GraphSignature) -> None:
     Raises:
         ExportError: a name, type or axis differs, or an operator is not of the standard's domain.
     """
-    model = onnx.load(path)
-    onnx.checker.check_model(model, full_check=True)
+    onnx.checker.check_model(path, full_check=True)
+    model = onnx.load(path, load_external_data=False)
     foreign = sorted({node.domain for node in model.graph.node} - STANDARD_DOMAINS)
     if foreign or model.functions:
         raise ExportError("standard operators only", f"domains {foreign} in {path}", "lower them in a pass")
@@ -85,6 +90,23 @@ def check_graph(path: Path, signature: GraphSignature) -> None:
             raise ExportError(f"{want} in {path.name}", f"{have}", _frozen_hint(want[2], have[2]))
     if len(wanted) != len(found):
         raise ExportError(f"{len(wanted)} inputs and outputs in {path.name}", str(len(found)), "export it again")
+
+
+def origins_of(path: Path) -> Origins:
+    """Which parameters each weight of a written graph was computed from."""
+    properties = {entry.key: entry.value for entry in onnx.load(path, load_external_data=False).metadata_props}
+    origins: Origins = json.loads(properties.get(ORIGINS, "{}"))
+    return origins
+
+
+def _save(model: ir.Model, path: Path, signature: GraphSignature, origins: Origins) -> None:
+    weights = sum(tensor.nbytes for value in model.graph.initializers.values() if (tensor := value.const_value))
+    ir.save(model, path, external_data=f"{path.name}.data" if weights >= LARGE else None)
+    written = onnx.load(path, load_external_data=False)
+    _strip_metadata(written)
+    _name_made_axes(written, signature)
+    onnx.helper.set_model_props(written, {ORIGINS: json.dumps(origins)})
+    onnx.save(written, path)
 
 
 def _strip_metadata(model: onnx.ModelProto) -> None:

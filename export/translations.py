@@ -7,7 +7,6 @@ Source: ONNX operator specification, Attention 24, TensorScatter 24, RNN 22, LST
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,15 +22,6 @@ _op = onnxscript.values.Opset("", OPSET)
 _NODES = {"rnn": "RNN", "lstm": "LSTM", "gru": "GRU"}
 # Where each gate of ONNX stands in torch: z, r, h among r, z, n; i, o, f, c among i, f, g, o.
 _GATES = {"rnn": (0,), "lstm": (0, 3, 1, 2), "gru": (1, 0, 2)}
-_ARRANGING = {"Gather", "Concat", "Unsqueeze"}
-
-
-def fold_weights(model: Any) -> None:
-    """Compute, in a traced model, what the translations put together from weights alone."""
-    onnxscript.optimizer.fold_constants(
-        model, output_size_limit=sys.maxsize, should_fold=lambda node: node.op_type in _ARRANGING
-    )
-    onnxscript.optimizer.remove_unused_nodes(model)
 
 
 def measure_behind_casts(model: Any) -> None:

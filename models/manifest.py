@@ -48,6 +48,8 @@ class Manifest:
         example: one request and its right answer; the canary of every server.
         versions: package → version, of the tools that wrote the artefact.
         lowered: graphs rewritten for one runtime.
+        weights: graph → name of a weight in its file → the checkpoint's parameters that it was computed from. A name
+            that ends in ``.transposed`` is the transpose of one; one computed from several, or otherwise, needs another export.
         source: the checkpoint it was made from, as the user named it.
         fingerprint: hash over all that went into the artefact; an equal one means nothing is to be done.
     """
@@ -62,6 +64,7 @@ class Manifest:
     example: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     lowered: tuple[Lowered, ...] = ()
+    weights: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     source: str = ""
     fingerprint: str = ""
 
@@ -99,6 +102,7 @@ class Manifest:
             "example": self.example,
             "versions": self.versions,
             "lowered": [asdict(one) for one in self.lowered],
+            "weights": self.weights,
             "source": self.source,
             "fingerprint": self.fingerprint,
         }
