@@ -61,6 +61,8 @@ def onnx_from_torch(graph: TaskGraph, path: Path) -> None:
     assert program is not None
     origins = optimize(program.model)
     measure_behind_casts(program.model)
+    for value, spec in zip(program.model.graph.outputs, signature.outputs, strict=True):
+        value.name = spec.name  # the exporter gives one value that is returned twice its last name
     _save(program.model, path, signature, origins)
     check_graph(path, signature)
 

