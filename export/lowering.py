@@ -1,7 +1,7 @@
 """For a target whose runtime has operators of its own: a second graph from the first, with the same tensors.
 
-Where it pays, and where it does not, is in docs/log.md. Both graphs stay in the artefact: the first is the standard, and
-the measure of the second.
+Where it pays, and where it does not, is in docs/log.md. Both graphs stay in the artefact: the first is the standard,
+and the measure of the second.
 """
 
 from __future__ import annotations
