@@ -2,8 +2,8 @@
 
 A tolerance is not chosen. Each graph's is ``SAFETY`` times the largest error that the eager float32 model itself makes
 against float64 over the same cases: another runtime adds the same numbers in another order, so its error is of that
-size, and a wrong weight or mask is far outside it. Of a graph in another precision the tolerance is as many times larger
-as the roundoff of its numbers is: an error travels through a model in proportion to its size.
+size, and a wrong weight or mask is far outside it. Of a graph in another precision the tolerance is larger by
+the ratio of the roundoffs of its numbers and of float32's: an error travels through a model in proportion to its size.
 """
 
 from __future__ import annotations
