@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from models.errors import ConfigError, InputError
 from models.signature import DType, GraphSignature, TensorSpec
 
-PrecisionName = Literal["fp32"]
+PrecisionName = Literal["fp32", "int8", "int4", "int4-hqq"]
 NAMES: tuple[PrecisionName, ...] = get_args(PrecisionName)
 
 
@@ -37,7 +37,15 @@ class Precision:
     tasks: frozenset[str] = frozenset()
 
 
-_EVERY = (Precision(name="fp32", summary="32-bit floating point, as trained", roundoff=2.0**-24),)
+_WRITERS = frozenset({"caption", "generate", "translate"})
+_EVERY = (
+    Precision(name="fp32", summary="32-bit floating point, as trained", roundoff=2.0**-24),
+    Precision(name="int8", summary="products in 8 bits, activations with a scale a row", roundoff=0.5 / 127),
+    Precision(name="int4", summary="weights in 4 bits, with a scale for 128", roundoff=0.5 / 8, tasks=_WRITERS),
+    Precision(
+        name="int4-hqq", summary="weights in 4 bits, with a scale and a zero for 64", roundoff=0.5 / 15, tasks=_WRITERS
+    ),
+)
 PRECISIONS: dict[str, Precision] = {precision.name: precision for precision in _EVERY}
 
 
