@@ -19,6 +19,7 @@ import onnx_ir as ir
 from export.block_quantisers import half_quadratic
 from export.onnx_graph import check_graph, origins_of, save_graph
 from export.passes.outcome import Outcome, require_no_misses
+from export.passes.pack_products import BETWEEN, pack_products
 from export.passes.quantise_dynamic import quantise_dynamic
 from export.passes.quantise_weights import quantise_weights
 from export.precisions import Precision
@@ -53,9 +54,10 @@ class Given:
 _LAST_IN_8_BITS = partial(quantise_dynamic, last_only=True)
 PASSES: dict[str, Callable[[Given], Sequence[Pass]]] = {
     "fp32": lambda _: (),
-    "int8": lambda _: (quantise_dynamic,),
-    "int4": lambda _: (_LAST_IN_8_BITS, partial(quantise_weights, block_size=128)),
+    "int8": lambda _: (pack_products, quantise_dynamic),
+    "int4": lambda _: (pack_products, _LAST_IN_8_BITS, partial(quantise_weights, block_size=128)),
     "int4-hqq": lambda _: (
+        pack_products,
         _LAST_IN_8_BITS,
         partial(quantise_weights, block_size=64, quantiser=half_quadratic),
     ),
@@ -109,9 +111,16 @@ def _rewritten(passes: Sequence[Pass], given: Given, out: Path) -> tuple[Outcome
 
 
 def carried_origins(model: ir.Model, origins: Origins) -> Origins:
-    """The origins of a rewritten graph's weights: those of the longest former name that the weight's begins with."""
-    found = {name: _former(name, origins) for name in model.graph.initializers}
-    return {name: origins[former] for name, former in found.items() if former is not None}
+    """The origins of a rewritten graph's weights: those of the longest former name that the weight's begins with.
+
+    A weight that was packed from several has the names of all.
+    """
+    found = {name: [_former(part, origins) for part in name.split(BETWEEN)] for name in model.graph.initializers}
+    return {
+        name: [origin for former in parts if former is not None for origin in origins[former]]
+        for name, parts in found.items()
+        if None not in parts
+    }
 
 
 def _former(name: str, origins: Origins) -> str | None:

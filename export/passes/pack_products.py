@@ -34,8 +34,9 @@ class _Product:
 
     @property
     def columns(self) -> int:
-        assert self.weight.shape is not None
-        return int(self.weight.shape[1])
+        columns = None if self.weight.shape is None else self.weight.shape[1]
+        assert isinstance(columns, int)
+        return columns
 
 
 def pack_products(model: ir.Model) -> Outcome:
@@ -65,8 +66,9 @@ def _product(node: ir.Node) -> _Product | None:
 
 
 def _is_weight(value: ir.Value | None, dimensions: int) -> bool:
-    initializer = value is not None and value.is_initializer() and value.shape is not None
-    return initializer and len(value.shape) == dimensions and len(list(value.uses())) == 1  # type: ignore[union-attr, arg-type]
+    if value is None or not value.is_initializer() or value.shape is None:
+        return False
+    return len(value.shape) == dimensions and len(value.uses()) == 1
 
 
 def _place(product: _Product) -> int:
