@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from models.errors import ConfigError, InputError
 from models.signature import DType, GraphSignature, TensorSpec
 
-PrecisionName = Literal["fp32"]
+PrecisionName = Literal["fp32", "fp16", "bf16"]
 NAMES: tuple[PrecisionName, ...] = get_args(PrecisionName)
 
 
@@ -24,6 +24,10 @@ class Precision:
         name: how command lines call it.
         summary: what it is, in one sentence.
         roundoff: the largest relative error of a number rounded to its type; the ladder's tolerance grows with it.
+        safety: how many times the error that follows from the roundoff is tolerated. Eight for float32, whose error is
+            that of sums, which each runtime adds in another order; of numbers that are narrower than their sums, twice,
+            as the largest of some thousand random errors varies.
+        ort_cpu: whether ONNX Runtime's CPU provider has operators of its types.
         memory: element type of what graphs remember or hand to each other: caches, states, cross-attention memories.
         calibrated: whether its passes read what graphs compute from real inputs.
         tasks: what it is for; every task if none is named.
@@ -32,12 +36,31 @@ class Precision:
     name: PrecisionName
     summary: str
     roundoff: float
+    safety: float = 8.0
+    ort_cpu: bool = True
     memory: DType = "float32"
     calibrated: bool = False
     tasks: frozenset[str] = frozenset()
 
 
-_EVERY = (Precision(name="fp32", summary="32-bit floating point, as trained", roundoff=2.0**-24),)
+_EVERY = (
+    Precision(name="fp32", summary="32-bit floating point, as trained", roundoff=2.0**-24),
+    Precision(
+        name="fp16",
+        summary="16-bit floating point, sensitive operators in fp32; caches of half the size",
+        roundoff=2.0**-11,
+        safety=2.0,
+        memory="float16",
+    ),
+    Precision(
+        name="bf16",
+        summary="bfloat16, the range of fp32 with 8 bits, sensitive operators in fp32; not for decoders on a CPU",
+        roundoff=2.0**-8,
+        safety=2.0,
+        ort_cpu=False,
+        memory="bfloat16",
+    ),
+)
 PRECISIONS: dict[str, Precision] = {precision.name: precision for precision in _EVERY}
 
 

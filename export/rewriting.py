@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import onnx
 import onnx_ir as ir
 
 from export.onnx_graph import check_graph, origins_of, save_graph
+from export.passes.lower_precision import lower_precision
 from export.passes.outcome import Outcome, require_no_misses
+from export.passes.sensitive_places import sensitive_places
 from export.precisions import Precision
 from export.restrictions.graph import type_word
 from export.weights import Origins
@@ -46,7 +49,20 @@ class Given:
     float32: GraphSignature
 
 
-PASSES: dict[str, Callable[[Given], Sequence[Pass]]] = {"fp32": lambda _: ()}
+def _narrow(dtype: ir.DataType) -> Callable[[Given], Sequence[Pass]]:
+    def passes(given: Given) -> Sequence[Pass]:
+        specs = (*given.signature.inputs, *given.signature.outputs)
+        names = {spec.name for spec in specs if spec.dtype == dtype.numpy().name}
+        return (partial(lower_precision, dtype=dtype, narrow=names, sensitive=sensitive_places(dtype)),)
+
+    return passes
+
+
+PASSES: dict[str, Callable[[Given], Sequence[Pass]]] = {
+    "fp32": lambda _: (),
+    "fp16": _narrow(ir.DataType.FLOAT16),
+    "bf16": _narrow(ir.DataType.BFLOAT16),
+}
 """Precision → the passes for a graph, in order."""
 
 
