@@ -74,7 +74,8 @@ def _in_precision(rung: str, precision: str) -> str:
 
 def _runtime_runners(folder: Path, manifest: Manifest, graphs: Iterable[TaskGraph]) -> dict[str, Runner]:
     if not precision_named(manifest.precision).ort_cpu:
-        return dict(rounded_runners(folder, (graph.signature for graph in graphs)))
+        plain = (replace(one.signature, axes=manifest.graph(one.signature.name).axes) for one in graphs)
+        return dict(rounded_runners(folder, plain))
     return {one.name: OrtRunner(folder / f"{one.name}.onnx", one) for one in manifest.graphs}
 
 
