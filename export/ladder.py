@@ -41,7 +41,7 @@ def climb(folder: Path, source: str | None = None) -> list[Measurement]:
     manifest = Manifest.read(folder)
     manifest.verify(folder)
     checkpoint = checkpoint_named(source or manifest.source)
-    _require_same_model(checkpoint, manifest)
+    require_same_model(checkpoint, manifest)
     if sum(parameter.numel() for parameter in checkpoint.model.parameters()) < SMALL_MODEL:
         torch.set_num_threads(1)  # more threads make a toy model up to 20 times slower where cores are shared
     names = [signature.name for signature in manifest.graphs]
@@ -70,7 +70,7 @@ def _openvino_runners(folder: Path, manifest: Manifest) -> dict[str, Runner]:
     return runners
 
 
-def _require_same_model(checkpoint: Checkpoint, manifest: Manifest) -> None:
+def require_same_model(checkpoint: Checkpoint, manifest: Manifest) -> None:
     wanted = manifest.name, manifest.family, manifest.config
     found = checkpoint.name, checkpoint.family.name, config_to_json(checkpoint.config)
     if wanted != found:

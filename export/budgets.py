@@ -1,0 +1,119 @@
+"""How far a graph of each precision may be from the float64 model: budgets, and what is beyond them.
+
+Drift is held to its budget always. First choices, probabilities and right answers are where the questions are real: random
+weights and random inputs make every token nearly as probable as the next, and which is first means nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from export.quality import Quality
+from models.config import require
+from models.errors import ParityError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What a precision may cost.
+
+    Attributes:
+        drift: at most, of the worst step: mean difference in units of the spread of the reference's values.
+        kl: at most, the mean of all tokens, in nats.
+        top1: at least, the share of the tokens with the reference's first choice.
+        loss: at most, right answers fewer than the reference has, in points of a hundred.
+        why: a sentence.
+        remedy: what to do beyond it.
+
+    Raises:
+        ConfigError: one is out of its range.
+    """
+
+    drift: float
+    kl: float
+    top1: float
+    loss: float
+    why: str
+    remedy: str
+
+    def __post_init__(self) -> None:
+        for name in ("drift", "kl", "loss"):
+            require(getattr(self, name) > 0, f"a positive {name}", getattr(self, name), "correct export/budgets.py")
+        require(0 < self.top1 <= 1, "a share of first choices", self.top1, "correct export/budgets.py")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One form of an artefact against one limit.
+
+    Attributes:
+        form: ``served`` or ``standard``.
+        limit: what is limited, and of which output.
+        found: what was measured.
+        allowed: the limit.
+        passed: whether it is within; NaN is not.
+    """
+
+    form: str
+    limit: str
+    found: float
+    allowed: float
+    passed: bool
+
+
+BUDGETS: Mapping[str, Budget] = {
+    "fp32": Budget(
+        drift=1e-4,
+        kl=1e-6,
+        top1=0.999,
+        loss=0.1,
+        why="The same numbers added in another order: what is beyond is no rounding.",
+        remedy="suspect the weights and the runtime, and export again",
+    ),
+}
+
+
+def verdicts_of(qualities: Iterable[Quality], budget: Budget) -> list[Verdict]:
+    """Hold every form of an artefact to each limit that applies to it."""
+    return [verdict for quality in qualities for verdict in _verdicts(quality, budget)]
+
+
+def require_budget(verdicts: Iterable[Verdict], precision: str, report: Path) -> None:
+    """Fail unless every limit holds.
+
+    Raises:
+        ParityError: one does not; the message names it.
+    """
+    for verdict in verdicts:
+        if not verdict.passed:
+            bound = "at least" if verdict.limit.startswith("top-1") else "at most"
+            raise ParityError(
+                f"{verdict.limit} of the {verdict.form} graph {bound} {verdict.allowed:g}, the budget of {precision}",
+                f"{verdict.found:.3g}",
+                f"{BUDGETS[precision].remedy}; see {report}",
+            )
+
+
+def budget_to_json(precision: str) -> dict[str, Any]:
+    """The budget of a precision as plain JSON values."""
+    return asdict(BUDGETS[precision])
+
+
+def _verdicts(quality: Quality, budget: Budget) -> Iterator[Verdict]:
+    def at_most(limit: str, found: float, allowed: float) -> Verdict:
+        return Verdict(form=quality.form, limit=limit, found=found, allowed=allowed, passed=found <= allowed)
+
+    for output, agreement in quality.agreements.items():
+        yield at_most(f"drift of {output}", agreement.drift, budget.drift)
+        if quality.real and agreement.kl_mean is not None and agreement.top1 is not None:
+            yield at_most(f"KL of {output}", agreement.kl_mean, budget.kl)
+            yield _at_least(quality.form, f"top-1 agreement of {output}", agreement.top1, budget.top1)
+    if quality.accuracy is not None:
+        yield at_most(f"loss of {quality.accuracy.metric} in points", quality.accuracy.loss, budget.loss)
+
+
+def _at_least(form: str, limit: str, found: float, allowed: float) -> Verdict:
+    return Verdict(form=form, limit=limit, found=found, allowed=allowed, passed=found >= allowed)
