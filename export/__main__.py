@@ -38,35 +38,52 @@ def onnx(
     return 0
 
 
-def check(folder: Positional[Path], source: str | None = None, json: bool = False, target: str | None = None) -> int:
+def check(
+    folder: Positional[Path],
+    source: str | None = None,
+    full: bool = False,
+    json: bool = False,
+    target: str | None = None,
+) -> int:
     """Climb the parity ladder: eager float64, eager float32, ONNX Runtime, and OpenVINO where it is installed.
 
-    Batch sizes, lengths, padding, and every split of a cached decode against the full forward pass. Writes parity.json.
+    Batch sizes, lengths, padding, and every split of a cached decode against the full forward pass; then drift, KL,
+    first choices, greedy and right answers against the precision's budget, on held-out data where the checkpoint is a
+    shipped one. Writes parity.json.
     With --target, hold each graph to what that runtime cannot read instead, and run nothing.
 
     Args:
         folder: an exported artefact.
         source: the checkpoint to compare with, if not the one that the manifest names.
-        json: print the verdicts as JSON instead of a table.
+        full: ask every held-out text of a language model, not some of them.
+        json: print the verdicts as JSON instead of tables.
         target: ort-cpu, ort-cuda, openvino-cpu or tensorrt.
     """
     if target is not None:
         return _check_target(folder, target, json)
+    from export.budgets import budget_of, require_budget, verdicts_of
     from export.ladder import climb
     from export.parity import require_parity, rungs_of, write_report
     from export.precisions import precision_named
+    from export.quality import measure_quality
+    from export.quality_report import print_quality, quality_to_json
     from export.report import print_rungs
     from models.manifest import Manifest
 
     precision = precision_named(Manifest.read(folder).precision)
     measurements = climb(folder, source)
     rungs = rungs_of(measurements, precision)
-    report = write_report(measurements, rungs, folder)
+    qualities = measure_quality(folder, source, full)
+    verdicts = verdicts_of(qualities, budget_of(precision.name))
+    quality = quality_to_json(precision.name, qualities, verdicts)
+    report = write_report(measurements, rungs, quality, folder)
     if json:
-        sys.stdout.write(dumps([asdict(rung) for rung in rungs], indent=2) + "\n")
+        sys.stdout.write(dumps({"rungs": [asdict(rung) for rung in rungs], "quality": quality}, indent=2) + "\n")
     else:
         print_rungs(folder.name, rungs)
+        print_quality(folder.name, precision.name, qualities, verdicts)
     require_parity(rungs, report)
+    require_budget(verdicts, precision.name, report)
     return 0
 
 

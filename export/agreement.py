@@ -15,7 +15,7 @@ Source: Kullback and Leibler 1951, "On Information and Sufficiency".
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -90,19 +90,15 @@ class Prefix:
 def agreement_of(found_BTV: Array, reference_BTV: Array, logits: bool) -> Agreement:
     """Compare values with those of the reference, which have the same shape."""
     found, reference = found_BTV.astype(np.float64), reference_BTV.astype(np.float64)
-    common = {"tokens": int(np.prod(reference.shape[:2])), "steps": _steps(found, reference)}
-    cosine = float(cosines(found, reference).min())
-    if not logits:
-        return Agreement(**common, cosine=cosine)
-    divergence = divergences(found, reference)
-    same = found.argmax(-1) == reference.argmax(-1)
-    return Agreement(
-        **common,
-        cosine=cosine,
-        kl_mean=float(divergence.mean()),
-        kl_largest=float(divergence.max()),
-        top1=float(same.mean()),
+    agreement = Agreement(
+        tokens=int(np.prod(reference.shape[:2])),
+        steps=_steps(found, reference),
+        cosine=float(cosines(found, reference).min()),
     )
+    if not logits:
+        return agreement
+    nats, same = divergences(found, reference), found.argmax(-1) == reference.argmax(-1)
+    return replace(agreement, kl_mean=float(nats.mean()), kl_largest=float(nats.max()), top1=float(same.mean()))
 
 
 def divergences(found: Array, reference: Array) -> Array:

@@ -44,7 +44,7 @@ class Accuracy:
 
     @property
     def perplexity(self) -> float | None:
-        """exp of the nats a token."""
+        """The exponential of the nats a token."""
         return None if self.nats is None else float(np.exp(self.nats / self.total))
 
 
@@ -125,7 +125,7 @@ def forced(graphs: Graphs, batch: Questions, at_once: bool) -> Array:
 
 
 def greedy_tokens(graphs: Graphs, batch: Questions) -> Array:
-    """The most probable next token behind the prompt, again and again: int64 ``[B, T]``, as many as the targets have."""
+    """The most probable next token behind the prompt, again and again: int64 ``[B, T]``, as many as targets have."""
     targets_BT, decoder = _targets(batch), _decoder(graphs, batch)
     new_BT, begin, answer = np.ascontiguousarray(targets_BT[:, : batch.prompt]), 0, []
     for _ in range(batch.prompt, targets_BT.shape[1]):

@@ -1,15 +1,14 @@
 """How far a graph of each precision may be from the float64 model: budgets, and what is beyond them.
 
-Drift is held to its budget always. First choices, probabilities and right answers are where the questions are real: random
-weights and random inputs make every token nearly as probable as the next, and which is first means nothing.
+Drift is held to its budget always. First choices, probabilities and right answers are where the questions are real:
+random weights and random inputs make every token nearly as probable as the next, and which is first means nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from export.quality import Quality
 from models.config import require
@@ -76,6 +75,16 @@ BUDGETS: Mapping[str, Budget] = {
 }
 
 
+def budget_of(precision: str) -> Budget:
+    """What a precision may cost.
+
+    Raises:
+        ConfigError: nobody has said so.
+    """
+    require(precision in BUDGETS, f"a precision with a budget, one of {list(BUDGETS)}", repr(precision), "state one")
+    return BUDGETS[precision]
+
+
 def verdicts_of(qualities: Iterable[Quality], budget: Budget) -> list[Verdict]:
     """Hold every form of an artefact to each limit that applies to it."""
     return [verdict for quality in qualities for verdict in _verdicts(quality, budget)]
@@ -95,11 +104,6 @@ def require_budget(verdicts: Iterable[Verdict], precision: str, report: Path) ->
                 f"{verdict.found:.3g}",
                 f"{BUDGETS[precision].remedy}; see {report}",
             )
-
-
-def budget_to_json(precision: str) -> dict[str, Any]:
-    """The budget of a precision as plain JSON values."""
-    return asdict(BUDGETS[precision])
 
 
 def _verdicts(quality: Quality, budget: Budget) -> Iterator[Verdict]:

@@ -44,7 +44,8 @@ def has_held_out(checkpoint: Checkpoint) -> bool:
         return False
     shipped = json.loads((PRETRAINED / checkpoint.name / CONFIG_NAME).read_text(encoding="utf-8"))
     family = checkpoint.family
-    return shipped["family"] == family.name and config_from_json(family.config, shipped["config"]) == checkpoint.config
+    config = config_from_json(family.config, shipped["config"])
+    return bool(shipped["family"] == family.name and config == checkpoint.config)
 
 
 def held_out_questions(checkpoint: Checkpoint, first: GraphSignature, full: bool) -> Questions:

@@ -78,6 +78,11 @@ def _openvino_runners(folder: Path, manifest: Manifest) -> dict[str, Runner]:
 
 
 def require_same_model(checkpoint: Checkpoint, manifest: Manifest) -> None:
+    """Refuse a checkpoint that is not the one of an artefact.
+
+    Raises:
+        ArtefactError: its name, family or configuration is another.
+    """
     wanted = manifest.name, manifest.family, manifest.config
     found = checkpoint.name, checkpoint.family.name, config_to_json(checkpoint.config)
     if wanted != found:

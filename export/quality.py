@@ -1,4 +1,4 @@
-"""How much of a model is left in an artefact: what is served, and the standard's graphs, beside the eager float64 model.
+"""How much of a model is left in an artefact: what is served and the standard's graphs beside the float64 model.
 
 The questions are the held-out examples of a shipped checkpoint, or else random inputs.
 """

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from export.agreement import Agreement, Prefix
-from export.budgets import Verdict, budget_to_json
+from export.budgets import Verdict, budget_of
 from export.quality import Quality, Right
 
 COLUMNS = ("graph", "drift, worst step", "KL mean, max", "top-1", "greedy prefix", "right answers (reference)")
@@ -22,7 +22,7 @@ def quality_to_json(precision: str, qualities: Iterable[Quality], verdicts: Iter
     value = {
         "precision": precision,
         "reference": "eager float64",
-        "budget": budget_to_json(precision),
+        "budget": asdict(budget_of(precision)),
         "verdicts": [asdict(verdict) for verdict in verdicts],
         "forms": [_form_to_json(quality) for quality in qualities],
     }
@@ -48,7 +48,7 @@ def print_quality(name: str, precision: str, qualities: Sequence[Quality], verdi
 
 def cells_of(quality: Quality) -> list[tuple[str, ...]]:
     """The cells under :data:`COLUMNS`, a row for each output."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for output, agreement in quality.agreements.items():
         graph = quality.form if len(quality.agreements) == 1 else f"{quality.form}, {output}"
         known = _prefix_text(quality.prefix), _right_text(quality.accuracy)
