@@ -6,13 +6,19 @@ import sys
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
+from typing import Annotated
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
+from export.precisions import PrecisionName, described
 from models.cli import run
 
+_Precision = Annotated[PrecisionName, arg(help=described())]
 
-def onnx(model: Positional[str], out: Path, explain: bool = False, uint8: bool = False) -> int:
+
+def onnx(
+    model: Positional[str], out: Path, precision: _Precision = "fp32", explain: bool = False, uint8: bool = False
+) -> int:
     """Write opset-24 graphs of standard operators and a manifest.json.
 
     Nothing is done where the folder already holds this very export.
@@ -20,12 +26,13 @@ def onnx(model: Positional[str], out: Path, explain: bool = False, uint8: bool =
     Args:
         model: a checkpoint folder, a shipped checkpoint, or a preset (see `python -m models list`).
         out: the artefact's folder; replaced in one step.
+        precision: of the graphs; :data:`export.precisions.PRECISIONS` says what each is.
         uint8: take images as bytes, [height, width, channels], and scale and normalise them in the graph.
         explain: add a graph that also shows what the model attends to, for requests that ask for it.
     """
     from export.stage import export_onnx
 
-    manifest, done = export_onnx(model, out, explain, uint8)
+    manifest, done = export_onnx(model, out, explain, uint8, precision)
     graphs = ", ".join(f"{graph.name}.onnx" for graph in manifest.graphs)
     sys.stdout.write(f"{manifest.name}: {graphs} {'written to' if done else 'up to date in'} {out}\n")
     return 0
@@ -47,10 +54,13 @@ def check(folder: Positional[Path], source: str | None = None, json: bool = Fals
         return _check_target(folder, target, json)
     from export.ladder import climb
     from export.parity import require_parity, rungs_of, write_report
+    from export.precisions import precision_named
     from export.report import print_rungs
+    from models.manifest import Manifest
 
+    precision = precision_named(Manifest.read(folder).precision)
     measurements = climb(folder, source)
-    rungs = rungs_of(measurements)
+    rungs = rungs_of(measurements, precision)
     report = write_report(measurements, rungs, folder)
     if json:
         sys.stdout.write(dumps([asdict(rung) for rung in rungs], indent=2) + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -54,7 +55,13 @@ def climb(folder: Path, source: str | None = None) -> list[Measurement]:
     }
     if openvino_is_installed():
         runners[OPENVINO] = _openvino_runners(folder, manifest)
-    return list(CLIMBS[manifest.task](checkpoint, runners))
+    measured = CLIMBS[manifest.task](checkpoint, runners)
+    return [replace(one, rung=_in_precision(one.rung, manifest.precision)) for one in measured]
+
+
+def _in_precision(rung: str, precision: str) -> str:
+    own = precision == "fp32" or "eager" in rung
+    return rung if own else rung.replace("float32", precision)
 
 
 def _lowered_runners(folder: Path, manifest: Manifest) -> dict[str, Runner]:

@@ -2,7 +2,8 @@
 
 A tolerance is not chosen. Each graph's is ``SAFETY`` times the largest error that the eager float32 model itself makes
 against float64 over the same cases: another runtime adds the same numbers in another order, so its error is of that
-size, and a wrong weight or mask is far outside it.
+size, and a wrong weight or mask is far outside it. Of a graph in another precision the tolerance is larger by
+the ratio of the roundoffs of its numbers and of float32's: an error travels through a model in proportion to its size.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from export.precisions import PRECISIONS, Precision
 from models.errors import OutputError, ParityError
 from serving.runtime.base import Array
 
@@ -68,8 +70,13 @@ def compare(graph: str, rung: str, case: str, found: Array, reference: Array) ->
     return Measurement(graph=graph, rung=rung, case=case, error=error, scale=float(np.abs(reference).max()))
 
 
-def rungs_of(measurements: Iterable[Measurement]) -> list[Rung]:
-    """Gather measurements by graph and runner, in order of appearance, and hold each to its tolerance."""
+def rungs_of(measurements: Iterable[Measurement], precision: Precision = PRECISIONS["fp32"]) -> list[Rung]:
+    """Gather measurements by graph and runner, in order of appearance, and hold each to its tolerance.
+
+    Args:
+        measurements: of one artefact.
+        precision: of its graphs, which every rung has but the eager ones.
+    """
     groups: dict[tuple[str, str], list[Measurement]] = {}
     for measurement in measurements:
         groups.setdefault((measurement.graph, measurement.rung), []).append(measurement)
@@ -79,7 +86,7 @@ def rungs_of(measurements: Iterable[Measurement]) -> list[Rung]:
             name=rung,
             cases=len(group),
             worst=max(group, key=lambda m: math.inf if math.isnan(m.error) else m.error),
-            tolerance=_tolerance(groups[graph, YARDSTICK], rung),
+            tolerance=_tolerance(groups[graph, YARDSTICK], rung, precision),
         )
         for (graph, rung), group in groups.items()
     ]
@@ -121,11 +128,13 @@ def require_parity(rungs: Iterable[Rung], report: Path) -> None:
             )
 
 
-def _tolerance(yardstick: list[Measurement], rung: str) -> float:
+def _tolerance(yardstick: list[Measurement], rung: str, precision: Precision) -> float:
     own = max(measurement.error for measurement in yardstick)
     floor = float(np.finfo(np.float32).eps) * max(measurement.scale for measurement in yardstick)
     tolerance = SAFETY * max(own, floor)
-    return tolerance * _EPSILON_RATIO if rung.endswith("float64") else tolerance
+    if "eager" in rung:
+        return tolerance * _EPSILON_RATIO if rung.endswith("float64") else tolerance
+    return tolerance * precision.roundoff / PRECISIONS["fp32"].roundoff
 
 
 def _rung_to_json(rung: Rung) -> dict[str, Any]:

@@ -16,17 +16,20 @@ class Outcome:
         name: of the pass.
         fired: how many places it rewrote.
         refusals: for each place that is beyond the target's documented limits, the node and the limit.
+        kept: for each place that was left in float32 on purpose, the node and why.
         misses: for each place that should have been rewritten and was not, the node and why.
     """
 
     name: str
     fired: int
     refusals: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
     misses: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The outcome as plain JSON values."""
-        return {"name": self.name, "fired": self.fired, "refusals": list(self.refusals)}
+        value = {"name": self.name, "fired": self.fired, "refusals": list(self.refusals)}
+        return {**value, "kept": list(self.kept)} if self.kept else value
 
 
 def require_no_misses(outcome: Outcome) -> None:

@@ -1,0 +1,109 @@
+"""From an artefact's float32 graphs to those of another precision: passes, their order, and what they did.
+
+    float32 graph ── passes of the precision ──► X.onnx ── lowering (export/lowering.py) ──► X.<target>.onnx
+
+A weight that a pass replaces keeps its name in front: ``W`` becomes ``W.int8`` and ``W.scale``. So the map from weights
+to the checkpoint's parameters stays whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+
+from export.onnx_graph import check_graph, origins_of, save_graph
+from export.passes.outcome import Outcome, require_no_misses
+from export.precisions import Precision
+from export.restrictions.graph import type_word
+from export.weights import Origins
+from models.checkpoints.store import Checkpoint
+from models.errors import InputError
+from models.signature import GraphSignature
+
+Pass = Callable[[ir.Model], Outcome]
+_FEW = 64
+"""Numbers up to which a vector counts as no weight: scales, bounds, shapes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What the passes for one graph are chosen from.
+
+    Attributes:
+        checkpoint: the model, with its own data and companions, for passes that are calibrated.
+        folder: where the float32 graphs of the artefact lie, all of them.
+        signature: the graph's, in the precision.
+        float32: the same in float32, as the graph in ``folder`` has it.
+    """
+
+    checkpoint: Checkpoint
+    folder: Path
+    signature: GraphSignature
+    float32: GraphSignature
+
+
+PASSES: dict[str, Callable[[Given], Sequence[Pass]]] = {"fp32": lambda _: ()}
+"""Precision → the passes for a graph, in order."""
+
+
+def rewrite_graphs(precision: Precision, graphs: Sequence[Given], out: Path) -> dict[str, tuple[Outcome, ...]]:
+    """Write every graph in a precision.
+
+    Args:
+        precision: which one.
+        graphs: all of an artefact's.
+        out: the folder to write; not that of the float32 graphs.
+
+    Returns:
+        Graph → what each pass did.
+
+    Raises:
+        ExportError: a pass missed a place, or left a graph that is not of the standard.
+        InputError: no graph holds anything that the precision applies to.
+    """
+    done = {given.signature.name: _rewritten(PASSES[precision.name](given), given, out) for given in graphs}
+    if not any(outcome.fired for outcomes in done.values() for outcome in outcomes):
+        raise InputError(
+            f"a model with something to rewrite in {precision.name}",
+            f"nothing in {', '.join(done)}: {[why for one in done.values() for each in one for why in each.refusals]}",
+            "choose another --precision",
+        )
+    return done
+
+
+def weight_types(path: Path) -> dict[str, str]:
+    """The element type of each weight of a written graph, in NumPy's words: without short vectors."""
+    tensors = onnx.load(path, load_external_data=False).graph.initializer
+    return {
+        one.name: type_word(one.data_type) for one in tensors if len(one.dims) > 1 or max(one.dims, default=0) > _FEW
+    }
+
+
+def _rewritten(passes: Sequence[Pass], given: Given, out: Path) -> tuple[Outcome, ...]:
+    name = f"{given.signature.name}.onnx"
+    model = ir.load(given.folder / name)
+    outcomes = tuple(rewrite(model) for rewrite in passes)
+    for outcome in outcomes:
+        require_no_misses(outcome)
+    origins = carried_origins(model, origins_of(given.folder / name))
+    save_graph(model, out / name, given.signature, origins)
+    check_graph(out / name, given.signature)
+    return outcomes
+
+
+def carried_origins(model: ir.Model, origins: Origins) -> Origins:
+    """The origins of a rewritten graph's weights: those of the longest former name that the weight's begins with."""
+    found = {name: _former(name, origins) for name in model.graph.initializers}
+    return {name: origins[former] for name, former in found.items() if former is not None}
+
+
+def _former(name: str, origins: Origins) -> str | None:
+    while name not in origins:
+        name, dot, _ = name.rpartition(".")
+        if not dot:
+            return None
+    return name
