@@ -10,8 +10,8 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from export.precisions import PrecisionName, described
-from models.cli import run
+from export.precisions import NAMES, PrecisionName, described
+from models.cli import Verb, run
 
 _Precision = Annotated[PrecisionName, arg(help=described())]
 
@@ -124,5 +124,34 @@ def inspect(folder: Positional[Path], html: Path | None = None, json: bool = Fal
     return 0
 
 
+def compare(
+    models: Positional[tuple[str, ...]],
+    out: Path,
+    precisions: tuple[PrecisionName, ...] = NAMES,
+    full: bool = False,
+    page: Path | None = None,
+) -> int:
+    """Export models in every precision and show what each costs: bytes, drift, KL, first choices, right answers.
+
+    Args:
+        models: as for `onnx`; every shipped checkpoint if none is named.
+        out: a folder of artefacts, one a model and precision; those that are there and unchanged are taken.
+        precisions: some instead of all.
+        full: ask every held-out text of a language model, not some of them.
+        page: a file to write as well, as docs/precision.md is.
+    """
+    from export.comparison import compared_models
+    from export.comparison_report import print_compared
+    from export.precision_page import write_page
+    from models.checkpoints.place import shipped_names
+
+    compared = list(compared_models(models or shipped_names(), precisions, out, full))
+    print_compared(compared)
+    if page is not None:
+        write_page(compared, full, page)
+    return 0
+
+
 if __name__ == "__main__":
-    run("python -m export", str(__doc__), {"onnx": onnx, "check": check, "inspect": inspect}, sys.argv[1:])
+    verbs: dict[str, Verb] = {"onnx": onnx, "check": check, "compare": compare, "inspect": inspect}
+    run("python -m export", str(__doc__), verbs, sys.argv[1:])

@@ -14,6 +14,7 @@ FROZEN = {
     "models explain": {"--out", "--fusion", "--discard", "--label"},
     "export onnx": {"--out", "--precision", "--explain", "--uint8"},
     "export check": {"--source", "--full", "--json", "--target"},
+    "export compare": {"--out", "--precisions", "--full", "--page"},
     "export inspect": {"--html", "--json"},
     "serving repository": {"--out", "--threads", "--runtime"},
     "serving up": {
