@@ -17,7 +17,12 @@ _Precision = Annotated[PrecisionName, arg(help=described())]
 
 
 def onnx(
-    model: Positional[str], out: Path, precision: _Precision = "fp32", explain: bool = False, uint8: bool = False
+    model: Positional[str],
+    out: Path,
+    precision: _Precision = "fp32",
+    calibration: Path | None = None,
+    explain: bool = False,
+    uint8: bool = False,
 ) -> int:
     """Write opset-24 graphs of standard operators and a manifest.json.
 
@@ -27,12 +32,14 @@ def onnx(
         model: a checkpoint folder, a shipped checkpoint, or a preset (see `python -m models list`).
         out: the artefact's folder; replaced in one step.
         precision: of the graphs; :data:`export.precisions.PRECISIONS` says what each is.
+        calibration: real inputs for int8-static: a folder of images, a file with a text in each line, or an .npz of
+            tensors; of a shipped checkpoint its training data if not given.
         uint8: take images as bytes, [height, width, channels], and scale and normalise them in the graph.
         explain: add a graph that also shows what the model attends to, for requests that ask for it.
     """
     from export.stage import export_onnx
 
-    manifest, done = export_onnx(model, out, explain, uint8, precision)
+    manifest, done = export_onnx(model, out, explain, uint8, precision, calibration)
     graphs = ", ".join(f"{graph.name}.onnx" for graph in manifest.graphs)
     sys.stdout.write(f"{manifest.name}: {graphs} {'written to' if done else 'up to date in'} {out}\n")
     return 0

@@ -10,6 +10,7 @@ import torch
 
 from export.climbs import CLIMBS, LOWERED, OPENVINO, REFERENCE, RUNTIME, Runners
 from export.eager import eager_runners
+from export.ladder_cases import Spread
 from export.parity import YARDSTICK, Measurement
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import Checkpoint
@@ -55,8 +56,15 @@ def climb(folder: Path, source: str | None = None) -> list[Measurement]:
     }
     if openvino_is_installed():
         runners[OPENVINO] = _openvino_runners(folder, manifest)
-    measured = CLIMBS[manifest.task](checkpoint, runners)
+    measured = CLIMBS[manifest.task](checkpoint, runners, spreads_of(manifest))
     return [replace(one, rung=_in_precision(one.rung, manifest.precision)) for one in measured]
+
+
+def spreads_of(manifest: Manifest) -> dict[str, Spread]:
+    """How the floats were spread that an artefact was calibrated with: input → spread; nothing where it was not."""
+    done = (outcome for outcomes in manifest.passes.values() for outcome in outcomes)
+    found = (outcome["calibration"]["inputs"] for outcome in done if "calibration" in outcome)
+    return {name: Spread(**spread) for inputs in found for name, spread in inputs.items()}
 
 
 def _in_precision(rung: str, precision: str) -> str:

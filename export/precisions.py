@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, get_args
 
 from models.errors import ConfigError, InputError
 from models.signature import DType, GraphSignature, TensorSpec
 
-PrecisionName = Literal["fp32"]
+PrecisionName = Literal["fp32", "int8-static"]
 NAMES: tuple[PrecisionName, ...] = get_args(PrecisionName)
 
 
@@ -37,7 +38,15 @@ class Precision:
     tasks: frozenset[str] = frozenset()
 
 
-_EVERY = (Precision(name="fp32", summary="32-bit floating point, as trained", roundoff=2.0**-24),)
+_EVERY = (
+    Precision(name="fp32", summary="32-bit floating point, as trained", roundoff=2.0**-24),
+    Precision(
+        name="int8-static",
+        summary="8-bit integers before every product with a weight, the scales of activations measured on real inputs",
+        roundoff=2.0**-8,
+        calibrated=True,
+    ),
+)
 PRECISIONS: dict[str, Precision] = {precision.name: precision for precision in _EVERY}
 
 
@@ -50,6 +59,17 @@ def precision_named(name: str) -> Precision:
     if name not in PRECISIONS:
         raise ConfigError(f"a precision, one of {list(PRECISIONS)}", repr(name), "correct --precision")
     return PRECISIONS[name]
+
+
+def require_calibrated(precision: Precision, calibration: Path | None) -> None:
+    """Refuse samples for a precision that has no use for them.
+
+    Raises:
+        ConfigError: it measures nothing.
+    """
+    if calibration is not None and not precision.calibrated:
+        users = ", ".join(one.name for one in PRECISIONS.values() if one.calibrated)
+        raise ConfigError(f"a precision that is calibrated: {users}", precision.name, "leave --calibration out")
 
 
 def require_task(precision: Precision, task: str) -> None:

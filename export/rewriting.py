@@ -9,14 +9,16 @@ to the checkpoint's parameters stays whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx
 import onnx_ir as ir
 
+from export.calibration.calibrate import calibrate
 from export.onnx_graph import check_graph, origins_of, save_graph
 from export.passes.outcome import Outcome, require_no_misses
+from export.passes.quantise_static import quantise_static
 from export.precisions import Precision
 from export.restrictions.graph import type_word
 from export.weights import Origins
@@ -35,6 +37,8 @@ class Given:
 
     Attributes:
         checkpoint: the model, with its own data and companions, for passes that are calibrated.
+        calibration: the file or folder with other samples for them; none if not given.
+        every: the signatures of all graphs in ``folder``, in the order in which a request passes them.
         folder: where the float32 graphs of the artefact lie, all of them.
         signature: the graph's, in the precision.
         float32: the same in float32, as the graph in ``folder`` has it.
@@ -44,9 +48,16 @@ class Given:
     folder: Path
     signature: GraphSignature
     float32: GraphSignature
+    calibration: Path | None = None
+    every: tuple[GraphSignature, ...] = ()
 
 
-PASSES: dict[str, Callable[[Given], Sequence[Pass]]] = {"fp32": lambda _: ()}
+def _static_passes(given: Given) -> Sequence[Pass]:
+    found = calibrate(given.checkpoint, given.folder, given.every, given.float32.name, given.calibration)
+    return (lambda model: replace(quantise_static(model, found.largest), calibration=found.to_json()),)
+
+
+PASSES: dict[str, Callable[[Given], Sequence[Pass]]] = {"fp32": lambda _: (), "int8-static": _static_passes}
 """Precision → the passes for a graph, in order."""
 
 

@@ -46,6 +46,7 @@ class Calibration:
             "samples": len(self.samples.feeds),
             "sha256": self.samples.sha256,
             "method": METHOD,
+            "inputs": _spreads(self.samples.feeds),
             "largest": self.largest,
         }
 
@@ -88,9 +89,10 @@ def _ask(runner: Runner, encoder: Runner | None, sample: Sample, details: Mappin
 
 def _decode(decoder: CachedDecoder, prompt: list[int], details: Mapping[str, Any]) -> None:
     capacity = decoder.capacity or int(details["max_target_length"])
+    longest = min(capacity, len(prompt) + MOST_STEPS)
     ends = {details.get("end_token"), *details.get("end_tokens", ())}
     new, position = prompt, 0
-    while position + len(new) <= min(capacity, len(prompt) + MOST_STEPS) and not ends & set(new[-1:] if position else ()):
+    while position + len(new) <= longest and not (position and new[0] in ends):
         last = np.array([[len(new) - 1]])
         logits = decoder.step(np.array([new]), np.array([position]), last)[LOGITS]
         position += len(new)
@@ -103,3 +105,17 @@ def _largest(magnitudes: Mapping[str, Sequence[float]]) -> dict[str, float]:
     if broken:
         raise InputError("samples on which every activation is finite", f"NaN or infinity in {broken}", "check them")
     return largest
+
+
+def _spreads(feeds: Sequence[Sample]) -> dict[str, dict[str, float]]:
+    floats = [name for name, array in feeds[0].items() if array.dtype.kind == "f"]
+    every = {name: np.concatenate([feed[name].ravel() for feed in feeds]) for name in floats}
+    return {
+        name: {
+            "mean": float(numbers.mean(dtype=np.float64)),
+            "deviation": float(numbers.std(dtype=np.float64)),
+            "smallest": float(numbers.min()),
+            "largest": float(numbers.max()),
+        }
+        for name, numbers in every.items()
+    }

@@ -1,7 +1,4 @@
-"""A graph that also says how large each activation becomes that a product with a weight reads.
-
-    largest.x = max |x|    over the whole tensor, in one run
-"""
+"""A graph that also says how large each activation becomes that a product with a weight reads: max |x| of each run."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
 from onnx_ir.tape import Tape
 
-from export.passes.quantise_static import products
+from export.passes.quantise_static import rounded_products
 from models.signature import GraphSignature, TensorSpec
 from serving.runtime.base import Array, Buffer
 from serving.runtime.ort_runner import OrtRunner
@@ -52,7 +49,7 @@ class ObservedRunner(OrtRunner):
 def observe(model: ir.Model) -> list[str]:
     """Add an output for every activation that a product with a weight reads; their names, without the prefix."""
     tape, names = Tape(model.graph), list[str]()
-    for value in dict.fromkeys(product.activation for product in products(model.graph)):
+    for value in dict.fromkeys(product.activation for product in rounded_products(model.graph)):
         magnitude = tape.op("ReduceMax", [tape.op("Abs", [value])], {"keepdims": 0})
         magnitude.name, magnitude.shape = f"{_PREFIX}{value.name}", ir.Shape(())
         magnitude.type = ir.TensorType(ir.DataType.FLOAT)

@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from export.calibration.files import sample_files
 from models.checkpoints.store import Checkpoint
-from models.errors import ConfigError, InputError
+from models.errors import InputError
 from models.images import bytes_from_file, pixels_from_file
 from models.signature import GraphSignature
 from models.tasks.from_bytes import example_in_bytes, takes_bytes
@@ -71,7 +72,7 @@ def samples_for(checkpoint: Checkpoint, signature: GraphSignature, path: Path | 
     if path.suffix == ".npz":
         feeds = _tensors(path, signature)
     elif signature.inputs[0].name == PIXELS:
-        feeds = tuple(_image(checkpoint, signature, file) for file in _spread(_files(path)))
+        feeds = tuple(_image(checkpoint, signature, file) for file in _spread(sample_files(path)))
     else:
         feeds = tuple(_text(checkpoint, line) for line in _spread(_lines(path)))
     if not feeds:
@@ -98,11 +99,6 @@ def _pixels(checkpoint: Checkpoint, signature: GraphSignature, pixels: Array) ->
         return {PIXELS: pixels[None]}
     inputs = example_in_bytes({"inputs": {PIXELS: pixels.tolist()}}, checkpoint.details["preprocessing"])["inputs"]
     return {PIXELS: np.array(inputs[PIXELS], dtype=np.uint8)[None]}
-
-
-def _files(path: Path) -> list[Path]:
-    found = sorted(path.rglob("*")) if path.is_dir() else [path]
-    return [file for file in found if file.is_file() and not file.name.startswith(".")]
 
 
 def _image(checkpoint: Checkpoint, signature: GraphSignature, file: Path) -> Sample:
@@ -164,10 +160,14 @@ def _tensors(path: Path, signature: GraphSignature) -> tuple[Sample, ...]:
     counts = {len(array) for array in arrays.values() if array.ndim}
     if arrays.keys() != wanted or len(counts) != 1:
         found = {name: list(array.shape) for name, array in arrays.items()}
-        raise InputError(f"tensors {sorted(wanted)} with as many samples each in {path}", str(found), "correct the file")
+        raise InputError(
+            f"tensors {sorted(wanted)} with as many samples each in {path}", str(found), "correct the file"
+        )
     for name, array in arrays.items():
         signature.check(specs[name], array.dtype.name, (1, *array.shape[1:]))
-    return tuple({name: array[number : number + 1] for name, array in arrays.items()} for number in _spread(range(*counts)))
+    return tuple(
+        {name: array[number : number + 1] for name, array in arrays.items()} for number in _spread(range(*counts))
+    )
 
 
 def _spread(every: Sequence[T]) -> Iterator[T]:

@@ -1,4 +1,4 @@
-"""Lower activations of int8 to uint8, which ONNX Runtime's products on a CPU are fast for: 128 is added to every number.
+"""Lower activations of int8 to uint8, for which ONNX Runtime on a CPU is fast: 128 is added to every number.
 
     before    QuantizeLinear(x, s, 0)   → int8    n         DequantizeLinear(n, s, 0)
     after     QuantizeLinear(x, s, 128) → uint8   n + 128   DequantizeLinear(n, s, 128)
@@ -15,6 +15,7 @@ import numpy as np
 import onnx_ir as ir
 
 from export.passes.outcome import Outcome
+from export.passes.products import stored
 
 _MIDDLE = "uint8.zero_point"
 
@@ -30,7 +31,7 @@ def lower_signed_activations(model: ir.Model) -> Outcome:
             refusals.append(f"{node.outputs[0].name}: its integers are read by more than DequantizeLinear")
             continue
         for quantiser in (node, *readers):
-            quantiser.replace_input_with(2, _middle(model.graph))
+            quantiser.replace_input_with(2, stored(model.graph, _MIDDLE, np.array(128, np.uint8)))
         node.outputs[0].dtype = ir.DataType.UINT8
         fired += 1
     return Outcome(name="lower_signed_activations", fired=fired, refusals=tuple(refusals))
@@ -41,11 +42,3 @@ def _is_signed(node: ir.Node) -> bool:
     if zero is None or zero.const_value is None or zero.dtype != ir.DataType.INT8:
         return False
     return not np.any(zero.const_value.numpy()) and not zero.shape
-
-
-def _middle(graph: ir.Graph) -> ir.Value:
-    if _MIDDLE not in graph.initializers:
-        tensor = ir.tensor(np.array(128, dtype=np.uint8), name=_MIDDLE)
-        value = ir.Value(name=_MIDDLE, shape=ir.Shape(()), type=ir.TensorType(tensor.dtype), const_value=tensor)
-        graph.register_initializer(value)
-    return graph.initializers[_MIDDLE]

@@ -4,7 +4,8 @@
     after     MatMul(DequantizeLinear(QuantizeLinear(x, s, 0), s, 0), DequantizeLinear(W₈, t, axis))
 
 Both are symmetric (zero point 0): one scale s a tensor for activations, one scale t an output channel for weights, as
-TensorRT wants them. An activation is rounded once for all products that read it. A weight keeps its name.
+TensorRT wants them. An activation is rounded once for all products that read it. What a product adds, and what stands
+between products, stays float32: OpenVINO 2026.4 answers wrongly where what a Conv returns is rounded (docs/log.md).
 
 Legend: K reduced axis, N output channels.
 Source: ONNX operator specification, QuantizeLinear and DequantizeLinear; Jacob et al. 2018, "Quantization and training
@@ -23,14 +24,17 @@ from onnx_ir.passes.common import TopologicalSortPass
 from onnx_ir.tape import Tape
 
 from export.passes.outcome import Outcome
+from export.passes.products import products_of, stored
 
 LARGEST = 127
 """Of int8 without −128, so that the range is symmetric."""
+_NOTHING = 1e-30  # of an activation that was always 0 any scale is right
+_RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Product:
-    """A product of an activation with a weight.
+class Rounded:
+    """A product whose two factors are rounded.
 
     Attributes:
         node: MatMul, Gemm or Conv.
@@ -45,15 +49,9 @@ class Product:
     axis: int
 
 
-def products(graph: ir.Graph) -> Iterator[Product]:
-    """Every product of a float32 activation with a float32 constant that no other operator reads."""
-    for node in graph:
-        axis = _output_axis(node)
-        weight = None if axis is None else node.inputs[1]
-        if axis is not None and weight is not None and _is_weight(graph, weight):
-            activation = node.inputs[0]
-            assert activation is not None
-            yield Product(node=node, activation=activation, weight=weight, axis=axis)
+def rounded_products(graph: ir.Graph) -> list[Rounded]:
+    """Every product of a float32 activation with a float32 constant that nothing else reads."""
+    return [product for product in _every_product(graph) if _is_of_its_own(product)]
 
 
 def quantise_static(model: ir.Model, largest: Mapping[str, float]) -> Outcome:
@@ -63,71 +61,78 @@ def quantise_static(model: ir.Model, largest: Mapping[str, float]) -> Outcome:
         model: changed in place.
         largest: name of an activation → the largest magnitude that calibration found for it.
     """
-    graph, fired, misses = model.graph, 0, []
-    tape, rounded = Tape(graph), dict[str, ir.Value]()
-    for product in list(products(graph)):
-        name = str(product.activation.name)
+    graph, fired, misses, kept = model.graph, 0, [], list(_kept(model.graph))
+    tape, activations, weights = Tape(graph), dict[str, ir.Value](), dict[str, ir.Value]()
+    for product in rounded_products(graph):
+        name, weight = str(product.activation.name), str(product.weight.name)
         if name not in largest:
             misses.append(f"{product.node.outputs[0].name}: calibration saw no {name!r}")
             continue
-        if name not in rounded:
-            rounded[name] = _rounded(tape, graph, product.activation, largest[name])
-        product.node.replace_input_with(0, rounded[name])
-        product.node.replace_input_with(1, _restored(tape, graph, product))
+        if name not in activations:
+            activations[name] = _rounded_activation(tape, graph, product.activation, largest[name])
+        if weight not in weights:
+            weights[weight] = _rounded_weight(tape, graph, product)
+        product.node.replace_input_with(0, activations[name])
+        product.node.replace_input_with(1, weights[weight])
         fired += 1
     TopologicalSortPass()(model)
-    return Outcome(name="quantise_static", fired=fired, misses=tuple(misses))
+    return Outcome(name="quantise_static", fired=fired, kept=tuple(kept), misses=tuple(misses))
 
 
-def _output_axis(node: ir.Node) -> int | None:
-    if node.op_type == "MatMul":
-        return 1
-    if node.op_type == "Gemm" and not node.attributes.get_int("transA", 0):
-        return 0 if node.attributes.get_int("transB", 0) else 1
-    return 0 if node.op_type == "Conv" else None
+def _every_product(graph: ir.Graph) -> Iterator[Rounded]:
+    for product in products_of(graph):
+        axis = 0 if product.transposed else 1
+        yield Rounded(node=product.node, activation=product.activation, weight=product.weight, axis=axis)
+    for node in graph:
+        if node.op_type == "Conv" and node.inputs[1] is not None and node.inputs[1].is_initializer():
+            assert node.inputs[0] is not None
+            yield Rounded(node=node, activation=node.inputs[0], weight=node.inputs[1], axis=0)
 
 
-def _is_weight(graph: ir.Graph, value: ir.Value) -> bool:
-    known = value.const_value is not None and value.name in graph.initializers
-    ranks = (2,) if known and all(user.op_type != "Conv" for user in value.consumers()) else (3, 4, 5)
-    readers = {(user.op_type, index) for user, index in value.uses()}
-    alike = len(readers) == 1 and {index for _, index in readers} == {1}
-    return known and value.dtype == ir.DataType.FLOAT and len(value.shape or ()) in ranks and alike
+def _is_of_its_own(product: Rounded) -> bool:
+    own = (product.node.op_type, 1)
+    return all((user.op_type, index) == own for user, index in product.weight.uses())
 
 
-def _rounded(tape: Tape, graph: ir.Graph, activation: ir.Value, largest: float) -> ir.Value:
+def _kept(graph: ir.Graph) -> Iterator[str]:
+    for product in _every_product(graph):
+        if not _is_of_its_own(product):
+            readers = ", ".join(sorted({user.op_type for user in product.weight.consumers()}))
+            yield f"{product.node.outputs[0].name}: its weight {product.weight.name} is read by {readers}"
+    for node in graph:
+        if node.op_type in _RECURRENT:
+            yield f"{node.outputs[0].name}: no runtime has a recurrent layer of Q/DQ"
+
+
+def _rounded_activation(tape: Tape, graph: ir.Graph, activation: ir.Value, largest: float) -> ir.Value:
     name = activation.name
-    scale = _constant(graph, f"{name}.scale", np.float32(max(largest, np.finfo(np.float32).tiny * LARGEST) / LARGEST))
-    zero = graph.initializers.get(_ZERO) or _constant(graph, _ZERO, np.int8(0))
+    step = np.array((largest if largest > _NOTHING else 1.0) / LARGEST, np.float32)
+    scale, zero = (
+        stored(graph, f"{name}.activation_scale", step),
+        stored(graph, "int8.zero_point", np.array(0, np.int8)),
+    )
     integers = tape.op("QuantizeLinear", [activation, scale, zero])
+    _describe(integers, f"{name}.int8", activation.shape, ir.DataType.INT8)
     restored = tape.op("DequantizeLinear", [integers, scale, zero])
-    for value, word, dtype in (
-        (integers, "quantised", ir.DataType.INT8),
-        (restored, "restored", ir.DataType.FLOAT),
-    ):
-        value.name, value.shape, value.type = f"{name}.{word}", activation.shape, ir.TensorType(dtype)
+    _describe(restored, f"{name}.rounded", activation.shape, ir.DataType.FLOAT)
     return restored
 
 
-_ZERO = "int8.zero_point"
-
-
-def _restored(tape: Tape, graph: ir.Graph, product: Product) -> ir.Value:
-    users = [user for user in product.weight.consumers() if user.op_type == "DequantizeLinear"]
-    if users:
-        return users[0].outputs[0]
+def _rounded_weight(tape: Tape, graph: ir.Graph, product: Rounded) -> ir.Value:
     weight, name = product.weight, str(product.weight.name)
     assert weight.const_value is not None
     integers, scale = quantised_weight(weight.const_value.numpy(), product.axis)
-    float_shape = weight.shape
-    replacement = _constant(graph, f"{name}.int8", integers)
-    scales = _constant(graph, f"{name}.scale", scale)
-    restored = tape.op("DequantizeLinear", [replacement, scales], {"axis": product.axis})
-    restored.name, restored.shape, restored.type = f"{name}.restored", float_shape, ir.TensorType(ir.DataType.FLOAT)
+    inputs = [stored(graph, f"{name}.int8", integers), stored(graph, f"{name}.scale", scale)]
+    restored = tape.op("DequantizeLinear", inputs, {"axis": product.axis})
+    _describe(restored, f"{name}.rounded", weight.shape, ir.DataType.FLOAT)
     for user, index in tuple(weight.uses()):
         user.replace_input_with(index, restored)
     del graph.initializers[name]
     return restored
+
+
+def _describe(value: ir.Value, name: str, shape: ir.Shape | None, dtype: ir.DataType) -> None:
+    value.name, value.shape, value.type = name, shape, ir.TensorType(dtype)
 
 
 def quantised_weight(weight: NDArray[np.float32], axis: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
@@ -145,10 +150,3 @@ def quantised_weight(weight: NDArray[np.float32], axis: int) -> tuple[NDArray[np
     scale_N = np.where(largest_N > 0, largest_N / LARGEST, 1).astype(np.float32)
     along = scale_N.reshape([-1 if index == axis else 1 for index in range(weight.ndim)])
     return np.clip(np.rint(weight / along), -LARGEST, LARGEST).astype(np.int8), scale_N
-
-
-def _constant(graph: ir.Graph, name: str, array: NDArray[np.generic] | np.generic) -> ir.Value:
-    tensor = ir.tensor(np.asarray(array), name=name)
-    value = ir.Value(name=name, shape=ir.Shape(tensor.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
-    graph.register_initializer(value)
-    return value

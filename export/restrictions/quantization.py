@@ -1,4 +1,4 @@
-"""Restrictions on QuantizeLinear and DequantizeLinear beyond the zero point (:mod:`export.restrictions.whole_graph`)."""
+"""Restrictions on QuantizeLinear and DequantizeLinear beyond those of whole_graph."""
 
 from __future__ import annotations
 
