@@ -13,7 +13,7 @@ from typing import Literal, get_args
 from models.errors import ConfigError, InputError
 from models.signature import DType, GraphSignature, TensorSpec
 
-PrecisionName = Literal["fp32", "int8-static"]
+PrecisionName = Literal["fp32", "int8", "int8-static", "int4", "int4-hqq"]
 NAMES: tuple[PrecisionName, ...] = get_args(PrecisionName)
 
 
@@ -38,13 +38,19 @@ class Precision:
     tasks: frozenset[str] = frozenset()
 
 
+_WRITERS = frozenset({"caption", "generate", "translate"})
 _EVERY = (
     Precision(name="fp32", summary="32-bit floating point, as trained", roundoff=2.0**-24),
+    Precision(name="int8", summary="products in 8 bits, activations with a scale a row", roundoff=0.5 / 127),
     Precision(
         name="int8-static",
         summary="8-bit integers before every product with a weight, the scales of activations measured on real inputs",
         roundoff=2.0**-8,
         calibrated=True,
+    ),
+    Precision(name="int4", summary="weights in 4 bits, with a scale for 128", roundoff=0.5 / 8, tasks=_WRITERS),
+    Precision(
+        name="int4-hqq", summary="weights in 4 bits, with a scale and a zero for 64", roundoff=0.5 / 15, tasks=_WRITERS
     ),
 )
 PRECISIONS: dict[str, Precision] = {precision.name: precision for precision in _EVERY}

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import onnx
 import onnx_ir as ir
 
+from export.block_quantisers import half_quadratic
 from export.calibration.calibrate import calibrate
 from export.onnx_graph import check_graph, origins_of, save_graph
 from export.passes.outcome import Outcome, require_no_misses
+from export.passes.quantise_dynamic import quantise_dynamic
 from export.passes.quantise_static import quantise_static
+from export.passes.quantise_weights import quantise_weights
 from export.precisions import Precision
 from export.restrictions.graph import type_word
 from export.weights import Origins
@@ -57,7 +61,17 @@ def _static_passes(given: Given) -> Sequence[Pass]:
     return (lambda model: replace(quantise_static(model, found.largest), calibration=found.to_json()),)
 
 
-PASSES: dict[str, Callable[[Given], Sequence[Pass]]] = {"fp32": lambda _: (), "int8-static": _static_passes}
+_LAST_IN_8_BITS = partial(quantise_dynamic, last_only=True)
+PASSES: dict[str, Callable[[Given], Sequence[Pass]]] = {
+    "fp32": lambda _: (),
+    "int8": lambda _: (quantise_dynamic,),
+    "int8-static": _static_passes,
+    "int4": lambda _: (_LAST_IN_8_BITS, partial(quantise_weights, block_size=128)),
+    "int4-hqq": lambda _: (
+        _LAST_IN_8_BITS,
+        partial(quantise_weights, block_size=64, quantiser=half_quadratic),
+    ),
+}
 """Precision → the passes for a graph, in order."""
 
 
