@@ -68,12 +68,12 @@ def check(
     """
     if target is not None:
         return _check_target(folder, target, json)
-    from export.budgets import budget_of, require_budget, verdicts_of
+    from export.quality.budgets import budget_of, require_budget, verdicts_of
     from export.ladder import climb
     from export.parity import require_parity, rungs_of, write_report
     from export.precisions import precision_named
-    from export.quality import measure_quality
-    from export.quality_report import print_quality, quality_to_json
+    from export.quality.measure import measure_quality
+    from export.quality.report import print_quality, quality_to_json
     from export.report import print_rungs
     from models.manifest import Manifest
 
@@ -147,9 +147,9 @@ def compare(
         full: ask every held-out text of a language model, not some of them.
         page: a file to write as well, as docs/precision.md is.
     """
-    from export.comparison import compared_models
-    from export.comparison_report import print_compared
-    from export.precision_page import write_page
+    from export.quality.comparison import compared_models
+    from export.quality.comparison_report import print_compared
+    from export.quality.page import write_page
     from models.checkpoints.place import shipped_names
 
     compared = list(compared_models(models or shipped_names(), precisions, out, full))

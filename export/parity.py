@@ -98,7 +98,7 @@ def write_report(measurements: list[Measurement], rungs: list[Rung], quality: Ma
     Args:
         measurements: of the ladder.
         rungs: the same, held to their tolerances.
-        quality: what :func:`export.quality_report.quality_to_json` makes of it.
+        quality: what :func:`export.quality.report.quality_to_json` makes of it.
         folder: the artefact.
 
     Raises:

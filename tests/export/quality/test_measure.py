@@ -3,8 +3,8 @@ import shutil
 import numpy as np
 import pytest
 
-from export.budgets import BUDGETS, require_budget, verdicts_of
-from export.quality import SERVED, STANDARD, measure_quality
+from export.quality.budgets import BUDGETS, require_budget, verdicts_of
+from export.quality.measure import SERVED, STANDARD, measure_quality
 from models.errors import ArtefactError, ParityError
 from tests.export.test_ladder import damage
 

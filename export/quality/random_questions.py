@@ -13,7 +13,7 @@ import numpy as np
 
 from export.climbs import decoding_of
 from export.ladder_cases import SourceCase, image_cases, source_cases, tensor_cases
-from export.questions import Questions
+from export.quality.questions import Questions
 from models.checkpoints.store import Checkpoint
 from models.manifest import Manifest
 from models.tasks.graph import TaskGraph

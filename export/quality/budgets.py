@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from export.quality import Quality
+from export.quality.measure import Quality
 from models.config import require
 from models.errors import ParityError
 
@@ -63,14 +63,63 @@ class Verdict:
     passed: bool
 
 
+_MORE_EXACT = "where more is lost than the task can bear, export in a more exact precision:"
 BUDGETS: Mapping[str, Budget] = {
     "fp32": Budget(
         drift=1e-4,
         kl=1e-6,
         top1=0.999,
         loss=0.1,
-        why="The same numbers added in another order: what is beyond is no rounding.",
-        remedy="suspect the weights and the runtime, and export again",
+        why="The same numbers added in another order; what is beyond is no rounding.",
+        remedy="suspect the weights first and the runtime second, and export again",
+    ),
+    "fp16": Budget(
+        drift=0.01,
+        kl=1e-4,
+        top1=0.99,
+        loss=0.3,
+        why="11 bits of every number: one answer in some hundreds stands so near to another that it changes.",
+        remedy=f"{_MORE_EXACT} fp32; values beyond 65504 are what fp16 cannot hold, and bf16 can",
+    ),
+    "bf16": Budget(
+        drift=0.06,
+        kl=0.005,
+        top1=0.95,
+        loss=0.6,
+        why="8 bits of every number, as many as int8 has, and no scale to choose.",
+        remedy=f"{_MORE_EXACT} fp16 or fp32",
+    ),
+    "int8": Budget(
+        drift=0.05,
+        kl=0.003,
+        top1=0.95,
+        loss=0.6,
+        why="About twice what the most sensitive shipped checkpoint loses; 0.6 points are two of 360 images.",
+        remedy=f"{_MORE_EXACT} fp16 or fp32",
+    ),
+    "int8-static": Budget(
+        drift=0.1,
+        kl=0.02,
+        top1=0.9,
+        loss=1.0,
+        why="One scale for all rows of an activation, chosen beforehand: it fits none of them as well as its own.",
+        remedy=f"{_MORE_EXACT} int8; or calibrate with inputs that are more like those that it is asked",
+    ),
+    "int4": Budget(
+        drift=0.3,
+        kl=0.1,
+        top1=0.75,
+        loss=1.5,
+        why="About twice what the most sensitive shipped checkpoint loses: a language model, one first choice in six.",
+        remedy=f"{_MORE_EXACT} int4-hqq or int8",
+    ),
+    "int4-hqq": Budget(
+        drift=0.3,
+        kl=0.08,
+        top1=0.75,
+        loss=1.5,
+        why="As int4; a zero point and a scale for 64 weights bring nearer probabilities and few other choices back.",
+        remedy=f"{_MORE_EXACT} int8",
     ),
 }
 

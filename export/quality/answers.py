@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from export.agreement import log_softmax
-from export.questions import Questions
+from export.quality.agreement import log_softmax
+from export.quality.questions import Questions
 from models.tensor_names import LOGITS
 from serving.runtime.base import Array, Buffer, Runner
 from serving.runtime.cached_decoder import CachedDecoder

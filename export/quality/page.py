@@ -11,9 +11,9 @@ from pathlib import Path
 
 import torch
 
-from export.budgets import BUDGETS
-from export.comparison import Compared
-from export.comparison_report import HEAD, rows_of
+from export.quality.budgets import BUDGETS
+from export.quality.comparison import Compared
+from export.quality.comparison_report import HEAD, rows_of
 from export.precisions import PRECISIONS
 from models.errors import OutputError
 

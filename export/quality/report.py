@@ -10,9 +10,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from export.agreement import Agreement, Prefix
-from export.budgets import Verdict, budget_of
-from export.quality import Quality, Right
+from export.quality.agreement import Agreement, Prefix
+from export.quality.budgets import Verdict, budget_of
+from export.quality.measure import Quality, Right
 
 COLUMNS = ("graph", "drift, worst step", "KL mean, max", "top-1", "greedy prefix", "right answers (reference)")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from export.questions import Questions
+from export.quality.questions import Questions
 from models.checkpoints.file_names import CONFIG_NAME
 from models.checkpoints.place import PRETRAINED
 from models.checkpoints.store import Checkpoint

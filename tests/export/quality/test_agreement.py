@@ -8,7 +8,7 @@ from scipy.special import log_softmax as scipy_log_softmax
 from scipy.stats import entropy
 from torch.nn import functional as F
 
-from export.agreement import agreement_of, cosines, divergences, log_softmax, prefix_of
+from export.quality.agreement import agreement_of, cosines, divergences, log_softmax, prefix_of
 
 B, T, V = 3, 4, 7
 RNG = np.random.default_rng(0)

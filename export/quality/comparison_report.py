@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from export.budgets import Verdict
-from export.comparison import Compared
-from export.quality_report import COLUMNS, cells_of
+from export.quality.budgets import Verdict
+from export.quality.comparison import Compared
+from export.quality.report import COLUMNS, cells_of
 from export.quantities import bytes_text
 
 HEAD = ("precision", COLUMNS[0], "files", *COLUMNS[1:], "verdict")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import onnx
 
-from export.budgets import Verdict, budget_of, verdicts_of
-from export.quality import SERVED, STANDARD, Quality, measure_quality
+from export.quality.budgets import Verdict, budget_of, verdicts_of
+from export.quality.measure import SERVED, STANDARD, Quality, measure_quality
 from export.stage import export_onnx
 from models.errors import AttendantError
 from models.manifest import Manifest
@@ -44,7 +44,7 @@ def compared_models(models: Sequence[str], precisions: Sequence[str], out: Path,
         models: as for ``export onnx``.
         precisions: names.
         out: artefacts go to ``<model>/<precision>`` below it; those that are there and unchanged are taken.
-        full: as for :func:`export.quality.measure_quality`.
+        full: as for :func:`export.quality.measure.measure_quality`.
     """
     for model in models:
         for precision in precisions:
