@@ -68,10 +68,10 @@ def check(
     """
     if target is not None:
         return _check_target(folder, target, json)
-    from export.quality.budgets import budget_of, require_budget, verdicts_of
     from export.ladder import climb
     from export.parity import require_parity, rungs_of, write_report
     from export.precisions import precision_named
+    from export.quality.budgets import budget_of, require_budget, verdicts_of
     from export.quality.measure import measure_quality
     from export.quality.report import print_quality, quality_to_json
     from export.report import print_rungs

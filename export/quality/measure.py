@@ -11,11 +11,11 @@ from pathlib import Path
 
 import torch
 
+from export.eager import eager_runners
+from export.ladder import SMALL_MODEL, require_same_model
 from export.quality.agreement import Agreement, Prefix, agreement_of, prefix_of
 from export.quality.answers import Answers, Graphs, answers_of
-from export.eager import eager_runners
 from export.quality.held_out import has_held_out, held_out_questions
-from export.ladder import SMALL_MODEL, require_same_model
 from export.quality.questions import Questions
 from export.quality.random_questions import random_questions
 from models.checkpoints.resolve import checkpoint_named

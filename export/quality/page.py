@@ -11,10 +11,10 @@ from pathlib import Path
 
 import torch
 
+from export.precisions import PRECISIONS
 from export.quality.budgets import BUDGETS
 from export.quality.comparison import Compared
 from export.quality.comparison_report import HEAD, rows_of
-from export.precisions import PRECISIONS
 from models.errors import OutputError
 
 PACKAGES = ("torch", "onnx", "onnxruntime", "openvino", "numpy")
