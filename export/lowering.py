@@ -13,10 +13,13 @@ import onnx_ir as ir
 
 from export.passes.lower_cached_attention import lower_cached_attention
 from export.passes.outcome import Outcome, require_no_misses
+from export.passes.rotate_in_attention import rotate_in_attention
 from models.manifest import Lowered
 from models.signature import GraphSignature
 
-LOWERINGS: dict[str, tuple[Callable[[ir.Model], Outcome], ...]] = {"ort-cpu": (lower_cached_attention,)}
+LOWERINGS: dict[str, tuple[Callable[[ir.Model], Outcome], ...]] = {
+    "ort-cpu": (lower_cached_attention, rotate_in_attention)
+}
 
 
 def lowered_graphs(folder: Path, signatures: Iterable[GraphSignature]) -> tuple[Lowered, ...]:
