@@ -13,6 +13,9 @@ from tyro.conf import Positional, arg
 from export.precisions import NAMES, PrecisionName, described
 from models.cli import Verb, run
 
+_NO_KERNELS = (
+    "ONNX Runtime's CPU provider has no operators of {0}: the graphs run there in fp32, and round wherever {0} rounds\n"
+)
 _Precision = Annotated[PrecisionName, arg(help=described())]
 
 
@@ -78,6 +81,8 @@ def check(
     from models.manifest import Manifest
 
     precision = precision_named(Manifest.read(folder).precision)
+    if not precision.ort_cpu:
+        sys.stderr.write(_NO_KERNELS.format(precision.name))
     measurements = climb(folder, source)
     rungs = rungs_of(measurements, precision)
     qualities = measure_quality(folder, source, full)

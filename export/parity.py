@@ -24,7 +24,7 @@ from serving.runtime.base import Array
 PARITY_NAME = "parity.json"
 # The largest rounding error of a few thousand random ones varies by about 2 from sample to sample, and a runtime that
 # accumulates in longer or shorter vectors makes its own larger or smaller by as much again; the rest is margin.
-SAFETY = 8.0
+SAFETY = PRECISIONS["fp32"].safety
 YARDSTICK = "eager float32"
 _EPSILON_RATIO = float(np.finfo(np.float64).eps / np.finfo(np.float32).eps)
 
@@ -138,10 +138,10 @@ def require_parity(rungs: Iterable[Rung], report: Path) -> None:
 def _tolerance(yardstick: list[Measurement], rung: str, precision: Precision) -> float:
     own = max(measurement.error for measurement in yardstick)
     floor = float(np.finfo(np.float32).eps) * max(measurement.scale for measurement in yardstick)
-    tolerance = SAFETY * max(own, floor)
+    error = max(own, floor)
     if "eager" in rung:
-        return tolerance * _EPSILON_RATIO if rung.endswith("float64") else tolerance
-    return tolerance * precision.roundoff / PRECISIONS["fp32"].roundoff
+        return SAFETY * error * (_EPSILON_RATIO if rung.endswith("float64") else 1.0)
+    return precision.safety * error * precision.roundoff / PRECISIONS["fp32"].roundoff
 
 
 def _rung_to_json(rung: Rung) -> dict[str, Any]:

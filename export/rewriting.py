@@ -19,10 +19,12 @@ import onnx_ir as ir
 from export.block_quantisers import half_quadratic
 from export.calibration.calibrate import calibrate
 from export.onnx_graph import check_graph, origins_of, save_graph
+from export.passes.lower_precision import lower_precision
 from export.passes.outcome import Outcome, require_no_misses
 from export.passes.quantise_dynamic import quantise_dynamic
 from export.passes.quantise_static import quantise_static
 from export.passes.quantise_weights import quantise_weights
+from export.passes.sensitive_places import sensitive_places
 from export.precisions import Precision
 from export.restrictions.graph import type_word
 from export.weights import Origins
@@ -56,6 +58,15 @@ class Given:
     every: tuple[GraphSignature, ...] = ()
 
 
+def _narrow(dtype: ir.DataType) -> Callable[[Given], Sequence[Pass]]:
+    def passes(given: Given) -> Sequence[Pass]:
+        specs = (*given.signature.inputs, *given.signature.outputs)
+        names = {spec.name for spec in specs if spec.dtype == dtype.numpy().name}
+        return (partial(lower_precision, dtype=dtype, narrow=names, sensitive=sensitive_places(dtype)),)
+
+    return passes
+
+
 def _static_passes(given: Given) -> Sequence[Pass]:
     found = calibrate(given.checkpoint, given.folder, given.every, given.float32.name, given.calibration)
     return (lambda model: replace(quantise_static(model, found.largest), calibration=found.to_json()),)
@@ -64,6 +75,8 @@ def _static_passes(given: Given) -> Sequence[Pass]:
 _LAST_IN_8_BITS = partial(quantise_dynamic, last_only=True)
 PASSES: dict[str, Callable[[Given], Sequence[Pass]]] = {
     "fp32": lambda _: (),
+    "fp16": _narrow(ir.DataType.FLOAT16),
+    "bf16": _narrow(ir.DataType.BFLOAT16),
     "int8": lambda _: (quantise_dynamic,),
     "int8-static": _static_passes,
     "int4": lambda _: (_LAST_IN_8_BITS, partial(quantise_weights, block_size=128)),

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from models.errors import ArtefactError, ConfigError
+from models.errors import ArtefactError, ConfigError, MachineError
 from models.manifest import Manifest
 from models.signature import GraphSignature
 from models.tensor_names import EXPLAINED
@@ -22,6 +22,7 @@ from serving.runtime.openvino_runner import OpenVinoRunner, openvino_is_installe
 from serving.runtime.ort_runner import OrtRunner
 from serving.runtime.row_by_row import RowByRow
 
+_WITHOUT_ORT_CPU = {"bf16"}
 LARGE = 10_000_000
 """Bytes of a graph and its weights from which ``auto`` takes OpenVINO where it is installed."""
 INTEGERS = frozenset({"int8", "int4", "int4-hqq"})
@@ -60,7 +61,7 @@ def create_runners(folder: Path, manifest: Manifest, threads: int = 1, runtime: 
 
     Raises:
         ConfigError: no runtime is called so.
-        MachineError: OpenVINO is asked for and not installed.
+        MachineError: OpenVINO is asked for and not installed, or no runtime here has operators of the graphs' types.
         ArtefactError: a runtime cannot load a graph, or its tensors are not the signature's.
     """
     if runtime not in RUNTIMES:
@@ -70,6 +71,8 @@ def create_runners(folder: Path, manifest: Manifest, threads: int = 1, runtime: 
 
 def _runner(folder: Path, manifest: Manifest, threads: int, runtime: Runtime, signature: GraphSignature) -> Runner:
     path = folder / f"{signature.name}.onnx"
+    if manifest.precision in _WITHOUT_ORT_CPU:
+        return _runner_beside_ort(path, signature, threads, runtime, manifest.precision)
     lowered = folder / manifest.file_for(signature.name, "ort-cpu")
     if lowered != path:
         return RowByRow(OrtRunner(lowered, signature, threads))
@@ -78,6 +81,16 @@ def _runner(folder: Path, manifest: Manifest, threads: int, runtime: Runtime, si
         return OrtRunner(path, signature, threads)
     if runtime == "auto":
         return _faster_runner(path, signature, threads)
+    return OpenVinoRunner(path, signature, threads, "bf16" if runtime == "openvino-bf16" else "f32")
+
+
+def _runner_beside_ort(path: Path, signature: GraphSignature, threads: int, runtime: Runtime, precision: str) -> Runner:
+    if signature.aliases or runtime == "onnxruntime":
+        raise MachineError(
+            f"a runtime on a CPU for graph {signature.name!r} in {precision}",
+            f"ONNX Runtime without operators of that type{', OpenVINO without caches' if signature.aliases else ''}",
+            "serve an export with --precision fp16, or take this one to a GPU",
+        )
     return OpenVinoRunner(path, signature, threads, "bf16" if runtime == "openvino-bf16" else "f32")
 
 
