@@ -40,7 +40,9 @@ class Budget:
 
     def __post_init__(self) -> None:
         for name in ("drift", "kl", "loss"):
-            require(getattr(self, name) > 0, f"a positive {name}", getattr(self, name), "correct export/quality/budgets.py")
+            require(
+                getattr(self, name) > 0, f"a positive {name}", getattr(self, name), "correct export/quality/budgets.py"
+            )
         require(0 < self.top1 <= 1, "a share of first choices", self.top1, "correct export/quality/budgets.py")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx
 
 from export.quality.budgets import Verdict, budget_of, verdicts_of
-from export.quality.measure import SERVED, STANDARD, Quality, measure_quality
+from export.quality.measure import ROUNDED, SERVED, STANDARD, Quality, measure_quality
 from export.stage import export_onnx
 from models.errors import AttendantError
 from models.manifest import Manifest
@@ -61,7 +61,10 @@ def _compared(model: str, precision: str, folder: Path, full: bool) -> Compared:
     return Compared(
         model=name,
         precision=precision,
-        sizes={SERVED: _size(folder, manifest, "ort-cpu"), STANDARD: _size(folder, manifest, "")},
+        sizes={
+            SERVED: _size(folder, manifest, "ort-cpu"),
+            **dict.fromkeys((STANDARD, ROUNDED), _size(folder, manifest, "")),
+        },
         qualities=qualities,
         verdicts=verdicts_of(qualities, budget_of(precision)),
     )

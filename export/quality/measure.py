@@ -5,29 +5,33 @@ The questions are the held-out examples of a shipped checkpoint, or else random 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from export.eager import eager_runners
-from export.ladder import SMALL_MODEL, require_same_model
+from export.ladder import SMALL_MODEL, require_same_model, spreads_of
+from export.precisions import precision_named
 from export.quality.agreement import Agreement, Prefix, agreement_of, prefix_of
 from export.quality.answers import Answers, Graphs, answers_of
 from export.quality.held_out import has_held_out, held_out_questions
 from export.quality.questions import Questions
 from export.quality.random_questions import random_questions
+from export.rounded import rounded_runners
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import Checkpoint
+from models.errors import MachineError
 from models.manifest import Manifest
 from models.progress import progress
 from models.tasks.from_bytes import takes_bytes
+from models.tasks.graph import TaskGraph
 from models.tensor_names import EXPLAINED, LOGITS
 from serving.runtime.create_runners import create_runners
 from serving.runtime.ort_runner import OrtRunner
 
-SERVED, STANDARD = "served", "standard"
+SERVED, STANDARD, ROUNDED = "served", "standard", "rounded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +65,9 @@ class Quality:
     """One form of an artefact beside the eager float64 model.
 
     Attributes:
-        form: :data:`SERVED`, what create_runners gives: lowered or by another runtime where that is faster; or
-            :data:`STANDARD`, the graphs of standard operators on ONNX Runtime.
+        form: :data:`SERVED`, what create_runners gives: lowered or by another runtime where that is faster;
+            :data:`STANDARD`, the graphs of standard operators on ONNX Runtime; or :data:`ROUNDED`, those of a type that
+            it lacks on a CPU, in fp32 and rounded wherever they round.
         questions: what was asked.
         real: whether they are examples of what the model was made for.
         agreements: output → the comparison of its values.
@@ -98,8 +103,8 @@ def measure_quality(folder: Path, source: str | None = None, full: bool = False)
     large = sum(parameter.numel() for parameter in checkpoint.model.parameters()) >= SMALL_MODEL
     if not large:
         torch.set_num_threads(1)
-    questions, forms = _questions(checkpoint, manifest, large, full), forms_of(folder, manifest)
     graphs = checkpoint.graphs(uint8=takes_bytes(manifest.graphs[0]))
+    questions, forms = _questions(checkpoint, manifest, large, full), forms_of(folder, manifest, graphs)
     with progress(f"quality, {questions.name}", 1 + len(forms)) as advance:
         reference = answers_of(eager_runners(graphs, torch.float64), questions, at_once=True)
         advance("eager float64")
@@ -110,8 +115,24 @@ def measure_quality(folder: Path, source: str | None = None, full: bool = False)
     return found
 
 
-def forms_of(folder: Path, manifest: Manifest) -> dict[str, Graphs]:
-    """The runners of what is served, and of the standard's graphs where those are not served as they are."""
+def forms_of(folder: Path, manifest: Manifest, graphs: Iterable[TaskGraph]) -> dict[str, Graphs]:
+    """The runners of what is served, if anything here serves it, and of the standard's graphs where they are not that.
+
+    Args:
+        folder: the artefact.
+        manifest: the artefact's.
+        graphs: of the checkpoint, in float32.
+    """
+    if precision_named(manifest.precision).ort_cpu:
+        return _forms(folder, manifest)
+    rounded = {ROUNDED: rounded_runners(folder, (graph.signature for graph in graphs))}
+    try:
+        return {SERVED: create_runners(folder, manifest), **rounded}
+    except MachineError:
+        return {**rounded}
+
+
+def _forms(folder: Path, manifest: Manifest) -> dict[str, Graphs]:
     served = create_runners(folder, manifest)
     plain = [signature for signature in manifest.graphs if signature.name != EXPLAINED]
     as_they_are = all(
@@ -128,7 +149,7 @@ def forms_of(folder: Path, manifest: Manifest) -> dict[str, Graphs]:
 def _questions(checkpoint: Checkpoint, manifest: Manifest, large: bool, full: bool) -> Questions:
     if has_held_out(checkpoint):
         return held_out_questions(checkpoint, manifest.graphs[0], full)
-    return random_questions(checkpoint, manifest, large)
+    return random_questions(checkpoint, manifest, large, spreads_of(manifest))
 
 
 def _quality(form: str, found: Answers, reference: Answers, questions: Questions, manifest: Manifest) -> Quality:

@@ -28,7 +28,8 @@ over held-out data: {questions}. `python -m export check DIR` measures the same 
 `parity.json`, each step of a decode too, and ends with status 1 where a budget does not hold.
 
 - **graph**: *served* is what a server executes: lowered for ONNX Runtime, or on OpenVINO, where that is faster;
-  *standard* is the graph of standard operators on ONNX Runtime, where that is something else.
+  *standard* is the graph of standard operators on ONNX Runtime, where that is something else; *rounded* is one of a
+  type that it lacks on a CPU (bf16), run in fp32 and rounded wherever the type rounds.
 - **files**: of the graphs, weights included.
 - **drift**: the mean |z′ − z| of a step's logits in units of their spread σ (the standard deviation over the vocabulary
   or the classes), at the worst step. A decoder is fed the right tokens (teacher forcing), its prompt at once and then

@@ -12,7 +12,7 @@ from itertools import islice
 import numpy as np
 
 from export.climbs import decoding_of
-from export.ladder_cases import SourceCase, image_cases, source_cases, tensor_cases
+from export.ladder_cases import NORMAL, SourceCase, Spreads, image_cases, source_cases, tensor_cases
 from export.quality.questions import Questions
 from models.checkpoints.store import Checkpoint
 from models.manifest import Manifest
@@ -24,16 +24,17 @@ ROWS_OF_A_TEXT_MODEL, ROWS_OF_A_LARGE_MODEL = 5, 2
 LONGEST, LONGEST_OF_A_LARGE_MODEL = 64, 16
 
 
-def random_questions(checkpoint: Checkpoint, manifest: Manifest, large: bool) -> Questions:
+def random_questions(checkpoint: Checkpoint, manifest: Manifest, large: bool, spreads: Spreads) -> Questions:
     """Inputs for an artefact's first graph, and targets where it has a decoder.
 
     Args:
         checkpoint: that the artefact was made from.
         manifest: the artefact's, whose limits they keep.
         large: whether few and short ones have to do, since the reference takes its time.
+        spreads: of the floats.
     """
     graphs = checkpoint.graphs()
-    feeds = FEEDS[manifest.task](graphs[0], manifest)
+    feeds = FEEDS[manifest.task](graphs[0], manifest, spreads)
     masks = {"hidden": "mask"} if manifest.task == "embed" else {}
     count = len(next(iter(feeds.values()))) if feeds else ROWS_OF_A_TEXT_MODEL
     truth = _targets(graphs[-1], manifest, count, large) if graphs[-1].signature.name == "decoder" else None
@@ -51,33 +52,33 @@ def random_questions(checkpoint: Checkpoint, manifest: Manifest, large: bool) ->
     return every.first(ROWS_OF_A_LARGE_MODEL) if large else every
 
 
-def _images(_graph: TaskGraph, manifest: Manifest) -> dict[str, Array]:
+def _images(_graph: TaskGraph, manifest: Manifest, spreads: Spreads) -> dict[str, Array]:
     signature = manifest.graphs[0]
-    *_, usual = islice(image_cases(signature.input(PIXELS), signature.axes), 4)
+    *_, usual = islice(image_cases(signature.input(PIXELS), signature.axes, spreads.get(PIXELS, NORMAL)), 4)
     return usual.feeds
 
 
-def _sources(graph: TaskGraph, _manifest: Manifest) -> dict[str, Array]:
+def _sources(graph: TaskGraph, _manifest: Manifest, _spreads: Spreads) -> dict[str, Array]:
     return _longest(graph.below["source_ids"], graph.largest["source"]).feeds
 
 
-def _tokens(graph: TaskGraph, _manifest: Manifest) -> dict[str, Array]:
+def _tokens(graph: TaskGraph, _manifest: Manifest, _spreads: Spreads) -> dict[str, Array]:
     case = _longest(graph.below["token_ids"], graph.largest["tokens"])
     return {"token_ids": case.ids, "mask": case.mask, "token_types": case.ids % graph.below["token_types"]}
 
 
-def _tensors(graph: TaskGraph, _manifest: Manifest) -> dict[str, Array]:
-    *_, (_, feeds) = tensor_cases(graph)
+def _tensors(graph: TaskGraph, _manifest: Manifest, spreads: Spreads) -> dict[str, Array]:
+    *_, (_, feeds) = tensor_cases(graph, spreads)
     return feeds
 
 
-FEEDS: Mapping[str, Callable[[TaskGraph, Manifest], dict[str, Array]]] = {
+FEEDS: Mapping[str, Callable[[TaskGraph, Manifest, Spreads], dict[str, Array]]] = {
     "classify": _images,
     "caption": _images,
     "translate": _sources,
     "embed": _tokens,
     "predict": _tensors,
-    "generate": lambda _graph, _manifest: {},
+    "generate": lambda _graph, _manifest, _spreads: {},
 }
 
 

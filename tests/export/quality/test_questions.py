@@ -97,8 +97,8 @@ def test_single_steps_behind_the_prompt_and_a_whole_target_at_once_are_the_same(
 def test_random_questions_of_every_task_are_answered_and_are_the_same_each_time(name, manifest_of):
     checkpoint = checkpoint_named(name)
     manifest = manifest_of(checkpoint)
-    asked = random_questions(checkpoint, manifest, False)
-    again = random_questions(checkpoint, manifest, False)
+    asked = random_questions(checkpoint, manifest, False, {})
+    again = random_questions(checkpoint, manifest, False, {})
     assert all(np.array_equal(asked.feeds[one], again.feeds[one]) for one in asked.feeds)
     answers = answers_of(eager_runners(checkpoint.graphs(), torch.float32), asked)
     assert not asked.real
@@ -111,8 +111,8 @@ def test_random_questions_of_every_task_are_answered_and_are_the_same_each_time(
 
 def test_a_large_model_is_asked_little(manifest_of):
     checkpoint = checkpoint_named("gpt2-tiny")
-    few = random_questions(checkpoint, manifest_of(checkpoint), True)
-    many = random_questions(checkpoint, manifest_of(checkpoint), False)
+    few = random_questions(checkpoint, manifest_of(checkpoint), True, {})
+    many = random_questions(checkpoint, manifest_of(checkpoint), False, {})
     assert (few.count, many.count) == (2, 5)
     assert few.truth.size < many.truth.size / 2
 
