@@ -47,7 +47,9 @@ def test_a_second_run_fires_nothing(decoder):
 
 def test_a_table_that_is_also_the_heads_weight_is_stored_once(decoder):
     quantise_dynamic(decoder)
-    stored = {name: value.dtype for name, value in decoder.graph.initializers.items() if name.startswith("model.embedding")}
+    stored = {
+        name: value.dtype for name, value in decoder.graph.initializers.items() if name.startswith("model.embedding")
+    }
     assert stored == {
         "model.embedding.weight.int8": ir.DataType.INT8,
         "model.embedding.weight.scale": ir.DataType.FLOAT,
