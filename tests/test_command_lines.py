@@ -12,7 +12,7 @@ FROZEN = {
     "models train": {"--out", "--seed"},
     "models import": {"--out", "--max-length", "--name"},
     "models explain": {"--out", "--fusion", "--discard", "--label"},
-    "export onnx": {"--out", "--precision", "--explain", "--uint8"},
+    "export onnx": {"--out", "--precision", "--calibration", "--explain", "--uint8"},
     "export check": {"--source", "--full", "--json", "--target"},
     "export compare": {"--out", "--precisions", "--full", "--page"},
     "export inspect": {"--html", "--json"},

@@ -77,6 +77,9 @@ def samples_for(checkpoint: Checkpoint, signature: GraphSignature, path: Path | 
         feeds = tuple(_text(checkpoint, line) for line in _spread(_lines(path)))
     if not feeds:
         raise InputError(f"at least one sample in {path}", "none", "give a file or a folder with real inputs")
+    broken = [feed for feed in feeds if not all(np.isfinite(array).all() for array in feed.values())]
+    if broken:
+        raise InputError(f"finite numbers in {path}", f"NaN or infinity in {len(broken)} samples", "correct the file")
     return Samples(source=path.name, feeds=feeds)
 
 
