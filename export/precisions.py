@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, get_args
 
 from models.errors import ConfigError, InputError
 from models.signature import DType, GraphSignature, TensorSpec
 
-PrecisionName = Literal["fp32", "fp16", "bf16", "int8", "int4", "int4-hqq"]
+PrecisionName = Literal["fp32", "fp16", "bf16", "int8", "int8-static", "int4", "int4-hqq"]
 NAMES: tuple[PrecisionName, ...] = get_args(PrecisionName)
 
 
@@ -68,6 +69,12 @@ _EVERY = (
         safety=2.0,
     ),
     Precision(
+        name="int8-static",
+        summary="8-bit integers before every product with a weight, the scales of activations measured on real inputs",
+        roundoff=2.0**-8,
+        calibrated=True,
+    ),
+    Precision(
         name="int4",
         summary="weights of 4 bits with a scale for 128 of them, the last layer as in int8; for models that write",
         roundoff=0.5 / 8,
@@ -94,6 +101,17 @@ def precision_named(name: str) -> Precision:
     if name not in PRECISIONS:
         raise ConfigError(f"a precision, one of {list(PRECISIONS)}", repr(name), "correct --precision")
     return PRECISIONS[name]
+
+
+def require_calibrated(precision: Precision, calibration: Path | None) -> None:
+    """Refuse samples for a precision that has no use for them.
+
+    Raises:
+        ConfigError: it measures nothing.
+    """
+    if calibration is not None and not precision.calibrated:
+        users = ", ".join(one.name for one in PRECISIONS.values() if one.calibrated)
+        raise ConfigError(f"a precision that is calibrated: {users}", precision.name, "leave --calibration out")
 
 
 def require_task(precision: Precision, task: str) -> None:

@@ -3,7 +3,6 @@
 import numpy as np
 import onnx
 import onnx_ir as ir
-import onnx_ir.passes.common
 import pytest
 
 from export.passes.lower_precision import lower_precision
