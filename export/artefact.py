@@ -51,7 +51,7 @@ def write_artefact(name: str, out: Path, options: Mapping[str, Option], fingerpr
     require_task(precision, checkpoint.family.task.name)
     graphs = checkpoint.graphs(bool(options["explain"]), bool(options["uint8"]))
     with replaced_folder(out) as staged:
-        passes = _write_graphs(name, checkpoint, graphs, precision, staged)
+        passes = _write_graphs(name, checkpoint, graphs, precision, staged, options)
         for companion in checkpoint.companions():
             shutil.copyfile(companion, staged / companion.name)
         lowered = lowered_graphs(staged, (graph.signature for graph in graphs)) if precision.ort_cpu else ()
@@ -65,17 +65,30 @@ def write_artefact(name: str, out: Path, options: Mapping[str, Option], fingerpr
 
 
 def _write_graphs(
-    name: str, checkpoint: Checkpoint, graphs: Sequence[TaskGraph], precision: Precision, folder: Path
+    name: str,
+    checkpoint: Checkpoint,
+    graphs: Sequence[TaskGraph],
+    precision: Precision,
+    folder: Path,
+    options: Mapping[str, Option],
 ) -> dict[str, list[dict[str, Any]]]:
     if precision is PRECISIONS["fp32"]:
         _export_graphs(name, checkpoint, graphs, folder)
         return {}
     with TemporaryDirectory(dir=folder) as float32:
         _export_graphs(name, checkpoint, graphs, Path(float32))
-        pairs = zip(signatures_in(precision, _signatures(graphs)), _signatures(graphs), strict=True)
+        every, calibration = _signatures(graphs), options.get("calibration")
+        samples = Path(str(calibration)) if calibration else None
         given = [
-            Given(checkpoint=checkpoint, folder=Path(float32), signature=wanted, float32=exported)
-            for wanted, exported in pairs
+            Given(
+                checkpoint=checkpoint,
+                folder=Path(float32),
+                signature=wanted,
+                float32=exported,
+                calibration=samples,
+                every=every,
+            )
+            for wanted, exported in zip(signatures_in(precision, every), every, strict=True)
         ]
         done = rewrite_graphs(precision, given, folder)
     return {graph: [outcome.to_json() for outcome in outcomes] for graph, outcomes in done.items()}

@@ -11,6 +11,7 @@ import torch
 
 from export.climbs import CLIMBS, LOWERED, OPENVINO, REFERENCE, RUNTIME, Runners
 from export.eager import eager_runners
+from export.ladder_cases import Spread
 from export.parity import YARDSTICK, Measurement
 from export.precisions import precision_named
 from export.rounded import rounded_runners
@@ -48,7 +49,7 @@ def climb(folder: Path, source: str | None = None) -> list[Measurement]:
     manifest = Manifest.read(folder)
     manifest.verify(folder)
     checkpoint = checkpoint_named(source or manifest.source)
-    _require_same_model(checkpoint, manifest)
+    require_same_model(checkpoint, manifest)
     if sum(parameter.numel() for parameter in checkpoint.model.parameters()) < SMALL_MODEL:
         torch.set_num_threads(1)  # more threads make a toy model up to 20 times slower where cores are shared
     names = [signature.name for signature in manifest.graphs]
@@ -61,8 +62,15 @@ def climb(folder: Path, source: str | None = None) -> list[Measurement]:
     }
     if openvino_is_installed():
         runners[OPENVINO] = _openvino_runners(folder, manifest)
-    measured = CLIMBS[manifest.task](checkpoint, runners)
+    measured = CLIMBS[manifest.task](checkpoint, runners, spreads_of(manifest))
     return [replace(one, rung=_in_precision(one.rung, manifest.precision)) for one in measured]
+
+
+def spreads_of(manifest: Manifest) -> dict[str, Spread]:
+    """How the floats were spread that an artefact was calibrated with: input → spread; nothing where it was not."""
+    done = (outcome for outcomes in manifest.passes.values() for outcome in outcomes)
+    found = (outcome["calibration"]["inputs"] for outcome in done if "calibration" in outcome)
+    return {name: Spread(**spread) for inputs in found for name, spread in inputs.items()}
 
 
 def _in_precision(rung: str, precision: str) -> str:
@@ -93,7 +101,12 @@ def _openvino_runners(folder: Path, manifest: Manifest) -> dict[str, Runner]:
     return runners
 
 
-def _require_same_model(checkpoint: Checkpoint, manifest: Manifest) -> None:
+def require_same_model(checkpoint: Checkpoint, manifest: Manifest) -> None:
+    """Refuse a checkpoint that is not the one of an artefact.
+
+    Raises:
+        ArtefactError: its name, family or configuration is another.
+    """
     wanted = manifest.name, manifest.family, manifest.config
     found = checkpoint.name, checkpoint.family.name, config_to_json(checkpoint.config)
     if wanted != found:

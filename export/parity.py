@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,8 +92,14 @@ def rungs_of(measurements: Iterable[Measurement], precision: Precision = PRECISI
     ]
 
 
-def write_report(measurements: list[Measurement], rungs: list[Rung], folder: Path) -> Path:
-    """Write ``parity.json``: the verdict of each rung, and every case behind it.
+def write_report(measurements: list[Measurement], rungs: list[Rung], quality: Mapping[str, Any], folder: Path) -> Path:
+    """Write ``parity.json``: the verdict of each rung, every case behind it, and what is left of the model.
+
+    Args:
+        measurements: of the ladder.
+        rungs: the same, held to their tolerances.
+        quality: what :func:`export.quality.report.quality_to_json` makes of it.
+        folder: the artefact.
 
     Raises:
         OutputError: the folder cannot be written.
@@ -102,7 +108,8 @@ def write_report(measurements: list[Measurement], rungs: list[Rung], folder: Pat
     value = {
         "reference": "eager float64",
         "safety": SAFETY,
-        "passed": all(rung.passed for rung in rungs),
+        "passed": all(rung.passed for rung in rungs) and all(one["passed"] for one in quality["verdicts"]),
+        "quality": quality,
         "rungs": [_rung_to_json(rung) for rung in rungs],
         "cases": [{"graph": m.graph, "rung": m.rung, "case": m.case, "error": _number(m.error)} for m in measurements],
     }

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, get_args
 
 from models.errors import ConfigError, InputError
 from models.signature import DType, GraphSignature, TensorSpec
 
-PrecisionName = Literal["fp32", "fp16", "bf16"]
+PrecisionName = Literal["fp32", "fp16", "bf16", "int8", "int8-static", "int4", "int4-hqq"]
 NAMES: tuple[PrecisionName, ...] = get_args(PrecisionName)
 
 
@@ -43,6 +44,7 @@ class Precision:
     tasks: frozenset[str] = frozenset()
 
 
+_WRITERS = frozenset({"caption", "generate", "translate"})
 _EVERY = (
     Precision(name="fp32", summary="32-bit floating point, as trained", roundoff=2.0**-24),
     Precision(
@@ -60,6 +62,32 @@ _EVERY = (
         ort_cpu=False,
         memory="bfloat16",
     ),
+    Precision(
+        name="int8",
+        summary="products in 8 bits, weights with a scale a column and activations with a scale a row",
+        roundoff=0.5 / 127,
+        safety=2.0,
+    ),
+    Precision(
+        name="int8-static",
+        summary="8-bit integers before every product with a weight, the scales of activations measured on real inputs",
+        roundoff=2.0**-8,
+        calibrated=True,
+    ),
+    Precision(
+        name="int4",
+        summary="weights of 4 bits with a scale for 128 of them, the last layer as in int8; for models that write",
+        roundoff=0.5 / 8,
+        safety=2.0,
+        tasks=_WRITERS,
+    ),
+    Precision(
+        name="int4-hqq",
+        summary="the same with a scale and a zero for 64, fitted to each other",
+        roundoff=0.5 / 8,
+        safety=2.0,
+        tasks=_WRITERS,
+    ),
 )
 PRECISIONS: dict[str, Precision] = {precision.name: precision for precision in _EVERY}
 
@@ -73,6 +101,17 @@ def precision_named(name: str) -> Precision:
     if name not in PRECISIONS:
         raise ConfigError(f"a precision, one of {list(PRECISIONS)}", repr(name), "correct --precision")
     return PRECISIONS[name]
+
+
+def require_calibrated(precision: Precision, calibration: Path | None) -> None:
+    """Refuse samples for a precision that has no use for them.
+
+    Raises:
+        ConfigError: it measures nothing.
+    """
+    if calibration is not None and not precision.calibrated:
+        users = ", ".join(one.name for one in PRECISIONS.values() if one.calibrated)
+        raise ConfigError(f"a precision that is calibrated: {users}", precision.name, "leave --calibration out")
 
 
 def require_task(precision: Precision, task: str) -> None:

@@ -9,16 +9,22 @@ to the checkpoint's parameters stays whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import onnx
 import onnx_ir as ir
 
+from export.block_quantisers import half_quadratic
+from export.calibration.calibrate import calibrate
 from export.onnx_graph import check_graph, origins_of, save_graph
 from export.passes.lower_precision import lower_precision
 from export.passes.outcome import Outcome, require_no_misses
+from export.passes.pack_products import BETWEEN, pack_products
+from export.passes.quantise_dynamic import quantise_dynamic
+from export.passes.quantise_static import quantise_static
+from export.passes.quantise_weights import quantise_weights
 from export.passes.sensitive_places import sensitive_places
 from export.precisions import Precision
 from export.restrictions.graph import type_word
@@ -38,6 +44,8 @@ class Given:
 
     Attributes:
         checkpoint: the model, with its own data and companions, for passes that are calibrated.
+        calibration: the file or folder with other samples for them; none if not given.
+        every: the signatures of all graphs in ``folder``, in the order in which a request passes them.
         folder: where the float32 graphs of the artefact lie, all of them.
         signature: the graph's, in the precision.
         float32: the same in float32, as the graph in ``folder`` has it.
@@ -47,6 +55,8 @@ class Given:
     folder: Path
     signature: GraphSignature
     float32: GraphSignature
+    calibration: Path | None = None
+    every: tuple[GraphSignature, ...] = ()
 
 
 def _narrow(dtype: ir.DataType) -> Callable[[Given], Sequence[Pass]]:
@@ -58,10 +68,24 @@ def _narrow(dtype: ir.DataType) -> Callable[[Given], Sequence[Pass]]:
     return passes
 
 
+def _static_passes(given: Given) -> Sequence[Pass]:
+    found = calibrate(given.checkpoint, given.folder, given.every, given.float32.name, given.calibration)
+    return (lambda model: replace(quantise_static(model, found.largest), calibration=found.to_json()),)
+
+
+_LAST_IN_8_BITS = partial(quantise_dynamic, last_only=True)
 PASSES: dict[str, Callable[[Given], Sequence[Pass]]] = {
     "fp32": lambda _: (),
     "fp16": _narrow(ir.DataType.FLOAT16),
     "bf16": _narrow(ir.DataType.BFLOAT16),
+    "int8": lambda _: (pack_products, quantise_dynamic),
+    "int8-static": _static_passes,
+    "int4": lambda _: (pack_products, _LAST_IN_8_BITS, partial(quantise_weights, block_size=128)),
+    "int4-hqq": lambda _: (
+        pack_products,
+        _LAST_IN_8_BITS,
+        partial(quantise_weights, block_size=64, quantiser=half_quadratic),
+    ),
 }
 """Precision → the passes for a graph, in order."""
 
@@ -112,9 +136,16 @@ def _rewritten(passes: Sequence[Pass], given: Given, out: Path) -> tuple[Outcome
 
 
 def carried_origins(model: ir.Model, origins: Origins) -> Origins:
-    """The origins of a rewritten graph's weights: those of the longest former name that the weight's begins with."""
-    found = {name: _former(name, origins) for name in model.graph.initializers}
-    return {name: origins[former] for name, former in found.items() if former is not None}
+    """The origins of a rewritten graph's weights: those of the longest former name that the weight's begins with.
+
+    A weight that was packed from several has the names of all.
+    """
+    found = {name: [_former(part, origins) for part in name.split(BETWEEN)] for name in model.graph.initializers}
+    return {
+        name: [origin for former in parts if former is not None for origin in origins[former]]
+        for name, parts in found.items()
+        if None not in parts
+    }
 
 
 def _former(name: str, origins: Origins) -> str | None:

@@ -170,6 +170,8 @@ _TENSORRT = Target(
         "input-output-type",
         "quantized-type",
         "zero-point",
+        "activation-scale",
+        "scale-rank",
         "constant-value",
         "attention-rank",
         "attention-past",
