@@ -54,7 +54,7 @@ def write_artefact(name: str, out: Path, options: Mapping[str, Option], fingerpr
         passes = _write_graphs(name, checkpoint, graphs, precision, staged, options)
         for companion in checkpoint.companions():
             shutil.copyfile(companion, staged / companion.name)
-        lowered = lowered_graphs(staged, (graph.signature for graph in graphs))
+        lowered = lowered_graphs(staged, (graph.signature for graph in graphs)) if precision.ort_cpu else ()
         manifest = replace(
             _manifest(name, checkpoint, graphs, precision, staged, fingerprint), lowered=lowered, passes=passes
         )

@@ -26,7 +26,7 @@ Option = bool | int | float | str | None
 """The value of an option of the command line."""
 
 _PACKAGES = ("torch", "onnx", "onnxscript")
-_NOT_IN_GRAPHS = {"train", "pretrained"}
+_NOT_IN_GRAPHS = {"train", "pretrained", "quality"}
 
 
 def fingerprint_of(name: str, options: Mapping[str, Option]) -> str:

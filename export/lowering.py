@@ -11,14 +11,21 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from export.passes.feed_attention_packed import feed_attention_packed
 from export.passes.lower_cached_attention import lower_cached_attention
 from export.passes.lower_signed_activations import lower_signed_activations
 from export.passes.outcome import Outcome, require_no_misses
+from export.passes.rotate_in_attention import rotate_in_attention
 from models.manifest import Lowered
 from models.signature import GraphSignature
 
 LOWERINGS: dict[str, tuple[Callable[[ir.Model], Outcome], ...]] = {
-    "ort-cpu": (lower_cached_attention, lower_signed_activations)
+    "ort-cpu": (
+        lower_cached_attention,
+        rotate_in_attention,
+        feed_attention_packed,
+        lower_signed_activations,
+    )
 }
 
 

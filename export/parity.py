@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from serving.runtime.base import Array
 PARITY_NAME = "parity.json"
 # The largest rounding error of a few thousand random ones varies by about 2 from sample to sample, and a runtime that
 # accumulates in longer or shorter vectors makes its own larger or smaller by as much again; the rest is margin.
-SAFETY = 8.0
+SAFETY = PRECISIONS["fp32"].safety
 YARDSTICK = "eager float32"
 _EPSILON_RATIO = float(np.finfo(np.float64).eps / np.finfo(np.float32).eps)
 
@@ -92,8 +92,14 @@ def rungs_of(measurements: Iterable[Measurement], precision: Precision = PRECISI
     ]
 
 
-def write_report(measurements: list[Measurement], rungs: list[Rung], folder: Path) -> Path:
-    """Write ``parity.json``: the verdict of each rung, and every case behind it.
+def write_report(measurements: list[Measurement], rungs: list[Rung], quality: Mapping[str, Any], folder: Path) -> Path:
+    """Write ``parity.json``: the verdict of each rung, every case behind it, and what is left of the model.
+
+    Args:
+        measurements: of the ladder.
+        rungs: the same, held to their tolerances.
+        quality: what :func:`export.quality.report.quality_to_json` makes of it.
+        folder: the artefact.
 
     Raises:
         OutputError: the folder cannot be written.
@@ -102,7 +108,8 @@ def write_report(measurements: list[Measurement], rungs: list[Rung], folder: Pat
     value = {
         "reference": "eager float64",
         "safety": SAFETY,
-        "passed": all(rung.passed for rung in rungs),
+        "passed": all(rung.passed for rung in rungs) and all(one["passed"] for one in quality["verdicts"]),
+        "quality": quality,
         "rungs": [_rung_to_json(rung) for rung in rungs],
         "cases": [{"graph": m.graph, "rung": m.rung, "case": m.case, "error": _number(m.error)} for m in measurements],
     }
@@ -131,10 +138,10 @@ def require_parity(rungs: Iterable[Rung], report: Path) -> None:
 def _tolerance(yardstick: list[Measurement], rung: str, precision: Precision) -> float:
     own = max(measurement.error for measurement in yardstick)
     floor = float(np.finfo(np.float32).eps) * max(measurement.scale for measurement in yardstick)
-    tolerance = SAFETY * max(own, floor)
+    error = max(own, floor)
     if "eager" in rung:
-        return tolerance * _EPSILON_RATIO if rung.endswith("float64") else tolerance
-    return tolerance * precision.roundoff / PRECISIONS["fp32"].roundoff
+        return SAFETY * error * (_EPSILON_RATIO if rung.endswith("float64") else 1.0)
+    return precision.safety * error * precision.roundoff / PRECISIONS["fp32"].roundoff
 
 
 def _rung_to_json(rung: Rung) -> dict[str, Any]:

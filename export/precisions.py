@@ -13,7 +13,7 @@ from typing import Literal, get_args
 from models.errors import ConfigError, InputError
 from models.signature import DType, GraphSignature, TensorSpec
 
-PrecisionName = Literal["fp32", "int8-static"]
+PrecisionName = Literal["fp32", "fp16", "bf16", "int8", "int8-static", "int4", "int4-hqq"]
 NAMES: tuple[PrecisionName, ...] = get_args(PrecisionName)
 
 
@@ -25,6 +25,10 @@ class Precision:
         name: how command lines call it.
         summary: what it is, in one sentence.
         roundoff: the largest relative error of a number rounded to its type; the ladder's tolerance grows with it.
+        safety: how many times the error that follows from the roundoff is tolerated. Eight for float32, whose error is
+            that of sums, which each runtime adds in another order; of numbers that are narrower than their sums, twice,
+            as the largest of some thousand random errors varies.
+        ort_cpu: whether ONNX Runtime's CPU provider has operators of its types.
         memory: element type of what graphs remember or hand to each other: caches, states, cross-attention memories.
         calibrated: whether its passes read what graphs compute from real inputs.
         tasks: what it is for; every task if none is named.
@@ -33,18 +37,56 @@ class Precision:
     name: PrecisionName
     summary: str
     roundoff: float
+    safety: float = 8.0
+    ort_cpu: bool = True
     memory: DType = "float32"
     calibrated: bool = False
     tasks: frozenset[str] = frozenset()
 
 
+_WRITERS = frozenset({"caption", "generate", "translate"})
 _EVERY = (
     Precision(name="fp32", summary="32-bit floating point, as trained", roundoff=2.0**-24),
+    Precision(
+        name="fp16",
+        summary="16-bit floating point, sensitive operators in fp32; caches of half the size",
+        roundoff=2.0**-11,
+        safety=2.0,
+        memory="float16",
+    ),
+    Precision(
+        name="bf16",
+        summary="bfloat16, the range of fp32 with 8 bits, sensitive operators in fp32; not for decoders on a CPU",
+        roundoff=2.0**-8,
+        safety=2.0,
+        ort_cpu=False,
+        memory="bfloat16",
+    ),
+    Precision(
+        name="int8",
+        summary="products in 8 bits, weights with a scale a column and activations with a scale a row",
+        roundoff=0.5 / 127,
+        safety=2.0,
+    ),
     Precision(
         name="int8-static",
         summary="8-bit integers before every product with a weight, the scales of activations measured on real inputs",
         roundoff=4 * 0.5 / 127,  # half a step of the largest number's; of many, the usual one is a quarter of the largest
         calibrated=True,
+    ),
+    Precision(
+        name="int4",
+        summary="weights of 4 bits with a scale for 128 of them, the last layer as in int8; for models that write",
+        roundoff=0.5 / 8,
+        safety=2.0,
+        tasks=_WRITERS,
+    ),
+    Precision(
+        name="int4-hqq",
+        summary="the same with a scale and a zero for 64, fitted to each other",
+        roundoff=0.5 / 8,
+        safety=2.0,
+        tasks=_WRITERS,
     ),
 )
 PRECISIONS: dict[str, Precision] = {precision.name: precision for precision in _EVERY}

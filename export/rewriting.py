@@ -10,15 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import onnx
 import onnx_ir as ir
 
+from export.block_quantisers import half_quadratic
 from export.calibration.calibrate import calibrate
 from export.onnx_graph import check_graph, origins_of, save_graph
+from export.passes.lower_precision import lower_precision
 from export.passes.outcome import Outcome, require_no_misses
+from export.passes.pack_products import BETWEEN, pack_products
+from export.passes.quantise_dynamic import quantise_dynamic
 from export.passes.quantise_static import quantise_static
+from export.passes.quantise_weights import quantise_weights
+from export.passes.sensitive_places import sensitive_places
 from export.precisions import Precision
 from export.restrictions.graph import type_word
 from export.weights import Origins
@@ -52,12 +59,34 @@ class Given:
     every: tuple[GraphSignature, ...] = ()
 
 
+def _narrow(dtype: ir.DataType) -> Callable[[Given], Sequence[Pass]]:
+    def passes(given: Given) -> Sequence[Pass]:
+        specs = (*given.signature.inputs, *given.signature.outputs)
+        names = {spec.name for spec in specs if spec.dtype == dtype.numpy().name}
+        return (partial(lower_precision, dtype=dtype, narrow=names, sensitive=sensitive_places(dtype)),)
+
+    return passes
+
+
 def _static_passes(given: Given) -> Sequence[Pass]:
     found = calibrate(given.checkpoint, given.folder, given.every, given.float32.name, given.calibration)
     return (lambda model: replace(quantise_static(model, found.largest), calibration=found.to_json()),)
 
 
-PASSES: dict[str, Callable[[Given], Sequence[Pass]]] = {"fp32": lambda _: (), "int8-static": _static_passes}
+_LAST_IN_8_BITS = partial(quantise_dynamic, last_only=True)
+PASSES: dict[str, Callable[[Given], Sequence[Pass]]] = {
+    "fp32": lambda _: (),
+    "fp16": _narrow(ir.DataType.FLOAT16),
+    "bf16": _narrow(ir.DataType.BFLOAT16),
+    "int8": lambda _: (pack_products, quantise_dynamic),
+    "int8-static": _static_passes,
+    "int4": lambda _: (pack_products, _LAST_IN_8_BITS, partial(quantise_weights, block_size=128)),
+    "int4-hqq": lambda _: (
+        pack_products,
+        _LAST_IN_8_BITS,
+        partial(quantise_weights, block_size=64, quantiser=half_quadratic),
+    ),
+}
 """Precision → the passes for a graph, in order."""
 
 
@@ -107,9 +136,16 @@ def _rewritten(passes: Sequence[Pass], given: Given, out: Path) -> tuple[Outcome
 
 
 def carried_origins(model: ir.Model, origins: Origins) -> Origins:
-    """The origins of a rewritten graph's weights: those of the longest former name that the weight's begins with."""
-    found = {name: _former(name, origins) for name in model.graph.initializers}
-    return {name: origins[former] for name, former in found.items() if former is not None}
+    """The origins of a rewritten graph's weights: those of the longest former name that the weight's begins with.
+
+    A weight that was packed from several has the names of all.
+    """
+    found = {name: [_former(part, origins) for part in name.split(BETWEEN)] for name in model.graph.initializers}
+    return {
+        name: [origin for former in parts if former is not None for origin in origins[former]]
+        for name, parts in found.items()
+        if None not in parts
+    }
 
 
 def _former(name: str, origins: Origins) -> str | None:

@@ -166,6 +166,7 @@ _TENSORRT = Target(
     missing_types={"bfloat16": frozenset({"ConvTranspose"})},
     restrictions=(
         *_WHOLE_GRAPH,
+        "strong-types",
         "input-output-type",
         "quantized-type",
         "zero-point",

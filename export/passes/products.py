@@ -15,6 +15,8 @@ import onnx_ir as ir
 from onnx_ir.tape import Tape
 
 Array = npt.NDArray[np.generic]
+PARTS = (".shift", ".sums")
+"""How weights end that are one part of a product in fewer bits, and no product to rewrite."""
 _EXCHANGED = [1, 0]
 _OTHERS = {
     "Conv": "a convolution: only products of matrices have fewer bits",
@@ -52,6 +54,13 @@ class Product:
         """How many numbers go in and how many come out."""
         rows, columns = _shape(self.weight)
         return (columns, rows) if self.transposed else (rows, columns)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether it is an output of the graph, with or without a bias."""
+        made = self.node.outputs[0]
+        biased = [user.outputs[0] for user in made.consumers() if user.op_type == "Add"]
+        return any(value.is_graph_output() for value in (made, *biased))
 
     def matrix(self) -> npt.NDArray[np.float32]:
         """The weight, [in, out]."""
@@ -127,7 +136,9 @@ def _is_plain(node: ir.Node) -> bool:
 
 
 def _is_matrix(value: ir.Value | None) -> bool:
-    return value is not None and value.is_initializer() and value.dtype == ir.DataType.FLOAT and len(_shape(value)) == 2
+    if value is None or not value.is_initializer() or str(value.name).endswith(PARTS):
+        return False
+    return value.dtype == ir.DataType.FLOAT and len(_shape(value)) == 2
 
 
 def _shape(value: ir.Value) -> tuple[int, ...]:

@@ -34,11 +34,18 @@ _Row = tuple[ir.Value, ir.Value]
 _FloatArray = npt.NDArray[np.float32]
 
 
-def quantise_dynamic(model: ir.Model) -> Outcome:
-    """Rewrite every product of an activation with a constant matrix, and lookups in the matrix if it is a table."""
-    graph, refusals, rows = model.graph, beyond_products(model.graph), dict[ir.Value, _Row]()
+def quantise_dynamic(model: ir.Model, last_only: bool = False) -> Outcome:
+    """Rewrite every product of an activation with a constant matrix, and lookups in the matrix if it is a table.
+
+    Args:
+        model: changed in place.
+        last_only: whether only products that are outputs of the graph are rewritten.
+    """
+    graph, refusals, rows = model.graph, [] if last_only else beyond_products(model.graph), dict[ir.Value, _Row]()
     tape, fired = Tape(graph), 0
     for product in products_of(graph):
+        if last_only and not product.is_last:
+            continue
         if product.sizes[0] < LEAST_INPUTS:
             refusals.append(f"{product.name}: its rows have {product.sizes[0]} numbers, less than {LEAST_INPUTS}")
             continue

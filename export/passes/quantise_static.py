@@ -122,7 +122,12 @@ def _rounded_weight(tape: Tape, graph: ir.Graph, product: Rounded) -> ir.Value:
     weight, name = product.weight, str(product.weight.name)
     assert weight.const_value is not None
     integers, scale = quantised_weight(weight.const_value.numpy(), product.axis)
-    inputs = [stored(graph, f"{name}.int8", integers), stored(graph, f"{name}.scale", scale)]
+    inputs = [
+        stored(graph, f"{name}.int8", integers),
+        stored(graph, f"{name}.scale", scale),
+        # Zeros may be left out, but ONNX Runtime 1.31 with session.x64quantprecision then puts one where many belong.
+        stored(graph, f"{name}.zero_point", np.zeros(len(scale), np.int8)),
+    ]
     restored = tape.op("DequantizeLinear", inputs, {"axis": product.axis})
     _describe(restored, f"{name}.rounded", weight.shape, ir.DataType.FLOAT)
     for user, index in tuple(weight.uses()):

@@ -13,6 +13,7 @@ from export.stage import export_onnx
 from export.target_check import hold_to_target
 from export.translations import OPSET
 from models.manifest import Manifest
+from tests.export.in_precision import hold_in_narrow_types
 from tests.export.test_ladder import damage, failed, nudged
 
 # What each must contain for its memory to be updated in place, or for its layers to be the runtime's own.
@@ -55,6 +56,7 @@ def test_it_exports_in_standard_operators_passes_the_ladder_and_a_changed_weight
     assert [verdict for verdict in verdicts if verdict.breaches] == []
     measurements = climb(folder)
     assert all(rung.passed for rung in rungs_of(measurements))
+    hold_in_narrow_types(folder, tmp_path)
     cases = [measurement.case for measurement in measurements]
     assert len({re.match(r"batch (\d+)", case).group(1) for case in cases}) >= 2
     if varying_lengths(folder):

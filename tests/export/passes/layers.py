@@ -29,9 +29,22 @@ def activation(name, width):
     return ir.Value(name=name, shape=ir.Shape(["batch", "steps", width]), type=ir.TensorType(ir.DataType.FLOAT))
 
 
-def answers(model, x):
+def answers(model, x, level=ort.GraphOptimizationLevel.ORT_ENABLE_ALL):
     """What ONNX Runtime computes, on one thread."""
+    return _session(model, level=level).run(None, {"x": x})[0]
+
+
+def runtimes_own(model, path):
+    """The operators that ONNX Runtime makes of a model's."""
+    _session(model, optimized_model_filepath=str(path))
+    return [node.op_type for node in ir.load(path).graph]
+
+
+def _session(model, level=ort.GraphOptimizationLevel.ORT_ENABLE_ALL, **settings):
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
-    session = ort.InferenceSession(ir.to_proto(model).SerializeToString(), options)
-    return session.run(None, {"x": x})[0]
+    options.log_severity_level = 3
+    options.graph_optimization_level = level
+    for name, value in settings.items():
+        setattr(options, name, value)
+    return ort.InferenceSession(ir.to_proto(model).SerializeToString(), options)

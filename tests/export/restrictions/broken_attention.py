@@ -26,6 +26,11 @@ CASES = {
     ),
     "operator": Case("y (Det)", unary("Abs", kind="float[4,4]"), unary("Det", kind="float[4,4]", out="float")),
     "element-type": Case("y (Clip)", unary("Clip"), unary("Clip", kind="int64[B,S]")),
+    "strong-types": Case(
+        "y (Add)",
+        graph(f"{FLOAT} x, float16[B,S,8] h", f"{FLOAT} y", "w = Cast <to = 1> (h) y = Add(x, w)"),
+        graph(f"{FLOAT} x, float16[B,S,8] h", f"{FLOAT} y", "y = Add(x, h)"),
+    ),
     "input-output-type": Case("x", unary("Neg"), graph("double[B] x", "float[B] y", "y = Cast <to = 1> (x)")),
     "quantized-type": Case(
         "y (Transpose)",
