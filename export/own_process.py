@@ -1,8 +1,8 @@
 """Run calls at the same time, each in a fresh process of its own.
 
 The processes are forked from one that has imported what an export needs and done nothing with it: that takes two
-seconds, and would again in each of them. Pipes only: the queues and pools of ``multiprocessing`` share semaphores, which
-stay in ``/dev/shm`` when the program is killed.
+seconds, and would again in each of them. Pipes only: the queues and pools of ``multiprocessing`` share semaphores,
+which stay in ``/dev/shm`` when the program is killed.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _start(function: Callable[..., None], arguments: Call) -> tuple[Connection, 
     start_importing()
     context = get_context("forkserver")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_call, args=(dict(os.environ), sender, function, arguments), daemon=True)
+    process = context.Process(target=_call, args=(_environment(), sender, function, arguments), daemon=True)
     process.start()
     sender.close()
     return receiver, process
@@ -83,8 +83,7 @@ def _start(function: Callable[..., None], arguments: Call) -> tuple[Connection, 
 
 def _call(environment: dict[str, str], sender: Connection, function: Callable[..., None], arguments: Call) -> None:
     _end_with_parent()
-    os.environ.clear()  # what it was when the first call was started
-    os.environ.update(environment)
+    _set_environment(environment)
     try:
         function(*arguments)
         sender.send(None)
@@ -94,6 +93,16 @@ def _call(environment: dict[str, str], sender: Connection, function: Callable[..
         sender.send(error if error.errno in FULL_DISK else _unexpected(function, error))
     except Exception as error:  # another library's, which need not survive the way
         sender.send(_unexpected(function, error))
+
+
+def _environment() -> dict[str, str]:
+    return dict(os.environ)  # noqa: TID251  (a process launcher)
+
+
+def _set_environment(environment: dict[str, str]) -> None:
+    forked_with = os.environ  # noqa: TID251  (of the first call's time)
+    forked_with.clear()
+    forked_with.update(environment)
 
 
 def _end_with_parent() -> None:
