@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -63,8 +64,8 @@ class StreamingModel:
 
     async def pieces(
         self, subject: Mapping[str, Array], max_tokens: int | None = None, explain: bool = False
-    ) -> AsyncIterator[Piece]:
-        """The answer in pieces, as they come; leaving the loop early cancels the rest.
+    ) -> AsyncGenerator[Piece, None]:
+        """The answer in pieces, as they come; leaving the loop early takes the request back.
 
         Args:
             subject: input name → what is asked.
@@ -78,13 +79,10 @@ class StreamingModel:
         inputs: dict[str, Array] = {**subject, STREAM: np.array([True])}
         if max_tokens is not None:
             inputs[MAX_TOKENS] = np.array([max_tokens], dtype=np.int32)
-        async for outputs in self._client.stream(self.model.name, inputs, {EXPLAIN: True} if explain else None):
-            yield Piece(
-                text=_text(outputs[TEXT_OUTPUT]),
-                finish_reason=_text(outputs[FINISH_REASON]),
-                token_ids=tuple(outputs[OUTPUT_IDS].tolist()),
-                alignment=outputs.get(ALIGNMENT),
-            )
+        parameters = {EXPLAIN: True} if explain else None
+        async with aclosing(self._client.stream(self.model.name, inputs, parameters)) as responses:
+            async for outputs in responses:
+                yield _piece(outputs)
 
 
 class TextModel(StreamingModel):
@@ -97,6 +95,15 @@ class TextModel(StreamingModel):
     async def answer(self, text: str, max_tokens: int | None = None) -> str:
         """The whole answer; see :meth:`StreamingModel.pieces`."""
         return "".join([piece.text async for piece in self.stream(text, max_tokens)])
+
+
+def _piece(outputs: Mapping[str, Array]) -> Piece:
+    return Piece(
+        text=_text(outputs[TEXT_OUTPUT]),
+        finish_reason=_text(outputs[FINISH_REASON]),
+        token_ids=tuple(outputs[OUTPUT_IDS].tolist()),
+        alignment=outputs.get(ALIGNMENT),
+    )
 
 
 def _text(array: Array) -> str:

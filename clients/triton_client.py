@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -15,6 +15,7 @@ from tritonclient.grpc import aio
 from tritonclient.grpc.aio import InferInput, InferRequestedOutput
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
+from clients.request_stream import RequestStream
 from clients.served_model import ServedModel
 from models.errors import AttendantError, InputError, ServerError, UnknownNameError, UnreachableError
 
@@ -110,8 +111,8 @@ class TritonClient:
 
     async def stream(
         self, model: str, inputs: Mapping[str, Array], parameters: Mapping[str, Any] | None = None
-    ) -> AsyncIterator[dict[str, Array]]:
-        """One request to a decoupled model, its responses as they come; leaving the loop early cancels the request.
+    ) -> AsyncGenerator[dict[str, Array], None]:
+        """One request to a decoupled model, its responses as they come; leaving the loop early takes the request back.
 
         Args:
             model: its name.
@@ -122,25 +123,25 @@ class TritonClient:
             InputError: the server refused the tensors.
             ServerError: it failed, or the next response did not come in time.
         """
-        # tritonserver 2.51 can die of the header triton_grpc_error, and of a cancellation that meets a stream's end
-        # (docs/log.md). So errors come without a status, and only a stream that is left early is cancelled.
+        # tritonserver 2.51 can die of the header triton_grpc_error (docs/log.md): errors come without a status.
         tensors = [_tensor(name, array) for name, array in inputs.items()]
-        responses = self._client.stream_infer(_one_request(model, tensors, dict(parameters or {})))
-        ended = final = False
+        stream = RequestStream(self._client.stream_infer, _request(model, tensors, dict(parameters or {})))
+        final = False
         failure: AttendantError | None = None
         try:
-            while (response := await self._ask(anext(responses, None), model)) is not None:
+            while (response := await self._ask(stream.next(), model)) is not None:
                 result, error = response
                 if error is not None:
                     failure = self._translated(str(error.status() or ""), str(error.message()), model)
+                    stream.complete()
                     continue
                 final = result.get_response().parameters["triton_final_response"].bool_param
+                if final:
+                    stream.complete()
                 if result.get_response().outputs:
                     yield _arrays(result)
-            ended = True
         finally:
-            if not ended:
-                responses.cancel()
+            self._track(stream.leave())
         if failure is not None:
             raise failure
         if not final:
@@ -159,13 +160,17 @@ class TritonClient:
     async def _in_time(self, call: Any) -> Any:
         # A unary call that is late is left to itself, and never cancelled or given a deadline: one in some hundred
         # cancelled calls kills tritonserver 2.51 with a segmentation fault (docs/log.md).
-        future = asyncio.ensure_future(call)
-        self._running.add(future)
-        future.add_done_callback(self._ended)
+        future = self._track(call)
         done, _ = await asyncio.wait({future}, timeout=self.timeout_s)
         if not done:
             raise TimeoutError
         return future.result()
+
+    def _track(self, call: Any) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = asyncio.ensure_future(call)
+        self._running.add(future)
+        future.add_done_callback(self._ended)
+        return future
 
     def _ended(self, future: asyncio.Future[Any]) -> None:
         self._running.discard(future)
@@ -201,8 +206,8 @@ _START = "`python -m serving up`"
 _REFUSED = re.compile(r"^INVALID_ARG: |(?=unexpected shape for input|inference input|expected \d+ inputs)")
 
 
-async def _one_request(model: str, tensors: list[Any], parameters: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
-    yield {
+def _request(model: str, tensors: list[Any], parameters: dict[str, Any]) -> dict[str, Any]:
+    return {
         "model_name": model,
         "inputs": tensors,
         "parameters": parameters,

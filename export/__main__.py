@@ -6,13 +6,27 @@ import sys
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
+from typing import Annotated
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
-from models.cli import run
+from export.precisions import NAMES, PrecisionName, described
+from models.cli import Verb, run
+
+_NO_KERNELS = (
+    "ONNX Runtime's CPU provider has no operators of {0}: the graphs run there in fp32, and round wherever {0} rounds\n"
+)
+_Precision = Annotated[PrecisionName, arg(help=described())]
 
 
-def onnx(model: Positional[str], out: Path, explain: bool = False, uint8: bool = False) -> int:
+def onnx(
+    model: Positional[str],
+    out: Path,
+    precision: _Precision = "fp32",
+    calibration: Path | None = None,
+    explain: bool = False,
+    uint8: bool = False,
+) -> int:
     """Write opset-24 graphs of standard operators and a manifest.json.
 
     Nothing is done where the folder already holds this very export.
@@ -20,43 +34,68 @@ def onnx(model: Positional[str], out: Path, explain: bool = False, uint8: bool =
     Args:
         model: a checkpoint folder, a shipped checkpoint, or a preset (see `python -m models list`).
         out: the artefact's folder; replaced in one step.
+        precision: of the graphs; :data:`export.precisions.PRECISIONS` says what each is.
+        calibration: real inputs for int8-static: a folder of images, a file with a text in each line, or an .npz of
+            tensors; of a shipped checkpoint its training data if not given.
         uint8: take images as bytes, [height, width, channels], and scale and normalise them in the graph.
         explain: add a graph that also shows what the model attends to, for requests that ask for it.
     """
     from export.stage import export_onnx
 
-    manifest, done = export_onnx(model, out, explain, uint8)
+    manifest, done = export_onnx(model, out, explain, uint8, precision, calibration)
     graphs = ", ".join(f"{graph.name}.onnx" for graph in manifest.graphs)
     sys.stdout.write(f"{manifest.name}: {graphs} {'written to' if done else 'up to date in'} {out}\n")
     return 0
 
 
-def check(folder: Positional[Path], source: str | None = None, json: bool = False, target: str | None = None) -> int:
+def check(
+    folder: Positional[Path],
+    source: str | None = None,
+    full: bool = False,
+    json: bool = False,
+    target: str | None = None,
+) -> int:
     """Climb the parity ladder: eager float64, eager float32, ONNX Runtime, and OpenVINO where it is installed.
 
-    Batch sizes, lengths, padding, and every split of a cached decode against the full forward pass. Writes parity.json.
+    Batch sizes, lengths, padding, and every split of a cached decode against the full forward pass; then drift, KL,
+    first choices, greedy and right answers against the precision's budget, on held-out data where the checkpoint is a
+    shipped one. Writes parity.json.
     With --target, hold each graph to what that runtime cannot read instead, and run nothing.
 
     Args:
         folder: an exported artefact.
         source: the checkpoint to compare with, if not the one that the manifest names.
-        json: print the verdicts as JSON instead of a table.
+        full: ask every held-out text of a language model, not some of them.
+        json: print the verdicts as JSON instead of tables.
         target: ort-cpu, ort-cuda, openvino-cpu or tensorrt.
     """
     if target is not None:
         return _check_target(folder, target, json)
     from export.ladder import climb
     from export.parity import require_parity, rungs_of, write_report
+    from export.precisions import precision_named
+    from export.quality.budgets import budget_of, require_budget, verdicts_of
+    from export.quality.measure import measure_quality
+    from export.quality.report import print_quality, quality_to_json
     from export.report import print_rungs
+    from models.manifest import Manifest
 
+    precision = precision_named(Manifest.read(folder).precision)
+    if not precision.ort_cpu:
+        sys.stderr.write(_NO_KERNELS.format(precision.name))
     measurements = climb(folder, source)
-    rungs = rungs_of(measurements)
-    report = write_report(measurements, rungs, folder)
+    rungs = rungs_of(measurements, precision)
+    qualities = measure_quality(folder, source, full)
+    verdicts = verdicts_of(qualities, budget_of(precision.name))
+    quality = quality_to_json(precision.name, qualities, verdicts)
+    report = write_report(measurements, rungs, quality, folder)
     if json:
-        sys.stdout.write(dumps([asdict(rung) for rung in rungs], indent=2) + "\n")
+        sys.stdout.write(dumps({"rungs": [asdict(rung) for rung in rungs], "quality": quality}, indent=2) + "\n")
     else:
         print_rungs(folder.name, rungs)
+        print_quality(folder.name, precision.name, qualities, verdicts)
     require_parity(rungs, report)
+    require_budget(verdicts, precision.name, report)
     return 0
 
 
@@ -97,5 +136,34 @@ def inspect(folder: Positional[Path], html: Path | None = None, json: bool = Fal
     return 0
 
 
+def compare(
+    models: Positional[tuple[str, ...]],
+    out: Path,
+    precisions: tuple[PrecisionName, ...] = NAMES,
+    full: bool = False,
+    page: Path | None = None,
+) -> int:
+    """Export models in every precision and show what each costs: bytes, drift, KL, first choices, right answers.
+
+    Args:
+        models: as for `onnx`; every shipped checkpoint if none is named.
+        out: a folder of artefacts, one a model and precision; those that are there and unchanged are taken.
+        precisions: some instead of all.
+        full: ask every held-out text of a language model, not some of them.
+        page: a file to write as well, as docs/precision.md is.
+    """
+    from export.quality.comparison import compared_models
+    from export.quality.comparison_report import print_compared
+    from export.quality.page import write_page
+    from models.checkpoints.place import shipped_names
+
+    compared = list(compared_models(models or shipped_names(), precisions, out, full))
+    print_compared(compared)
+    if page is not None:
+        write_page(compared, full, page)
+    return 0
+
+
 if __name__ == "__main__":
-    run("python -m export", str(__doc__), {"onnx": onnx, "check": check, "inspect": inspect}, sys.argv[1:])
+    verbs: dict[str, Verb] = {"onnx": onnx, "check": check, "compare": compare, "inspect": inspect}
+    run("python -m export", str(__doc__), verbs, sys.argv[1:])

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from torch import Tensor, nn
@@ -18,14 +19,17 @@ from export.fingerprint import Option, require_unchanged, versions
 from export.lowering import lowered_graphs
 from export.onnx_graph import onnx_from_torch, origins_of
 from export.own_process import run_each
+from export.precisions import PRECISIONS, Precision, precision_named, require_task, signatures_in
 from export.remembered_hashes import remembered_sha256
 from export.reproduction import write_reproduction
+from export.rewriting import Given, rewrite_graphs, weight_types
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import Checkpoint
 from models.config import config_to_json
 from models.folders import replaced_folder
-from models.manifest import Lowered, Manifest
+from models.manifest import Manifest
 from models.progress import progress
+from models.signature import GraphSignature
 from models.tasks.from_bytes import example_in_bytes, takes_bytes
 from models.tasks.graph import TaskGraph
 from models.tensor_names import EXPLAINED
@@ -43,18 +47,55 @@ def write_artefact(name: str, out: Path, options: Mapping[str, Option], fingerpr
     Raises:
         As :func:`export.stage.export_onnx`.
     """
-    checkpoint = checkpoint_named(name)
+    checkpoint, precision = checkpoint_named(name), precision_named(str(options["precision"]))
+    require_task(precision, checkpoint.family.task.name)
     graphs = checkpoint.graphs(bool(options["explain"]), bool(options["uint8"]))
     with replaced_folder(out) as staged:
-        _export_graphs(name, checkpoint, graphs, staged)
+        passes = _write_graphs(name, checkpoint, graphs, precision, staged, options)
         for companion in checkpoint.companions():
             shutil.copyfile(companion, staged / companion.name)
-        lowered = lowered_graphs(staged, (graph.signature for graph in graphs))
-        manifest = _manifest(name, checkpoint, graphs, lowered, staged, fingerprint)
+        lowered = lowered_graphs(staged, (graph.signature for graph in graphs)) if precision.ort_cpu else ()
+        manifest = replace(
+            _manifest(name, checkpoint, graphs, precision, staged, fingerprint), lowered=lowered, passes=passes
+        )
         write_reproduction(staged, manifest, options)
         require_unchanged(name, options, fingerprint)
         manifest.write(staged)
     return manifest
+
+
+def _write_graphs(
+    name: str,
+    checkpoint: Checkpoint,
+    graphs: Sequence[TaskGraph],
+    precision: Precision,
+    folder: Path,
+    options: Mapping[str, Option],
+) -> dict[str, list[dict[str, Any]]]:
+    if precision is PRECISIONS["fp32"]:
+        _export_graphs(name, checkpoint, graphs, folder)
+        return {}
+    with TemporaryDirectory(dir=folder) as float32:
+        _export_graphs(name, checkpoint, graphs, Path(float32))
+        every, calibration = _signatures(graphs), options.get("calibration")
+        samples = Path(str(calibration)) if calibration else None
+        given = [
+            Given(
+                checkpoint=checkpoint,
+                folder=Path(float32),
+                signature=wanted,
+                float32=exported,
+                calibration=samples,
+                every=every,
+            )
+            for wanted, exported in zip(signatures_in(precision, every), every, strict=True)
+        ]
+        done = rewrite_graphs(precision, given, folder)
+    return {graph: [outcome.to_json() for outcome in outcomes] for graph, outcomes in done.items()}
+
+
+def _signatures(graphs: Sequence[TaskGraph]) -> tuple[GraphSignature, ...]:
+    return tuple(replace(graph.signature, axes=axes_of(graph)) for graph in graphs)
 
 
 def _export_graphs(name: str, checkpoint: Checkpoint, graphs: Sequence[TaskGraph], folder: Path) -> None:
@@ -78,7 +119,7 @@ def _manifest(
     name: str,
     checkpoint: Checkpoint,
     graphs: Sequence[TaskGraph],
-    lowered: tuple[Lowered, ...],
+    precision: Precision,
     folder: Path,
     fingerprint: str,
 ) -> Manifest:
@@ -87,13 +128,14 @@ def _manifest(
         task=checkpoint.family.task.name,
         family=checkpoint.family.name,
         config=config_to_json(checkpoint.config),
-        graphs=tuple(replace(graph.signature, axes=axes_of(graph)) for graph in graphs),
+        graphs=signatures_in(precision, _signatures(graphs)),
         files={path.name: remembered_sha256(path) for path in sorted(folder.iterdir())},
         details=checkpoint.serving_details(),
         example=_example(checkpoint, takes_bytes(graphs[0].signature)),
         versions=versions(),
-        lowered=lowered,
         weights={graph.signature.name: _weights(checkpoint, graph, folder) for graph in graphs},
+        precision=precision.name,
+        types={path.stem: weight_types(path) for path in (folder / f"{one.signature.name}.onnx" for one in graphs)},
         source=name,
         fingerprint=fingerprint,
     )

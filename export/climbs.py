@@ -13,8 +13,10 @@ from torch import nn
 
 from export.eager import full_forward
 from export.ladder_cases import (
+    NORMAL,
     DecodeCase,
     Decoding,
+    Spreads,
     caption_cases,
     generation_cases,
     image_cases,
@@ -37,13 +39,13 @@ LOWERED = "ort-cpu float32"
 OPENVINO = "openvino float32"
 SINGLE_STEPS = 8
 Runners = dict[str, dict[str, Runner]]
-Climb = Callable[[Checkpoint, Runners], Iterator[Measurement]]
+Climb = Callable[[Checkpoint, Runners, Spreads], Iterator[Measurement]]
 
 
-def climb_classifier(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:
+def climb_classifier(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
     """Random images through the graph ``model``, and ``explained`` where there is one."""
     signature = runners[RUNTIME]["model"].signature
-    cases = list(image_cases(signature.input(PIXELS), signature.axes))
+    cases = list(image_cases(signature.input(PIXELS), signature.axes, spreads.get(PIXELS, NORMAL)))
     with progress("parity", len(cases)) as advance:
         for case in cases:
             for name in runners[RUNTIME]:
@@ -51,17 +53,17 @@ def climb_classifier(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measu
             advance(case.name)
 
 
-def climb_predictor(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:
+def climb_predictor(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
     """Random tensors through the graph ``model``."""
     (graph,) = checkpoint.graphs()
-    cases = list(tensor_cases(graph))
+    cases = list(tensor_cases(graph, spreads))
     with progress("parity", len(cases)) as advance:
         for name, feeds in cases:
             yield from _measure("model", name, feeds, runners)
             advance(name)
 
 
-def climb_embedder(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:
+def climb_embedder(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
     """Random texts with padding through the graph ``model``; only positions of tokens are compared."""
     (graph,) = checkpoint.graphs()
     cases = list(source_cases(graph.below["token_ids"], graph.largest["tokens"]))
@@ -73,7 +75,7 @@ def climb_embedder(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measure
             advance(case.name)
 
 
-def climb_translator(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:
+def climb_translator(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
     """Random sources through the encoder, and random targets through the cached decoder."""
     encoder, decoder = checkpoint.graphs()
     vocabulary, longest = encoder.below["source_ids"], encoder.largest["source"]
@@ -85,20 +87,20 @@ def climb_translator(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measu
     yield from _climb_decoder(checkpoint, list(translation_cases(decoding_of(decoder), vocabulary, longest)), runners)
 
 
-def climb_captioner(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:
+def climb_captioner(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
     """Random images through the encoder, and random targets through the cached decoder."""
     _, decoder = checkpoint.graphs()
     signature = runners[RUNTIME]["encoder"].signature
-    pixels, axes = signature.input(PIXELS), signature.axes
-    images = list(image_cases(pixels, axes))
+    pixels, axes, spread = signature.input(PIXELS), signature.axes, spreads.get(PIXELS, NORMAL)
+    images = list(image_cases(pixels, axes, spread))
     with progress("parity, encoder", len(images)) as advance:
         for image in images:
             yield from _measure("encoder", image.name, image.feeds, runners)
             advance(image.name)
-    yield from _climb_decoder(checkpoint, list(caption_cases(decoding_of(decoder), pixels, axes)), runners)
+    yield from _climb_decoder(checkpoint, list(caption_cases(decoding_of(decoder), pixels, axes, spread)), runners)
 
 
-def climb_generator(checkpoint: Checkpoint, runners: Runners) -> Iterator[Measurement]:
+def climb_generator(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
     """Random targets through the cached decoder."""
     (decoder,) = checkpoint.graphs()
     yield from _climb_decoder(checkpoint, list(generation_cases(decoding_of(decoder))), runners)

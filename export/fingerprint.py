@@ -11,7 +11,10 @@ import importlib.metadata
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from export.calibration.files import sample_files
+from export.precisions import PRECISIONS
 from export.remembered_hashes import remembered_sha256
 from models.checkpoints.file_names import COMPANIONS, CONFIG_NAME, WEIGHTS_NAME
 from models.checkpoints.place import place_of
@@ -23,7 +26,7 @@ Option = bool | int | float | str | None
 """The value of an option of the command line."""
 
 _PACKAGES = ("torch", "onnx", "onnxscript")
-_NOT_IN_GRAPHS = {"train", "pretrained"}
+_NOT_IN_GRAPHS = {"train", "pretrained", "quality"}
 
 
 def fingerprint_of(name: str, options: Mapping[str, Option]) -> str:
@@ -36,7 +39,7 @@ def fingerprint_of(name: str, options: Mapping[str, Option]) -> str:
     Raises:
         ArtefactError, ConfigError: a file cannot be read, or a reader's own has no whole model.
     """
-    parts = {"model": _model(name), "options": dict(options), "versions": versions(), "code": _code()}
+    parts = {"model": _model(name), "options": _by_value(options), "versions": versions(), "code": _code()}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -94,6 +97,16 @@ def _folder(folder: Path) -> dict[str, str]:
         raise ArtefactError(f"files that can be read in {folder}", str(error), "make them readable") from error
 
 
+def _by_value(options: Mapping[str, Option]) -> dict[str, Any]:
+    precision, place = PRECISIONS.get(str(options.get("precision"))), options.get("calibration")
+    if place is not None:
+        path = Path(str(place))
+        files = {str(file.relative_to(path)): remembered_sha256(file) for file in sample_files(path)}
+        return {**options, "calibration": files}
+    measured = precision is not None and precision.calibrated
+    return {**options, "calibration": _code_below(ROOT / "models" / "train")} if measured else dict(options)
+
+
 def _own(path: Path) -> dict[str, str]:
     from export.own_weights import own_hashes  # torch: seconds
 
@@ -101,6 +114,9 @@ def _own(path: Path) -> dict[str, str]:
 
 
 def _code() -> dict[str, str]:
-    files = (path for folder in (ROOT / "models", ROOT / "export") for path in folder.rglob("*.py"))
-    parts = {path.relative_to(ROOT): path for path in files}
-    return {str(part): remembered_sha256(parts[part]) for part in parts if not _NOT_IN_GRAPHS & set(part.parts)}
+    every = {**_code_below(ROOT / "models"), **_code_below(ROOT / "export")}
+    return {name: sha for name, sha in every.items() if not _NOT_IN_GRAPHS & set(Path(name).parts)}
+
+
+def _code_below(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(ROOT)): remembered_sha256(path) for path in folder.rglob("*.py")}

@@ -124,6 +124,7 @@ class ArtefactFacts:
             "task": self.manifest.task,
             "family": self.manifest.family,
             "versions": self.manifest.versions,
+            "precision": self.manifest.precision,
             "files": self.files,
             "graphs": {facts.signature.name: _to_json(facts) for facts in self.graphs},
         }

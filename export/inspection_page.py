@@ -60,7 +60,8 @@ def _head(facts: ArtefactFacts) -> str:
     tiles = "".join(f"<div><dt>{safe(name)}</dt><dd>{safe(value)}</dd></div>" for name, value in figures.items())
     return (
         f"<header><h1>{safe(manifest.name)}</h1>"
-        f'<p class="quiet">{safe(manifest.family)} · {safe(manifest.task)} · made from {code(manifest.source)}</p>'
+        f'<p class="quiet">{safe(manifest.family)} · {safe(manifest.task)} · {safe(manifest.precision)} · '
+        f"made from {code(manifest.source)}</p>"
         f'<dl class="figures">{tiles}</dl></header>'
     )
 

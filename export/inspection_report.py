@@ -20,7 +20,7 @@ def print_facts(facts: ArtefactFacts) -> None:
     console = Console()
     console.width = max(console.width, 100)
     manifest = facts.manifest
-    console.print(f"[bold]{escape(manifest.name)}[/]: {manifest.family}, {manifest.task}\n")
+    console.print(f"[bold]{escape(manifest.name)}[/]: {manifest.family}, {manifest.task}, {manifest.precision}\n")
     for graph in facts.graphs:
         for table in _tables(graph):
             console.print(table)

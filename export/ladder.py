@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from export.climbs import CLIMBS, LOWERED, OPENVINO, REFERENCE, RUNTIME, Runners
 from export.eager import eager_runners
+from export.ladder_cases import Spread
 from export.parity import YARDSTICK, Measurement
+from export.precisions import precision_named
+from export.rounded import rounded_runners
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import Checkpoint
 from models.config import config_to_json
 from models.errors import ArtefactError
 from models.manifest import Manifest
 from models.tasks.from_bytes import takes_bytes
+from models.tasks.graph import TaskGraph
 from models.tensor_names import EXPLAINED
 from serving.runtime.base import Runner
 from serving.runtime.create_runners import create_runners
@@ -23,6 +29,8 @@ from serving.runtime.openvino_runner import OpenVinoRunner, openvino_is_installe
 from serving.runtime.ort_runner import OrtRunner
 
 SMALL_MODEL = 10_000_000
+ROUNDED = "rounded to"
+"""The rung of a precision that ONNX Runtime's CPU provider lacks; see :mod:`export.rounded`."""
 
 
 def climb(folder: Path, source: str | None = None) -> list[Measurement]:
@@ -41,7 +49,7 @@ def climb(folder: Path, source: str | None = None) -> list[Measurement]:
     manifest = Manifest.read(folder)
     manifest.verify(folder)
     checkpoint = checkpoint_named(source or manifest.source)
-    _require_same_model(checkpoint, manifest)
+    require_same_model(checkpoint, manifest)
     if sum(parameter.numel() for parameter in checkpoint.model.parameters()) < SMALL_MODEL:
         torch.set_num_threads(1)  # more threads make a toy model up to 20 times slower where cores are shared
     names = [signature.name for signature in manifest.graphs]
@@ -49,17 +57,40 @@ def climb(folder: Path, source: str | None = None) -> list[Measurement]:
     runners: Runners = {
         REFERENCE: dict(eager_runners(graphs, torch.float64)),
         YARDSTICK: dict(eager_runners(graphs, torch.float32)),
-        RUNTIME: {one.name: OrtRunner(folder / f"{one.name}.onnx", one) for one in manifest.graphs},
+        RUNTIME: _runtime_runners(folder, manifest, graphs),
         LOWERED: _lowered_runners(folder, manifest),
     }
     if openvino_is_installed():
         runners[OPENVINO] = _openvino_runners(folder, manifest)
-    return list(CLIMBS[manifest.task](checkpoint, runners))
+    measured = CLIMBS[manifest.task](checkpoint, runners, spreads_of(manifest))
+    return [replace(one, rung=_in_precision(one.rung, manifest.precision)) for one in measured]
+
+
+def spreads_of(manifest: Manifest) -> dict[str, Spread]:
+    """How the floats were spread that an artefact was calibrated with: input → spread; nothing where it was not."""
+    done = (outcome for outcomes in manifest.passes.values() for outcome in outcomes)
+    found = (outcome["calibration"]["inputs"] for outcome in done if "calibration" in outcome)
+    return {name: Spread(**spread) for inputs in found for name, spread in inputs.items()}
+
+
+def _in_precision(rung: str, precision: str) -> str:
+    if precision == "fp32" or "eager" in rung:
+        return rung
+    ort = RUNTIME if precision_named(precision).ort_cpu else f"{ROUNDED} {precision}"
+    return rung.replace(RUNTIME, ort).replace("float32", precision)
+
+
+def _runtime_runners(folder: Path, manifest: Manifest, graphs: Iterable[TaskGraph]) -> dict[str, Runner]:
+    if not precision_named(manifest.precision).ort_cpu:
+        plain = (replace(one.signature, axes=manifest.graph(one.signature.name).axes) for one in graphs)
+        return dict(rounded_runners(folder, plain))
+    return {one.name: OrtRunner(folder / f"{one.name}.onnx", one) for one in manifest.graphs}
 
 
 def _lowered_runners(folder: Path, manifest: Manifest) -> dict[str, Runner]:
-    served = create_runners(folder, manifest, runtime="onnxruntime")
-    return {one.graph: served[one.graph] for one in manifest.lowered if one.file}
+    lowered = [one.graph for one in manifest.lowered if one.file]
+    served = create_runners(folder, manifest, runtime="onnxruntime") if lowered else {}
+    return {graph: served[graph] for graph in lowered}
 
 
 def _openvino_runners(folder: Path, manifest: Manifest) -> dict[str, Runner]:
@@ -70,7 +101,12 @@ def _openvino_runners(folder: Path, manifest: Manifest) -> dict[str, Runner]:
     return runners
 
 
-def _require_same_model(checkpoint: Checkpoint, manifest: Manifest) -> None:
+def require_same_model(checkpoint: Checkpoint, manifest: Manifest) -> None:
+    """Refuse a checkpoint that is not the one of an artefact.
+
+    Raises:
+        ArtefactError: its name, family or configuration is another.
+    """
     wanted = manifest.name, manifest.family, manifest.config
     found = checkpoint.name, checkpoint.family.name, config_to_json(checkpoint.config)
     if wanted != found:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -24,6 +25,34 @@ EXHAUSTIVE_LENGTH = 6
 MOST_SPLITS = 32
 # Longer sequences are not decoded here: the float64 reference would take hours.
 LONGEST = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """How random floats are spread: those of a graph that was calibrated as those that it was calibrated with.
+
+    Attributes:
+        mean: of all.
+        deviation: of one from the mean.
+        smallest: smaller ones become it.
+        largest: larger ones become it.
+    """
+
+    mean: float = 0.0
+    deviation: float = 1.0
+    smallest: float = -math.inf
+    largest: float = math.inf
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        """Random float32."""
+        normal = rng.standard_normal(shape, dtype=np.float32)
+        numbers: Array = np.clip(normal * self.deviation + self.mean, self.smallest, self.largest).astype(np.float32)
+        return numbers
+
+
+NORMAL = Spread()
+Spreads = Mapping[str, Spread]
+"""Input → how its floats are spread; :data:`NORMAL` where it is not named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,18 +113,19 @@ class Decoding:
     single_steps: bool = False
 
 
-def image_cases(pixels: TensorSpec, axes: Mapping[str, Axis]) -> Iterator[ImageCase]:
+def image_cases(pixels: TensorSpec, axes: Mapping[str, Axis], spread: Spread = NORMAL) -> Iterator[ImageCase]:
     """Batches of several sizes, and images of several where they may differ; bytes where the graph takes bytes.
 
     Args:
         pixels: the input.
         axes: varying axis → its sizes.
+        spread: of the pixels.
     """
     sides = {symbol: axes[symbol] for symbol in pixels.axes[1:] if isinstance(symbol, str)}
     for batch in (*BATCHES, 32):
-        yield _images(pixels, batch, {symbol: axis.usual for symbol, axis in sides.items()})
+        yield _images(pixels, batch, {symbol: axis.usual for symbol, axis in sides.items()}, spread)
     for sizes in _other_sizes(sides):
-        yield _images(pixels, 2, sizes)
+        yield _images(pixels, 2, sizes, spread)
 
 
 def _other_sizes(sides: Mapping[str, Axis]) -> Iterator[dict[str, int]]:
@@ -105,20 +135,24 @@ def _other_sizes(sides: Mapping[str, Axis]) -> Iterator[dict[str, int]]:
         yield {symbol: axis.smallest + 1 if symbol == short else axis.largest for symbol, axis in sides.items()}
 
 
-def _images(pixels: TensorSpec, batch: int, sides: Mapping[str, int]) -> ImageCase:
+def _images(pixels: TensorSpec, batch: int, sides: Mapping[str, int], spread: Spread) -> ImageCase:
     rng = np.random.default_rng([batch, *sides.values()])
     shape = pixels.shape({"batch": batch, **sides})
-    images: Array = rng.standard_normal(shape, dtype=np.float32)
+    images = spread.draw(rng, shape)
     if pixels.dtype == "uint8":
         images = rng.integers(256, size=shape, dtype=np.uint8)
     words = [f"batch {batch}", *(f"{symbol} {size}" for symbol, size in sides.items())]
     return ImageCase(name=", ".join(words), pixels=images)
 
 
-def tensor_cases(graph: TaskGraph) -> Iterator[tuple[str, dict[str, Array]]]:
+def tensor_cases(graph: TaskGraph, spreads: Spreads | None = None) -> Iterator[tuple[str, dict[str, Array]]]:
     """Random tensors for any graph: several batch sizes, each varying axis short, middling and as long as it gets.
 
     A bool input is true at the beginning of each row and false behind it, as a padding mask is.
+
+    Args:
+        graph: any.
+        spreads: of its floats.
 
     Yields:
         The case's name, and input name → array.
@@ -128,17 +162,25 @@ def tensor_cases(graph: TaskGraph) -> Iterator[tuple[str, dict[str, Array]]]:
         sizes = {"batch": batch, **{symbol: max(1, round(share * graph.largest[symbol])) for symbol in symbols}}
         rng = np.random.default_rng([batch, int(100 * share)])
         name = ", ".join(f"{symbol} {size}" for symbol, size in sizes.items())
-        yield name, {spec.name: _tensor(rng, spec, sizes, graph.below) for spec in graph.signature.inputs}
+        yield (
+            name,
+            {
+                spec.name: _tensor(rng, spec, sizes, graph.below, (spreads or {}).get(spec.name, NORMAL))
+                for spec in graph.signature.inputs
+            },
+        )
 
 
-def _tensor(rng: np.random.Generator, spec: TensorSpec, sizes: dict[str, int], below: dict[str, int]) -> Array:
+def _tensor(
+    rng: np.random.Generator, spec: TensorSpec, sizes: dict[str, int], below: dict[str, int], spread: Spread
+) -> Array:
     shape = spec.shape(sizes)
     if spec.dtype == "bool":
         ends = np.maximum(1, shape[-1] - np.arange(shape[0]))
         return np.broadcast_to(np.arange(shape[-1]) < ends.reshape(-1, *(1,) * (len(shape) - 1)), shape).copy()
     if spec.name in below:
         return rng.integers(0, below[spec.name], shape).astype(spec.dtype)
-    return rng.standard_normal(shape).astype(spec.dtype)
+    return spread.draw(rng, shape).astype(spec.dtype)
 
 
 def source_cases(vocabulary: int, longest: int) -> Iterator[SourceCase]:
@@ -156,9 +198,11 @@ def translation_cases(decoding: Decoding, source_vocabulary: int, longest_source
     yield from _splits(decoding, middling, len(middling.ids))
 
 
-def caption_cases(decoding: Decoding, pixels: TensorSpec, axes: Mapping[str, Axis]) -> Iterator[DecodeCase]:
+def caption_cases(
+    decoding: Decoding, pixels: TensorSpec, axes: Mapping[str, Axis], spread: Spread = NORMAL
+) -> Iterator[DecodeCase]:
     """Targets of two lengths for every batch of images but the largest, and every split for one."""
-    images = [case for case in image_cases(pixels, axes) if len(case.pixels) in BATCHES]
+    images = [case for case in image_cases(pixels, axes, spread) if len(case.pixels) in BATCHES]
     longest = min(decoding.capacity, LONGEST)
     for source, length in itertools.product(images, sorted({(longest + 1) // 2, longest})):
         yield from _whole(dataclasses.replace(decoding, capacity=length), source, len(source.pixels))

@@ -11,22 +11,33 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from export.passes.feed_attention_packed import feed_attention_packed
 from export.passes.lower_cached_attention import lower_cached_attention
+from export.passes.lower_signed_activations import lower_signed_activations
 from export.passes.outcome import Outcome, require_no_misses
+from export.passes.rotate_in_attention import rotate_in_attention
 from models.manifest import Lowered
 from models.signature import GraphSignature
 
-LOWERINGS: dict[str, tuple[Callable[[ir.Model], Outcome], ...]] = {"ort-cpu": (lower_cached_attention,)}
+LOWERINGS: dict[str, tuple[Callable[[ir.Model], Outcome], ...]] = {
+    "ort-cpu": (
+        lower_cached_attention,
+        rotate_in_attention,
+        feed_attention_packed,
+        lower_signed_activations,
+    )
+}
 
 
 def lowered_graphs(folder: Path, signatures: Iterable[GraphSignature]) -> tuple[Lowered, ...]:
-    """Write a target's own form of every graph that updates a cache, where a pass finds something to do.
+    """Write a target's own form of every graph where a pass finds something to do; say of every cache what was found.
 
     Raises:
         ExportError: a pass left what is within the target's limits.
     """
-    cached = [signature for signature in signatures if signature.aliases]
-    return tuple(_lowered(folder, signature.name, target) for signature in cached for target in LOWERINGS)
+    pairs = ((signature, target) for signature in signatures for target in LOWERINGS)
+    found = ((signature, _lowered(folder, signature.name, target)) for signature, target in pairs)
+    return tuple(lowered for signature, lowered in found if lowered.file or signature.aliases)
 
 
 def _lowered(folder: Path, graph: str, target: str) -> Lowered:
@@ -37,4 +48,5 @@ def _lowered(folder: Path, graph: str, target: str) -> Lowered:
     file = f"{graph}.{target}.onnx" if any(outcome.fired for outcome in outcomes) else ""
     if file:
         ir.save(model, folder / file)  # weights in another file stay there, for both
-    return Lowered(graph=graph, target=target, file=file, passes=tuple(outcome.to_json() for outcome in outcomes))
+    told = (outcome.to_json() for outcome in outcomes if outcome.fired or outcome.refusals)
+    return Lowered(graph=graph, target=target, file=file, passes=tuple(told))

@@ -63,7 +63,7 @@ def onnx_from_torch(graph: TaskGraph, path: Path) -> None:
     measure_behind_casts(program.model)
     for value, spec in zip(program.model.graph.outputs, signature.outputs, strict=True):
         value.name = spec.name  # the exporter gives one value that is returned twice its last name
-    _save(program.model, path, signature, origins)
+    save_graph(program.model, path, signature, origins)
     check_graph(path, signature)
 
 
@@ -101,7 +101,8 @@ def origins_of(path: Path) -> Origins:
     return origins
 
 
-def _save(model: ir.Model, path: Path, signature: GraphSignature, origins: Origins) -> None:
+def save_graph(model: ir.Model, path: Path, signature: GraphSignature, origins: Origins) -> None:
+    """Write a graph, large weights in a file beside it, and where each of its weights comes from."""
     weights = sum(tensor.nbytes for value in model.graph.initializers.values() if (tensor := value.const_value))
     ir.save(model, path, external_data=f"{path.name}.data" if weights >= LARGE else None)
     written = onnx.load(path, load_external_data=False)

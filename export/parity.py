@@ -2,27 +2,29 @@
 
 A tolerance is not chosen. Each graph's is ``SAFETY`` times the largest error that the eager float32 model itself makes
 against float64 over the same cases: another runtime adds the same numbers in another order, so its error is of that
-size, and a wrong weight or mask is far outside it.
+size, and a wrong weight or mask is far outside it. Of a graph in another precision the tolerance is larger by
+the ratio of the roundoffs of its numbers and of float32's: an error travels through a model in proportion to its size.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from export.precisions import PRECISIONS, Precision
 from models.errors import OutputError, ParityError
 from serving.runtime.base import Array
 
 PARITY_NAME = "parity.json"
 # The largest rounding error of a few thousand random ones varies by about 2 from sample to sample, and a runtime that
 # accumulates in longer or shorter vectors makes its own larger or smaller by as much again; the rest is margin.
-SAFETY = 8.0
+SAFETY = PRECISIONS["fp32"].safety
 YARDSTICK = "eager float32"
 _EPSILON_RATIO = float(np.finfo(np.float64).eps / np.finfo(np.float32).eps)
 
@@ -68,8 +70,13 @@ def compare(graph: str, rung: str, case: str, found: Array, reference: Array) ->
     return Measurement(graph=graph, rung=rung, case=case, error=error, scale=float(np.abs(reference).max()))
 
 
-def rungs_of(measurements: Iterable[Measurement]) -> list[Rung]:
-    """Gather measurements by graph and runner, in order of appearance, and hold each to its tolerance."""
+def rungs_of(measurements: Iterable[Measurement], precision: Precision = PRECISIONS["fp32"]) -> list[Rung]:
+    """Gather measurements by graph and runner, in order of appearance, and hold each to its tolerance.
+
+    Args:
+        measurements: of one artefact.
+        precision: of its graphs, which every rung has but the eager ones.
+    """
     groups: dict[tuple[str, str], list[Measurement]] = {}
     for measurement in measurements:
         groups.setdefault((measurement.graph, measurement.rung), []).append(measurement)
@@ -79,14 +86,20 @@ def rungs_of(measurements: Iterable[Measurement]) -> list[Rung]:
             name=rung,
             cases=len(group),
             worst=max(group, key=lambda m: math.inf if math.isnan(m.error) else m.error),
-            tolerance=_tolerance(groups[graph, YARDSTICK], rung),
+            tolerance=_tolerance(groups[graph, YARDSTICK], rung, precision),
         )
         for (graph, rung), group in groups.items()
     ]
 
 
-def write_report(measurements: list[Measurement], rungs: list[Rung], folder: Path) -> Path:
-    """Write ``parity.json``: the verdict of each rung, and every case behind it.
+def write_report(measurements: list[Measurement], rungs: list[Rung], quality: Mapping[str, Any], folder: Path) -> Path:
+    """Write ``parity.json``: the verdict of each rung, every case behind it, and what is left of the model.
+
+    Args:
+        measurements: of the ladder.
+        rungs: the same, held to their tolerances.
+        quality: what :func:`export.quality.report.quality_to_json` makes of it.
+        folder: the artefact.
 
     Raises:
         OutputError: the folder cannot be written.
@@ -95,7 +108,8 @@ def write_report(measurements: list[Measurement], rungs: list[Rung], folder: Pat
     value = {
         "reference": "eager float64",
         "safety": SAFETY,
-        "passed": all(rung.passed for rung in rungs),
+        "passed": all(rung.passed for rung in rungs) and all(one["passed"] for one in quality["verdicts"]),
+        "quality": quality,
         "rungs": [_rung_to_json(rung) for rung in rungs],
         "cases": [{"graph": m.graph, "rung": m.rung, "case": m.case, "error": _number(m.error)} for m in measurements],
     }
@@ -121,11 +135,13 @@ def require_parity(rungs: Iterable[Rung], report: Path) -> None:
             )
 
 
-def _tolerance(yardstick: list[Measurement], rung: str) -> float:
+def _tolerance(yardstick: list[Measurement], rung: str, precision: Precision) -> float:
     own = max(measurement.error for measurement in yardstick)
     floor = float(np.finfo(np.float32).eps) * max(measurement.scale for measurement in yardstick)
-    tolerance = SAFETY * max(own, floor)
-    return tolerance * _EPSILON_RATIO if rung.endswith("float64") else tolerance
+    error = max(own, floor)
+    if "eager" in rung:
+        return SAFETY * error * (_EPSILON_RATIO if rung.endswith("float64") else 1.0)
+    return precision.safety * error * precision.roundoff / PRECISIONS["fp32"].roundoff
 
 
 def _rung_to_json(rung: Rung) -> dict[str, Any]:

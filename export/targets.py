@@ -166,9 +166,12 @@ _TENSORRT = Target(
     missing_types={"bfloat16": frozenset({"ConvTranspose"})},
     restrictions=(
         *_WHOLE_GRAPH,
+        "strong-types",
         "input-output-type",
         "quantized-type",
         "zero-point",
+        "activation-scale",
+        "scale-rank",
         "constant-value",
         "attention-rank",
         "attention-past",

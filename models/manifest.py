@@ -13,7 +13,7 @@ from models.errors import ArtefactError
 from models.signature import GraphSignature
 
 MANIFEST_NAME = "manifest.json"
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +50,10 @@ class Manifest:
         lowered: graphs rewritten for one runtime.
         weights: graph → name of a weight in its file → the checkpoint's parameters that it was computed from. A name
             that ends in ``.transposed`` is the transpose of one; what was computed otherwise needs another export.
+        precision: of its graphs, as ``--precision`` calls it.
+        types: graph → weight → element type, short vectors apart.
+        passes: graph → what each pass of the precision did: ``name``, how often it ``fired``, its ``refusals``, and
+            ``kept``: which places it left in float32, and why.
         source: the checkpoint it was made from, as the user named it.
         fingerprint: hash over all that went into the artefact; an equal one means nothing is to be done.
     """
@@ -65,6 +69,9 @@ class Manifest:
     versions: dict[str, str] = field(default_factory=dict)
     lowered: tuple[Lowered, ...] = ()
     weights: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    precision: str = "fp32"
+    types: dict[str, dict[str, str]] = field(default_factory=dict)
+    passes: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     source: str = ""
     fingerprint: str = ""
 
@@ -103,6 +110,9 @@ class Manifest:
             "versions": self.versions,
             "lowered": [asdict(one) for one in self.lowered],
             "weights": self.weights,
+            "precision": self.precision,
+            "types": self.types,
+            "passes": self.passes,
             "source": self.source,
             "fingerprint": self.fingerprint,
         }

@@ -15,6 +15,7 @@ POSITIONS = "positions"  # of the grid that such an image becomes
 
 EXPLAINED = "explained"  # the graph that also shows what it attends to
 EXPLAIN = "explain"  # the parameter by which a request asks for that
+CANCEL = "cancel"  # the parameter that takes the request with the given id back
 ALIGNMENT = "alignment"
 CROSS_ATTENTION = "cross_attention"
 

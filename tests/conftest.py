@@ -97,6 +97,15 @@ def language_model(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def windowed_language_model(tmp_path_factory):
+    """One whose heads ONNX Runtime's attention rotates itself, and whose positions see three others."""
+    from tests.text_checkpoints import write_language_model
+
+    folder = tmp_path_factory.mktemp("checkpoints") / "windowed"
+    return _exported(write_language_model(folder, head_size=16, window=4), tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
 def text_encoder(tmp_path_factory):
     """A tiny BERT with a real tokenizer and random weights, exported."""
     from tests.text_checkpoints import write_text_encoder

@@ -12,8 +12,9 @@ FROZEN = {
     "models train": {"--out", "--seed"},
     "models import": {"--out", "--max-length", "--name"},
     "models explain": {"--out", "--fusion", "--discard", "--label"},
-    "export onnx": {"--out", "--explain", "--uint8"},
-    "export check": {"--source", "--json", "--target"},
+    "export onnx": {"--out", "--precision", "--calibration", "--explain", "--uint8"},
+    "export check": {"--source", "--full", "--json", "--target"},
+    "export compare": {"--out", "--precisions", "--full", "--page"},
     "export inspect": {"--html", "--json"},
     "serving repository": {"--out", "--threads", "--runtime"},
     "serving up": {
@@ -52,6 +53,7 @@ def test_a_verb_has_its_frozen_flags(command):
         "--verbose",
         "--no-json",
         "--no-explain",
+        "--no-full",
     }
     options = shown.stdout.split("options", 1)[1]
     assert {flag for flag in flags if flag in options} == FROZEN[command]

@@ -23,16 +23,16 @@ SENTENCES = [
 ]
 
 
-def write_language_model(folder):
+def write_language_model(folder, **changes):
     """A tiny Llama behind a byte-level BPE that begins every text with <s>; its answer to PROMPT ends with a stop."""
     tokenizer = byte_level_bpe()
-    config = replace(
-        PRESETS["llama-tiny"].config,
-        vocabulary_size=tokenizer.get_vocab_size(),
-        max_length=CAPACITY,
-        head_size=8,  # ONNX Runtime's own attention takes no smaller one
-        mlp_width=46,  # with which it does not repeat itself
-    )
+    settings = {
+        "vocabulary_size": tokenizer.get_vocab_size(),
+        "max_length": CAPACITY,
+        "head_size": 8,  # ONNX Runtime's own attention takes no smaller one
+        "mlp_width": 46,  # with which it does not repeat itself
+    }
+    config = replace(PRESETS["llama-tiny"].config, **(settings | changes))
     model = _random("decoder", config)
     answer = eager_greedy(model, tokenizer.encode(PROMPT).ids, STOPS_AFTER + 1)
     example = {

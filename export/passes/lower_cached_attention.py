@@ -4,7 +4,8 @@
     after     GroupQueryAttention(Q, K, V, cache, start + T − 1, A)
 
 The node updates the same cache in place. Attention of the standard computes over all that it is given, masked or not;
-this node stops at each row's length, so it ignores the mask's contents: a row sees what stands before it, and itself.
+this node stops at each row's length, so it ignores the mask's contents: a row sees what stands before it, and itself,
+or as much of that as a window holds.
 It takes several new positions of several rows only where all caches are empty (:mod:`serving.runtime.row_by_row`).
 
 Legend: B batch, T new positions, A attended positions, H query heads, G key and value heads, D head size.
@@ -83,10 +84,9 @@ def _lower(tape: Tape, graph: ir.Graph, node: ir.Node, lengths: tuple[ir.Value, 
     _, groups, _, size = _sizes(caches[0])
     heads = _sizes(queries)[1]
     _within(size % HEAD_SIZE_MULTIPLE == 0, f"head size {size} is not a multiple of {HEAD_SIZE_MULTIPLE}")
-    masked = len(node.inputs) > 3 and _name(node.inputs[3]) == "self_mask"
-    _within(masked, "its mask is more than the graph's self_mask: a window, or a bias")
+    window = _window(node)
     flat = [_flattened(tape, value) for value in (queries, *(_present(update.inputs[1]) for update in updates))]
-    attributes = {"num_heads": heads, "kv_num_heads": groups}
+    attributes: dict[str, int | float] = {"num_heads": heads, "kv_num_heads": groups, "local_window_size": window}
     scale = node.attributes.get_float("scale", None)
     attended, *present = tape.op_multi_out(
         "GroupQueryAttention",
@@ -98,6 +98,25 @@ def _lower(tape: Tape, graph: ir.Graph, node: ir.Node, lengths: tuple[ir.Value, 
     for update, value in zip(updates, present, strict=True):
         _take_the_place_of(update.outputs[0], value)
     _replace_joined(tape, node.outputs[0], attended, (heads, size))
+
+
+def _window(node: ir.Node) -> int:
+    # self_mask, or self_mask ∧ (query position − key position < w); of the second, w
+    mask = node.inputs[3] if len(node.inputs) > 3 else None
+    if _name(mask) == "self_mask":
+        return -1
+    both = _made_by(mask, "And")
+    near = None if both is None or _name(both.inputs[0]) != "self_mask" else _made_by(both.inputs[1], "Unsqueeze")
+    less = None if near is None else _made_by(near.inputs[0], "Less")
+    size = None if less is None or _made_by(less.inputs[0], "Sub") is None else _present(less.inputs[1]).const_value
+    _within(size is not None, "its mask is neither the graph's self_mask nor a window of it: a bias")
+    assert size is not None
+    return int(size.numpy())
+
+
+def _made_by(value: ir.Value | None, operator: str) -> ir.Node | None:
+    producer = None if value is None else value.producer()
+    return producer if producer is not None and producer.op_type == operator else None
 
 
 def _update(value: ir.Value | None) -> ir.Node | None:

@@ -16,17 +16,24 @@ class Outcome:
         name: of the pass.
         fired: how many places it rewrote.
         refusals: for each place that is beyond the target's documented limits, the node and the limit.
+        kept: for each place that was left in float32 on purpose, the node and why.
+        calibration: what it was measured with and what was found, as JSON values; none where nothing is measured.
         misses: for each place that should have been rewritten and was not, the node and why.
     """
 
     name: str
     fired: int
     refusals: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    calibration: dict[str, Any] | None = None
     misses: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The outcome as plain JSON values."""
-        return {"name": self.name, "fired": self.fired, "refusals": list(self.refusals)}
+        value: dict[str, Any] = {"name": self.name, "fired": self.fired, "refusals": list(self.refusals)}
+        if self.kept:
+            value["kept"] = list(self.kept)
+        return value if self.calibration is None else {**value, "calibration": self.calibration}
 
 
 def require_no_misses(outcome: Outcome) -> None:

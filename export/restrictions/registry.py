@@ -6,7 +6,9 @@ from export.restrictions.attention import ATTENTION
 from export.restrictions.cache import CACHE_UPDATES
 from export.restrictions.control_flow import CONTROL_FLOW
 from export.restrictions.layers import LAYERS
+from export.restrictions.quantization import QUANTIZATION
 from export.restrictions.session import SESSION
 from export.restrictions.whole_graph import WHOLE_GRAPH
 
-RESTRICTIONS = {one.name: one for one in (*WHOLE_GRAPH, *ATTENTION, *CACHE_UPDATES, *LAYERS, *CONTROL_FLOW, *SESSION)}
+_EVERY = (*WHOLE_GRAPH, *QUANTIZATION, *ATTENTION, *CACHE_UPDATES, *LAYERS, *CONTROL_FLOW, *SESSION)
+RESTRICTIONS = {one.name: one for one in _EVERY}

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import onnx
 
 from export.restrictions.graph import QUANTIZERS, Graph, Node
 from export.restrictions.restriction import Breach, Restriction
-from export.restrictions.sources import TABLE
+from export.restrictions.sources import STRONG, TABLE
 from export.targets import STANDARD_DOMAINS, Target
 
 # Which input has the type that a runtime's table means, where it is not the first; the others count by their output.
@@ -95,7 +96,34 @@ def _zero_point(graph: Graph, target: Target) -> Iterator[Breach]:
             yield Breach(node=node.label, found=f"{tensor} with {value.reshape(-1)[0]} and others, not 0")
 
 
+def _strong_types(graph: Graph, target: Target) -> Iterator[Breach]:
+    for node in graph.nodes:
+        if node.proto.domain in STANDARD_DOMAINS:
+            yield from _mixed(graph, node)
+
+
+def _mixed(graph: Graph, node: Node) -> Iterator[Breach]:
+    declared = onnx.defs.get_schema(node.operator, graph.opsets[""]).inputs
+    several = declared and declared[-1].option == onnx.defs.OpSchema.FormalParameterOption.Variadic
+    found: dict[str, dict[str, str]] = {}
+    for at, tensor in enumerate(node.proto.input):
+        parameter = declared[-1] if several and at >= len(declared) else declared[at]
+        if tensor and graph.dtype(tensor) and parameter.is_homogeneous:
+            found.setdefault(parameter.type_str, {})[tensor] = graph.dtype(tensor)
+    for types in found.values():
+        if len(set(types.values())) > 1:
+            yield Breach(
+                node=node.label, found=", ".join(f"{tensor} of type {dtype}" for tensor, dtype in types.items())
+            )
+
+
 WHOLE_GRAPH = (
+    Restriction(
+        name="strong-types",
+        statement="inputs of one operator that the standard wants alike are of one type: nothing is converted unasked",
+        source=STRONG,
+        find=_strong_types,
+    ),
     Restriction(name="opset", statement="the standard's version is one that it reads", source=_RECORD, find=_opset),
     Restriction(
         name="ir-version", statement="the file format is not newer than it reads", source=_RECORD, find=_ir_version

@@ -64,6 +64,13 @@ def held_out_pairs(count: int = HELD_OUT_PAIRS) -> Pairs:
     return side_by_side(pixels[left], pixels[right]), captions
 
 
+def training_pixels(count: int) -> NDArray[np.float32]:
+    """Random pairs of training digits, float32 ``[count, 1, 16, 16]`` from 0 to 1; the same ones on each call."""
+    pixels, labels = training()
+    left, right = np.random.default_rng(0).integers(len(labels), size=(2, count))
+    return side_by_side(pixels[left], pixels[right])
+
+
 def random_pairs(
     size: int, jitter: Jitter, generator: torch.Generator, images: Images | None = None
 ) -> Callable[[], tuple[Tensor, Tensor]]:

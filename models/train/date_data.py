@@ -66,6 +66,11 @@ def held_out(count: int = HELD_OUT_STRINGS) -> list[tuple[str, str]]:
     return [(written(date, FORMATS[n % len(FORMATS)]), date.isoformat()) for n, date in enumerate(dates)]
 
 
+def training_texts(count: int) -> list[str]:
+    """Texts of training dates, each of another date, the formats in turn."""
+    return [written(date, FORMATS[n % len(FORMATS)]) for n, date in enumerate(split_dates()[0][:count])]
+
+
 def random_batches(size: int, seed: int, tokens: SpecialTokens) -> Callable[[], Batch]:
     """A source of batches of random training dates in random formats; the same ones for the same seed."""
     dates, generator, tokenizer = split_dates()[0], torch.Generator().manual_seed(seed), Tokenizer(date_tokenizer())

@@ -26,6 +26,7 @@ from models.train.date_data import (
     MAX_TARGET_LENGTH,
     held_out,
     random_batches,
+    training_texts,
 )
 from models.train.date_formats import FORMATS, written
 from models.train.date_tokenizer import date_tokenizer
@@ -69,6 +70,7 @@ def date_task(
         train=train,
         score=lambda trained: exact_match(trained.model),
         example=_example,
+        trained_on=training_texts,
         companions=_write_tokenizer,
     )
 

@@ -55,6 +55,7 @@ def digit_task(
         train=train,
         score=lambda trained: accuracy(trained.model),
         example=_example,
+        trained_on=lambda count: training()[0][:count],
         details=DETAILS,
     )
 

@@ -29,6 +29,7 @@ from models.train.caption_data import (
     caption_tokenizer,
     held_out_pairs,
     random_pairs,
+    training_pixels,
 )
 from models.train.digit_data import DETAILS as DIGIT_DETAILS
 from models.train.digit_task import DIGIT_DATA, DIGIT_LICENCE, DIGIT_SPLIT, JITTER
@@ -117,6 +118,7 @@ TASK = TrainingTask(
     train=train,
     score=lambda trained: exact_match(trained.model),
     example=_example,
+    trained_on=training_pixels,
     details=DETAILS,
     companions=_write_tokenizer,
 )

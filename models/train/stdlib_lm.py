@@ -57,6 +57,12 @@ def tokenizer_json() -> str:
     return train_tokenizer(texts, CONFIG.vocabulary_size).to_str(pretty=True) + "\n"
 
 
+def training_texts(count: int) -> list[str]:
+    """Texts to train on, evenly spread over the modules."""
+    texts = [text for texts in standard_library()[0].values() for text in texts]
+    return texts[:: max(1, len(texts) // count)][:count]
+
+
 def train(seed: int, report: Report, schedule: Schedule = SCHEDULE) -> Decoder:
     """Train from random weights; the same seed gives the same weights on the same machine."""
     tokenizer = Tokenizer(tokenizers.Tokenizer.from_str(tokenizer_json()))
@@ -158,6 +164,7 @@ TASK = TrainingTask(
     train=train,
     score=bits_per_byte,
     example=_example,
+    trained_on=training_texts,
     details={"end_tokens": [END_TOKEN]},
     companions=_write_tokenizer,
 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import nn
 
 from models.checkpoints.store import Checkpoint
@@ -83,6 +85,8 @@ class TrainingTask:
         train: from a seed to a model in evaluation mode; the same on each call.
         score: the metric of a checkpoint, its companions beside it.
         example: one request to a checkpoint that was never trained on, and its right answer.
+        trained_on: from a number to as many inputs from the training data, the same on each call: texts, or pixels
+            ``[N, C, height, width]``.
         details: what serving needs to know.
         companions: writes the files beside the weights into a folder.
     """
@@ -96,5 +100,6 @@ class TrainingTask:
     train: Callable[[int, Report], nn.Module]
     score: Callable[[Checkpoint], Measure]
     example: Callable[[Checkpoint], dict[str, Any]]
+    trained_on: Callable[[int], Sequence[str] | NDArray[np.float32]]
     details: dict[str, Any] = field(default_factory=dict)
     companions: Callable[[Path], None] = lambda folder: None

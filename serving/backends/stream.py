@@ -8,7 +8,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +22,19 @@ from serving.generation.answer import Piece, StreamedModel
 from serving.parameters import Runtime
 
 WAITING_REQUESTS = 256
-# tritonserver 2.51 dies now and then if a cancelled request ends while its cancellation is being handled (docs/log.md).
+# tritonserver 2.51 dies now and then if a request whose call was cancelled ends at once (docs/log.md).
 AFTER_CANCELLATION_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A checked request and the way to answer it."""
+    """A checked request and the way to answer it; ``taken_back`` once its client has said so."""
 
+    id: str
     request: Any
     stream: bool
     sender: Any
+    taken_back: threading.Event = field(default_factory=threading.Event)
 
 
 class StreamingModel:
@@ -44,6 +46,7 @@ class StreamingModel:
         """Load tokenizer and graphs, and start the decoding thread."""
         self._model = type(self).load(*triton_api.load_artefact(args))
         self._jobs: queue.Queue[Job | None] = queue.Queue(WAITING_REQUESTS)
+        self._unanswered: dict[str, Job] = {}
         self._thread = threading.Thread(target=self._work, name="decode")
         self._thread.start()
 
@@ -52,7 +55,7 @@ class StreamingModel:
         for request in requests:
             sender = request.get_response_sender()
             try:
-                self._jobs.put_nowait(self._job(request, sender))
+                self._accept(request, sender)
             except queue.Full:
                 message = (
                     f"expected fewer than {WAITING_REQUESTS} waiting requests; found a full queue; try again later"
@@ -70,11 +73,26 @@ class StreamingModel:
         self._jobs.put(None)
         self._thread.join()
 
+    def _accept(self, request: Any, sender: Any) -> None:
+        unwanted = triton_api.takes_back(request)
+        if unwanted:
+            if (job := self._unanswered.get(unwanted)) is not None:
+                job.taken_back.set()
+            sender.send(flags=triton_api.FINAL)
+            return
+        job = self._job(request, sender)
+        self._unanswered[job.id] = job
+        try:
+            self._jobs.put_nowait(job)
+        except queue.Full:
+            self._unanswered.pop(job.id)
+            raise
+
     def _job(self, request: Any, sender: Any) -> Job:
         max_tokens = _scalar(request, MAX_TOKENS, None)
         limit = None if max_tokens is None else int(max_tokens)
         checked = self._model.request(self.subject(request), limit, triton_api.asks_to_explain(request))
-        return Job(checked, bool(_scalar(request, STREAM, False)), sender)
+        return Job(request.request_id(), checked, bool(_scalar(request, STREAM, False)), sender)
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
@@ -82,11 +100,15 @@ class StreamingModel:
                 self._answer(job)
             except Exception as error:
                 job.sender.send(triton_api.stream_error_response(error), flags=triton_api.FINAL)
+            self._unanswered.pop(job.id, None)
             del job  # a sender kept alive here would keep its request alive in Triton
 
     def _answer(self, job: Job) -> None:
         said: list[Piece] = []
         for piece in self._model.stream(job.request):
+            if job.taken_back.is_set():
+                job.sender.send(flags=triton_api.FINAL)
+                return
             if job.sender.is_cancelled():
                 threading.Timer(AFTER_CANCELLATION_S, job.sender.send, kwargs={"flags": triton_api.FINAL}).start()
                 return

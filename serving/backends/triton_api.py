@@ -11,7 +11,7 @@ import triton_python_backend_utils as pb_utils
 
 from models.errors import InputError, MachineError
 from models.manifest import Manifest
-from models.tensor_names import EXPLAIN
+from models.tensor_names import CANCEL, EXPLAIN
 from serving.parameters import RUNTIME, THREADS, Runtime
 from serving.runtime.base import Array
 
@@ -69,10 +69,15 @@ def asks_to_explain(request: Any) -> bool:
     Raises:
         InputError: the parameter is neither true nor false.
     """
-    value = json.loads(request.parameters() or "{}").get(EXPLAIN, False)
+    value = _parameters(request).get(EXPLAIN, False)
     if not isinstance(value, bool):
         raise InputError(f"true or false for the parameter {EXPLAIN!r}", repr(value), "send a boolean")
     return value
+
+
+def takes_back(request: Any) -> str:
+    """The id of the earlier request that this one takes back; empty if it takes none back."""
+    return str(_parameters(request).get(CANCEL, ""))
 
 
 def response(outputs: dict[str, Array]) -> Any:
@@ -88,6 +93,11 @@ def error_response(error: Exception) -> Any:
 def stream_error_response(error: Exception) -> Any:
     """The same for a stream, which drops the code: a client's mistake begins with ``INVALID_ARG:``."""
     return _refusal(error, f"INVALID_ARG: {error}" if isinstance(error, InputError) else str(error))
+
+
+def _parameters(request: Any) -> dict[str, Any]:
+    parameters: dict[str, Any] = json.loads(request.parameters() or "{}")
+    return parameters
 
 
 def _refusal(error: Exception, message: str) -> Any:

@@ -1,8 +1,11 @@
 """Which runtime executes which graph of an artefact.
 
 Measured on one core in float32, at batches of 1 and 8: for encoders and models of images from ViT-Ti/16 up, OpenVINO
-takes 0.82 to 0.97 of ONNX Runtime's time; for graphs of less than a megabyte, as much as twice its time. Graphs that
-update a cache run on ONNX Runtime whatever is asked.
+takes 0.82 to 0.97 of ONNX Runtime's time; for graphs of less than a megabyte, as much as twice its time. In static int8
+it is 0.70 to 0.98, and 0.74 to 1.9: there OpenVINO reads signed activations, and ONNX Runtime the lowered graph with
+unsigned ones. Other graphs in integers run on ONNX Runtime unless OpenVINO is asked for: ViT-S/16 and Swin-T in int8
+take 0.5 to 0.7 of their time in float32 there, and 1.1 to 1.3 of it on OpenVINO. Graphs that update a cache run on
+ONNX Runtime whatever is asked.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from models.errors import ArtefactError, ConfigError
+from models.errors import ArtefactError, ConfigError, MachineError
 from models.manifest import Manifest
 from models.signature import GraphSignature
 from models.tensor_names import EXPLAINED
@@ -21,8 +24,13 @@ from serving.runtime.openvino_runner import OpenVinoRunner, openvino_is_installe
 from serving.runtime.ort_runner import OrtRunner
 from serving.runtime.row_by_row import RowByRow
 
+_WITHOUT_ORT_CPU = {"bf16"}
 LARGE = 10_000_000
-"""Bytes of a graph and its weights from which ``auto`` takes OpenVINO where it is installed."""
+"""Bytes of a float32 graph and its weights from which ``auto`` takes OpenVINO where it is installed."""
+INTEGERS = frozenset({"int8", "int4", "int4-hqq"})
+"""Precisions of which ``auto`` leaves every graph to ONNX Runtime."""
+_BYTES_OF_FLOAT32 = {"int8-static": 4}
+"""Precision → bytes of float32 that one byte of it stands for."""
 
 
 class Runners(dict[str, Runner]):
@@ -57,7 +65,7 @@ def create_runners(folder: Path, manifest: Manifest, threads: int = 1, runtime: 
 
     Raises:
         ConfigError: no runtime is called so.
-        MachineError: OpenVINO is asked for and not installed.
+        MachineError: OpenVINO is asked for and not installed, or no runtime here has operators of the graphs' types.
         ArtefactError: a runtime cannot load a graph, or its tensors are not the signature's.
     """
     if runtime not in RUNTIMES:
@@ -67,22 +75,35 @@ def create_runners(folder: Path, manifest: Manifest, threads: int = 1, runtime: 
 
 def _runner(folder: Path, manifest: Manifest, threads: int, runtime: Runtime, signature: GraphSignature) -> Runner:
     path = folder / f"{signature.name}.onnx"
+    if manifest.precision in _WITHOUT_ORT_CPU:
+        return _runner_beside_ort(path, signature, threads, runtime, manifest.precision)
     lowered = folder / manifest.file_for(signature.name, "ort-cpu")
-    if lowered != path:
+    if signature.aliases and lowered != path:
         return RowByRow(OrtRunner(lowered, signature, threads))
-    if signature.aliases or runtime == "onnxruntime":
-        return OrtRunner(path, signature, threads)
+    in_integers = runtime == "auto" and manifest.precision in INTEGERS
+    if signature.aliases or runtime == "onnxruntime" or in_integers:
+        return OrtRunner(lowered, signature, threads)
     if runtime == "auto":
-        return _faster_runner(path, signature, threads)
+        return _faster_runner(path, lowered, signature, threads, _BYTES_OF_FLOAT32.get(manifest.precision, 1))
     return OpenVinoRunner(path, signature, threads, "bf16" if runtime == "openvino-bf16" else "f32")
 
 
-def _faster_runner(path: Path, signature: GraphSignature, threads: int) -> Runner:
-    if _is_large(path) and openvino_is_installed():
+def _runner_beside_ort(path: Path, signature: GraphSignature, threads: int, runtime: Runtime, precision: str) -> Runner:
+    if signature.aliases or runtime == "onnxruntime":
+        raise MachineError(
+            f"a runtime on a CPU for graph {signature.name!r} in {precision}",
+            f"ONNX Runtime without operators of that type{', OpenVINO without caches' if signature.aliases else ''}",
+            "serve an export with --precision fp16, or take this one to a GPU",
+        )
+    return OpenVinoRunner(path, signature, threads, "bf16" if runtime == "openvino-bf16" else "f32")
+
+
+def _faster_runner(path: Path, lowered: Path, signature: GraphSignature, threads: int, wider: int) -> Runner:
+    if _size(path) * wider >= LARGE and openvino_is_installed():
         with suppress(ArtefactError):  # a reader's own module may hold an operator that OpenVINO lacks
             return OpenVinoRunner(path, signature, threads)
-    return OrtRunner(path, signature, threads)
+    return OrtRunner(lowered, signature, threads)
 
 
-def _is_large(path: Path) -> bool:
-    return sum(part.stat().st_size for part in path.parent.glob(f"{path.name}*")) >= LARGE
+def _size(path: Path) -> int:
+    return sum(part.stat().st_size for part in path.parent.glob(f"{path.name}*"))

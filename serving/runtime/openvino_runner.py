@@ -61,8 +61,8 @@ class OpenVinoRunner:
 
         Raises:
             MachineError: OpenVINO is not installed.
-            ArtefactError: it cannot load the file, the graph updates a cache or has recurrent layers, or its tensors
-                are not the signature's.
+            ArtefactError: it cannot load the file, the graph updates a cache, has recurrent layers or returns bfloat16,
+                which NumPy lacks, or its tensors are not the signature's.
         """
         if signature.aliases:
             raise ArtefactError(
@@ -70,6 +70,7 @@ class OpenVinoRunner:
                 f"{len(signature.aliases)} tensors that it updates in place",
                 "run it on ONNX Runtime",
             )
+        _require_numpy_types(signature, path)
         self._signature = signature
         self._admission = Admission(signature)
         self._compiled = _compiled(path, threads, precision)
@@ -128,6 +129,13 @@ def _compiled(path: Path, threads: int, precision: Precision) -> Any:
     except RuntimeError as error:
         remedy = "export the model again, or run it on ONNX Runtime"
         raise ArtefactError(f"an ONNX graph that OpenVINO reads at {path}", str(error), remedy) from error
+
+
+def _require_numpy_types(signature: GraphSignature, path: Path) -> None:
+    found = [spec.name for spec in (*signature.inputs, *signature.outputs) if spec.dtype == "bfloat16"]
+    if found:
+        remedy = "serve an export with --precision fp16"
+        raise ArtefactError(f"inputs and outputs of types that NumPy has, in {path}", f"bfloat16 in {found}", remedy)
 
 
 def _require_no_recurrence(model: Any, path: Path) -> None:

@@ -13,6 +13,7 @@ from export.stage import export_onnx
 from export.target_check import hold_to_target
 from export.translations import OPSET
 from models.manifest import Manifest
+from tests.export.in_precision import hold_in_narrow_types
 from tests.export.test_ladder import damage, failed, nudged
 
 # What each must contain for its memory to be updated in place, or for its layers to be the runtime's own.
@@ -72,6 +73,7 @@ def travel(preset, folder, graphs, explain=False):
     assert [verdict for verdict in verdicts if verdict.breaches] == []
     measurements = climb(folder)
     assert all(rung.passed for rung in rungs_of(measurements))
+    hold_in_narrow_types(folder, tmp_path)
     cases = [measurement.case for measurement in measurements]
     assert len({re.match(r"batch (\d+)", case).group(1) for case in cases}) >= 2
     if varying_lengths(folder):

@@ -59,10 +59,12 @@ def test_another_version_of_a_tool_is_another_export(monkeypatch):
 def test_other_code_is_another_export(monkeypatch, tmp_path):
     for name in ("models", "export"):
         (tmp_path / name / "train").mkdir(parents=True)
+        (tmp_path / name / "quality").mkdir()
     (tmp_path / "models" / "vit.py").write_text("width = 16")
     monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
     before = fingerprint_of("vit-tiny", PLAIN)
     (tmp_path / "models" / "train" / "digits.py").write_text("training is in no graph")
+    (tmp_path / "export" / "quality" / "budgets.py").write_text("nor is what is measured of one")
     assert fingerprint_of("vit-tiny", PLAIN) == before
     (tmp_path / "models" / "vit.py").write_text("width = 17")
     assert fingerprint_of("vit-tiny", PLAIN) != before

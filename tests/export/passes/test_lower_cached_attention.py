@@ -56,6 +56,14 @@ def test_heads_that_were_turned_are_laid_out_for_the_node(language_model):
     assert values == "MatMul", "values are not rotated"
 
 
+def test_a_window_becomes_the_nodes_own(windowed_language_model):
+    model = ir.load(windowed_language_model / "decoder.onnx")
+    assert lower_cached_attention(model).fired == 2
+    nodes = [node for node in model.graph if node.op_type == "GroupQueryAttention"]
+    assert [node.attributes.get_int("local_window_size") for node in nodes] == [4, 4]
+    assert count(model, "And") == 0
+
+
 def test_a_second_run_fires_nothing(decoder):
     lower_cached_attention(decoder)
     nodes = [node.op_type for node in decoder.graph]
@@ -71,7 +79,7 @@ def test_a_mask_of_its_own_is_refused_and_the_other_block_is_lowered(decoder):
     outcome = lower_cached_attention(decoder)
     assert outcome.fired == 1
     assert outcome.refusals == (
-        f"{node.outputs[0].name}: its mask is more than the graph's self_mask: a window, or a bias",
+        f"{node.outputs[0].name}: its mask is neither the graph's self_mask nor a window of it: a bias",
     )
     assert outcome.misses == ()
 

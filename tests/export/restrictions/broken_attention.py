@@ -26,6 +26,11 @@ CASES = {
     ),
     "operator": Case("y (Det)", unary("Abs", kind="float[4,4]"), unary("Det", kind="float[4,4]", out="float")),
     "element-type": Case("y (Clip)", unary("Clip"), unary("Clip", kind="int64[B,S]")),
+    "strong-types": Case(
+        "y (Add)",
+        graph(f"{FLOAT} x, float16[B,S,8] h", f"{FLOAT} y", "w = Cast <to = 1> (h) y = Add(x, w)"),
+        graph(f"{FLOAT} x, float16[B,S,8] h", f"{FLOAT} y", "y = Add(x, h)"),
+    ),
     "input-output-type": Case("x", unary("Neg"), graph("double[B] x", "float[B] y", "y = Cast <to = 1> (x)")),
     "quantized-type": Case(
         "y (Transpose)",
@@ -33,6 +38,26 @@ CASES = {
         unary("Transpose", "<perm = [0,2,1]>", kind="int8[B,S,8]"),
     ),
     "zero-point": Case("w (DequantizeLinear)", quantized(), quantized(point="{3}")),
+    "activation-scale": Case(
+        "y (QuantizeLinear)",
+        quantized(),
+        graph(
+            "float[B,4] x",
+            "float[B,4] z",
+            "y = QuantizeLinear <axis = 1> (x, scales, zeros) z = DequantizeLinear(y, scale, zero)",
+            weights="<float[4] scales = {1,2,3,4}, int8[4] zeros = {0,0,0,0}, float scale = {1.0}, int8 zero = {0}>",
+        ),
+    ),
+    "scale-rank": Case(
+        "w (DequantizeLinear)",
+        quantized(),
+        graph(
+            "float[1,2,2] a",
+            "float[1,2,2] y",
+            "w = DequantizeLinear <axis = 1, block_size = 2> (x, scale, zero) y = Mul(a, w)",
+            weights="<int8[1,2,2] x = {1,2,3,4}, float[1,1,2] scale = {0.5,1.0}, int8[1,1,2] zero = {0,0}>",
+        ),
+    ),
     "constant-value": Case(
         "c (Constant)",
         graph(f"{FLOAT} x", f"{FLOAT} y", "c = Constant <value_float = 2.0> () y = Mul(x, c)"),

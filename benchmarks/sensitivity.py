@@ -1,0 +1,129 @@
+"""What it saves to keep a part of a graph in float32 while the rest becomes narrow: the record of fp16 and bf16.
+
+    python benchmarks/sensitivity.py [--artefacts DIR]
+
+Every candidate of ``export/passes/sensitive_places.py`` is given up alone, and the drift compared with that of a graph
+in which all are kept: where one part dominates, keeping only another shows nothing. Drift is the error of the last
+graph's output against float64 over the cases of the parity ladder: the root mean square of each case's largest. Kernels
+differ from runtime to runtime, so none is measured: the graphs run in float32 and round wherever the narrow type does
+(``export/passes/widen_arithmetic.py``). Writes ``export/passes/sensitivity.json``, from which the passes decide.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from export.climbs import CLIMBS, REFERENCE, RUNTIME  # noqa: E402
+from export.eager import eager_runners  # noqa: E402
+from export.parity import YARDSTICK  # noqa: E402
+from export.passes.lower_precision import lower_precision  # noqa: E402
+from export.passes.sensitive_places import PLACES, RECORD  # noqa: E402
+from export.passes.widen_arithmetic import widen_arithmetic  # noqa: E402
+from export.precisions import Precision, precision_named, signatures_in  # noqa: E402
+from export.stage import export_onnx  # noqa: E402
+from models.checkpoints.place import shipped_names  # noqa: E402
+from models.checkpoints.resolve import checkpoint_named  # noqa: E402
+from models.manifest import Manifest  # noqa: E402
+from serving.runtime.ort_runner import OrtRunner  # noqa: E402
+
+PRESETS = (
+    "gpt2-tiny",
+    "qwen3-tiny",
+    "llama-tiny",
+    "bert-tiny",
+    "t5-v1.1-tiny",
+    "swin-v2-tiny",
+    "show-attend-tell-tiny",
+)
+TYPES = {"fp16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
+
+
+def main() -> None:
+    """Measure every candidate in every model, and write the record."""
+    parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
+    parser.add_argument("--artefacts", type=Path, default=None, help="folder for float32 artefacts; kept if given")
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as temporary:
+        place = asked.artefacts or Path(temporary)
+        folders = {name: exported(name, place / name) for name in (*shipped_names(), *PRESETS)}
+        record = {dtype.name.lower(): measured(precision_named(name), dtype, folders) for name, dtype in TYPES.items()}
+    RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def exported(name: str, folder: Path) -> Path:
+    """A model's float32 artefact."""
+    export_onnx(name, folder)
+    return folder
+
+
+def measured(precision: Precision, dtype: ir.DataType, folders: Mapping[str, Path]) -> dict[str, object]:
+    """The drift of each model with all candidates kept, with none, and the first's ratio to that with all but one."""
+    drift: dict[str, tuple[float, ...]] = {}
+    ratios: dict[str, dict[str, float]] = {place: {} for place in PLACES}
+    for name, folder in folders.items():
+        climb = Drift(folder, precision, dtype)
+        every = climb.with_kept(set(PLACES))
+        drift[name] = tuple(float(f"{value:.3g}") for value in (every, climb.with_kept(set())))
+        for place in filter(climb.holds, PLACES):
+            ratios[place][name] = round(every / climb.with_kept(PLACES.keys() - {place}), 3)
+        sys.stderr.write(
+            f"{precision.name} {name}: { {place: one[name] for place, one in ratios.items() if name in one} }\n"
+        )
+    return {"drift": drift, "ratios": ratios}
+
+
+class Drift:
+    """The error of one model in one precision, for any candidate that is kept."""
+
+    def __init__(self, folder: Path, precision: Precision, dtype: ir.DataType) -> None:
+        self.folder, self.dtype, self.manifest = folder, dtype, Manifest.read(folder)
+        self.signatures = signatures_in(precision, self.manifest.graphs)
+        self.checkpoint = checkpoint_named(self.manifest.source)
+        graphs = self.checkpoint.graphs()
+        self.runners = {
+            REFERENCE: dict(eager_runners(graphs, torch.float64)),
+            YARDSTICK: dict(eager_runners(graphs, torch.float32)),
+        }
+
+    def holds(self, place: str) -> bool:
+        """Whether any graph has operators of a candidate."""
+        models = (ir.load(self.folder / f"{one.name}.onnx") for one in self.manifest.graphs)
+        return any(True for model in models for _ in PLACES[place](model.graph))
+
+    def with_kept(self, places: set[str]) -> float:
+        """Relative to the largest value of the reference."""
+        with tempfile.TemporaryDirectory() as folder:
+            runners = {one.name: self._runner(one.name, places, Path(folder)) for one in self.manifest.graphs}
+            climbed = CLIMBS[self.manifest.task](self.checkpoint, {**self.runners, RUNTIME: runners})
+            last = [one for one in climbed if one.graph == self.manifest.graphs[-1].name and "eager" not in one.rung]
+        return float(np.sqrt(np.mean([one.error**2 for one in last])) / max(one.scale for one in last))
+
+    def _runner(self, graph: str, places: set[str], folder: Path) -> OrtRunner:
+        path = folder / f"{graph}.onnx"
+        model = ir.load(self.folder / path.name)
+        (signature,) = (one for one in self.signatures if one.name == graph)
+        specs = (*signature.inputs, *signature.outputs)
+        narrow = {spec.name for spec in specs if spec.dtype == self.dtype.name.lower()}
+        lower_precision(
+            model, self.dtype, narrow, lambda graph: {node: place for place in places for node in PLACES[place](graph)}
+        )
+        widen_arithmetic(model, self.dtype)
+        ir.save(model, path)
+        return OrtRunner(path, self.manifest.graph(graph))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""How a matrix is put into 4 bits, in blocks of a column.
+
+    symmetric           W ≈ s q,         q in −8 … 7; the largest of a block, by size, is −8 s
+    half_quadratic      W ≈ s (q − z),   q in 0 … 15; z, no whole number, is fitted with less weight on outliers
+
+Legend: W is [in, out]; s and z are [blocks, out].
+Source: ONNX Runtime 1.31, mlas q4_dq.cpp; Badri and Shaji, Half-Quadratic Quantization of Large Machine Learning
+Models, 2023.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import torch
+
+FloatArray = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocks:
+    """A matrix in 4 bits.
+
+    Attributes:
+        levels: [in, out], int4 or uint4.
+        scale: [blocks, out].
+        zero: [blocks, out], what stands for zero; none where it is 0.
+    """
+
+    levels: npt.NDArray[np.generic]
+    scale: FloatArray
+    zero: FloatArray | None = None
+
+
+Quantiser = Callable[[FloatArray, int], Blocks]
+"""From a matrix and the numbers of a block to the matrix in 4 bits."""
+
+
+def symmetric(matrix: FloatArray, block_size: int) -> Blocks:
+    """Around zero, with a scale a block, whose sign is that of minus the largest: −8 has no counterpart."""
+    inputs, outputs = matrix.shape
+    padded = np.pad(matrix, ((0, -inputs % block_size), (0, 0))).reshape(-1, block_size, outputs)
+    largest = np.take_along_axis(padded, np.abs(padded).argmax(1, keepdims=True), 1)
+    scale = np.where(largest == 0, np.float32(1), largest / np.float32(-8))
+    levels = np.clip(np.rint(padded / scale), -8, 7).reshape(-1, outputs)[:inputs]
+    return Blocks(levels=levels.astype(ml_dtypes.int4), scale=scale[:, 0])
+
+
+def half_quadratic(matrix: FloatArray, block_size: int) -> Blocks:
+    """With a scale and a zero a block, by ONNX Runtime's own quantiser."""
+    columns = torch.from_numpy(matrix.T.copy())
+    levels, scale, zero = _half_quadratic(block_size).quantize_internal(columns, bits=4, group_size=block_size)
+    kept = levels[:, : len(matrix)].T.contiguous().numpy()  # the quantiser pads the last block
+    return Blocks(levels=kept.astype(ml_dtypes.uint4), scale=scale.T.numpy(), zero=zero.T.numpy())
+
+
+def _half_quadratic(block_size: int) -> Any:
+    root, silent = logging.getLogger(), logging.NullHandler()
+    root.addHandler(silent)  # the module gives the root logger a handler of its own where there is none
+    try:
+        from onnxruntime.quantization import matmul_nbits_quantizer as library
+    finally:
+        root.removeHandler(silent)
+    return library.HQQWeightOnlyQuantizer(library.HQQWeightOnlyQuantConfig(block_size=block_size))

@@ -1,0 +1,121 @@
+"""From samples to ranges: every graph of a model is asked as a server asks it, decoders by real decodes.
+
+Legend: T new positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from export.calibration.observed import ObservedRunner
+from export.calibration.samples import Sample, Samples, samples_for
+from models.checkpoints.store import Checkpoint
+from models.errors import InputError
+from models.signature import GraphSignature
+from models.tensor_names import LOGITS
+from serving.runtime.base import Array, Buffer, Runner
+from serving.runtime.cached_decoder import CachedDecoder
+from serving.runtime.ort_runner import OrtRunner
+
+METHOD = "largest magnitude"
+MOST_STEPS = 32
+"""Of one decode: longer ones find no ranges that shorter ones do not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """What was learned of one graph.
+
+    Attributes:
+        samples: what it was asked.
+        largest: activation → the largest magnitude in any run.
+    """
+
+    samples: Samples
+    largest: dict[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """The calibration as plain JSON values, without the samples themselves."""
+        return {
+            "source": self.samples.source,
+            "samples": len(self.samples.feeds),
+            "sha256": self.samples.sha256,
+            "method": METHOD,
+            "inputs": _spreads(self.samples.feeds),
+            "largest": self.largest,
+        }
+
+
+def calibrate(
+    checkpoint: Checkpoint, folder: Path, signatures: Sequence[GraphSignature], graph: str, path: Path | None
+) -> Calibration:
+    """Run samples through a float32 graph, and through the encoder before it.
+
+    Args:
+        checkpoint: the model.
+        folder: where its graphs lie.
+        signatures: of all its graphs, in the order in which a request passes them.
+        graph: the name of the one to calibrate.
+        path: as :func:`export.calibration.samples.samples_for` takes it.
+
+    Raises:
+        InputError: there are no samples, or an activation is not finite on them.
+    """
+    samples = samples_for(checkpoint, signatures[0], path)
+    by_name = {signature.name: signature for signature in signatures}
+    observed = ObservedRunner(folder / f"{graph}.onnx", by_name[graph])
+    needs_encoder = "encoder" in by_name and graph != "encoder"
+    encoder = OrtRunner(folder / "encoder.onnx", by_name["encoder"]) if needs_encoder else None
+    details = checkpoint.serving_details()
+    for sample in samples.feeds:
+        _ask(observed, encoder, sample, details)
+    return Calibration(samples=samples, largest=_largest(observed.largest))
+
+
+def _ask(runner: Runner, encoder: Runner | None, sample: Sample, details: Mapping[str, Any]) -> None:
+    if not runner.signature.aliases:
+        runner.run(dict(sample))
+    elif encoder is None:
+        _decode(CachedDecoder(runner, 1), sample["token_ids"][0].tolist(), details)
+    else:
+        memories: dict[str, Array | Buffer] = {**sample, **encoder.run(dict(sample))}
+        _decode(CachedDecoder(runner, 1, memories), [int(details["start_token"])], details)
+
+
+def _decode(decoder: CachedDecoder, prompt: list[int], details: Mapping[str, Any]) -> None:
+    capacity = decoder.capacity or int(details["max_target_length"])
+    longest = min(capacity, len(prompt) + MOST_STEPS)
+    ends = {details.get("end_token"), *details.get("end_tokens", ())}
+    new, position = prompt, 0
+    while position + len(new) <= longest and not (position and new[0] in ends):
+        last = np.array([[len(new) - 1]])
+        logits = decoder.step(np.array([new]), np.array([position]), last)[LOGITS]
+        position += len(new)
+        new = [int(logits[0, -1].argmax())]
+
+
+def _largest(magnitudes: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    largest = {name: max(found) for name, found in magnitudes.items()}
+    broken = [name for name, value in largest.items() if not np.isfinite(value)]
+    if broken:
+        raise InputError("samples on which every activation is finite", f"NaN or infinity in {broken}", "check them")
+    return largest
+
+
+def _spreads(feeds: Sequence[Sample]) -> dict[str, dict[str, float]]:
+    floats = [name for name, array in feeds[0].items() if array.dtype.kind == "f"]
+    every = {name: np.concatenate([feed[name].ravel() for feed in feeds]) for name in floats}
+    return {
+        name: {
+            "mean": float(numbers.mean(dtype=np.float64)),
+            "deviation": float(numbers.std(dtype=np.float64)),
+            "smallest": float(numbers.min()),
+            "largest": float(numbers.max()),
+        }
+        for name, numbers in every.items()
+    }

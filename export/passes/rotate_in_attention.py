@@ -1,0 +1,170 @@
+"""Let ONNX Runtime's GroupQueryAttention rotate queries and keys itself, from tables of cosines and sines.
+
+    before    Split → 4 Mul, Sub, Add → Concat → Transpose → Reshape, of queries and of keys → GroupQueryAttention
+    after     GroupQueryAttention(Q, K, V, …, cosines, sines, do_rotary=1)
+
+The node derives positions from the lengths as the decoder does: the first of a row's new tokens stands at ``start``.
+Precondition: :func:`export.passes.lower_cached_attention.lower_cached_attention` ran before.
+
+Legend: M capacity, D head size.
+Source: ONNX Runtime 1.31, docs/ContribOperators.md, com.microsoft.GroupQueryAttention; RoFormer's layout in halves
+(:mod:`models.layers.rope`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass, TopologicalSortPass
+from onnx_ir.tape import Tape
+
+from export.passes.outcome import Outcome
+
+HEAD_SIZE_MULTIPLE = 16  # of the node that rotates; without that it takes multiples of 8
+_HEADS_INSIDE = [0, 2, 1, 3]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rotation:
+    heads: ir.Value  # what is rotated, [B, H, T, D]
+    cosines: ir.Value
+    sines: ir.Value
+
+
+def rotate_in_attention(model: ir.Model) -> Outcome:
+    """Rewrite every GroupQueryAttention whose queries and keys are rotated just before it."""
+    graph, fired, refusals = model.graph, 0, []
+    tables: dict[str, ir.Value] = {}
+    for node in [node for node in graph if node.op_type == "GroupQueryAttention"]:
+        turned = [_before_heads_join(value) for value in node.inputs[:2]]
+        if any(heads is None or _operator(heads) != "Concat" for heads in turned):
+            continue  # not rotated at all
+        if _head_size(node) % HEAD_SIZE_MULTIPLE:
+            refusals.append(f"{node.outputs[0].name}: head size {_head_size(node)} is not a multiple of 16")
+            continue
+        rotations = [_rotation(heads) for heads in turned if heads is not None]
+        frequencies = [None if one is None else _frequencies(graph, one) for one in rotations]
+        if len({id(value) for value in frequencies}) != 1 or frequencies[0] is None:
+            refusals.append(f"{node.outputs[0].name}: not turned in halves, by positions times constant frequencies")
+            continue
+        tables = tables or _tables(graph, node, frequencies[0])
+        _rotate_inside(graph, node, [one for one in rotations if one is not None], tables)
+        fired += 1
+    RemoveUnusedNodesPass()(model)
+    TopologicalSortPass()(model)
+    return Outcome(name="rotate_in_attention", fired=fired, refusals=tuple(refusals))
+
+
+def _rotate_inside(graph: ir.Graph, node: ir.Node, rotations: list[_Rotation], tables: dict[str, ir.Value]) -> None:
+    tape = Tape(graph)
+    flat = [_flattened(tape, one.heads) for one in rotations]
+    inputs = [*flat, *node.inputs[2:7], tables["rotary.cos"], tables["rotary.sin"]]
+    for index, value in enumerate(inputs[: len(node.inputs)]):
+        node.replace_input_with(index, value)
+    node.resize_inputs(len(inputs))
+    for index in (7, 8):
+        node.replace_input_with(index, inputs[index])
+    node.attributes.add(ir.AttrInt64("do_rotary", 1))
+
+
+def _flattened(tape: Tape, heads_BHTD: ir.Value) -> ir.Value:
+    transpose = heads_BHTD.producer()
+    if transpose is not None and _exchanges_heads(transpose):
+        reshape = _producer(transpose.inputs[0], "Reshape")
+        if reshape is not None and reshape.inputs[0] is not None and len(reshape.inputs[0].shape or ()) == 3:
+            return reshape.inputs[0]
+    rows_BTHD = tape.op("Transpose", [heads_BHTD], {"perm": _HEADS_INSIDE})
+    return tape.op("Reshape", [rows_BTHD, tape.op("Constant", [], {"value_ints": [0, 0, -1]})])
+
+
+def _before_heads_join(value: ir.Value | None) -> ir.Value | None:
+    reshape = _producer(value, "Reshape")
+    transpose = None if reshape is None else _producer(reshape.inputs[0], "Transpose")
+    return transpose.inputs[0] if transpose is not None and _exchanges_heads(transpose) else None
+
+
+def _rotation(rotated: ir.Value) -> _Rotation | None:
+    # (a, b) → (a cos − b sin, b cos + a sin)
+    halves = _producer(rotated, "Concat")
+    if halves is None or len(halves.inputs) != 2:
+        return None
+    minus, plus = _producer(halves.inputs[0], "Sub"), _producer(halves.inputs[1], "Add")
+    terms = [_factors(value) for node in (minus, plus) if node is not None for value in node.inputs]
+    if len(terms) != 4 or None in terms:
+        return None
+    (a, cos), (b, sin), (b_again, cos_again), (a_again, sin_again) = (term for term in terms if term is not None)
+    split = _producer(a, "Split")
+    same = a is a_again and b is b_again and cos is cos_again and sin is sin_again
+    if not same or split is None or list(split.outputs) != [a, b] or split.inputs[0] is None:
+        return None
+    return _Rotation(split.inputs[0], cos, sin)
+
+
+def _factors(value: ir.Value | None) -> tuple[ir.Value, ir.Value] | None:
+    product = _producer(value, "Mul")
+    if product is None or product.inputs[0] is None or product.inputs[1] is None:
+        return None
+    return product.inputs[0], product.inputs[1]
+
+
+def _frequencies(graph: ir.Graph, rotation: _Rotation) -> ir.Value | None:
+    cos, sin = _producer(_uncast(rotation.cosines), "Cos"), _producer(_uncast(rotation.sines), "Sin")
+    if cos is None or sin is None or cos.inputs[0] is not sin.inputs[0]:
+        return None
+    factors = _factors(cos.inputs[0])
+    if factors is None or factors[1].name not in graph.initializers or not _is_position(graph, factors[0]):
+        return None
+    return factors[1]
+
+
+def _is_position(graph: ir.Graph, value: ir.Value) -> bool:
+    # start[:, None] + arange(T), as a number on axes of its own
+    unsqueeze = _producer(_uncast(value), "Unsqueeze")
+    total = None if unsqueeze is None else _producer(unsqueeze.inputs[0], "Add")
+    if total is None:
+        return False
+    first, steps = _producer(total.inputs[0], "Unsqueeze"), _producer(total.inputs[1], "Range")
+    start = next(one for one in graph.inputs if one.name == "start")
+    return first is not None and first.inputs[0] is start and steps is not None
+
+
+def _tables(graph: ir.Graph, node: ir.Node, frequencies: ir.Value) -> dict[str, ir.Value]:
+    cache = node.inputs[3]
+    assert cache is not None and cache.shape is not None and frequencies.const_value is not None
+    capacity = cache.shape[2]
+    assert isinstance(capacity, int)
+    positions_M1 = np.arange(capacity, dtype=np.float32)[:, None]
+    angles = positions_M1 * frequencies.const_value.numpy().reshape(1, -1).astype(np.float32)
+    dtype = (cache.dtype or ir.DataType.FLOAT).numpy()
+    tables = {"rotary.cos": np.cos(angles), "rotary.sin": np.sin(angles)}
+    tape = Tape(graph)
+    return {name: tape.initializer(ir.tensor(table.astype(dtype)), name=name) for name, table in tables.items()}
+
+
+def _head_size(node: ir.Node) -> int:
+    cache = node.inputs[3]
+    assert cache is not None and cache.shape is not None
+    size = cache.shape[3]
+    assert isinstance(size, int)
+    return size
+
+
+def _uncast(value: ir.Value | None) -> ir.Value | None:
+    cast = _producer(value, "Cast")
+    return value if cast is None else cast.inputs[0]
+
+
+def _exchanges_heads(node: ir.Node) -> bool:
+    return node.op_type == "Transpose" and list(node.attributes.get_ints("perm", ())) == _HEADS_INSIDE
+
+
+def _operator(value: ir.Value) -> str:
+    producer = value.producer()
+    return "" if producer is None else producer.op_type
+
+
+def _producer(value: ir.Value | None, operator: str) -> ir.Node | None:
+    producer = None if value is None else value.producer()
+    return producer if producer is not None and producer.op_type == operator else None

@@ -1,0 +1,82 @@
+"""One model in every precision: sizes, and what is left of it in each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+
+from export.quality.budgets import Verdict, budget_of, verdicts_of
+from export.quality.measure import ROUNDED, SERVED, STANDARD, Quality, measure_quality
+from export.stage import export_onnx
+from models.errors import AttendantError
+from models.manifest import Manifest
+from models.tensor_names import EXPLAINED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """A model in one precision.
+
+    Attributes:
+        model: its name.
+        precision: how command lines call it.
+        sizes: form → bytes of its graphs, weights in other files included.
+        qualities: what was measured, what is served first.
+        verdicts: the same, held to the budget of the precision.
+        refusal: why there is no such artefact, or nothing here that executes it; empty if there is.
+    """
+
+    model: str
+    precision: str
+    sizes: Mapping[str, int]
+    qualities: Sequence[Quality] = ()
+    verdicts: Sequence[Verdict] = ()
+    refusal: str = ""
+
+
+def compared_models(models: Sequence[str], precisions: Sequence[str], out: Path, full: bool) -> Iterator[Compared]:
+    """Export each model in each precision, and measure it.
+
+    Args:
+        models: as for ``export onnx``.
+        precisions: names.
+        out: artefacts go to ``<model>/<precision>`` below it; those that are there and unchanged are taken.
+        full: as for :func:`export.quality.measure.measure_quality`.
+    """
+    for model in models:
+        for precision in precisions:
+            yield _compared(model, precision, out / Path(model).stem / precision, full)
+
+
+def _compared(model: str, precision: str, folder: Path, full: bool) -> Compared:
+    name = Path(model).stem
+    try:
+        manifest, _ = export_onnx(model, folder, precision=precision)
+        qualities = measure_quality(folder, full=full)
+    except AttendantError as error:
+        return Compared(model=name, precision=precision, sizes={}, refusal=f"{error.expected}; found {error.found}")
+    return Compared(
+        model=name,
+        precision=precision,
+        sizes={
+            SERVED: _size(folder, manifest, "ort-cpu"),
+            **dict.fromkeys((STANDARD, ROUNDED), _size(folder, manifest, "")),
+        },
+        qualities=qualities,
+        verdicts=verdicts_of(qualities, budget_of(precision)),
+    )
+
+
+def _size(folder: Path, manifest: Manifest, target: str) -> int:
+    names = [signature.name for signature in manifest.graphs if signature.name != EXPLAINED]
+    files = {file for name in names for file in _files(folder / manifest.file_for(name, target))}
+    return sum(file.stat().st_size for file in files)
+
+
+def _files(graph: Path) -> set[Path]:
+    weights = onnx.load(graph, load_external_data=False).graph.initializer
+    entries = (entry for tensor in weights for entry in tensor.external_data)
+    return {graph, *(graph.parent / entry.value for entry in entries if entry.key == "location")}

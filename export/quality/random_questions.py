@@ -1,0 +1,95 @@
+"""Questions for a model of which no real ones are known: random inputs, the same in every run.
+
+They are those of the parity ladder (:mod:`export.ladder_cases`). Of random inputs and random weights the drift says
+something, for every value is wrong by so much; first choices and probabilities say little, for all are nearly equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import islice
+
+import numpy as np
+
+from export.climbs import decoding_of
+from export.ladder_cases import NORMAL, SourceCase, Spreads, image_cases, source_cases, tensor_cases
+from export.quality.questions import Questions
+from models.checkpoints.store import Checkpoint
+from models.manifest import Manifest
+from models.tasks.graph import TaskGraph
+from models.tensor_names import PIXELS
+from serving.runtime.base import Array
+
+ROWS_OF_A_TEXT_MODEL, ROWS_OF_A_LARGE_MODEL = 5, 2
+LONGEST, LONGEST_OF_A_LARGE_MODEL = 64, 16
+
+
+def random_questions(checkpoint: Checkpoint, manifest: Manifest, large: bool, spreads: Spreads) -> Questions:
+    """Inputs for an artefact's first graph, and targets where it has a decoder.
+
+    Args:
+        checkpoint: that the artefact was made from.
+        manifest: the artefact's, whose limits they keep.
+        large: whether few and short ones have to do, since the reference takes its time.
+        spreads: of the floats.
+    """
+    graphs = checkpoint.graphs()
+    feeds = FEEDS[manifest.task](graphs[0], manifest, spreads)
+    masks = {"hidden": "mask"} if manifest.task == "embed" else {}
+    count = len(next(iter(feeds.values()))) if feeds else ROWS_OF_A_TEXT_MODEL
+    truth = _targets(graphs[-1], manifest, count, large) if graphs[-1].signature.name == "decoder" else None
+    prompt = 1 if feeds or truth is None else truth.shape[1] // 2
+    every = Questions(
+        name="random inputs",
+        real=False,
+        count=count,
+        sample=count,
+        feeds=feeds,
+        truth=truth,
+        prompt=prompt,
+        masks=masks,
+    )
+    return every.first(ROWS_OF_A_LARGE_MODEL) if large else every
+
+
+def _images(_graph: TaskGraph, manifest: Manifest, spreads: Spreads) -> dict[str, Array]:
+    signature = manifest.graphs[0]
+    *_, usual = islice(image_cases(signature.input(PIXELS), signature.axes, spreads.get(PIXELS, NORMAL)), 4)
+    return usual.feeds
+
+
+def _sources(graph: TaskGraph, _manifest: Manifest, _spreads: Spreads) -> dict[str, Array]:
+    return _longest(graph.below["source_ids"], graph.largest["source"]).feeds
+
+
+def _tokens(graph: TaskGraph, _manifest: Manifest, _spreads: Spreads) -> dict[str, Array]:
+    case = _longest(graph.below["token_ids"], graph.largest["tokens"])
+    return {"token_ids": case.ids, "mask": case.mask, "token_types": case.ids % graph.below["token_types"]}
+
+
+def _tensors(graph: TaskGraph, _manifest: Manifest, spreads: Spreads) -> dict[str, Array]:
+    *_, (_, feeds) = tensor_cases(graph, spreads)
+    return feeds
+
+
+FEEDS: Mapping[str, Callable[[TaskGraph, Manifest, Spreads], dict[str, Array]]] = {
+    "classify": _images,
+    "caption": _images,
+    "translate": _sources,
+    "embed": _tokens,
+    "predict": _tensors,
+    "generate": lambda _graph, _manifest, _spreads: {},
+}
+
+
+def _longest(vocabulary: int, longest: int) -> SourceCase:
+    *_, case = source_cases(vocabulary, longest)
+    return case
+
+
+def _targets(decoder: TaskGraph, manifest: Manifest, count: int, large: bool) -> Array:
+    limits = decoding_of(decoder)
+    length = min(limits.capacity, LONGEST_OF_A_LARGE_MODEL if large else LONGEST)
+    targets: Array = np.random.default_rng(length).integers(0, limits.vocabulary, (count, length + 1))
+    targets[:, 0] = manifest.details.get("start_token", targets[0, 0])
+    return targets

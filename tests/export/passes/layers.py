@@ -1,0 +1,50 @@
+"""A graph of one layer, and what ONNX Runtime makes of a graph."""
+
+import numpy as np
+import onnx_ir as ir
+import onnxruntime as ort
+
+
+def layer(width, out, seed=0):
+    """``x @ weight + bias``, with x [batch, steps, width] and random weights."""
+    rng = np.random.default_rng(seed)
+    shape = ir.Shape(["batch", "steps", width])
+    x = ir.Value(name="x", shape=shape, type=ir.TensorType(ir.DataType.FLOAT))
+    weight = constant("weight", rng.standard_normal((width, out)).astype(np.float32))
+    bias = constant("bias", rng.standard_normal(out).astype(np.float32))
+    product = ir.node("MatMul", [x, weight], outputs=[activation("out", out)])
+    total = ir.node("Add", [product.outputs[0], bias], outputs=[activation("y", out)])
+    graph = ir.Graph([x], total.outputs, nodes=[product, total], initializers=[weight, bias], opset_imports={"": 24})
+    return ir.Model(graph, ir_version=11)
+
+
+def constant(name, array):
+    """An initializer."""
+    tensor = ir.tensor(array, name=name)
+    return ir.Value(name=name, shape=tensor.shape, type=ir.TensorType(tensor.dtype), const_value=tensor)
+
+
+def activation(name, width):
+    """A float32 value [batch, steps, width]."""
+    return ir.Value(name=name, shape=ir.Shape(["batch", "steps", width]), type=ir.TensorType(ir.DataType.FLOAT))
+
+
+def answers(model, x, level=ort.GraphOptimizationLevel.ORT_ENABLE_ALL):
+    """What ONNX Runtime computes, on one thread."""
+    return _session(model, level=level).run(None, {"x": x})[0]
+
+
+def runtimes_own(model, path):
+    """The operators that ONNX Runtime makes of a model's."""
+    _session(model, optimized_model_filepath=str(path))
+    return [node.op_type for node in ir.load(path).graph]
+
+
+def _session(model, level=ort.GraphOptimizationLevel.ORT_ENABLE_ALL, **settings):
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    options.graph_optimization_level = level
+    for name, value in settings.items():
+        setattr(options, name, value)
+    return ort.InferenceSession(ir.to_proto(model).SerializeToString(), options)

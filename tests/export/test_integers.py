@@ -1,0 +1,86 @@
+"""Whole artefacts with fewer bits: the ladder, what they weigh, what the manifest says, and what they answer."""
+
+import numpy as np
+import pytest
+
+from export.ladder import climb
+from export.parity import rungs_of
+from export.precisions import PRECISIONS
+from export.stage import export_onnx
+from models.errors import InputError
+from models.manifest import Manifest
+from serving.generation.captioner import Captioner
+from serving.generation.generator import Generator
+from serving.generation.translator import Translator
+from serving.runtime.create_runners import create_runners
+from serving.runtime.openvino_runner import OpenVinoRunner, openvino_is_installed
+from serving.runtime.ort_runner import OrtRunner
+from tests.export.rewritten import rewritten
+from tests.text_checkpoints import PROMPT
+
+BYTES = {"int8": 0.40, "int4": 0.30, "int4-hqq": 0.35}  # of the graphs of a quarter of a million parameters
+
+
+@pytest.mark.parametrize("precision", ["int8", "int4", "int4-hqq"])
+def test_a_translator_passes_the_ladder_on_its_standard_and_its_lowered_graph(precision, tiny_translator, tmp_path):
+    folder = rewritten(tiny_translator, precision, tmp_path / "artefact")
+    rungs = rungs_of(climb(folder), PRECISIONS[precision])
+    assert {f"cached ort {precision}", f"cached ort-cpu {precision}"} <= {rung.name for rung in rungs}
+    assert all(rung.passed for rung in rungs)
+
+
+@pytest.mark.parametrize("precision", ["int8", "int4", "int4-hqq"])
+def test_the_dates_are_still_translated_in_a_fraction_of_the_bytes(precision, dates_artefact, tmp_path):
+    folder = rewritten(dates_artefact, precision, tmp_path / "artefact")
+    manifest = Manifest.read(folder)
+    assert answer(Translator(folder, manifest), **manifest.example["inputs"]) == manifest.example["answer"]
+    assert size(folder) < BYTES[precision] * size(dates_artefact)
+
+
+@pytest.mark.parametrize("precision", ["int8", "int4"])
+def test_a_captioner_reads_memories_that_were_made_in_the_same_precision(precision, captioner_artefact, tmp_path):
+    folder = rewritten(captioner_artefact, precision, tmp_path / "artefact")
+    manifest = Manifest.read(folder)
+    pixels = np.array(manifest.example["inputs"]["pixels"], np.float32)
+    assert answer(Captioner(folder, manifest), pixels) == manifest.example["answer"]
+
+
+@pytest.mark.parametrize("precision", ["int8", "int4", "int4-hqq"])
+def test_a_language_model_writes_text(precision, language_model, tmp_path):
+    folder = rewritten(language_model, precision, tmp_path / "artefact")
+    assert answer(Generator(folder, Manifest.read(folder)), PROMPT, 5)
+
+
+def test_the_manifest_tells_where_the_bits_are_and_whose_weights_they_hold(tiny_translator, tmp_path):
+    manifest = Manifest.read(rewritten(tiny_translator, "int4", tmp_path / "artefact"))
+    types = manifest.types["decoder"]
+    assert types["model.embedding.weight.int8"] == "int8"
+    assert [types[name] for name in types if name.endswith(".int4")] == ["int4"] * 16
+    assert [(one["name"], one["fired"]) for one in manifest.passes["decoder"]] == [
+        ("quantise_dynamic", 1),
+        ("quantise_weights", 16),
+    ]
+
+
+def test_four_bits_are_refused_for_models_that_do_not_write(tmp_path):
+    with pytest.raises(InputError, match="a model for caption, generate, translate, which int4 is for; found a model"):
+        export_onnx("vit-tiny", tmp_path / "artefact", precision="int4")
+
+
+@pytest.mark.skipif(not openvino_is_installed(), reason="OpenVINO is not installed")
+def test_integers_are_left_to_onnx_runtime(text_encoder, tmp_path, monkeypatch):
+    monkeypatch.setattr("serving.runtime.create_runners.LARGE", 0)
+    folder = rewritten(text_encoder, "int8", tmp_path / "artefact")
+    kinds = {
+        artefact: type(create_runners(artefact, Manifest.read(artefact))["model"])
+        for artefact in (text_encoder, folder)
+    }
+    assert kinds == {text_encoder: OpenVinoRunner, folder: OrtRunner}
+
+
+def answer(model, *subject, **named):
+    return "".join(piece.text for piece in model.stream(model.request(*subject, **named)))
+
+
+def size(folder):
+    return sum(path.stat().st_size for path in folder.glob("*coder.onnx"))

@@ -1,0 +1,170 @@
+"""Static int8 from end to end: what an export holds, what it answers, and what makes it another export."""
+
+from dataclasses import replace
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from export.fingerprint import fingerprint_of
+from export.ladder import climb, spreads_of
+from export.ladder_cases import Spread
+from export.parity import require_parity, rungs_of
+from export.precisions import PRECISIONS, signatures_in
+from export.rewriting import Given, rewrite_graphs
+from export.stage import export_onnx
+from export.target_check import hold_to_target
+from models.checkpoints.resolve import checkpoint_named
+from models.errors import ConfigError, InputError
+from models.manifest import Manifest
+from models.train.date_data import held_out as held_out_dates
+from models.train.digit_data import held_out
+from serving.runtime.cached_decoder import CachedDecoder
+from serving.runtime.create_runners import create_runners
+from serving.runtime.openvino_runner import OpenVinoRunner, openvino_is_installed
+from serving.runtime.ort_runner import OrtRunner
+
+START = 1  # of every date
+STATIC = PRECISIONS["int8-static"]
+needs_openvino = pytest.mark.skipif(not openvino_is_installed(), reason="OpenVINO is not installed")
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    """The shipped classifier in static int8."""
+    out = tmp_path_factory.mktemp("artefacts") / "digits-vit"
+    export_onnx("digits-vit", out, precision="int8-static")
+    return out
+
+
+@pytest.fixture(scope="module")
+def dates(dates_artefact, tmp_path_factory):
+    """The graphs of the shipped translator in static int8."""
+    manifest, out = Manifest.read(dates_artefact), tmp_path_factory.mktemp("static")
+    checkpoint, every = checkpoint_named("dates-transformer"), manifest.graphs
+    given = [
+        Given(checkpoint=checkpoint, folder=dates_artefact, signature=wanted, float32=one, every=every)
+        for wanted, one in zip(signatures_in(STATIC, every), every, strict=True)
+    ]
+    rewrite_graphs(STATIC, given, out)
+    return out
+
+
+def logits(runner):
+    pixels, labels = held_out()
+    found = [runner.run({"pixels": part})["logits"].numpy().copy() for part in np.split(pixels, 12)]
+    return np.concatenate(found), labels
+
+
+def test_the_manifest_says_what_it_was_calibrated_with_and_which_weights_are_integers(digits):
+    manifest = Manifest.read(digits)
+    (outcome,) = manifest.passes["model"]
+    assert manifest.precision == "int8-static"
+    assert outcome["calibration"]["source"] == "training data of digits-vit"
+    assert len(outcome["calibration"]["sha256"]) == 64
+    types = {weight: kind for weight, kind in manifest.types["model"].items() if kind == "int8"}
+    assert len(types) == outcome["fired"] > 20
+    assert all(manifest.weights["model"][weight] for weight in types), "each knows its parameter"
+
+
+def test_beside_the_signed_graph_lies_an_unsigned_one_that_onnx_runtime_is_served_with(digits):
+    manifest = Manifest.read(digits)
+    (lowered,) = manifest.lowered
+    assert (lowered.file, lowered.passes[0]["name"]) == ("model.ort-cpu.onnx", "lower_signed_activations")
+    integers = [node.outputs[0].dtype for node in ir.load(digits / lowered.file).graph if node.op_type[0] == "Q"]
+    assert set(integers) == {ir.DataType.UINT8}
+    served = create_runners(digits, manifest)["model"]
+    directly = OrtRunner(digits / lowered.file, manifest.graph("model"))
+    np.testing.assert_array_equal(logits(served)[0], logits(directly)[0])
+
+
+def test_it_reads_held_out_digits_as_well_as_float32_does(digits, digits_artefact):
+    shares = []
+    for folder in (digits_artefact, digits):
+        found, labels = logits(create_runners(folder, Manifest.read(folder))["model"])
+        shares.append((found.argmax(1) == labels).mean())
+    assert shares[0] - shares[1] < 0.01
+
+
+@needs_openvino
+def test_openvino_makes_of_the_signed_graph_what_onnx_runtime_makes_of_it(digits):
+    (signature,) = Manifest.read(digits).graphs
+    ours, theirs = (kind(digits / "model.onnx", signature) for kind in (OrtRunner, OpenVinoRunner))
+    (found, _), (other, _) = logits(ours), logits(theirs)
+    assert np.abs(found - other).max() < 0.02 * np.abs(found).max()
+
+
+def test_the_ladder_asks_with_images_like_the_samples_and_every_rung_holds(digits, tmp_path):
+    assert spreads_of(Manifest.read(digits))["pixels"].largest == 1
+    rungs = rungs_of(climb(digits), STATIC)
+    assert "ort-cpu int8-static" in {rung.name for rung in rungs}
+    require_parity(rungs, tmp_path)
+
+
+def test_it_meets_every_restriction_of_tensorrt(digits):
+    _, verdicts = hold_to_target(digits, "tensorrt")
+    assert [verdict for verdict in verdicts if verdict.breaches] == []
+
+
+def test_random_numbers_of_a_spread_stay_within_it_and_those_without_one_are_normal():
+    drawn = Spread(mean=0.5, deviation=1, smallest=0, largest=1).draw(np.random.default_rng(0), (100,))
+    assert (drawn.min(), drawn.max(), drawn.dtype) == (0, 1, np.float32)
+    plain = Spread().draw(np.random.default_rng(0), (100,))
+    np.testing.assert_array_equal(plain, np.random.default_rng(0).standard_normal(100, dtype=np.float32))
+
+
+def test_a_translator_reads_held_out_dates_as_in_float32(dates, dates_artefact):
+    manifest, texts = Manifest.read(dates_artefact), held_out_dates(60)
+    checkpoint = checkpoint_named("dates-transformer")
+    answers = []
+    for folder in (dates_artefact, dates):
+        runners = {one.name: OrtRunner(folder / f"{one.name}.onnx", one) for one in manifest.graphs}
+        answers.append([answer(runners, tokens) for tokens in sources(checkpoint, texts)])
+    assert np.mean([one == other for one, other in zip(*answers, strict=True)]) > 0.98
+
+
+def sources(checkpoint, texts):
+    from models.tokenization import load_tokenizer
+
+    return [load_tokenizer(checkpoint.folder).encode(text, 48) for text, _ in texts]
+
+
+def answer(runners, tokens):
+    ids = np.array([tokens])
+    source = {"source_ids": ids, "source_mask": np.ones_like(ids, dtype=bool)}
+    decoder = CachedDecoder(runners["decoder"], 1, {**source, **runners["encoder"].run(dict(source))})
+    new, chosen = START, []
+    for position in range(11):
+        new = int(decoder.step(np.array([[new]]), np.array([position]))["logits"].argmax())
+        chosen.append(new)
+    return chosen
+
+
+def test_samples_make_another_export_by_what_they_hold_and_not_by_where_they_lie(tmp_path):
+    options = {"precision": "int8-static", "explain": False, "uint8": False}
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "texts").write_text("4 july 1776")
+    prints = {name: fingerprint_of("digits-vit", {**options, "calibration": str(tmp_path / name)}) for name in "ab"}
+    assert prints["a"] == prints["b"] != fingerprint_of("digits-vit", options)
+    (tmp_path / "b" / "texts").write_text("5 july 1776")
+    assert fingerprint_of("digits-vit", {**options, "calibration": str(tmp_path / "b")}) != prints["b"]
+
+
+def test_samples_for_a_precision_that_measures_nothing_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match="a precision that is calibrated: int8-static; found fp32"):
+        export_onnx("digits-vit", tmp_path / "out", calibration=tmp_path)
+
+
+def test_a_preset_without_samples_is_refused_before_anything_is_replaced(tiny_classifier, tmp_path):
+    (signature,) = Manifest.read(tiny_classifier).graphs
+    given = Given(
+        checkpoint=replace(checkpoint_named("vit-tiny")),
+        folder=tiny_classifier,
+        signature=signature,
+        float32=signature,
+        every=(signature,),
+    )
+    with pytest.raises(InputError, match="inputs to calibrate vit-tiny with"):
+        rewrite_graphs(STATIC, [given], tmp_path)
+    assert list(tmp_path.iterdir()) == []
