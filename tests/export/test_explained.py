@@ -18,18 +18,18 @@ SHOWN = {
 
 @pytest.mark.parametrize("preset", SHOWN)
 def test_it_passes_the_ladder_with_every_output_and_a_changed_weight_fails_in_its_graph_alone(preset, tmp_path):
-    measurements = travel(preset, tmp_path, {**WITH_EXPLAINED[preset], "explained": {}}, explain=True)
-    signature = Manifest.read(tmp_path).graph("explained")
+    folder, measurements = travel(preset, tmp_path, {**WITH_EXPLAINED[preset], "explained": {}}, explain=True)
+    signature = Manifest.read(folder).graph("explained")
     assert [spec.name for spec in signature.outputs if spec.name not in signature.aliases] == SHOWN[preset]
     cases = [one.case for one in measurements if (one.graph, one.rung[-11:]) == ("explained", "ort float32")]
     assert [name for name in SHOWN[preset][1:] if not any(case.endswith(f", {name}") for case in cases)] == []
     last = list(WITH_EXPLAINED[preset])[-1]
     for damaged in ("explained", last):
-        whole = (tmp_path / f"{damaged}.onnx").read_bytes()
-        damage(tmp_path, damaged, nudged)
-        assert {graph for graph, _ in failed(tmp_path)} == {damaged}
-        (tmp_path / f"{damaged}.onnx").write_bytes(whole)
-        trust(tmp_path, tmp_path / f"{damaged}.onnx")
+        whole = (folder / f"{damaged}.onnx").read_bytes()
+        damage(folder, damaged, nudged)
+        assert {graph for graph, _ in failed(folder)} == {damaged}
+        (folder / f"{damaged}.onnx").write_bytes(whole)
+        trust(folder, folder / f"{damaged}.onnx")
 
 
 def test_the_plain_graph_is_the_same_with_it_and_without(digits_artefact, explained_digits):

@@ -57,15 +57,15 @@ DAMAGED = {"swin-v2-tiny": "head.weight"}
 
 @pytest.mark.parametrize("preset", NODES)
 def test_it_exports_in_standard_operators_passes_the_ladder_and_a_changed_weight_fails(preset, tmp_path):
-    folder = tmp_path / "artefact"
-    travel(preset, folder, NODES[preset])
+    folder = travel(preset, tmp_path, NODES[preset])[0]
     last = list(NODES[preset])[-1]
     damage(folder, last, nudged, name=DAMAGED.get(preset))
     assert {graph for graph, _ in failed(folder)} == {last}
 
 
-def travel(preset, folder, graphs, explain=False):
-    """Down the road without damage; the measurements."""
+def travel(preset, place, graphs, explain=False):
+    """Down the road without damage; the artefact and the measurements."""
+    folder = place / "artefact"
     export_onnx(preset, folder, explain)
     for graph, nodes in graphs.items():
         check_nodes(folder / f"{graph}.onnx", nodes)
@@ -73,12 +73,12 @@ def travel(preset, folder, graphs, explain=False):
     assert [verdict for verdict in verdicts if verdict.breaches] == []
     measurements = climb(folder)
     assert all(rung.passed for rung in rungs_of(measurements))
-    hold_in_narrow_types(folder, tmp_path)
+    hold_in_narrow_types(folder, place)
     cases = [measurement.case for measurement in measurements]
     assert len({re.match(r"batch (\d+)", case).group(1) for case in cases}) >= 2
     if varying_lengths(folder):
         assert len({size for case in cases for size in re.findall(r"(?:source|target) (\d+)", case)}) >= 2
-    return measurements
+    return folder, measurements
 
 
 def varying_lengths(folder):
