@@ -55,11 +55,11 @@ def test_the_manifest_tells_where_the_bits_are_and_whose_weights_they_hold(tiny_
     manifest = Manifest.read(rewritten(tiny_translator, "int4", tmp_path / "artefact"))
     types = manifest.types["decoder"]
     assert types["model.embedding.weight.int8"] == "int8"
-    assert [types[name] for name in types if name.endswith(".int4")] == ["int4"] * 16
-    assert [(one["name"], one["fired"]) for one in manifest.passes["decoder"]] == [
-        ("quantise_dynamic", 1),
-        ("quantise_weights", 16),
-    ]
+    assert manifest.types["encoder"]["model.embedding.weight.int8"] == "int8"
+    packed = [name for name in types if name.endswith(".int4")]
+    assert {types[name] for name in packed} == {"int4"}
+    fired = {one["name"]: one["fired"] for one in manifest.passes["decoder"]}
+    assert (fired["quantise_dynamic"], fired["quantise_weights"]) == (1, len(packed))
 
 
 def test_four_bits_are_refused_for_models_that_do_not_write(tmp_path):
