@@ -12,6 +12,7 @@ from models.manifest import Manifest
 from serving.generation.captioner import Captioner
 from serving.generation.generator import Generator
 from serving.generation.translator import Translator
+from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.create_runners import create_runners
 from serving.runtime.openvino_runner import OpenVinoRunner, openvino_is_installed
 from serving.runtime.ort_runner import OrtRunner
@@ -49,6 +50,18 @@ def test_a_captioner_reads_memories_that_were_made_in_the_same_precision(precisi
 def test_a_language_model_writes_text(precision, language_model, tmp_path):
     folder = rewritten(language_model, precision, tmp_path / "artefact")
     assert answer(Generator(folder, Manifest.read(folder)), PROMPT, 5)
+
+
+def test_what_one_row_asks_changes_no_bit_of_what_others_are_answered(language_model, tmp_path):
+    folder = rewritten(language_model, "int8", tmp_path / "artefact")
+    runner = create_runners(folder, Manifest.read(folder))["decoder"]
+    others = np.random.default_rng(0).integers(3, 60, (3, 7))
+    answers = [
+        np.asarray(CachedDecoder(runner, 4).step(np.vstack([first, others]), np.zeros(4, np.int64))["logits"])
+        for first in (np.full(7, 5), np.arange(7) + 20)
+    ]
+    assert np.array_equal(answers[0][1:], answers[1][1:])
+    assert not np.array_equal(answers[0][0], answers[1][0])
 
 
 def test_the_manifest_tells_where_the_bits_are_and_whose_weights_they_hold(tiny_translator, tmp_path):
