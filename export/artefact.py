@@ -133,7 +133,7 @@ def _manifest(
         graphs=signatures_in(precision, _signatures(graphs)),
         files={path.name: remembered_sha256(path) for path in sorted(folder.iterdir())},
         details=checkpoint.serving_details(),
-        example=_example(checkpoint, takes_bytes(graphs[0].signature)),
+        example=_example(checkpoint, takes_bytes(graphs[0].signature), precision),
         versions=versions(),
         weights={graph.signature.name: _weights(checkpoint, graph, folder) for graph in graphs},
         precision=precision.name,
@@ -155,5 +155,8 @@ def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     yield from module.named_buffers(remove_duplicate=False)
 
 
-def _example(checkpoint: Checkpoint, uint8: bool) -> dict[str, Any]:
-    return example_in_bytes(checkpoint.example, checkpoint.details["preprocessing"]) if uint8 else checkpoint.example
+def _example(checkpoint: Checkpoint, uint8: bool, precision: Precision) -> dict[str, Any]:
+    asked = checkpoint.example
+    if checkpoint.family.task.name in precision.reworded:
+        asked = {part: value for part, value in asked.items() if part != "answer"}
+    return example_in_bytes(asked, checkpoint.details["preprocessing"]) if uint8 else asked

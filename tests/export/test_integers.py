@@ -75,6 +75,15 @@ def test_the_manifest_tells_where_the_bits_are_and_whose_weights_they_hold(tiny_
     assert (fired["quantise_dynamic"], fired["quantise_weights"]) == (1, len(packed))
 
 
+def test_of_a_language_model_in_four_bits_the_canary_asks_without_knowing_the_words(language_model, tmp_path):
+    before = Manifest.read(language_model)
+    manifest, done = export_onnx(before.source, tmp_path / "artefact", precision="int4")
+    assert done
+    assert manifest.example == {"inputs": before.example["inputs"]}
+    assert answer(Generator(tmp_path / "artefact", manifest), PROMPT, 5)
+    assert export_onnx(before.source, tmp_path / "artefact", precision="int4")[1] is False
+
+
 def test_four_bits_are_refused_for_models_that_do_not_write(tmp_path):
     with pytest.raises(InputError, match="a model for caption, generate, translate, which int4 is for; found a model"):
         export_onnx("vit-tiny", tmp_path / "artefact", precision="int4")
