@@ -2,8 +2,9 @@
 
     python benchmarks/large_export.py [--scratch DIR] [--layers N] [--out DIR]
 
-The model has the shape of TinyLlama-1.1B, untied; its float32 weights are 4.4 GB, above the 2 GB at which a graph in one
-file ends. Memory is that of ``python -m export onnx`` and of every process that it starts, added up ten times a second:
+The model has the shape of TinyLlama-1.1B, untied; its float32 weights are 4.4 GB, above the 2 GB at which a graph in
+one file ends. Memory is that of ``python -m export onnx`` and of every process that it starts, added up ten times a
+second:
 
     own       what is nowhere else: anonymous and shared memory (Pss_Anon and Pss_Shmem of /proc/PID/smaps_rollup);
               a page that processes share, because one was forked from the other, counts once
