@@ -2,23 +2,18 @@ import dataclasses
 import json
 import math
 import shutil
-import subprocess
-import sys
 
 import pytest
 
+from export.__main__ import check
 from export.quality.agreement import Agreement, Step
 from export.quality.budgets import BUDGETS, verdicts_of
 from export.quality.measure import Quality
 from export.quality.report import print_quality, quality_to_json
+from models.errors import ParityError
 from models.manifest import Manifest
 from tests.export.quality.test_measure import noisy
 from tests.export.test_ladder import damage
-
-
-def check(folder):
-    command = [sys.executable, "-m", "export", "check", str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=200)
 
 
 @pytest.fixture
@@ -29,31 +24,29 @@ def in_int4(dates_artefact, tmp_path):
     return folder
 
 
-def test_check_writes_every_step_into_the_report_and_ends_with_1_beyond_a_budget(in_int4):
-    within = check(in_int4)
-    assert within.returncode == 0, within.stderr
-    assert "held-out dates" in within.stdout
-    assert "22000 of 22000" in within.stdout
-    whole = json.loads((in_int4 / "parity.json").read_text())
+def test_check_writes_every_step_into_the_report_and_ends_with_1_beyond_a_budget(in_int4, capsys):
     damage(in_int4, "decoder.ort-cpu", noisy(3.0))
-    beyond = check(in_int4)
-    assert beyond.returncode == 1
-    assert "of the served graph at most 0.3, the budget of int4; found" in beyond.stderr
-    assert "export in a more exact precision: int4-hqq or int8" in beyond.stderr
-    assert "BEYOND" in beyond.stdout
-    broken = json.loads((in_int4 / "parity.json").read_text())
-    assert (whole["passed"], broken["passed"]) == (True, False)
-    assert all(rung["passed"] for rung in broken["rungs"]), "the budget alone failed"
-    served, standard = broken["quality"]["forms"]
+    message = r"of the served graph at most 0\.3, the budget of int4; found .*; .* precision: int4-hqq or int8; see"
+    with pytest.raises(ParityError, match=message) as beyond:
+        check(in_int4)
+    assert beyond.value.exit_status == 1
+    shown = capsys.readouterr().out
+    assert "held-out dates" in shown
+    assert "BEYOND" in shown
+    report = json.loads((in_int4 / "parity.json").read_text())
+    assert report["passed"] is False
+    assert all(rung["passed"] for rung in report["rungs"]), "the budget alone failed"
+    served, standard = report["quality"]["forms"]
     assert (served["form"], standard["form"]) == ("served", "standard")
+    assert standard["prefix"]["common"] == standard["prefix"]["whole"] == 22000 > served["prefix"]["common"]
     steps = served["agreements"]["logits"]["steps"]
     assert len(steps) == 11
     assert max(step["drift"] for step in steps) == served["agreements"]["logits"]["drift"] > 0.3
     assert served["accuracy"]["loss"] == pytest.approx(100 * (0.9995 - served["accuracy"]["share"]))
-    assert broken["quality"]["budget"]["why"] == BUDGETS["int4"].why
-    assert {"drift of logits", "KL of logits"} <= {
-        one["limit"] for one in broken["quality"]["verdicts"] if not one["passed"]
-    }
+    assert report["quality"]["budget"]["why"] == BUDGETS["int4"].why
+    broken = {(one["form"], one["limit"]) for one in report["quality"]["verdicts"] if not one["passed"]}
+    assert {("served", "drift of logits"), ("served", "KL of logits")} <= broken
+    assert "standard" not in {form for form, _ in broken}
 
 
 def test_what_is_not_finite_is_null_for_programs_and_beyond_for_people(capsys):
