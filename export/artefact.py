@@ -47,9 +47,11 @@ def write_artefact(name: str, out: Path, options: Mapping[str, Option], fingerpr
     Raises:
         As :func:`export.stage.export_onnx`.
     """
-    checkpoint, precision = checkpoint_named(name), precision_named(str(options["precision"]))
+    precision, explain = precision_named(str(options["precision"])), bool(options["explain"])
+    # The graphs' own processes hold the weights: here they would take as much memory once more.
+    checkpoint = checkpoint_named(name, values=explain or precision.calibrated)
     require_task(precision, checkpoint.family.task.name)
-    graphs = checkpoint.graphs(bool(options["explain"]), bool(options["uint8"]))
+    graphs = checkpoint.graphs(explain, bool(options["uint8"]))
     with replaced_folder(out) as staged:
         passes = _write_graphs(name, checkpoint, graphs, precision, staged, options)
         for companion in checkpoint.companions():

@@ -1,26 +1,35 @@
 """Run calls at the same time, each in a fresh process of its own.
 
-Pipes only: the queues and pools of ``multiprocessing`` share semaphores, which stay in ``/dev/shm`` when the program is
-killed.
+The processes are forked from one that has imported what an export needs and done nothing with it: that takes two
+seconds, and would again in each of them. Pipes only: the queues and pools of ``multiprocessing`` share semaphores,
+which stay in ``/dev/shm`` when the program is killed.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from multiprocessing import get_context
+from multiprocessing import forkserver, get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from threading import Thread
 from typing import Any
 
 from models.errors import AttendantError, ExportError
 from models.folders import FULL_DISK
 
 Call = tuple[Any, ...]
-_PR_SET_PDEATHSIG = 1
+IMPORTED = [
+    "onnxscript.function_libs.torch_lib.ops",
+    "onnxscript.optimizer",
+    "onnxscript.rewriter.onnx_fusions",
+    "torch._dynamo",
+    "torch.export",
+    "torch.onnx",
+]
+"""What the processes are forked with: libraries alone, as the path to our own modules is that of whoever forks."""
 _TERMINATED = 143
 _REMEDY = "see that there is enough memory, and that a script of yours exports behind `if __name__ == '__main__':`"
 
@@ -56,17 +65,25 @@ def run_each(function: Callable[..., None], calls: Mapping[str, Call]) -> Iterat
             process.join()
 
 
+def start_importing() -> None:
+    """Begin to import what an export needs, while this process does something else."""
+    forkserver.set_forkserver_preload(IMPORTED)
+    forkserver.ensure_running()
+
+
 def _start(function: Callable[..., None], arguments: Call) -> tuple[Connection, BaseProcess]:
-    context = get_context("spawn")
+    start_importing()
+    context = get_context("forkserver")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_call, args=(os.getpid(), sender, function, arguments), daemon=True)
+    process = context.Process(target=_call, args=(_environment(), sender, function, arguments), daemon=True)
     process.start()
     sender.close()
     return receiver, process
 
 
-def _call(parent: int, sender: Connection, function: Callable[..., None], arguments: Call) -> None:
-    _end_with(parent)
+def _call(environment: dict[str, str], sender: Connection, function: Callable[..., None], arguments: Call) -> None:
+    _end_with_parent()
+    _set_environment(environment)
     try:
         function(*arguments)
         sender.send(None)
@@ -78,14 +95,28 @@ def _call(parent: int, sender: Connection, function: Callable[..., None], argume
         sender.send(_unexpected(function, error))
 
 
-def _end_with(parent: int) -> None:
+def _environment() -> dict[str, str]:
+    return dict(os.environ)  # noqa: TID251  (a process launcher)
+
+
+def _set_environment(environment: dict[str, str]) -> None:
+    forked_with = os.environ  # noqa: TID251  (of the first call's time)
+    forked_with.clear()
+    forked_with.update(environment)
+
+
+def _end_with_parent() -> None:
     # By an exception, so that what other libraries share is given back.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
-    # A parent that is killed ends nobody: its work would go on for minutes, in a folder that nobody will read. The
-    # kernel sends this signal when the thread ends that started the process, which here is the one that waits for it.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGTERM)
+    # A parent that is killed ends nobody: its work would go on for minutes, in a folder that nobody will read.
+    Thread(target=_await_end_of_parent, daemon=True).start()
+
+
+def _await_end_of_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _unexpected(function: Callable[..., None], error: Exception) -> ExportError:

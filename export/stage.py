@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from export.fingerprint import Option, current_artefact, fingerprint_of
+from export.own_process import start_importing
 from export.precisions import precision_named, require_calibrated
 from models.errors import OutputError
 from models.folders import one_at_a_time
@@ -61,6 +62,7 @@ def _made(name: str, out: Path, options: Mapping[str, Option], fingerprint: str)
     current = current_artefact(out, fingerprint)  # another process may have made it in the meantime
     if current is not None:
         return current, False
+    start_importing()
     from export.artefact import write_artefact  # torch: seconds, for those alone who need it
 
     return write_artefact(name, out, options, fingerprint), True

@@ -65,6 +65,30 @@ def explained_dates(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def explained_swin(tmp_path_factory):
+    """The shipped checkpoint ``digits-swin``, exported with its explanation."""
+    return _exported("digits-swin", tmp_path_factory, explain=True)
+
+
+@pytest.fixture(scope="session")
+def explained_gru(tmp_path_factory):
+    """The shipped checkpoint ``dates-gru``, exported with its explanation, which is no graph more."""
+    return _exported("dates-gru", tmp_path_factory, explain=True)
+
+
+@pytest.fixture(scope="session")
+def digits_in_bytes(tmp_path_factory):
+    """The shipped checkpoint ``digits-vit``, exported for the bytes of images and with its explanation."""
+    return _exported(DIGITS, tmp_path_factory, explain=True, uint8=True)
+
+
+@pytest.fixture(scope="session")
+def captioner_in_bytes(tmp_path_factory):
+    """The shipped checkpoint ``digits-captioner``, exported for the bytes of images."""
+    return _exported(CAPTIONER, tmp_path_factory, uint8=True)
+
+
+@pytest.fixture(scope="session")
 def language_model(tmp_path_factory):
     """A tiny Llama with a real tokenizer and random weights, exported."""
     from tests.text_checkpoints import write_language_model
@@ -130,9 +154,17 @@ def server(repository_of_every_task):
         assert running.poll() is None, running.log.read_text()[-3000:]
 
 
-def _exported(name, tmp_path_factory, explain=False):
+def _exported(name, tmp_path_factory, explain=False, uint8=False):
     from export.stage import export_onnx
 
-    out = tmp_path_factory.mktemp("artefacts") / Path(name).name
-    export_onnx(str(name), out, explain)
+    kind = f"{'explained' if explain else 'plain'}{'-uint8' if uint8 else ''}"
+    out = _place(name, tmp_path_factory) / kind / Path(name).name
+    export_onnx(str(name), out, explain, uint8)
     return out
+
+
+def _place(name, tmp_path_factory):
+    # One for all processes of a run: an export that another has made is found done. A folder is its own process's.
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if own.name.startswith("popen-gw") else own
+    return (own if Path(name).is_absolute() else shared) / "artefacts"

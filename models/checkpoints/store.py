@@ -95,8 +95,12 @@ def write_config(checkpoint: Checkpoint, folder: Path) -> None:
     (folder / CONFIG_NAME).write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
-def load_checkpoint(folder: Path) -> Checkpoint:
+def load_checkpoint(folder: Path, values: bool = True) -> Checkpoint:
     """Read a checkpoint folder.
+
+    Args:
+        folder: what to read.
+        values: whether the model gets its weights; without them it takes no memory, and cannot run.
 
     Raises:
         ArtefactError: a file is missing or damaged, or the weights are not this configuration's.
@@ -107,7 +111,7 @@ def load_checkpoint(folder: Path) -> Checkpoint:
     family = family_named(value["family"])
     config = config_from_json(family.config, value["config"])
     model = blank(lambda: family.build(config))
-    _load_weights(model, folder / WEIGHTS_NAME)
+    _load_weights(model, folder / WEIGHTS_NAME, values)
     return Checkpoint(
         name=value["name"],
         family=family,
@@ -132,13 +136,14 @@ def _read_config(path: Path) -> dict[str, Any]:
     return value
 
 
-def _load_weights(model: nn.Module, path: Path) -> None:
+def _load_weights(model: nn.Module, path: Path, values: bool) -> None:
     try:
         # Not memory-mapped: a mapped model breaks when its file is written anew, and counts twice while it is copied.
         with safe_open(path, framework="pt", backend="pread") as file:
             shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
             _require_same(model, shapes, path)
-            fill(model, ((name, _float32(file.get_tensor(name))) for name in shapes))
+            if values:
+                fill(model, ((name, _float32(file.get_tensor(name))) for name in shapes))
     except (OSError, SafetensorError) as error:
         remedy = "copy the file again, or train it with `python -m models train <name>`"
         raise ArtefactError(f"a whole safetensors file at {path}", str(error), remedy) from error

@@ -11,7 +11,6 @@ from PIL import Image
 
 from clients.classify import Classifier
 from clients.translate import Translator
-from export.stage import export_onnx
 from models.checkpoints.resolve import checkpoint_named
 from models.errors import InputError, ServerError
 from models.explain.alignments import alignments
@@ -33,13 +32,10 @@ TEXT = "3rd of march 1997"
 
 
 @pytest.fixture(scope="module")
-def explaining(explained_digits, explained_dates, tmp_path_factory):
+def explaining(explained_digits, explained_dates, explained_swin, explained_gru, tmp_path_factory):
     """A repository in which every model can be explained; the recurrent one needs no further graph for it."""
-    place = tmp_path_factory.mktemp("explaining")
-    for name in (SWIN, GRU):
-        export_onnx(name, place / name, explain=True)
-    out = place / "model_repository"
-    write_repository([explained_digits, explained_dates, place / SWIN, place / GRU], out)
+    out = tmp_path_factory.mktemp("explaining") / "model_repository"
+    write_repository([explained_digits, explained_dates, explained_swin, explained_gru], out)
     return out
 
 

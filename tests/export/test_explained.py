@@ -2,13 +2,11 @@
 
 import pytest
 
-from export.ladder import climb
-from export.parity import rungs_of
 from export.stage import export_onnx
 from models.errors import ConfigError
 from models.manifest import Manifest
-from tests.export.test_families import check_nodes
-from tests.export.test_ladder import damage, failed, nudged
+from tests.export.test_families import WITH_EXPLAINED, travel
+from tests.export.test_ladder import damage, failed, nudged, trust
 
 SHOWN = {
     "vit-tiny": ["logits", "attention", "rollout"],
@@ -19,17 +17,19 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("preset", SHOWN)
-def test_it_passes_the_ladder_with_every_output_and_a_changed_weight_fails_there_alone(preset, tmp_path):
-    export_onnx(preset, tmp_path, explain=True)
-    check_nodes(tmp_path / "explained.onnx", {})
-    signature = Manifest.read(tmp_path).graph("explained")
+def test_it_passes_the_ladder_with_every_output_and_a_changed_weight_fails_in_its_graph_alone(preset, tmp_path):
+    folder, measurements = travel(preset, tmp_path, {**WITH_EXPLAINED[preset], "explained": {}}, explain=True)
+    signature = Manifest.read(folder).graph("explained")
     assert [spec.name for spec in signature.outputs if spec.name not in signature.aliases] == SHOWN[preset]
-    measurements = climb(tmp_path)
-    assert all(rung.passed for rung in rungs_of(measurements))
     cases = [one.case for one in measurements if (one.graph, one.rung[-11:]) == ("explained", "ort float32")]
     assert [name for name in SHOWN[preset][1:] if not any(case.endswith(f", {name}") for case in cases)] == []
-    damage(tmp_path, "explained", nudged)
-    assert {graph for graph, _ in failed(tmp_path)} == {"explained"}
+    last = list(WITH_EXPLAINED[preset])[-1]
+    for damaged in ("explained", last):
+        whole = (folder / f"{damaged}.onnx").read_bytes()
+        damage(folder, damaged, nudged)
+        assert {graph for graph, _ in failed(folder)} == {damaged}
+        (folder / f"{damaged}.onnx").write_bytes(whole)
+        trust(folder, folder / f"{damaged}.onnx")
 
 
 def test_the_plain_graph_is_the_same_with_it_and_without(digits_artefact, explained_digits):
@@ -39,9 +39,8 @@ def test_the_plain_graph_is_the_same_with_it_and_without(digits_artefact, explai
     assert plain.fingerprint != explained.fingerprint
 
 
-def test_a_recurrent_decoder_shows_its_alignment_without_a_graph_more(tmp_path):
-    manifest, _ = export_onnx("gru-seq2seq-tiny", tmp_path, explain=True)
-    assert [graph.name for graph in manifest.graphs] == ["encoder", "decoder"]
+def test_a_recurrent_decoder_shows_its_alignment_without_a_graph_more(explained_gru):
+    assert [graph.name for graph in Manifest.read(explained_gru).graphs] == ["encoder", "decoder"]
 
 
 @pytest.mark.parametrize("preset", ["gpt2-tiny", "bert-tiny", "timesformer-tiny", "cnn-gru-captioner-tiny"])

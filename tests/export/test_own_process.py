@@ -78,11 +78,12 @@ def test_a_full_disk_comes_across_as_such(tmp_path):
 STARTS = """
 import sys
 from pathlib import Path
-from export.own_process import run_each
+from export import own_process
 from tests.export import test_own_process
 if __name__ == "__main__":
     function, *places = sys.argv[1:]
-    list(run_each(getattr(test_own_process, function), {place: (Path(place),) for place in places}))
+    own_process.IMPORTED.clear()
+    list(own_process.run_each(getattr(test_own_process, function), {place: (Path(place),) for place in places}))
 """
 
 
