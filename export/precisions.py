@@ -78,6 +78,7 @@ _EVERY = (
         name="int8-static",
         summary="8-bit integers before every product with a weight, the scales of activations measured on real inputs",
         roundoff=2 / 127,  # half a step of the largest number; the usual one is a quarter of it
+        safety=4.0,
         calibrated=True,
         reworded=_MEASURERS,
     ),
