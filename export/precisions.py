@@ -71,7 +71,7 @@ _EVERY = (
     Precision(
         name="int8-static",
         summary="8-bit integers before every product with a weight, the scales of activations measured on real inputs",
-        roundoff=2.0**-8,
+        roundoff=2 / 127,  # half a step of the largest number; the usual one is a quarter of it
         calibrated=True,
     ),
     Precision(

@@ -101,7 +101,7 @@ def _kept(graph: ir.Graph) -> Iterator[str]:
             yield f"{product.node.outputs[0].name}: its weight {product.weight.name} is read by {readers}"
     for node in graph:
         if node.op_type in _RECURRENT:
-            yield f"{node.outputs[0].name}: no runtime has a recurrent layer of Q/DQ"
+            yield f"{next(one.name for one in node.outputs if one.name)}: no runtime has a recurrent layer of Q/DQ"
 
 
 def _rounded_activation(tape: Tape, graph: ir.Graph, activation: ir.Value, largest: float) -> ir.Value:

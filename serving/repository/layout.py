@@ -17,6 +17,7 @@ from models.tokenization import MARIAN_FILES, TOKENIZER_NAME
 from serving.parameters import Runtime
 from serving.repository.model_config import LABELS_NAME, model_config_from_manifest
 from serving.repository.pbtxt import pbtxt_from_config
+from serving.runtime.executable import require_executable
 
 CONFIG_NAME = "config.pbtxt"
 VERSION = "1"
@@ -42,10 +43,13 @@ def write_repository(folders: Iterable[Path], out: Path, threads: int = 1, runti
     Raises:
         ConfigError: fewer than one thread.
         ArtefactError: an artefact is damaged, incomplete, or shares its name with another.
+        MachineError: no runtime on a CPU executes one.
         OutputError: the repository cannot be written, or holds something that is no model.
     """
     artefacts = [_verified(folder) for folder in folders]
     manifests = [manifest for _, manifest in artefacts]
+    for manifest in manifests:
+        require_executable(manifest, runtime)
     _require_different_names(manifests)
     with one_at_a_time(out):  # or two would each keep what the other replaces
         kept = [path for path in _models_in(out) if path.name not in {manifest.name for manifest in manifests}]

@@ -14,22 +14,22 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from models.errors import ArtefactError, ConfigError, MachineError
+from models.errors import ArtefactError, ConfigError
 from models.manifest import Manifest
 from models.signature import GraphSignature
 from models.tensor_names import EXPLAINED
 from serving.parameters import RUNTIMES, Runtime
 from serving.runtime.base import Runner
+from serving.runtime.executable import WITHOUT_ORT_CPU, require_executable
 from serving.runtime.openvino_runner import OpenVinoRunner, openvino_is_installed
 from serving.runtime.ort_runner import OrtRunner
 from serving.runtime.row_by_row import RowByRow
 
-_WITHOUT_ORT_CPU = {"bf16"}
 LARGE = 10_000_000
 """Bytes of a float32 graph and its weights from which ``auto`` takes OpenVINO where it is installed."""
 INTEGERS = frozenset({"int8", "int4", "int4-hqq"})
 """Precisions of which ``auto`` leaves every graph to ONNX Runtime."""
-_BYTES_OF_FLOAT32 = {"int8-static": 4}
+_BYTES_OF_FLOAT32 = {"fp16": 2, "int8-static": 4}
 """Precision → bytes of float32 that one byte of it stands for."""
 
 
@@ -70,31 +70,20 @@ def create_runners(folder: Path, manifest: Manifest, threads: int = 1, runtime: 
     """
     if runtime not in RUNTIMES:
         raise ConfigError(f"a runtime, one of {list(RUNTIMES)}", repr(runtime), "correct --runtime")
+    require_executable(manifest, runtime)
     return Runners(folder, manifest, threads, runtime)
 
 
 def _runner(folder: Path, manifest: Manifest, threads: int, runtime: Runtime, signature: GraphSignature) -> Runner:
     path = folder / f"{signature.name}.onnx"
-    if manifest.precision in _WITHOUT_ORT_CPU:
-        return _runner_beside_ort(path, signature, threads, runtime, manifest.precision)
     lowered = folder / manifest.file_for(signature.name, "ort-cpu")
     if signature.aliases and lowered != path:
         return RowByRow(OrtRunner(lowered, signature, threads))
     in_integers = runtime == "auto" and manifest.precision in INTEGERS
     if signature.aliases or runtime == "onnxruntime" or in_integers:
         return OrtRunner(lowered, signature, threads)
-    if runtime == "auto":
+    if runtime == "auto" and manifest.precision not in WITHOUT_ORT_CPU:
         return _faster_runner(path, lowered, signature, threads, _BYTES_OF_FLOAT32.get(manifest.precision, 1))
-    return OpenVinoRunner(path, signature, threads, "bf16" if runtime == "openvino-bf16" else "f32")
-
-
-def _runner_beside_ort(path: Path, signature: GraphSignature, threads: int, runtime: Runtime, precision: str) -> Runner:
-    if signature.aliases or runtime == "onnxruntime":
-        raise MachineError(
-            f"a runtime on a CPU for graph {signature.name!r} in {precision}",
-            f"ONNX Runtime without operators of that type{', OpenVINO without caches' if signature.aliases else ''}",
-            "serve an export with --precision fp16, or take this one to a GPU",
-        )
     return OpenVinoRunner(path, signature, threads, "bf16" if runtime == "openvino-bf16" else "f32")
 
 

@@ -13,6 +13,7 @@ from models.errors import ArtefactError, InputError
 from models.signature import GraphSignature, TensorSpec
 from serving.runtime.admission import Admission
 from serving.runtime.base import Array, Buffer, numpy_dtype
+from serving.runtime.processor import sums_of_bytes_overflow
 
 _DEVICE = "cpu"
 _ORT_TYPES = {
@@ -149,8 +150,8 @@ def _session(path: Path, threads: int, record: Path | None) -> Any:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    # Where sums of two products of bytes would overflow (x86 without VNNI): bytes that do not, at some loss of time.
-    options.add_session_config_entry("session.x64quantprecision", "1")
+    if sums_of_bytes_overflow():
+        options.add_session_config_entry("session.x64quantprecision", "1")
     try:
         return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's exceptions have no public common base

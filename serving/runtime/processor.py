@@ -1,0 +1,21 @@
+"""What the processor decides of how a graph is run."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+_CPUINFO = Path("/proc/cpuinfo")
+
+
+@cache
+def sums_of_bytes_overflow(cpuinfo: Path = _CPUINFO) -> bool:
+    """Whether products of unsigned and signed bytes are summed in 16 bits: x86 with AVX2 and without VNNI.
+
+    There two products of large bytes do not fit. ONNX Runtime can widen them instead, which takes twice the time.
+    """
+    try:
+        known = cpuinfo.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return "avx2" in known and "vnni" not in known
