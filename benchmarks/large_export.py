@@ -219,7 +219,8 @@ def _write(done: dict[str, Any], out: Path) -> None:
     rows = {**done, "files MB": ", ".join(f"{file} {size:.1f}" for file, size in done["files MB"].items())}
     told = {key: f"{value:.4g}" if isinstance(value, float) else str(value) for key, value in rows.items()}
     text = [f"# Exporting a large decoder, {stamp:%Y-%m-%d %H:%M} UTC", "", "    python benchmarks/large_export.py", ""]
-    text += [machine + ". " + " ".join(str(__doc__).split("\n\n")[1].split()), "", "| what | measured |", "|---|---|"]
+    legend = str(__doc__).split("\n\n", 2)[2].rstrip()
+    text += [f"{machine}.", "", legend, "", "| what | measured |", "|---|---|"]
     text += [f"| {key} | {value} |" for key, value in told.items()]
     name.with_suffix(".md").write_text("\n".join(text) + "\n", encoding="utf-8")
 

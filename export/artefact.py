@@ -49,7 +49,7 @@ def write_artefact(name: str, out: Path, options: Mapping[str, Option], fingerpr
     """
     precision, explain = precision_named(str(options["precision"])), bool(options["explain"])
     # The graphs' own processes hold the weights: here they would take as much memory once more.
-    checkpoint = checkpoint_named(name, values=explain or precision.calibrated)
+    checkpoint = checkpoint_named(name, weights="read" if explain or precision.calibrated else "absent")
     require_task(precision, checkpoint.family.task.name)
     graphs = checkpoint.graphs(explain, bool(options["uint8"]))
     with replaced_folder(out) as staged:
@@ -112,7 +112,7 @@ def _export_graphs(name: str, checkpoint: Checkpoint, graphs: Sequence[TaskGraph
 
 def export_graph(name: str, graph_name: str, path: Path, uint8: bool = False) -> None:
     """Export one graph of a checkpoint; the work of one process."""
-    graphs = checkpoint_named(name).graphs(graph_name == EXPLAINED, uint8)
+    graphs = checkpoint_named(name, weights="mapped").graphs(graph_name == EXPLAINED, uint8)
     graph = next(graph for graph in graphs if graph.signature.name == graph_name)
     onnx_from_torch(graph, path)
 
