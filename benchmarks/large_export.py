@@ -2,8 +2,9 @@
 
     python benchmarks/large_export.py [--scratch DIR] [--layers N] [--out DIR]
 
-The model has the shape of TinyLlama-1.1B, untied; its float32 weights are 4.4 GB, above the 2 GB at which a graph in one
-file ends. Memory is that of ``python -m export onnx`` and of every process that it starts, added up ten times a second:
+The model has the shape of TinyLlama-1.1B, untied; its float32 weights are 4.4 GB, above the 2 GB at which a graph in
+one file ends. Memory is that of ``python -m export onnx`` and of every process that it starts, added up ten times a
+second:
 
     own       what is nowhere else: anonymous and shared memory (Pss_Anon and Pss_Shmem of /proc/PID/smaps_rollup);
               a page that processes share, because one was forked from the other, counts once
@@ -218,7 +219,8 @@ def _write(done: dict[str, Any], out: Path) -> None:
     rows = {**done, "files MB": ", ".join(f"{file} {size:.1f}" for file, size in done["files MB"].items())}
     told = {key: f"{value:.4g}" if isinstance(value, float) else str(value) for key, value in rows.items()}
     text = [f"# Exporting a large decoder, {stamp:%Y-%m-%d %H:%M} UTC", "", "    python benchmarks/large_export.py", ""]
-    text += [machine + ". " + " ".join(str(__doc__).split("\n\n")[1].split()), "", "| what | measured |", "|---|---|"]
+    legend = str(__doc__).split("\n\n", 2)[2].rstrip()
+    text += [f"{machine}.", "", legend, "", "| what | measured |", "|---|---|"]
     text += [f"| {key} | {value} |" for key, value in told.items()]
     name.with_suffix(".md").write_text("\n".join(text) + "\n", encoding="utf-8")
 

@@ -49,7 +49,7 @@ def write_artefact(name: str, out: Path, options: Mapping[str, Option], fingerpr
     """
     precision, explain = precision_named(str(options["precision"])), bool(options["explain"])
     # The graphs' own processes hold the weights: here they would take as much memory once more.
-    checkpoint = checkpoint_named(name, values=explain or precision.calibrated)
+    checkpoint = checkpoint_named(name, weights="read" if explain or precision.calibrated else "absent")
     require_task(precision, checkpoint.family.task.name)
     graphs = checkpoint.graphs(explain, bool(options["uint8"]))
     with replaced_folder(out) as staged:
@@ -112,7 +112,7 @@ def _export_graphs(name: str, checkpoint: Checkpoint, graphs: Sequence[TaskGraph
 
 def export_graph(name: str, graph_name: str, path: Path, uint8: bool = False) -> None:
     """Export one graph of a checkpoint; the work of one process."""
-    graphs = checkpoint_named(name).graphs(graph_name == EXPLAINED, uint8)
+    graphs = checkpoint_named(name, weights="mapped").graphs(graph_name == EXPLAINED, uint8)
     graph = next(graph for graph in graphs if graph.signature.name == graph_name)
     onnx_from_torch(graph, path)
 
@@ -133,7 +133,7 @@ def _manifest(
         graphs=signatures_in(precision, _signatures(graphs)),
         files={path.name: remembered_sha256(path) for path in sorted(folder.iterdir())},
         details=checkpoint.serving_details(),
-        example=_example(checkpoint, takes_bytes(graphs[0].signature)),
+        example=_example(checkpoint, takes_bytes(graphs[0].signature), precision),
         versions=versions(),
         weights={graph.signature.name: _weights(checkpoint, graph, folder) for graph in graphs},
         precision=precision.name,
@@ -155,5 +155,8 @@ def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     yield from module.named_buffers(remove_duplicate=False)
 
 
-def _example(checkpoint: Checkpoint, uint8: bool) -> dict[str, Any]:
-    return example_in_bytes(checkpoint.example, checkpoint.details["preprocessing"]) if uint8 else checkpoint.example
+def _example(checkpoint: Checkpoint, uint8: bool, precision: Precision) -> dict[str, Any]:
+    asked = checkpoint.example
+    if checkpoint.family.task.name in precision.reworded:
+        asked = {part: value for part, value in asked.items() if part != "answer"}
+    return example_in_bytes(asked, checkpoint.details["preprocessing"]) if uint8 else asked

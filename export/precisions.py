@@ -32,6 +32,7 @@ class Precision:
         memory: element type of what graphs remember or hand to each other: caches, states, cross-attention memories.
         calibrated: whether its passes read what graphs compute from real inputs.
         tasks: what it is for; every task if none is named.
+        reworded: tasks whose example may rightly be answered otherwise: the canary asks, and compares nothing.
     """
 
     name: PrecisionName
@@ -42,9 +43,11 @@ class Precision:
     memory: DType = "float32"
     calibrated: bool = False
     tasks: frozenset[str] = frozenset()
+    reworded: frozenset[str] = frozenset()
 
 
 _WRITERS = frozenset({"caption", "generate", "translate"})
+_MEASURERS = frozenset({"embed", "predict"})
 _EVERY = (
     Precision(name="fp32", summary="32-bit floating point, as trained", roundoff=2.0**-24),
     Precision(
@@ -53,6 +56,7 @@ _EVERY = (
         roundoff=2.0**-11,
         safety=2.0,
         memory="float16",
+        reworded=_MEASURERS,
     ),
     Precision(
         name="bf16",
@@ -61,18 +65,22 @@ _EVERY = (
         safety=2.0,
         ort_cpu=False,
         memory="bfloat16",
+        reworded=_MEASURERS,
     ),
     Precision(
         name="int8",
         summary="products in 8 bits, weights with a scale a column and activations with a scale a row",
         roundoff=0.5 / 127,
         safety=2.0,
+        reworded=_MEASURERS,
     ),
     Precision(
         name="int8-static",
         summary="8-bit integers before every product with a weight, the scales of activations measured on real inputs",
-        roundoff=4 * 0.5 / 127,  # half a step of the largest number's; of many, the usual one is a quarter of the largest
+        roundoff=2 / 127,  # half a step of the largest number; the usual one is a quarter of it
+        safety=4.0,
         calibrated=True,
+        reworded=_MEASURERS,
     ),
     Precision(
         name="int4",
@@ -80,6 +88,7 @@ _EVERY = (
         roundoff=0.5 / 8,
         safety=2.0,
         tasks=_WRITERS,
+        reworded=_WRITERS,
     ),
     Precision(
         name="int4-hqq",
@@ -87,6 +96,7 @@ _EVERY = (
         roundoff=0.5 / 8,
         safety=2.0,
         tasks=_WRITERS,
+        reworded=_WRITERS,
     ),
 )
 PRECISIONS: dict[str, Precision] = {precision.name: precision for precision in _EVERY}

@@ -24,6 +24,7 @@ from export.passes.outcome import Outcome, require_no_misses
 from export.passes.pack_products import BETWEEN, pack_products
 from export.passes.quantise_dynamic import quantise_dynamic
 from export.passes.quantise_static import quantise_static
+from export.passes.quantise_tables import quantise_tables
 from export.passes.quantise_weights import quantise_weights
 from export.passes.sensitive_places import sensitive_places
 from export.precisions import Precision
@@ -78,12 +79,13 @@ PASSES: dict[str, Callable[[Given], Sequence[Pass]]] = {
     "fp32": lambda _: (),
     "fp16": _narrow(ir.DataType.FLOAT16),
     "bf16": _narrow(ir.DataType.BFLOAT16),
-    "int8": lambda _: (pack_products, quantise_dynamic),
+    "int8": lambda _: (pack_products, quantise_dynamic, quantise_tables),
     "int8-static": _static_passes,
-    "int4": lambda _: (pack_products, _LAST_IN_8_BITS, partial(quantise_weights, block_size=128)),
+    "int4": lambda _: (pack_products, _LAST_IN_8_BITS, quantise_tables, partial(quantise_weights, block_size=128)),
     "int4-hqq": lambda _: (
         pack_products,
         _LAST_IN_8_BITS,
+        quantise_tables,
         partial(quantise_weights, block_size=64, quantiser=half_quadratic),
     ),
 }

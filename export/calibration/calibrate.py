@@ -72,22 +72,26 @@ def calibrate(
     needs_encoder = "encoder" in by_name and graph != "encoder"
     encoder = OrtRunner(folder / "encoder.onnx", by_name["encoder"]) if needs_encoder else None
     details = checkpoint.serving_details()
+    rng = np.random.default_rng(0)
     for sample in samples.feeds:
-        _ask(observed, encoder, sample, details)
+        _ask(observed, encoder, sample, details, rng)
     return Calibration(samples=samples, largest=_largest(observed.largest))
 
 
-def _ask(runner: Runner, encoder: Runner | None, sample: Sample, details: Mapping[str, Any]) -> None:
+def _ask(
+    runner: Runner, encoder: Runner | None, sample: Sample, details: Mapping[str, Any], rng: np.random.Generator
+) -> None:
     if not runner.signature.aliases:
         runner.run(dict(sample))
     elif encoder is None:
-        _decode(CachedDecoder(runner, 1), sample["token_ids"][0].tolist(), details)
+        _decode(CachedDecoder(runner, 1), sample["token_ids"][0].tolist(), details, rng)
     else:
         memories: dict[str, Array | Buffer] = {**sample, **encoder.run(dict(sample))}
-        _decode(CachedDecoder(runner, 1, memories), [int(details["start_token"])], details)
+        _decode(CachedDecoder(runner, 1, memories), [int(details["start_token"])], details, rng)
 
 
-def _decode(decoder: CachedDecoder, prompt: list[int], details: Mapping[str, Any]) -> None:
+def _decode(decoder: CachedDecoder, prompt: list[int], details: Mapping[str, Any], rng: np.random.Generator) -> None:
+    # Tokens are drawn and not the most probable: where a model is in doubt, a range is for either way.
     capacity = decoder.capacity or int(details["max_target_length"])
     longest = min(capacity, len(prompt) + MOST_STEPS)
     ends = {details.get("end_token"), *details.get("end_tokens", ())}
@@ -96,7 +100,7 @@ def _decode(decoder: CachedDecoder, prompt: list[int], details: Mapping[str, Any
         last = np.array([[len(new) - 1]])
         logits = decoder.step(np.array([new]), np.array([position]), last)[LOGITS]
         position += len(new)
-        new = [int(logits[0, -1].argmax())]
+        new = [int((logits[0, -1] + rng.gumbel(size=logits.shape[-1])).argmax())]
 
 
 def _largest(magnitudes: Mapping[str, Sequence[float]]) -> dict[str, float]:

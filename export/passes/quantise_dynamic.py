@@ -86,22 +86,24 @@ def _multiplied(tape: Tape, graph: ir.Graph, product: Product, row: _Row) -> ir.
 
 def _weight(tape: Tape, graph: ir.Graph, product: Product) -> tuple[ir.Value, ir.Value]:
     table, names = product.weight, [f"{product.weight.name}.{part}" for part in ("int8", "scale")]
-    lookups = [node for node in table.consumers() if _is_lookup(node)] if product.transposed else []
+    lookups = [node for node in table.consumers() if is_lookup(node)] if product.transposed else []
     if names[0] not in graph.initializers:
         levels, scales = in_8_bits(product.matrix())
         stored(graph, names[0], np.ascontiguousarray(levels.T) if lookups else levels)
         stored(graph, names[1], scales)
     weight, scale = (graph.initializers[name] for name in names)
     for lookup in lookups:
-        take_the_place_of(lookup.outputs[0], _looked_up(tape, weight, scale, lookup.inputs[1]))
+        take_the_place_of(lookup.outputs[0], looked_up(tape, weight, scale, lookup.inputs[1]))
     return tape.op("Transpose", [weight], {"perm": [1, 0]}) if lookups else weight, scale
 
 
-def _is_lookup(node: ir.Node) -> bool:
+def is_lookup(node: ir.Node) -> bool:
+    """Whether a node takes rows of a table."""
     return node.op_type == "Gather" and node.attributes.get_int("axis", 0) == 0
 
 
-def _looked_up(tape: Tape, weight: ir.Value, scale: ir.Value, rows: ir.Value | None) -> ir.Value:
+def looked_up(tape: Tape, weight: ir.Value, scale: ir.Value, rows: ir.Value | None) -> ir.Value:
+    """Rows of a table in 8 bits, times their scales."""
     levels = tape.op("Cast", [tape.op("Gather", [weight, rows])], {"to": ir.DataType.FLOAT.value})
     scales = tape.op("Gather", [scale, rows])
     return tape.op("Mul", [levels, tape.op("Unsqueeze", [scales, tape.op("Constant", [], {"value_ints": [-1]})])])

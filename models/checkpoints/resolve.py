@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 
 from models.checkpoints.blank import blank
 from models.checkpoints.own_model import load_own_model
 from models.checkpoints.place import place_of, shipped_names
-from models.checkpoints.store import Checkpoint, load_checkpoint
+from models.checkpoints.store import Checkpoint, Weights, load_checkpoint
 from models.errors import UnknownNameError
 from models.families.registry import FAMILIES
 from models.presets import PRESETS
@@ -15,12 +17,12 @@ from models.presets import PRESETS
 PRESET_SEED = 0
 
 
-def checkpoint_named(name: str, values: bool = True) -> Checkpoint:
+def checkpoint_named(name: str, weights: Weights = "read") -> Checkpoint:
     """A model for a folder, a Python file, the name of a shipped checkpoint, or a preset's name with random weights.
 
     Args:
         name: any of them.
-        values: whether it gets its weights; without them it takes no memory, unless it is a Python file's.
+        weights: where a folder's model has them; a preset's may be ``absent``, and those of a Python file are its own.
 
     Raises:
         UnknownNameError: it is none of the four.
@@ -28,9 +30,9 @@ def checkpoint_named(name: str, values: bool = True) -> Checkpoint:
     """
     place = place_of(name)
     if place is not None:
-        return load_checkpoint(place, values) if place.is_dir() else load_own_model(place)
+        return load_checkpoint(place, weights) if place.is_dir() else load_own_model(place)
     if name in PRESETS:
-        return _random_model(name, values)
+        return _random_model(name, weights)
     raise UnknownNameError(
         f"a checkpoint folder, a Python file, a shipped checkpoint {shipped_names()} or a preset {sorted(PRESETS)}",
         repr(name),
@@ -38,10 +40,11 @@ def checkpoint_named(name: str, values: bool = True) -> Checkpoint:
     )
 
 
-def _random_model(name: str, values: bool) -> Checkpoint:
+def _random_model(name: str, weights: Weights) -> Checkpoint:
     preset = PRESETS[name]
     family = FAMILIES[preset.family]
+    build = partial(family.build, preset.config)
     with torch.random.fork_rng():
         torch.manual_seed(PRESET_SEED)
-        model = family.build(preset.config) if values else blank(lambda: family.build(preset.config))
+        model = blank(build) if weights == "absent" else build()
     return Checkpoint(name=name, family=family, model=model.eval().requires_grad_(False))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -19,6 +19,11 @@ from models.families.registry import Family, family_named
 from models.tasks.from_bytes import from_bytes
 from models.tasks.graph import TaskGraph
 from models.tensor_names import PIXELS
+
+Weights = Literal["read", "mapped", "absent"]
+"""In memory; in their file, whose pages the kernel reads when they are used, and forgets when it needs the memory, and
+which must not be written to as long as the model lives; or nowhere, so that it takes no memory, and cannot run."""
+_BACKENDS: dict[Weights, Literal["pread", "mmap"]] = {"read": "pread", "mapped": "mmap", "absent": "pread"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +100,12 @@ def write_config(checkpoint: Checkpoint, folder: Path) -> None:
     (folder / CONFIG_NAME).write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
-def load_checkpoint(folder: Path, values: bool = True) -> Checkpoint:
+def load_checkpoint(folder: Path, weights: Weights = "read") -> Checkpoint:
     """Read a checkpoint folder.
 
     Args:
         folder: what to read.
-        values: whether the model gets its weights; without them it takes no memory, and cannot run.
+        weights: where the model has them.
 
     Raises:
         ArtefactError: a file is missing or damaged, or the weights are not this configuration's.
@@ -111,7 +116,7 @@ def load_checkpoint(folder: Path, values: bool = True) -> Checkpoint:
     family = family_named(value["family"])
     config = config_from_json(family.config, value["config"])
     model = blank(lambda: family.build(config))
-    _load_weights(model, folder / WEIGHTS_NAME, values)
+    _load_weights(model, folder / WEIGHTS_NAME, weights)
     return Checkpoint(
         name=value["name"],
         family=family,
@@ -136,13 +141,12 @@ def _read_config(path: Path) -> dict[str, Any]:
     return value
 
 
-def _load_weights(model: nn.Module, path: Path, values: bool) -> None:
+def _load_weights(model: nn.Module, path: Path, weights: Weights) -> None:
     try:
-        # Not memory-mapped: a mapped model breaks when its file is written anew, and counts twice while it is copied.
-        with safe_open(path, framework="pt", backend="pread") as file:
+        with safe_open(path, framework="pt", backend=_BACKENDS[weights]) as file:
             shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
             _require_same(model, shapes, path)
-            if values:
+            if weights != "absent":
                 fill(model, ((name, _float32(file.get_tensor(name))) for name in shapes))
     except (OSError, SafetensorError) as error:
         remedy = "copy the file again, or train it with `python -m models train <name>`"

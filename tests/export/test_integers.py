@@ -12,6 +12,7 @@ from models.manifest import Manifest
 from serving.generation.captioner import Captioner
 from serving.generation.generator import Generator
 from serving.generation.translator import Translator
+from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.create_runners import create_runners
 from serving.runtime.openvino_runner import OpenVinoRunner, openvino_is_installed
 from serving.runtime.ort_runner import OrtRunner
@@ -51,15 +52,36 @@ def test_a_language_model_writes_text(precision, language_model, tmp_path):
     assert answer(Generator(folder, Manifest.read(folder)), PROMPT, 5)
 
 
+def test_what_one_row_asks_changes_no_bit_of_what_others_are_answered(language_model, tmp_path):
+    folder = rewritten(language_model, "int8", tmp_path / "artefact")
+    runner = create_runners(folder, Manifest.read(folder))["decoder"]
+    others = np.random.default_rng(0).integers(3, 60, (3, 7))
+    answers = [
+        np.asarray(CachedDecoder(runner, 4).step(np.vstack([first, others]), np.zeros(4, np.int64))["logits"])
+        for first in (np.full(7, 5), np.arange(7) + 20)
+    ]
+    assert np.array_equal(answers[0][1:], answers[1][1:])
+    assert not np.array_equal(answers[0][0], answers[1][0])
+
+
 def test_the_manifest_tells_where_the_bits_are_and_whose_weights_they_hold(tiny_translator, tmp_path):
     manifest = Manifest.read(rewritten(tiny_translator, "int4", tmp_path / "artefact"))
     types = manifest.types["decoder"]
     assert types["model.embedding.weight.int8"] == "int8"
-    assert [types[name] for name in types if name.endswith(".int4")] == ["int4"] * 16
-    assert [(one["name"], one["fired"]) for one in manifest.passes["decoder"]] == [
-        ("quantise_dynamic", 1),
-        ("quantise_weights", 16),
-    ]
+    assert manifest.types["encoder"]["model.embedding.weight.int8"] == "int8"
+    packed = [name for name in types if name.endswith(".int4")]
+    assert {types[name] for name in packed} == {"int4"}
+    fired = {one["name"]: one["fired"] for one in manifest.passes["decoder"]}
+    assert (fired["quantise_dynamic"], fired["quantise_weights"]) == (1, len(packed))
+
+
+def test_of_a_language_model_in_four_bits_the_canary_asks_without_knowing_the_words(language_model, tmp_path):
+    before = Manifest.read(language_model)
+    manifest, done = export_onnx(before.source, tmp_path / "artefact", precision="int4")
+    assert done
+    assert manifest.example == {"inputs": before.example["inputs"]}
+    assert answer(Generator(tmp_path / "artefact", manifest), PROMPT, 5)
+    assert export_onnx(before.source, tmp_path / "artefact", precision="int4")[1] is False
 
 
 def test_four_bits_are_refused_for_models_that_do_not_write(tmp_path):

@@ -31,16 +31,17 @@ def activation(name, width):
 
 def answers(model, x, level=ort.GraphOptimizationLevel.ORT_ENABLE_ALL):
     """What ONNX Runtime computes, on one thread."""
-    return _session(model, level=level).run(None, {"x": x})[0]
+    return session(model, level=level).run(None, {"x": x})[0]
 
 
 def runtimes_own(model, path):
     """The operators that ONNX Runtime makes of a model's."""
-    _session(model, optimized_model_filepath=str(path))
+    session(model, optimized_model_filepath=str(path))
     return [node.op_type for node in ir.load(path).graph]
 
 
-def _session(model, level=ort.GraphOptimizationLevel.ORT_ENABLE_ALL, **settings):
+def session(model, level=ort.GraphOptimizationLevel.ORT_ENABLE_ALL, **settings):
+    """A model, loaded on one thread."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
