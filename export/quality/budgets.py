@@ -112,7 +112,7 @@ BUDGETS: Mapping[str, Budget] = {
         kl=0.1,
         top1=0.75,
         loss=1.5,
-        why="About twice what the most sensitive shipped checkpoint loses: a language model, one first choice in seven.",
+        why="About twice what the most sensitive shipped checkpoint loses: of a text, one first choice in seven.",
         remedy=f"{_MORE_EXACT} int4-hqq or int8",
     ),
     "int4-hqq": Budget(

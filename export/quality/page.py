@@ -39,8 +39,8 @@ over held-out data: {questions}. `python -m export check DIR` measures the same 
 - **greedy prefix**: tokens of greedy answers before the first other one, of all tokens of the reference's.
 - **right answers**: of the artefact, and in brackets of the float64 model.
 
-Right answers are counted over all examples, or as many as each table says; values are compared over all images, 64 dates
-or pairs, and 16 texts of 256 tokens.
+Right answers are counted over all examples, or as many as each table says; values are compared over all images, 64
+dates or pairs, and 16 texts of 256 tokens.
 
 These are small models. What another loses is measured by `python -m export compare MODEL --out DIR`.
 """
