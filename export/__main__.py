@@ -88,7 +88,7 @@ def check(
     qualities = measure_quality(folder, source, full)
     verdicts = verdicts_of(qualities, budget_of(precision.name))
     quality = quality_to_json(precision.name, qualities, verdicts)
-    report = write_report(measurements, rungs, quality, folder)
+    report = write_report(measurements, rungs, folder, quality)
     if json:
         sys.stdout.write(dumps({"rungs": [asdict(rung) for rung in rungs], "quality": quality}, indent=2) + "\n")
     else:

@@ -92,14 +92,16 @@ def rungs_of(measurements: Iterable[Measurement], precision: Precision = PRECISI
     ]
 
 
-def write_report(measurements: list[Measurement], rungs: list[Rung], quality: Mapping[str, Any], folder: Path) -> Path:
+def write_report(
+    measurements: list[Measurement], rungs: list[Rung], folder: Path, quality: Mapping[str, Any] | None = None
+) -> Path:
     """Write ``parity.json``: the verdict of each rung, every case behind it, and what is left of the model.
 
     Args:
         measurements: of the ladder.
         rungs: the same, held to their tolerances.
-        quality: what :func:`export.quality.report.quality_to_json` makes of it.
         folder: the artefact.
+        quality: what :func:`export.quality.report.quality_to_json` makes of it, if that was measured.
 
     Raises:
         OutputError: the folder cannot be written.
@@ -108,7 +110,8 @@ def write_report(measurements: list[Measurement], rungs: list[Rung], quality: Ma
     value = {
         "reference": "eager float64",
         "safety": SAFETY,
-        "passed": all(rung.passed for rung in rungs) and all(one["passed"] for one in quality["verdicts"]),
+        "passed": all(rung.passed for rung in rungs)
+        and all(one["passed"] for one in (quality or {}).get("verdicts", ())),
         "quality": quality,
         "rungs": [_rung_to_json(rung) for rung in rungs],
         "cases": [{"graph": m.graph, "rung": m.rung, "case": m.case, "error": _number(m.error)} for m in measurements],

@@ -64,7 +64,7 @@ def _export_and_prove(folder: Path) -> None:
     export_onnx(folder.name, folder)
     measurements = climb(folder)
     rungs = rungs_of(measurements)
-    report = write_report(measurements, rungs, {}, folder)  # what is served is asked the held-out questions below
+    report = write_report(measurements, rungs, folder)
     print_rungs(folder.name, rungs)
     require_parity(rungs, report)
 

@@ -51,7 +51,7 @@ def test_an_eager_model_without_error_still_leaves_room_for_one_rounding():
 
 def test_the_report_is_a_file_beside_the_graphs(tmp_path):
     measurements = [measured(YARDSTICK, 1e-3), measured("ort float32", 9e-3)]
-    value = json.loads(write_report(measurements, rungs_of(measurements), NOTHING_LOST, tmp_path).read_text())
+    value = json.loads(write_report(measurements, rungs_of(measurements), tmp_path, NOTHING_LOST).read_text())
     assert value["passed"] is False
     assert [rung["passed"] for rung in value["rungs"]] == [True, False]
     assert len(value["cases"]) == 2
@@ -60,13 +60,13 @@ def test_the_report_is_a_file_beside_the_graphs(tmp_path):
 def test_a_folder_that_cannot_be_written_is_refused():
     measurements = [measured(YARDSTICK, 1e-3)]
     with pytest.raises(OutputError, match=r"/proc/parity\.json"):
-        write_report(measurements, rungs_of(measurements), NOTHING_LOST, Path("/proc"))
+        write_report(measurements, rungs_of(measurements), Path("/proc"))
 
 
 def test_a_budget_that_does_not_hold_fails_the_report(tmp_path):
     measurements = [measured(YARDSTICK, 1e-3)]
     beyond = {"verdicts": [{"limit": "KL of logits", "passed": False}]}
-    value = json.loads(write_report(measurements, rungs_of(measurements), beyond, tmp_path).read_text())
+    value = json.loads(write_report(measurements, rungs_of(measurements), tmp_path, beyond).read_text())
     assert value["rungs"][0]["passed"] is True
     assert value["passed"] is False
     assert value["quality"] == beyond

@@ -36,7 +36,7 @@ def climbed(folder):
     """Every case of the ladder, with the evaluator in the place of ONNX Runtime."""
     checkpoint, runners = runners_of(folder)
     del runners["onnxruntime"]
-    return list(CLIMBS[Manifest.read(folder).task](checkpoint, runners))
+    return list(CLIMBS[Manifest.read(folder).task](checkpoint, runners, {}))
 
 
 @pytest.mark.parametrize("artefact", ["tiny_translator", "tiny_classifier", "text_encoder"])
