@@ -134,7 +134,7 @@ def require_task(precision: Precision, task: str) -> None:
         raise InputError(
             f"a model for {', '.join(sorted(precision.tasks))}, which {precision.name} is for",
             f"a model for {task}",
-            f"choose another --precision: {', '.join(name for name in PRECISIONS if name != precision.name)}",
+            f"choose another --precision: {', '.join(one.name for one in _EVERY if not one.tasks or task in one.tasks)}",
         )
 
 

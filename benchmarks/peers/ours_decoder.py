@@ -24,11 +24,14 @@ def load(folder: str, threads: int, runtime: str = "auto") -> Callable[..., Any]
     """A decoder, or an encoder and a decoder, of an artefact."""
     manifest = Manifest.read(Path(folder))
     runners = create_runners(Path(folder), manifest, threads, runtime)  # type: ignore[arg-type]
+    decoders: dict[int, CachedDecoder] = {}  # a server keeps its caches: each prompt begins at the first position again
 
     def run(prompts: list[list[int]], new_tokens: int) -> list[list[int]]:
         ids_BT, rows = np.array(prompts, dtype=np.int64), len(prompts)
         if "encoder" not in runners:
-            return _greedy(CachedDecoder(runners["decoder"], rows), ids_BT, new_tokens)
+            if rows not in decoders:
+                decoders[rows] = CachedDecoder(runners["decoder"], rows)
+            return _greedy(decoders[rows], ids_BT, new_tokens)
         source = {"source_ids": ids_BT, "source_mask": np.ones_like(ids_BT, dtype=bool)}
         memories = runners["encoder"].run(dict(source))
         first_B1 = np.full((rows, 1), manifest.details["start_token"])
@@ -40,7 +43,8 @@ def load(folder: str, threads: int, runtime: str = "auto") -> Callable[..., Any]
 def _greedy(decoder: CachedDecoder, ids_BT: Array, new_tokens: int) -> list[list[int]]:
     start_B, made = np.zeros(len(ids_BT), dtype=np.int64), []
     for _ in range(new_tokens):
-        logits = decoder.step(ids_BT, start_B)["logits"]
+        last_B1 = np.full((len(ids_BT), 1), ids_BT.shape[1] - 1)
+        logits = decoder.step(ids_BT, start_B, last_B1)["logits"]
         start_B = start_B + ids_BT.shape[1]
         ids_BT = logits[:, -1].argmax(-1)[:, None]
         made.append(ids_BT[:, 0])

@@ -28,6 +28,7 @@ class Generator:
         self._runner = create_runners(folder, manifest, threads, runtime)["decoder"]
         self._rules = TokenRules.of(manifest.details)
         self._longest = int(manifest.details["max_length"])
+        self._idle: list[CachedDecoder] = []
 
     def request(self, text: str, max_tokens: int | None = None, explain: bool = False) -> Request:
         """See :class:`serving.generation.answer.TextModel`; prompt and answer fit the cache together."""
@@ -39,6 +40,11 @@ class Generator:
 
     def stream(self, request: Request) -> Iterator[Piece]:
         """See :class:`serving.generation.answer.TextModel`."""
-        decoder = CachedDecoder(self._runner, 1)
-        tokens = greedy(decoder, request.token_ids, self._rules, request.max_tokens + 1)
-        return pieces(tokens, self._rules.end, request.max_tokens, self._tokenizer)
+        # A new cache costs its whole capacity in fresh pages. What an earlier answer left in one is never read: a
+        # prompt writes from the first position on, and no step sees further than it has written.
+        decoder = self._idle.pop() if self._idle else CachedDecoder(self._runner, 1)
+        try:
+            tokens = greedy(decoder, request.token_ids, self._rules, request.max_tokens + 1)
+            yield from pieces(tokens, self._rules.end, request.max_tokens, self._tokenizer)
+        finally:
+            self._idle.append(decoder)

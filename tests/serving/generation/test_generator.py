@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 
 from models.checkpoints.resolve import checkpoint_named
@@ -33,6 +35,27 @@ def test_cached_decoding_equals_the_eager_model_without_a_cache(generator, token
     tokens, said, _ = answer(generator, text)
     assert tokens == expected
     assert said == tokenizer.decode(expected)
+
+
+def test_answers_at_the_same_time_have_caches_of_their_own_and_later_ones_take_them_over(language_model):
+    fresh = Generator(language_model, Manifest.read(language_model))
+    expected = [answer(fresh, text) for text in (PROMPT, OTHER_PROMPT)]
+    streams = [fresh.stream(fresh.request(text)) for text in (PROMPT, OTHER_PROMPT)]
+    turns = [piece for pair in itertools.zip_longest(*streams) for piece in zip(range(2), pair, strict=True)]
+    said = ["".join(piece.text for number, piece in turns if number == one and piece) for one in range(2)]
+    assert said == [text for _, text, _ in expected]
+    assert len(fresh._idle) == 2
+    assert [answer(fresh, text) for text in (PROMPT, OTHER_PROMPT)] == expected
+    assert len(fresh._idle) == 2, "none was allocated again"
+
+
+def test_an_answer_that_is_left_early_gives_its_cache_back(language_model):
+    fresh = Generator(language_model, Manifest.read(language_model))
+    stream = fresh.stream(fresh.request(OTHER_PROMPT))
+    next(stream)
+    assert fresh._idle == []
+    stream.close()
+    assert len(fresh._idle) == 1
 
 
 def test_every_prompt_begins_with_the_token_that_the_tokenizer_puts_there(generator):
