@@ -130,11 +130,12 @@ def require_task(precision: Precision, task: str) -> None:
     Raises:
         InputError: it is for others.
     """
+    fitting = [one.name for one in PRECISIONS.values() if not one.tasks or task in one.tasks]
     if precision.tasks and task not in precision.tasks:
         raise InputError(
             f"a model for {', '.join(sorted(precision.tasks))}, which {precision.name} is for",
             f"a model for {task}",
-            f"choose another --precision: {', '.join(one.name for one in _EVERY if not one.tasks or task in one.tasks)}",
+            f"choose another --precision: {', '.join(fitting)}",
         )
 
 
