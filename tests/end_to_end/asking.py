@@ -54,6 +54,21 @@ def inferences_since(server, model, before, expected):
     return found
 
 
+def gathered(server, model, burst, expected, bursts=10):
+    """Whether Triton's batcher ran requests of a burst together.
+
+    It gathers what waits while a batch runs: on a busy machine requests may come one by one, so a burst is repeated.
+    """
+    for _ in range(bursts):
+        before = inferences(server, model)
+        burst()
+        asked, runs = inferences_since(server, model, before, expected)
+        assert asked >= expected, "with what came just before, which Triton may count late"
+        if runs < asked:
+            return True
+    return False
+
+
 def inferences(server, model):
     """How many inferences a model has made, and in how many runs."""
     return [counted(server, model, metric) for metric in ("nv_inference_count", "nv_inference_exec_count")]
