@@ -85,7 +85,7 @@ class StreamingModel:
         try:
             self._jobs.put_nowait(job)
         except queue.Full:
-            self._unanswered.pop(job.id)
+            self._unanswered.pop(job.id, None)  # another of that id may have been answered
             raise
 
     def _job(self, request: Any, sender: Any) -> Job:
