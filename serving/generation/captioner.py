@@ -15,7 +15,8 @@ from models.tokenization import load_tokenizer
 from serving.generation.alignment import aligning_graph, alignment_of, decoder_graph
 from serving.generation.answer import Piece, checked_limit, pieces
 from serving.generation.classifier import require_finite
-from serving.generation.greedy import TokenRules, greedy
+from serving.generation.greedy import greedy
+from serving.generation.token_rules import TokenRules
 from serving.parameters import Runtime
 from serving.runtime.base import Array
 from serving.runtime.cached_decoder import CachedDecoder

@@ -11,7 +11,8 @@ from models.manifest import Manifest
 from models.tokenization import load_tokenizer
 from serving.generation.alignment import aligning_graph, alignment_of, decoder_graph
 from serving.generation.answer import Piece, Request, checked_limit, pieces
-from serving.generation.greedy import TokenRules, greedy
+from serving.generation.greedy import greedy
+from serving.generation.token_rules import TokenRules
 from serving.parameters import Runtime
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.create_runners import create_runners

@@ -6,7 +6,8 @@ import pytest
 from models.errors import MachineError
 from models.manifest import Manifest
 from models.train.date_data import held_out
-from serving.generation.greedy import TokenRules, greedy
+from serving.generation.greedy import greedy
+from serving.generation.token_rules import TokenRules
 from serving.generation.translator import Translator
 from serving.repository.layout import write_repository
 from serving.runtime.cached_decoder import CachedDecoder
