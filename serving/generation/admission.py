@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.errors import AttendantError
+from models.errors import AttendantError, MachineError
 from serving.generation.encoding import encoded, together
 from serving.generation.meter import Meter
 from serving.generation.prefix_cache import BLOCK, PrefixCache
@@ -56,14 +56,20 @@ class Admission:
 
     def _encode(self, tickets: list[Ticket]) -> None:
         if tickets[0].memories is not None:
-            return
+            return None
         assert self._written.encoder is not None
         new = [ticket for ticket in tickets if ticket.memories is None and not ticket.is_cancelled]
         new = [tickets[0], *(ticket for ticket in new if ticket is not tickets[0])]
         new = new[: together([ticket.request.source for ticket in new])]
-        memories = encoded(self._written.encoder, [ticket.request.source for ticket in new])
+        try:
+            memories = encoded(self._written.encoder, [ticket.request.source for ticket in new])
+        except Exception as error:  # whatever a runtime raises; one source's mistake must not be the others'
+            if len(new) > 1:
+                return self._encode(new[:1])
+            raise failure(error, "the encoder") from error
         for ticket, memory in zip(new, memories, strict=True):
             ticket.memories = memory
+        return None
 
     def _seat(self, ticket: Ticket) -> Group:
         sequence = first_sequence(ticket, self._written)
@@ -85,3 +91,10 @@ class Admission:
             self.slots.restore(sequence.row, number * BLOCK, block)
             sequence.cached += BLOCK
         self._meter.prefix_tokens += sequence.cached
+
+
+def failure(error: Exception, graph: str) -> AttendantError:
+    """What a runtime raised, as one request's error."""
+    if isinstance(error, AttendantError):
+        return error
+    return MachineError(f"a run of {graph}", f"{type(error).__name__}: {error}", "look at the server's log")

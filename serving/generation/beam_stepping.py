@@ -32,14 +32,14 @@ class BeamStepping:
         if advance is None:
             self._emission.finish_beams(group)
             return
-        tokens = [list(group.sequences[parent].tokens) for parent in advance.parents_W]
+        tokens = [list(group.sequences[parent].tokens) for parent in advance.parents]
         if len(group.sequences) == 1:
             others = [sequence_of(group, 0, [], self._written) for _ in tokens[1:]]
             self._rows.fork(group.sequences[0], others)
             group.sequences += others
         else:
             rows = [sequence.row for sequence in group.sequences]
-            parents = [rows[parent] for parent in advance.parents_W]
+            parents = [rows[parent] for parent in advance.parents]
             self._slots.permute(rows, parents, group.sequences[0].cached)
-        for sequence, before, token in zip(group.sequences, tokens, advance.tokens_W, strict=True):
+        for sequence, before, token in zip(group.sequences, tokens, advance.tokens, strict=True):
             sequence.tokens = [*before, int(token)]

@@ -11,9 +11,9 @@ from functools import partial
 
 import numpy as np
 
-from models.errors import AttendantError, MachineError
+from models.errors import AttendantError
 from models.tensor_names import LOGITS
-from serving.generation.admission import Admission
+from serving.generation.admission import Admission, failure
 from serving.generation.alignment import alignment_of
 from serving.generation.beam_stepping import BeamStepping
 from serving.generation.choosing import Choice, require_numbers
@@ -170,7 +170,7 @@ class Stepping:
             options = sequence.group.ticket.request.options
             if sequence.lookup is not None and sequence.answered:
                 left = sequence.group.ticket.request.max_tokens - sequence.answered - 1
-                sequence.drafts = sequence.lookup.draft(min(options.draft_tokens, room, left))
+                sequence.drafts = sequence.lookup.draft(max(0, min(options.draft_tokens, room, left)))
                 self._meter.drafted += len(sequence.drafts)
         return max(len(sequence.drafts) for sequence in batch)
 
@@ -190,7 +190,7 @@ class Stepping:
         except Exception as error:  # whatever a runtime raises; one row's mistake must not be the others'
             if len(batch) > 1:
                 return [self._run([one], width, scored_BL[at : at + 1], runner)[0] for at, one in enumerate(batch)]
-            return [_failure(error)]
+            return [failure(error, "the decoder")]
         return [Scored(shown[LOGITS][row], _alignment(shown, row, one)) for row, one in enumerate(batch)]
 
     def _sweep(self, batch: list[Sequence]) -> None:
@@ -218,9 +218,3 @@ def _alignment(shown: Mapping[str, Array], row: int, sequence: Sequence) -> Arra
     if not sequence.group.ticket.request.options.explain:
         return None
     return alignment_of(shown, row, sequence.group.source_length or None)
-
-
-def _failure(error: Exception) -> AttendantError:
-    if isinstance(error, AttendantError):
-        return error
-    return MachineError("a run of the decoder", f"{type(error).__name__}: {error}", "look at the server's log")

@@ -23,14 +23,14 @@ class Writer:
     @property
     def is_stopped(self) -> bool:
         """Whether a stop text has come."""
-        return self._stop is not None and self._stop.is_matched
+        return self._stop is not None and self._stop.found is not None
 
     def add(self, choice: Choice, alignment: Array | None) -> Piece:
         """The piece of one more token."""
         self._count += 1
         text = self._text.add(choice.token)
-        if self._stop is not None:
-            text = self._stop.add(text) if self._count > self._options.min_tokens else self._stop.skip(text)
+        if self._stop is not None and self._count > self._options.min_tokens:
+            text = self._stop.add(text)
         return Piece(
             text=text,
             token_ids=(choice.token,),
