@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,6 +40,12 @@ class History:
         """The answer has one more token."""
         self._counts[token] += 1
         self.length += 1
+
+    def fork(self) -> History:
+        """Another sequence that is the same so far."""
+        other = copy(self)
+        other._counts = self._counts.copy()
+        return other
 
     def answer(self) -> tuple[Array, Array]:
         """The different tokens of the answer, and how often each stands there: int64 ``[N]`` each."""

@@ -153,7 +153,7 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("seed", 0, LARGEST_SEED),
     ("candidates", 1, MOST_CANDIDATES),
     ("beam_width", 1, MOST_CANDIDATES),
-    ("length_penalty", -100, 100),
+    ("length_penalty", -30, 30),  # so that even the longest length to this power is a float
     ("top_logprobs", 0, MOST_TOP_LOGPROBS),
     ("draft_tokens", 0, 32),
     ("priority", 0, 1),

@@ -1,0 +1,158 @@
+"""Equality with transformers' ``generate``, and what it leaves to chance: ties."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.errors import InputError
+from serving.generation.beam_search import BeamSearch
+from serving.generation.options import DecodingOptions
+from serving.generation.token_rules import TokenRules
+from tests.serving.generation.transformers_models import KINDS, START, VOCABULARY, logits_after, random_model, subject
+
+tokens = st.integers(0, VOCABULARY - 1)
+
+
+@st.composite
+def searches(draw):
+    """A model, what it is asked, the rules of its tokens, and the limit."""
+    name, width = draw(st.sampled_from(sorted(KINDS))), draw(st.integers(2, 4))
+    end = draw(st.sets(tokens, min_size=draw(st.integers(0, 1)), max_size=3))
+    options = DecodingOptions(
+        beam_width=width,
+        candidates=draw(st.integers(1, width)),
+        length_penalty=draw(st.sampled_from([0.0, 1.0, -1.0, 0.6, 2.5])),
+        early_stopping=draw(st.sampled_from([True, False, "never"])),
+        repetition_penalty=draw(st.sampled_from([1.0, 1.3, 0.7])),
+        min_tokens=draw(st.integers(0, 4)),
+        logit_bias=draw(st.dictionaries(tokens, st.floats(-4, 4).map(lambda bias: round(bias, 3)), max_size=3)),
+        stop_ids=tuple(draw(st.sets(tokens, max_size=1))),
+    )
+    others = st.sets(tokens.filter(lambda token: token not in end | set(options.stop_ids)), max_size=2)
+    first = draw(st.none() | tokens.filter(lambda token: token not in end | set(options.stop_ids)))
+    prompt = [START] if subject(name) or first is not None else draw(st.lists(tokens, min_size=1, max_size=4))
+    never = tuple(draw(others) - {first})
+    limit = draw(st.integers(max(2, options.min_tokens), 12))
+    return name, prompt, options, TokenRules(end=frozenset(end), first=first, never=never), limit
+
+
+def theirs(name, prompt, options, rules, limit):
+    """Each answer of transformers up to its end token, and its score."""
+    end = sorted(rules.end | set(options.stop_ids))
+    ids = torch.tensor([prompt])
+    asked = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    result = random_model(name).generate(
+        **(subject(name) or asked),
+        do_sample=False,
+        num_beams=options.beam_width,
+        num_return_sequences=options.candidates,
+        length_penalty=options.length_penalty,
+        early_stopping=options.early_stopping,
+        repetition_penalty=options.repetition_penalty,
+        min_new_tokens=options.min_tokens,
+        sequence_bias={(token,): bias for token, bias in options.logit_bias.items()} or None,
+        suppress_tokens=list(rules.never) or None,
+        forced_bos_token_id=rules.first,
+        eos_token_id=end or None,
+        pad_token_id=0,
+        max_new_tokens=limit,
+        return_dict_in_generate=True,
+        output_scores=True,
+    )
+    answers = [sequence[len(prompt) :] for sequence in result.sequences.tolist()]
+    return [until(answer, end) for answer in answers], result.sequences_scores.tolist()
+
+
+def until(answer, end):
+    stops = [place for place, token in enumerate(answer) if token in end]
+    return (tuple(answer[: stops[0]]), "stop") if stops else (tuple(answer), "length")
+
+
+def ours(name, prompt, options, rules, limit):
+    search, rows = BeamSearch(options, rules, prompt, limit), [prompt]
+    while (advance := search.advance(logits_after(name, rows))) is not None:
+        rows = [[*rows[parent], token] for parent, token in zip(advance.parents, advance.tokens, strict=True)]
+    best = search.best()
+    return [(one.tokens, one.finish_reason) for one in best], [one.score for one in best]
+
+
+@settings(max_examples=120, deadline=None, derandomize=True, database=None)
+@given(searches())
+def test_the_best_beams_are_those_of_transformers_with_their_scores(search):
+    answers, scores = ours(*search)
+    wanted, their_scores = theirs(*search)
+    assert answers == wanted
+    assert scores == pytest.approx(their_scores, rel=1e-5, abs=1e-5)
+
+
+WIDE = DecodingOptions(beam_width=2, candidates=2)
+
+
+def begun(options=WIDE, end=(), limit=9, **rules):
+    return BeamSearch(options, TokenRules(end=frozenset(end), **rules), [START], limit)
+
+
+def logits(*rows):
+    return np.array(rows, dtype=np.float32)
+
+
+def said(advance):
+    return list(zip(advance.parents.tolist(), advance.tokens.tolist(), strict=True))
+
+
+def test_of_equally_probable_tokens_the_first_comes_first_and_of_equal_beams_the_earlier_goes_on():
+    search = begun()
+    assert said(search.advance(logits([5, 7, 7, 7]))) == [(0, 1), (0, 2)]
+    assert said(search.advance(logits([0, 5, 5, 0], [5, 0, 5, 0]))) == [(0, 1), (0, 2)]
+    assert said(search.advance(logits([0, 0, 0, 9], [9, 0, 0, 0]))) == [(0, 3), (1, 0)]
+
+
+def test_of_answers_with_the_same_score_the_one_that_ended_first_stands_first():
+    search = begun(DecodingOptions(beam_width=2, candidates=2, length_penalty=0), end=[0])
+    assert said(search.advance(logits([0, 0, -100, -100])))[0] == (0, 1)
+    assert search.advance(logits([100, 0, 0, 0], [100, 0, 0, 0])) is None
+    assert [(one.tokens, round(one.score, 6)) for one in search.best()] == [((), -0.693147), ((1,), -0.693147)]
+
+
+def test_an_end_that_is_not_among_the_best_of_all_is_no_answer():
+    search = begun(end=[0], limit=2)
+    search.advance(logits([8, 9, 9, 0]))
+    assert search.advance(logits([0, 9, 9, 9], [0, 9, 9, 9])) is None
+    assert [(one.tokens, one.finish_reason) for one in search.best()] == [((1, 1), "length"), ((1, 2), "length")]
+
+
+def test_a_prompts_logits_may_come_once_or_once_a_beam():
+    row = [3, 1, 2, 0]
+    assert said(begun().advance(logits(row))) == said(begun().advance(logits(row, row))) == [(0, 0), (0, 2)]
+
+
+def test_where_fewer_can_go_on_than_there_are_beams_nothing_comes_of_the_rows_left_over():
+    search = begun(first=3)
+    assert said(search.advance(logits([0, 1, 2, 3]))) == [(0, 3), (0, 0)]
+    assert said(search.advance(logits([2, 1, 0, 0], [0, 0, 0, 99]))) == [(0, 0), (0, 1)]
+
+
+def test_of_one_token_that_is_given_there_is_one_answer():
+    search = begun(first=3, limit=1)
+    assert search.advance(logits([0, 1, 2, 3])) is None
+    assert [(one.tokens, one.score) for one in search.best()] == [((3,), 0.0)]
+
+
+def test_each_beam_is_penalised_for_its_own_tokens():
+    search = begun(DecodingOptions(beam_width=2, frequency_penalty=2.0, presence_penalty=1.0))
+    assert said(search.advance(logits([9, 8.5, 0, 0]))) == [(0, 0), (0, 1)]
+    assert said(search.advance(logits([9, 8, 0, 0], [9, 8, 0, 0]))) == [(1, 0), (0, 1)]
+    assert said(search.advance(logits([9, 9, 8, 0], [9, 9, 8, 0]))) == [(0, 2), (1, 2)]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_logits_that_are_no_numbers_are_refused(bad):
+    with pytest.raises(InputError, match="logits that are numbers"):
+        begun().advance(logits([bad] * 4))
+
+
+def test_a_search_that_no_token_may_go_on_is_refused():
+    with pytest.raises(InputError, match="none as token 1"):
+        begun(never=(0, 1, 2, 3)).advance(logits([0, 1, 2, 3]))
