@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 from models.errors import InputError
 from serving.generation.options import DecodingOptions
@@ -46,7 +46,8 @@ class Piece:
         text: what these tokens add; may be empty, as when a character takes several tokens.
         token_ids: what it is made of; an end token is not among them.
         candidate: which of the request's answers it belongs to.
-        finish_reason: empty until this answer's last piece: ``stop`` after an end token or a stop, ``length`` at the limit.
+        finish_reason: empty until the last piece of this answer: ``stop`` after an end token or a stop text,
+            ``length`` at the limit.
         is_last: whether the request's answers are all complete.
         logprobs: of each token, if asked for.
         top_logprobs: for each token the most probable ones, if asked for.
@@ -59,24 +60,10 @@ class Piece:
     candidate: int = 0
     finish_reason: FinishReason = ""
     is_last: bool = False
-    logprobs: tuple[float, ...] = ()
+    logprobs: tuple[float | None, ...] = ()
     top_logprobs: tuple[TokenLogprobs, ...] = ()
     score: float | None = None
     alignment: Array | None = None
-
-
-class WritingModel(Protocol):
-    """One artefact that answers with text: what it is asked is its own business."""
-
-    def request(self, subject: Any, options: DecodingOptions = DecodingOptions(), /) -> Request:
-        """Check a question.
-
-        Raises:
-            InputError: it cannot be answered or explained, or a limit is out of reach.
-        """
-
-    def stream(self, request: Request, /) -> Iterator[Piece]:
-        """Decode a request; the last piece of each answer carries the reason for its end."""
 
 
 def checked_limit(max_tokens: int | None, longest: int, why: str) -> int:

@@ -107,7 +107,7 @@ class Emission:
         now = time.monotonic()
         if group.first_s is None:
             group.first_s = now
-            self._meter.first_token(now - group.ticket.arrived_s)
+            self._meter.first_token_s.add(now - group.ticket.arrived_s)
         else:
-            self._meter.next_token(now - group.last_s)
+            self._meter.between_tokens_s.add(now - group.last_s)
         group.last_s = now

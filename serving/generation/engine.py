@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from models.errors import AttendantError, BusyError, CancelledError, DeadlineError, InputError
+from models.errors import AttendantError, BusyError, CancelledError, DeadlineError, InputError, MachineError
 from serving.generation.admission import Admission
 from serving.generation.answer import Piece, Request
 from serving.generation.emission import Emission
@@ -33,6 +33,7 @@ class Engine:
 
     Attributes:
         meter: what happened so far.
+        slots: how many sequences are decoded at once.
         cache_bytes: of all slots together.
     """
 
@@ -47,7 +48,7 @@ class Engine:
         self.meter = meter or Meter()
         self._line = WaitingLine(settings.waiting)
         self._groups: list[Group] = []
-        self._slots_count = settings.slots
+        self.slots = settings.slots
         self._admission = Admission(written, settings, self.meter)
         self._emission = Emission(written, self._admission.rows, self.meter)
         self._stepping = Stepping(written, settings, self._admission, self._emission, self.meter)
@@ -65,9 +66,9 @@ class Engine:
             BusyError: too many wait already.
         """
         rows = request.options.rows
-        if rows > self._slots_count:
+        if rows > self.slots:
             remedy = "ask for fewer candidates or beams"
-            raise InputError(f"at most {self._slots_count} sequences, the slots", f"{rows} in one request", remedy)
+            raise InputError(f"at most {self.slots} sequences, the slots", f"{rows} in one request", remedy)
         ticket = Ticket(request, sink)
         try:
             self._line.put(ticket)
@@ -101,6 +102,14 @@ class Engine:
             yield from self._until_last(said)
         finally:
             ticket.cancel()
+
+    def fail_all(self) -> None:
+        """End every request that has slots with an error, after a step that failed."""
+        for group in self._groups:
+            if group.unfinished:
+                self._emission.fail(group, MachineError("a step of the engine", "an error", "see the server's log"))
+                self._emission.sweep(group)
+        self._groups = []
 
     def wait(self, longest_s: float) -> None:
         """Wait until a request comes or :meth:`wake` is called."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from serving.generation.histogram import Histogram
 
 
 @dataclass(slots=True)
 class Meter:
-    """Counts since the start, and what is held now. A server's meter overrides the two observations.
+    """Counts since the start, and what is held now.
 
     Attributes:
         finished: requests answered to the end.
@@ -24,6 +26,8 @@ class Meter:
         active: slots that hold a sequence.
         waiting: requests without a slot.
         cached_tokens: positions that the caches hold.
+        first_token_s: from a request's arrival to its first token.
+        between_tokens_s: between two tokens of a request.
     """
 
     finished: int = 0
@@ -41,8 +45,5 @@ class Meter:
     waiting: int = 0
     cached_tokens: int = 0
 
-    def first_token(self, seconds: float) -> None:
-        """The time from a request's arrival to its first token."""
-
-    def next_token(self, seconds: float) -> None:
-        """The time between two tokens of a request."""
+    first_token_s: Histogram = field(default_factory=Histogram)
+    between_tokens_s: Histogram = field(default_factory=Histogram)

@@ -1,7 +1,7 @@
 """Keys and values of prompts seen before, in blocks: a prompt that begins as an earlier one did is not computed again.
 
-A block's key is a hash of its tokens and of the key of the block before it, so that equal keys mean equal prefixes. Only
-for decoders without a source: with one, keys and values depend on more than the tokens before them.
+A block's key is a hash of its tokens and of the key of the block before it, so that equal keys mean equal prefixes.
+Only for decoders without a source: with one, keys and values depend on more than the tokens before them.
 
 Legend: G key and value heads, P positions of a block, D head size.
 """

@@ -61,7 +61,7 @@ class Sequence:
         row: of the slots.
         cached: how many of the tokens the cache holds.
         drafts: tokens guessed for the next step.
-        logits_1V: of the latest step, of a beam.
+        logits: of the latest step, of a beam, ``[1, V]``.
         is_over: whether its answer is complete.
     """
 
@@ -75,7 +75,7 @@ class Sequence:
     row: int = -1
     cached: int = 0
     drafts: list[int] = field(default_factory=list)
-    logits_1V: Array | None = None
+    logits: Array | None = None
     is_over: bool = False
 
     @property

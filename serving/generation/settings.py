@@ -14,7 +14,7 @@ class EngineSettings:
     Attributes:
         slots: sequences that are decoded at once; each takes a row of the cache.
         waiting: requests that may wait for a slot; one more is refused.
-        prompt_tokens: most positions of prompts that one step works on, so that no prompt holds up the others for longer.
+        prompt_tokens: most positions of prompts that one step works on, so that none holds up the others for long.
         prefix_bytes: memory for the keys and values of prompts that were seen before; 0 keeps none.
 
     Raises:

@@ -1,11 +1,11 @@
 """What a decoder graph remembers of several sequences: one block of memory a tensor, allocated once, a row a sequence.
 
-A step binds a prefix of the rows, or one row, as a view of those blocks: nothing is copied. Only a row that takes another
-one's place is copied, as far as it is filled.
+A step binds a prefix of the rows, or one row, as a view of those blocks: nothing is copied. Only a row that takes the
+place of another is copied, as far as it is filled.
 
     caches     written by the graph: keys and values [N, G, M, D], or states [N, H]
-    memories   of the source, written once a row: [N, H, S, D], [N, S, C], [N, S]; S is the length that all rows are laid
-               out for, long enough for the longest source among them
+    memories   of the source, written once a row: [N, H, S, D], [N, S, C], [N, S]; S is the length that all rows are
+               laid out for, long enough for the longest source among them
 
 Legend: N slots, G key and value heads, M cache capacity, D head size, H heads or width, S source positions, C context.
 """
@@ -89,7 +89,8 @@ class Slots:
             memories: what an encoder graph returned for it, and the source's mask, without the batch axis.
             occupied: how many rows hold a sequence; with none, the layout is made for this source alone.
         """
-        if any([memory.place(row, memories[name], occupied) for name, memory in self._memories.items()]):
+        changed = [memory.place(row, memories[name], occupied) for name, memory in self._memories.items()]
+        if any(changed):
             self._decoders.clear()  # they show the old layout
         for name, buffer in self._caches.items():
             first = memories.get(name.removesuffix("_in"))
@@ -177,8 +178,10 @@ class _Memory:
         return True
 
     def _laid_out(self) -> Buffer:
-        shape = tuple(self.length if axis == self._axis else size for axis, size in enumerate(self._shape))
-        return self.block.part(0, shape)
+        shape = list(self._shape)
+        if self._axis is not None and self.length is not None:
+            shape[self._axis] = self.length
+        return self.block.part(0, tuple(shape))
 
 
 def _rows(buffer: Buffer, begin: int, end: int) -> Buffer:

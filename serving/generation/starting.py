@@ -24,7 +24,9 @@ def first_sequence(ticket: Ticket, written: Written) -> Sequence:
     mask = (ticket.memories or {}).get("source_mask")
     group = Group(ticket=ticket, source_length=0 if mask is None else int(mask.sum()))
     if request.options.beam_width > 1:
-        group.search = BeamSearch(request.options, rules_of(request.options, written), request.prompt, request.max_tokens)
+        group.search = BeamSearch(
+            request.options, rules_of(request.options, written), request.prompt, request.max_tokens
+        )
     group.sequences.append(sequence_of(group, 0, list(request.prompt), written))
     group.unfinished = request.options.candidates if group.search is None else 1
     return group.sequences[0]
@@ -53,4 +55,4 @@ def rules_of(options: DecodingOptions, written: Written) -> TokenRules:
 
 
 def _guide(options: DecodingOptions, written: Written) -> TokenGuide | None:
-    return None if options.guide is None else written.guides.guide(options.guide)
+    return None if options.guide is None else written.guides.create(options.guide)

@@ -33,7 +33,7 @@ DRAFTING_ROWS = 2
 class Scored:
     """What a run returned for one row: logits ``[T, V]``, and the alignment ``[S]`` of the last position if shown."""
 
-    logits_TV: Array
+    logits: Array
     alignment: Array | None = None
 
 
@@ -77,7 +77,7 @@ class Stepping:
         # ONNX Runtime's own attention reads several prompts at once only where nothing of them is cached yet.
         if not reading or reading[0].cached or reading[0].pending > budget:
             return reading[:1]
-        longest, batch = 0, []
+        longest, batch = 0, list[Sequence]()
         for sequence in reading:
             longest = max(longest, sequence.pending)
             if sequence.cached or longest * (len(batch) + 1) > budget:
@@ -118,21 +118,21 @@ class Stepping:
         elif not sequence.answered:
             self._first_tokens(sequence, scored)
         elif group.search is not None:
-            sequence.logits_1V = scored.logits_TV
+            sequence.logits = scored.logits
         else:
             self._take(sequence, scored)
 
     def _advance(self, group: Group) -> None:
-        logits = [sequence.logits_1V for sequence in group.sequences if sequence.logits_1V is not None]
+        logits = [sequence.logits for sequence in group.sequences if sequence.logits is not None]
         if logits and group.unfinished:
             for sequence in group.sequences:
-                sequence.logits_1V = None
+                sequence.logits = None
             self._beams.advance(group, np.concatenate(logits))
 
     def _first_tokens(self, sequence: Sequence, scored: Scored) -> None:
         group = sequence.group
         if group.search is not None:
-            self._beams.advance(group, scored.logits_TV[:1])
+            self._beams.advance(group, scored.logits[:1])
             return
         others = self._fork(sequence, group.rows - 1)
         for one in (sequence, *others):
@@ -153,7 +153,7 @@ class Stepping:
         drafts, sequence.drafts = sequence.drafts, []
         try:
             for position in range(len(drafts) + 1):
-                choice = _choice(sequence, scored.logits_TV[position])
+                choice = _choice(sequence, scored.logits[position])
                 over = self._emission.say(sequence, choice, scored.alignment)
                 if over or drafts[position : position + 1] != [choice.token]:
                     break

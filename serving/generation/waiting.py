@@ -1,4 +1,4 @@
-"""The line in front of an engine: bounded, first come first served within a priority, and nobody waits beyond a deadline."""
+"""The line in front of an engine: bounded; within a priority, whoever comes first is served first."""
 
 from __future__ import annotations
 

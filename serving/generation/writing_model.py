@@ -99,7 +99,7 @@ class WritingModel:
         aligning = None if self._aligning is None else partial(self.runners.__getitem__, self._aligning)
         return Written(
             decoder=self.runners["decoder"],
-            encoder=self.runners["encoder"] if "encoder" in self.runners else None,
+            encoder=self.runners.get("encoder"),
             aligning=aligning,
             tokenizer=self.tokenizer,
             rules=rules,
