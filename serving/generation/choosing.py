@@ -23,7 +23,7 @@ from serving.generation.token_rules import TokenRules
 from serving.generation.warpers import create_filters, divide_by_temperature, kth_largest, log_softmax
 from serving.runtime.base import Array
 
-_BLOCK = 512
+_BLOCK = 512  # weights that are summed at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,11 @@ class TokenChooser:
         return plain and not any(processor.applies(self._history) for processor in self._processors)
 
     def take(self, token: int) -> None:
-        """The answer has one more token, which was chosen elsewhere."""
+        """The answer has one more token; ``choose`` takes its own.
+
+        Raises:
+            InputError: the guide does not allow it.
+        """
         if self._guide is not None and not self._is_forced:
             self._guide.take(token)
         self._history.add(token)
@@ -114,9 +118,8 @@ class TokenChooser:
             logits_V[~self._guide.allowed()] = -np.inf
         return logits_V
 
-    def _next(
-        self, logits_V: Array
-    ) -> int:  # which it may overwrite: at 50,000 tokens new pages cost more than numbers
+    def _next(self, logits_V: Array) -> int:
+        # It works in place: of 50,000 logits the pages of a new array cost more than the numbers.
         if logits_V.max() == -np.inf:
             place = f"none as token {self._history.length + 1}"
             raise InputError("a token that the request lets come", place, "ask for less in guide, bias and min_tokens")

@@ -91,6 +91,12 @@ def test_a_draw_depends_on_seed_candidate_and_position_alone():
         assert other.choose(LOGITS).token == whole[position]
 
 
+def test_a_seed_means_the_same_in_every_version():
+    assert drawn(seed=1, count=8) == [1, 6, 1, 3, 1, 6, 0, 1]
+    assert drawn(seed=1, candidate=1, count=8) == [0, 5, 6, 3, 1, 3, 3, 1]
+    assert drawn(seed=2, count=8) == [3, 1, 6, 0, 1, 1, 0, 3]
+
+
 few = st.lists(st.floats(0, 1), min_size=1, max_size=20).filter(any).map(np.array)
 many = st.builds(
     lambda seed, size: np.maximum(np.random.default_rng(seed).normal(size=size), 0),
