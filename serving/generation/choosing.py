@@ -82,6 +82,11 @@ class TokenChooser:
         plain = options.is_greedy and not options.logprobs and self._guide is None
         return plain and not any(processor.applies(self._history) for processor in self._processors)
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the answer has the form that a guide asks for, and nothing can follow."""
+        return self._guide is not None and self._guide.is_complete
+
     def take(self, token: int) -> None:
         """The answer has one more token; ``choose`` takes its own.
 
