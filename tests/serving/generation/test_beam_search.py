@@ -19,23 +19,28 @@ tokens = st.integers(0, VOCABULARY - 1)
 def searches(draw):
     """A model, what it is asked, the rules of its tokens, and the limit."""
     name, width = draw(st.sampled_from(sorted(KINDS))), draw(st.integers(2, 4))
-    end = draw(st.sets(tokens, min_size=draw(st.integers(0, 1)), max_size=3))
+    end, stop_ids = some(draw, (0, 1, 2, 4)), some(draw, (0, 1))
+    every_end = end | stop_ids
+    first = draw(st.none() | tokens.filter(lambda token: token not in every_end))
+    biased = [*some(draw, (0, 3)), *(every_end if draw(st.booleans()) else ())]
     options = DecodingOptions(
         beam_width=width,
         candidates=draw(st.integers(1, width)),
         length_penalty=draw(st.sampled_from([0.0, 1.0, -1.0, 0.6, 2.5])),
         early_stopping=draw(st.sampled_from([True, False, "never"])),
         repetition_penalty=draw(st.sampled_from([1.0, 1.3, 0.7])),
-        min_tokens=draw(st.integers(0, 4)),
-        logit_bias=draw(st.dictionaries(tokens, st.floats(-4, 4).map(lambda bias: round(bias, 3)), max_size=3)),
-        stop_ids=tuple(draw(st.sets(tokens, max_size=1))),
+        min_tokens=draw(st.sampled_from([0, 0, 1, 4])),
+        logit_bias={token: round(draw(st.floats(-3, 5)), 3) for token in biased},
+        stop_ids=tuple(stop_ids),
     )
-    others = st.sets(tokens.filter(lambda token: token not in end | set(options.stop_ids)), max_size=2)
-    first = draw(st.none() | tokens.filter(lambda token: token not in end | set(options.stop_ids)))
+    never = tuple(some(draw, (0, 2)) - {first} - every_end)
     prompt = [START] if subject(name) or first is not None else draw(st.lists(tokens, min_size=1, max_size=4))
-    never = tuple(draw(others) - {first})
-    limit = draw(st.integers(max(2, options.min_tokens), 12))
-    return name, prompt, options, TokenRules(end=frozenset(end), first=first, never=never), limit
+    return name, prompt, options, TokenRules(end=end, first=first, never=never), draw(st.sampled_from([4, 5, 8, 12]))
+
+
+def some(draw, sizes):
+    size = draw(st.sampled_from(sizes))
+    return draw(st.frozensets(tokens, min_size=size, max_size=size))
 
 
 def theirs(name, prompt, options, rules, limit):
@@ -107,6 +112,7 @@ def test_of_equally_probable_tokens_the_first_comes_first_and_of_equal_beams_the
     assert said(search.advance(logits([5, 7, 7, 7]))) == [(0, 1), (0, 2)]
     assert said(search.advance(logits([0, 5, 5, 0], [5, 0, 5, 0]))) == [(0, 1), (0, 2)]
     assert said(search.advance(logits([0, 0, 0, 9], [9, 0, 0, 0]))) == [(0, 3), (1, 0)]
+    assert said(begun().advance(logits([0] * 100))) == [(0, 0), (0, 1)]
 
 
 def test_of_answers_with_the_same_score_the_one_that_ended_first_stands_first():
@@ -114,6 +120,18 @@ def test_of_answers_with_the_same_score_the_one_that_ended_first_stands_first():
     assert said(search.advance(logits([0, 0, -100, -100])))[0] == (0, 1)
     assert search.advance(logits([100, 0, 0, 0], [100, 0, 0, 0])) is None
     assert [(one.tokens, round(one.score, 6)) for one in search.best()] == [((), -0.693147), ((1,), -0.693147)]
+
+
+def test_a_search_ends_where_no_running_beam_is_better_than_the_worst_answer():
+    search = begun(DecodingOptions(beam_width=2, candidates=2, length_penalty=0), end=[0])
+    search.advance(logits([0, 0, -100, -100]))
+    assert search.advance(logits([0, 0, -100, -100], [0, 0, 0, 0])) is None
+    assert [one.tokens for one in search.best()] == [(), (1,)]
+
+
+def test_as_many_beams_run_on_when_the_most_probable_tokens_of_all_are_ends():
+    search = begun(DecodingOptions(beam_width=2, early_stopping="never"), end=[0, 1, 2])
+    assert said(search.advance(logits([9, 9, 9, 8, 7]))) == [(0, 3), (0, 4)]
 
 
 def test_an_end_that_is_not_among_the_best_of_all_is_no_answer():
