@@ -129,6 +129,13 @@ def test_a_search_ends_where_no_running_beam_is_better_than_the_worst_answer():
     assert [one.tokens for one in search.best()] == [(), (1,)]
 
 
+def test_where_length_costs_a_running_beam_is_judged_by_its_length_so_far():
+    search = begun(DecodingOptions(beam_width=2, length_penalty=-1, early_stopping="never"), end=[0])
+    assert said(search.advance(np.log(logits([0.05, 0.9, 0.04, 0.01])))) == [(0, 1), (0, 2)]
+    assert said(search.advance(np.log(logits([0.3, 0.68, 0.01, 0.01], [0.25] * 4))))[0] == (0, 1)
+    assert [one.tokens for one in search.best()] == [(1,)]
+
+
 def test_as_many_beams_run_on_when_the_most_probable_tokens_of_all_are_ends():
     search = begun(DecodingOptions(beam_width=2, early_stopping="never"), end=[0, 1, 2])
     assert said(search.advance(logits([9, 9, 9, 8, 7]))) == [(0, 3), (0, 4)]
