@@ -12,26 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from models.errors import InputError
+from serving.generation.guide import TokenGuide
 from serving.generation.logits_processors import History, create_processors
 from serving.generation.options import DecodingOptions
 from serving.generation.token_rules import TokenRules
 from serving.generation.warpers import create_filters, divide_by_temperature, log_softmax
 from serving.runtime.base import Array
-
-
-class TokenGuide(Protocol):
-    """What says which tokens a guided answer may go on with."""
-
-    def allowed(self) -> Array:
-        """For each token of the vocabulary whether it may come next, bool ``[V]``."""
-
-    def take(self, token: int) -> None:
-        """The answer has one more token."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Prompt look-up: what followed the last tokens when they last stood in the text is a guess at what follows now.
 
-A guess costs no model; one step of the model checks all of it (speculative decoding). It pays where answers repeat their
-prompts or themselves: summaries, edits, code. Trigrams are looked up before bigrams and single tokens: the longer what
-has been seen before, the likelier it goes on the same way.
+A guess costs no model, and one step of the model checks all of it (speculative decoding). It pays where answers repeat
+their prompts or themselves: summaries, edits, code. Three tokens are looked up before two and one: the longer what has
+been seen before, the likelier it goes on the same way.
 
 Source: A. Saxena, "Prompt Lookup Decoding", 2023; transformers' ``prompt_lookup_num_tokens``, which takes the earliest
 occurrence where this takes the latest.

@@ -128,6 +128,7 @@ class DecodingOptions:
             (self.beam_width > 1 and self.draft_tokens > 0, "beams without draft tokens"),
             (self.beam_width > 1 and self.explain, "one beam to be explained"),
             (self.beam_width > 1 and self.logprobs, "beams without log-probabilities of their tokens"),
+            (self.draft_tokens > 0 and self.explain, "no draft tokens in an answer that is explained"),
             (self.top_logprobs > 0 and not self.logprobs, "top_logprobs together with logprobs"),
         ]
         for wrong, expected in exclusive:

@@ -20,6 +20,7 @@ from models.tensor_names import (
     ALIGNMENT,
     EXPLAINED,
     HIDDEN,
+    IDS_REQUEST,
     LOGITS,
     POOLED,
     TEXT_OPTIONS,
@@ -36,6 +37,7 @@ _TYPES = {
     "int32": pb.TYPE_INT32,
     "int64": pb.TYPE_INT64,
     "uint8": pb.TYPE_UINT8,
+    "uint64": pb.TYPE_UINT64,
     "float16": pb.TYPE_FP16,
     "float32": pb.TYPE_FP32,
     "float64": pb.TYPE_FP64,
@@ -61,9 +63,9 @@ def model_config_from_manifest(manifest: Manifest, threads: int = 1, runtime: Ru
         "caption": _captioner,
         "classify": _classifier,
         "embed": _embedder,
-        "generate": _streaming_text_model,
+        "generate": _text_writer,
         "predict": _predictor,
-        "translate": _streaming_text_model,
+        "translate": _text_writer,
     }
     if manifest.task not in rules:
         raise ArtefactError(f"a task, one of {sorted(rules)}", repr(manifest.task), "export a model of those tasks")
@@ -104,19 +106,21 @@ def _embedder(config: Any, manifest: Manifest) -> None:
 
 
 def _captioner(config: Any, manifest: Manifest) -> None:
-    _stream(config, [_per_request(spec) for spec in manifest.graph("encoder").inputs])
+    _write_text(config)
+    _add_inputs(config, [_per_request(spec) for spec in manifest.graph("encoder").inputs])
     _add_alignment(config, manifest)
 
 
-def _streaming_text_model(config: Any, manifest: Manifest) -> None:
-    _stream(config, TEXT_REQUEST)
+def _text_writer(config: Any, manifest: Manifest) -> None:
+    _write_text(config)
+    _add_inputs(config, (*TEXT_REQUEST, *IDS_REQUEST), optional=True)
     _add_alignment(config, manifest)
 
 
-def _stream(config: Any, request: Iterable[TensorSpec]) -> None:
-    config.max_batch_size = 0
+def _write_text(config: Any) -> None:
+    # Each tensor has a batch of one in front, as TensorRT-LLM's have. The engine batches; Triton hands one by one.
+    config.max_batch_size = 1
     config.model_transaction_policy.decoupled = True
-    _add_inputs(config, request)
     _add_inputs(config, TEXT_OPTIONS, optional=True)
     _add_outputs(config, TEXT_RESPONSE)
 

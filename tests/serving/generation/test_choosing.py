@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
-from hypothesis import given
+import torch
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from models.errors import InputError
 from serving.generation.choosing import TokenChooser, inverse_cdf
@@ -185,3 +187,46 @@ def test_the_given_logits_are_not_touched():
     logits = LOGITS.copy()
     chooser(temperature=1.0, top_p=0.5, logit_bias={1: 3.0}, rules=TokenRules(never=(0,))).choose(logits)
     np.testing.assert_array_equal(logits, LOGITS)
+
+
+@pytest.fixture(scope="module")
+def gpt2():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        config = GPT2Config(vocab_size=40, n_positions=32, n_embd=16, n_layer=1, n_head=2, initializer_range=0.3)
+        return GPT2LMHeadModel(config).eval()
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    prompt=st.lists(st.integers(0, 39), min_size=1, max_size=8),
+    penalty=st.sampled_from([1.0, 0.7, 1.3, 2.0]),
+    bias=st.dictionaries(st.integers(0, 39), st.sampled_from([-5.0, -1.0, 1.0, 4.0]), max_size=3),
+    least=st.integers(0, 6),
+    end=st.sets(st.integers(0, 39), min_size=1, max_size=10),
+    never=st.sets(st.integers(0, 39), max_size=10),
+)
+@torch.no_grad()
+def test_greedy_decoding_is_token_for_token_that_of_transformers(gpt2, prompt, penalty, bias, least, end, never):
+    ids = torch.tensor([prompt])
+    wanted = gpt2.generate(
+        ids,
+        attention_mask=torch.ones_like(ids),
+        do_sample=False,
+        max_new_tokens=8,
+        min_new_tokens=least,
+        repetition_penalty=penalty,
+        sequence_bias={(token,): value for token, value in bias.items()} or None,
+        suppress_tokens=sorted(never) or None,
+        eos_token_id=sorted(end),
+        pad_token_id=0,
+    )[0, len(prompt) :].tolist()
+    rules = TokenRules(end=frozenset(end), never=tuple(never))
+    one = chooser(rules, prompt, repetition_penalty=penalty, logit_bias=bias, min_tokens=least)
+    tokens = []
+    while len(tokens) < 8 and not end.intersection(tokens[-1:]):
+        logits = gpt2(torch.tensor([prompt + tokens])).logits[0, -1].numpy()
+        plain = int(logits.argmax()) if one.is_plain else None
+        tokens.append(one.choose(logits).token)
+        assert plain in (None, tokens[-1])
+    assert tokens == wanted

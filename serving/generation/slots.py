@@ -1,0 +1,196 @@
+"""What a decoder graph remembers of several sequences: one block of memory a tensor, allocated once, a row a sequence.
+
+A step binds a prefix of the rows, or one row, as a view of those blocks: nothing is copied. Only a row that takes the
+place of another is copied, as far as it is filled.
+
+    caches     written by the graph: keys and values [N, G, M, D], or states [N, H]
+    memories   of the source, written once a row: [N, H, S, D], [N, S, C], [N, S]; S is the length that all rows are
+               laid out for, long enough for the longest source among them
+
+Legend: N slots, G key and value heads, M cache capacity, D head size, H heads or width, S source positions, C context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from models.signature import GraphSignature, TensorSpec
+from serving.runtime.base import Array, Buffer, Runner
+from serving.runtime.cached_decoder import MOVING, CachedDecoder
+
+SOURCE_BLOCK = 16
+"""Sources are laid out for a multiple of so many positions, so that few of them need another layout."""
+
+
+class Slots:
+    """The rows of one decoder graph.
+
+    Attributes:
+        count: N.
+        capacity: M; None where what is remembered does not grow.
+        nbytes: of all rows at once.
+    """
+
+    def __init__(self, runner: Runner, count: int) -> None:
+        """Allocate everything.
+
+        Args:
+            runner: the decoder graph.
+            count: N.
+        """
+        signature = runner.signature
+        cached = set(signature.aliases.values())
+        self._masked = any(spec.name.endswith("mask") and spec.name not in MOVING for spec in signature.inputs)
+        self.count = count
+        self._runner = runner
+        self._caches = {name: runner.allocate(name, {"batch": count}) for name in signature.aliases.values()}
+        self._memories = {
+            spec.name: _Memory(runner, spec, count, SOURCE_BLOCK if self._masked else 1)
+            for spec in signature.inputs
+            if spec.name not in cached and spec.name not in MOVING
+        }
+        self._decoders: dict[tuple[int, int, int], CachedDecoder] = {}
+        grows = any(spec.name == "self_mask" for spec in signature.inputs)
+        self.capacity = int(next(iter(self._caches.values())).numpy().shape[2]) if grows else None
+        self.nbytes = sum(buffer.nbytes for buffer in (*self._caches.values(), *self._blocks()))
+
+    def decoder(self, begin: int, end: int, runner: Runner | None = None) -> CachedDecoder:
+        """The rows begin … end − 1 as they stand, to be stepped.
+
+        Args:
+            begin: the first row.
+            end: behind the last row.
+            runner: another graph with the same memory, such as one that shows its attention.
+        """
+        runner = runner or self._runner
+        key = (begin, end, id(runner))
+        if key not in self._decoders:
+            caches = {name: _rows(buffer, begin, end) for name, buffer in self._caches.items()}
+            memories = {name: memory.rows(begin, end) for name, memory in self._memories.items()}
+            self._decoders[key] = CachedDecoder.over(runner, caches, memories)
+        return self._decoders[key]
+
+    def accepts(self, memories: Mapping[str, Array], occupied: int) -> bool:
+        """Whether a source can stand beside the rows that are occupied.
+
+        Without a mask, a source shorter or longer than theirs would be read beyond its end, or theirs would.
+        """
+        if self._masked or occupied == 0:
+            return True
+        return all(memory.length in (None, memory.length_of(memories[name])) for name, memory in self._memories.items())
+
+    def place(self, row: int, memories: Mapping[str, Array], occupied: int) -> None:
+        """Give a row its source and its first state.
+
+        Args:
+            row: which.
+            memories: what an encoder graph returned for it, and the source's mask, without the batch axis.
+            occupied: how many rows hold a sequence; with none, the layout is made for this source alone.
+        """
+        changed = [memory.place(row, memories[name], occupied) for name, memory in self._memories.items()]
+        if any(changed):
+            self._decoders.clear()  # they show the old layout
+        for name, buffer in self._caches.items():
+            first = memories.get(name.removesuffix("_in"))
+            if first is not None:
+                buffer.numpy()[row] = first
+
+    def copy(self, sources: Sequence[int], targets: Sequence[int], positions: int) -> None:
+        """Copy rows to others, all at once.
+
+        Args:
+            sources: the rows that are read.
+            targets: the rows that are written, in the same order.
+            positions: as far as the caches of the sources are filled.
+        """
+        for buffer in self._caches.values():
+            buffer.copy_rows(sources, targets, None if self.capacity is None else positions)
+        for memory in self._memories.values():
+            memory.copy_rows(sources, targets)
+
+    def permute(self, rows: Sequence[int], parents: Sequence[int], positions: int) -> None:
+        """Let rows of one source go on from others of it: only the caches are exchanged.
+
+        Args:
+            rows: that go on.
+            parents: the row that each goes on from.
+            positions: as far as these are filled.
+        """
+        moved = [(parent, row) for parent, row in zip(parents, rows, strict=True) if parent != row]
+        if moved:
+            sources, targets = zip(*moved, strict=True)
+            for buffer in self._caches.values():
+                buffer.copy_rows(sources, targets, None if self.capacity is None else positions)
+
+    def cached(self, row: int, begin: int, end: int) -> list[Array]:
+        """What the caches of one row hold of the positions begin … end − 1, as copies ``[G, end − begin, D]``."""
+        return [buffer.numpy()[row, :, begin:end].copy() for buffer in self._caches.values()]
+
+    def restore(self, row: int, begin: int, blocks: Sequence[Array]) -> None:
+        """The inverse of :meth:`cached`."""
+        for buffer, block in zip(self._caches.values(), blocks, strict=True):
+            buffer.numpy()[row, :, begin : begin + block.shape[1]] = block
+
+    def _blocks(self) -> list[Buffer]:
+        return [memory.block for memory in self._memories.values()]
+
+
+class _Memory:
+    def __init__(self, runner: Runner, spec: TensorSpec, count: int, block: int) -> None:
+        self._axis, longest = _varying_axis(runner.signature, spec)
+        symbol = {} if self._axis is None else {str(spec.axes[self._axis]): longest}
+        self.block = runner.allocate(spec.name, {"batch": count, **symbol})
+        self.length = None if self._axis is None else 0
+        self._longest, self._multiple = longest, block
+        self._shape = self.block.numpy().shape
+
+    def length_of(self, memory: Array) -> int | None:
+        return None if self._axis is None else memory.shape[self._axis - 1]
+
+    def rows(self, begin: int, end: int) -> Buffer:
+        return _rows(self._laid_out(), begin, end)
+
+    def place(self, row: int, memory: Array, occupied: int) -> bool:
+        changed = self._axis is not None and self._make_room(memory.shape[self._axis - 1], occupied)
+        target = self._laid_out().numpy()[row]
+        target[tuple(slice(size) for size in memory.shape)] = memory
+        if self._axis is not None:
+            beyond = (slice(None),) * (self._axis - 1) + (slice(memory.shape[self._axis - 1], None),)
+            target[beyond] = 0
+        return changed
+
+    def copy_rows(self, sources: Sequence[int], targets: Sequence[int]) -> None:
+        self._laid_out().copy_rows(sources, targets)
+
+    def _make_room(self, length: int, occupied: int) -> bool:
+        assert self.length is not None and self._axis is not None
+        wanted = min(-(-length // self._multiple) * self._multiple, self._longest)
+        if wanted == self.length or (occupied and wanted < self.length):
+            return False
+        old, kept = self._laid_out().numpy()[:occupied].copy(), self.length
+        self.length = wanted
+        if occupied:
+            fresh = self._laid_out().numpy()[:occupied]
+            fresh[...] = 0
+            fresh[(slice(None),) * self._axis + (slice(kept),)] = old
+        return True
+
+    def _laid_out(self) -> Buffer:
+        shape = list(self._shape)
+        if self._axis is not None and self.length is not None:
+            shape[self._axis] = self.length
+        return self.block.part(0, tuple(shape))
+
+
+def _rows(buffer: Buffer, begin: int, end: int) -> Buffer:
+    _, *shape = buffer.numpy().shape
+    return buffer.part(begin * int(np.prod(shape)), (end - begin, *shape))
+
+
+def _varying_axis(signature: GraphSignature, spec: TensorSpec) -> tuple[int | None, int]:
+    for number, axis in enumerate(spec.axes[1:], start=1):
+        if isinstance(axis, str):
+            return number, signature.axes[axis].largest
+    return None, 0
