@@ -110,7 +110,7 @@ class OrtRunner:
 
     def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
         """Run the graph once; see :class:`serving.runtime.base.Runner`."""
-        self._check_names(feeds)
+        self._admission.require_names(feeds)
         binding = self._session.io_binding()
         bound = {spec.name: _bound(spec, feeds[spec.name], self._admission) for spec in self._signature.inputs}
         for name, buffer in bound.items():
@@ -141,15 +141,6 @@ class OrtRunner:
                 f"allocate it once with runner.allocate({source!r}, sizes)",
             )
         binding.bind_ortvalue_output(name, bound[source].value)
-
-    def _check_names(self, feeds: Mapping[str, Array | Buffer]) -> None:
-        wanted = {spec.name for spec in self._signature.inputs}
-        if wanted != feeds.keys():
-            raise InputError(
-                f"the inputs {sorted(wanted)}",
-                f"missing {sorted(wanted - feeds.keys())}, unknown {sorted(feeds.keys() - wanted)}",
-                "feed each input once",
-            )
 
 
 def _session(path: Path, threads: int, record: Path | None) -> Any:
