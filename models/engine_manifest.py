@@ -14,6 +14,9 @@ ENGINE_MANIFEST_NAME = "engine.json"
 PLAN_SUFFIX = ".plan"
 FORMAT = 1
 
+EVERY, DECODE, PREFILL = "every", "decode", "prefill"
+"""The names of profiles: of every run of a graph; of a cached decoder's single steps; of its steps over several positions."""
+
 Hardware = Literal["this-gpu", "same-capability", "ampere-plus"]
 """The GPUs that an engine runs on: the model that it was built on, those of its compute capability, or from Ampere on."""
 Weights = Literal["fixed", "refittable", "stripped"]
@@ -44,7 +47,7 @@ class Profile:
     """The sizes of one optimization profile.
 
     Attributes:
-        name: ``every`` step of a graph, or ``prefill`` and ``decode``.
+        name: ``every``, ``decode`` or ``prefill``.
         shapes: input → its smallest, usual and largest shape.
     """
 

@@ -77,14 +77,21 @@ def load_engine(folder: Path, engine: Engine) -> Any:
     if loaded is None:
         raise ArtefactError(f"an engine of this TensorRT at {path}", "one that it cannot read", "build it again")
     if engine.weights == "stripped":
-        _fill(trt, loaded, folder / f"{engine.graph}.onnx")
+        fill_weights(loaded, folder / f"{engine.graph}.onnx")
     return loaded
 
 
-def _fill(trt: Any, engine: Any, graph: Path) -> None:
+def fill_weights(engine: Any, graph: Path) -> None:
+    """Put the weights of an ONNX graph into an engine, in the place of its own or of none.
+
+    Raises:
+        ArtefactError: the graph has not the weights that the engine asks for.
+    """
+    trt = tensorrt_module()
     refitter = trt.Refitter(engine, tensorrt_log())
-    parser = trt.OnnxParserRefitter(refitter, tensorrt_log())
-    filled = parser.refit_from_file(str(graph))
+    graph_parser = trt.OnnxParserRefitter(refitter, tensorrt_log())
+    filled = graph_parser.refit_from_file(str(graph))
     if not filled or not refitter.refit_cuda_engine():
-        errors = [parser.get_error(index).desc() for index in range(parser.num_errors)]
-        raise ArtefactError(f"the weights of an engine in {graph}", f"{errors}", "build the engine again")
+        errors = [graph_parser.get_error(index).desc() for index in range(graph_parser.num_errors)]
+        found = "; ".join(errors) or "not all of them"
+        raise ArtefactError(f"every weight that the engine asks for in {graph}", found, "build the engine again")
