@@ -174,8 +174,8 @@ def engine(
 ) -> int:
     """Build a TensorRT engine of each graph, on the machine that shall run it; see docs/tensorrt.md.
 
-    Graphs are held to what TensorRT reads first. It fails where attention did not become one kernel. Nothing is done where
-    the folder already holds just these engines.
+    Graphs are held to what TensorRT reads first. It fails where attention did not become one kernel. Nothing is done
+    where the folder already holds just these engines.
 
     Args:
         folder: an exported artefact.

@@ -33,9 +33,7 @@ from serving.runtime.trt.this_machine import this_platform
 _MIB = 1 << 20
 
 
-def build_engines(
-    folder: Path, out: Path, graphs: Sequence[str], config: EngineConfig
-) -> tuple[EngineManifest, bool]:
+def build_engines(folder: Path, out: Path, graphs: Sequence[str], config: EngineConfig) -> tuple[EngineManifest, bool]:
     """Build the engines of an artefact, unless they are there already.
 
     Args:

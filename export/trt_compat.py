@@ -1,7 +1,7 @@
 """TensorRT's builder, the one place that knows it: versions 10.16 and 11, which differ in what is left out.
 
-What both have is all that is used: networks are strongly typed, so the precision is the graph's (11 knows no other
-kind, 10 is told). Left out because 11 has it not: ``BuilderFlag.FP16`` and its like, ``EXPLICIT_BATCH``, ``precision`` of
+What both have is all that is used: networks are strongly typed, so the precision is the graph's (11 knows no other,
+10 is told). Left out because 11 has it not: ``BuilderFlag.FP16`` and its like, ``EXPLICIT_BATCH``, ``precision`` of
 layers, ``device_memory_size`` without ``_v2``. The inspector's list of tensors, which 11 renamed, is not read.
 """
 

@@ -15,10 +15,10 @@ PLAN_SUFFIX = ".plan"
 FORMAT = 1
 
 EVERY, DECODE, PREFILL = "every", "decode", "prefill"
-"""The names of profiles: of every run of a graph; of a cached decoder's single steps; of its steps over several positions."""
+"""Profiles: of every run of a graph; of a cached decoder's single steps; of its steps over several positions."""
 
 Hardware = Literal["this-gpu", "same-capability", "ampere-plus"]
-"""The GPUs that an engine runs on: the model that it was built on, those of its compute capability, or from Ampere on."""
+"""The GPUs that run an engine: the kind that it was built on, those of its compute capability, or from Ampere on."""
 Weights = Literal["fixed", "refittable", "stripped"]
 """Whether an engine's weights can be replaced, or have to be filled in before it runs."""
 
@@ -130,7 +130,9 @@ class EngineManifest:
             return _parsed(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ArtefactError(
-                f"a whole {path}", f"{type(error).__name__}: {error}", "build the engines again: `python -m export engine`"
+                f"a whole {path}",
+                f"{type(error).__name__}: {error}",
+                "build the engines again: `python -m export engine`",
             ) from error
 
     def verify(self, folder: Path, manifest: Manifest) -> None:
@@ -147,7 +149,9 @@ class EngineManifest:
             for name, expected in engine.built_from.items():
                 if manifest.files.get(name) != expected:
                     there = manifest.files.get(name, "no such file")[:12]
-                    raise self._refusal(f"{path}, which was built from {name} {expected[:12]}…", f"beside {name} {there}")
+                    raise self._refusal(
+                        f"{path}, which was built from {name} {expected[:12]}…", f"beside {name} {there}"
+                    )
 
     def _refusal(self, expected: str, found: str) -> ArtefactError:
         return ArtefactError(expected, found, f"build the engines of {self.name!r} again: `{self.command}`")

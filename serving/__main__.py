@@ -49,6 +49,20 @@ def repository(
     return 0
 
 
+def engines(repository: Positional[Path] = Path("model_repository")) -> int:
+    """Refuse a repository's engines that this machine cannot run, before a server loads them.
+
+    Args:
+        repository: that a server shall be started on; one without engines is well everywhere.
+    """
+    from serving.repository.engine_check import check_engines
+
+    for manifest in check_engines(repository):
+        files = ", ".join(engine.file for engine in manifest.engines)
+        sys.stdout.write(f"{manifest.name}: {files} for {manifest.platform.gpu}, as here\n")
+    return 0
+
+
 def up(
     repository: Path = Path("model_repository"),
     http_port: int = 8000,
@@ -74,6 +88,7 @@ def up(
         log: where the server's own output goes.
     """
     from serving.canary import canary_check
+    from serving.repository.engine_check import check_engines
     from serving.triton_server.process import TritonServer
     from serving.triton_server.settings import ServerSettings
 
@@ -86,6 +101,7 @@ def up(
         models=models,
         drain_timeout_s=drain_timeout_s,
     )
+    check_engines(repository)
     signal.signal(signal.SIGTERM, _interrupt)
     names = set(models) or {path.name for path in repository.glob("*/") if (path / "config.pbtxt").is_file()}
     with TritonServer(settings, log=log) as server:
@@ -116,4 +132,4 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    run("python -m serving", str(__doc__), {"repository": repository, "up": up}, sys.argv[1:])
+    run("python -m serving", str(__doc__), {"repository": repository, "engines": engines, "up": up}, sys.argv[1:])

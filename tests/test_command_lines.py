@@ -19,6 +19,7 @@ FROZEN = {
     "export engine": {"--out", "--graphs", "--weights", "--hardware", "--version-compatible", "--memory-mb", "--tf32"},
     "export refit": {"--engines"},
     "serving repository": {"--out", "--threads", "--runtime"},
+    "serving engines": set(),
     "serving up": {
         "--repository",
         "--http-port",

@@ -57,7 +57,9 @@ def _layers(text: str) -> list[dict[str, Any]]:
     try:
         layers = json.loads(text)["Layers"]
     except (ValueError, KeyError, TypeError) as error:
-        raise ExportError('{"Layers": […]} from TensorRT\'s inspector', text[:80], "see export/engines/fusion.py") from error
+        raise ExportError(
+            '{"Layers": […]} from TensorRT\'s inspector', text[:80], "see export/engines/fusion.py"
+        ) from error
     if not all(isinstance(layer, dict) and {"Name", "Metadata"} <= layer.keys() for layer in layers):
         raise ExportError(_NAMES_ONLY, text[:80], "build with ProfilingVerbosity.DETAILED")
     return list(layers)

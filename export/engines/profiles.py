@@ -1,4 +1,4 @@
-"""The optimization profiles of a graph, from the sizes that travel in its signature (``export/axes.py`` says them once).
+"""The optimization profiles of a graph, from the sizes that travel in its signature (``export/axes.py`` says them).
 
 A cached decoder has two in one engine, which share the weights: ``decode``, one new position, for which TensorRT takes
 other kernels (matrix times vector), and ``prefill``, any number of them.
@@ -37,7 +37,9 @@ def _usually(axis: Axis, size: int) -> Axis:
 
 
 def _profile(name: str, signature: GraphSignature, axes: Mapping[str, Axis]) -> Profile:
-    sizes = [{symbol: getattr(axis, which) for symbol, axis in axes.items()} for which in ("smallest", "usual", "largest")]
+    sizes = [
+        {symbol: getattr(axis, which) for symbol, axis in axes.items()} for which in ("smallest", "usual", "largest")
+    ]
     varying = (spec for spec in signature.inputs if any(isinstance(axis, str) for axis in spec.axes))
     shapes = {spec.name: (spec.shape(sizes[0]), spec.shape(sizes[1]), spec.shape(sizes[2])) for spec in varying}
     return Profile(name=name, shapes=shapes)

@@ -6,7 +6,7 @@ it is 0.70 to 0.98, and 0.74 to 1.9: there OpenVINO reads signed activations, an
 unsigned ones. Other graphs in integers run on ONNX Runtime unless OpenVINO is asked for: ViT-S/16 and Swin-T in int8
 take 0.5 to 0.7 of their time in float32 there, and 1.1 to 1.3 of it on OpenVINO. Graphs that update a cache run on
 ONNX Runtime whatever is asked. A graph whose engine lies in the artefact runs on TensorRT, unless another runtime is asked
-for by name.
+for.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from models.errors import ArtefactError, InputError, MachineError
+from models.errors import ArtefactError, MachineError
 from models.signature import GraphSignature, TensorSpec
 from serving.runtime.admission import Admission
 from serving.runtime.array_buffer import ArrayBuffer

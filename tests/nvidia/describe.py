@@ -1,6 +1,7 @@
 """Runs in a process of its own: every public name of TensorRT's bindings with its description, as JSON."""
 
 import json
+import sys
 
 import tensorrt_bindings as trt
 
@@ -10,4 +11,4 @@ def described(owner):
 
 
 classes = {name: described(value) for name, value in vars(trt).items() if isinstance(value, type)}
-print(json.dumps({"version": trt.__version__, "classes": classes, "names": sorted(vars(trt))}))
+json.dump({"version": trt.__version__, "classes": classes, "names": sorted(vars(trt))}, sys.stdout)

@@ -39,7 +39,7 @@ def made_libraries(folder, version="11.4.0", cuda=True):
 def python(code, libraries, *paths):
     """Run code in a process that finds these libraries; what it prints, read as JSON."""
     search = os.pathsep.join([str(ROOT), *map(str, paths)])
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(libraries), "PYTHONPATH": search}
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(libraries), "PYTHONPATH": search}  # noqa: TID251
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -90,7 +90,7 @@ class DeviceBuffer:
         if lines == 1:
             driver.copy(target, source, nbytes, stream)
         else:
-            driver.copy_lines(target, source_rows.line_pitch, source, source_rows.line_pitch, nbytes, lines, stream)
+            driver.copy_lines(target, target_rows.line_pitch, source, source_rows.line_pitch, nbytes, lines, stream)
 
 
 class _Rows:

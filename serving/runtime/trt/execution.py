@@ -13,7 +13,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 class Execution:
-    """One execution context. Those of a runner share the memory between inputs and outputs: they run one after another."""
+    """One execution context. Those of a runner share the memory between inputs and outputs, and run one by one."""
 
     def __init__(self, engine: CudaEngine, strategy: Any, device: Device, profile: int, between: Memory) -> None:
         """Choose a profile.

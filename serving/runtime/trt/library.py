@@ -1,7 +1,7 @@
 """The only importer of tensorrt in serving: the library, its log, and engines from their files.
 
-In NVIDIA's Triton image the libraries lie without their Python package; there the bindings alone (``tensorrt_bindings``)
-do, of exactly that version: they call the library's objects by position.
+Where the libraries lie without their Python package, the bindings alone (``tensorrt_bindings``) do, of exactly that
+version: they call the library's objects by position.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def tensorrt_module() -> Any:
         except ImportError:
             continue
         if trt.__version__.split(".")[:3] != version.split("."):
-            raise MachineError(f"tensorrt {version}, as libnvinfer is", trt.__version__, _INSTALL.format(f"{version}.*"))
+            raise MachineError(
+                f"tensorrt {version}, as libnvinfer is", trt.__version__, _INSTALL.format(f"{version}.*")
+            )
         return trt
-    raise MachineError(
-        "the Python package tensorrt", f"libnvinfer {version} alone", _INSTALL.format(f"{version}.*")
-    )
+    raise MachineError("the Python package tensorrt", f"libnvinfer {version} alone", _INSTALL.format(f"{version}.*"))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Every name of TensorRT's that our code uses is in NVIDIA's own bindings of 10.16 and of 11.4, with these arguments."""
+"""Every name of TensorRT's that our code uses is in NVIDIA's own bindings of 10.16 and 11.4, with these arguments."""
 
 import ast
 import inspect
@@ -13,7 +13,12 @@ from serving.runtime.trt import api as runtime_api
 from tests.nvidia.libraries import HERE, ROOT, VERSIONS, bindings, made_libraries, python
 
 FILES = ("export/trt_compat.py", "serving/runtime/trt/library.py", "serving/runtime/trt_runner.py")
-OBJECTS = {"runtime": "Runtime", "refitter": "Refitter", "graph_parser": "OnnxParserRefitter", "context": "IExecutionContext"}
+OBJECTS = {
+    "runtime": "Runtime",
+    "refitter": "Refitter",
+    "graph_parser": "OnnxParserRefitter",
+    "context": "IExecutionContext",
+}
 PROTOCOLS = {**builder_api.BINDINGS, **runtime_api.BINDINGS}
 
 

@@ -189,7 +189,7 @@ def test_runs_that_are_queued_one_behind_another_keep_their_own_inputs(tiny_clas
 
 def test_an_engine_with_other_tensors_is_refused(tiny_classifier, language_model):
     pair = Pair(tiny_classifier, "model")
-    with pytest.raises(ArtefactError, match="missing .*token_ids"):
+    with pytest.raises(ArtefactError, match=r"missing .*token_ids"):
         signature = Manifest.read(language_model).graph("decoder")
         TrtRunner(pair.engine, pair.engine.engine, signature, pair.device, "USER_MANAGED")
 
@@ -208,5 +208,5 @@ def test_shapes_outside_every_profile_are_refused(tiny_classifier):
     engine = described(signature, [Profile(name="every", shapes=small)])
     fake = FakeEngine(driver, tiny_classifier / "model.onnx", signature, engine)
     runner = TrtRunner(fake, engine, signature, Device(driver), "USER_MANAGED")
-    with pytest.raises(InputError, match="shapes of a profile of model.plan"):
+    with pytest.raises(InputError, match=r"shapes of a profile of model\.plan"):
         runner.run({"pixels": np.zeros(signature.inputs[0].shape({"batch": 3}), dtype=np.float32)})

@@ -1,7 +1,7 @@
 """A driver that does nothing before it has to, and checks what it is asked: addresses, sizes, order, frees.
 
-What is queued on a stream is done when the host waits for it, or when another stream has to wait for it: work that is not
-ordered behind what it needs finds the wrong contents. Streams that are prompt do their work at once instead, as far as
+What is queued on a stream is done when the host waits for it, or when another stream has to: work that is not ordered
+behind what it needs finds the wrong contents. Streams that are prompt do their work at once instead, as far as
 the events allow: what must not be overwritten yet is overwritten.
 """
 

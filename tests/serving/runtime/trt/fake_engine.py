@@ -1,4 +1,4 @@
-"""An engine whose runs are ONNX Runtime's, in the memory of the fake driver, held to what TensorRT asks of its callers."""
+"""An engine whose runs are ONNX Runtime's, in the fake driver's memory, held to what TensorRT asks of its callers."""
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -14,9 +14,7 @@ _NAMES = {"float32": "FLOAT", "float16": "HALF", "int64": "INT64", "bool": "BOOL
 
 def described(signature, profiles, aliases=None):
     """What an engine manifest would say of the graph's engine."""
-    return Engine(
-        graph=signature.name, sha256="", built_from={}, profiles=tuple(profiles), aliases=dict(aliases or {})
-    )
+    return Engine(graph=signature.name, sha256="", built_from={}, profiles=tuple(profiles), aliases=dict(aliases or {}))
 
 
 def whole_profile(signature, name, **fixed):
