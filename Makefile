@@ -1,4 +1,4 @@
-.PHONY: help quickstart test test-full-width check format up clean
+.PHONY: help quickstart test test-full-width test-trt check format up clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -19,6 +19,9 @@ test: .venv/.dev  ## run every test, in two processes
 test-full-width: .venv/.dev  ## import and serve models as wide as published: some minutes, 8 GB of memory
 	$(BIN)/python -m pytest -m full_width
 
+test-trt: .venv/.dev  ## build engines and run them, where TensorRT and a GPU are
+	$(BIN)/python -m pytest -m needs_tensorrt
+
 check: .venv/.dev  ## format, lint, types, imports, layout
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -37,6 +40,7 @@ clean:  ## remove the environment and everything built
 	rm -rf .venv build model_repository/*/1/*.onnx .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # timm, which models are compared with, comes without torchvision: that needs CUDA's libraries, and breaks transformers.
+# TensorRT's bindings, 1 MB each, lie apart: both versions are one package, and need libraries that tests make with gcc.
 # torch is installed first and alone: a later requirement on it then finds the CPU build.
 .venv/.torch: constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11) and "expected Python 3.11 to 3.13; found " + sys.version + "; run make with PYTHON=python3.11")'
@@ -51,4 +55,6 @@ clean:  ## remove the environment and everything built
 .venv/.dev: .venv/.cpu
 	$(PIP) --editable '.[cpu,dev]'
 	$(PIP) --no-deps timm==1.0.31
+	$(PIP) --no-deps --upgrade --target .venv/tensorrt-11.4 tensorrt-cu13-bindings
+	$(PIP) --no-deps --upgrade --target .venv/tensorrt-10.16 tensorrt-cu12-bindings
 	@touch $@

@@ -49,7 +49,7 @@ def require_fused(graph: str, profile: str, fused: Mapping[str, str]) -> None:
         raise ExportError(
             f"each of the {len(fused)} Attention nodes of graph {graph!r} in a fused kernel, in profile {profile!r}",
             f"none for {', '.join(missing[:3])}{f' and {len(missing) - 3} more' if len(missing) > 3 else ''}",
-            "look at the head size, the types and the mask in docs/tensorrt.md, or build for fewer GPUs",
+            "export it with --precision fp16 or bf16, or build for fewer GPUs; see docs/tensorrt.md",
         )
 
 

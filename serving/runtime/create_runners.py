@@ -5,8 +5,8 @@ takes 0.82 to 0.97 of ONNX Runtime's time; for graphs of less than a megabyte, a
 it is 0.70 to 0.98, and 0.74 to 1.9: there OpenVINO reads signed activations, and ONNX Runtime the lowered graph with
 unsigned ones. Other graphs in integers run on ONNX Runtime unless OpenVINO is asked for: ViT-S/16 and Swin-T in int8
 take 0.5 to 0.7 of their time in float32 there, and 1.1 to 1.3 of it on OpenVINO. Graphs that update a cache run on
-ONNX Runtime whatever is asked. A graph whose engine lies in the artefact runs on TensorRT, unless another runtime is asked
-for.
+ONNX Runtime whatever is asked. A graph whose engine lies in the artefact runs on TensorRT unless another runtime
+is asked for.
 """
 
 from __future__ import annotations

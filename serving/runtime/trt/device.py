@@ -1,8 +1,9 @@
 """One GPU as runners share it: three streams, memory that frees itself, and pinned memory of the host for copies.
 
-inward    copies of inputs; those of the next run go on while this one computes
-compute   runs, and whatever writes to buffers, in the order in which it was asked for
-outward   copies of results, each behind what was asked of ``compute`` before it
+Of the streams,
+    inward    copies of inputs; those of the next run go on while this one computes
+    compute   runs, and whatever writes to buffers, in the order in which it was asked for
+    outward   copies of results, each behind what was asked of ``compute`` before it
 """
 
 from __future__ import annotations
