@@ -1,4 +1,4 @@
-"""What only a machine with TensorRT and a GPU can prove: engines are built, fused, run, and give ONNX Runtime's numbers.
+"""What only a machine with TensorRT and a GPU can prove: engines are built, fused and run, with the right numbers.
 
 Run by `make test-trt`. Written where there is no such machine: nothing of it has run yet.
 """
