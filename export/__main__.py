@@ -197,7 +197,7 @@ def refit(folder: Positional[Path], engines: Path) -> int:
 
     Args:
         folder: the exported artefact that has the weights; replaced in one step.
-        engines: the artefact whose engines were built with --weights refittable or stripped.
+        engines: the artefact that has the engines, built refittable or stripped.
     """
     from export.refit import refit_engines
 
