@@ -20,7 +20,7 @@ from torch import Tensor
 
 from export.kernels.combine_splits import combine_splits
 from export.kernels.decode_attention import grid, masked_scores, split_of, store_part
-from export.kernels.decode_tiles import decode_constants, require_few_rows
+from export.kernels.decode_tiles import decode_constants, rows_of
 from export.kernels.gpu_targets import GpuTarget, target_of
 from export.kernels.heads import HeadsConfig, heads_of
 from export.kernels.launch import launch, require_shape
@@ -80,7 +80,8 @@ def decode_append_attention_kernel(
         v_TD = load_rows(past_v + cache, t_T, t_T < past, HEAD_SIZE, BLOCK_D)
         maximum_R, total_R, weighted_RD = see(scores_RT, v_TD, maximum_R, total_R, weighted_RD, SCALE_LOG2, PRECISION)
     new = group * queries * HEAD_SIZE
-    for tile in range(whole, behind, BLOCK_T):
+    # Few tiles hold new positions: none is loaded ahead, which would take shared memory from the loop above.
+    for tile in tl.range(whole, behind, BLOCK_T, num_stages=1):
         t_T = tile + tl.arange(0, BLOCK_T)
         i_T, is_new_T = t_T - past, (t_T >= past) & (t_T < length)
         fresh_k_TD = load_rotated_rows(
@@ -172,7 +173,7 @@ def decode_append_attention(
     heads = heads_of(queries, new_keys, scale)
     batch, _, count, size = queries.shape
     _require_shapes(heads, queries, new_keys, new_values, rotation, caches, start)
-    rows = require_few_rows(heads, count)
+    rows = rows_of(heads, count)
     parts = queries.new_empty((batch, heads.kv_heads, splits, rows, size), dtype=torch.float32)
     bases = queries.new_empty((batch, heads.kv_heads, splits, rows), dtype=torch.float32)
     layout = "none" if rotation is None else rotation.layout

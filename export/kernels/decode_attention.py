@@ -20,7 +20,7 @@ import triton.language as tl
 from torch import Tensor
 
 from export.kernels.combine_splits import combine_splits
-from export.kernels.decode_tiles import decode_constants, require_few_rows
+from export.kernels.decode_tiles import decode_constants, rows_of
 from export.kernels.gpu_targets import GpuTarget, target_of
 from export.kernels.heads import HeadsConfig, heads_of
 from export.kernels.launch import launch, require_shape
@@ -191,7 +191,7 @@ def decode_attention(
     require_shape("keys", keys, (batch, heads.kv_heads, keys.shape[2], size))
     require_shape("values", values, tuple(keys.shape))
     require_shape("lengths", lengths, (batch,))
-    rows = require_few_rows(heads, count)
+    rows = rows_of(heads, count)
     parts = queries.new_empty((batch, heads.kv_heads, splits, rows, size), dtype=torch.float32)
     bases = queries.new_empty((batch, heads.kv_heads, splits, rows), dtype=torch.float32)
     specialisation = specialised(heads, causal, rows, splits, target_of(queries.device), type_name(lengths.dtype))

@@ -7,8 +7,8 @@ from export.kernels.heads import HeadsConfig
 from export.kernels.specialisation import power_of_two, quotient_up
 from models.config import require
 
-MOST_ROWS = 64
-"""Query rows that share a key and value head: new positions × heads a group. Beyond, flash_attention is faster."""
+MOST_ROWS = {"float16": 64, "bfloat16": 64, "float32": 16}
+"""Query rows that share a key and value head: new positions × heads a group. More would spill registers."""
 MOST_SPLITS = 128
 _FEWEST_KEYS = 256
 """Of a split: fewer are not worth a program of their own."""
@@ -30,14 +30,15 @@ def splits_for(groups: int, capacity: int, multiprocessors: int) -> int:
     return power_of_two(1, wanted)
 
 
-def require_few_rows(heads: HeadsConfig, queries: int) -> int:
-    """Query rows that share a head.
+def rows_of(heads: HeadsConfig, queries: int) -> int:
+    """Query rows that share a key and value head: R.
 
     Raises:
         ConfigError: they are more than the kernel holds.
     """
     rows = heads.heads // heads.kv_heads * queries
-    require(0 < rows <= MOST_ROWS, f"1 to {MOST_ROWS} rows a key head", rows, "use flash_attention")
+    most = MOST_ROWS[heads.dtype]
+    require(0 < rows <= most, f"1 to {most} rows a key head in {heads.dtype}", rows, "use flash_attention")
     return rows
 
 
@@ -49,15 +50,16 @@ def decode_constants(
     Raises:
         ConfigError: too many rows, or no splits.
     """
-    require(0 < rows <= MOST_ROWS, f"1 to {MOST_ROWS} rows a key head", rows, "use flash_attention")
+    require(0 < rows <= MOST_ROWS[heads.dtype], f"rows a key head that {heads.dtype} has registers for", rows)
     require(0 < splits <= MOST_SPLITS, f"1 to {MOST_SPLITS} splits", splits)
-    block_t = max(_SMALLEST_PRODUCT, 16 * 1024 // heads.row_bytes // (1 if target.shared_bytes > 128 * 1024 else 2))
+    tile_bytes = (16 if target.shared_bytes > 128 * 1024 else 8) * 1024
     constants: dict[str, object] = {
         "HEADS": heads.heads,
         "KV_HEADS": heads.kv_heads,
         "SPLITS": splits,
         "BLOCK_R": power_of_two(_SMALLEST_PRODUCT, rows),
-        "BLOCK_T": min(block_t, 128),
+        "BLOCK_T": min(128, max(_SMALLEST_PRODUCT, tile_bytes // heads.row_bytes)),
         **heads.constants(),
     }
-    return constants, 4, 3
+    many = rows > _SMALLEST_PRODUCT or heads.row_bytes > 512
+    return constants, 8 if many else 4, 3 if heads.dtype != "float32" else 2

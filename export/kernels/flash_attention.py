@@ -83,14 +83,15 @@ def flash_attention_kernel(
 
 def tiles(heads: HeadsConfig, target: GpuTarget) -> tuple[int, int, int, int]:
     """Queries and keys of a tile, warps and stages: what fits the target's shared memory without spilling registers."""
+    if heads.dtype == "float32":
+        narrow = {16: (32, 32, 4, 2), 32: (32, 32, 4, 2), 64: (32, 32, 4, 2), 128: (32, 16, 8, 1)}
+        return narrow.get(heads.block, (16, 16, 8, 1))
     roomy = target.shared_bytes > 128 * 1024
-    if heads.row_bytes <= 128:
-        return 128, 64, 4, 3
-    if heads.row_bytes <= 256:
+    if heads.block <= 64:
+        return 128, 64, 8, 3
+    if heads.block == 128:
         return (128, 64, 8, 3) if roomy else (64, 64, 4, 2)
-    if heads.row_bytes <= 512:
-        return (64, 32, 4, 2) if roomy else (64, 32, 4, 1)
-    return 32, 16, 4, 1
+    return (128, 32, 8, 2) if target.shared_bytes > 200 * 1024 else (64, 32, 8, 2)
 
 
 def specialised(heads: HeadsConfig, causal: bool, target: GpuTarget, lengths: str = "int32") -> Specialisation:

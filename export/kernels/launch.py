@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from export.kernels.interpreter import interprets, mend_products
+from export.kernels.interpreter import interprets, mend_bfloat16
 from export.kernels.specialisation import Specialisation, pointer, type_name
 from models.errors import InputError, MachineError
 
@@ -64,4 +64,4 @@ def _require_runnable(device: torch.device) -> None:
         remedy = "set TRITON_INTERPRET=1 before Triton is imported to interpret on a CPU, and unset it for a GPU"
         raise MachineError(f"tensors on a device that runs {mode} kernels", str(device), remedy)
     if interprets():
-        mend_products()
+        mend_bfloat16()
