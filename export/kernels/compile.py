@@ -27,6 +27,9 @@ from models.errors import ExportError, MachineError
 
 _ALIGNMENT = [["tt.divisibility", 16]]
 """Of every tensor's first byte: CUDA's allocations are aligned to 256 bytes, and TensorRT's bindings must be."""
+PTX_VERSION = 87
+"""8.7, of CUDA 12.8: the first that knows every target. Triton's own assembler would have 9.4, which only the newest
+drivers understand (``CUDA_ERROR_UNSUPPORTED_PTX_VERSION``)."""
 _OLDEST_PTX = {"sm_80": 70, "sm_86": 71, "sm_89": 78, "sm_90": 80, "sm_100": 86, "sm_120": 87}
 """The version of PTX that first knew a target (PTX ISA 9, section 11.1.2, table of releases)."""
 
@@ -58,7 +61,7 @@ def compiled(
     specialised: Specialisation,
     target: str,
     *,
-    ptx_version: int | None = None,
+    ptx_version: int = PTX_VERSION,
     shared_limit_bytes: int | None = None,
     spills_allowed: bool = False,
 ) -> CompiledKernel:
@@ -67,8 +70,7 @@ def compiled(
     Args:
         specialised: the kernel, its types and constants.
         target: ``sm_80`` to ``sm_120``.
-        ptx_version: ten times major plus minor of the newest PTX that the driver to come understands; that of Triton's
-            assembler if not given.
+        ptx_version: ten times major plus minor of the newest PTX that the driver to come understands.
         shared_limit_bytes: most shared memory of a block; what the target has if not given.
         spills_allowed: whether a kernel may keep values in memory because registers ran out.
 
@@ -122,7 +124,7 @@ def stripped(ptx: str, types: Mapping[str, str], metadata: Any) -> str:
     return without_last_parameters(ptx, extra)
 
 
-def _by_triton(specialised: Specialisation, target: GpuTarget, ptx_version: int | None) -> Any:
+def _by_triton(specialised: Specialisation, target: GpuTarget, ptx_version: int) -> Any:
     names = specialised.kernel.arg_names
     source = ASTSource(
         fn=specialised.kernel,
@@ -147,10 +149,9 @@ def _require_compiler() -> None:
         raise MachineError("a process in which Triton compiles", "one in which it interprets", remedy)
 
 
-def _require_version(ptx_version: int | None, target: GpuTarget) -> None:
+def _require_version(ptx_version: int, target: GpuTarget) -> None:
     oldest = _OLDEST_PTX[target.name]
-    fits = ptx_version is None or ptx_version >= oldest
-    require(fits, f"PTX {oldest / 10} or newer for {target.name}", ptx_version, "update the driver of the GPU")
+    require(ptx_version >= oldest, f"PTX {oldest / 10} or newer for {target.name}", ptx_version / 10, "update the driver of the GPU")
 
 
 def _require_shared(needed: int, limit: int, target: GpuTarget) -> None:

@@ -108,16 +108,19 @@ def specialised(
         heads: of queries, keys and values.
         layout: which dimensions are turned together: ``half``, ``interleaved``; ``none`` turns none, and takes
             neither cosines nor sines.
-        rows: R at most, 64 or fewer.
+        rows: R at most, which :func:`export.kernels.decode_tiles.most_rows` limits.
         splits: N.
         target: what it will run on.
         start: type of the starts.
 
     Raises:
-        ConfigError: an unknown layout, an odd head that is to be turned, too many rows, or no splits.
+        ConfigError: an unknown layout, an odd head that is to be turned, float32 heads that are too large, too many
+            rows, or no splits.
     """
     require(layout in ("none", "half", "interleaved"), "a layout of none, half, interleaved", repr(layout))
     require(layout == "none" or heads.head_size % 2 == 0, "an even head size to turn", heads.head_size)
+    fits = heads.dtype != "float32" or heads.block <= 128
+    require(fits, "float32 heads of at most 128", heads.head_size, "append to the cache first, and use decode_attention")
     constants, warps, stages = decode_constants(heads, rows, splits, target)
     floats = pointer(heads.dtype)
     angles = {} if layout == "none" else {"cos": "*fp32", "sin": "*fp32"}

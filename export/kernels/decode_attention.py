@@ -124,7 +124,7 @@ def specialised(
     Args:
         heads: of queries, keys and values.
         causal: whether a query sees no position behind its own.
-        rows: R at most, 64 or fewer.
+        rows: R at most, which :func:`export.kernels.decode_tiles.most_rows` limits.
         splits: N.
         target: what it will run on.
         lengths: type of the lengths.

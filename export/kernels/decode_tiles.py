@@ -7,8 +7,6 @@ from export.kernels.heads import HeadsConfig
 from export.kernels.specialisation import power_of_two, quotient_up
 from models.config import require
 
-MOST_ROWS = {"float16": 64, "bfloat16": 64, "float32": 16}
-"""Query rows that share a key and value head: new positions × heads a group. More would spill registers."""
 MOST_SPLITS = 128
 _FEWEST_KEYS = 256
 """Of a split: fewer are not worth a program of their own."""
@@ -30,15 +28,21 @@ def splits_for(groups: int, capacity: int, multiprocessors: int) -> int:
     return power_of_two(1, wanted)
 
 
+def most_rows(heads: HeadsConfig) -> int:
+    """Query rows that may share a key and value head, new positions × heads a group: more would spill registers."""
+    if heads.dtype == "float32":
+        return 16
+    return 64 if heads.block <= 128 else 32
+
+
 def rows_of(heads: HeadsConfig, queries: int) -> int:
     """Query rows that share a key and value head: R.
 
     Raises:
         ConfigError: they are more than the kernel holds.
     """
-    rows = heads.heads // heads.kv_heads * queries
-    most = MOST_ROWS[heads.dtype]
-    require(0 < rows <= most, f"1 to {most} rows a key head in {heads.dtype}", rows, "use flash_attention")
+    rows, most = heads.heads // heads.kv_heads * queries, most_rows(heads)
+    require(0 < rows <= most, f"1 to {most} rows a key head", rows, "use flash_attention")
     return rows
 
 
@@ -50,7 +54,7 @@ def decode_constants(
     Raises:
         ConfigError: too many rows, or no splits.
     """
-    require(0 < rows <= MOST_ROWS[heads.dtype], f"rows a key head that {heads.dtype} has registers for", rows)
+    require(0 < rows <= most_rows(heads), f"1 to {most_rows(heads)} rows a key head", rows, "use flash_attention")
     require(0 < splits <= MOST_SPLITS, f"1 to {MOST_SPLITS} splits", splits)
     tile_bytes = (16 if target.shared_bytes > 128 * 1024 else 8) * 1024
     constants: dict[str, object] = {

@@ -1,4 +1,7 @@
-"""What NVIDIA's assembler, which Triton carries, makes of PTX: registers, and values that it could not keep in them."""
+"""What NVIDIA's assembler, which Triton carries, makes of PTX: registers, and values that it could not keep in them.
+
+A driver that compiles PTX when an engine is loaded has an assembler of its own, whose choices may differ.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from models.errors import ExportError
+
+
+_OPTIONS = ("-v", "--regAllocOptLevel=2")
+"""As Triton calls it: without the second, the assembler of CUDA 13 may spill to gain occupancy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +49,7 @@ def assembled(ptx: str, architecture: str) -> AssemblerReport:
         source = Path(folder, "kernel.ptx")
         source.write_text(ptx)
         tool = get_ptxas(_capability(architecture)).path
-        command = [tool, "-v", f"--gpu-name={architecture}", "-o", f"{source}.cubin", str(source)]
+        command = [tool, *_OPTIONS, f"--gpu-name={architecture}", "-o", f"{source}.cubin", str(source)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ExportError(f"PTX for {architecture}", done.stderr.strip()[:500], "report the kernel and its constants")

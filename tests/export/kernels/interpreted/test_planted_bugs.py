@@ -28,7 +28,7 @@ BUGS = {
     "a new position sees a later one": ("decode", "decode_attention", "(s_R + length - queries)", "(s_R + length)"),
     "a split misses its last tile": ("decode", "decode_attention", "(split + 1) // SPLITS * BLOCK_T", "(split + 1) // SPLITS * BLOCK_T - BLOCK_T"),
     "splits weigh alike": ("decode", "combine_splits", "weight_N = tl.exp2(base_N - ", "weight_N = tl.exp2(0 * n_N + 0 * "),
-    "queries are turned by another position": ("append", "decode_append_attention", "angle + s_R", "angle"),
+    "queries are turned by another position": ("append", "decode_append_attention", "angle + s_R", "angle + 0 * s_R"),
     "pairs turn the other way": ("append", "rotary", "tl.where(first_D[None, :], -sin_RD, sin_RD)", "tl.where(first_D[None, :], sin_RD, -sin_RD)"),
     "new values are not written": ("append", "decode_append_attention", "store_rows(present_v + cache, t_T, is_new_T", "store_rows(present_v + cache, t_T, t_T < 0"),
     "new keys are taken from the cache": ("append", "decode_append_attention", "k_TD = tl.where(is_new_T[:, None], fresh_k_TD", "k_TD = tl.where(t_T[:, None] < 0, fresh_k_TD"),
