@@ -84,7 +84,9 @@ def specialised(width: int, annotation_width: int, longest: int, dtype: str) -> 
         ConfigError: a source that is too long, or a type without a kernel.
     """
     require_float_type(dtype)
-    require(0 < longest <= MOST_POSITIONS, f"a source of 1 to {MOST_POSITIONS} positions", longest, "shorten the source")
+    require(
+        0 < longest <= MOST_POSITIONS, f"a source of 1 to {MOST_POSITIONS} positions", longest, "shorten the source"
+    )
     block_s = power_of_two(16, longest)
     floats = dict.fromkeys(("query", "keys", "score", "annotations"), pointer(dtype))
     return Specialisation(

@@ -12,7 +12,7 @@ from torch import Tensor
 def additive_attention_reference(
     query: Tensor, keys: Tensor, score: Tensor, annotations: Tensor, mask: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """As :func:`export.kernels.additive_attention.additive_attention`, in float32 or better, rounded once at the end."""
+    """As :func:`export.kernels.additive_attention.additive_attention`, in float32 or better, rounded at the end."""
     precise = torch.promote_types(keys.dtype, torch.float32)
     scores_BS = torch.tanh(query.to(precise)[:, None] + keys.to(precise)) @ score.to(precise)
     weights_BS = scores_BS.masked_fill(~mask, -torch.inf).softmax(1).nan_to_num(0)

@@ -116,7 +116,9 @@ def stripped(ptx: str, types: Mapping[str, str], metadata: Any) -> str:
     """
     scratch = metadata.global_scratch_size + metadata.profile_scratch_size
     if scratch:
-        raise ExportError("a kernel without scratch memory", f"{scratch} bytes a block", "make no descriptor on the device")
+        raise ExportError(
+            "a kernel without scratch memory", f"{scratch} bytes a block", "make no descriptor on the device"
+        )
     extra = len(parameters(ptx)) - len(types)
     if extra != 2:
         found = f"{len(parameters(ptx))} parameters for {len(types)} arguments"
@@ -151,12 +153,15 @@ def _require_compiler() -> None:
 
 def _require_version(ptx_version: int, target: GpuTarget) -> None:
     oldest = _OLDEST_PTX[target.name]
-    require(ptx_version >= oldest, f"PTX {oldest / 10} or newer for {target.name}", ptx_version / 10, "update the driver of the GPU")
+    require(
+        ptx_version >= oldest,
+        f"PTX {oldest / 10} or newer for {target.name}",
+        ptx_version / 10,
+        "update the driver of the GPU",
+    )
 
 
 def _require_shared(needed: int, limit: int, target: GpuTarget) -> None:
     if needed > limit:
         remedy = f"choose smaller tiles or fewer stages for {target.name} ({target.example})"
         raise ExportError(f"at most {limit} bytes of shared memory", f"{needed}", remedy)
-
-

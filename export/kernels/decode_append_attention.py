@@ -1,4 +1,4 @@
-"""Decode attention that takes new keys and values as they are projected: rotated, attended to and written in one launch.
+"""Decode attention that takes new keys and values as projected: rotated, attended to and written in one launch.
 
     cache[b, g, start[b] + i] = rotate(new[b, g, i], start[b] + i)        0 ≤ i < S, where it lies within the capacity
     out = decode_attention(rotate(q), cache, start + S), causal        (decode_attention.py, combine_splits.py)
@@ -84,9 +84,7 @@ def decode_append_attention_kernel(
     for tile in tl.range(whole, behind, BLOCK_T, num_stages=1):
         t_T = tile + tl.arange(0, BLOCK_T)
         i_T, is_new_T = t_T - past, (t_T >= past) & (t_T < length)
-        fresh_k_TD = load_rotated_rows(
-            new_k + new, cos, sin, i_T, angle + i_T, is_new_T, HEAD_SIZE, BLOCK_D, LAYOUT
-        )
+        fresh_k_TD = load_rotated_rows(new_k + new, cos, sin, i_T, angle + i_T, is_new_T, HEAD_SIZE, BLOCK_D, LAYOUT)
         fresh_v_TD = load_rows(new_v + new, i_T, is_new_T, HEAD_SIZE, BLOCK_D)
         store_rows(present_k + cache, t_T, is_new_T, fresh_k_TD, HEAD_SIZE, BLOCK_D)
         store_rows(present_v + cache, t_T, is_new_T, fresh_v_TD, HEAD_SIZE, BLOCK_D)
@@ -120,7 +118,9 @@ def specialised(
     require(layout in ("none", "half", "interleaved"), "a layout of none, half, interleaved", repr(layout))
     require(layout == "none" or heads.head_size % 2 == 0, "an even head size to turn", heads.head_size)
     fits = heads.dtype != "float32" or heads.block <= 128
-    require(fits, "float32 heads of at most 128", heads.head_size, "append to the cache first, and use decode_attention")
+    require(
+        fits, "float32 heads of at most 128", heads.head_size, "append to the cache first, and use decode_attention"
+    )
     constants, warps, stages = decode_constants(heads, rows, splits, target)
     floats = pointer(heads.dtype)
     angles = {} if layout == "none" else {"cos": "*fp32", "sin": "*fp32"}

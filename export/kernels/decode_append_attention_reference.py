@@ -21,7 +21,7 @@ def decode_append_attention_reference(
     start: Tensor,
     scale: float | None = None,
 ) -> Tensor:
-    """As :func:`export.kernels.decode_append_attention.decode_append_attention`, in float32 or better; writes caches."""
+    """As :func:`export.kernels.decode_append_attention.decode_append_attention`, in float32 or better; writes too."""
     q_BHSD, k_BGSD = (_rotated(x, rotation) for x in (queries, new_keys))
     for cache_BGMD, new_BGSD in zip(caches, (k_BGSD, new_values), strict=True):
         for row, position in enumerate(start.tolist()):

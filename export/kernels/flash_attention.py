@@ -90,7 +90,7 @@ def tiles(heads: HeadsConfig, target: GpuTarget) -> tuple[int, int, int, int]:
     if heads.block <= 64:
         return 128, 64, 8, 3
     if heads.block == 128:
-        return (128, 64, 8, 3) if roomy else (64, 64, 4, 2)
+        return (128, 64, 8, 3) if roomy else (128, 32, 8, 2)
     return (128, 32, 8, 2) if target.shared_bytes > 200 * 1024 else (64, 32, 8, 2)
 
 

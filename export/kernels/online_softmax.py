@@ -17,7 +17,9 @@ LOG2_E = 1.4426950408889634
 
 
 @triton.jit
-def load_rows(matrix: tl.tensor, row_S: tl.tensor, seen_S: tl.tensor, HEAD_SIZE: tl.constexpr, BLOCK_D: tl.constexpr) -> tl.tensor:
+def load_rows(
+    matrix: tl.tensor, row_S: tl.tensor, seen_S: tl.tensor, HEAD_SIZE: tl.constexpr, BLOCK_D: tl.constexpr
+) -> tl.tensor:
     """Rows of a contiguous matrix ``[…, D]`` by their numbers; zeros in rows not seen and in columns past D."""
     d_D = tl.arange(0, BLOCK_D)
     place_SD = row_S[:, None] * HEAD_SIZE + d_D[None, :]
@@ -25,7 +27,14 @@ def load_rows(matrix: tl.tensor, row_S: tl.tensor, seen_S: tl.tensor, HEAD_SIZE:
 
 
 @triton.jit
-def store_rows(matrix: tl.tensor, row_S: tl.tensor, seen_S: tl.tensor, x_SD: tl.tensor, HEAD_SIZE: tl.constexpr, BLOCK_D: tl.constexpr) -> tl.tensor:
+def store_rows(
+    matrix: tl.tensor,
+    row_S: tl.tensor,
+    seen_S: tl.tensor,
+    x_SD: tl.tensor,
+    HEAD_SIZE: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+) -> tl.tensor:
     """Write what :func:`load_rows` reads, in the matrix's type."""
     d_D = tl.arange(0, BLOCK_D)
     place_SD = row_S[:, None] * HEAD_SIZE + d_D[None, :]
@@ -41,7 +50,15 @@ def nothing_seen(BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr) -> tl.tensor:
 
 
 @triton.jit
-def see(scores_ST: tl.tensor, v_TD: tl.tensor, maximum_S: tl.tensor, total_S: tl.tensor, weighted_SD: tl.tensor, c: tl.tensor, PRECISION: tl.constexpr) -> tl.tensor:
+def see(
+    scores_ST: tl.tensor,
+    v_TD: tl.tensor,
+    maximum_S: tl.tensor,
+    total_S: tl.tensor,
+    weighted_SD: tl.tensor,
+    c: tl.tensor,
+    PRECISION: tl.constexpr,
+) -> tl.tensor:
     """Add a tile: scores are −∞ where masked, c is positive; a row may have seen nothing yet."""
     highest_S = tl.maximum(maximum_S, tl.max(scores_ST, 1) * c)
     # −∞ − −∞ would be NaN in a row that has seen nothing.

@@ -13,7 +13,6 @@ from tempfile import TemporaryDirectory
 
 from models.errors import ExportError
 
-
 _OPTIONS = ("-v", "--regAllocOptLevel=2")
 """As Triton calls it: without the second, the assembler of CUDA 13 may spill to gain occupancy."""
 
@@ -67,7 +66,9 @@ def _report(text: str) -> AssemblerReport:
 def _number(text: str, pattern: str) -> int:
     found = re.search(pattern, text)
     if found is None:
-        raise ExportError(f"{pattern!r} in the assembler's report", repr(text[-300:]), "use the Triton of constraints.txt")
+        raise ExportError(
+            f"{pattern!r} in the assembler's report", repr(text[-300:]), "use the Triton of constraints.txt"
+        )
     return int(found.group(1))
 
 

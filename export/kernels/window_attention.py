@@ -86,6 +86,7 @@ def window_attention_kernel(
     at_SD = origin + place_S[:, None] * (HEADS * HEAD_SIZE) + d_D[None, :]
     shown_SD = (s_S < PLACES)[:, None] & (d_D < HEAD_SIZE)[None, :]
     q_SD = tl.load(q + at_SD, mask=shown_SD, other=0.0)
+    factor_S = tl.full([BLOCK_S], SCALE, tl.float32)
     if COSINE:
         factor_S = inverse_length(q_SD) * tl.load(scales + head)
     maximum_S, total_S, weighted_SD = nothing_seen(BLOCK_S, BLOCK_D)
@@ -95,11 +96,9 @@ def window_attention_kernel(
         at_TD = origin + place_T[:, None] * (HEADS * HEAD_SIZE) + d_D[None, :]
         shown_TD = (t_T < PLACES)[:, None] & (d_D < HEAD_SIZE)[None, :]
         k_TD = tl.load(k + at_TD, mask=shown_TD, other=0.0)
-        scores_ST = tl.dot(q_SD, tl.trans(k_TD), input_precision=PRECISION)
+        scores_ST = tl.dot(q_SD, tl.trans(k_TD), input_precision=PRECISION) * factor_S[:, None]
         if COSINE:
-            scores_ST = scores_ST * factor_S[:, None] * inverse_length(k_TD)[None, :]
-        else:
-            scores_ST = scores_ST * SCALE
+            scores_ST *= inverse_length(k_TD)[None, :]
         down_ST = s_S[:, None] // WINDOW - t_T[None, :] // WINDOW + WINDOW - 1
         right_ST = s_S[:, None] % WINDOW - t_T[None, :] % WINDOW + WINDOW - 1
         inside_ST = (s_S < PLACES)[:, None] & (t_T < PLACES)[None, :]
@@ -171,7 +170,9 @@ def window_attention(
     if channels % heads or height % window or width % window:
         found = f"{list(queries.shape)} with {heads} heads and windows of {window}"
         raise InputError("sides that are multiples of the window, channels of the heads", found, "pad the map first")
-    config = WindowConfig.of(channels // heads, heads, window, shift, scales is not None, scale, type_name(queries.dtype))
+    config = WindowConfig.of(
+        channels // heads, heads, window, shift, scales is not None, scale, type_name(queries.dtype)
+    )
     require_shape("keys", keys, tuple(queries.shape))
     require_shape("values", values, tuple(queries.shape))
     require_shape("table", table, (heads, (2 * window - 1) ** 2))

@@ -1,4 +1,4 @@
-"""What the kernel of window_attention computes, in plain PyTorch: roll, cut, attend with bias and mask, join, roll back.
+"""What the kernel of window_attention computes, in plain PyTorch: roll, cut, attend, join, roll back.
 
 Legend: B batch, h and w sides of a map, C = H D channels, H heads, D head size, N windows, P places of a window.
 """

@@ -22,7 +22,9 @@ def worst(pairs):
     differences = []
     for found, wanted in pairs:
         unwritten = found.isnan() & wanted.isnan()
-        differences.append(difference(found.double().masked_fill(unwritten, 0), wanted.double().masked_fill(unwritten, 0)))
+        differences.append(
+            difference(found.double().masked_fill(unwritten, 0), wanted.double().masked_fill(unwritten, 0))
+        )
     return max(differences)
 
 

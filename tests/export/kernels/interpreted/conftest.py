@@ -1,7 +1,7 @@
 """Numerics of the kernels in Triton's interpreter.
 
-Triton decides when it is imported whether it compiles or interprets, so that these tests have a process of their own:
-tests/export/kernels/test_interpreted.py starts it, and so does ``TRITON_INTERPRET=1 pytest tests/export/kernels/interpreted``.
+Triton decides when it is imported whether it compiles or interprets, so that these tests have processes of their own:
+test_interpreted.py starts them, and so does ``TRITON_INTERPRET=1 pytest tests/export/kernels/interpreted``.
 """
 
 from export.kernels.interpreter import interprets

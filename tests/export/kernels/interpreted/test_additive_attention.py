@@ -14,9 +14,7 @@ def test_the_kernel_equals_its_reference(source, dtype):
 
 
 @settings(max_examples=30, deadline=None)
-@given(
-    st.integers(1, 3), st.integers(1, 70), st.integers(1, 70), st.integers(1, 70), st.sampled_from(list(DTYPES))
-)
+@given(st.integers(1, 3), st.integers(1, 70), st.integers(1, 70), st.integers(1, 70), st.sampled_from(list(DTYPES)))
 def test_any_sizes_do(batch, source, width, columns, dtype):
     found = additive(dtype=dtype, batch=batch, source=source, width=width, columns=columns)
     assert worst(found) <= TOLERANCES[dtype]

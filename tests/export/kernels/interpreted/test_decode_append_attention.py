@@ -8,10 +8,16 @@ every_dtype = pytest.mark.parametrize("dtype", DTYPES)
 every_layout = pytest.mark.parametrize("layout", ["half", "interleaved", None])
 GROUPED = {"heads": 4, "kv_heads": 2, "causal": True}
 SHAPES = {
-    "one position, rows of different lengths": {"size": 32, "queries": 1, "capacity": 200, "lengths": [199, 0], **GROUPED},
+    "one position, rows of different lengths": {
+        "size": 32,
+        "queries": 1,
+        "capacity": 200,
+        "lengths": [199, 0],
+        **GROUPED,
+    },
     "positions that cross a tile": {"size": 24, "queries": 3, "capacity": 140, "lengths": [127, 126], **GROUPED},
     "positions that overflow the capacity": {"size": 16, "queries": 3, "capacity": 20, "lengths": [19, 20], **GROUPED},
-}  # fmt: skip
+}
 
 
 @every_dtype

@@ -1,17 +1,27 @@
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from export.kernels.combine_splits import combine_splits
+from export.kernels.decode_attention_reference import combine_splits_reference
 from tests.export.kernels.cases import DTYPES, TOLERANCES, decode, worst
+from tests.models.agreement import difference
 
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
 GROUPED = {"heads": 4, "kv_heads": 2}
 SHAPES = {
-    "one position, rows of different lengths": {"size": 64, "queries": 1, "capacity": 300, "lengths": [300, 1], **GROUPED},
+    "one position, rows of different lengths": {
+        "size": 64,
+        "queries": 1,
+        "capacity": 300,
+        "lengths": [300, 1],
+        **GROUPED,
+    },
     "some positions, and an empty row": {"size": 24, "queries": 3, "capacity": 140, "lengths": [139, 2, 0], **GROUPED},
     "heads of 80": {"size": 80, "queries": 2, "capacity": 150, "lengths": [130], "heads": 3, "kv_heads": 1},
     "heads of 256": {"size": 256, "queries": 1, "capacity": 70, "lengths": [65], "heads": 1, "kv_heads": 1},
-}  # fmt: skip
+}
 
 
 @every_dtype
@@ -51,3 +61,12 @@ def sizes(draw):
 @given(sizes(), st.sampled_from(list(DTYPES)))
 def test_any_sizes_do(drawn, dtype):
     assert worst(decode(dtype=dtype, **drawn)) <= TOLERANCES[dtype]
+
+
+def test_the_combining_kernel_equals_its_reference_also_where_splits_have_seen_nothing():
+    generator = torch.Generator().manual_seed(0)
+    parts = torch.randn(2, 3, 5, 4, 20, generator=generator)
+    bases = 10 * torch.randn(2, 3, 5, 4, generator=generator)
+    bases[0, :, 1:3], bases[1, 0] = -torch.inf, -torch.inf
+    found = combine_splits(parts, bases, torch.empty(2, 3, 4, 20))
+    assert difference(found, combine_splits_reference(parts, bases)) <= TOLERANCES["float32"]

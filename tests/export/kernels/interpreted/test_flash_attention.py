@@ -8,12 +8,25 @@ every_dtype = pytest.mark.parametrize("dtype", DTYPES)
 GROUPED = {"heads": 4, "kv_heads": 2}
 SHAPES = {
     "prefill of rows of different lengths": {"size": 40, "queries": 5, "capacity": 70, "lengths": [70, 5], **GROUPED},
-    "a row shorter than its queries, and an empty one": {"size": 16, "queries": 4, "capacity": 9, "lengths": [2, 0], **GROUPED},
-    "several tiles of queries and of keys": {"size": 32, "queries": 135, "capacity": 201, "lengths": [200], "heads": 1, "kv_heads": 1},
+    "a row shorter than its queries, and an empty one": {
+        "size": 16,
+        "queries": 4,
+        "capacity": 9,
+        "lengths": [2, 0],
+        **GROUPED,
+    },
+    "several tiles of queries and of keys": {
+        "size": 32,
+        "queries": 135,
+        "capacity": 201,
+        "lengths": [200],
+        "heads": 1,
+        "kv_heads": 1,
+    },
     "heads of 80": {"size": 80, "queries": 3, "capacity": 70, "lengths": [66], "heads": 3, "kv_heads": 1},
     "heads of 96": {"size": 96, "queries": 2, "capacity": 65, "lengths": [65], "heads": 1, "kv_heads": 1},
     "heads of 256": {"size": 256, "queries": 2, "capacity": 40, "lengths": [33], "heads": 1, "kv_heads": 1},
-}  # fmt: skip
+}
 
 
 @every_dtype

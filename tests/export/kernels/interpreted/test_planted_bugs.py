@@ -21,23 +21,73 @@ CALLS = {
 }
 BUGS = {
     "upper-left instead of lower-right": ("flash", "flash_attention", "(s_S + length - queries)", "s_S"),
-    "keys behind the length are seen": ("full", "flash_attention", "seen_ST = (t_T < length)[None, :]", "seen_ST = (t_T < length + 1)[None, :]"),
-    "a tile too much without a mask": ("flash", "flash_attention", "before + tile * BLOCK_S + 1", "before + (tile + 1) * BLOCK_S"),
+    "keys behind the length are seen": (
+        "full",
+        "flash_attention",
+        "seen_ST = (t_T < length)[None, :]",
+        "seen_ST = (t_T < length + 1)[None, :]",
+    ),
+    "a tile too much without a mask": (
+        "flash",
+        "flash_attention",
+        "before + tile * BLOCK_S + 1",
+        "before + (tile + 1) * BLOCK_S",
+    ),
     "the wrong key head": ("flash", "flash_attention", "row % HEADS // (HEADS // KV_HEADS)", "row % KV_HEADS"),
     "sums are not rescaled": ("flash", "online_softmax", "weighted_SD * shrink_S[:, None]", "weighted_SD"),
     "a new position sees a later one": ("decode", "decode_attention", "(s_R + length - queries)", "(s_R + length)"),
-    "a split misses its last tile": ("decode", "decode_attention", "(split + 1) // SPLITS * BLOCK_T", "(split + 1) // SPLITS * BLOCK_T - BLOCK_T"),
-    "splits weigh alike": ("decode", "combine_splits", "weight_N = tl.exp2(base_N - ", "weight_N = tl.exp2(0 * n_N + 0 * "),
+    "a split misses its last tile": (
+        "decode",
+        "decode_attention",
+        "(split + 1) // SPLITS * BLOCK_T",
+        "(split + 1) // SPLITS * BLOCK_T - BLOCK_T",
+    ),
+    "splits weigh alike": (
+        "decode",
+        "combine_splits",
+        "weight_N = tl.exp2(base_N - ",
+        "weight_N = tl.exp2(0 * n_N + 0 * ",
+    ),
     "queries are turned by another position": ("append", "decode_append_attention", "angle + s_R", "angle + 0 * s_R"),
-    "pairs turn the other way": ("append", "rotary", "tl.where(first_D[None, :], -sin_RD, sin_RD)", "tl.where(first_D[None, :], sin_RD, -sin_RD)"),
-    "new values are not written": ("append", "decode_append_attention", "store_rows(present_v + cache, t_T, is_new_T", "store_rows(present_v + cache, t_T, t_T < 0"),
-    "new keys are taken from the cache": ("append", "decode_append_attention", "k_TD = tl.where(is_new_T[:, None], fresh_k_TD", "k_TD = tl.where(t_T[:, None] < 0, fresh_k_TD"),
-    "edges of the shifted map are forgotten": ("windows", "window_attention", "region_S[:, None] == region_T[None, :]", "region_S[:, None] >= 0"),
-    "offsets run the other way": ("windows", "window_attention", "s_S[:, None] // WINDOW - t_T[None, :] // WINDOW", "t_T[None, :] // WINDOW - s_S[:, None] // WINDOW"),
+    "pairs turn the other way": (
+        "append",
+        "rotary",
+        "tl.where(first_D[None, :], -sin_RD, sin_RD)",
+        "tl.where(first_D[None, :], sin_RD, -sin_RD)",
+    ),
+    "new values are not written": (
+        "append",
+        "decode_append_attention",
+        "store_rows(present_v + cache, t_T, is_new_T",
+        "store_rows(present_v + cache, t_T, t_T < 0",
+    ),
+    "new keys are taken from the cache": (
+        "append",
+        "decode_append_attention",
+        "k_TD = tl.where(is_new_T[:, None], fresh_k_TD",
+        "k_TD = tl.where(t_T[:, None] < 0, fresh_k_TD",
+    ),
+    "edges of the shifted map are forgotten": (
+        "windows",
+        "window_attention",
+        "region_S[:, None] == region_T[None, :]",
+        "region_S[:, None] >= 0",
+    ),
+    "offsets run the other way": (
+        "windows",
+        "window_attention",
+        "s_S[:, None] // WINDOW - t_T[None, :] // WINDOW",
+        "t_T[None, :] // WINDOW - s_S[:, None] // WINDOW",
+    ),
     "one scale for all heads": ("windows", "window_attention", "tl.load(scales + head)", "tl.load(scales)"),
-    "padding is seen": ("additive", "additive_attention", "tl.where(seen_S, scores_S, -float(\"inf\"))", "tl.where(inside_S, scores_S, -float(\"inf\"))"),
+    "padding is seen": (
+        "additive",
+        "additive_attention",
+        'tl.where(seen_S, scores_S, -float("inf"))',
+        'tl.where(inside_S, scores_S, -float("inf"))',
+    ),
     "tanh is a sigmoid": ("additive", "additive_attention", "2.0 / (1.0 +", "1.0 / (1.0 +"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("call", CALLS)
