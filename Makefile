@@ -40,6 +40,8 @@ clean:  ## remove the environment and everything built
 	rm -rf .venv build model_repository/*/1/*.onnx .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # timm, which models are compared with, comes without torchvision: that needs CUDA's libraries, and breaks transformers.
+# Triton compiles and interprets the kernels (273 MiB to fetch, 1 GB installed). It is no requirement and not in
+# constraints.txt: a CUDA build of torch demands the very Triton that it brings along, which then stays.
 # torch is installed first and alone: a later requirement on it then finds the CPU build.
 .venv/.torch: constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11) and "expected Python 3.11 to 3.13; found " + sys.version + "; run make with PYTHON=python3.11")'
@@ -54,4 +56,5 @@ clean:  ## remove the environment and everything built
 .venv/.dev: .venv/.cpu
 	$(PIP) --editable '.[cpu,dev]'
 	$(PIP) --no-deps timm==1.0.31
+	$(BIN)/python -c 'import triton' 2>/dev/null || $(PIP) --no-deps triton==3.9.0
 	@touch $@

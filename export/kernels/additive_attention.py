@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from export.kernels.launch import launch, require_shape
+from export.kernels.launch import Arguments, launch, require_shape
 from export.kernels.online_softmax import LOG2_E
 from export.kernels.specialisation import Specialisation, pointer, power_of_two, require_float_type, type_name
 from models.config import require
@@ -141,7 +141,7 @@ def additive_attention(
     require_shape("annotations", annotations, (batch, source, columns))
     require_shape("mask", mask, (batch, source))
     context, weights = keys.new_empty((batch, columns)), keys.new_empty((batch, source))
-    arguments = {"query": query, "keys": keys, "score": score, "annotations": annotations, "mask": mask}
-    outputs = {"source": source, "context": context, "weights": weights}
-    launch(specialised(width, columns, source, type_name(keys.dtype)), grid(batch), {**arguments, **outputs})
+    arguments: Arguments = {"query": query, "keys": keys, "score": score, "annotations": annotations, "mask": mask}
+    arguments |= {"source": source, "context": context, "weights": weights}
+    launch(specialised(width, columns, source, type_name(keys.dtype)), grid(batch), arguments)
     return context, weights

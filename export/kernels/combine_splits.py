@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from export.kernels.launch import launch, require_shape
+from export.kernels.launch import Arguments, launch, require_shape
 from export.kernels.specialisation import Specialisation, pointer, power_of_two, require_float_type, type_name
 
 
@@ -86,6 +86,6 @@ def combine_splits(parts: Tensor, bases: Tensor, out: Tensor) -> Tensor:
     batch, kv_heads, splits, rows, size = parts.shape
     require_shape("bases", bases, (batch, kv_heads, splits, rows))
     specialisation = specialised(size, splits, type_name(out.dtype))
-    arguments = {"parts": parts, "bases": bases, "rows": rows, "out": out}
+    arguments: Arguments = {"parts": parts, "bases": bases, "rows": rows, "out": out}
     launch(specialisation, grid(batch, kv_heads, rows), arguments)
     return out

@@ -23,7 +23,7 @@ from export.kernels.decode_attention import grid, masked_scores, split_of, store
 from export.kernels.decode_tiles import decode_constants, rows_of
 from export.kernels.gpu_targets import GpuTarget, target_of
 from export.kernels.heads import HeadsConfig, heads_of
-from export.kernels.launch import launch, require_shape
+from export.kernels.launch import Arguments, launch, require_shape
 from export.kernels.online_softmax import load_rows, nothing_seen, see, store_rows
 from export.kernels.rotary import load_rotated_rows
 from export.kernels.specialisation import Specialisation, pointer, type_name
@@ -181,7 +181,7 @@ def decode_append_attention(
     bases = queries.new_empty((batch, heads.kv_heads, splits, rows), dtype=torch.float32)
     layout = "none" if rotation is None else rotation.layout
     specialisation = specialised(heads, layout, rows, splits, target_of(queries.device), type_name(start.dtype))
-    arguments: dict[str, Tensor | int] = {
+    arguments: Arguments = {
         "q": queries,
         "new_k": new_keys,
         "new_v": new_values,

@@ -23,7 +23,7 @@ from export.kernels.combine_splits import combine_splits
 from export.kernels.decode_tiles import decode_constants, rows_of
 from export.kernels.gpu_targets import GpuTarget, target_of
 from export.kernels.heads import HeadsConfig, heads_of
-from export.kernels.launch import launch, require_shape
+from export.kernels.launch import Arguments, launch, require_shape
 from export.kernels.online_softmax import averaged, load_rows, nothing_seen, see, store_rows
 from export.kernels.specialisation import Specialisation, pointer, type_name
 
@@ -195,7 +195,7 @@ def decode_attention(
     parts = queries.new_empty((batch, heads.kv_heads, splits, rows, size), dtype=torch.float32)
     bases = queries.new_empty((batch, heads.kv_heads, splits, rows), dtype=torch.float32)
     specialisation = specialised(heads, causal, rows, splits, target_of(queries.device), type_name(lengths.dtype))
-    arguments = {
+    arguments: Arguments = {
         "q": queries,
         "k": keys,
         "v": values,

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from export.kernels.gpu_targets import GpuTarget, target_of
 from export.kernels.heads import HeadsConfig, heads_of
-from export.kernels.launch import launch, require_shape
+from export.kernels.launch import Arguments, launch, require_shape
 from export.kernels.online_softmax import averaged, load_rows, nothing_seen, see, store_rows
 from export.kernels.specialisation import Specialisation, pointer, quotient_up, type_name
 
@@ -163,7 +163,7 @@ def flash_attention(
     require_shape("lengths", lengths, (batch,))
     out = torch.empty_like(queries)
     specialisation = specialised(heads, causal, target_of(queries.device), type_name(lengths.dtype))
-    arguments = {
+    arguments: Arguments = {
         "q": queries,
         "k": keys,
         "v": values,

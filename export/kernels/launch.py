@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor
 
@@ -11,11 +9,12 @@ from export.kernels.interpreter import interprets, mend_bfloat16
 from export.kernels.specialisation import Specialisation, pointer, type_name
 from models.errors import InputError, MachineError
 
+Arguments = dict[str, Tensor | int]
 FP_FUSION = True
 """Multiply and add in one rounding; said aloud, because Triton's default changes from release to release."""
 
 
-def launch(specialised: Specialisation, grid: tuple[int, ...], arguments: Mapping[str, Tensor | int]) -> None:
+def launch(specialised: Specialisation, grid: tuple[int, ...], arguments: Arguments) -> None:
     """Run a kernel; its outputs are among its arguments.
 
     Args:

@@ -30,7 +30,7 @@ class Specialisation:
 
     kernel: Any
     types: Mapping[str, str]
-    constants: Mapping[str, object]
+    constants: Mapping[str, Any]
     warps: int
     stages: int
 

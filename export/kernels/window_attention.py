@@ -21,7 +21,7 @@ import triton.language as tl
 from torch import Tensor
 
 from export.kernels.gpu_targets import GpuTarget, target_of
-from export.kernels.launch import launch, require_shape
+from export.kernels.launch import Arguments, launch, require_shape
 from export.kernels.online_softmax import averaged, nothing_seen, see
 from export.kernels.specialisation import Specialisation, quotient_up, type_name
 from export.kernels.window_tiles import WindowConfig
@@ -177,7 +177,15 @@ def window_attention(
     require_shape("values", values, tuple(queries.shape))
     require_shape("table", table, (heads, (2 * window - 1) ** 2))
     out = torch.empty_like(queries)
-    arguments = {"q": queries, "k": keys, "v": values, "table": table, "height": height, "width": width, "out": out}
+    arguments: Arguments = {
+        "q": queries,
+        "k": keys,
+        "v": values,
+        "table": table,
+        "height": height,
+        "width": width,
+        "out": out,
+    }
     if scales is not None:
         require_shape("scales", scales, (heads,))
         arguments["scales"] = scales
