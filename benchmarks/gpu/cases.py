@@ -39,7 +39,8 @@ class Case:
         ours: our kernel.
         rivals: library's name → the same by it; a call that raises RuntimeError says that it cannot.
         flops: multiplications and additions that the result takes.
-        read_bytes: that must come from memory.
+        moved_bytes: that must come from memory or go to it.
+        cached: positions behind which it decodes; 0 if it does not.
     """
 
     kind: str
@@ -47,7 +48,8 @@ class Case:
     ours: Call
     rivals: Mapping[str, Call]
     flops: int
-    read_bytes: int
+    moved_bytes: int
+    cached: int = 0
 
 
 def prefill(batch: int, heads: int, kv_heads: int, length: int, size: int, causal: bool, device: str) -> Case:
@@ -61,7 +63,7 @@ def prefill(batch: int, heads: int, kv_heads: int, length: int, size: int, causa
         ours=lambda: flash_attention(q, k, v, lengths, causal=causal),
         rivals={name: _library(name, q, k, v, causal) for name in BACKENDS},
         flops=4 * batch * heads * pairs * size,
-        read_bytes=2 * (2 * q.numel() + 2 * k.numel()),
+        moved_bytes=2 * (2 * q.numel() + 2 * k.numel()),
     )
 
 
@@ -76,7 +78,8 @@ def decode(batch: int, heads: int, kv_heads: int, cached: int, size: int, multip
         ours=lambda: decode_attention(q, k, v, lengths, splits=splits),
         rivals={name: _library(name, q, k, v, causal=False) for name in BACKENDS},
         flops=4 * batch * heads * cached * size,
-        read_bytes=2 * 2 * k.numel(),
+        moved_bytes=2 * 2 * k.numel(),
+        cached=cached,
     )
 
 
@@ -94,7 +97,7 @@ def windows(batch: int, side: int, heads: int, size: int, window: int, shift: in
         ours=lambda: window_attention(*grids.unbind(), table_HO, window, shift),
         rivals={"cut, SDPA, join": libraries.by_sdpa, "cut, FlexAttention, join": libraries.by_flex_attention},
         flops=4 * batch * side**2 * places * heads * size,
-        read_bytes=2 * 4 * batch * side**2 * heads * size,
+        moved_bytes=2 * 4 * batch * side**2 * heads * size,
     )
 
 
