@@ -4,7 +4,7 @@
 
 Every call finds its inputs in memory and not in a cache; times are medians. float16 throughout. Prefill and decode:
 ``torch.nn.functional.scaled_dot_product_attention`` by each of its back ends. Windows: the library's route cuts the
-map, attends with the bias and mask of all pairs, and joins; ours reads the map as it lies, and is held to the whole of it.
+map, attends with the bias and mask of all pairs, and joins; ours reads the map as it lies, and is held to all of that.
 Writes ``<date>-gpu-attention.md`` and ``.json``.
 """
 
@@ -107,7 +107,7 @@ def report(measured: list[Measured], limits: Roofs, title: str) -> str:
         f"- copy bandwidth: {limits.bytes_per_second / 1e9:.0f} GB/s read and written",
         f"- product of matrices of 8192, float16: {limits.flops / 1e12:.0f} TFLOP/s",
     ]
-    for kind in TARGETS:
+    for kind in dict.fromkeys(one.kind for one in measured):
         rows = [one for one in measured if one.kind == kind]
         lines += ["", f"## {kind}: at least {TARGETS[kind]} × the best library", "", *_table(rows, limits)]
     return "\n".join(lines) + "\n"

@@ -1,7 +1,6 @@
 """Whatever benchmarks/gpu/attention.py times beside each other computes the same."""
 
 import pytest
-import torch
 
 from benchmarks.gpu.cases import decode, prefill, windows
 from tests.models.agreement import difference
@@ -18,13 +17,12 @@ CASES = {
 @pytest.mark.filterwarnings("ignore")  # of PyTorch, where a library does not run on a CPU
 @pytest.mark.parametrize("name", CASES)
 def test_every_library_that_runs_on_a_cpu_agrees_with_our_kernel(name):
-    wanted, agreed = CASES[name].ours().float(), 0
-    for call in CASES[name].rivals.values():
+    wanted, agreed = CASES[name].ours().float(), []
+    for library, call in CASES[name].rivals.items():
         try:
             found = call()
         except RuntimeError:
             continue
         assert difference(found.float(), wanted) <= 4e-3
-        agreed += 1
-    assert agreed
-    assert torch.is_tensor(wanted)
+        agreed.append(library)
+    assert len(agreed) >= (2 if "windows" in name else 1)
