@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import torch
 from torch import Tensor
 
@@ -31,9 +33,12 @@ def launch(specialised: Specialisation, grid: tuple[int, ...], arguments: Argume
     devices = {argument.device for argument in arguments.values() if isinstance(argument, Tensor)}
     if len(devices) != 1:
         raise InputError("tensors on one device", str(devices), "move them together")
-    _require_runnable(devices.pop())
+    device = devices.pop()
+    _require_runnable(device)
     settings = {"num_warps": specialised.warps, "num_stages": specialised.stages, "enable_fp_fusion": FP_FUSION}
-    specialised.kernel[grid](**arguments, **specialised.constants, **settings)
+    # Triton launches on the current device, which need not be the tensors'.
+    with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+        specialised.kernel[grid](**arguments, **specialised.constants, **settings)
 
 
 def require_shape(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:

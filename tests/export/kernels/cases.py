@@ -13,8 +13,9 @@ from tests.models.agreement import difference
 
 KERNELS = "export.kernels"
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-# float32: sums in another order. Halves: weights and results are rounded to 11 or 8 bits, results reach 4.
-TOLERANCES = {"float32": 5e-6, "float16": 4e-3, "bfloat16": 3.2e-2}
+# float32: sums in another order, of scores up to 10. Halves: weights and results are rounded to 11 or 8 bits, and
+# results reach 4.
+TOLERANCES = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 3.2e-2}
 
 
 def worst(pairs):
