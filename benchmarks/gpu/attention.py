@@ -1,0 +1,173 @@
+"""Our kernels of attention beside the libraries', on one GPU, in one run with its copy bandwidth and matmul peak.
+
+    python benchmarks/gpu/attention.py [--out DIR] [--quick]
+
+Every call finds its inputs in memory and not in a cache; times are medians. float16 throughout. Prefill and decode:
+``torch.nn.functional.scaled_dot_product_attention`` by each of its back ends. Windows: the library's route cuts the
+map, attends with the bias and mask of all pairs, and joins; ours reads the map as it lies, and is held to all of that.
+Writes ``<date>-gpu-attention.md`` and ``.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+import triton
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.gpu.cases import Case, decode, prefill, windows  # noqa: E402
+from benchmarks.gpu.clock import Roofs, milliseconds, roofs  # noqa: E402
+from models.errors import MachineError  # noqa: E402
+from models.progress import progress  # noqa: E402
+
+TARGETS = {"prefill": 0.9, "decode": 1.2, "windows": 2.0}
+"""How many times as fast as the best library a kernel is to be."""
+DECODE_BANDWIDTH, LONG_CACHE = 0.85, 4096
+"""Part of the copy bandwidth that decoding is to reach behind caches of this length and longer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One case's times in milliseconds; a library that cannot do it has none."""
+
+    kind: str
+    name: str
+    ours: float
+    rivals: dict[str, float | None]
+    flops: int
+    moved_bytes: int
+    cached: int
+
+    @property
+    def speedup(self) -> float | None:
+        """Times as fast as the fastest library."""
+        times = [time for time in self.rivals.values() if time is not None]
+        return min(times) / self.ours if times else None
+
+    def roof_part(self, limits: Roofs) -> float:
+        """Part of the bandwidth, where decoding, or else of the roof that is nearer."""
+        memory = self.moved_bytes / (self.ours / 1e3) / limits.bytes_per_second
+        return memory if self.kind == "decode" else max(memory, self.flops / (self.ours / 1e3) / limits.flops)
+
+
+def cases(quick: bool) -> list[Callable[[], Case]]:
+    """What makes each case when its turn comes, so that two never share the memory."""
+    return list(_cases(quick))
+
+
+def _cases(quick: bool) -> Iterator[Callable[[], Case]]:
+    multiprocessors = torch.cuda.get_device_properties().multi_processor_count
+    for length in (2048,) if quick else (512, 2048, 8192, 16384):
+        yield partial(prefill, 1, 32, 8, length, 128, True, "cuda")
+        yield partial(prefill, 4, 16, 16, length, 64, True, "cuda")
+    yield partial(prefill, 32, 12, 12, 197, 64, False, "cuda")
+    yield partial(prefill, 8, 16, 16, 1024, 80, False, "cuda")
+    for batch in (1,) if quick else (1, 4, 16):
+        for cached in (4096,) if quick else (1024, 4096, 16384, 65536):
+            yield partial(decode, batch, 32, 8, cached, 128, multiprocessors, "cuda")
+    for side, heads in ((56, 3),) if quick else ((56, 3), (28, 6), (14, 12), (7, 24)):
+        yield partial(windows, 64, side, heads, 32, 7, 3 if side > 7 else 0, True, "cuda")
+    yield partial(windows, 16, 64, 4, 32, 16, 8, True, "cuda")
+
+
+def measure(case: Case, clock: Callable[[Callable[[], object]], float] = milliseconds) -> Measured:
+    """Time our kernel and every library that can do the same."""
+    rivals: dict[str, float | None] = {}
+    for name, call in case.rivals.items():
+        try:
+            rivals[name] = clock(call)
+        except RuntimeError:
+            rivals[name] = None
+    return Measured(
+        kind=case.kind,
+        name=case.name,
+        ours=clock(case.ours),
+        rivals=rivals,
+        flops=case.flops,
+        moved_bytes=case.moved_bytes,
+        cached=case.cached,
+    )
+
+
+def report(measured: list[Measured], limits: Roofs, title: str) -> str:
+    """Markdown: a table a kind, with whether each case reaches its target."""
+    lines = [
+        f"# {title}",
+        "",
+        f"- copy bandwidth: {limits.bytes_per_second / 1e9:.0f} GB/s read and written",
+        f"- product of matrices of 8192, float16: {limits.flops / 1e12:.0f} TFLOP/s",
+    ]
+    for kind in dict.fromkeys(one.kind for one in measured):
+        rows = [one for one in measured if one.kind == kind]
+        lines += ["", f"## {kind}: at least {TARGETS[kind]} × the best library", "", *_table(rows, limits)]
+    return "\n".join(lines) + "\n"
+
+
+def reaches(one: Measured, limits: Roofs) -> bool | None:
+    """Whether a case is as fast as it is to be; None if no library could be compared."""
+    if one.speedup is None:
+        return None
+    wide_enough = one.cached < LONG_CACHE or one.roof_part(limits) >= DECODE_BANDWIDTH
+    return one.speedup >= TARGETS[one.kind] and wide_enough
+
+
+def _table(rows: list[Measured], limits: Roofs) -> Iterator[str]:
+    libraries = list(dict.fromkeys(name for one in rows for name in one.rivals))
+    yield "| case | ours ms | " + " | ".join(f"{name} ms" for name in libraries) + " | × best | % roof | target |"
+    yield "|---" + "|---:" * (len(libraries) + 3) + "|---|"
+    for one in rows:
+        times = " | ".join(_text(one.rivals.get(name), "{:.4f}") for name in libraries)
+        verdict = {True: "reached", False: "missed", None: "alone"}[reaches(one, limits)]
+        share = f"{100 * one.roof_part(limits):.0f}"
+        yield f"| {one.name} | {one.ours:.4f} | {times} | {_text(one.speedup, '{:.2f}')} | {share} | {verdict} |"
+
+
+def _text(number: float | None, form: str) -> str:
+    return "" if number is None else form.format(number)
+
+
+def main() -> None:
+    """Measure every case and write the results.
+
+    Raises:
+        MachineError: there is no GPU.
+    """
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
+    parser.add_argument("--quick", action="store_true", help="few sizes")
+    arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        raise MachineError("a CUDA device", "none", "run this where PyTorch sees one")
+    limits, measured = roofs(), []
+    makers = cases(arguments.quick)
+    with progress("cases", len(makers)) as advance:
+        for make in makers:
+            measured.append(measure(make()))
+            advance(measured[-1].name)
+    write(measured, limits, arguments.out)
+
+
+def write(measured: list[Measured], limits: Roofs, folder: Path) -> None:
+    """Write the tables and the numbers that they are made of."""
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    now = datetime.datetime.now(datetime.UTC)
+    versions = f"torch {torch.__version__}, CUDA {torch.version.cuda}, Triton {triton.__version__}"
+    title = f"Attention on {device}, {now:%Y-%m-%d %H:%M} UTC, {versions}"
+    path = folder / f"{now:%Y-%m-%d}-gpu-attention"
+    path.with_suffix(".md").write_text(report(measured, limits, title))
+    numbers = {"title": title, "roofs": asdict(limits), "measured": [asdict(one) for one in measured]}
+    path.with_suffix(".json").write_text(json.dumps(numbers, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+import json
+
+import pytest
+
+from benchmarks.gpu.attention import Measured, measure, reaches, report, write
+from benchmarks.gpu.cases import Case
+from benchmarks.gpu.clock import Roofs
+
+LIMITS = Roofs(bytes_per_second=2e12, flops=1e15)
+
+
+def measured(kind="prefill", ours=1.0, rivals=(0.95, 2.0), moved_bytes=10**9, cached=0):
+    times = {f"library {number}": time for number, time in enumerate(rivals)}
+    return Measured(
+        kind=kind, name="a case", ours=ours, rivals=times, flops=10**11, moved_bytes=moved_bytes, cached=cached
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "verdict"),
+    [
+        (measured(), True),
+        (measured(ours=1.1), False),
+        (measured(rivals=()), None),
+        (measured(rivals=(None,)), None),
+        (measured(kind="decode", rivals=(1.2,), cached=1024), True),
+        (measured(kind="decode", rivals=(1.2,), cached=4096), False),
+        (measured(kind="decode", rivals=(1.2,), cached=4096, moved_bytes=17 * 10**8), True),
+        (measured(kind="windows", rivals=(1.9,)), False),
+        (measured(kind="windows", rivals=(2.1, None)), True),
+    ],
+)
+def test_a_case_reaches_its_target_by_the_fastest_library_and_behind_long_caches_by_the_bandwidth_too(one, verdict):
+    assert reaches(one, LIMITS) is verdict
+
+
+def test_a_decoder_is_held_to_the_bandwidth_and_others_to_the_nearer_roof():
+    assert measured(kind="decode").roof_part(LIMITS) == 0.5
+    assert measured().roof_part(LIMITS) == 0.5
+    assert measured(moved_bytes=1).roof_part(LIMITS) == pytest.approx(0.1)
+
+
+def test_the_report_has_a_table_a_kind_with_a_column_a_library():
+    text = report([measured(rivals=(0.95, None)), measured(kind="decode", cached=4096)], LIMITS, "A title")
+    assert text.startswith("# A title\n\n- copy bandwidth: 2000 GB/s")
+    assert "| case | ours ms | library 0 ms | library 1 ms | × best | % roof | target |" in text
+    assert "| a case | 1.0000 | 0.9500 |  | 0.95 | 50 | reached |" in text
+    assert "windows" not in text
+    assert "| a case | 1.0000 | 0.9500 | 2.0000 | 0.95 | 50 | missed |" in text
+
+
+def test_the_numbers_are_written_beside_the_tables(tmp_path):
+    write([measured()], LIMITS, tmp_path)
+    (document,) = tmp_path.glob("*-gpu-attention.md")
+    numbers = json.loads(document.with_suffix(".json").read_text())
+    assert numbers["measured"][0]["rivals"] == {"library 0": 0.95, "library 1": 2.0}
+    assert numbers["roofs"] == {"bytes_per_second": 2e12, "flops": 1e15}
+
+
+def test_a_library_that_cannot_do_it_has_no_time():
+    def refuse():
+        raise RuntimeError("No available kernel")
+
+    calls = []
+    case = Case(
+        kind="prefill", name="", ours=lambda: calls.append("ours"), rivals={"a": refuse}, flops=1, moved_bytes=1
+    )
+    found = measure(case, lambda call: call() or 1.0)
+    assert (found.ours, found.rivals, calls) == (1.0, {"a": None}, ["ours"])

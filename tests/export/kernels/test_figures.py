@@ -1,0 +1,30 @@
+import json
+
+import pytest
+import triton
+
+from export.kernels.figures import DOCUMENT, FIGURES, USUAL, measured, table
+from export.kernels.gpu_targets import GPU_TARGETS, WITHOUT_LEAVE_BYTES
+
+RECORDED = json.loads(FIGURES.read_text())
+# Another assembler may allot some registers more or fewer; what a kernel lays out in shared memory is Triton's to say.
+REGISTERS = 0 if RECORDED["versions"]["triton"] == triton.__version__ else 24
+
+
+@pytest.mark.parametrize("target", GPU_TARGETS)
+@pytest.mark.parametrize("kernel", USUAL)
+def test_every_kernel_compiles_for_every_target_without_spills_and_takes_what_is_recorded(kernel, target):
+    found, recorded = measured(kernel, target), RECORDED["figures"][kernel][target]
+    assert abs(found.pop("registers") - recorded.pop("registers")) <= REGISTERS
+    assert found == recorded
+
+
+def test_the_document_shows_the_recorded_figures():
+    assert table(json.loads(FIGURES.read_text())["figures"]) in DOCUMENT.read_text()
+
+
+def test_kernels_of_one_block_of_shared_memory_are_known():
+    least = {
+        kernel for kernel, row in RECORDED["figures"].items() if row["sm_90"]["shared_bytes"] <= WITHOUT_LEAVE_BYTES
+    }
+    assert least >= {"combine_splits", "window_attention", "window_attention, cosine", "additive_attention"}
