@@ -1,0 +1,1 @@
+"""Fused attention as TensorRT quick plugins: each brings its kernel as PTX, which travels inside the engine."""

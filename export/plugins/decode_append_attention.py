@@ -1,0 +1,59 @@
+"""The plugin of :mod:`export.kernels.decode_append_attention`, which writes the caches that it reads.
+
+Past and present caches are one buffer: they are declared as aliased, which takes the preview feature
+``ALIASED_PLUGIN_IO_10_03`` of the builder. Queries and keys come rotated.
+Annotations are read by TensorRT when the functions are made, and so are no strings here.
+
+Legend: B batch, S new positions, M capacity, H query heads, G key and value heads, R = S H / G rows that share a head,
+D head size, N splits.
+"""
+
+import tensorrt as trt
+import tensorrt.plugin as trtp
+
+from export.kernels import decode_append_attention, decode_attention
+from export.plugins.embedding import launched, tiles_target
+from export.plugins.nodes import DECODE_APPEND, NAMESPACE
+from export.plugins.tensor_descriptions import heads_of, type_of
+
+PLUGIN = f"{NAMESPACE}::{DECODE_APPEND.name}"
+
+
+@trtp.register(PLUGIN)
+def described(
+    queries: trtp.TensorDesc,
+    new_keys: trtp.TensorDesc,
+    new_values: trtp.TensorDesc,
+    past_keys: trtp.TensorDesc,
+    past_values: trtp.TensorDesc,
+    start: trtp.TensorDesc,
+    rows: int,
+    splits: int,
+) -> tuple[trtp.TensorDesc, trtp.TensorDesc, trtp.TensorDesc, trtp.TensorDesc]:
+    """Parts ``[B, G, N, R, D]`` and bases ``[B, G, N, R]``, both float32, and the caches at their own addresses."""
+    batch, heads, count, size = queries.shape_expr
+    groups = past_keys.shape_expr[1]
+    shape = (batch, groups, splits, heads * count // groups)
+    parts = trtp.from_shape_expr((*shape, size), trt.DataType.FLOAT)
+    bases = trtp.from_shape_expr(shape, trt.DataType.FLOAT)
+    return parts, bases, past_keys.aliased(), past_values.aliased()
+
+
+@trtp.aot_impl(PLUGIN)
+def implemented(
+    queries: trtp.TensorDesc,
+    new_keys: trtp.TensorDesc,
+    new_values: trtp.TensorDesc,
+    past_keys: trtp.TensorDesc,
+    past_values: trtp.TensorDesc,
+    start: trtp.TensorDesc,
+    rows: int,
+    splits: int,
+    outputs: tuple[trtp.TensorDesc, trtp.TensorDesc, trtp.TensorDesc, trtp.TensorDesc],
+    tactic: int,
+) -> tuple[str, str, trtp.KernelLaunchParams, trtp.SymIntExprs]:
+    """The kernel for these heads and at most R rows, and its launch."""
+    heads = heads_of(queries, past_keys)
+    kernel = decode_append_attention.specialised(heads, "none", rows, splits, tiles_target(), type_of(start))
+    numbers = {"queries": queries.shape_expr[2], "capacity": past_keys.shape_expr[2]}
+    return launched(DECODE_APPEND.name, kernel, decode_attention.grid(kernel, queries.shape_expr[0]), numbers)

@@ -1,0 +1,130 @@
+"""Runs in a process of its own: NVIDIA's templates of quick plugins call ours as a builder would; what they say, as JSON.
+
+TensorRT's C++ objects for sizes have no constructor. Ones that compute with numbers take their place: a symbol is a
+number, and every operation of the plugin API on it is done at once.
+"""
+
+import json
+import sys
+
+import numpy as np
+import tensorrt_bindings as trt
+
+sys.modules["tensorrt"] = trt
+
+
+class Size:
+    """In the place of a size that TensorRT knows when it runs."""
+
+    def __init__(self, value):
+        self.value = int(value)
+
+    def is_constant(self):
+        return False
+
+
+class Builder:
+    """In the place of what computes with sizes."""
+
+    OPERATIONS = {
+        "SUM": lambda a, b: a + b,
+        "SUB": lambda a, b: a - b,
+        "PROD": lambda a, b: a * b,
+        "FLOOR_DIV": lambda a, b: a // b,
+        "CEIL_DIV": lambda a, b: -(-a // b),
+        "MAX": max,
+        "MIN": min,
+    }
+
+    def constant(self, value):
+        return Size(value)
+
+    def operation(self, operation, first, second):
+        return Size(self.OPERATIONS[operation.name](first.value, second.value))
+
+
+class Registry:
+    """In the place of TensorRT's."""
+
+    def __init__(self):
+        self.creators = {}
+
+    def register_creator(self, creator, namespace):
+        self.creators[creator.name, creator.plugin_version, namespace] = creator
+        return True
+
+    def get_creator(self, name, version, namespace):
+        return self.creators.get((name, version, namespace))
+
+
+class Struct:
+    """Whatever is set on it."""
+
+
+registry = Registry()
+trt.get_plugin_registry = lambda: registry
+trt.IDimensionExpr = Size
+trt.ISymExpr = type("ISymExpr", (), {"__init__": lambda self: None})
+trt.DimsExprs = lambda length: [None] * length
+
+from export.plugins import registration  # noqa: E402
+from export.plugins.nodes import NAMESPACE, NODES  # noqa: E402
+
+registration.tensorrt_module = lambda: trt
+embedding = registration.register_plugins()
+
+
+def run(case):
+    """One node: its outputs, launch and kernel."""
+    name, inputs, attributes = case["plugin"], case["inputs"], case["attributes"]
+    plugin = created(name, attributes)
+    kinds = [getattr(trt.DataType, kind) for kind, _ in inputs]
+    made = plugin.get_output_data_types(kinds, [len(shape) for _, shape in inputs])
+    plugin.get_output_shapes([[Size(size) for size in shape] for _, shape in inputs], [], Builder())
+    shapes = plugin.get_output_shapes([[Size(size) for size in shape] for _, shape in inputs], [], Builder())
+    outputs = [[size.value for size in shape] for shape in shapes]
+    varying = [[-1 if axis in (case.get("varying") or {}).get(str(i), []) else size for axis, size in enumerate(shape)]
+               for i, (_, shape) in enumerate(inputs)]
+    in_out = [described(kind, shape) for kind, shape in [*zip(kinds, varying, strict=True), *zip(made, outputs, strict=True)]]
+    plugin.get_supported_format_combinations(in_out, len(inputs))
+    plugin.set_tactic(0)
+    launch, extra = Struct(), type("Setter", (dict,), {})()
+    plugin.get_launch_params(None, in_out, len(inputs), launch, extra, Builder())
+    kernel, ptx = plugin.get_kernel([one.desc for one in in_out[: len(inputs)]], [one.desc for one in in_out[len(inputs) :]])
+    return {
+        "types": [kind.name for kind in made],
+        "shapes": outputs,
+        "aliases": [plugin.get_aliased_input(index) for index in range(len(outputs))],
+        "grid": [launch.grid_x.expr.value, launch.grid_y.expr.value, launch.grid_z.expr.value],
+        "block": [launch.block_x.expr.value, launch.block_y.expr.value, launch.block_z.expr.value],
+        "shared": launch.shared_mem.expr.value,
+        "extra": [extra[index].expr.value for index in range(extra.nbSymExprs)],
+        "kernel": kernel,
+        "ptx": ptx.decode(),
+    }
+
+
+def created(name, attributes):
+    creator = registry.get_creator(name, "1", NAMESPACE)
+    fields = [trt.PluginField(key, np.array([value]), trt.PluginFieldType.INT64) for key, value in attributes.items()]
+    request = trt.QuickPluginCreationRequest.STRICT_AOT
+    return creator.create_plugin(name, NAMESPACE, trt.PluginFieldCollection(fields), trt.TensorRTPhase.BUILD, request)
+
+
+def described(kind, shape):
+    one = trt.DynamicPluginTensorDesc()
+    one.desc.type, one.desc.format, one.desc.dims = kind, trt.TensorFormat.LINEAR, trt.Dims(shape)
+    return one
+
+
+def schema(name):
+    import tensorrt.plugin as trtp
+
+    known = trtp._lib.QDP_REGISTRY[f"{NAMESPACE}::{name}"]
+    return [list(known.input_tensor_names), list(known.input_attrs), known.num_outputs]
+
+
+asked = json.load(sys.stdin)
+with embedding.embedding(asked["target"]) as embedded:
+    ran = [run(case) for case in asked["cases"]]
+json.dump({"schemas": {name: schema(name) for name in NODES}, "ran": ran, "hashes": embedded.hashes()}, sys.stdout)
