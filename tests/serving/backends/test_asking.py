@@ -118,9 +118,7 @@ def test_bytes_that_are_no_text_are_replaced_and_not_a_failure():
     assert subject_from_tensors(question(text_input=[b"a\xff"])) == "a�"
 
 
-@pytest.mark.parametrize(
-    ("contents", "found"), [({}, "neither"), ({"text_input": [b"x"], "input_ids": [3]}, "both")]
-)
+@pytest.mark.parametrize(("contents", "found"), [({}, "neither"), ({"text_input": [b"x"], "input_ids": [3]}, "both")])
 def test_neither_or_both_are_refused(contents, found):
     with pytest.raises(InputError, match=f"'text_input' or 'input_ids'; found {found}"):
         subject_from_tensors(question(**contents))

@@ -1,4 +1,4 @@
-"""Blocks of prompts: found by all that stands before them, and dropped from the end of what was not used for longest."""
+"""Blocks of prompts: found by all that stands before them; what was not used for longest is dropped from its end."""
 
 import numpy as np
 import pytest

@@ -68,7 +68,6 @@ def test_no_layout_is_longer_than_the_longest_source(tiny_translator):
     assert bound(slots, seen, 0, 1)["source_mask"].shape[1] == longest
 
 
-
 def test_rows_are_bound_where_they_stand_and_bound_once(tiny):
     slots, _ = tiny
     first, second = slots.decoder(0, 3), slots.decoder(2, 3)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from models.errors import InputError
 from serving.runtime.array_buffer import ArrayBuffer
 from serving.runtime.ort_runner import OrtBuffer
 
@@ -54,6 +55,14 @@ def test_contents_are_replaced_where_they_lie(buffer):
     assert not buffer.numpy().any() and buffer.address == address == buffer.numpy().ctypes.data
 
 
-def test_an_array_buffer_takes_no_other_type():
-    with pytest.raises(TypeError):
-        ArrayBuffer(np.zeros(3, dtype=np.float32)).write(np.zeros(3))
+@pytest.mark.parametrize("dtype", [np.float64, np.int32])
+def test_an_array_of_another_type_is_refused_and_nothing_is_written(buffer, dtype):
+    before = buffer.numpy().copy()
+    with pytest.raises((TypeError, InputError), match="float32"):
+        buffer.write(np.ones(SHAPE, dtype=dtype))
+    assert np.array_equal(buffer.numpy(), before)
+
+
+def test_an_array_of_another_shape_is_refused(buffer):
+    with pytest.raises((ValueError, InputError), match=r"\(4, ?2, ?5, ?3\)"):
+        buffer.write(np.zeros((4, 2, 3, 5), dtype=np.float32))
