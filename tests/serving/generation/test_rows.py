@@ -97,7 +97,8 @@ class Stamped:
 
 OPERATIONS = st.lists(
     st.tuples(st.sampled_from(["append", "append", "fork", "promote", "remove", "grow"]), st.integers(0, 99)),
-    max_size=20,
+    min_size=10,
+    max_size=40,
 )
 
 
@@ -109,7 +110,7 @@ def decoder(request):
         yield create_runners(folder, Manifest.read(folder))["decoder"]
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=OPERATIONS)
 def test_rows_stand_without_gaps_and_caches_and_sources_move_with_their_sequences(decoder, operations):
     stamped = Stamped(decoder)

@@ -47,7 +47,7 @@ def test_who_leaves_is_taken_out_and_nobody_else():
 
 
 def waiting_in_a_thread(line):
-    thread = threading.Thread(target=line.wait, args=(60.0,))
+    thread = threading.Thread(target=line.wait, args=(60.0,), daemon=True)
     thread.start()
     return thread
 
