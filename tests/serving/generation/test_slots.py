@@ -40,8 +40,9 @@ def test_a_longer_source_makes_room_for_itself_and_keeps_the_others(tiny):
     slots, seen = tiny
     for row, (length, laid_out) in enumerate([(3, 4), (2, 4), (9, 12), (5, 12)]):
         place(slots, seen, row, length, row + 1, row)
-        fed = bound(slots, seen, 0, row + 1)
-        assert fed["cross_00_key"].shape[2] == fed["source_mask"].shape[1] == laid_out
+        for rows in (1, row + 1):
+            fed = bound(slots, seen, 0, rows)
+            assert fed["cross_00_key"].shape[2] == fed["source_mask"].shape[1] == laid_out
     for row, length in enumerate((3, 2, 9, 5)):
         assert fed["source_mask"][row].tolist() == [True] * length + [False] * (12 - length)
         assert (fed["cross_01_value"][row, :, :length] == row + 1).all()

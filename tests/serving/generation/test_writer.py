@@ -64,8 +64,8 @@ def test_what_could_have_been_a_stop_text_is_told_once_it_is_none_or_at_the_end(
 
 
 def test_no_stop_is_looked_for_within_the_least_number_of_tokens(tokenizer):
-    pieces, stopped = written(tokenizer, "x x x", stop=("x",), min_tokens=2)
-    assert stopped and "".join(piece.text for piece in pieces) == "x "
+    pieces, stopped = written(tokenizer, "axxx", stop=("x",), min_tokens=2)
+    assert stopped and "".join(piece.text for piece in pieces) == "ax"
     assert sum(len(piece.token_ids) for piece in pieces) == 3
 
 

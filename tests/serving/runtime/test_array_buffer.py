@@ -29,10 +29,11 @@ def test_a_part_of_a_part_counts_from_the_part(buffer):
     assert np.array_equal(buffer.part(30, (3, 30)).part(30, (2,)).numpy(), [60, 61])
 
 
-def test_a_part_outlives_what_it_is_a_part_of():
+def test_a_part_and_a_view_of_it_outlive_what_they_are_a_part_of():
     part = OrtBuffer.over(np.full(1000, 3, dtype=np.float32)).part(10, (500,))
+    view = OrtBuffer.over(np.full(1000, 3, dtype=np.float32)).part(10, (500,)).numpy()
     others = [np.full(1000, 9, dtype=np.float32) for _ in range(50)]  # they take memory that was given back
-    assert (part.numpy() == 3).all(), others[0].dtype
+    assert (part.numpy() == 3).all() and (view == 3).all(), others[0].dtype
 
 
 def test_rows_are_exchanged_as_if_at_once(buffer):
