@@ -77,6 +77,7 @@ class Admission:
         sequence = first_sequence(ticket, self._written)
         group = sequence.group
         self.slots.place(len(self.rows), ticket.memories or {}, len(self.rows))
+        ticket.memories = {}  # which can be megabytes, and stand in the slots now
         self.rows.append(sequence)
         self._reserved[group] = group.rows
         self._restore(sequence)
