@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from json import dumps
 from pathlib import Path
 from types import FrameType
 from typing import Literal
@@ -86,6 +87,38 @@ def up(
     return 0
 
 
+def lint(
+    repository: Positional[Path] = Path("model_repository"),
+    command: str | None = None,
+    json: bool = False,
+    rules: bool = False,
+) -> int:
+    """Find the traps of a Triton model repository, and explain each; the exit status is 1 where one is an error.
+
+    Args:
+        repository: anybody's; every config.pbtxt is read, and nothing is started.
+        command: the command line of a tritonserver, to be held to rules of its own.
+        json: print the problems as JSON instead of tables.
+        rules: print every rule as docs/lint.md instead, and read nothing.
+    """
+    from serving.lint.check import problems_of_command, problems_of_repository
+    from serving.lint.command import command_of
+    from serving.lint.page import lint_page
+    from serving.lint.report import print_problems
+
+    if rules:
+        sys.stdout.write(lint_page())
+        return 0
+    problems = problems_of_repository(repository)
+    if command is not None:
+        problems += problems_of_command(command_of(command))
+    if json:
+        sys.stdout.write(dumps([problem.to_json() for problem in problems], indent=2) + "\n")
+    else:
+        print_problems(str(repository), problems)
+    return int(any(problem.severity == "error" for problem in problems))
+
+
 def _print_endpoints(endpoints: Endpoints, log: Path | None, names: set[str]) -> None:
     lines = (
         f"every model answered its example: {', '.join(sorted(names))}",
@@ -104,4 +137,4 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    run("python -m serving", str(__doc__), {"repository": repository, "up": up}, sys.argv[1:])
+    run("python -m serving", str(__doc__), {"repository": repository, "up": up, "lint": lint}, sys.argv[1:])
