@@ -95,7 +95,7 @@ BATCHING_RULES: tuple[Rule[Model], ...] = (
         severity="error",
         statement="no queue policy limits a queue's size or time",
         consequence="the batcher looks no further ahead, misses wake-ups and sleeps 500 ms at a time: 16 clients saw "
-        "p99 go from 8.5 to 505 ms with max_queue_size and to 507 ms with a timeout, 97 and 166 stalls in 6000 requests",
+        "p99 go from 8.5 to 505 ms with max_queue_size and to 507 ms with a timeout, 97 and 166 stalls in 6000",
         source=f"{MEASURED}; triton-inference-server/server #8870, in part mended by core #509 (2026-07)",
         remedy=_ADMIT,
         find=_queue_policies,

@@ -14,14 +14,15 @@ _INTRODUCTION = """\
     python -m serving lint model_repository
     python -m serving lint model_repository --command "$(cat start.sh)"
 
-reads every `config.pbtxt` of a repository, whoever wrote it, and names the traps in it: what is wrong, what happens, who
-says so, and what to do. It starts nothing and loads nothing. The exit status is 1 where an error is found, and 0 with
-warnings alone; `--json` prints the same for programs. `--command` holds a server's command line to the last rules too.
+reads every `config.pbtxt` of a repository, whoever wrote it, and names the traps in it: what is wrong, what happens,
+who says so, and what to do. It starts nothing and loads nothing. The exit status is 1 where an error is found, and 0
+with warnings alone; `--json` prints the same for programs. `--command` holds a server's command line to the last rules
+too.
 
-An **error** is a model that does not load, answers wrongly or stalls; a **warning** is one that may. `core`, `server` and
-the backends are the repositories of triton-inference-server. What a line says of them was read at core 73aad7c,
-onnxruntime_backend 00fd3e8 and tensorrt_backend e2ef6d7, and not run unless it says measured. Every rule is tested with a
-configuration that breaks it and one that keeps it (`tests/serving/lint/`).
+An **error** is a model that does not load, answers wrongly or stalls; a **warning** is one that may. `core`, `server`
+and the backends are the repositories of triton-inference-server. What a line says of them was read at core 73aad7c,
+onnxruntime_backend 00fd3e8 and tensorrt_backend e2ef6d7, and not run unless it says measured. Every rule is tested with
+a configuration that breaks it and one that keeps it (`tests/serving/lint/`).
 
 `python -m serving lint --rules > docs/lint.md` wrote this page.
 """
