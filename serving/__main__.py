@@ -19,7 +19,13 @@ from serving.triton_server.endpoints import Endpoints
 CANARY_TIMEOUT_S = 10.0
 
 
-def repository(folders: Positional[tuple[Path, ...]], out: Path, threads: int = 1, runtime: Runtime = "auto") -> int:
+def repository(
+    folders: Positional[tuple[Path, ...]],
+    out: Path,
+    threads: int = 1,
+    runtime: Runtime = "auto",
+    implicit_state: Literal["onnxruntime", "tensorrt"] | None = None,
+) -> int:
     """Lay exported artefacts out as a Triton model repository, in one step; models not named stay.
 
     Args:
@@ -28,13 +34,32 @@ def repository(folders: Positional[tuple[Path, ...]], out: Path, threads: int = 
         threads: that one run of a graph may use; one is fastest for small models.
         runtime: that runs them. auto: OpenVINO, where the server has it and the graph is large; decoders always run on
             ONNX Runtime. openvino-bf16 is about twice as fast on CPUs with bf16, and about three digits exact.
+        implicit_state: write bare decoder graphs instead, whose caches Triton keeps, for its own backend of that name
+            (docs/guides/implicit-state.md).
     """
     from serving.repository.layout import write_repository
 
     if not folders:
         raise UserError("an artefact's folder", "none", "name one or more after the verb")
+    if implicit_state is not None:
+        return _implicit_state(folders, out, implicit_state)
     for manifest in write_repository(folders, out, threads, runtime):
         sys.stdout.write(f"{out / manifest.name}: {manifest.task}, {len(manifest.graphs)} graph(s)\n")
+    return 0
+
+
+def _implicit_state(folders: tuple[Path, ...], out: Path, backend: Literal["onnxruntime", "tensorrt"]) -> int:
+    from serving.repository.implicit_state import state_bytes
+    from serving.repository.implicit_state_layout import write_implicit_states
+
+    for config in write_implicit_states(folders, out, backend):
+        states = config.sequence_batching.state
+        sequences = config.sequence_batching.oldest.max_candidate_sequences
+        kept = (
+            f"{len(states)} states, {state_bytes(config):,} bytes for {sequences} sequences" if states else "no state"
+        )
+        wanted = "" if backend == "onnxruntime" else f"; put an engine at {out / config.name / '1' / 'model.plan'}"
+        sys.stdout.write(f"{out / config.name}: {kept}{wanted}\n")
     return 0
 
 
