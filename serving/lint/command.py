@@ -48,13 +48,13 @@ class Command:
 
 
 def command_of(text: str) -> Command:
-    """Read a command line as a shell would, from behind the program's name on where it is among the words.
+    """Read a command line as a shell would, comments and continued lines too, from behind the program's name on.
 
     Raises:
         UserError: a quotation does not end.
     """
     try:
-        words = shlex.split(text)
+        words = shlex.split(text.replace("\\\n", " "), comments=True)
     except ValueError as error:
         raise UserError("a command line", f"{text!r}: {error}", "close the quotation") from error
     starts = [index + 1 for index, word in enumerate(words) if word.rpartition("/")[2] == _PROGRAM]

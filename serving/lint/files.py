@@ -12,7 +12,7 @@ from serving.lint.sources import LIFECYCLE, REFUSED
 
 def _versions(model: Model) -> Iterator[Finding]:
     if not model.versions:
-        yield Finding(where=str(model.folder), found="no version's folder, such as 1/")
+        yield Finding(where="1/", found="no folder of any version")
         return
     for version in model.served:
         if version not in model.versions:

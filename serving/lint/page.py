@@ -34,6 +34,7 @@ _NOT_CHECKED = """\
 - **Plans built by another TensorRT.** The server says so at its start: "unable to create TensorRT engine".
 - **Shared memory that a server does not allow.** Servers from 2026-04 on refuse clients' shared memory without
   `--allow-client-shm=true`; whether a client wants it is not in the repository.
+- **Models of a second repository.** A step of an ensemble that names one is taken for a mistake.
 - **Custom batchers, rate limits, model agents** and everything else that no rule names.
 """
 _HEAD = ("rule", "severity", "what must hold", "what happens otherwise", "what to do", "source")

@@ -88,6 +88,13 @@ def test_flags_are_read_behind_the_last_tritonserver():
     assert command.flags == {"http-port": ("8000",), "http-address": ("::1",), "x": ("true", "true")}
 
 
+def test_a_script_is_read_as_a_shell_reads_it():
+    script = (
+        "#!/bin/sh\n# don't\nexec tritonserver \\\n  --http-port \\\n  8000 --http-address=::1  # it's this machine\n"
+    )
+    assert command_of(script).flags == {"http-port": ("8000",), "http-address": ("::1",)}
+
+
 def test_a_secret_is_not_shown():
     broken = command_of(f"{LOCAL} --grpc-restricted-protocol=a,admin=hunter2")
     assert "hunter2" not in str([problem.to_json() for problem in problems_of_command(broken)])
