@@ -10,6 +10,7 @@ Source: the server's ``docs/user_guide/implicit_state_management.md``; facts and
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, Literal
 
 from tritonclient.grpc import model_config_pb2 as pb
@@ -25,6 +26,15 @@ DECODER = "decoder"
 IDLE_US = 300_000_000  # five minutes; Triton's own default of one second takes the state of any slow client
 _PLATFORMS = {"tensorrt": "tensorrt_plan"}
 _KINDS = {"onnxruntime": pb.ModelInstanceGroup.KIND_CPU, "tensorrt": pb.ModelInstanceGroup.KIND_GPU}
+_WIDTHS = {
+    pb.TYPE_BOOL: 1,
+    pb.TYPE_UINT8: 1,
+    pb.TYPE_INT32: 4,
+    pb.TYPE_INT64: 8,
+    pb.TYPE_FP16: 2,
+    pb.TYPE_FP32: 4,
+    pb.TYPE_FP64: 8,
+}
 _BATCH, _ATTENDED = "batch", "attended"
 _REMEDY = "serve it by the generation server: `python -m serving repository` without --implicit-state"
 
@@ -47,14 +57,9 @@ def implicit_state_configs(manifest: Manifest, backend: StateBackend) -> dict[st
 
 def state_bytes(config: Any) -> int:
     """The memory of the states of all sequences that may be open at once."""
-    widths = {pb.TYPE_FP16: 2, pb.TYPE_FP32: 4, pb.TYPE_FP64: 8, pb.TYPE_INT64: 8}
-    batcher, total = config.sequence_batching, 0
-    for state in batcher.state:
-        size = widths[state.data_type]
-        for length in state.dims:
-            size *= length
-        total += size
-    return total * int(batcher.oldest.max_candidate_sequences)
+    batcher = config.sequence_batching
+    one = sum(_WIDTHS[state.data_type] * prod(state.dims) for state in batcher.state)
+    return one * int(batcher.oldest.max_candidate_sequences)
 
 
 def _encoders(manifest: Manifest) -> list[GraphSignature]:
