@@ -56,7 +56,7 @@ ANSWER_RULES: tuple[Rule[Model], ...] = (
         consequence="requests that stream reach execute in batches, and the next batch waits until it returns: a long "
         "answer that is made there holds all others up",
         source="python_backend, README: decoupled mode; vllm_backend #46, where a thread of its own gave 18 % more",
-        remedy="max_batch_size 0 and no batcher; execute queues the request, a thread answers it",
+        remedy="max_batch_size 0 or 1 and no batcher; execute queues the request, a thread answers it",
         find=_batched_streams,
     ),
     Rule(

@@ -140,7 +140,8 @@ COMMAND_RULES: tuple[Rule[Command], ...] = (
         severity="warning",
         statement="clients on other machines cannot register shared memory",
         consequence="whoever reaches the port may let the server read and write any shared memory of its machine; "
-        "servers before 2026-04 allow it always, later ones only by this flag, which clients on the same machine need",
+        "servers before 2026-04 allow it always, and 2.51 does not start with this flag; later ones need it "
+        "for clients on their own machine",
         source=f"triton-inference-server/server #8721; {DEPLOYMENT}",
         remedy="listen on 127.0.0.1, or restrict shared-memory by a key",
         find=_shared_memory,

@@ -58,7 +58,7 @@ def _backend(model: Model) -> Iterator[Finding]:
         yield Finding(where="backend", found="neither backend nor platform, and no file that tells")
     elif config.platform == ENSEMBLE and config.backend:
         yield Finding(where="backend", found=f"{config.backend!r} of an ensemble")
-    elif known and config.platform and config.platform not in known.platforms:
+    elif known and known.platforms and config.platform and config.platform not in known.platforms:
         yield Finding(where="platform", found=f"{config.platform!r} with the backend {config.backend!r}")
 
 

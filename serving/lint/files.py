@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from serving.lint.backends import ENSEMBLE
 from serving.lint.model import Model
 from serving.lint.rule import Finding, Rule
-from serving.lint.sources import LIFECYCLE, REFUSED
+from serving.lint.sources import LIFECYCLE, MEASURED, REFUSED
 
 
 def _versions(model: Model) -> Iterator[Finding]:
@@ -60,8 +60,9 @@ FILE_RULES: tuple[Rule[Model], ...] = (
         name="model-file",
         severity="error",
         statement="the file that the backend opens is in every version's folder",
-        consequence=REFUSED,
-        source="core, src/model_config_utils.cc: AutoCompleteBackendFields; the backends",
+        consequence=f"{REFUSED}; without model.py the Python backend neither loads nor fails, and the server is never "
+        "ready, nor does it end",
+        source=f"{MEASURED} for 90 s; core, src/model_config_utils.cc: AutoCompleteBackendFields",
         remedy="put it there, or name it by default_model_filename",
         find=_files,
     ),

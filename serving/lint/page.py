@@ -22,7 +22,9 @@ too.
 An **error** is a model that does not load, answers wrongly or stalls; a **warning** is one that may. `core`, `server`
 and the backends are the repositories of triton-inference-server. What a line says of them was read at core 73aad7c,
 onnxruntime_backend 00fd3e8 and tensorrt_backend e2ef6d7, and not run unless it says measured. Every rule is tested with
-a configuration that breaks it and one that keeps it (`tests/serving/lint/`).
+a configuration that breaks it and one that keeps it (`tests/serving/lint/`). What "the server refuses" was tried on
+tritonserver 2.51, with the Python backend in the place of others (`tests/end_to_end/test_lint.py`); `backend` and
+`instance-kind`, which need other backends, were not.
 
 `python -m serving lint --rules > docs/lint.md` wrote this page.
 """

@@ -10,7 +10,7 @@ from tritonclient.grpc import model_config_pb2 as pb
 from serving.lint.backends import BACKENDS
 from serving.lint.model import Model
 from serving.lint.rule import Finding, Rule
-from serving.lint.sources import REFUSED, SEQUENCES, STATE_GUIDE, STATES
+from serving.lint.sources import MEASURED, REFUSED, SEQUENCES, STATE_GUIDE, STATES
 
 _START = pb.ModelSequenceBatching.Control.CONTROL_SEQUENCE_START
 
@@ -178,8 +178,9 @@ STATE_RULES: tuple[Rule[Model], ...] = (
         name="state-backend",
         severity="error",
         statement=f"implicit states are the business of these backends: {_KEEPERS}",
-        consequence="no other backend hands states in or takes them out: its model misses its inputs",
-        source=STATE_GUIDE,
+        consequence="no other backend takes a state from among a model's outputs: every step sees the first one; the "
+        "server loads such a model all the same",
+        source=f"{STATE_GUIDE}; {MEASURED}, as far as loading goes",
         remedy="keep the state in the Python model itself, as serving/backends does",
         find=_backend,
     ),

@@ -31,6 +31,7 @@ _WIDTHS = {
     pb.TYPE_UINT8: 1,
     pb.TYPE_INT32: 4,
     pb.TYPE_INT64: 8,
+    pb.TYPE_UINT64: 8,
     pb.TYPE_FP16: 2,
     pb.TYPE_FP32: 4,
     pb.TYPE_FP64: 8,
@@ -58,7 +59,7 @@ def implicit_state_configs(manifest: Manifest, backend: StateBackend) -> dict[st
 def state_bytes(config: Any) -> int:
     """The memory of the states of all sequences that may be open at once."""
     batcher = config.sequence_batching
-    one = sum(_WIDTHS[state.data_type] * prod(state.dims) for state in batcher.state)
+    one: int = sum(_WIDTHS[state.data_type] * prod(state.dims) for state in batcher.state)
     return one * int(batcher.oldest.max_candidate_sequences)
 
 
