@@ -45,11 +45,12 @@ _EVERY = (
 BACKENDS = {backend.name: backend for backend in _EVERY}
 
 
-def backend_named_by(config: Any, files: Collection[str]) -> str:
-    """The backend of a configuration: as it says, or as its platform or a file tells; empty where nothing does.
+def backend_named_by(config: Any, name: str, files: Collection[str]) -> str:
+    """The backend of a configuration: as it says, or as platform, file or name tell; empty where nothing does.
 
     Args:
         config: the ``ModelConfig``.
+        name: the model's; what follows its first dot names a backend of others, where nothing else does.
         files: of the first version's folder.
     """
     if config.platform == ENSEMBLE or config.HasField("ensemble_scheduling"):
@@ -60,7 +61,8 @@ def backend_named_by(config: Any, files: Collection[str]) -> str:
         return _first(backend for backend in _EVERY if config.platform in backend.platforms)
     named = config.default_model_filename
     present = {named} if named else set(files)
-    return _first(backend for backend in _EVERY if present.intersection(backend.files))
+    own = _first(backend for backend in _EVERY if present.intersection(backend.files))
+    return own or ("" if named else name.partition(".")[2])
 
 
 def _first(backends: Iterator[Backend]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from serving.lint.command import Command
 from serving.lint.model import Model, models_of
-from serving.lint.registry import COMMAND_RULES, CONFIGURATION, MODEL_RULES
+from serving.lint.registry import COMMAND_RULES, FILE_OF_ITS_OWN, MODEL_RULES
 from serving.lint.rule import Finding, Rule, Severity
 
 
@@ -61,7 +61,7 @@ def problems_of_command(command: Command) -> list[Problem]:
 
 def _problems_of_model(model: Model) -> list[Problem]:
     # Nothing can be said of what a file means that is no configuration.
-    return _problems(model.folder.name, model, [CONFIGURATION] if model.unread else MODEL_RULES)
+    return _problems(model.folder.name, model, FILE_OF_ITS_OWN if model.unread else MODEL_RULES)
 
 
 def _problems(subject: str, judged: Any, rules: Iterable[Rule[Any]]) -> list[Problem]:

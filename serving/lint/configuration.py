@@ -15,8 +15,13 @@ from serving.repository.layout import CONFIG_NAME
 _PLACEHOLDER = re.compile(r"\$\{[A-Za-z_]\w*\}")
 
 
+def _missing(model: Model) -> Iterator[Finding]:
+    if not (model.folder / CONFIG_NAME).exists():
+        yield Finding(where=CONFIG_NAME, found=model.unread)
+
+
 def _unread(model: Model) -> Iterator[Finding]:
-    if model.unread:
+    if model.unread and (model.folder / CONFIG_NAME).exists():
         yield Finding(where=CONFIG_NAME, found=model.unread)
 
 
@@ -72,14 +77,43 @@ def _tensors(model: Model) -> Iterator[Finding]:
                 yield Finding(where=where, found=f"dims {list(tensor.dims)}")
 
 
-CONFIGURATION = Rule(
-    name="configuration",
-    severity="error",
-    statement="config.pbtxt is there and is a ModelConfig, every field known",
-    consequence=f"{REFUSED}; without a file it does so unless it may complete the configuration itself",
-    source="model_config.proto of tritonclient 2.73, read by protobuf's text parser",
-    remedy="correct the field; `python -m serving repository` writes the file from an artefact",
-    find=_unread,
+def _reshaped(model: Model) -> Iterator[Finding]:
+    for kind in ("input", "output"):
+        for tensor in getattr(model.config, kind):
+            dims, shape = list(tensor.dims), list(tensor.reshape.shape)
+            if not tensor.HasField("reshape"):
+                continue
+            if _products(dims) != _products(shape) or (not shape and not model.config.max_batch_size):
+                yield Finding(where=f"{kind} {tensor.name!r}", found=f"dims {dims}, reshape {shape}")
+
+
+def _products(dims: list[int]) -> list[int]:
+    products = [1]
+    for size in dims:  # one product between each two sizes that vary
+        products = [*products, 1] if size == -1 else [*products[:-1], products[-1] * size]
+    return products
+
+
+FILE_OF_ITS_OWN: tuple[Rule[Model], ...] = (
+    Rule(
+        name="no-configuration",
+        severity="warning",
+        statement="every folder of the repository has a config.pbtxt",
+        consequence="the server takes the folder for a model, and completes what it can from the model's file, the "
+        "batching too; with --disable-auto-complete-config it refuses the model",
+        source="server, docs/user_guide/model_configuration.md",
+        remedy="write one, or move a folder that is no model elsewhere",
+        find=_missing,
+    ),
+    Rule(
+        name="configuration",
+        severity="error",
+        statement="config.pbtxt is a ModelConfig, every field known",
+        consequence=REFUSED,
+        source="model_config.proto of tritonclient 2.73, read by protobuf's text parser",
+        remedy="correct the field; `python -m serving repository` writes the file from an artefact",
+        find=_unread,
+    ),
 )
 TEXT_RULES: tuple[Rule[Model], ...] = (
     Rule(
@@ -117,5 +151,14 @@ TEXT_RULES: tuple[Rule[Model], ...] = (
         source=f"{VALIDATION}: ValidateIOShape",
         remedy="state both; a scalar is dims: [ 1 ] with an empty reshape",
         find=_tensors,
+    ),
+    Rule(
+        name="reshape",
+        severity="error",
+        statement="a reshape has the elements of dims, between every two −1 too; an empty one is of batching models",
+        consequence=REFUSED,
+        source=f"{VALIDATION}: ValidateIOShape",
+        remedy="correct one of the two; reshape is what the model sees",
+        find=_reshaped,
     ),
 )

@@ -22,13 +22,15 @@ def _tensors(model: Model) -> Iterator[Finding]:
     for index, step in enumerate(model.config.ensemble_scheduling.step):
         config = model.neighbours.get(step.model_name)
         for kind, names in (("input", step.input_map), ("output", step.output_map)):
-            stated = {tensor.name for tensor in getattr(config, kind)} if config else set()
-            for name in sorted(set(names) - stated) if stated else []:
-                found = f"{step.model_name!r} has no {kind} {name!r}"
-                yield Finding(where=f"ensemble_scheduling.step[{index}].{kind}_map", found=found)
+            where, tensors = f"ensemble_scheduling.step[{index}].{kind}_map", getattr(config, kind) if config else []
+            for name in sorted(set(names) - {tensor.name for tensor in tensors}) if tensors else []:
+                yield Finding(where=where, found=f"{step.model_name!r} has no {kind} {name!r}")
+            for tensor in tensors if kind == "input" else []:
+                if not tensor.optional and tensor.name not in names:
+                    yield Finding(where=where, found=f"nothing for {tensor.name!r} of {step.model_name!r}")
 
 
-def _unwritten(model: Model) -> Iterator[Finding]:
+def _flow(model: Model) -> Iterator[Finding]:
     steps = model.config.ensemble_scheduling.step
     written = {tensor.name for tensor in model.config.input} | {
         name for step in steps for name in step.output_map.values()
@@ -39,6 +41,11 @@ def _unwritten(model: Model) -> Iterator[Finding]:
     for tensor in model.config.output:
         if steps and tensor.name not in written:
             yield Finding(where=f"output {tensor.name!r}", found="nothing writes it")
+    read = {tensor.name for tensor in model.config.output} | {
+        name for step in steps for name in step.input_map.values()
+    }
+    for name in sorted(written - read) if steps else []:
+        yield Finding(where="ensemble_scheduling", found=f"nothing reads {name!r}")
 
 
 def _extras(model: Model) -> Iterator[Finding]:
@@ -69,7 +76,7 @@ ENSEMBLE_RULES: tuple[Rule[Model], ...] = (
     Rule(
         name="ensemble-tensor",
         severity="error",
-        statement="the keys of a step's maps are tensors of its model",
+        statement="the keys of a step's maps are tensors of its model, all its required inputs among them",
         consequence=REFUSED,
         source="core, src/ensemble_scheduler/ensemble_utils.cc",
         remedy="keys are the step's own names, values the ensemble's",
@@ -78,11 +85,11 @@ ENSEMBLE_RULES: tuple[Rule[Model], ...] = (
     Rule(
         name="ensemble-flow",
         severity="error",
-        statement="every tensor that a step or the ensemble needs is an input or is written by a step",
+        statement="every tensor that is read is written, and every one that is written is read",
         consequence=REFUSED,
         source=_ENSEMBLES,
         remedy="connect it: one step's output_map and another's input_map have the same value",
-        find=_unwritten,
+        find=_flow,
     ),
     Rule(
         name="ensemble-settings",

@@ -51,7 +51,8 @@ class Model:
     def backend(self) -> str:
         """The name of the backend, as Triton finds it out; empty where it cannot."""
         first = self.folder / str(self.versions[0]) if self.versions else None
-        return backend_named_by(self.config, {path.name for path in first.iterdir()} if first else set())
+        files = {path.name for path in first.iterdir()} if first else set()
+        return backend_named_by(self.config, self.folder.name, files)
 
     @property
     def known_backend(self) -> Backend | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from serving.lint.registry import COMMAND_RULES, CONFIGURATION, MODEL_RULES
+from serving.lint.registry import COMMAND_RULES, FILE_OF_ITS_OWN, MODEL_RULES
 from serving.lint.rule import Rule
 
 _INTRODUCTION = """\
@@ -46,7 +46,7 @@ def lint_page() -> str:
     """The page as Markdown."""
     parts = (
         _INTRODUCTION,
-        f"## Models\n\n{_table((CONFIGURATION, *MODEL_RULES))}",
+        f"## Models\n\n{_table((*FILE_OF_ITS_OWN, *MODEL_RULES))}",
         f"## The server's command line\n\n{_table(COMMAND_RULES)}",
         _NOT_CHECKED,
     )

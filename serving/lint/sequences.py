@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from tritonclient.grpc import model_config_pb2 as pb
 
 from serving.lint.model import Model
 from serving.lint.rule import Finding, Rule
-from serving.lint.sources import SEQUENCES, VALIDATION
+from serving.lint.sources import REFUSED, SEQUENCES, VALIDATION
 
 _DEFAULT_IDLE_US = 1_000_000
-_READY = pb.ModelSequenceBatching.Control.CONTROL_SEQUENCE_READY
-_CORRELATION_ID = pb.ModelSequenceBatching.Control.CONTROL_SEQUENCE_CORRID
+_CONTROL = pb.ModelSequenceBatching.Control
+_VALUES = ("int32_false_true", "fp32_false_true", "bool_false_true")
+_IDS = (pb.TYPE_UINT64, pb.TYPE_INT64, pb.TYPE_UINT32, pb.TYPE_INT32, pb.TYPE_STRING)
+_READY = _CONTROL.CONTROL_SEQUENCE_READY
+_CORRELATION_ID = _CONTROL.CONTROL_SEQUENCE_CORRID
 _BATCHER_GUIDE = "server, docs/user_guide/batcher.md"
 
 
@@ -39,6 +43,30 @@ def _iterative(model: Model) -> Iterator[Finding]:
         yield Finding(where="sequence_batching.iterative_sequence", found="true")
 
 
+def _control_inputs(model: Model) -> Iterator[Finding]:
+    inputs = model.config.sequence_batching.control_input
+    names = [one.name for one in inputs]
+    kinds = [control.kind for one in inputs for control in one.control]
+    for one in inputs:
+        where = f"control_input {one.name!r}"
+        if not one.name or names.count(one.name) > 1:
+            yield Finding(where=where, found=f"{names.count(one.name)} of this name" if one.name else "no name")
+        for control in one.control:
+            for fault in _faults(control, kinds):
+                yield Finding(where=where, found=f"{_CONTROL.Kind.Name(control.kind)}: {fault}")
+
+
+def _faults(control: Any, kinds: list[int]) -> Iterator[str]:
+    if kinds.count(control.kind) > 1:
+        yield f"{kinds.count(control.kind)} of this kind"
+    values = [list(getattr(control, field)) for field in _VALUES if getattr(control, field)]
+    if control.kind == _CONTROL.CONTROL_SEQUENCE_CORRID:
+        if values or control.data_type not in _IDS:
+            yield f"data_type {pb.DataType.Name(control.data_type)}, {len(values)} lists of values"
+    elif len(values) != 1 or len(values[0]) != 2:
+        yield f"values {values}"
+
+
 SEQUENCE_RULES: tuple[Rule[Model], ...] = (
     Rule(
         name="sequence-idle",
@@ -58,6 +86,16 @@ SEQUENCE_RULES: tuple[Rule[Model], ...] = (
         source=_BATCHER_GUIDE,
         remedy="add the control input, or let Triton keep the state by sequence_batching.state",
         find=_controls,
+    ),
+    Rule(
+        name="control-input",
+        severity="error",
+        statement="each control has one input of its own: START, END and READY with a value for false and one for "
+        "true, CORRID with a data_type for ids",
+        consequence=REFUSED,
+        source=f"{VALIDATION}: GetBooleanSequenceControlProperties, GetTypedSequenceControlProperties",
+        remedy="state for instance fp32_false_true: [ 0, 1 ], or data_type: TYPE_UINT64",
+        find=_control_inputs,
     ),
     Rule(
         name="sequence-iterative",

@@ -102,6 +102,12 @@ CASES = {
         at="platform",
     ),
     "tensor": Case(text=PLAIN, sound="dims: [ 2 ]", broken="dims: [ 0 ]", at="output 'y'"),
+    "reshape": Case(
+        text=PLAIN,
+        sound="dims: [ 2 ]",
+        broken="dims: [ 2 ] reshape { shape: [ 3 ] }",
+        at="output 'y'",
+    ),
     "version": Case(
         text=PLAIN + "version_policy { specific { versions: [ 1 ] } }",
         sound="versions: [ 1 ]",
@@ -157,6 +163,13 @@ CASES = {
         text=OWN_STATES,
         sound='control_input { name: "ID" control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_UINT64 } }',
         at="sequence_batching.oldest",
+        files=("1/model.py",),
+    ),
+    "control-input": Case(
+        text=OWN_STATES,
+        sound="data_type: TYPE_UINT64",
+        broken="data_type: TYPE_FP32",
+        at="control_input 'ID'",
         files=("1/model.py",),
     ),
     "sequence-iterative": Case(

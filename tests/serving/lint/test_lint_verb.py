@@ -8,7 +8,7 @@ import pytest
 from models.errors import ArtefactError
 from serving.__main__ import lint
 from serving.lint.page import lint_page
-from serving.lint.registry import COMMAND_RULES, CONFIGURATION, MODEL_RULES
+from serving.lint.registry import COMMAND_RULES, FILE_OF_ITS_OWN, MODEL_RULES
 from tests.serving.lint.broken_models import CASES
 from tests.serving.lint.test_rules import repository
 
@@ -59,7 +59,7 @@ def test_the_page_is_what_the_registry_says():
 
 
 def test_names_of_rules_are_different_and_every_rule_says_all():
-    rules = [CONFIGURATION, *MODEL_RULES, *COMMAND_RULES]
+    rules = [*FILE_OF_ITS_OWN, *MODEL_RULES, *COMMAND_RULES]
     assert len({rule.name for rule in rules}) == len(rules)
     for rule in rules:
         texts = (rule.statement, rule.consequence, rule.source, rule.remedy)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from serving.lint.check import problems_of_repository
-from serving.lint.registry import CONFIGURATION, MODEL_RULES
+from serving.lint.registry import FILE_OF_ITS_OWN, MODEL_RULES
 from tests.serving.lint.broken_models import CASES, ENSEMBLE, GROWING, INITIAL, ONE_STATE, PLAIN, PYTHON, STATES, STEP
 
 # A fault that Triton takes for another one too is found by both rules.
@@ -67,17 +67,18 @@ def test_the_committed_repository_is_clean():
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "name", "says"),
     [
-        (PLAIN + "max_bath_size: 8", "no field named"),
-        (PLAIN.replace("KIND_CPU", "KIND_TPU"), "KIND_TPU"),
-        (PLAIN + "sequence_batching { }", "scheduling_choice"),
-        (None, "no file"),
+        (PLAIN + "max_bath_size: 8", "configuration", "no field named"),
+        (PLAIN.replace("KIND_CPU", "KIND_TPU"), "configuration", "KIND_TPU"),
+        (PLAIN + "sequence_batching { }", "configuration", "scheduling_choice"),
+        (None, "no-configuration", "no file"),
     ],
 )
-def test_what_is_no_configuration_is_told_and_judged_no_further(text, says, tmp_path):
+def test_what_is_no_configuration_is_told_and_judged_no_further(text, name, says, tmp_path):
     (problem,) = problems_of_repository(repository(tmp_path, text, ("1/model.onnx",)))
-    assert problem.rule is CONFIGURATION
+    assert problem.rule.name == name
+    assert problem.rule in FILE_OF_ITS_OWN
     assert says in problem.finding.found
 
 
@@ -149,3 +150,61 @@ def test_a_python_model_is_not_asked_for_a_warm_up(tmp_path):
 def test_an_output_that_no_step_writes_is_found(tmp_path):
     text = ENSEMBLE + 'output { name: "z" data_type: TYPE_FP32 dims: [ 2 ] }'
     assert found(tmp_path, text, ("1/",)) == {"ensemble-flow": ["output 'z'"]}
+
+
+@pytest.mark.parametrize("step", ['input_map { key: "x" value: "x" }', 'output_map { key: "y" value: "y" }'])
+def test_a_step_that_leaves_a_tensor_unconnected_is_found(step, tmp_path):
+    assert found(tmp_path, ENSEMBLE.replace(step, ""), ("1/",)).keys() <= {"ensemble-tensor", "ensemble-flow"} != set()
+
+
+def test_a_tensor_that_nothing_reads_is_found(tmp_path):
+    text = ENSEMBLE + 'input { name: "z" data_type: TYPE_FP32 dims: [ 2 ] }'
+    assert found(tmp_path, text, ("1/",)) == {"ensemble-flow": ["ensemble_scheduling"]}
+
+
+@pytest.mark.parametrize(
+    ("dims", "shape", "fits"),
+    [
+        ("2, 4", "8", True),
+        ("2, 4, -1, 6", "8, -1, 1, 6", True),
+        ("1", "", True),
+        ("2, -1", "-1, 2", False),
+        ("-1", "4", False),
+        ("2", "0", False),
+        ("2", "", False),
+    ],
+)
+def test_a_reshape_keeps_the_elements(dims, shape, fits, tmp_path):
+    text = PLAIN.replace("dims: [ 2 ]", f"dims: [ {dims} ] reshape {{ shape: [ {shape} ] }}")
+    assert found(tmp_path, text).keys() == (set() if fits else {"reshape"})
+
+
+def test_a_scalar_needs_a_batch(tmp_path):
+    text = PYTHON.replace("dims: [ 2 ]", "dims: [ 1 ] reshape { }")
+    assert set(found(tmp_path, text, ("1/model.py",))) == {"reshape"}
+
+
+CONTROL = 'control_input { name: "S" control { kind: CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1 ] } }'
+
+
+@pytest.mark.parametrize(
+    ("controls", "fits"),
+    [
+        (CONTROL, True),
+        (CONTROL.replace("0, 1", "0"), False),
+        (CONTROL.replace("fp32_false_true: [ 0, 1 ]", ""), False),
+        (CONTROL.replace("] }", "] bool_false_true: [ false, true ] }"), False),
+        (CONTROL.replace('"S"', '""'), False),
+        (CONTROL + CONTROL.replace('"S"', '"T"'), False),
+        (CONTROL + CONTROL.replace("START", "END"), False),
+        (CONTROL + CONTROL.replace("START", "END").replace('"S"', '"T"'), True),
+    ],
+)
+def test_a_control_has_an_input_and_its_values(controls, fits, tmp_path):
+    text = ONE_STATE.replace("oldest {", f"{controls} oldest {{")
+    assert found(tmp_path, text).keys() == (set() if fits else {"control-input"})
+
+
+def test_a_backend_of_others_follows_from_what_stands_behind_the_dot(tmp_path):
+    write(tmp_path / "m.own", PYTHON.replace('name: "m" backend: "python"', ""), ("1/libtriton_own.so",))
+    assert {problem.rule.name for problem in problems_of_repository(tmp_path)} == {"warm-up"}
