@@ -23,6 +23,8 @@ def _groups(model: Model) -> Iterator[Finding]:
 def _faults(model: Model, group: Any) -> Iterator[str]:
     if group.gpus and group.kind in (_GROUP.KIND_CPU, _GROUP.KIND_MODEL):
         yield f"{_GROUP.Kind.Name(group.kind)} with gpus {list(group.gpus)}"
+    if any(number < 0 for number in group.gpus):
+        yield f"gpus {list(group.gpus)}"
     if group.count < 0:
         yield f"count {group.count}"
     if group.profile and model.backend != "tensorrt":

@@ -11,7 +11,8 @@ from serving.lint.sources import REFUSED
 from serving.triton_server.ports import free_ports
 from serving.triton_server.process import TritonServer
 from serving.triton_server.settings import ServerSettings
-from tests.serving.lint.broken_models import CASES, STEP
+from tests.serving.lint.broken_models import CASES
+from tests.serving.lint.sound_models import STEP
 from tests.serving.lint.test_rules import write
 from tests.serving.triton_server.sample_models import DOUBLE
 

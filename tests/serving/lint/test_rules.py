@@ -6,7 +6,8 @@ import pytest
 
 from serving.lint.check import problems_of_repository
 from serving.lint.registry import FILE_OF_ITS_OWN, MODEL_RULES
-from tests.serving.lint.broken_models import CASES, ENSEMBLE, GROWING, INITIAL, ONE_STATE, PLAIN, PYTHON, STATES, STEP
+from tests.serving.lint.broken_models import CASES
+from tests.serving.lint.sound_models import ENSEMBLE, GROWING, INITIAL, ONE_STATE, PLAIN, PYTHON, STATES, STEP
 
 # A fault that Triton takes for another one too is found by both rules.
 COMPANIONS = {
@@ -182,6 +183,12 @@ def test_a_reshape_keeps_the_elements(dims, shape, fits, tmp_path):
 def test_a_scalar_needs_a_batch(tmp_path):
     text = PYTHON.replace("dims: [ 2 ]", "dims: [ 1 ] reshape { }")
     assert set(found(tmp_path, text, ("1/model.py",))) == {"reshape"}
+
+
+@pytest.mark.parametrize("group", ["kind: KIND_GPU gpus: [ -1 ]", "count: -1", "kind: KIND_CPU profile: [ '0' ]"])
+def test_an_instance_group_that_the_server_refuses_is_found(group, tmp_path):
+    text = PLAIN.replace("kind: KIND_CPU count: 1", group)
+    assert set(found(tmp_path, text)) == {"instance-group"}
 
 
 CONTROL = 'control_input { name: "S" control { kind: CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1 ] } }'
