@@ -102,10 +102,11 @@ BATCHING_RULES: tuple[Rule[Model], ...] = (
     ),
     Rule(
         name="priority-levels",
-        severity="warning",
+        severity="error",
         statement="requests are not ranked in Triton's queue",
-        consequence="priority levels switch off the batcher's prefetching, which is how a queue policy stalls it",
-        source="core, src/scheduler_utils.cc: PriorityQueue sets support_prefetching_ to false",
+        consequence="the batcher stalls as with a queue policy: of 3000 requests by 16 clients 17 and 96 waited 500 ms "
+        "with two levels, 0 and 7 with one, none with neither",
+        source=f"{MEASURED}; core, src/scheduler_utils.cc: PriorityQueue sets support_prefetching_ to false",
         remedy=_ADMIT,
         find=_prioritised,
     ),
