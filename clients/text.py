@@ -76,11 +76,12 @@ class StreamingModel:
             InputError: the server refused the question or the limit, or the model cannot be explained.
             ServerError: it failed, or a piece did not come in time.
         """
-        inputs: dict[str, Array] = {**subject, STREAM: np.array([True])}
+        inputs: dict[str, Array] = {**subject, STREAM: np.array([True])}  # each gets a batch of one in front
         if max_tokens is not None:
             inputs[MAX_TOKENS] = np.array([max_tokens], dtype=np.int32)
         parameters = {EXPLAIN: True} if explain else None
-        async with aclosing(self._client.stream(self.model.name, inputs, parameters)) as responses:
+        batched = {name: array[None] for name, array in inputs.items()}
+        async with aclosing(self._client.stream(self.model.name, batched, parameters)) as responses:
             async for outputs in responses:
                 yield _piece(outputs)
 
@@ -101,8 +102,8 @@ def _piece(outputs: Mapping[str, Array]) -> Piece:
     return Piece(
         text=_text(outputs[TEXT_OUTPUT]),
         finish_reason=_text(outputs[FINISH_REASON]),
-        token_ids=tuple(outputs[OUTPUT_IDS].tolist()),
-        alignment=outputs.get(ALIGNMENT),
+        token_ids=tuple(outputs[OUTPUT_IDS][0].tolist()),
+        alignment=outputs[ALIGNMENT][0] if ALIGNMENT in outputs else None,
     )
 
 

@@ -11,32 +11,8 @@ from torch import Tensor, nn
 
 from models.signature import GraphSignature
 from models.tasks.graph import TaskGraph
+from serving.runtime.array_buffer import ArrayBuffer
 from serving.runtime.base import Array, Buffer, numpy_dtype
-
-
-class ArrayBuffer:
-    """A NumPy array as a runner's buffer."""
-
-    def __init__(self, array: Array) -> None:
-        self._array = array
-
-    @property
-    def address(self) -> int:
-        """Where the first element lies."""
-        return int(self._array.ctypes.data)
-
-    @property
-    def nbytes(self) -> int:
-        """Size in bytes."""
-        return int(self._array.nbytes)
-
-    def numpy(self) -> Array:
-        """The array itself."""
-        return self._array
-
-    def write(self, array: Array) -> None:
-        """Replace the contents."""
-        self._array[...] = array
 
 
 class EagerRunner:

@@ -10,6 +10,10 @@
     ├── ExportError              a graph that does not keep what was asked of it
     ├── ParityError              two runners that disagree beyond the tolerance
     ├── MachineError             a machine that lacks something the work needs
+    ├── UnfinishedError          a request that gets no answer, or no whole one, through no fault of its own
+    │   ├── BusyError            too many others wait already
+    │   ├── DeadlineError        its time is over
+    │   └── CancelledError       it was taken back
     └── ServerError              a server that refused, failed or cannot be reached
         └── UnreachableError     nothing answers at the address
 
@@ -72,6 +76,22 @@ class ParityError(AttendantError):
 
 class MachineError(AttendantError):
     """A machine that lacks something the work needs."""
+
+
+class UnfinishedError(AttendantError):
+    """A request that gets no answer, or no whole one, through no fault of its own."""
+
+
+class BusyError(UnfinishedError):
+    """A request that finds too many others waiting."""
+
+
+class DeadlineError(UnfinishedError):
+    """A request whose time is over."""
+
+
+class CancelledError(UnfinishedError):
+    """A request that was taken back."""
 
 
 class ServerError(AttendantError):

@@ -5,7 +5,7 @@ Text tensors are named as TensorRT-LLM names them, so that Triton's own OpenAI f
 
 from __future__ import annotations
 
-from models.signature import TensorSpec
+from models.signature import DType, TensorSpec
 
 PIXELS = "pixels"
 LOGITS = "logits"
@@ -20,23 +20,54 @@ ALIGNMENT = "alignment"
 CROSS_ATTENTION = "cross_attention"
 
 TEXT_INPUT = "text_input"
+INPUT_IDS = "input_ids"
 MAX_TOKENS = "max_tokens"
 STREAM = "stream"
 TEXT_OUTPUT = "text_output"
 FINISH_REASON = "finish_reason"
 OUTPUT_IDS = "output_ids"
+CANDIDATE = "sequence_index"
+LOG_PROBS = "output_log_probs"
+TOP_IDS, TOP_LOG_PROBS = "top_ids", "top_log_probs"
+SCORE = "cum_log_probs"
+INPUT_TOKENS, OUTPUT_TOKENS = "num_input_tokens", "num_output_tokens"
 
 POOLED = "pooled"
 HIDDEN = "hidden"
 TOKEN_MASK = "token_mask"  # noqa: S105  (no password)
 
 TEXT_REQUEST = (TensorSpec(name=TEXT_INPUT, dtype="string", axes=(1,)),)
+IDS_REQUEST = (TensorSpec(name=INPUT_IDS, dtype="int32", axes=("tokens",)),)
+
+
+def _options(dtype: DType, *names: str, axes: tuple[int | str, ...] = (1,)) -> tuple[TensorSpec, ...]:
+    return tuple(TensorSpec(name=name, dtype=dtype, axes=axes) for name in names)
+
+
 TEXT_OPTIONS = (
-    TensorSpec(name=MAX_TOKENS, dtype="int32", axes=(1,)),
-    TensorSpec(name=STREAM, dtype="bool", axes=(1,)),
+    *_options("bool", STREAM),
+    *_options("int32", MAX_TOKENS, "min_tokens", "top_k", "beam_width", "early_stopping", "num_return_sequences"),
+    *_options("float32", "temperature", "top_p", "min_p", "typical_p"),
+    *_options("float32", "repetition_penalty", "presence_penalty", "frequency_penalty", "length_penalty"),
+    *_options("uint64", "seed"),
+    *_options("string", "stop_words", axes=("texts",)),
+    *_options("int32", "stop_ids", "logit_bias_ids", axes=("ids",)),
+    *_options("float32", "logit_bias", axes=("ids",)),
+    *_options("bool", "ignore_end", "exclude_input_in_output", "return_log_probs"),
+    *_options("int32", "top_log_probs_count", "draft_tokens", "priority", "deadline_ms"),
+    *_options("string", "guided_decoding_guide_type", "guided_decoding_guide"),
+    *_options("bool", "return_num_input_tokens", "return_num_output_tokens"),
 )
+"""What every model that writes may be asked besides its question; serving/backends/asking.py says what each means."""
 TEXT_RESPONSE = (
     TensorSpec(name=TEXT_OUTPUT, dtype="string", axes=(1,)),
     TensorSpec(name=FINISH_REASON, dtype="string", axes=(1,)),
-    TensorSpec(name=OUTPUT_IDS, dtype="int64", axes=("tokens",)),
+    TensorSpec(name=OUTPUT_IDS, dtype="int32", axes=("tokens",)),
+    TensorSpec(name=CANDIDATE, dtype="int32", axes=(1,)),
+    TensorSpec(name=LOG_PROBS, dtype="float32", axes=("tokens",)),
+    TensorSpec(name=TOP_IDS, dtype="int32", axes=("tokens", "top")),
+    TensorSpec(name=TOP_LOG_PROBS, dtype="float32", axes=("tokens", "top")),
+    TensorSpec(name=SCORE, dtype="float32", axes=(1,)),
+    TensorSpec(name=INPUT_TOKENS, dtype="int32", axes=(1,)),
+    TensorSpec(name=OUTPUT_TOKENS, dtype="int32", axes=(1,)),
 )

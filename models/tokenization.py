@@ -74,6 +74,11 @@ class Tokenizer:
         except Exception as error:  # the library raises bare Exception for every parse error
             raise ArtefactError(f"a readable tokenizer at {path}", str(error), "copy or export it again") from error
 
+    @property
+    def library(self) -> _Tokenizer:
+        """The library's own object, for what else builds on it."""
+        return self._tokenizer
+
     def encode(self, text: str, longest: int) -> list[int]:
         """Token ids of a text, with the special tokens that the model expects around it.
 

@@ -19,7 +19,8 @@ from models.generate import Captioner, EncoderDecoder, continued, described, gre
 from models.progress import progress
 from models.tokenization import load_tokenizer
 from quickstart.answers import Answers
-from serving.generation.answer import StreamedModel
+from serving.generation.options import DecodingOptions
+from serving.generation.writing_model import WritingModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +68,12 @@ def described_in_pytorch(checkpoint: Checkpoint, questions: Questions) -> Answer
     return Answers(answers=[tokenizer.decode(answer) for answer in answers])
 
 
-def in_process(model: StreamedModel, questions: Questions) -> Answers:
+def in_process(model: WritingModel, questions: Questions) -> Answers:
     """One question after the other, through the same decoding loop that the server uses."""
     timings = _Timings()
     for subject in questions.subjects:
         timings.begin()
-        for piece in model.stream(model.request(subject, questions.max_tokens)):
+        for piece in model.stream(model.request(subject, DecodingOptions(max_tokens=questions.max_tokens))):
             timings.piece(piece.text, len(piece.token_ids))
         timings.end()
     return timings.answers()

@@ -17,7 +17,16 @@ FROZEN = {
     "export compare": {"--out", "--precisions", "--full", "--page"},
     "export inspect": {"--html", "--json"},
     "serving lint": {"--command", "--json", "--rules"},
-    "serving repository": {"--out", "--threads", "--runtime", "--implicit-state"},
+    "serving repository": {
+        "--out",
+        "--threads",
+        "--runtime",
+        "--implicit-state",
+        "--slots",
+        "--prompt-tokens",
+        "--waiting",
+        "--prefix-bytes",
+    },
     "serving up": {
         "--repository",
         "--http-port",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from models.errors import InputError
 from models.tensor_names import PIXELS
-from serving.backends import triton_api
+from serving.backends.asking import Tensors
 from serving.backends.stream import StreamingModel
 from serving.generation.captioner import Captioner
 
@@ -15,6 +16,12 @@ class TritonPythonModel(StreamingModel):
 
     load = Captioner
 
-    def subject(self, request: Any) -> Any:
-        """The image that a request shows, ``[C, height, width]``."""
-        return triton_api.tensor_of(request, PIXELS)
+    def subject(self, tensors: Tensors) -> Any:
+        """The image that a request shows, ``[C, height, width]``.
+
+        Raises:
+            InputError: it shows none.
+        """
+        if PIXELS not in tensors:
+            raise InputError(f"the tensor {PIXELS!r}", "none", "send an image")
+        return tensors[PIXELS][0]

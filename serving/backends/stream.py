@@ -1,147 +1,99 @@
 """Triton's body of every model that answers with text: decoupled, so that each token leaves as it comes.
 
-``execute`` checks and queues; one thread decodes and sends. Every request ends with one FINAL flag.
+``execute`` checks and hands over; one thread decodes for all, another sends. Every request ends with one FINAL flag.
 """
 
 from __future__ import annotations
 
-import queue
-import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
+import logging
+from functools import partial
 from typing import Any
 
-import numpy as np
-
-from models.errors import InputError
-from models.manifest import Manifest
-from models.tensor_names import ALIGNMENT, FINISH_REASON, MAX_TOKENS, OUTPUT_IDS, STREAM, TEXT_INPUT, TEXT_OUTPUT
+from models.tensor_names import INPUT_TOKENS, OUTPUT_TOKENS, STREAM
 from serving.backends import triton_api
-from serving.generation.answer import Piece, StreamedModel
-from serving.parameters import Runtime
-
-WAITING_REQUESTS = 256
-# tritonserver 2.51 dies now and then if a request whose call was cancelled ends at once (docs/log.md).
-AFTER_CANCELLATION_S = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A checked request and the way to answer it; ``taken_back`` once its client has said so."""
-
-    id: str
-    request: Any
-    stream: bool
-    sender: Any
-    taken_back: threading.Event = field(default_factory=threading.Event)
+from serving.backends.answering import Answering, Job
+from serving.backends.asking import Tensors, options_from_tensors, subject_from_tensors
+from serving.backends.engine_metrics import EngineMetrics
+from serving.generation.engine_thread import EngineThread
+from serving.generation.writing_model import WritingModel
 
 
 class StreamingModel:
     """What Triton calls; one instance a stub process. A task's own class says how its artefacts are loaded."""
 
-    load: Callable[[Path, Manifest, int, Runtime], StreamedModel]
+    load: type[WritingModel]
 
     def initialize(self, args: dict[str, str]) -> None:
-        """Load tokenizer and graphs, and start the decoding thread."""
-        self._model = type(self).load(*triton_api.load_artefact(args))
-        self._jobs: queue.Queue[Job | None] = queue.Queue(WAITING_REQUESTS)
-        self._unanswered: dict[str, Job] = {}
-        self._thread = threading.Thread(target=self._work, name="decode")
-        self._thread.start()
+        """Load tokenizer and graphs, allocate the slots, and start the two threads."""
+        settings = triton_api.engine_settings(args)
+        self._model = type(self).load(*triton_api.load_artefact(args), settings=settings)
+        engine = self._model.engine
+        logging.getLogger(__name__).info("%d slots, a cache of %d bytes", settings.slots, engine.cache_bytes)
+        self._metrics = EngineMetrics(engine, args["model_name"])
+        self._unanswered: set[Job] = set()
+        self._answering = Answering(self._forget, self._tick)
+        self._thread = EngineThread(engine)
 
     def execute(self, requests: list[Any]) -> None:
-        """Check each request and queue it; a bad one, or one too many, is answered at once."""
+        """Check each request and hand it over; a bad one, or one too many, is answered at once."""
         for request in requests:
             sender = request.get_response_sender()
             try:
                 self._accept(request, sender)
-            except queue.Full:
-                message = (
-                    f"expected fewer than {WAITING_REQUESTS} waiting requests; found a full queue; try again later"
-                )
-                sender.send(triton_api.unavailable_response(message), flags=triton_api.FINAL)
             except Exception as error:
                 sender.send(triton_api.stream_error_response(error), flags=triton_api.FINAL)
 
-    def subject(self, request: Any) -> Any:
-        """What a request asks: its text."""
-        return str(_scalar(request, TEXT_INPUT, b"").decode(errors="replace"))
+    def subject(self, tensors: Tensors) -> Any:
+        """What a request asks: its text, or the tokens of one."""
+        return subject_from_tensors(tensors)
 
     def finalize(self) -> None:
-        """Decode what is queued, then stop the thread."""
-        self._jobs.put(None)
-        self._thread.join()
+        """Answer who waits, then stop the threads."""
+        self._thread.stop()
+        self._answering.stop()
 
     def _accept(self, request: Any, sender: Any) -> None:
         unwanted = triton_api.takes_back(request)
         if unwanted:
-            if (job := self._unanswered.get(unwanted)) is not None:
-                job.taken_back.set()
+            self._take_back(unwanted)
             sender.send(flags=triton_api.FINAL)
             return
-        job = self._job(request, sender)
-        self._unanswered[job.id] = job
+        tensors = triton_api.tensors_of(request)
+        options = options_from_tensors(tensors, triton_api.asks_to_explain(request))
+        checked = self._model.request(self.subject(tensors), options)
+        counts = any(_is_set(tensors, f"return_{name}") for name in (INPUT_TOKENS, OUTPUT_TOKENS))
+        job = Job(
+            id=request.request_id(),
+            sender=sender,
+            stream=_is_set(tensors, STREAM),
+            input_tokens=checked.input_tokens if counts else None,
+        )
+        self._unanswered.add(job)
         try:
-            self._jobs.put_nowait(job)
-        except queue.Full:
-            self._unanswered.pop(job.id, None)  # another of that id may have been answered
+            job.ticket = self._model.engine.submit(checked, partial(self._answering.say, job))
+        except Exception:
+            self._forget(job)
             raise
 
-    def _job(self, request: Any, sender: Any) -> Job:
-        max_tokens = _scalar(request, MAX_TOKENS, None)
-        limit = None if max_tokens is None else int(max_tokens)
-        checked = self._model.request(self.subject(request), limit, triton_api.asks_to_explain(request))
-        return Job(request.request_id(), checked, bool(_scalar(request, STREAM, False)), sender)
+    def _take_back(self, request_id: str) -> None:
+        for job in [job for job in list(self._unanswered) if job.id == request_id and job.ticket is not None]:
+            job.taken_back = True
+            self._cancel(job)
 
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            try:
-                self._answer(job)
-            except Exception as error:
-                job.sender.send(triton_api.stream_error_response(error), flags=triton_api.FINAL)
-            self._unanswered.pop(job.id, None)
-            del job  # a sender kept alive here would keep its request alive in Triton
+    def _forget(self, job: Job) -> None:
+        self._unanswered.discard(job)
 
-    def _answer(self, job: Job) -> None:
-        said: list[Piece] = []
-        for piece in self._model.stream(job.request):
-            if job.taken_back.is_set():
-                job.sender.send(flags=triton_api.FINAL)
-                return
-            if job.sender.is_cancelled():
-                threading.Timer(AFTER_CANCELLATION_S, job.sender.send, kwargs={"flags": triton_api.FINAL}).start()
-                return
-            said.append(piece)
-            if piece.finish_reason:
-                job.sender.send(_response(piece if job.stream else _joined(said)), flags=triton_api.FINAL)
-            elif job.stream:
-                job.sender.send(_response(piece))
+    def _cancel(self, job: Job) -> None:
+        if job.ticket is not None:
+            job.ticket.cancel()
+            self._model.engine.wake()
+
+    def _tick(self) -> None:
+        for job in list(self._unanswered):
+            if job.ticket is not None and not job.ticket.is_cancelled and job.sender.is_cancelled():
+                self._cancel(job)
+        self._metrics.tell()
 
 
-def _joined(said: list[Piece]) -> Piece:
-    alignments = [piece.alignment for piece in said if piece.alignment is not None]
-    return Piece(
-        text="".join(piece.text for piece in said),
-        token_ids=tuple(token for piece in said for token in piece.token_ids),
-        finish_reason=said[-1].finish_reason,
-        alignment=np.concatenate(alignments) if alignments else None,
-    )
-
-
-def _scalar(request: Any, name: str, default: Any) -> Any:
-    array = triton_api.tensor_of(request, name)
-    if array is None:
-        return default
-    if array.size != 1:
-        raise InputError(f"one element in {name!r}", str(array.size), "send one request for each text")
-    return array.reshape(-1)[0]
-
-
-def _response(piece: Piece) -> Any:
-    texts = {TEXT_OUTPUT: piece.text, FINISH_REASON: piece.finish_reason}
-    outputs = {name: np.array([text.encode()], dtype=object) for name, text in texts.items()}
-    outputs[OUTPUT_IDS] = np.array(piece.token_ids, dtype=np.int64)
-    if piece.alignment is not None:
-        outputs[ALIGNMENT] = np.ascontiguousarray(piece.alignment)
-    return triton_api.response(outputs)
+def _is_set(tensors: Tensors, flag: str) -> bool:
+    return flag in tensors and bool(tensors[flag].all())

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from models.errors import InputError, MachineError
+from models.errors import BusyError, DeadlineError, InputError, MachineError
 from models.manifest import Manifest
 from models.tensor_names import CANCEL, EXPLAIN
+from serving.generation.settings import EngineSettings
 from serving.parameters import RUNTIME, THREADS, Runtime
 from serving.runtime.base import Array
 
@@ -48,6 +50,22 @@ def require_numpy_1(version: str) -> None:
     """
     if int(version.split(".", maxsplit=1)[0]) >= 2:
         raise MachineError("NumPy 1.x beside Triton's Python stub", version, 'run `pip install "numpy<2"`')
+
+
+def engine_settings(arguments: dict[str, str]) -> EngineSettings:
+    """How much an engine may do at once, by the parameters of ``config.pbtxt``.
+
+    Args:
+        arguments: what Triton hands to ``initialize``.
+    """
+    parameters = json.loads(arguments["model_config"])["parameters"]
+    names = [spec.name for spec in fields(EngineSettings) if spec.name in parameters]
+    return EngineSettings(**{name: int(parameters[name]["string_value"]) for name in names})
+
+
+def tensors_of(request: Any) -> dict[str, Array]:
+    """The inputs that a client sent."""
+    return {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
 
 
 def tensor_of(request: Any, name: str) -> Array | None:
@@ -91,8 +109,16 @@ def error_response(error: Exception) -> Any:
 
 
 def stream_error_response(error: Exception) -> Any:
-    """The same for a stream, which drops the code: a client's mistake begins with ``INVALID_ARG:``."""
-    return _refusal(error, f"INVALID_ARG: {error}" if isinstance(error, InputError) else str(error))
+    """The same for a stream, which drops the code: the message begins with it."""
+    code = next((name for kind, name in _CODES.items() if isinstance(error, kind)), "")
+    return _refusal(error, f"{code}: {error}" if code else str(error))
+
+
+_CODES: dict[type[Exception], str] = {
+    InputError: "INVALID_ARG",
+    BusyError: "UNAVAILABLE",
+    DeadlineError: "DEADLINE_EXCEEDED",
+}
 
 
 def _parameters(request: Any) -> dict[str, Any]:
@@ -101,10 +127,19 @@ def _parameters(request: Any) -> dict[str, Any]:
 
 
 def _refusal(error: Exception, message: str) -> Any:
-    code = pb_utils.TritonError.INVALID_ARG if isinstance(error, InputError) else pb_utils.TritonError.INTERNAL
+    codes: dict[type[Exception], Any] = {
+        InputError: pb_utils.TritonError.INVALID_ARG,
+        BusyError: pb_utils.TritonError.UNAVAILABLE,
+    }
+    code = codes.get(type(error), pb_utils.TritonError.INTERNAL)
     return pb_utils.InferenceResponse(error=pb_utils.TritonError(message, code))
 
 
-def unavailable_response(message: str) -> Any:
-    """A response that asks the client to come again."""
-    return pb_utils.InferenceResponse(error=pb_utils.TritonError(message, pb_utils.TritonError.UNAVAILABLE))
+def counters(name: str, meaning: str) -> Any:
+    """A family of counters; whoever makes metrics of it must hold it, or Triton drops them."""
+    return pb_utils.MetricFamily(name=name, description=meaning, kind=pb_utils.MetricFamily.COUNTER)
+
+
+def gauges(name: str, meaning: str) -> Any:
+    """A family of gauges; likewise."""
+    return pb_utils.MetricFamily(name=name, description=meaning, kind=pb_utils.MetricFamily.GAUGE)

@@ -41,11 +41,17 @@ def decoder_graph(explain: bool, aligning: str | None) -> str:
     return aligning
 
 
-def alignment_of(shown: Mapping[str, Array]) -> Array:
-    """The weights ``[S]`` of the newest position, of what one step of one row returned."""
+def alignment_of(shown: Mapping[str, Array], row: int, source_length: int | None) -> Array:
+    """The weights ``[S]`` of a row's newest position, of what one step returned.
+
+    Args:
+        shown: output name → array.
+        row: of the batch.
+        source_length: S, where the row's source is followed by padding.
+    """
     if ALIGNMENT in shown:
-        alignment_S: Array = shown[ALIGNMENT][0, -1].copy()
+        alignment_S: Array = shown[ALIGNMENT][row, -1, :source_length].copy()
         return alignment_S
-    weights_HS = shown[CROSS_ATTENTION][0, -1, :, -1]
+    weights_HS = shown[CROSS_ATTENTION][row, -1, :, -1, :source_length]
     mean_S: Array = weights_HS.mean(0)
     return mean_S

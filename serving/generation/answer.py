@@ -1,32 +1,41 @@
-"""What a text model is asked and what it answers: a checked request, and pieces of text as they come."""
+"""What a model that writes is asked and what it answers: a checked request, and pieces of text as they come."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
 
 from models.errors import InputError
-from models.tokenization import TextTokenizer
-from serving.generation.detokenization import IncrementalDetokenizer
+from serving.generation.options import DecodingOptions
 from serving.runtime.base import Array
 
 FinishReason = Literal["", "stop", "length"]
+TokenLogprobs = tuple[tuple[int, float], ...]
+"""Tokens and their log-probabilities, most probable first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A text that has been checked and can be decoded.
+    """A question that has been checked and can be decoded.
 
     Attributes:
-        token_ids: of the prompt or the source.
+        prompt: the tokens that the decoder begins with: a prompt, or the start token.
+        source: what the encoder reads, input name → array with a batch of one; empty without an encoder.
         max_tokens: longest answer, in tokens, without the end token.
-        explain: whether each token comes with its alignment.
+        options: how it is decoded.
+        seed: of its random numbers.
+        text: of the prompt, if it is to stand before the answer.
+        input_tokens: how many tokens the question has.
     """
 
-    token_ids: tuple[int, ...]
+    prompt: tuple[int, ...]
+    source: Mapping[str, Array] = field(default_factory=dict)
     max_tokens: int
-    explain: bool = False
+    options: DecodingOptions = field(default_factory=DecodingOptions)
+    seed: int = 0
+    text: str = ""
+    input_tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,44 +43,27 @@ class Piece:
     """A part of an answer.
 
     Attributes:
-        text: what this token adds; may be empty, as when a character takes several tokens.
-        token_ids: the tokens that it is made of; the end token is not among them.
-        finish_reason: empty until the last piece: ``stop`` after an end token, ``length`` at the limit.
+        text: what these tokens add; may be empty, as when a character takes several tokens.
+        token_ids: what it is made of; an end token is not among them.
+        candidate: which of the request's answers it belongs to.
+        finish_reason: empty until the last piece of this answer: ``stop`` after an end token or a stop text,
+            ``length`` at the limit.
+        is_last: whether the request's answers are all complete.
+        logprobs: of each token, if asked for.
+        top_logprobs: for each token the most probable ones, if asked for.
+        score: of a beam, with the length penalty.
         alignment: for each token the weights of the source's positions, float32 ``[T, S]``; only if asked for.
     """
 
     text: str
     token_ids: tuple[int, ...] = ()
+    candidate: int = 0
     finish_reason: FinishReason = ""
+    is_last: bool = False
+    logprobs: tuple[float | None, ...] = ()
+    top_logprobs: tuple[TokenLogprobs, ...] = ()
+    score: float | None = None
     alignment: Array | None = None
-
-
-class StreamedModel(Protocol):
-    """One artefact that answers with text: what it is asked is its own business."""
-
-    def request(self, subject: Any, max_tokens: int | None = None, explain: bool = False, /) -> Any:
-        """Check a question and a limit.
-
-        Raises:
-            InputError: the question cannot be answered or explained, or the limit is out of reach.
-        """
-
-    def stream(self, request: Any, /) -> Iterator[Piece]:
-        """Decode a request token by token; the last piece carries the reason for the end."""
-
-
-class TextModel(Protocol):
-    """One artefact that answers texts with texts."""
-
-    def request(self, text: str, max_tokens: int | None = None, explain: bool = False) -> Request:
-        """Check a text and a limit.
-
-        Raises:
-            InputError: the text cannot be encoded, the answer not explained, or the limit is out of reach.
-        """
-
-    def stream(self, request: Request) -> Iterator[Piece]:
-        """Decode a request token by token; the last piece carries the reason for the end."""
 
 
 def checked_limit(max_tokens: int | None, longest: int, why: str) -> int:
@@ -91,34 +83,3 @@ def checked_limit(max_tokens: int | None, longest: int, why: str) -> int:
             f"max_tokens from 1 to {longest}, {why}", str(limit), "ask for fewer tokens, or leave max_tokens out"
         )
     return limit
-
-
-def pieces(
-    tokens: Iterable[int],
-    end: frozenset[int],
-    limit: int,
-    tokenizer: TextTokenizer,
-    alignment: Callable[[], Array] | None = None,
-) -> Iterator[Piece]:
-    """Turn tokens into pieces of text as they come.
-
-    Text is held back while it ends within a character; the last piece gives whatever is left.
-
-    Args:
-        tokens: of the answer; an end token, or one more than the limit, ends it.
-        end: the end tokens.
-        limit: longest answer, in tokens.
-        tokenizer: of the model.
-        alignment: of the token that came last, ``[S]``, if it is asked for.
-    """
-    text = IncrementalDetokenizer(tokenizer)
-    reason: FinishReason = "length"
-    for count, token in enumerate(tokens):
-        if token in end:
-            reason = "stop"
-        if token in end or count == limit:
-            break
-        weights = None if alignment is None else alignment()[None]
-        yield Piece(text=text.add(token), token_ids=(token,), alignment=weights)
-    nothing = None if alignment is None else alignment()[None][:0]
-    yield Piece(text=text.rest(), finish_reason=reason, alignment=nothing)

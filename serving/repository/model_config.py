@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from tritonclient.grpc import model_config_pb2 as pb
@@ -20,6 +20,7 @@ from models.tensor_names import (
     ALIGNMENT,
     EXPLAINED,
     HIDDEN,
+    IDS_REQUEST,
     LOGITS,
     POOLED,
     TEXT_OPTIONS,
@@ -28,6 +29,7 @@ from models.tensor_names import (
     TOKEN_MASK,
 )
 from serving.generation.alignment import aligning_graph
+from serving.generation.settings import EngineSettings
 from serving.parameters import RUNTIME, THREADS, Runtime
 
 LABELS_NAME = "labels.txt"
@@ -36,6 +38,7 @@ _TYPES = {
     "int32": pb.TYPE_INT32,
     "int64": pb.TYPE_INT64,
     "uint8": pb.TYPE_UINT8,
+    "uint64": pb.TYPE_UINT64,
     "float16": pb.TYPE_FP16,
     "float32": pb.TYPE_FP32,
     "float64": pb.TYPE_FP64,
@@ -43,12 +46,15 @@ _TYPES = {
 }
 
 
-def model_config_from_manifest(manifest: Manifest, threads: int = 1, runtime: Runtime = "auto") -> Any:
+def model_config_from_manifest(
+    manifest: Manifest, threads: int = 1, runtime: Runtime = "auto", engine: EngineSettings | None = None
+) -> Any:
     """The configuration under which Triton serves an artefact.
 
     Args:
         manifest: the artefact's.
         threads: that one run of a graph may use; read back by ``serving/backends/triton_api.py``.
+        engine: how much at once, of a model that writes; read back there too.
         runtime: that runs its graphs; read back there too. ``auto`` is not written: it is chosen where it is served.
 
     Raises:
@@ -61,9 +67,9 @@ def model_config_from_manifest(manifest: Manifest, threads: int = 1, runtime: Ru
         "caption": _captioner,
         "classify": _classifier,
         "embed": _embedder,
-        "generate": _streaming_text_model,
+        "generate": _text_writer,
         "predict": _predictor,
-        "translate": _streaming_text_model,
+        "translate": _text_writer,
     }
     if manifest.task not in rules:
         raise ArtefactError(f"a task, one of {sorted(rules)}", repr(manifest.task), "export a model of those tasks")
@@ -72,6 +78,8 @@ def model_config_from_manifest(manifest: Manifest, threads: int = 1, runtime: Ru
     rules[manifest.task](config, manifest)
     _add_parameters(config, {"task": manifest.task, "example": manifest.example, **manifest.details})
     config.parameters[THREADS].string_value = str(threads)
+    if config.model_transaction_policy.decoupled:
+        _add_parameters(config, asdict(engine or EngineSettings()))
     if runtime != "auto":
         config.parameters[RUNTIME].string_value = runtime
     return config
@@ -115,19 +123,21 @@ def _embedder(config: Any, manifest: Manifest) -> None:
 
 
 def _captioner(config: Any, manifest: Manifest) -> None:
-    _stream(config, [_per_request(spec) for spec in manifest.graph("encoder").inputs])
+    _write_text(config)
+    _add_inputs(config, [_per_request(spec) for spec in manifest.graph("encoder").inputs])
     _add_alignment(config, manifest)
 
 
-def _streaming_text_model(config: Any, manifest: Manifest) -> None:
-    _stream(config, TEXT_REQUEST)
+def _text_writer(config: Any, manifest: Manifest) -> None:
+    _write_text(config)
+    _add_inputs(config, (*TEXT_REQUEST, *IDS_REQUEST), optional=True)
     _add_alignment(config, manifest)
 
 
-def _stream(config: Any, request: Iterable[TensorSpec]) -> None:
-    config.max_batch_size = 0
+def _write_text(config: Any) -> None:
+    # Each tensor has a batch of one in front, as TensorRT-LLM's have. The engine batches; Triton hands one by one.
+    config.max_batch_size = 1
     config.model_transaction_policy.decoupled = True
-    _add_inputs(config, request)
     _add_inputs(config, TEXT_OPTIONS, optional=True)
     _add_outputs(config, TEXT_RESPONSE)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,6 +29,18 @@ class Buffer(Protocol):
 
     def write(self, array: Array) -> None:
         """Replace the contents by an array of the same type and shape; the address stays."""
+
+    def part(self, begin: int, shape: tuple[int, ...]) -> Buffer:
+        """A buffer over a part of the same memory: the elements from ``begin`` on, in a shape of their own."""
+
+    def copy_rows(self, sources: Sequence[int], targets: Sequence[int], positions: int | None = None) -> None:
+        """Copy rows of the first axis to others, all at once, so that rows can be exchanged.
+
+        Args:
+            sources: the rows that are read.
+            targets: the rows that are written, in the same order.
+            positions: of the third axis, only so many of the first; all if None.
+        """
 
 
 class Runner(Protocol):

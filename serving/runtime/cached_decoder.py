@@ -18,6 +18,8 @@ from models.errors import InputError
 from serving.runtime.base import Array, Buffer, Runner
 
 _MASK, _SCORED = "self_mask", "scored"
+MOVING = frozenset({"token_ids", "start", _MASK, _SCORED})
+"""The inputs that are new at every step."""
 
 
 def self_mask(start: Array, steps: int, attended: int) -> Array:
@@ -41,7 +43,6 @@ class CachedDecoder:
 
     Attributes:
         caches: input name → the buffer of what is remembered.
-        shown: what the last step returned.
     """
 
     def __init__(self, runner: Runner, rows: int, memories: Mapping[str, Array | Buffer] | None = None) -> None:
@@ -53,15 +54,33 @@ class CachedDecoder:
             memories: of the source: what an encoder graph returned, and the source's mask.
         """
         signature, given = runner.signature, memories or {}
-        self.shown: dict[str, Array] = {}
-        self._runner = runner
-        self._inputs = {spec.name: spec for spec in signature.inputs}
-        self._fixed = {name: value for name, value in given.items() if name in self._inputs}
-        self.caches = {name: runner.allocate(name, {"batch": rows}) for name in signature.aliases.values()}
-        for name, buffer in self.caches.items():
+        caches = {name: runner.allocate(name, {"batch": rows}) for name in signature.aliases.values()}
+        for name, buffer in caches.items():
             first = given.get(name.removesuffix("_in"))
             if first is not None:
                 buffer.write(first if isinstance(first, np.ndarray) else first.numpy())
+        self._keep(runner, caches, given)
+
+    @classmethod
+    def over(
+        cls, runner: Runner, caches: Mapping[str, Buffer], memories: Mapping[str, Array | Buffer]
+    ) -> CachedDecoder:
+        """A decoder of what buffers of somebody else hold; nothing is allocated or copied.
+
+        Args:
+            runner: the decoder graph.
+            caches: a buffer for each aliased input.
+            memories: of the source, as far as the graph takes any.
+        """
+        decoder = cls.__new__(cls)
+        decoder._keep(runner, dict(caches), memories)
+        return decoder
+
+    def _keep(self, runner: Runner, caches: dict[str, Buffer], memories: Mapping[str, Array | Buffer]) -> None:
+        self.caches = caches
+        self._runner = runner
+        self._inputs = {spec.name: spec for spec in runner.signature.inputs}
+        self._fixed = {name: value for name, value in memories.items() if name in self._inputs}
 
     @property
     def capacity(self) -> int | None:
@@ -92,8 +111,7 @@ class CachedDecoder:
             moving[_SCORED] = every if scored is None else scored
         outputs = self._runner.run({**moving, **self._fixed, **self.caches})
         aliases = self._runner.signature.aliases
-        self.shown = {name: buffer.numpy() for name, buffer in outputs.items() if name not in aliases}
-        return self.shown
+        return {name: buffer.numpy() for name, buffer in outputs.items() if name not in aliases}
 
     def _mask(self, start: Array, steps: int) -> Array:
         attended, capacity = int(start.max()) + steps, self.capacity

@@ -15,36 +15,12 @@ import numpy as np
 from models.errors import ArtefactError, InputError, MachineError
 from models.signature import GraphSignature, TensorSpec
 from serving.runtime.admission import Admission
+from serving.runtime.array_buffer import ArrayBuffer
 from serving.runtime.base import Array, Buffer, numpy_dtype
 
 Precision = Literal["f32", "bf16"]
 # Of a batch with rows of different lengths, 2026.4 computes another state for the shorter ones (docs/log.md).
 _RECURRENT = {"GRUSequence", "LSTMSequence", "RNNSequence"}
-
-
-class OpenVinoBuffer:
-    """A tensor on the CPU."""
-
-    def __init__(self, array: Array) -> None:
-        self._array = array
-
-    @property
-    def address(self) -> int:
-        """Where the first element lies."""
-        return int(self._array.ctypes.data)
-
-    @property
-    def nbytes(self) -> int:
-        """Size in bytes."""
-        return self._array.nbytes
-
-    def numpy(self) -> Array:
-        """The contents, the same memory."""
-        return self._array
-
-    def write(self, array: Array) -> None:
-        """Replace the contents."""
-        np.copyto(self._array, array, casting="no")
 
 
 class OpenVinoRunner:
@@ -82,10 +58,10 @@ class OpenVinoRunner:
         """What goes in and what comes out."""
         return self._signature
 
-    def allocate(self, name: str, sizes: Mapping[str, int]) -> OpenVinoBuffer:
+    def allocate(self, name: str, sizes: Mapping[str, int]) -> ArrayBuffer:
         """A zeroed buffer for the input of that name."""
         spec = self._signature.input(name)
-        return OpenVinoBuffer(np.zeros(spec.shape(sizes), numpy_dtype(spec.dtype)))
+        return ArrayBuffer(np.zeros(spec.shape(sizes), numpy_dtype(spec.dtype)))
 
     def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
         """Run the graph once; see :class:`serving.runtime.base.Runner`."""
@@ -99,7 +75,7 @@ class OpenVinoRunner:
         inputs = [_fed(spec, feeds[spec.name], self._admission) for spec in self._signature.inputs]
         with self._turn:  # a request has one set of tensors
             results = self._request.infer(inputs, share_inputs=True, share_outputs=False)
-            return {spec.name: OpenVinoBuffer(results[at]) for at, spec in enumerate(self._signature.outputs)}
+            return {spec.name: ArrayBuffer(results[at]) for at, spec in enumerate(self._signature.outputs)}
 
 
 def openvino_is_installed() -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import onnxruntime as ort
 from models.errors import ArtefactError, InputError
 from models.signature import GraphSignature, TensorSpec
 from serving.runtime.admission import Admission
+from serving.runtime.array_buffer import array_part, copy_array_rows
 from serving.runtime.base import Array, Buffer, numpy_dtype
 from serving.runtime.processor import sums_of_bytes_overflow
 
@@ -62,8 +63,23 @@ class OrtBuffer:
         return array
 
     def write(self, array: Array) -> None:
-        """Replace the contents."""
+        """Replace the contents.
+
+        Raises:
+            InputError: the array has another type or shape; the runtime would take its bytes for what they are not.
+        """
+        held = _ORT_TYPES[self.value.data_type()], tuple(self.value.shape())
+        if (array.dtype.name, array.shape) != held:
+            raise InputError(f"{held[0]} {held[1]} to write", f"{array.dtype.name} {array.shape}", "convert it first")
         self.value.update_inplace(np.ascontiguousarray(array))
+
+    def part(self, begin: int, shape: tuple[int, ...]) -> OrtBuffer:
+        """A part of the same memory."""
+        return OrtBuffer.over(array_part(self.numpy(), begin, shape))
+
+    def copy_rows(self, sources: Sequence[int], targets: Sequence[int], positions: int | None = None) -> None:
+        """Copy rows to others, all at once."""
+        copy_array_rows(self.numpy(), sources, targets, positions)
 
 
 class OrtRunner:

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from export.eager import ArrayBuffer
+from serving.runtime.array_buffer import ArrayBuffer
 from serving.runtime.base import numpy_dtype
 
 
