@@ -16,7 +16,17 @@ FROZEN = {
     "export check": {"--source", "--full", "--json", "--target"},
     "export compare": {"--out", "--precisions", "--full", "--page"},
     "export inspect": {"--html", "--json"},
-    "serving repository": {"--out", "--threads", "--runtime"},
+    "serving lint": {"--command", "--json", "--rules"},
+    "serving repository": {
+        "--out",
+        "--threads",
+        "--runtime",
+        "--implicit-state",
+        "--slots",
+        "--prompt-tokens",
+        "--waiting",
+        "--prefix-bytes",
+    },
     "serving up": {
         "--repository",
         "--http-port",
@@ -52,6 +62,7 @@ def test_a_verb_has_its_frozen_flags(command):
         "--help",
         "--verbose",
         "--no-json",
+        "--no-rules",
         "--no-explain",
         "--no-full",
     }

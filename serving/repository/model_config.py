@@ -86,6 +86,17 @@ def model_config_from_manifest(
     return config
 
 
+def triton_type(dtype: str) -> int:
+    """Triton's number for an element type.
+
+    Raises:
+        ArtefactError: Triton has none.
+    """
+    if dtype not in _TYPES:
+        raise ArtefactError(f"an element type, one of {sorted(_TYPES)}", repr(dtype), "export in another precision")
+    return int(_TYPES[dtype])
+
+
 def _classifier(config: Any, manifest: Manifest) -> None:
     _predictor(config, manifest)
     _add_outputs(config, [_per_request(spec) for spec in _maps(manifest)])
