@@ -12,7 +12,10 @@ from functools import partial
 from typing import Any, Protocol
 from weakref import ref
 
+import numpy as np
 import onnxruntime as ort
+
+from serving.runtime.base import Array
 
 _DEVICE = "cpu"
 
@@ -46,7 +49,7 @@ class Binding:
         bound = self._bound.get(name)
         return bound is not None and bound() is feed
 
-    def run(self, changed: Mapping[str, Bindable]) -> dict[str, Any]:
+    def run(self, changed: Mapping[str, Array | Bindable]) -> dict[str, Any]:
         """Run the session once.
 
         Args:
@@ -64,7 +67,11 @@ class Binding:
             self._binding.bind_output(name, _DEVICE)  # or the next call writes into what this one returned
         return produced
 
-    def _bind(self, name: str, buffer: Bindable) -> None:
+    def _bind(self, name: str, buffer: Array | Bindable) -> None:
+        if isinstance(buffer, np.ndarray):
+            self._binding.bind_cpu_input(name, buffer)
+            self._bound.pop(name, None)
+            return
         self._binding.bind_ortvalue_input(name, buffer.value)
         for output in self._updates.get(name, ()):
             self._binding.bind_ortvalue_output(output, buffer.value)

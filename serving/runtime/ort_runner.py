@@ -26,6 +26,7 @@ _ORT_TYPES = {
     "tensor(uint8)": "uint8",
     "tensor(bool)": "bool",
 }
+_NAMES = {np.dtype(name): name for name in _ORT_TYPES.values()}  # NumPy works the name out at every call
 
 
 class OrtBuffer:
@@ -85,6 +86,7 @@ class OrtRunner:
         self._signature = signature
         self._admission = Admission(signature)
         self._names = {spec.name for spec in signature.inputs}
+        self._updated_inputs = set(signature.aliases.values())
         self._session = _session(path, threads, record)
         _check(self._session, signature, path)
         self._bindings = KeptBindings(self._session, [spec.name for spec in signature.outputs], signature.aliases)
@@ -119,20 +121,20 @@ class OrtRunner:
         """Stop recording; the file that was written, in Chrome's trace format."""
         return Path(self._session.end_profiling())
 
-    def _admitted(self, name: str, feed: Array | Buffer) -> OrtBuffer:
+    def _admitted(self, name: str, feed: Array | Buffer) -> Array | OrtBuffer:
         spec = self._signature.input(name)
         if isinstance(feed, OrtBuffer):
             self._admission.require(spec, _ORT_TYPES[feed.value.data_type()], tuple(feed.value.shape()))
             return feed
-        if name in self._signature.aliases.values():
+        if name in self._updated_inputs:
             raise InputError(
                 f"a buffer of this runner for {name!r}, which the graph updates in place",
                 type(feed).__name__,
                 f"allocate it once with runner.allocate({name!r}, sizes)",
             )
         array = np.ascontiguousarray(feed if isinstance(feed, np.ndarray) else feed.numpy())
-        self._admission.require(spec, array.dtype.name, array.shape)
-        return OrtBuffer.over(array)
+        self._admission.require(spec, _NAMES.get(array.dtype) or array.dtype.name, array.shape)
+        return array
 
     def _refuse_names(self, feeds: Mapping[str, Array | Buffer]) -> None:
         raise InputError(
