@@ -139,6 +139,7 @@ def _flattened(tape: Tape, heads_BHTD: ir.Value) -> ir.Value:
 def _replace_joined(tape: Tape, heads_BHTD: ir.Value, attended: ir.Value, shape: tuple[int, int]) -> None:
     joined = [reshape for transpose in heads_BHTD.consumers() for reshape in _joining(transpose)]
     for reshape in joined:
+        attended.shape, attended.type = reshape.outputs[0].shape, reshape.outputs[0].type
         reshape.outputs[0].replace_all_uses_with(attended)
     if any(not _joining(user) for user in heads_BHTD.consumers()):
         split = tape.op("Reshape", [attended, tape.op("Constant", [], {"value_ints": [0, 0, *shape]})])
