@@ -8,17 +8,25 @@ from pathlib import Path
 from types import FrameType
 from typing import Literal
 
-from tyro.conf import Positional
+from tyro.conf import OmitArgPrefixes, Positional
 
 from models.cli import run
 from models.errors import ServerError, UserError
+from serving.generation.settings import EngineSettings
 from serving.parameters import Runtime
 from serving.triton_server.endpoints import Endpoints
 
 CANARY_TIMEOUT_S = 10.0
+_ENGINE = EngineSettings()
 
 
-def repository(folders: Positional[tuple[Path, ...]], out: Path, threads: int = 1, runtime: Runtime = "auto") -> int:
+def repository(
+    folders: Positional[tuple[Path, ...]],
+    out: Path,
+    threads: int = 1,
+    runtime: Runtime = "auto",
+    engine: OmitArgPrefixes[EngineSettings] = _ENGINE,
+) -> int:
     """Lay exported artefacts out as a Triton model repository, in one step; models not named stay.
 
     Args:
@@ -27,13 +35,17 @@ def repository(folders: Positional[tuple[Path, ...]], out: Path, threads: int = 
         threads: that one run of a graph may use; one is fastest for small models.
         runtime: that runs them. auto: OpenVINO, where the server has it and the graph is large; decoders always run on
             ONNX Runtime. openvino-bf16 is about twice as fast on CPUs with bf16, and about three digits exact.
+        engine: how much at once, of models that write.
     """
+    from serving.generation.cache_plan import CachePlan
     from serving.repository.layout import write_repository
 
     if not folders:
         raise UserError("an artefact's folder", "none", "name one or more after the verb")
-    for manifest in write_repository(folders, out, threads, runtime):
-        sys.stdout.write(f"{out / manifest.name}: {manifest.task}, {len(manifest.graphs)} graph(s)\n")
+    for manifest in write_repository(folders, out, threads, runtime, engine):
+        decoders = [signature for signature in manifest.graphs if signature.name == "decoder"]
+        plans = "".join(f"; {CachePlan.of(decoder, engine.slots)}" for decoder in decoders)
+        sys.stdout.write(f"{out / manifest.name}: {manifest.task}, {len(manifest.graphs)} graph(s){plans}\n")
     return 0
 
 

@@ -1,7 +1,7 @@
 """Beam search without a model: logits come in, and which row goes on with which token comes out.
 
 A beam's total is the sum of its tokens' log-probabilities, as processors leave these. Every step ranks all that the
-running beams may go on with. Those of the best W that end become hypotheses; kept are the best W of these by their score,
+running beams may go on with. Those of the best W that end become hypotheses; kept are the best W of them by score,
 
     total / length ** length_penalty        length counts the new tokens, and among them the end token;
 

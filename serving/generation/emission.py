@@ -41,7 +41,7 @@ class Emission:
         sequence.take(choice)
         self._meter.tokens += 1
         piece = sequence.writer.add(choice, alignment if options.explain else None)
-        if sequence.writer.is_stopped:
+        if sequence.writer.is_stopped or sequence.chooser.is_complete:
             return self._end(sequence, "stop", alignment, piece)
         if sequence.answered == sequence.group.ticket.request.max_tokens:
             return self._end(sequence, "length", alignment, piece)

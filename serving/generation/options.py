@@ -129,6 +129,7 @@ class DecodingOptions:
             (self.beam_width > 1 and self.explain, "one beam to be explained"),
             (self.beam_width > 1 and self.logprobs, "beams without log-probabilities of their tokens"),
             (self.draft_tokens > 0 and self.explain, "no draft tokens in an answer that is explained"),
+            (self.guide is not None and self.ignore_end, "a guide without ignore_end: it says where an answer ends"),
             (self.top_logprobs > 0 and not self.logprobs, "top_logprobs together with logprobs"),
         ]
         for wrong, expected in exclusive:
@@ -143,7 +144,6 @@ class DecodingOptions:
 
 _HUGE = 1e9
 _RANGES: tuple[tuple[str, float, float], ...] = (
-    ("max_tokens", 1, _HUGE),
     ("min_tokens", 0, _HUGE),
     ("temperature", 0, 100),
     ("top_k", 0, _HUGE),

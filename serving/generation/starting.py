@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from serving.generation.beam_search import BeamSearch
-from serving.generation.choosing import TokenChooser, TokenGuide
+from serving.generation.choosing import TokenChooser
+from serving.generation.guide import TokenGuide
 from serving.generation.lookup import Lookup
 from serving.generation.options import DecodingOptions
 from serving.generation.sequence import Group, Sequence, Ticket

@@ -9,11 +9,13 @@ import os
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from models.errors import ArtefactError, OutputError
 from models.folders import one_at_a_time, replaced_folder
 from models.manifest import Manifest
 from models.tokenization import MARIAN_FILES, TOKENIZER_NAME
+from serving.generation.settings import EngineSettings
 from serving.parameters import Runtime
 from serving.repository.model_config import LABELS_NAME, model_config_from_manifest
 from serving.repository.pbtxt import pbtxt_from_config
@@ -28,7 +30,13 @@ from serving.backends.{task} import TritonPythonModel as TritonPythonModel
 '''
 
 
-def write_repository(folders: Iterable[Path], out: Path, threads: int = 1, runtime: Runtime = "auto") -> list[Manifest]:
+def write_repository(
+    folders: Iterable[Path],
+    out: Path,
+    threads: int = 1,
+    runtime: Runtime = "auto",
+    engine: EngineSettings | None = None,
+) -> list[Manifest]:
     """Add or replace models in a repository; models that are not named stay.
 
     Args:
@@ -36,6 +44,7 @@ def write_repository(folders: Iterable[Path], out: Path, threads: int = 1, runti
         out: the repository; an error or an interruption leaves it as it was.
         threads: that one run of a graph may use.
         runtime: that runs their graphs.
+        engine: how much at once, of models that write.
 
     Returns:
         The manifests of the models written.
@@ -57,7 +66,8 @@ def write_repository(folders: Iterable[Path], out: Path, threads: int = 1, runti
             for path in kept:
                 shutil.copytree(path, staged / path.name, copy_function=os.link)
             for folder, manifest in artefacts:
-                _write_model(folder, manifest, staged / manifest.name, threads, runtime)
+                config = model_config_from_manifest(manifest, threads, runtime, engine)
+                _write_model(folder, manifest, staged / manifest.name, config)
     return manifests
 
 
@@ -95,10 +105,9 @@ def _models_in(out: Path) -> list[Path]:
     return entries
 
 
-def _write_model(folder: Path, manifest: Manifest, model: Path, threads: int, runtime: Runtime) -> None:
+def _write_model(folder: Path, manifest: Manifest, model: Path, config: Any) -> None:
     version = model / VERSION
     version.mkdir(parents=True)
-    config = model_config_from_manifest(manifest, threads, runtime)
     (model / CONFIG_NAME).write_text(pbtxt_from_config(config), encoding="utf-8")
     if manifest.task == "classify" and manifest.details.get("labels"):
         (model / LABELS_NAME).write_text("\n".join(manifest.details["labels"]) + "\n", encoding="utf-8")

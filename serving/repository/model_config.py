@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from tritonclient.grpc import model_config_pb2 as pb
@@ -29,6 +29,7 @@ from models.tensor_names import (
     TOKEN_MASK,
 )
 from serving.generation.alignment import aligning_graph
+from serving.generation.settings import EngineSettings
 from serving.parameters import RUNTIME, THREADS, Runtime
 
 LABELS_NAME = "labels.txt"
@@ -45,12 +46,15 @@ _TYPES = {
 }
 
 
-def model_config_from_manifest(manifest: Manifest, threads: int = 1, runtime: Runtime = "auto") -> Any:
+def model_config_from_manifest(
+    manifest: Manifest, threads: int = 1, runtime: Runtime = "auto", engine: EngineSettings | None = None
+) -> Any:
     """The configuration under which Triton serves an artefact.
 
     Args:
         manifest: the artefact's.
         threads: that one run of a graph may use; read back by ``serving/backends/triton_api.py``.
+        engine: how much at once, of a model that writes; read back there too.
         runtime: that runs its graphs; read back there too. ``auto`` is not written: it is chosen where it is served.
 
     Raises:
@@ -74,6 +78,8 @@ def model_config_from_manifest(manifest: Manifest, threads: int = 1, runtime: Ru
     rules[manifest.task](config, manifest)
     _add_parameters(config, {"task": manifest.task, "example": manifest.example, **manifest.details})
     config.parameters[THREADS].string_value = str(threads)
+    if config.model_transaction_policy.decoupled:
+        _add_parameters(config, asdict(engine or EngineSettings()))
     if runtime != "auto":
         config.parameters[RUNTIME].string_value = runtime
     return config

@@ -11,6 +11,7 @@ from models.manifest import Manifest
 from models.tokenization import TOKENIZER_NAME
 from serving.generation.alignment import aligning_graph, alignment_of, decoder_graph
 from serving.generation.captioner import Captioner
+from serving.generation.options import DecodingOptions
 from tests.models.agreement import randomised
 from tests.text_checkpoints import byte_level_bpe
 
@@ -29,7 +30,7 @@ def captioner(tmp_path_factory):
 def test_each_token_of_a_caption_comes_with_what_its_image_was_read_by(captioner):
     model, served = captioner
     pixels = np.random.default_rng(0).standard_normal(model.config.pixel_shape, dtype=np.float32)
-    pieces = list(served.stream(served.request(pixels, 5, explain=True)))
+    pieces = list(served.stream(served.request(pixels, DecodingOptions(max_tokens=5, explain=True))))
     token_ids = [token for piece in pieces for token in piece.token_ids]
     assert token_ids, "an empty caption would prove nothing"
     target = torch.tensor([[model.config.start_token, *token_ids[:-1]]])
@@ -37,19 +38,20 @@ def test_each_token_of_a_caption_comes_with_what_its_image_was_read_by(captioner
         model(torch.from_numpy(pixels)[None], target)
     last_HTS = list(maps.values())[-1][0][0]
     np.testing.assert_allclose(np.concatenate([piece.alignment for piece in pieces]), last_HTS.mean(0), atol=1e-5)
-    plain = list(served.stream(served.request(pixels, 5)))
+    plain = list(served.stream(served.request(pixels, DecodingOptions(max_tokens=5))))
     assert [(piece.token_ids, piece.alignment) for piece in plain] == [(piece.token_ids, None) for piece in pieces]
 
 
 def test_of_a_transformer_it_is_the_mean_over_the_last_layers_heads_at_the_newest_position():
-    weights_BLHTS = np.random.default_rng(0).random((1, 3, 2, 4, 5))
-    expected = (weights_BLHTS[0, 2, 0, 3] + weights_BLHTS[0, 2, 1, 3]) / 2
-    np.testing.assert_allclose(alignment_of({"cross_attention": weights_BLHTS}), expected)
+    weights_BLHTS = np.random.default_rng(0).random((2, 3, 2, 4, 5))
+    expected = (weights_BLHTS[1, 2, 0, 3] + weights_BLHTS[1, 2, 1, 3]) / 2
+    np.testing.assert_allclose(alignment_of({"cross_attention": weights_BLHTS}, 1, None), expected)
+    np.testing.assert_allclose(alignment_of({"cross_attention": weights_BLHTS}, 1, 3), expected[:3])
 
 
 def test_of_a_recurrent_decoder_it_is_its_own_and_stays_when_the_next_step_writes_over_it():
     weights_BTS = np.random.default_rng(0).random((1, 1, 5))
-    found, expected = alignment_of({"alignment": weights_BTS}), weights_BTS[0, 0].copy()
+    found, expected = alignment_of({"alignment": weights_BTS}, 0, None), weights_BTS[0, 0].copy()
     weights_BTS[:] = 0
     np.testing.assert_array_equal(found, expected)
 

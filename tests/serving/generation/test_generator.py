@@ -7,6 +7,7 @@ from models.errors import InputError
 from models.manifest import Manifest
 from models.tokenization import Tokenizer
 from serving.generation.generator import Generator
+from serving.generation.options import DecodingOptions
 from tests.text_checkpoints import CAPACITY, OTHER_PROMPT, PROMPT, SENTENCES, STOPS_AFTER, eager_greedy
 
 
@@ -21,7 +22,7 @@ def tokenizer(language_model):
 
 
 def answer(generator, text, max_tokens=None):
-    pieces = list(generator.stream(generator.request(text, max_tokens)))
+    pieces = list(generator.stream(generator.request(text, DecodingOptions(max_tokens=max_tokens))))
     tokens = [token for piece in pieces for token in piece.token_ids]
     return tokens, "".join(piece.text for piece in pieces), pieces[-1].finish_reason
 
@@ -37,29 +38,28 @@ def test_cached_decoding_equals_the_eager_model_without_a_cache(generator, token
     assert said == tokenizer.decode(expected)
 
 
-def test_answers_at_the_same_time_have_caches_of_their_own_and_later_ones_take_them_over(language_model):
+def test_answers_at_the_same_time_have_slots_of_their_own_and_later_ones_take_them_over(language_model):
     fresh = Generator(language_model, Manifest.read(language_model))
     expected = [answer(fresh, text) for text in (PROMPT, OTHER_PROMPT)]
     streams = [fresh.stream(fresh.request(text)) for text in (PROMPT, OTHER_PROMPT)]
     turns = [piece for pair in itertools.zip_longest(*streams) for piece in zip(range(2), pair, strict=True)]
     said = ["".join(piece.text for number, piece in turns if number == one and piece) for one in range(2)]
     assert said == [text for _, text, _ in expected]
-    assert len(fresh._idle) == 2
     assert [answer(fresh, text) for text in (PROMPT, OTHER_PROMPT)] == expected
-    assert len(fresh._idle) == 2, "none was allocated again"
 
 
-def test_an_answer_that_is_left_early_gives_its_cache_back(language_model):
+def test_an_answer_that_is_left_early_gives_its_slot_back(language_model):
     fresh = Generator(language_model, Manifest.read(language_model))
     stream = fresh.stream(fresh.request(OTHER_PROMPT))
     next(stream)
-    assert fresh._idle == []
+    assert fresh.engine.meter.active == 1
     stream.close()
-    assert len(fresh._idle) == 1
+    fresh.engine.step()
+    assert (fresh.engine.meter.active, fresh.engine.meter.cancelled, fresh.engine.is_idle) == (0, 1, True)
 
 
 def test_every_prompt_begins_with_the_token_that_the_tokenizer_puts_there(generator):
-    assert [generator.request(text).token_ids[0] for text in SENTENCES[:2]] == [0, 0]
+    assert [generator.request(text).prompt[0] for text in SENTENCES[:2]] == [0, 0]
 
 
 def test_the_models_end_stops_an_answer_and_a_full_cache_cuts_it(generator):
@@ -67,17 +67,17 @@ def test_the_models_end_stops_an_answer_and_a_full_cache_cuts_it(generator):
     assert (len(tokens), reason) == (STOPS_AFTER, "stop")
     request = generator.request(OTHER_PROMPT)
     tokens, _, reason = answer(generator, OTHER_PROMPT)
-    assert (len(request.token_ids) + len(tokens), reason) == (CAPACITY, "length")
+    assert (len(request.prompt) + len(tokens), reason) == (CAPACITY, "length")
 
 
-@pytest.mark.parametrize(("limit", "reason"), [(STOPS_AFTER - 1, "length"), (STOPS_AFTER, "stop")])
-def test_a_limit_cuts_an_answer_unless_it_is_complete(generator, limit, reason):
+@pytest.mark.parametrize(("limit", "reason"), [(STOPS_AFTER, "length"), (STOPS_AFTER + 1, "stop")])
+def test_a_limit_cuts_an_answer_and_nothing_is_computed_beyond_it(generator, limit, reason):
     assert answer(generator, PROMPT, limit)[::2] == (answer(generator, PROMPT)[0][:limit], reason)
 
 
 def test_a_prompt_that_leaves_room_for_one_token_gets_one(generator):
     longest = "the" + " a" * (CAPACITY - 3)
-    assert len(generator.request(longest).token_ids) == CAPACITY - 1
+    assert len(generator.request(longest).prompt) == CAPACITY - 1
     assert len(answer(generator, longest)[0]) == 1
 
 
@@ -92,9 +92,9 @@ def test_a_prompt_that_leaves_room_for_one_token_gets_one(generator):
 )
 def test_a_request_beyond_the_cache_is_refused(generator, text, limit, says):
     with pytest.raises(InputError, match=says):
-        generator.request(text, limit)
+        generator.request(text, DecodingOptions(max_tokens=limit))
 
 
 def test_a_model_without_a_source_has_nothing_to_explain(generator):
     with pytest.raises(InputError, match="a model that shows what it attends to"):
-        generator.request(PROMPT, explain=True)
+        generator.request(PROMPT, DecodingOptions(explain=True))

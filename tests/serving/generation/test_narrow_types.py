@@ -6,8 +6,8 @@ import pytest
 from models.errors import MachineError
 from models.manifest import Manifest
 from models.train.date_data import held_out
-from serving.generation.greedy import greedy
-from serving.generation.token_rules import TokenRules
+from serving.generation.generator import Generator
+from serving.generation.options import DecodingOptions
 from serving.generation.translator import Translator
 from serving.repository.layout import write_repository
 from serving.runtime.cached_decoder import CachedDecoder
@@ -39,14 +39,13 @@ def test_in_fp16_a_trained_translator_gives_the_tokens_of_fp32(dates_artefact, d
 
 def test_in_fp16_a_language_model_gives_the_tokens_of_fp32(language_model, tmp_path):
     artefact_in("fp16", language_model, tmp_path / "fp16")
-    prompt = [0, 290, 277, 97, 83]
-    tokens = [
-        list(
-            greedy(CachedDecoder(create_runners(folder, Manifest.read(folder))["decoder"], 1), prompt, TokenRules(), 12)
-        )
-        for folder in (language_model, tmp_path / "fp16")
-    ]
-    assert tokens[0] == tokens[1]
+    options = DecodingOptions(max_tokens=12, ignore_end=True)
+    tokens = []
+    for folder in (language_model, tmp_path / "fp16"):
+        generator = Generator(folder, Manifest.read(folder))
+        pieces = generator.stream(generator.request([0, 290, 277, 97, 83], options))
+        tokens.append([token for piece in pieces for token in piece.token_ids])
+    assert tokens[0] == tokens[1] and len(tokens[0]) == 12
 
 
 def test_in_fp16_caches_and_memories_take_half_the_bytes_and_are_updated_in_place(dates_artefact, dates_in_fp16):

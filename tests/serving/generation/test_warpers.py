@@ -9,6 +9,7 @@ from serving.generation.options import DecodingOptions
 from serving.generation.warpers import (
     create_filters,
     divide_by_temperature,
+    kth_largest,
     log_softmax,
     min_p,
     softmax,
@@ -25,8 +26,8 @@ shares = st.floats(0.01, 0.99)
 
 
 def ours(keep, row):
-    tokens = np.flatnonzero(row > -np.inf)
-    return set(tokens[keep(row[tokens])])
+    kept = np.flatnonzero(keep(row))
+    return set(kept[row[kept] > -np.inf])
 
 
 def theirs(warper, row):
@@ -41,6 +42,11 @@ def is_near(cumulative, threshold):
 @given(logits, st.integers(1, 50))
 def test_top_k_keeps_what_transformers_keeps(row, k):
     assert ours(lambda left: top_k(k, left), row) == theirs(hf.TopKLogitsWarper(k), row)
+
+
+@given(logits, st.integers(1, 50))
+def test_the_kth_largest_is_that_of_sorted_values(row, k):
+    assert kth_largest(row, k) == np.sort(row)[max(row.size - k, 0)]
 
 
 @settings(deadline=None)
@@ -83,7 +89,8 @@ def test_typical_p_keeps_what_transformers_keeps(row, mass):
 def test_all_together_stand_in_the_order_of_transformers(row, k, p, share, mass, temperature):
     options = DecodingOptions(temperature=temperature, top_k=k, top_p=p, min_p=share, typical_p=mass)
     row = row + np.arange(row.size) * 1e-7  # without ties
-    left = divide_by_temperature(row, temperature)
+    left = row.copy()
+    divide_by_temperature(left, temperature)
     tokens = np.arange(row.size)
     for keep in create_filters(options):
         tokens = tokens[keep(left[tokens])]
@@ -109,7 +116,8 @@ def test_one_token_at_least_is_left(keep, size):
 
 
 def test_the_lowest_temperature_leaves_the_most_probable_token():
-    left = divide_by_temperature(np.array([30.0, 31.0, -np.inf]), 5e-324)
+    left = np.array([30.0, 31.0, -np.inf])
+    divide_by_temperature(left, 5e-324)
     assert softmax(left).tolist() == [0, 1, 0]
 
 

@@ -7,7 +7,7 @@ from tritonclient.grpc import model_config_pb2 as pb
 from models.errors import ArtefactError, ConfigError
 from models.manifest import Manifest
 from models.signature import Axis
-from models.tensor_names import TEXT_RESPONSE
+from models.tensor_names import TEXT_OPTIONS, TEXT_RESPONSE
 from serving.repository.model_config import model_config_from_manifest
 
 
@@ -60,18 +60,18 @@ def test_the_batcher_gathers_what_the_graph_was_made_for(digits_artefact):
 @pytest.mark.parametrize("artefact", ["dates_artefact", "language_model"])
 def test_a_model_that_answers_texts_with_texts_streams_under_the_names_of_tensorrt_llm(artefact, request):
     config = model_config_from_manifest(Manifest.read(request.getfixturevalue(artefact)))
-    assert config.max_batch_size == 0
+    assert config.max_batch_size == 1, "TensorRT-LLM's tensors have a batch of one in front"
     assert config.model_transaction_policy.decoupled
-    assert {tensor.name: tensor.optional for tensor in config.input} == {
-        "text_input": False,
-        "max_tokens": True,
-        "stream": True,
-    }
-    assert outputs(config) == {
-        "text_output": (pb.TYPE_STRING, [1]),
-        "finish_reason": (pb.TYPE_STRING, [1]),
-        "output_ids": (pb.TYPE_INT64, [-1]),
-    }
+    assert [tensor.name for tensor in config.input] == [
+        *(spec.name for spec in TEXT_OPTIONS),
+        "text_input",
+        "input_ids",
+    ]
+    assert all(tensor.optional for tensor in config.input)
+    assert not config.HasField("dynamic_batching"), "the engine batches"
+    assert config.parameters["slots"].string_value == "16"
+    assert outputs(config)["text_output"] == (pb.TYPE_STRING, [1])
+    assert outputs(config)["output_ids"] == (pb.TYPE_INT32, [-1])
     assert list(outputs(config)) == [spec.name for spec in TEXT_RESPONSE]
 
 
