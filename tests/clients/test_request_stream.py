@@ -11,22 +11,23 @@ from tests.text_checkpoints import OTHER_PROMPT
 
 
 def _request():
-    texts = aio.InferInput("text_input", [1], "BYTES")
-    texts.set_data_from_numpy(np.array([OTHER_PROMPT.encode()], dtype=object))
-    streamed = aio.InferInput("stream", [1], "BOOL")
-    streamed.set_data_from_numpy(np.array([True]))
+    texts = aio.InferInput("text_input", [1, 1], "BYTES")
+    texts.set_data_from_numpy(np.array([[OTHER_PROMPT.encode()]], dtype=object))
+    streamed = aio.InferInput("stream", [1, 1], "BOOL")
+    streamed.set_data_from_numpy(np.array([[True]]))
     inputs = [texts, streamed]
     return {"model_name": LANGUAGE_MODEL, "inputs": inputs, "parameters": {}, "enable_empty_final_response": True}
 
 
 class _Counting(RequestStream):
-    """Counts the responses with tensors."""
+    """Counts the tokens."""
 
     count = 0
 
     async def next(self):
         response = await super().next()
-        self.count += response is not None and bool(response[0].get_response().outputs)
+        tokens = response[0].as_numpy("output_ids") if response is not None else None
+        self.count += 0 if tokens is None else tokens.size
         return response
 
 
