@@ -35,7 +35,7 @@ _CODE = re.compile(rf"^({'|'.join(_OURS)}): ")
 _PARTS = re.compile(r"expected (.*?); found (.*); (.*)", re.DOTALL)  # models/errors.py
 _REQUEST_ID = re.compile(r"^\[request id: [^]]*\] ")
 _NOBODY = re.compile("failed to connect|errors resolving", re.IGNORECASE)
-_REFUSED = re.compile(r"unexpected (shape|data-?type) for input|inference input|inference request|expected \d+ inputs")
+_REFUSED = re.compile(r"unexpected shape for input|inference input|inference request|expected \d+ inputs")
 
 
 def error_from(status: str, message: str, model: str, server: str) -> AttendantError:

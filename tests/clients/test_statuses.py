@@ -1,4 +1,4 @@
-"""What a real tritonserver 2.51 said, recorded, and the errors that it stands for."""
+"""What tritonserver 2.51 says, and the errors that it stands for."""
 
 import pytest
 
@@ -25,16 +25,22 @@ REFUSED = "expected max_tokens from 1 to 31; found 99; ask for fewer tokens, or 
         ("", "[request id: 7f] inference request batch-size must be <= 1 for 'lm'", InputError),
         (
             "",
-            "[request id: 7f] unexpected shape for input 'seed' for model 'lm'. Expected [1,1], got [1,2]",
+            "[request id: 7f] unexpected shape for input 'seed' for model 'lm'. Expected [-1,1], got [1]. NOTE: …",
             InputError,
         ),
         ("", "unexpected inference input 'tempreature' for model 'lm'", InputError),
+        (
+            "",
+            "[request id: 7f] inference input 'seed' data-type is 'INT32', but model 'lm' expects 'UINT64'",
+            InputError,
+        ),
         ("", f"UNAVAILABLE: {FULL}", BusyError),
         ("StatusCode.UNAVAILABLE", FULL, BusyError),
         ("", f"DEADLINE_EXCEEDED: {LATE}", DeadlineError),
         ("StatusCode.DEADLINE_EXCEEDED", "Deadline Exceeded", DeadlineError),
         ("StatusCode.UNAVAILABLE", "failed to connect to all addresses; last error: refused", UnreachableError),
         ("StatusCode.UNAVAILABLE", "Server exiting", UnreachableError),
+        ("StatusCode.UNAVAILABLE", "Server not ready", UnreachableError),
         ("StatusCode.UNAVAILABLE", "Socket closed", UnreachableError),
         ("StatusCode.NOT_FOUND", "Request for unknown model: 'lm' has no available versions", UnreachableError),
         ("", "Request for unknown model: 'lm' has no available versions", UnreachableError),

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 
 import pytest
 
@@ -28,17 +28,29 @@ SHORT = Decoding(max_tokens=1, ignore_end=True)
 
 
 @pytest.fixture(scope="module")
-def narrow(tmp_path_factory):
-    """A server with one slot for answers of thousands of tokens, and room for two that wait."""
+def repository(tmp_path_factory):
+    """One model with one slot for answers of thousands of tokens, and room for two that wait."""
     place = tmp_path_factory.mktemp("waiting")
     source = write_language_model(place / LANGUAGE_MODEL, max_length=4096)
     export_onnx(str(source), place / "artefact")
     write_repository([place / "artefact"], place / "repository", engine=EngineSettings(slots=1, waiting=WAITING))
-    http, grpc, metrics = free_ports(3)
-    ports = {"http_port": http, "grpc_port": grpc, "metrics_port": metrics}
-    with TritonServer(ServerSettings(repository=place / "repository", **ports)) as server:
-        server.wait_until_ready(canary_check({LANGUAGE_MODEL}, 10.0), 60.0)
+    return place / "repository"
+
+
+@pytest.fixture(scope="module")
+def narrow(repository):
+    """A server over it."""
+    with started(repository) as server:
         yield server.endpoints
+
+
+@contextmanager
+def started(repository):
+    http, grpc, metrics = free_ports(3)
+    settings = ServerSettings(repository=repository, http_port=http, grpc_port=grpc, metrics_port=metrics)
+    with TritonServer(settings) as server:
+        server.wait_until_ready(canary_check({LANGUAGE_MODEL}, 10.0), 60.0)
+        yield server
 
 
 async def until(condition, seconds=10.0):
@@ -63,6 +75,10 @@ async def occupied(client, server):
 
 def active(server):
     return counted(server, LANGUAGE_MODEL, "attendant_active")
+
+
+def rejected(server):
+    return counted(server, LANGUAGE_MODEL, "attendant_rejected_total")
 
 
 def waiting(server):
@@ -103,9 +119,9 @@ def test_a_retry_policy_gets_everybody_an_answer(narrow):
             options = Decoding(max_tokens=20, ignore_end=True)
             return await asyncio.gather(*(generator.answer(PROMPT, options) for _ in range(20)))
 
-    before = counted(narrow, LANGUAGE_MODEL, "attendant_rejected_total")
+    before = rejected(narrow)
     assert len(set(asyncio.run(crowd()))) == 1
-    assert counted(narrow, LANGUAGE_MODEL, "attendant_rejected_total") > before
+    assert asyncio.run(until(lambda: rejected(narrow) > before))
 
 
 def test_a_retry_does_not_outlive_the_deadline_of_its_request(narrow):
@@ -191,6 +207,36 @@ def test_a_server_that_is_gone_is_asked_no_more_where_there_is_another(narrow):
     assert len(asyncio.run(asked(2))) == 1
     with pytest.raises(UnreachableError, match=f"127.0.0.1:{nobody}; found no answer"):
         asyncio.run(asked(1))
+
+
+def test_a_server_that_is_stopping_finishes_what_it_began_and_others_are_asked_the_rest(repository, narrow):
+    options = Decoding(max_tokens=2000, ignore_end=True)
+
+    async def answered_while_stopping(server):
+        both = f"{server.endpoints.grpc},{narrow.grpc}"
+        async with TritonClient(server.endpoints.grpc) as client:
+            begun = (await Generator.find(client)).stream(PROMPT, options)
+            said = list((await anext(begun)).token_ids)
+            stopping = asyncio.ensure_future(asyncio.to_thread(server.stop))
+            assert await untaken(client)
+            async with TritonClient(both, retry=RetryPolicy(tries=2)) as other:
+                (elsewhere,) = await (await Generator.find(other)).answers(PROMPT, SHORT)
+                assert other.server == narrow.grpc
+            said += [token async for piece in begun for token in piece.token_ids]
+        await stopping
+        return len(said), len(elsewhere.token_ids)
+
+    async def untaken(client):
+        for _ in range(100):
+            try:
+                await client.models()
+            except UnreachableError as error:
+                return "takes requests" in str(error)
+            await asyncio.sleep(0.02)
+        return False
+
+    with started(repository) as server:
+        assert asyncio.run(answered_while_stopping(server)) == (2000, 1)
 
 
 def test_the_command_tries_again_where_it_is_told_to(narrow):
