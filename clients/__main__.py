@@ -25,7 +25,7 @@ from tyro.conf import Positional
 from clients import terminal
 from clients.embed import Pooling
 from clients.triton_client import DEFAULT_SERVER, TritonClient
-from clients.verbs_of_writing import caption, generate, lines, translate
+from clients.writing_verbs import caption, generate, lines, translate
 from models.cli import Verb, run
 
 
