@@ -11,7 +11,10 @@ def by_search(tokens, most, longest=3):
     for size in range(min(longest, len(tokens)), 0, -1):
         for begin in range(len(tokens) - size - 1, -1, -1):
             if tokens[begin : begin + size] == tokens[-size:]:
-                return tokens[begin + size : begin + size + most]
+                guess = []
+                while len(guess) < most:
+                    guess.append((tokens + guess)[begin + size + len(guess)])
+                return guess
     return []
 
 
@@ -30,9 +33,9 @@ def test_the_longest_known_ngram_decides():
     assert Lookup([1, 2, 3, 9, 8, 3, 7, 1, 2, 3], longest=1).draft(2) == [7, 1]
 
 
-def test_a_draft_ends_where_the_sequence_ends():
-    assert Lookup([5, 5]).draft(4) == [5]
-    assert Lookup([1, 2, 1]).draft(4) == [2, 1]
+def test_a_draft_that_reaches_the_end_of_the_sequence_goes_round():
+    assert Lookup([5, 5]).draft(4) == [5, 5, 5, 5]
+    assert Lookup([1, 2, 1]).draft(4) == [2, 1, 2, 1]
 
 
 def test_what_has_not_been_seen_has_no_draft():
