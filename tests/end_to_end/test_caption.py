@@ -39,7 +39,7 @@ def test_captions_served_are_those_of_the_eager_model_at_the_same_time_and_apart
 
 def test_words_come_as_they_are_found_and_a_limit_ends_them(server):
     received = ask(server, lambda client: pieces_of(client, IMAGES[0], 3))
-    assert 1 < len(received) <= 4
+    assert sum(len(piece.token_ids) for piece in received) == 3
     assert received[-1].finish_reason == "length"
     assert len("".join(piece.text for piece in received).split()) == 3
 

@@ -167,6 +167,17 @@ def test_a_deadline_ends_the_waiting_too(narrow):
         ask(narrow, hurried)
 
 
+def test_an_answer_comes_piece_by_piece_and_not_at_its_end(narrow):
+    async def counted_pieces(client):
+        return [
+            piece
+            async for piece in (await Generator.find(client)).stream(PROMPT, Decoding(max_tokens=500, ignore_end=True))
+        ]
+
+    pieces = ask(narrow, counted_pieces)
+    assert len(pieces) > 10 and sum(len(piece.token_ids) for piece in pieces) == 500
+
+
 def test_the_higher_priority_is_served_first(narrow):
     async def ordered(client):
         done = []
