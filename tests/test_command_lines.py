@@ -27,7 +27,15 @@ FROZEN = {
     "export check": {"--source", "--full", "--json", "--target"},
     "export compare": {"--out", "--precisions", "--full", "--page"},
     "export inspect": {"--html", "--json"},
-    "serving repository": {"--out", "--threads", "--runtime", "--slots", "--waiting", "--prompt-tokens", "--prefix-bytes"},
+    "serving repository": {
+        "--out",
+        "--threads",
+        "--runtime",
+        "--slots",
+        "--waiting",
+        "--prompt-tokens",
+        "--prefix-bytes",
+    },
     "serving up": {
         "--repository",
         "--http-port",
