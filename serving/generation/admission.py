@@ -43,9 +43,9 @@ class Admission:
                 if not self.slots.accepts(ticket.memories or {}, len(self.rows)):
                     break
                 admitted.append(self._seat(ticket))
-            except AttendantError as error:
+            except Exception as error:  # one request's mistake must not be that of those who wait behind it
                 self._meter.failed += 1
-                ticket.sink(error)
+                ticket.sink(failure(error, "the admission"))
             line.remove(ticket)
         return admitted
 

@@ -63,7 +63,14 @@ class OrtBuffer:
         return array
 
     def write(self, array: Array) -> None:
-        """Replace the contents."""
+        """Replace the contents.
+
+        Raises:
+            InputError: the array has another type or shape; the runtime would take its bytes for what they are not.
+        """
+        held = _ORT_TYPES[self.value.data_type()], tuple(self.value.shape())
+        if (array.dtype.name, array.shape) != held:
+            raise InputError(f"{held[0]} {held[1]} to write", f"{array.dtype.name} {array.shape}", "convert it first")
         self.value.update_inplace(np.ascontiguousarray(array))
 
     def part(self, begin: int, shape: tuple[int, ...]) -> OrtBuffer:
