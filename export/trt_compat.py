@@ -108,10 +108,10 @@ def layers_of(engine: BuiltEngine, profile: int) -> str:
 
 
 def weight_bytes_of(engine: BuiltEngine) -> int:
-    """The size of an engine's weights, those that were left out included."""
+    """The size of an engine's weights, whether it holds them or they were left out."""
     trt = tensorrt_module()
     sizes = (trt.EngineStat.TOTAL_WEIGHTS_SIZE, trt.EngineStat.STRIPPED_WEIGHTS_SIZE)
-    return sum(max(engine.get_engine_stat(size), 0) for size in sizes)
+    return max(engine.get_engine_stat(size) for size in sizes)
 
 
 def _asked(

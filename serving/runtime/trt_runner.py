@@ -29,6 +29,8 @@ from serving.runtime.trt.staging import Staging
 PREFILL = "prefill"
 """The profile of steps over several positions, of whatever length: these are not recorded."""
 
+_BITS = numpy_dtype("bfloat16").name
+
 
 class TrtRunner:
     """One graph's engine."""
@@ -50,7 +52,7 @@ class TrtRunner:
         """
         self._engine, self._described, self._signature, self._device = engine, described, signature, device
         self._strategy = strategy
-        self._admission = Admission(signature)
+        self._admission, self._varying = Admission(signature), _varying(signature)
         self._at_one_address = require_signature(engine, described, signature)
         with device.turn():
             self._between = device.memory(engine.device_memory_size_v2)
@@ -86,8 +88,9 @@ class TrtRunner:
         self._admission.require_names(feeds)
         self._require_buffers(feeds)
         with self._device.turn():
-            buffers = {name: feed for name, feed in feeds.items() if self._is_here(feed)}
-            arrays = {name: _array(feed) for name, feed in feeds.items() if name not in buffers}
+            given = [(spec.name, feeds[spec.name]) for spec in self._signature.inputs]
+            buffers = {name: feed for name, feed in given if self._is_here(feed)}
+            arrays = {name: _array(feed) for name, feed in given if name not in buffers}
             self._admit(buffers, arrays)
             profile = self._profile(_shapes(buffers, arrays))
             repeats = bool(self._signature.aliases) and self._described.profiles[profile].name != PREFILL
@@ -113,7 +116,7 @@ class TrtRunner:
         staging, arrays = self._staging_of_steps, lengthened(self._signature, arrays)
         shapes = _shapes(buffers, arrays)
         inputs = {name: buffer.address for name, buffer in buffers.items()} | staging.fill(arrays)
-        key: Hashable = profile, tuple(sorted(shapes.items())), tuple(sorted(inputs.items()))
+        key: Hashable = profile, tuple(shapes.items()), tuple(inputs.items())
 
         def make() -> Step:
             return Step(*self._bound(self._execution(profile), shapes, inputs))
@@ -152,7 +155,7 @@ class TrtRunner:
 
     def _profile(self, shapes: Shapes) -> int:
         for number, profile in enumerate(self._described.profiles):
-            if all(_lies_in(shape, profile.shapes[name]) for name, shape in shapes.items() if name in profile.shapes):
+            if all(_lies_in(shapes[name][axis], axis, profile.shapes[name]) for name, axis in self._varying):
                 return number
         raise InputError(
             f"shapes of a profile of {self._described.file}, {[profile.name for profile in self._described.profiles]}",
@@ -163,8 +166,9 @@ class TrtRunner:
     def _admit(self, buffers: Mapping[str, DeviceBuffer], arrays: Mapping[str, Array]) -> None:
         for spec in self._signature.inputs:
             given = buffers[spec.name] if spec.name in buffers else arrays[spec.name]
-            is_bits = given.dtype == numpy_dtype("bfloat16") and spec.dtype == "bfloat16"
-            self._admission.require(spec, "bfloat16" if is_bits else str(given.dtype), given.shape)
+            dtype = given.dtype if isinstance(given.dtype, str) else given.dtype.name
+            bits = spec.dtype == "bfloat16" and dtype == _BITS
+            self._admission.require(spec, spec.dtype if bits else dtype, given.shape)
 
     def _is_here(self, feed: Array | Buffer) -> TypeGuard[DeviceBuffer]:
         return isinstance(feed, DeviceBuffer) and feed.is_on(self._device)
@@ -187,5 +191,11 @@ def _shapes(buffers: Mapping[str, DeviceBuffer], arrays: Mapping[str, Array]) ->
     return {name: given.shape for given_by in (buffers, arrays) for name, given in given_by.items()}
 
 
-def _lies_in(shape: tuple[int, ...], bounds: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]) -> bool:
-    return all(least <= size <= most for least, size, most in zip(bounds[0], shape, bounds[2], strict=True))
+def _lies_in(size: int, axis: int, bounds: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]) -> bool:
+    return bounds[0][axis] <= size <= bounds[2][axis]
+
+
+def _varying(signature: GraphSignature) -> list[tuple[str, int]]:
+    # One place for each symbol: TensorRT refuses inputs that do not agree.
+    places = {axis: (spec.name, at) for spec in signature.inputs for at, axis in enumerate(spec.axes)}
+    return [places[symbol] for symbol in signature.symbols()]

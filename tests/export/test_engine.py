@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import onnx
 import pytest
 
 from export import engine as stage
@@ -18,7 +19,7 @@ from export.restrictions.graph import Graph
 from export.trt_compat import Plan
 from models.engine_manifest import EngineManifest
 from models.errors import ArtefactError, ConfigError, ExportError, MachineError, OutputError
-from models.manifest import Manifest
+from models.manifest import Manifest, sha256_of
 from tests.conftest import DATES
 from tests.nvidia.engines import H100
 
@@ -137,6 +138,23 @@ def test_an_engine_that_needs_more_memory_than_it_may_take_fails(builder, dates_
     builder.device_bytes = 100 << 20
     with pytest.raises(ExportError, match=r"at most 64 MiB.*1 MiB of weights and 100 MiB to compute"):
         build(dates_artefact, tmp_path / DATES, memory_mb=64)
+
+
+def test_a_graph_that_tensorrt_does_not_read_is_refused_before_anything_is_built(builder, dates_artefact, tmp_path):
+    shutil.copytree(dates_artefact, tmp_path / "a")
+    path = tmp_path / "a/decoder.onnx"
+    model = onnx.load(path)
+    node = next(node for node in model.graph.node if node.op_type == "Attention")
+    others = [attribute for attribute in node.attribute if attribute.name != "softcap"]
+    del node.attribute[:]
+    node.attribute.extend([*others, onnx.helper.make_attribute("softcap", 5.0)])
+    onnx.save(model, path)
+    manifest = Manifest.read(tmp_path / "a")
+    manifest.files["decoder.onnx"] = sha256_of(path)
+    manifest.write(tmp_path / "a")
+    with pytest.raises(ExportError, match=r"softcap.*as tensorrt wants.*in graph decoder"):
+        build(tmp_path / "a", tmp_path / "b")
+    assert builder.built == [] and not (tmp_path / "b").exists()
 
 
 def test_the_command_builds_the_same_again():

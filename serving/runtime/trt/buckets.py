@@ -33,5 +33,6 @@ def lengthened(signature: GraphSignature, arrays: Mapping[str, Array]) -> dict[s
 
 def _long(mask: Array, axis: int, largest: int) -> Array:
     assert mask.dtype == np.bool_, "only masks have an axis of attended positions"
-    missing = bucket(mask.shape[axis], largest) - mask.shape[axis]
-    return np.pad(mask, [(0, missing if number == axis else 0) for number in range(mask.ndim)])
+    longer = np.zeros([bucket(size, largest) if at == axis else size for at, size in enumerate(mask.shape)], np.bool_)
+    longer[tuple(slice(size) for size in mask.shape)] = mask
+    return longer

@@ -7,6 +7,7 @@ import pytest
 from models.engine_manifest import EngineManifest
 from models.errors import ArtefactError, MachineError
 from models.manifest import Manifest
+from serving.lint.check import problems_of_repository
 from serving.repository import engine_check
 from serving.repository.engine_check import check_engines
 from serving.repository.layout import write_repository
@@ -64,6 +65,12 @@ def test_every_batch_size_runs_before_it_is_ready_and_is_a_cuda_graph(repository
     assert all(list(graph.input["pixels"].dim) == pixels for graph in cuda.graph_spec)
     assert all(list(warmup.inputs["pixels"].dims) == pixels for warmup in config.model_warmup)
     assert not config.dynamic_batching.HasField("default_queue_policy")
+
+
+def test_the_linter_finds_nothing_in_either(repository):
+    problems = problems_of_repository(repository)
+    assert [(one.subject, one.rule.name, one.finding) for one in problems if one.severity == "error"] == []
+    assert [one for one in problems if one.subject.endswith(DIGITS)] == []
 
 
 def test_a_model_that_updates_a_cache_keeps_its_python_body_with_the_engines_beside_it(repository):
