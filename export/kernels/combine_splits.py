@@ -49,16 +49,17 @@ def specialised(head_size: int, splits: int, dtype: str) -> Specialisation:
         ConfigError: no kernel writes that type.
     """
     require_float_type(dtype)
+    block_n, block_d = power_of_two(1, splits), power_of_two(1, head_size)
     return Specialisation(
         kernel=combine_splits_kernel,
         types={"parts": "*fp32", "bases": "*fp32", "rows": "i32", "out": pointer(dtype)},
         constants={
             "HEAD_SIZE": head_size,
             "SPLITS": splits,
-            "BLOCK_N": power_of_two(1, splits),
-            "BLOCK_D": power_of_two(1, head_size),
+            "BLOCK_N": block_n,
+            "BLOCK_D": block_d,
         },
-        warps=4,
+        warps=4 if block_n * block_d <= 16384 else 8,
         stages=1,
     )
 

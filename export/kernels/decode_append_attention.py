@@ -3,11 +3,11 @@
     cache[b, g, start[b] + i] = rotate(new[b, g, i], start[b] + i)        0 ≤ i < S, where it lies within the capacity
     out = decode_attention(rotate(q), cache, start + S), causal        (decode_attention.py, combine_splits.py)
 
-The program whose split a new position falls in writes it, and takes it from its registers: no program reads what
-another writes. Past and present caches are one buffer; a plugin declares them as aliased.
+The splits are of the past; the program of the last one writes the new positions too, and attends to them from its
+registers: no program reads what another writes. Past and present caches are one buffer; a plugin declares them aliased.
 
 Legend: B batch, S new positions, M capacity, H query heads, G key and value heads, D head size, F = D / 2 angles, N
-splits, R = S H / G rows that share a head.
+splits (and new positions of a tile), R = S H / G rows that share a head.
 Source: as decode_attention.py and rotary.py.
 """
 
@@ -26,7 +26,7 @@ from export.kernels.heads import HeadsConfig, heads_of
 from export.kernels.launch import Arguments, launch, require_shape
 from export.kernels.online_softmax import load_rows, nothing_seen, see, store_rows
 from export.kernels.rotary import load_rotated_rows
-from export.kernels.specialisation import Specialisation, pointer, type_name
+from export.kernels.specialisation import Specialisation, pointer, power_of_two, type_name
 from models.config import require
 from models.layers.rope import Rotation
 
@@ -55,6 +55,7 @@ def decode_append_attention_kernel(
     SPLITS: tl.constexpr,
     BLOCK_R: tl.constexpr,
     BLOCK_T: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     BLOCK_D: tl.constexpr,
     PRECISION: tl.constexpr,
 ) -> None:
@@ -62,37 +63,30 @@ def decode_append_attention_kernel(
     group, split = tl.program_id(0), tl.program_id(1)
     batch = group // KV_HEADS
     rows = queries * (HEADS // KV_HEADS)
-    past = tl.load(start + batch).to(tl.int32)
-    length = tl.minimum(past + queries, capacity)
+    past = tl.minimum(tl.load(start + batch).to(tl.int32), capacity)
     r_R = tl.arange(0, BLOCK_R)
     s_R, angle = r_R % queries, batch * queries
     q_MD = q + group.to(tl.int64) * rows * HEAD_SIZE
     q_RD = load_rotated_rows(q_MD, cos, sin, r_R, angle + s_R, r_R < rows, HEAD_SIZE, BLOCK_D, LAYOUT)
     cache = group.to(tl.int64) * capacity * HEAD_SIZE
-    first, behind = split_of(length, split, SPLITS, BLOCK_T)
-    whole = tl.maximum(first, tl.minimum(behind, past // BLOCK_T * BLOCK_T))
+    first, behind = split_of(past, split, SPLITS, BLOCK_T)
     maximum_R, total_R, weighted_RD = nothing_seen(BLOCK_R, BLOCK_D)
-    for tile in range(first, whole, BLOCK_T):
+    for tile in range(first, behind, BLOCK_T):
         t_T = tile + tl.arange(0, BLOCK_T)
         k_TD = load_rows(past_k + cache, t_T, t_T < past, HEAD_SIZE, BLOCK_D)
-        # Every query sees every past position.
-        scores_RT = tl.dot(q_RD, tl.trans(k_TD), input_precision=PRECISION)
+        scores_RT = masked_scores(q_RD, k_TD, t_T, s_R, past, queries, False, PRECISION)
         v_TD = load_rows(past_v + cache, t_T, t_T < past, HEAD_SIZE, BLOCK_D)
         maximum_R, total_R, weighted_RD = see(scores_RT, v_TD, maximum_R, total_R, weighted_RD, SCALE_LOG2, PRECISION)
-    new = group * queries * HEAD_SIZE
-    # Few tiles hold new positions: none is loaded ahead, which would take shared memory from the loop above.
-    for tile in tl.range(whole, behind, BLOCK_T, num_stages=1):
-        t_T = tile + tl.arange(0, BLOCK_T)
-        i_T, is_new_T = t_T - past, (t_T >= past) & (t_T < length)
-        fresh_k_TD = load_rotated_rows(new_k + new, cos, sin, i_T, angle + i_T, is_new_T, HEAD_SIZE, BLOCK_D, LAYOUT)
-        fresh_v_TD = load_rows(new_v + new, i_T, is_new_T, HEAD_SIZE, BLOCK_D)
-        store_rows(present_k + cache, t_T, is_new_T, fresh_k_TD, HEAD_SIZE, BLOCK_D)
-        store_rows(present_v + cache, t_T, is_new_T, fresh_v_TD, HEAD_SIZE, BLOCK_D)
-        k_TD = tl.where(is_new_T[:, None], fresh_k_TD, load_rows(past_k + cache, t_T, t_T < past, HEAD_SIZE, BLOCK_D))
-        v_TD = tl.where(is_new_T[:, None], fresh_v_TD, load_rows(past_v + cache, t_T, t_T < past, HEAD_SIZE, BLOCK_D))
-        # What does not fit the capacity is not seen; a query's own place is counted from the past.
-        scores_RT = masked_scores(q_RD, k_TD, t_T, s_R, length, length - past, True, PRECISION)
-        maximum_R, total_R, weighted_RD = see(scores_RT, v_TD, maximum_R, total_R, weighted_RD, SCALE_LOG2, PRECISION)
+    if split == SPLITS - 1:
+        i_N = tl.arange(0, BLOCK_N)
+        fits = tl.minimum(queries, capacity - past)
+        new = group * queries * HEAD_SIZE
+        k_ND = load_rotated_rows(new_k + new, cos, sin, i_N, angle + i_N, i_N < fits, HEAD_SIZE, BLOCK_D, LAYOUT)
+        v_ND = load_rows(new_v + new, i_N, i_N < fits, HEAD_SIZE, BLOCK_D)
+        store_rows(present_k + cache, past + i_N, i_N < fits, k_ND, HEAD_SIZE, BLOCK_D)
+        store_rows(present_v + cache, past + i_N, i_N < fits, v_ND, HEAD_SIZE, BLOCK_D)
+        scores_RN = masked_scores(q_RD, k_ND, i_N, s_R, fits, fits, True, PRECISION)
+        maximum_R, total_R, weighted_RD = see(scores_RN, v_ND, maximum_R, total_R, weighted_RD, SCALE_LOG2, PRECISION)
     part = group * SPLITS + split
     store_part(parts, bases, part, rows, maximum_R, total_R, weighted_RD, HEAD_SIZE, BLOCK_R, BLOCK_D)
 
@@ -112,16 +106,15 @@ def specialised(
         start: type of the starts.
 
     Raises:
-        ConfigError: an unknown layout, an odd head that is to be turned, float32 heads that are too large, too many
-            rows, or no splits.
+        ConfigError: an unknown layout, an odd head that is to be turned, too large heads of float32, too many rows,
+            or no splits.
     """
     require(layout in ("none", "half", "interleaved"), "a layout of none, half, interleaved", repr(layout))
     require(layout == "none" or heads.head_size % 2 == 0, "an even head size to turn", heads.head_size)
-    fits = heads.dtype != "float32" or heads.block <= 128
-    require(
-        fits, "float32 heads of at most 128", heads.head_size, "append to the cache first, and use decode_attention"
-    )
+    fits = heads.dtype != "float32" or heads.block <= 64  # more would spill registers
+    require(fits, "float32 heads of at most 64", heads.head_size, "write the cache first, and use decode_attention")
     constants, warps, stages = decode_constants(heads, rows, splits, target)
+    most_queries = rows * heads.kv_heads // heads.heads
     floats = pointer(heads.dtype)
     angles = {} if layout == "none" else {"cos": "*fp32", "sin": "*fp32"}
     unused = {"cos": None, "sin": None} if layout == "none" else {}
@@ -137,7 +130,7 @@ def specialised(
             **dict.fromkeys(("parts", "bases"), "*fp32"),
             **dict.fromkeys(("present_k", "present_v"), floats),
         },
-        constants={**constants, "LAYOUT": layout, **unused},
+        constants={**constants, "LAYOUT": layout, "BLOCK_N": power_of_two(16, most_queries), **unused},
         warps=warps,
         stages=stages,
     )

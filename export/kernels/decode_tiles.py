@@ -65,5 +65,5 @@ def decode_constants(
         "BLOCK_T": min(128, max(_SMALLEST_PRODUCT, tile_bytes // heads.row_bytes)),
         **heads.constants(),
     }
-    many = rows > _SMALLEST_PRODUCT or heads.row_bytes > 512
+    many = rows > _SMALLEST_PRODUCT or heads.row_bytes > 256
     return constants, 8 if many else 4, 3 if heads.dtype != "float32" else 2

@@ -84,8 +84,9 @@ def flash_attention_kernel(
 def tiles(heads: HeadsConfig, target: GpuTarget) -> tuple[int, int, int, int]:
     """Queries and keys of a tile, warps and stages: what fits the target's shared memory without spilling registers."""
     if heads.dtype == "float32":
-        narrow = {16: (32, 32, 4, 2), 32: (32, 32, 4, 2), 64: (32, 32, 4, 2), 128: (32, 16, 8, 1)}
-        return narrow.get(heads.block, (16, 16, 8, 1))
+        if heads.block <= 64:
+            return 32, 16 if heads.block == 64 else 32, 4, 2
+        return (32, 16, 8, 1) if heads.block == 128 else (16, 16, 8, 1)
     roomy = target.shared_bytes > 128 * 1024
     if heads.block <= 64:
         return 128, 64, 8, 3

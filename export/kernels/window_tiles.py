@@ -77,7 +77,10 @@ class WindowConfig:
         """Constants of the kernel, its warps and its stages."""
         block_d = power_of_two(_SMALLEST_PRODUCT, self.head_size)
         places = power_of_two(_SMALLEST_PRODUCT, self.window**2)
-        largest = 64 if self.dtype != "float32" and block_d <= 128 else 32
+        if self.dtype == "float32":
+            queries, keys = (32, 16) if block_d <= 32 else (16, 16)
+        else:
+            queries, keys = (64, 64) if block_d <= 128 else (32, 32)
         constants: dict[str, object] = {
             "HEADS": self.heads,
             "HEAD_SIZE": self.head_size,
@@ -86,8 +89,8 @@ class WindowConfig:
             "COSINE": self.cosine,
             "SCALE": self.scale,
             "LOG2_E": LOG2_E,
-            "BLOCK_S": min(places, largest),
-            "BLOCK_T": min(places, largest),
+            "BLOCK_S": min(places, queries),
+            "BLOCK_T": min(places, keys),
             "BLOCK_D": block_d,
             "PRECISION": product_precision(self.dtype),
         }

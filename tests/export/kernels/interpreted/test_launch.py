@@ -9,6 +9,7 @@ from export.kernels.decode_tiles import splits_for
 from export.kernels.flash_attention import flash_attention
 from export.kernels.window_attention import window_attention
 from models.errors import ConfigError, InputError, MachineError
+from models.layers.rope import Rotation
 
 QUERIES = torch.zeros(2, 4, 3, 16)
 KEYS = torch.zeros(2, 2, 5, 16)
@@ -49,10 +50,17 @@ def test_more_rows_than_a_decode_kernel_holds_are_refused():
         decode_attention(torch.zeros(2, 4, 9, 16), KEYS, KEYS, LENGTHS)
 
 
-def test_float32_heads_above_128_are_not_appended():
-    q, k = torch.zeros(2, 2, 1, 256), torch.zeros(2, 2, 5, 256)
-    with pytest.raises(ConfigError, match="float32 heads of at most 128"):
-        decode_append_attention(q, q, q, None, (k, k), LENGTHS)
+def test_float32_heads_above_64_are_not_appended():
+    q, cache = torch.zeros(2, 2, 1, 80), torch.zeros(2, 2, 5, 80)
+    with pytest.raises(ConfigError, match="float32 heads of at most 64"):
+        decode_append_attention(q, q, q, None, (cache, cache), LENGTHS)
+
+
+def test_an_odd_head_cannot_be_turned():
+    q, cache = torch.zeros(2, 2, 1, 15), torch.zeros(2, 2, 5, 15)
+    angles = torch.zeros(2, 1, 1, 7)
+    with pytest.raises(ConfigError, match="an even head size"):
+        decode_append_attention(q, q, q, Rotation(angles, angles, "half"), (cache, cache), LENGTHS)
 
 
 def test_a_map_that_is_no_multiple_of_the_window_is_refused():

@@ -58,14 +58,14 @@ BUGS = {
     "new values are not written": (
         "append",
         "decode_append_attention",
-        "store_rows(present_v + cache, t_T, is_new_T",
-        "store_rows(present_v + cache, t_T, t_T < 0",
+        "store_rows(present_v + cache, past + i_N, i_N < fits",
+        "store_rows(present_v + cache, past + i_N, i_N < 0",
     ),
-    "new keys are taken from the cache": (
+    "new positions are not seen": (
         "append",
         "decode_append_attention",
-        "k_TD = tl.where(is_new_T[:, None], fresh_k_TD",
-        "k_TD = tl.where(t_T[:, None] < 0, fresh_k_TD",
+        "masked_scores(q_RD, k_ND, i_N, s_R, fits, fits, True, PRECISION)",
+        "masked_scores(q_RD, k_ND, i_N, s_R, 0, fits, True, PRECISION)",
     ),
     "edges of the shifted map are forgotten": (
         "windows",
