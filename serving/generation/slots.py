@@ -100,6 +100,15 @@ class Slots:
             if first is not None:
                 cache.rows(row, row + 1).write(first[None])
 
+    def clear(self, row: int) -> None:
+        """Fill the caches of a row with zeros.
+
+        A mask does not keep a NaN out: 0 times NaN is NaN. Whoever gets the row next would read it.
+        """
+        for cache in self._caches.values():
+            part = cache.rows(row, row + 1)
+            part.write(np.zeros_like(part.numpy()))
+
     def copy(self, sources: Sequence[int], targets: Sequence[int], positions: int) -> None:
         """Copy rows to others, all at once.
 
