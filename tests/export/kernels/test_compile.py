@@ -106,7 +106,9 @@ def test_an_unknown_target_is_refused():
     ("target", "instruction"), [("sm_80", "mma.sync"), ("sm_90", "wgmma.mma_async"), ("sm_100", "tcgen05.mma")]
 )
 def test_products_run_on_the_tensor_cores_of_the_target(target, instruction):
-    assert instruction in compiled(USUAL["flash_attention"](GPU_TARGETS[target]), target).ptx
+    made = compiled(USUAL["flash_attention"](GPU_TARGETS[target]), target)
+    assert instruction in made.ptx
+    assert f".reqntid {made.threads}" in made.ptx
 
 
 def test_products_and_sums_are_fused():
