@@ -74,7 +74,7 @@ def decode_append_attention_kernel(
     for tile in range(first, behind, BLOCK_T):
         t_T = tile + tl.arange(0, BLOCK_T)
         k_TD = load_rows(past_k + cache, t_T, t_T < past, HEAD_SIZE, BLOCK_D)
-        scores_RT = masked_scores(q_RD, k_TD, t_T, s_R, past, queries, False, PRECISION)
+        scores_RT = masked_scores(q_RD, k_TD, t_T, s_R, past, past, False, PRECISION)
         v_TD = load_rows(past_v + cache, t_T, t_T < past, HEAD_SIZE, BLOCK_D)
         maximum_R, total_R, weighted_RD = see(scores_RT, v_TD, maximum_R, total_R, weighted_RD, SCALE_LOG2, PRECISION)
     if split == SPLITS - 1:
@@ -85,7 +85,7 @@ def decode_append_attention_kernel(
         v_ND = load_rows(new_v + new, i_N, i_N < fits, HEAD_SIZE, BLOCK_D)
         store_rows(present_k + cache, past + i_N, i_N < fits, k_ND, HEAD_SIZE, BLOCK_D)
         store_rows(present_v + cache, past + i_N, i_N < fits, v_ND, HEAD_SIZE, BLOCK_D)
-        scores_RN = masked_scores(q_RD, k_ND, i_N, s_R, fits, fits, True, PRECISION)
+        scores_RN = masked_scores(q_RD, k_ND, i_N, s_R, fits, 0, True, PRECISION)
         maximum_R, total_R, weighted_RD = see(scores_RN, v_ND, maximum_R, total_R, weighted_RD, SCALE_LOG2, PRECISION)
     part = group * SPLITS + split
     store_part(parts, bases, part, rows, maximum_R, total_R, weighted_RD, HEAD_SIZE, BLOCK_R, BLOCK_D)

@@ -42,15 +42,15 @@ def masked_scores(
     k_TD: tl.tensor,
     t_T: tl.tensor,
     s_R: tl.tensor,
-    length: tl.tensor,
-    queries: tl.tensor,
+    readable: tl.tensor,
+    past: tl.tensor,
     CAUSAL: tl.constexpr,
     PRECISION: tl.constexpr,
 ) -> tl.tensor:
-    """Products of queries and keys, −∞ where the key lies behind the row's length or the query's own position."""
-    seen_RT = (t_T < length)[None, :]
+    """Products of queries and keys; −∞ where a key is not readable or, if causal, lies behind ``past`` + s."""
+    seen_RT = (t_T < readable)[None, :]
     if CAUSAL:
-        seen_RT = seen_RT & (t_T[None, :] <= (s_R + length - queries)[:, None])
+        seen_RT = seen_RT & (t_T[None, :] <= (s_R + past)[:, None])
     return tl.where(seen_RT, tl.dot(q_RD, tl.trans(k_TD), input_precision=PRECISION), -float("inf"))
 
 
@@ -104,13 +104,14 @@ def decode_attention_kernel(
     q_RD = load_rows(q + group.to(tl.int64) * rows * HEAD_SIZE, r_R, r_R < rows, HEAD_SIZE, BLOCK_D)
     k_MD = k + group.to(tl.int64) * capacity * HEAD_SIZE
     v_MD = v + group.to(tl.int64) * capacity * HEAD_SIZE
-    first, behind = split_of(length, split, SPLITS, BLOCK_T)
+    readable = tl.minimum(length, capacity)
+    first, behind = split_of(readable, split, SPLITS, BLOCK_T)
     maximum_R, total_R, weighted_RD = nothing_seen(BLOCK_R, BLOCK_D)
     for tile in range(first, behind, BLOCK_T):
         t_T = tile + tl.arange(0, BLOCK_T)
-        k_TD = load_rows(k_MD, t_T, t_T < length, HEAD_SIZE, BLOCK_D)
-        scores_RT = masked_scores(q_RD, k_TD, t_T, r_R % queries, length, queries, CAUSAL, PRECISION)
-        v_TD = load_rows(v_MD, t_T, t_T < length, HEAD_SIZE, BLOCK_D)
+        k_TD = load_rows(k_MD, t_T, t_T < readable, HEAD_SIZE, BLOCK_D)
+        scores_RT = masked_scores(q_RD, k_TD, t_T, r_R % queries, readable, length - queries, CAUSAL, PRECISION)
+        v_TD = load_rows(v_MD, t_T, t_T < readable, HEAD_SIZE, BLOCK_D)
         maximum_R, total_R, weighted_RD = see(scores_RT, v_TD, maximum_R, total_R, weighted_RD, SCALE_LOG2, PRECISION)
     part = group * SPLITS + split
     store_part(parts, bases, part, rows, maximum_R, total_R, weighted_RD, HEAD_SIZE, BLOCK_R, BLOCK_D)
@@ -173,7 +174,7 @@ def decode_attention(
         queries: ``[B, H, S, D]``; if causal, the last S of each row's positions.
         keys: cache ``[B, G, M, D]``, of which a row's first ``lengths`` are read.
         values: as keys.
-        lengths: int32 or int64 ``[B]``, at most M.
+        lengths: int32 or int64 ``[B]``; what lies behind M is as if it were padding.
         causal: whether a query sees no position behind its own.
         scale: of the scores; 1/√D if not given.
         splits: N; :func:`export.kernels.decode_tiles.splits_for` says how many fill a GPU.

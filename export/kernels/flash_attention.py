@@ -1,7 +1,7 @@
 """Attention of many queries at once, causal or not, without a matrix of all scores: prefill, and encoders.
 
     out[b, h, s] = Σ_t softmax_t(scale · q[b, h, s] · k[b, ⌊h G / H⌋, t]) v[b, ⌊h G / H⌋, t]
-    t < lengths[b], and if causal t ≤ s + lengths[b] − S: the queries are the last S of a row's positions
+    t < lengths[b] and t < M, and if causal t ≤ s + lengths[b] − S: the queries are the last S of a row's positions
 
 One program a tile of queries and a head. Tiles of keys that all its queries see whole are added without a mask.
 
@@ -53,11 +53,11 @@ def flash_attention_kernel(
     q_SD = load_rows(q + row.to(tl.int64) * queries * HEAD_SIZE, s_S, s_S < queries, HEAD_SIZE, BLOCK_D)
     k_MD = k + group.to(tl.int64) * capacity * HEAD_SIZE
     v_MD = v + group.to(tl.int64) * capacity * HEAD_SIZE
-    all_see, one_sees = length, length
+    past, readable = length - queries, tl.minimum(length, capacity)
+    all_see, one_sees = readable, readable
     if CAUSAL:
-        before = length - queries
-        all_see = tl.maximum(tl.minimum(length, before + tile * BLOCK_S + 1), 0)
-        one_sees = tl.minimum(length, before + tl.minimum((tile + 1) * BLOCK_S, queries))
+        all_see = tl.maximum(tl.minimum(readable, past + tile * BLOCK_S + 1), 0)
+        one_sees = tl.minimum(readable, past + tl.minimum((tile + 1) * BLOCK_S, queries))
     whole = all_see // BLOCK_T * BLOCK_T
     maximum_S, total_S, weighted_SD = nothing_seen(BLOCK_S, BLOCK_D)
     for first in range(0, whole, BLOCK_T):
@@ -69,13 +69,13 @@ def flash_attention_kernel(
         maximum_S, total_S, weighted_SD = see(scores_ST, v_TD, maximum_S, total_S, weighted_SD, SCALE_LOG2, PRECISION)
     for first in range(whole, one_sees, BLOCK_T):
         t_T = first + tl.arange(0, BLOCK_T)
-        k_TD = load_rows(k_MD, t_T, t_T < length, HEAD_SIZE, BLOCK_D)
+        k_TD = load_rows(k_MD, t_T, t_T < readable, HEAD_SIZE, BLOCK_D)
         scores_ST = tl.dot(q_SD, tl.trans(k_TD), input_precision=PRECISION)
-        seen_ST = (t_T < length)[None, :]
+        seen_ST = (t_T < readable)[None, :]
         if CAUSAL:
-            seen_ST = seen_ST & (t_T[None, :] <= (s_S + length - queries)[:, None])
+            seen_ST = seen_ST & (t_T[None, :] <= (s_S + past)[:, None])
         scores_ST = tl.where(seen_ST, scores_ST, -float("inf"))
-        v_TD = load_rows(v_MD, t_T, t_T < length, HEAD_SIZE, BLOCK_D)
+        v_TD = load_rows(v_MD, t_T, t_T < readable, HEAD_SIZE, BLOCK_D)
         maximum_S, total_S, weighted_SD = see(scores_ST, v_TD, maximum_S, total_S, weighted_SD, SCALE_LOG2, PRECISION)
     out_SD = out + row.to(tl.int64) * queries * HEAD_SIZE
     store_rows(out_SD, s_S, s_S < queries, averaged(weighted_SD, total_S), HEAD_SIZE, BLOCK_D)
@@ -145,7 +145,7 @@ def flash_attention(
         queries: ``[B, H, S, D]``; if causal, the last S of each row's positions.
         keys: ``[B, G, M, D]``, of which a row's first ``lengths`` are read.
         values: as keys.
-        lengths: int32 or int64 ``[B]``, at most M.
+        lengths: int32 or int64 ``[B]``; what lies behind M is as if it were padding.
         causal: whether a query sees no position behind its own.
         scale: of the scores; 1/√D if not given.
 

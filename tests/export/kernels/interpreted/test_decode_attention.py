@@ -11,6 +11,7 @@ from tests.models.agreement import difference
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
 GROUPED = {"heads": 4, "kv_heads": 2}
 SHAPES = {
+    "a length beyond the capacity": {"size": 16, "queries": 3, "capacity": 40, "lengths": [42, 40], **GROUPED},
     "one position, rows of different lengths": {
         "size": 64,
         "queries": 1,

@@ -7,6 +7,7 @@ from tests.export.kernels.cases import DTYPES, TOLERANCES, flash, worst
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
 GROUPED = {"heads": 4, "kv_heads": 2}
 SHAPES = {
+    "a length beyond the capacity": {"size": 16, "queries": 3, "capacity": 40, "lengths": [42, 40], **GROUPED},
     "prefill of rows of different lengths": {"size": 40, "queries": 5, "capacity": 70, "lengths": [70, 5], **GROUPED},
     "a row shorter than its queries, and an empty one": {
         "size": 16,

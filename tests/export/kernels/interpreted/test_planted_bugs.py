@@ -20,22 +20,22 @@ CALLS = {
     "additive": (additive, {}),
 }
 BUGS = {
-    "upper-left instead of lower-right": ("flash", "flash_attention", "(s_S + length - queries)", "s_S"),
+    "upper-left instead of lower-right": ("flash", "flash_attention", "(s_S + past)", "s_S"),
     "keys behind the length are seen": (
         "full",
         "flash_attention",
-        "seen_ST = (t_T < length)[None, :]",
-        "seen_ST = (t_T < length + 1)[None, :]",
+        "seen_ST = (t_T < readable)[None, :]",
+        "seen_ST = (t_T < readable + 1)[None, :]",
     ),
     "a tile too much without a mask": (
         "flash",
         "flash_attention",
-        "before + tile * BLOCK_S + 1",
-        "before + (tile + 1) * BLOCK_S",
+        "past + tile * BLOCK_S + 1",
+        "past + (tile + 1) * BLOCK_S",
     ),
     "the wrong key head": ("flash", "flash_attention", "row % HEADS // (HEADS // KV_HEADS)", "row % KV_HEADS"),
     "sums are not rescaled": ("flash", "online_softmax", "weighted_SD * shrink_S[:, None]", "weighted_SD"),
-    "a new position sees a later one": ("decode", "decode_attention", "(s_R + length - queries)", "(s_R + length)"),
+    "a new position sees a later one": ("decode", "decode_attention", "(s_R + past)", "(s_R + past + 1)"),
     "a split misses its last tile": (
         "decode",
         "decode_attention",
@@ -64,8 +64,8 @@ BUGS = {
     "new positions are not seen": (
         "append",
         "decode_append_attention",
-        "masked_scores(q_RD, k_ND, i_N, s_R, fits, fits, True, PRECISION)",
-        "masked_scores(q_RD, k_ND, i_N, s_R, 0, fits, True, PRECISION)",
+        "masked_scores(q_RD, k_ND, i_N, s_R, fits, 0, True, PRECISION)",
+        "masked_scores(q_RD, k_ND, i_N, s_R, 0, 0, True, PRECISION)",
     ),
     "edges of the shifted map are forgotten": (
         "windows",
