@@ -1,0 +1,50 @@
+"""Put the plugins decode_attention and combine_splits in the place of Attention: one or few new positions.
+
+    before    [TensorScatter(cache, K, start) → Slice →] Attention(Q, K, V, mask)
+    after     [TensorScatter(cache, K, start) →] decode_attention(Q, K, V, lengths) → parts, bases → combine_splits
+
+The graph then takes no more new positions than it was fused for. What it relies on is in attention_reach.py.
+
+Legend: as attention_reach.py; R = S H / G rows that share a head, N splits.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import onnx_ir as ir
+from onnx_ir.tape import Tape
+
+from export.kernels.decode_tiles import most_rows, splits_for
+from export.passes.attention_reach import Reach, RefusalError
+from export.passes.fused_attention import fuse_every_attention
+from export.passes.outcome import Outcome
+from export.plugins.nodes import COMBINE, DECODE, plugin_outputs
+
+MULTIPROCESSORS = 132
+"""Of an H100: how many splits fill a GPU has to be said before the GPU is known."""
+_LONG = 4096
+"""Keys, where their number is not fixed."""
+
+
+def fuse_decode_attention(model: ir.Model, queries: int = 1) -> Outcome:
+    """Replace every Attention without a bias, a window or a softcap.
+
+    Args:
+        model: is changed.
+        queries: S at most.
+    """
+    return fuse_every_attention(model, "fuse_decode_attention", partial(_fused, queries))
+
+
+def _fused(queries: int, tape: Tape, reach: Reach, name: str) -> ir.Value:
+    heads = reach.heads
+    rows = heads.heads // heads.kv_heads * queries
+    if rows > most_rows(heads):
+        raise RefusalError(f"{rows} rows share a key head; the kernel holds {most_rows(heads)}")
+    splits = splits_for(heads.kv_heads, reach.capacity or _LONG, MULTIPROCESSORS)
+    inputs = (reach.queries, reach.keys, reach.values, reach.lengths)
+    numbers = {"causal": int(reach.causal), "rows": rows, "splits": splits}
+    parts = plugin_outputs(tape, DECODE, inputs, numbers, name)
+    combined = {"heads": heads.heads, "element_type": int(reach.element_type.value)}
+    return plugin_outputs(tape, COMBINE, parts, combined, f"{name}.combined")[0]
