@@ -10,6 +10,7 @@ from tests.export.restrictions.graph_texts import (
     QUERY,
     Case,
     branches,
+    flash,
     graph,
     loop,
     lstm,
@@ -144,4 +145,5 @@ CASES = {
         graph("bfloat16[B] x", "bfloat16[B] y", "[first] z = Identity(x) [second] y = Relu(z)"),
         target="ort-cpu",
     ),
+    "plugin-node": Case("y (flash_attention)", *(flash(aot) for aot in (1, 0))),
 }

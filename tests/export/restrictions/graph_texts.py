@@ -33,6 +33,16 @@ def attention(body="y = Attention(q, k, v, m)", query=QUERY, key=KEY, mask="bool
     return graph(f"{query} q, {key} k, {key} v, {mask} m{more}", f"{QUERY} y", body)
 
 
+def flash(aot):
+    settings = f'causal = 0, plugin_namespace = "attendant", plugin_version = "1", aot = {aot}'
+    return graph(
+        f"{QUERY} q, {KEY} k, {KEY} v, int32[B] lengths",
+        f"{QUERY} y",
+        f"y = attendant.flash_attention <{settings}> (q, k, v, lengths)",
+        domains=', "attendant" : 1',
+    )
+
+
 def update(body="out = TensorScatter <axis = -2> (cache, new, at)", cache=CACHE, new=NEW, at="int64[B] at", out=CACHE):
     return graph(f"{cache} cache, {new} new, {at}, {CACHE} other", f"{out} out", body)
 

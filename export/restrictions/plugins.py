@@ -1,0 +1,36 @@
+"""The restriction on nodes of our plugins: they are as the plugins were registered (export/plugins/nodes.py)."""
+
+from __future__ import annotations
+
+from export.plugins.nodes import NAMESPACE, NODES, VERSION
+from export.restrictions.forms import of_nodes
+from export.restrictions.graph import Graph, Node
+
+_SOURCE = "TensorRT 11.4's Python bindings, plugin/_lib.py; onnx-tensorrt docs/operators.md, plugin support"
+_FIXED = {"plugin_namespace": NAMESPACE, "plugin_version": VERSION, "aot": 1}
+
+
+def _registered(graph: Graph, node: Node) -> str | None:
+    if node.proto.domain != NAMESPACE:
+        return None
+    known = NODES[node.operator]
+    given = {attribute.name for attribute in node.proto.attribute}
+    if given != _FIXED.keys() | set(known.attributes):
+        return f"attributes {sorted(given)}"
+    wrong = [name for name, value in _FIXED.items() if node.attribute(name) != value]
+    wrong += [name for name in known.attributes if not isinstance(node.attribute(name), int)]
+    if wrong:
+        return f"{wrong[0]} = {node.attribute(wrong[0])!r}"
+    counts = len(node.proto.input), len(node.proto.output)
+    return None if counts == (len(known.inputs), len(known.outputs)) else f"{counts[0]} inputs, {counts[1]} outputs"
+
+
+PLUGINS = (
+    of_nodes(
+        "plugin-node",
+        NODES,
+        "plugins of ours: the inputs, outputs and whole attributes that were registered, and aot = 1",
+        _SOURCE,
+        _registered,
+    ),
+)
