@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Literal
 
 from models.config import require
 from models.engine_manifest import Hardware, Weights
@@ -19,9 +20,11 @@ class EngineConfig:
         version_compatible: let later versions of TensorRT within this major one run them.
         memory_mb: most memory of the GPU that one engine may take, weights included; all of it if not given.
         tf32: let products of float32 be rounded to 10 bits of mantissa.
+        attention: whose kernels compute it: TensorRT's own, or our plugins where there is one (docs/tensorrt.md). Such
+            an engine is bound to one compute capability, and its weights are fixed.
 
     Raises:
-        ConfigError: no memory at all.
+        ConfigError: no memory at all, or plugins in an engine that shall run on other GPUs or get other weights.
     """
 
     weights: Weights = "fixed"
@@ -29,9 +32,16 @@ class EngineConfig:
     version_compatible: bool = False
     memory_mb: int | None = None
     tf32: bool = False
+    attention: Literal["native", "plugin"] = "native"
 
     def __post_init__(self) -> None:
         require(self.memory_mb is None or self.memory_mb > 0, "memory_mb above 0", self.memory_mb)
+        native = self.attention == "native"
+        remedy = "build with --attention native, or without it"
+        require(native or self.weights == "fixed", "fixed weights with --attention plugin", self.weights, remedy)
+        require(native or self.hardware != "ampere-plus", "one capability for plugins' PTX", self.hardware, remedy)
+        compatible = self.version_compatible
+        require(native or not compatible, "one version of TensorRT with plugins", "version_compatible", remedy)
 
     def flags(self) -> list[str]:
         """The words of a command line that say the same."""
