@@ -1,0 +1,127 @@
+"""Continuous batching of a 124-million-parameter decoder: what more sequences gain, and what an arrival waits.
+
+    python benchmarks/continuous_batching.py [--precisions P ...] [--rounds N] [--seconds S] [--out DIR] [--scratch DIR]
+
+Tokens per second of 1, 2, 4 and 8 sequences in flight, greedy, in turns, in process and behind Triton with as many
+streams; and under a mixed load the time to the first token and between tokens for chunk budgets of 32 to 512 tokens.
+Two threads; random weights of GPT-2 small's shape.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.generation.engines import loaded  # noqa: E402
+from benchmarks.generation.gpt2_small import NAME, gpt2_small  # noqa: E402
+from benchmarks.generation.mixed_load import mixed  # noqa: E402
+from benchmarks.generation.served import server_over  # noqa: E402
+from benchmarks.generation.throughput import rate_in_process, rate_served  # noqa: E402
+from benchmarks.generation.waiting_report import plot, waiting_table  # noqa: E402
+from benchmarks.generation.written import preamble, table, write_result  # noqa: E402
+from serving.generation.settings import EngineSettings  # noqa: E402
+from serving.generation.writing_model import WritingModel  # noqa: E402
+
+FLIGHTS = (1, 2, 4, 8)
+BUDGETS = (32, 64, 128, 256, 512)
+THREADS = 2
+TARGET = 3.0
+SETTINGS = EngineSettings(prefix_bytes=0)
+Rates = dict[str, list[float]]
+
+
+def main() -> None:
+    """Measure, print, and write."""
+    parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
+    parser.add_argument("--precisions", nargs="+", default=["int8"], help="of the throughput; the first, of the waits")
+    parser.add_argument("--rounds", type=int, default=7, help="of each number in flight")
+    parser.add_argument("--tokens", type=int, default=64, help="of each answer")
+    parser.add_argument("--rate", type=float, default=1.5, help="prompts that arrive a second in the mixed load")
+    parser.add_argument("--seconds", type=float, default=40.0, help="of the mixed load, for each budget")
+    parser.add_argument("--out", type=Path, help="folder for <date>-continuous-batching.*; none if absent")
+    parser.add_argument("--scratch", type=Path, help="folder for artefacts; kept if given")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        found = measured(asked, asked.scratch or Path(temporary))
+    text = report(found)
+    if asked.out is not None:
+        stem = write_result(asked.out, "continuous-batching", text, found)
+        plot(found["waiting"], stem.with_suffix(".png"))
+    sys.stdout.write(text + "\n")
+
+
+def measured(asked: argparse.Namespace, scratch: Path) -> dict[str, Any]:
+    """Everything, as JSON."""
+    rates: dict[str, dict[str, Rates]] = {}
+    waiting = []
+    for number, precision in enumerate(asked.precisions):
+        artefact = gpt2_small(scratch, precision)
+        model = loaded(artefact, SETTINGS, THREADS)
+        inside = in_turns(model, asked.rounds, asked.tokens)
+        if number == 0:
+            waiting = [asdict(mixed(model, budget, asked.rate, asked.seconds)) for budget in BUDGETS]
+        below = model.vocabulary_size
+        del model  # its threads would spin beside the server's
+        outside = served_in_turns(artefact, scratch / f"served-{precision}", below, asked.rounds, asked.tokens)
+        rates[precision] = {"in process": inside, "behind Triton": outside}
+    return {"rates": rates, "waiting": waiting, "rate": asked.rate, "seconds": asked.seconds, "tokens": asked.tokens}
+
+
+def in_turns(model: WritingModel, rounds: int, tokens: int) -> Rates:
+    """Tokens per second of each number in flight, in process; the first round warms up."""
+    rates: Rates = {str(flights): [] for flights in FLIGHTS}
+    for number in range(rounds + 1):
+        for flights in FLIGHTS:
+            rates[str(flights)].append(rate_in_process(model, model.engine, flights, tokens, number))
+    return {name: values[1:] for name, values in rates.items()}
+
+
+def served_in_turns(artefact: Path, scratch: Path, below: int, rounds: int, tokens: int) -> Rates:
+    """The same by streams from a tritonserver."""
+    rates: Rates = {str(flights): [] for flights in FLIGHTS}
+    with server_over({NAME: artefact}, scratch, SETTINGS, THREADS) as server:
+        for number in range(rounds + 1):
+            for flights in FLIGHTS:
+                call = rate_served(server.endpoints.grpc, NAME, below, flights, tokens, number)
+                rates[str(flights)].append(asyncio.run(call))
+    return {name: values[1:] for name, values in rates.items()}
+
+
+def report(found: dict[str, Any]) -> str:
+    """Markdown."""
+    rows = []
+    for precision, places in found["rates"].items():
+        for place, rates in places.items():
+            gain = np.median(rates["8"]) / np.median(rates["1"])
+            verdict = "met" if gain >= TARGET else "missed"
+            rows.append([f"{precision}, {place}", *map(_quartiles, rates.values()), f"{gain:.2f}× ({verdict})"])
+    heads = ["tokens/s", *(f"{flights} in flight" for flights in FLIGHTS), f"8 over 1, target {TARGET:g}×"]
+    return "\n".join(
+        [
+            *preamble("Continuous batching", "benchmarks/continuous_batching.py", sys.argv[1:]),
+            "## Tokens per second\n",
+            f"Median (first … third quartile) of rounds in turns; prompts of 32 random tokens, answers of "
+            f"{found['tokens']}, counted from the moment when every sequence has its first token; {THREADS} threads.\n",
+            table(heads, rows) + "\n",
+            *waiting_table(found),
+        ]
+    )
+
+
+def _quartiles(values: list[float]) -> str:
+    low, middle, high = np.percentile(values, (25, 50, 75))
+    return f"{middle:.0f} ({low:.0f} … {high:.0f})"
+
+
+if __name__ == "__main__":
+    main()
