@@ -5,11 +5,14 @@ Legend: T tokens, K most probable tokens of each.
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -95,18 +98,24 @@ class Answering:
                 else:
                     jobs.setdefault(item[0], []).append(item[1])
             for job, pieces in jobs.items():
-                self._answer(job, pieces)
+                self._guarded(partial(self._answer, job, pieces))
             if time.monotonic() - self._ticked_s > TICK_S:
-                self._tick()
+                self._guarded(self._tick)
                 self._ticked_s = time.monotonic()
 
-    def _gathered(self) -> list[tuple[Job, Piece | AttendantError] | None]:
+    def _guarded(self, work: Callable[[], None]) -> None:
         try:
-            items = [self._said.get(timeout=TICK_S)]
+            work()
+        except Exception:  # one request's, or the metrics': the other answers must still leave
+            logging.exception("an answer could not be sent")
+
+    def _gathered(self) -> list[tuple[Job, Piece | AttendantError] | None]:
+        items: list[tuple[Job, Piece | AttendantError] | None] = []
+        with suppress(queue.Empty):
+            items.append(self._said.get(timeout=TICK_S))
             while True:
                 items.append(self._said.get_nowait())
-        except queue.Empty:
-            return items if "items" in locals() else []
+        return items
 
     def _answer(self, job: Job, pieces: list[Piece | AttendantError]) -> None:
         for piece in pieces:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from models.errors import AttendantError, MachineError
 from serving.generation.encoding import encoded, together
 from serving.generation.meter import Meter
@@ -87,9 +89,10 @@ class Admission:
         self._meter.prompt_tokens += len(prompt)
         if self.prefixes is None:
             return
-        for number, block in enumerate(self.prefixes.match(prompt[:-1])):  # the last token's logits are needed
-            self.slots.restore(sequence.row, number * BLOCK, block)
-            sequence.cached += BLOCK
+        blocks = self.prefixes.match(prompt[:-1])  # the last token's logits are needed
+        if blocks:
+            self.slots.restore(sequence.row, 0, [np.concatenate(parts, axis=1) for parts in zip(*blocks, strict=True)])
+            sequence.cached = BLOCK * len(blocks)
         self._meter.prefix_tokens += sequence.cached
 
 

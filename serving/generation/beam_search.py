@@ -1,9 +1,9 @@
 """Beam search without a model: logits come in, and which row goes on with which token comes out.
 
 A beam's total is the sum of its tokens' log-probabilities, as processors leave these. Every step ranks all that the
-running beams may go on with. Those of the best W that end become hypotheses; kept are the best W of them by score,
+running beams may go on with. Those of the best W that end become hypotheses, of which the best W are kept by their
 
-    total / length ** length_penalty        length counts the new tokens, and among them the end token;
+    score = total / length ** length_penalty        length counts the new tokens, the end token among them;
 
 the best W of those that do not end run on. Equal totals stand in the order of their beams, then of their tokens.
 
@@ -25,7 +25,7 @@ from serving.generation.choosing import require_numbers
 from serving.generation.logits_processors import History, create_processors
 from serving.generation.options import DecodingOptions
 from serving.generation.token_rules import TokenRules
-from serving.generation.warpers import log_softmax
+from serving.generation.warpers import kth_largest, log_softmax
 from serving.runtime.base import Array
 
 
@@ -161,8 +161,7 @@ class BeamSearch:
 
 def _best(totals_RV: Array, count: int) -> tuple[Array, Array, Array]:
     flat = totals_RV.ravel()
-    at = max(flat.size - count, 0)
-    possible = np.flatnonzero((flat >= np.partition(flat, at)[at]) & (flat > -np.inf))
+    possible = np.flatnonzero((flat >= kth_largest(flat, count)) & (flat > -np.inf))
     places_K = possible[np.argsort(-flat[possible], kind="stable")[:count]]
     parents_K, tokens_K = np.divmod(places_K, totals_RV.shape[-1])
     return parents_K, tokens_K, flat[places_K]

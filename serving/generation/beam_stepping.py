@@ -5,6 +5,7 @@ Legend: W beams, V vocabulary.
 
 from __future__ import annotations
 
+from models.errors import AttendantError
 from serving.generation.admission import Admission
 from serving.generation.emission import Emission
 from serving.generation.sequence import Group
@@ -28,7 +29,11 @@ class BeamStepping:
             logits_WV: of its rows, in the order of its sequences.
         """
         assert group.search is not None
-        advance = group.search.advance(logits_WV)
+        try:
+            advance = group.search.advance(logits_WV)
+        except AttendantError as error:
+            self._emission.fail(group, error)
+            return
         if advance is None:
             self._emission.finish_beams(group)
             return

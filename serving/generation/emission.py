@@ -51,6 +51,7 @@ class Emission:
     def finish_beams(self, group: Group) -> None:
         """Give the best beams of a search that is over."""
         assert group.search is not None
+        self._clock(group)
         best = group.search.best()
         text = group.ticket.request.text
         for candidate, beam in enumerate(best):

@@ -13,6 +13,7 @@ Legend: N slots, G key and value heads, M cache capacity, D head size, H heads o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 import numpy as np
 
@@ -41,20 +42,22 @@ class Slots:
             count: N.
         """
         signature = runner.signature
-        cached = set(signature.aliases.values())
-        self._masked = any(spec.name.endswith("mask") and spec.name not in MOVING for spec in signature.inputs)
         self.count = count
         self._runner = runner
-        self._caches = {name: runner.allocate(name, {"batch": count}) for name in signature.aliases.values()}
+        self._masked = any(spec.name.endswith("mask") and spec.name not in MOVING for spec in signature.inputs)
+        self._caches = {name: _Cache(runner, signature.input(name), count) for name in signature.aliases.values()}
         self._memories = {
             spec.name: _Memory(runner, spec, count, SOURCE_BLOCK if self._masked else 1)
             for spec in signature.inputs
-            if spec.name not in cached and spec.name not in MOVING
+            if spec.name not in self._caches and spec.name not in MOVING
         }
         self._decoders: dict[tuple[int, int, int], CachedDecoder] = {}
         grows = any(spec.name == "self_mask" for spec in signature.inputs)
-        self.capacity = int(next(iter(self._caches.values())).numpy().shape[2]) if grows else None
-        self.nbytes = sum(buffer.nbytes for buffer in (*self._caches.values(), *self._blocks()))
+        self.capacity = next(iter(self._caches.values())).shape[1] if grows else None
+        self.nbytes = sum(
+            block.nbytes
+            for block in [one.block for one in self._caches.values()] + [one.block for one in self._memories.values()]
+        )
 
     def decoder(self, begin: int, end: int, runner: Runner | None = None) -> CachedDecoder:
         """The rows begin … end − 1 as they stand, to be stepped.
@@ -67,7 +70,7 @@ class Slots:
         runner = runner or self._runner
         key = (begin, end, id(runner))
         if key not in self._decoders:
-            caches = {name: _rows(buffer, begin, end) for name, buffer in self._caches.items()}
+            caches = {name: cache.rows(begin, end) for name, cache in self._caches.items()}
             memories = {name: memory.rows(begin, end) for name, memory in self._memories.items()}
             self._decoders[key] = CachedDecoder.over(runner, caches, memories)
         return self._decoders[key]
@@ -92,10 +95,10 @@ class Slots:
         changed = [memory.place(row, memories[name], occupied) for name, memory in self._memories.items()]
         if any(changed):
             self._decoders.clear()  # they show the old layout
-        for name, buffer in self._caches.items():
+        for name, cache in self._caches.items():
             first = memories.get(name.removesuffix("_in"))
             if first is not None:
-                buffer.numpy()[row] = first
+                cache.rows(row, row + 1).write(first[None])
 
     def copy(self, sources: Sequence[int], targets: Sequence[int], positions: int) -> None:
         """Copy rows to others, all at once.
@@ -105,8 +108,8 @@ class Slots:
             targets: the rows that are written, in the same order.
             positions: as far as the caches of the sources are filled.
         """
-        for buffer in self._caches.values():
-            buffer.copy_rows(sources, targets, None if self.capacity is None else positions)
+        for cache in self._caches.values():
+            cache.block.copy_rows(sources, targets, None if self.capacity is None else positions)
         for memory in self._memories.values():
             memory.copy_rows(sources, targets)
 
@@ -121,76 +124,90 @@ class Slots:
         moved = [(parent, row) for parent, row in zip(parents, rows, strict=True) if parent != row]
         if moved:
             sources, targets = zip(*moved, strict=True)
-            for buffer in self._caches.values():
-                buffer.copy_rows(sources, targets, None if self.capacity is None else positions)
+            for cache in self._caches.values():
+                cache.block.copy_rows(sources, targets, None if self.capacity is None else positions)
 
     def cached(self, row: int, begin: int, end: int) -> list[Array]:
         """What the caches of one row hold of the positions begin … end − 1, as copies ``[G, end − begin, D]``."""
-        return [buffer.numpy()[row, :, begin:end].copy() for buffer in self._caches.values()]
+        return [cache.rows(row, row + 1).numpy()[0, :, begin:end].copy() for cache in self._caches.values()]
 
     def restore(self, row: int, begin: int, blocks: Sequence[Array]) -> None:
         """The inverse of :meth:`cached`."""
-        for buffer, block in zip(self._caches.values(), blocks, strict=True):
-            buffer.numpy()[row, :, begin : begin + block.shape[1]] = block
+        for cache, block in zip(self._caches.values(), blocks, strict=True):
+            cache.write(row, begin, block)
 
-    def _blocks(self) -> list[Buffer]:
-        return [memory.block for memory in self._memories.values()]
+
+class _Cache:
+    def __init__(self, runner: Runner, spec: TensorSpec, count: int) -> None:
+        self.block = runner.allocate(spec.name, {"batch": count})
+        self.shape = spec.shape({"batch": count})[1:]
+
+    def rows(self, begin: int, end: int) -> Buffer:
+        return _rows(self.block, self.shape, begin, end)
+
+    def write(self, row: int, begin: int, block_GPD: Array) -> None:
+        _, capacity, size = self.shape
+        for head, block_PD in enumerate(block_GPD):
+            offset = ((row * self.shape[0] + head) * capacity + begin) * size
+            self.block.part(offset, block_PD.shape).write(block_PD)
 
 
 class _Memory:
-    def __init__(self, runner: Runner, spec: TensorSpec, count: int, block: int) -> None:
-        self._axis, longest = _varying_axis(runner.signature, spec)
-        symbol = {} if self._axis is None else {str(spec.axes[self._axis]): longest}
-        self.block = runner.allocate(spec.name, {"batch": count, **symbol})
+    def __init__(self, runner: Runner, spec: TensorSpec, count: int, multiple: int) -> None:
+        self._axis, self._longest = _varying_axis(runner.signature, spec)
+        sizes = {"batch": count} | ({} if self._axis is None else {str(spec.axes[self._axis + 1]): self._longest})
+        self.block = runner.allocate(spec.name, sizes)
         self.length = None if self._axis is None else 0
-        self._longest, self._multiple = longest, block
-        self._shape = self.block.numpy().shape
+        self._multiple = multiple
+        self._shape = spec.shape(sizes)[1:]
 
     def length_of(self, memory: Array) -> int | None:
-        return None if self._axis is None else memory.shape[self._axis - 1]
+        return None if self._axis is None else memory.shape[self._axis]
 
     def rows(self, begin: int, end: int) -> Buffer:
-        return _rows(self._laid_out(), begin, end)
+        return _rows(self.block, self._laid_out(), begin, end)
 
     def place(self, row: int, memory: Array, occupied: int) -> bool:
-        changed = self._axis is not None and self._make_room(memory.shape[self._axis - 1], occupied)
-        target = self._laid_out().numpy()[row]
-        target[tuple(slice(size) for size in memory.shape)] = memory
-        if self._axis is not None:
-            beyond = (slice(None),) * (self._axis - 1) + (slice(memory.shape[self._axis - 1], None),)
-            target[beyond] = 0
+        changed = self._axis is not None and self._make_room(memory.shape[self._axis], occupied)
+        self.rows(row, row + 1).write(_extended(memory, self._laid_out())[None])
         return changed
 
     def copy_rows(self, sources: Sequence[int], targets: Sequence[int]) -> None:
-        self._laid_out().copy_rows(sources, targets)
+        count = max(*sources, *targets) + 1
+        self.rows(0, count).copy_rows(sources, targets)
 
     def _make_room(self, length: int, occupied: int) -> bool:
-        assert self.length is not None and self._axis is not None
+        assert self.length is not None
         wanted = min(-(-length // self._multiple) * self._multiple, self._longest)
         if wanted == self.length or (occupied and wanted < self.length):
             return False
-        old, kept = self._laid_out().numpy()[:occupied].copy(), self.length
+        held = [self.rows(row, row + 1).numpy()[0].copy() for row in range(occupied)]
         self.length = wanted
-        if occupied:
-            fresh = self._laid_out().numpy()[:occupied]
-            fresh[...] = 0
-            fresh[(slice(None),) * self._axis + (slice(kept),)] = old
+        for row, memory in enumerate(held):
+            self.rows(row, row + 1).write(_extended(memory, self._laid_out())[None])
         return True
 
-    def _laid_out(self) -> Buffer:
+    def _laid_out(self) -> tuple[int, ...]:
         shape = list(self._shape)
         if self._axis is not None and self.length is not None:
             shape[self._axis] = self.length
-        return self.block.part(0, tuple(shape))
+        return tuple(shape)
 
 
-def _rows(buffer: Buffer, begin: int, end: int) -> Buffer:
-    _, *shape = buffer.numpy().shape
-    return buffer.part(begin * int(np.prod(shape)), (end - begin, *shape))
+def _rows(block: Buffer, shape: tuple[int, ...], begin: int, end: int) -> Buffer:
+    return block.part(begin * prod(shape), (end - begin, *shape))
+
+
+def _extended(memory: Array, shape: tuple[int, ...]) -> Array:
+    if memory.shape == shape:
+        return memory
+    extended: Array = np.zeros(shape, dtype=memory.dtype)
+    extended[tuple(slice(size) for size in memory.shape)] = memory
+    return extended
 
 
 def _varying_axis(signature: GraphSignature, spec: TensorSpec) -> tuple[int | None, int]:
-    for number, axis in enumerate(spec.axes[1:], start=1):
+    for number, axis in enumerate(spec.axes[1:]):
         if isinstance(axis, str):
             return number, signature.axes[axis].largest
     return None, 0

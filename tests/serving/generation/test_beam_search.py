@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,81 +9,63 @@ from models.errors import InputError
 from serving.generation.beam_search import BeamSearch
 from serving.generation.options import DecodingOptions
 from serving.generation.token_rules import TokenRules
-from tests.serving.generation.transformers_models import KINDS, START, VOCABULARY, logits_after, random_model, subject
+from tests.serving.generation.transformers_answers import their_answers
+from tests.serving.generation.transformers_models import (
+    KINDS,
+    READERS,
+    START,
+    VOCABULARY,
+    logits_after,
+    random_model,
+    subject,
+)
 
 tokens = st.integers(0, VOCABULARY - 1)
 
 
 @st.composite
 def searches(draw):
-    """A model, what it is asked, the rules of its tokens, and the limit."""
+    """A model, what it is asked and the rules of its tokens."""
     name, width = draw(st.sampled_from(sorted(KINDS))), draw(st.integers(2, 4))
-    end = draw(st.sets(tokens, min_size=draw(st.integers(0, 1)), max_size=3))
+    end, stop_ids = some(draw, (0, 1, 2, 4)), some(draw, (0, 1))
+    every_end = end | stop_ids
+    first = draw(st.none() | tokens.filter(lambda token: token not in every_end))
+    biased = [*some(draw, (0, 3)), *(every_end if draw(st.booleans()) else ())]
     options = DecodingOptions(
         beam_width=width,
         candidates=draw(st.integers(1, width)),
         length_penalty=draw(st.sampled_from([0.0, 1.0, -1.0, 0.6, 2.5])),
         early_stopping=draw(st.sampled_from([True, False, "never"])),
         repetition_penalty=draw(st.sampled_from([1.0, 1.3, 0.7])),
-        min_tokens=draw(st.integers(0, 4)),
-        logit_bias=draw(st.dictionaries(tokens, st.floats(-4, 4).map(lambda bias: round(bias, 3)), max_size=3)),
-        stop_ids=tuple(draw(st.sets(tokens, max_size=1))),
+        min_tokens=draw(st.sampled_from([0, 0, 1, 4])),
+        logit_bias={token: round(draw(st.floats(-3, 5)), 3) for token in biased},
+        stop_ids=tuple(stop_ids),
+        presence_penalty=draw(st.sampled_from([0.0, 0.0, 0.5])),
+        frequency_penalty=draw(st.sampled_from([0.0, 0.0, 0.7])),
+        max_tokens=draw(st.sampled_from([4, 5, 8, 12])),
     )
-    others = st.sets(tokens.filter(lambda token: token not in end | set(options.stop_ids)), max_size=2)
-    first = draw(st.none() | tokens.filter(lambda token: token not in end | set(options.stop_ids)))
-    prompt = [START] if subject(name) or first is not None else draw(st.lists(tokens, min_size=1, max_size=4))
-    never = tuple(draw(others) - {first})
-    limit = draw(st.integers(max(2, options.min_tokens), 12))
-    return name, prompt, options, TokenRules(end=frozenset(end), first=first, never=never), limit
+    never = tuple(some(draw, (0, 2)) - {first} - every_end)
+    prompt = [START] if name in READERS or first is not None else draw(st.lists(tokens, min_size=1, max_size=4))
+    return name, prompt, options, TokenRules(end=end, first=first, never=never)
 
 
-def theirs(name, prompt, options, rules, limit):
-    """Each answer of transformers up to its end token, and its score."""
-    end = sorted(rules.end | set(options.stop_ids))
-    ids = torch.tensor([prompt])
-    asked = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    result = random_model(name).generate(
-        **(subject(name) or asked),
-        do_sample=False,
-        num_beams=options.beam_width,
-        num_return_sequences=options.candidates,
-        length_penalty=options.length_penalty,
-        early_stopping=options.early_stopping,
-        repetition_penalty=options.repetition_penalty,
-        min_new_tokens=options.min_tokens,
-        sequence_bias={(token,): bias for token, bias in options.logit_bias.items()} or None,
-        suppress_tokens=list(rules.never) or None,
-        forced_bos_token_id=rules.first,
-        eos_token_id=end or None,
-        pad_token_id=0,
-        max_new_tokens=limit,
-        return_dict_in_generate=True,
-        output_scores=True,
-    )
-    answers = [sequence[len(prompt) :] for sequence in result.sequences.tolist()]
-    return [until(answer, end) for answer in answers], result.sequences_scores.tolist()
+def some(draw, sizes):
+    size = draw(st.sampled_from(sizes))
+    return draw(st.frozensets(tokens, min_size=size, max_size=size))
 
 
-def until(answer, end):
-    stops = [place for place, token in enumerate(answer) if token in end]
-    return (tuple(answer[: stops[0]]), "stop") if stops else (tuple(answer), "length")
-
-
-def ours(name, prompt, options, rules, limit):
-    search, rows = BeamSearch(options, rules, prompt, limit), [prompt]
+def ours(name, prompt, options, rules):
+    search, rows = BeamSearch(options, rules, prompt, options.max_tokens), [prompt]
     while (advance := search.advance(logits_after(name, rows))) is not None:
         rows = [[*rows[parent], token] for parent, token in zip(advance.parents, advance.tokens, strict=True)]
-    best = search.best()
-    return [(one.tokens, one.finish_reason) for one in best], [one.score for one in best]
+    return [(one.tokens, one.finish_reason, pytest.approx(one.score, rel=1e-5, abs=1e-5)) for one in search.best()]
 
 
 @settings(max_examples=120, deadline=None, derandomize=True, database=None)
 @given(searches())
 def test_the_best_beams_are_those_of_transformers_with_their_scores(search):
-    answers, scores = ours(*search)
-    wanted, their_scores = theirs(*search)
-    assert answers == wanted
-    assert scores == pytest.approx(their_scores, rel=1e-5, abs=1e-5)
+    name, prompt, options, rules = search
+    assert ours(*search) == their_answers(random_model(name), subject(name, prompt), len(prompt), options, rules)
 
 
 WIDE = DecodingOptions(beam_width=2, candidates=2)
@@ -107,6 +88,7 @@ def test_of_equally_probable_tokens_the_first_comes_first_and_of_equal_beams_the
     assert said(search.advance(logits([5, 7, 7, 7]))) == [(0, 1), (0, 2)]
     assert said(search.advance(logits([0, 5, 5, 0], [5, 0, 5, 0]))) == [(0, 1), (0, 2)]
     assert said(search.advance(logits([0, 0, 0, 9], [9, 0, 0, 0]))) == [(0, 3), (1, 0)]
+    assert said(begun().advance(logits([0] * 100))) == [(0, 0), (0, 1)]
 
 
 def test_of_answers_with_the_same_score_the_one_that_ended_first_stands_first():
@@ -114,6 +96,25 @@ def test_of_answers_with_the_same_score_the_one_that_ended_first_stands_first():
     assert said(search.advance(logits([0, 0, -100, -100])))[0] == (0, 1)
     assert search.advance(logits([100, 0, 0, 0], [100, 0, 0, 0])) is None
     assert [(one.tokens, round(one.score, 6)) for one in search.best()] == [((), -0.693147), ((1,), -0.693147)]
+
+
+def test_a_search_ends_where_no_running_beam_is_better_than_the_worst_answer():
+    search = begun(DecodingOptions(beam_width=2, candidates=2, length_penalty=0), end=[0])
+    search.advance(logits([0, 0, -100, -100]))
+    assert search.advance(logits([0, 0, -100, -100], [0, 0, 0, 0])) is None
+    assert [one.tokens for one in search.best()] == [(), (1,)]
+
+
+def test_where_length_costs_a_running_beam_is_judged_by_its_length_so_far():
+    search = begun(DecodingOptions(beam_width=2, length_penalty=-1, early_stopping="never"), end=[0])
+    assert said(search.advance(np.log(logits([0.05, 0.9, 0.04, 0.01])))) == [(0, 1), (0, 2)]
+    assert said(search.advance(np.log(logits([0.3, 0.68, 0.01, 0.01], [0.25] * 4))))[0] == (0, 1)
+    assert [one.tokens for one in search.best()] == [(1,)]
+
+
+def test_as_many_beams_run_on_when_the_most_probable_tokens_of_all_are_ends():
+    search = begun(DecodingOptions(beam_width=2, early_stopping="never"), end=[0, 1, 2])
+    assert said(search.advance(logits([9, 9, 9, 8, 7]))) == [(0, 3), (0, 4)]
 
 
 def test_an_end_that_is_not_among_the_best_of_all_is_no_answer():

@@ -52,6 +52,7 @@ KINDS = {
     "marian": (MarianMTModel, marian),
     "vision-encoder-decoder": (VisionEncoderDecoderModel, captioner),
 }
+READERS = ("marian", "vision-encoder-decoder")
 
 
 @cache
@@ -65,20 +66,24 @@ def random_model(name):
     return model
 
 
-def subject(name):
-    """What it is asked about beside a prompt: nothing, a source or an image."""
+def source(name):
+    """What the encoder of a reader is given."""
     if name == "marian":
         return {"input_ids": torch.tensor(SOURCE), "attention_mask": torch.ones(1, len(SOURCE[0]), dtype=torch.long)}
-    if name == "vision-encoder-decoder":
-        return {"pixel_values": torch.randn(1, 3, 4, 4, generator=torch.Generator().manual_seed(0))}
-    return {}
+    return {"pixel_values": torch.randn(1, 3, 4, 4, generator=torch.Generator().manual_seed(0))}
+
+
+def subject(name, prompt):
+    """What ``generate`` is asked."""
+    ids = torch.tensor([prompt])
+    return source(name) if name in READERS else {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
 @torch.no_grad()
 def logits_after(name, rows):
     """The next token's logits after each row of tokens, without a cache, float32 ``[R, V]``."""
-    model, given, ids = random_model(name), subject(name), torch.tensor(rows)
-    if not given:
+    model, ids = random_model(name), torch.tensor(rows)
+    if name not in READERS:
         return model(input_ids=ids, use_cache=False).logits[:, -1].numpy()
-    given = {key: value.expand(len(rows), *value.shape[1:]) for key, value in given.items()}
+    given = {key: value.expand(len(rows), *value.shape[1:]) for key, value in source(name).items()}
     return model(**given, decoder_input_ids=ids, use_cache=False).logits[:, -1].numpy()
