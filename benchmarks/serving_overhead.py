@@ -156,9 +156,9 @@ def report(found: dict[str, dict[str, dict[str, Any]]]) -> str:
     return "\n".join(
         [
             *preamble("What serving adds", "benchmarks/serving_overhead.py", sys.argv[1:]),
-            "Medians over rounds, both sides in turns; of several requests at once, until the last is answered. Added a "
-            f"token counts the tokens of all of them. Targets: {STREAMED_MS} ms a streamed response, {UNARY_MS:g} ms a "
-            "request with one response and one at a time.\n",
+            "Medians over rounds, both sides in turns; of several requests at once, until the last is answered. Added "
+            "a token counts the tokens of all of them. Targets: "
+            f"{STREAMED_MS} ms a streamed response, {UNARY_MS:g} ms for a request with one response, one at a time.\n",
             table(heads, rows),
         ]
     )

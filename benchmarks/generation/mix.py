@@ -1,7 +1,7 @@
 """A random mix of requests to models that write: subjects, options, and what becomes of each.
 
-More than a third is meant to be given up: most by taking the request back after some responses or after a while, the others by a
-deadline.
+More than a third is meant to be given up: most by taking the request back after some responses or after a while, the
+others by a deadline.
 """
 
 from __future__ import annotations
