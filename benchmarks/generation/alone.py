@@ -75,7 +75,7 @@ class Alone:
     def drift(self) -> float:
         """How far two runs' logits may lie apart."""
         rungs = rungs_of(climb(self._folder))
-        return 2 * max(one.tolerance for one in rungs if one.graph == "decoder" and one.name.startswith("ort"))
+        return 2 * max(one.tolerance for one in rungs if one.graph == "decoder" and "ort" in one.name)
 
     def answers(self, subject: Any, options: DecodingOptions, key: str) -> Answers | str:
         """Each candidate's answer, or the error; equal keys are computed once."""
