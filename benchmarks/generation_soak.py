@@ -39,6 +39,9 @@ SETTINGS = EngineSettings(prefix_bytes=4 * 2**20)
 """A prefix cache that is full early in the run, so that memory which grows is seen as such."""
 QUICK_REQUESTS, QUICK_RATE = 300, 100.0
 IDLE_S = 5.0
+MOST_GROWTH_MB = 10.0
+"""Between the first and the last quartile of the samples; allocators settle for a while."""
+SLOT_FREE_MS = 1000.0
 
 
 def main() -> int:
@@ -149,8 +152,11 @@ def mistakes(found: dict[str, Any]) -> list[str]:
     wrong = [f"{unexplained} answers differ beyond rounding"] if unexplained else []
     if failed := found["compared"].get("failed", 0):
         wrong.append(f"{failed} requests failed, or are answered only in company")
-    if (slowest := found["load"]["slot_freed_ms"].get("largest", 0.0)) > 1000:
+    if (slowest := found["load"]["slot_freed_ms"].get("largest", 0.0)) > SLOT_FREE_MS:
         wrong.append(f"a slot was held {slowest:.0f} ms after its request was taken back")
+    for process, one in found["memory"].items():
+        if (growth := one["last_quartile_mb"] - one["first_quartile_mb"]) > MOST_GROWTH_MB:
+            wrong.append(f"the memory of {process} grew by {growth:.1f} MB")
     wrong += [f"{model}: {name}" for model, one in found["counts"].items() for name in one["wrong"]]
     return wrong
 
