@@ -14,6 +14,7 @@ import asyncio
 import sys
 import tempfile
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.generation.engines import loaded  # noqa: E402
 from benchmarks.generation.gpt2_small import NAME, gpt2_small  # noqa: E402
 from benchmarks.generation.mixed_load import mixed  # noqa: E402
+from benchmarks.generation.quiet import NOTE, Sample, counting, sampled  # noqa: E402
 from benchmarks.generation.served import server_over  # noqa: E402
 from benchmarks.generation.throughput import rate_in_process, rate_served  # noqa: E402
 from benchmarks.generation.waiting_report import plot, waiting_table  # noqa: E402
@@ -37,7 +39,7 @@ BUDGETS = (32, 64, 128, 256, 512)
 THREADS = 2
 TARGET = 3.0
 SETTINGS = EngineSettings(prefix_bytes=0)
-Rates = dict[str, list[float]]
+Rates = dict[str, list[Sample]]
 
 
 def main() -> None:
@@ -48,6 +50,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=64, help="of each answer")
     parser.add_argument("--rate", type=float, default=1.5, help="prompts that arrive a second in the mixed load")
     parser.add_argument("--seconds", type=float, default=40.0, help="of the mixed load, for each budget")
+    parser.add_argument("--patience", type=float, default=5.0, help="seconds to wait for a quiet machine, a sample")
     parser.add_argument("--out", type=Path, help="folder for <date>-continuous-batching.*; none if absent")
     parser.add_argument("--scratch", type=Path, help="folder for artefacts; kept if given")
     asked = parser.parse_args()
@@ -67,33 +70,36 @@ def measured(asked: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     for number, precision in enumerate(asked.precisions):
         artefact = gpt2_small(scratch, precision)
         model = loaded(artefact, SETTINGS, THREADS)
-        inside = in_turns(model, asked.rounds, asked.tokens)
+        inside = in_turns(model, asked.rounds, asked.tokens, asked.patience)
         if number == 0:
             waiting = [asdict(mixed(model, budget, asked.rate, asked.seconds)) for budget in BUDGETS]
         below = model.vocabulary_size
         del model  # its threads would spin beside the server's
-        outside = served_in_turns(artefact, scratch / f"served-{precision}", below, asked.rounds, asked.tokens)
+        outside = served_in_turns(
+            artefact, scratch / f"served-{precision}", below, asked.rounds, asked.tokens, asked.patience
+        )
         rates[precision] = {"in process": inside, "behind Triton": outside}
     return {"rates": rates, "waiting": waiting, "rate": asked.rate, "seconds": asked.seconds, "tokens": asked.tokens}
 
 
-def in_turns(model: WritingModel, rounds: int, tokens: int) -> Rates:
+def in_turns(model: WritingModel, rounds: int, tokens: int, patience_s: float) -> Rates:
     """Tokens per second of each number in flight, in process; the first round warms up."""
     rates: Rates = {str(flights): [] for flights in FLIGHTS}
     for number in range(rounds + 1):
         for flights in FLIGHTS:
-            rates[str(flights)].append(rate_in_process(model, model.engine, flights, tokens, number))
+            call = partial(rate_in_process, model, model.engine, flights, tokens, number)
+            rates[str(flights)].append(sampled(call, patience_s))
     return {name: values[1:] for name, values in rates.items()}
 
 
-def served_in_turns(artefact: Path, scratch: Path, below: int, rounds: int, tokens: int) -> Rates:
+def served_in_turns(artefact: Path, scratch: Path, below: int, rounds: int, tokens: int, patience_s: float) -> Rates:
     """The same by streams from a tritonserver."""
     rates: Rates = {str(flights): [] for flights in FLIGHTS}
     with server_over({NAME: artefact}, scratch, SETTINGS, THREADS) as server:
         for number in range(rounds + 1):
             for flights in FLIGHTS:
-                call = rate_served(server.endpoints.grpc, NAME, below, flights, tokens, number)
-                rates[str(flights)].append(asyncio.run(call))
+                call = partial(rate_served, server.endpoints.grpc, NAME, below, flights, tokens, number)
+                rates[str(flights)].append(sampled(lambda: asyncio.run(call()), patience_s, server.group))  # noqa: B023
     return {name: values[1:] for name, values in rates.items()}
 
 
@@ -102,7 +108,7 @@ def report(found: dict[str, Any]) -> str:
     rows = []
     for precision, places in found["rates"].items():
         for place, rates in places.items():
-            gain = np.median(rates["8"]) / np.median(rates["1"])
+            gain = np.median(counting(rates["8"])[0]) / np.median(counting(rates["1"])[0])
             verdict = "met" if gain >= TARGET else "missed"
             rows.append([f"{precision}, {place}", *map(_quartiles, rates.values()), f"{gain:.2f}× ({verdict})"])
     heads = ["tokens/s", *(f"{flights} in flight" for flights in FLIGHTS), f"8 over 1, target {TARGET:g}×"]
@@ -110,17 +116,19 @@ def report(found: dict[str, Any]) -> str:
         [
             *preamble("Continuous batching", "benchmarks/continuous_batching.py", sys.argv[1:]),
             "## Tokens per second\n",
-            f"Median (first … third quartile) of rounds in turns; prompts of 32 random tokens, answers of "
-            f"{found['tokens']}, counted from the moment when every sequence has its first token; {THREADS} threads.\n",
+            "Median (first … third quartile; number) of rounds in turns. " + NOTE,
+            f"Prompts of 32 random tokens, answers of {found['tokens']}, counted from the moment when every "
+            f"sequence has its first token; {THREADS} threads.\n",
             table(heads, rows) + "\n",
             *waiting_table(found),
         ]
     )
 
 
-def _quartiles(values: list[float]) -> str:
+def _quartiles(samples: list[Sample]) -> str:
+    values, mark = counting(samples)
     low, middle, high = np.percentile(values, (25, 50, 75))
-    return f"{middle:.0f} ({low:.0f} … {high:.0f})"
+    return f"{middle:.0f} ({low:.0f} … {high:.0f}; {len(values)}){mark}"
 
 
 if __name__ == "__main__":

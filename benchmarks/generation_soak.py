@@ -127,6 +127,7 @@ def load_figures(requests: list[Asked], result: LoadResult, rate: float) -> dict
         "most_in_flight": result.most_in_flight,
         "bound_in_flight": MOST_IN_FLIGHT,
         "held_back": result.held_back,
+        "foreign": result.foreign,
         "responses": sum(len(one.arrivals_s) for one in result.heard),
         "tokens": sum(len(answer.tokens) for one in result.heard for answer in one.answers.values()),
         "models": dict(Counter(one.model for one in requests)),

@@ -1,6 +1,6 @@
 """What serving adds to the in-process engine: for each streamed response, and for each request that is answered whole.
 
-    python benchmarks/serving_overhead.py [--models NAME ...] [--rounds N] [--out DIR] [--scratch DIR]
+    python benchmarks/serving_overhead.py [--models NAME ...] [--blocks N] [--out DIR] [--scratch DIR]
 
 The engine of this process and the one behind Triton get the same requests in turns, alone and eight at once, on one
 thread each. One number a round:
@@ -34,19 +34,25 @@ from tritonclient.grpc import aio  # noqa: E402
 from benchmarks.generation.asking import ask  # noqa: E402
 from benchmarks.generation.engines import Timed, loaded  # noqa: E402
 from benchmarks.generation.mix import subjects_of  # noqa: E402
+from benchmarks.generation.quiet import NOTE, Foreign, counting  # noqa: E402
 from benchmarks.generation.served import exported, server_over  # noqa: E402
 from benchmarks.generation.tensors import request_tensors  # noqa: E402
 from benchmarks.generation.written import preamble, table, write_result  # noqa: E402
+from benchmarks.peers.processes import wait_until_quiet  # noqa: E402
+from benchmarks.peers.rounds import QUIET  # noqa: E402
 from serving.generation.options import DecodingOptions  # noqa: E402
 from serving.generation.settings import EngineSettings  # noqa: E402
 from serving.generation.writing_model import WritingModel  # noqa: E402
+from serving.triton_server.process import TritonServer  # noqa: E402
 
 TOKENS = {"stdlib-lm": 64, "dates-transformer": 12}
 """Of a streamed answer; it goes on after an end token, so that each has as many."""
 FLIGHTS = (1, 8)
 STREAMED_MS, UNARY_MS = 0.35, 1.0
 SETTINGS = EngineSettings(prefix_bytes=0)
-WARM_UP = 10
+TOGETHER = 10
+"""Rounds of all cases in a block; how quiet the machine was is known of a block."""
+Found = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +76,8 @@ def main() -> None:
     """Measure, print, and write."""
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
     parser.add_argument("--models", nargs="+", default=list(TOKENS), help="shipped models")
-    parser.add_argument("--rounds", type=int, default=150, help="of every case")
+    parser.add_argument("--blocks", type=int, default=20, help=f"of {TOGETHER} rounds of every case")
+    parser.add_argument("--patience", type=float, default=10.0, help="seconds to wait for a quiet machine, a block")
     parser.add_argument("--out", type=Path, help="folder for <date>-serving-overhead.md and .json; none if absent")
     parser.add_argument("--scratch", type=Path, help="folder for artefacts; kept if given")
     asked = parser.parse_args()
@@ -79,7 +86,7 @@ def main() -> None:
         artefacts = exported(asked.models, scratch / "artefacts")
         with server_over(artefacts, scratch, SETTINGS) as server:
             found = {
-                name: asyncio.run(measured(name, loaded(folder, SETTINGS), server.endpoints.grpc, asked.rounds))
+                name: asyncio.run(measured(name, loaded(folder, SETTINGS), server, asked.blocks, asked.patience))
                 for name, folder in artefacts.items()
             }
     text = report(found)
@@ -103,24 +110,29 @@ def cases_of(model: str) -> list[Case]:
     ]
 
 
-async def measured(name: str, model: WritingModel, server: str, rounds: int) -> dict[str, dict[str, Any]]:
-    """Seconds of every case on both sides, in turns; case → side → one value a round."""
-    subjects, client = subjects_of(name), aio.InferenceServerClient(server)
+async def measured(name: str, model: WritingModel, server: TritonServer, blocks: int, patience_s: float) -> Found:
+    """Seconds of every case on both sides, in turns, a block of rounds after the other."""
+    subjects, client = subjects_of(name), aio.InferenceServerClient(server.endpoints.grpc)
     cases = cases_of(name)
-    found: dict[str, dict[str, Any]] = {
+    found: Found = {
         case.name: {"flights": case.flights, "tokens": case.tokens, "stream": case.stream, "inside": [], "served": []}
         for case in cases
     }
     try:
-        for number in range(WARM_UP + rounds):
-            for case in cases:
-                asked = [subjects[(number * 8 + one) % len(subjects)] for one in range(case.flights)]
-                found[case.name]["inside"].append(inside(model, asked, case))
-                found[case.name]["served"].append(await served(client, name, asked, case))
+        for number in range(1 + blocks):
+            wait_until_quiet(patience_s, QUIET)
+            foreign, seconds = Foreign(server.group), list[tuple[Case, float, float]]()
+            for turn in range(TOGETHER):
+                asked = [subjects[(number * TOGETHER + turn + one) % len(subjects)] for one in range(max(FLIGHTS))]
+                for case in cases:
+                    some = asked[: case.flights]
+                    seconds.append((case, inside(model, some, case), await served(client, name, some, case)))
+            share = foreign.share()
+            for case, own, out in seconds if number else ():  # the first block warms up
+                found[case.name]["inside"].append((own, share))
+                found[case.name]["served"].append((out, share))
     finally:
         await client.close()
-    for one in found.values():
-        one["inside"], one["served"] = one["inside"][WARM_UP:], one["served"][WARM_UP:]
     return found
 
 
@@ -149,15 +161,15 @@ async def served(client: aio.InferenceServerClient, name: str, subjects: list[An
     return max(one.arrivals_s[-1] for one in heard) - began
 
 
-def report(found: dict[str, dict[str, dict[str, Any]]]) -> str:
+def report(found: dict[str, Found]) -> str:
     """Markdown."""
     rows = [[model, case, *_cells(one)] for model, cases in found.items() for case, one in cases.items()]
-    heads = ["model", "case", "in process, ms", "served, ms", "added, ms", "added a token, ms", "target"]
+    heads = ["model", "case", "in process, ms", "served, ms", "added, ms", "added a token, ms", "target", "rounds"]
     return "\n".join(
         [
             *preamble("What serving adds", "benchmarks/serving_overhead.py", sys.argv[1:]),
-            "Medians over rounds, both sides in turns; of several requests at once, until the last is answered. Added "
-            "a token counts the tokens of all of them. Targets: "
+            "Medians of rounds, both sides in turns. " + NOTE,
+            "Of several requests at once, until the last is answered. Added a token counts the tokens of all. Targets: "
             f"{STREAMED_MS} ms a streamed response, {UNARY_MS:g} ms for a request with one response, one at a time.\n",
             table(heads, rows),
         ]
@@ -165,14 +177,15 @@ def report(found: dict[str, dict[str, dict[str, Any]]]) -> str:
 
 
 def _cells(one: dict[str, Any]) -> list[str]:
-    own, out = 1e3 * np.median(one["inside"]), 1e3 * np.median(one["served"])
+    (inner, mark), (outer, _) = counting(one["inside"]), counting(one["served"])
+    own, out = 1e3 * np.median(inner), 1e3 * np.median(outer)
     added = out - own
     each = added / (one["tokens"] * one["flights"])
     if one["stream"]:
         target = "met" if each <= STREAMED_MS else "missed"
     else:
         target = "" if one["flights"] > 1 else "met" if added <= UNARY_MS else "missed"
-    return [f"{own:.2f}", f"{out:.2f}", f"{added:.2f}", f"{each:.3f}", target]
+    return [f"{own:.2f}", f"{out:.2f}", f"{added:.2f}{mark}", f"{each:.3f}{mark}", target, str(len(inner))]
 
 
 if __name__ == "__main__":

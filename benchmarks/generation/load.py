@@ -17,6 +17,7 @@ from tritonclient.grpc import aio
 from benchmarks.generation.asking import Heard, ask
 from benchmarks.generation.memory import MemoryRecord
 from benchmarks.generation.mix import Asked
+from benchmarks.generation.quiet import Foreign
 from benchmarks.generation.tensors import request_tensors
 from serving.triton_server.process import TritonServer
 
@@ -34,6 +35,7 @@ class LoadResult:
         seconds: from the first arrival to the last answer.
         held_back: requests that had to wait because so many were in flight.
         most_in_flight: at once.
+        foreign: the share of the processors that others used.
     """
 
     heard: list[Heard] = field(default_factory=list)
@@ -41,6 +43,7 @@ class LoadResult:
     seconds: float = 0.0
     held_back: int = 0
     most_in_flight: int = 0
+    foreign: float = 0.0
 
 
 async def load(
@@ -59,7 +62,7 @@ async def load(
     client = aio.InferenceServerClient(server.endpoints.grpc)
     expected_s = sum(one.gap_s for one in requests)
     watching = asyncio.create_task(result.memory.follow(server.group, min(expected_s, minutes * 60) / SAMPLES))
-    began = time.monotonic()
+    began, foreign = time.monotonic(), Foreign(server.group)
     tasks: list[asyncio.Task[Heard]] = []
     free = asyncio.Semaphore(MOST_IN_FLIGHT)
     try:
@@ -76,7 +79,7 @@ async def load(
             result.most_in_flight = max(result.most_in_flight, sum(not task.done() for task in tasks[-200:]))
         result.heard = list(await asyncio.gather(*tasks))
     finally:
-        result.seconds = time.monotonic() - began
+        result.seconds, result.foreign = time.monotonic() - began, foreign.share()
         watching.cancel()
         with suppress(asyncio.CancelledError):
             await watching

@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from benchmarks.generation.engines import Timed, written_of
+from benchmarks.generation.quiet import Foreign
 from benchmarks.generation.throughput import exactly, prompt_of
 from serving.generation.engine import Engine
 from serving.generation.engine_thread import EngineThread
@@ -40,6 +41,7 @@ class Waiting:
         prompts: tokens of each arrival.
         between_ms: ITL, of all.
         reading_ms: ITL, of the tokens between which a prompt was waiting or being read.
+        foreign: the share of the processors that others used meanwhile.
     """
 
     budget: int
@@ -50,6 +52,7 @@ class Waiting:
     prompts: list[int]
     between_ms: list[float]
     reading_ms: list[float]
+    foreign: float
 
 
 def mixed(model: WritingModel, budget: int, rate: float, seconds: float, seed: int = 0) -> Waiting:
@@ -65,7 +68,7 @@ def mixed(model: WritingModel, budget: int, rate: float, seconds: float, seed: i
     settings = EngineSettings(slots=16, prompt_tokens=budget, prefix_bytes=0)
     engine = Engine(written_of(model), settings)
     chunk_ms, decode_ms = _alone_ms(model, engine)
-    thread = EngineThread(engine)
+    foreign, thread = Foreign(), EngineThread(engine)
     try:
         arrivals, background = _drive(model, engine, rate, seconds, seed)
     finally:
@@ -79,6 +82,7 @@ def mixed(model: WritingModel, budget: int, rate: float, seconds: float, seed: i
         first_ms=[1e3 * (sink.times_s[0] - sink.asked_s) for _, sink in arrivals],
         line=_line(arrivals, budget),
         prompts=[length for length, _ in arrivals],
+        foreign=foreign.share(),
         between_ms=[1e3 * (after - before) for before, after in gaps],
         reading_ms=[
             1e3 * (after - before)

@@ -46,7 +46,8 @@ def _load(load: dict[str, Any]) -> Iterable[str]:
         f"{load['requests']} requests in {load['seconds']:.0f} s (asked for: {load['rate']:g} a second, Poisson); "
         f"{load['most_in_flight']} in flight at most of {load['bound_in_flight']} allowed, {load['held_back']} waited "
         f"for that bound. {load['responses']} responses with {load['tokens']} tokens came, "
-        f"{load['tokens'] / load['seconds']:.0f} tokens a second.\n"
+        f"{load['tokens'] / load['seconds']:.0f} tokens a second. Other "
+        f"processes used {load['foreign']:.0%} of the processors meanwhile.\n"
     )
     for name in ("models", "kinds", "outcomes"):
         yield f"- {name}: " + ", ".join(f"{key} {count}" for key, count in sorted(load[name].items()))

@@ -22,6 +22,7 @@ _HEADS = (
     "ITL largest, ms",
     "a chunk and a decode step alone, ms",
     "TTFT p95 over its line's steps",
+    "processors used by others",
 )
 
 
@@ -31,8 +32,8 @@ def waiting_table(found: dict[str, Any]) -> Iterator[str]:
     yield (
         f"{DECODING} sequences are decoded all the time; prompts of {SHORTEST} to {LONGEST} tokens arrive at random, "
         f"{found['rate']:g} a second for {found['seconds']:g} s, the same for every budget, and are answered with "
-        f"{ANSWER} tokens each. ITL is that of the sequences that are decoded all the time. The last column is the p95 "
-        "of each arrival's TTFT over (chunks in its line + 1) × (a chunk and a decode step alone): how far the line "
+        f"{ANSWER} tokens each. ITL is that of the sequences that are decoded all the time. The last column but "
+        "one is the p95 of each arrival's TTFT over (chunks in its line + 1) × (a chunk and a decode step alone): how far the line "
         "explains the wait.\n"
     )
     yield table(_HEADS, [_row(one) for one in found["waiting"]])
@@ -73,7 +74,13 @@ def _row(one: dict[str, Any]) -> list[str]:
     reading = np.percentile(one["reading_ms"], 95)
     values = [*first, *between, reading, max(one["between_ms"]), _step_ms(one)]
     over = np.percentile(np.array(one["first_ms"]) / ((np.array(one["line"]) + 1) * _step_ms(one)), 95)
-    return [str(one["budget"]), str(len(one["first_ms"])), *(f"{value:.1f}" for value in values), f"{over:.2f}"]
+    return [
+        str(one["budget"]),
+        str(len(one["first_ms"])),
+        *(f"{value:.1f}" for value in values),
+        f"{over:.2f}",
+        f"{one['foreign']:.0%}",
+    ]
 
 
 def _step_ms(one: dict[str, Any]) -> float:
