@@ -32,9 +32,9 @@ def waiting_table(found: dict[str, Any]) -> Iterator[str]:
     yield (
         f"{DECODING} sequences are decoded all the time; prompts of {SHORTEST} to {LONGEST} tokens arrive at random, "
         f"{found['rate']:g} a second for {found['seconds']:g} s, the same for every budget, and are answered with "
-        f"{ANSWER} tokens each. ITL is that of the sequences that are decoded all the time. The last column but "
-        "one is the p95 of each arrival's TTFT over (chunks in its line + 1) × (a chunk and a decode step alone): how far the line "
-        "explains the wait.\n"
+        f"{ANSWER} tokens each. ITL is that of the sequences that are decoded all the time. The last column but one is "
+        "the p95 of each arrival's TTFT over (chunks in its line + 1) × (a chunk and a decode step alone): how "
+        "far the line explains the wait.\n"
     )
     yield table(_HEADS, [_row(one) for one in found["waiting"]])
 
