@@ -1,10 +1,9 @@
-"""Continuous batching of a 124-million-parameter decoder: what more sequences gain, and what an arrival waits.
+"""Continuous batching of a 124-million-parameter decoder: what more sequences at once gain.
 
-    python benchmarks/continuous_batching.py [--precisions P ...] [--rounds N] [--seconds S] [--out DIR] [--scratch DIR]
+    python benchmarks/continuous_batching.py [--precisions P ...] [--rounds N] [--out DIR] [--scratch DIR]
 
 Tokens per second of 1, 2, 4 and 8 sequences in flight, greedy, in turns, in process and behind Triton with as many
-streams; and under a mixed load the time to the first token and between tokens for chunk budgets of 32 to 512 tokens.
-Two threads; random weights of GPT-2 small's shape.
+streams. Two threads; random weights of GPT-2 small's shape.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import argparse
 import asyncio
 import sys
 import tempfile
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,17 +23,14 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.generation.engines import loaded  # noqa: E402
 from benchmarks.generation.gpt2_small import NAME, gpt2_small  # noqa: E402
-from benchmarks.generation.mixed_load import mixed  # noqa: E402
 from benchmarks.generation.quiet import NOTE, Sample, counting, sampled  # noqa: E402
 from benchmarks.generation.served import server_over  # noqa: E402
 from benchmarks.generation.throughput import rate_in_process, rate_served  # noqa: E402
-from benchmarks.generation.waiting_report import plot, waiting_table  # noqa: E402
 from benchmarks.generation.written import preamble, table, write_result  # noqa: E402
 from serving.generation.settings import EngineSettings  # noqa: E402
 from serving.generation.writing_model import WritingModel  # noqa: E402
 
 FLIGHTS = (1, 2, 4, 8)
-BUDGETS = (32, 64, 128, 256, 512)
 THREADS = 2
 TARGET = 3.0
 SETTINGS = EngineSettings(prefix_bytes=0)
@@ -45,11 +40,9 @@ Rates = dict[str, list[Sample]]
 def main() -> None:
     """Measure, print, and write."""
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
-    parser.add_argument("--precisions", nargs="+", default=["int8"], help="of the throughput; the first, of the waits")
+    parser.add_argument("--precisions", nargs="+", default=["int8"], help="of the graph")
     parser.add_argument("--rounds", type=int, default=7, help="of each number in flight")
     parser.add_argument("--tokens", type=int, default=64, help="of each answer")
-    parser.add_argument("--rate", type=float, default=1.5, help="prompts that arrive a second in the mixed load")
-    parser.add_argument("--seconds", type=float, default=40.0, help="of the mixed load, for each budget")
     parser.add_argument("--patience", type=float, default=5.0, help="seconds to wait for a quiet machine, a sample")
     parser.add_argument("--out", type=Path, help="folder for <date>-continuous-batching.*; none if absent")
     parser.add_argument("--scratch", type=Path, help="folder for artefacts; kept if given")
@@ -58,28 +51,24 @@ def main() -> None:
         found = measured(asked, asked.scratch or Path(temporary))
     text = report(found)
     if asked.out is not None:
-        stem = write_result(asked.out, "continuous-batching", text, found)
-        plot(found["waiting"], stem.with_suffix(".png"))
+        write_result(asked.out, "continuous-batching", text, found)
     sys.stdout.write(text + "\n")
 
 
 def measured(asked: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     """Everything, as JSON."""
     rates: dict[str, dict[str, Rates]] = {}
-    waiting = []
-    for number, precision in enumerate(asked.precisions):
+    for precision in asked.precisions:
         artefact = gpt2_small(scratch, precision)
         model = loaded(artefact, SETTINGS, THREADS)
         inside = in_turns(model, asked.rounds, asked.tokens, asked.patience)
-        if number == 0:
-            waiting = [asdict(mixed(model, budget, asked.rate, asked.seconds)) for budget in BUDGETS]
         below = model.vocabulary_size
         del model  # its threads would spin beside the server's
         outside = served_in_turns(
             artefact, scratch / f"served-{precision}", below, asked.rounds, asked.tokens, asked.patience
         )
         rates[precision] = {"in process": inside, "behind Triton": outside}
-    return {"rates": rates, "waiting": waiting, "rate": asked.rate, "seconds": asked.seconds, "tokens": asked.tokens}
+    return {"rates": rates, "tokens": asked.tokens}
 
 
 def in_turns(model: WritingModel, rounds: int, tokens: int, patience_s: float) -> Rates:
@@ -115,12 +104,10 @@ def report(found: dict[str, Any]) -> str:
     return "\n".join(
         [
             *preamble("Continuous batching", "benchmarks/continuous_batching.py", sys.argv[1:]),
-            "## Tokens per second\n",
             "Median (first … third quartile; number) of rounds in turns. " + NOTE,
             f"Prompts of 32 random tokens, answers of {found['tokens']}, counted from the moment when every "
             f"sequence has its first token; {THREADS} threads.\n",
-            table(heads, rows) + "\n",
-            *waiting_table(found),
+            table(heads, rows),
         ]
     )
 

@@ -34,8 +34,8 @@ class Waiting:
 
     Attributes:
         budget: tokens of prompts in a step.
-        chunk_ms: of a whole chunk at the end of the longest prompt, alone.
-        decode_ms: of a step that decodes all the sequences that are decoded all the time, alone.
+        chunk_ms: of a whole chunk at the end of the longest prompt, alone; a median, before and after the load.
+        decode_ms: of a step that decodes all the sequences that are decoded all the time, alone; likewise.
         first_ms: TTFT of each arrival.
         line: of each arrival.
         prompts: tokens of each arrival.
@@ -67,18 +67,19 @@ def mixed(model: WritingModel, budget: int, rate: float, seconds: float, seed: i
     """
     settings = EngineSettings(slots=16, prompt_tokens=budget, prefix_bytes=0)
     engine = Engine(written_of(model), settings)
-    chunk_ms, decode_ms = _alone_ms(model, engine)
+    before = _alone_ms(model, engine)
     foreign, thread = Foreign(), EngineThread(engine)
     try:
         arrivals, background = _drive(model, engine, rate, seconds, seed)
     finally:
         thread.stop()
+    after = _alone_ms(model, engine)
     gaps = [pair for sink in background for pair in pairwise(sink.times_s)]
     reading = [(one.asked_s, one.times_s[0]) for _, one in arrivals]
     return Waiting(
         budget=budget,
-        chunk_ms=chunk_ms,
-        decode_ms=decode_ms,
+        chunk_ms=(before[0] + after[0]) / 2,
+        decode_ms=(before[1] + after[1]) / 2,
         first_ms=[1e3 * (sink.times_s[0] - sink.asked_s) for _, sink in arrivals],
         line=_line(arrivals, budget),
         prompts=[length for length, _ in arrivals],
@@ -136,12 +137,12 @@ def _line(arrivals: list[tuple[int, Timed]], budget: int) -> list[int]:
 def _alone_ms(model: WritingModel, engine: Engine) -> tuple[float, float]:
     rng = np.random.default_rng(3)
     chunks = []
-    for _ in range(3):
+    for _ in range(5):
         engine.submit(model.request(prompt_of(rng, LONGEST, model.vocabulary_size), exactly(1)), Timed())
         chunks.append(_steps_ms(engine)[-1])
     for _ in range(DECODING):
         _submitted(model, engine, rng, SHORTEST, 20)
-    return min(chunks), float(np.median(_steps_ms(engine)[-12:]))
+    return float(np.median(chunks)), float(np.median(_steps_ms(engine)[-12:]))
 
 
 def _steps_ms(engine: Engine) -> list[float]:
