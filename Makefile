@@ -1,4 +1,4 @@
-.PHONY: help quickstart test test-full-width test-gpu check format up clean
+.PHONY: help quickstart test test-full-width test-gpu test-trt check format up clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -22,6 +22,9 @@ test-full-width: .venv/.dev  ## import and serve models as wide as published: so
 test-gpu: .venv/.dev  ## run the kernels on a GPU, with the PyTorch that is installed: see docs/kernels.md
 	$(BIN)/python -m pytest -m needs_gpu -rs
 
+test-trt: .venv/.dev  ## build engines and run them, where TensorRT and a GPU are
+	$(BIN)/python -m pytest -m needs_tensorrt
+
 check: .venv/.dev  ## format, lint, types, imports, layout
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -42,6 +45,7 @@ clean:  ## remove the environment and everything built
 # timm, which models are compared with, comes without torchvision: that needs CUDA's libraries, and breaks transformers.
 # Triton compiles and interprets the kernels (273 MiB to fetch, 1 GB installed). It is no requirement and not in
 # constraints.txt: a CUDA build of torch demands the very Triton that it brings along, which then stays.
+# TensorRT's bindings, 1 MB each, lie apart: both versions are one package, and need libraries that tests make with gcc.
 # torch is installed first and alone: a later requirement on it then finds the CPU build.
 .venv/.torch: constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11) and "expected Python 3.11 to 3.13; found " + sys.version + "; run make with PYTHON=python3.11")'
@@ -57,4 +61,6 @@ clean:  ## remove the environment and everything built
 	$(PIP) --editable '.[cpu,dev]'
 	$(PIP) --no-deps timm==1.0.31
 	$(BIN)/python -c 'import triton' 2>/dev/null || $(PIP) --no-deps triton==3.9.0
+	$(PIP) --no-deps --upgrade --target .venv/tensorrt-11.4 tensorrt-cu13-bindings
+	$(PIP) --no-deps --upgrade --target .venv/tensorrt-10.16 tensorrt-cu12-bindings
 	@touch $@

@@ -8,14 +8,16 @@ from json import dumps
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import Positional, arg
+from tyro.conf import OmitArgPrefixes, Positional, arg
 
+from export.engines.config import EngineConfig
 from export.precisions import NAMES, PrecisionName, described
 from models.cli import Verb, run
 
 _NO_KERNELS = (
     "ONNX Runtime's CPU provider has no operators of {0}: the graphs run there in fp32, and round wherever {0} rounds\n"
 )
+_CONFIG = EngineConfig()
 _Precision = Annotated[PrecisionName, arg(help=described())]
 
 
@@ -164,6 +166,53 @@ def compare(
     return 0
 
 
+def engine(
+    folder: Positional[Path],
+    out: Path | None = None,
+    graphs: tuple[str, ...] = (),
+    config: OmitArgPrefixes[EngineConfig] = _CONFIG,
+) -> int:
+    """Build a TensorRT engine of each graph, on the machine that shall run it; see docs/tensorrt.md.
+
+    Graphs are held to what TensorRT reads first. It fails where attention did not become one kernel. Nothing is done
+    where the folder already holds just these engines.
+
+    Args:
+        folder: an exported artefact.
+        out: where it stands with its engines, if not in the same folder; replaced in one step.
+        graphs: those to build, instead of all.
+        config: what is asked of the builder.
+    """
+    from export.engine import build_engines
+
+    engines, done = build_engines(folder, out or folder, graphs, config)
+    files = ", ".join(one.file for one in engines.engines)
+    where = f"{engines.platform.gpu}, TensorRT {engines.platform.tensorrt}"
+    sys.stdout.write(f"{engines.name}: {files} {'built' if done else 'up to date'} for {where}\n")
+    return 0
+
+
+def refit(folder: Positional[Path], engines: Path) -> int:
+    """Give an artefact the engines of another export of the same architecture, with its own weights: nothing is built.
+
+    Args:
+        folder: the exported artefact that has the weights; replaced in one step.
+        engines: the artefact that has the engines, built refittable or stripped.
+    """
+    from export.refit import refit_engines
+
+    refitted = refit_engines(folder, engines)
+    sys.stdout.write(f"{refitted.name}: {', '.join(one.file for one in refitted.engines)} refitted in {folder}\n")
+    return 0
+
+
 if __name__ == "__main__":
-    verbs: dict[str, Verb] = {"onnx": onnx, "check": check, "compare": compare, "inspect": inspect}
+    verbs: dict[str, Verb] = {
+        "onnx": onnx,
+        "check": check,
+        "compare": compare,
+        "inspect": inspect,
+        "engine": engine,
+        "refit": refit,
+    }
     run("python -m export", str(__doc__), verbs, sys.argv[1:])

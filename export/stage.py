@@ -53,7 +53,7 @@ def export_onnx(
     current = current_artefact(out, fingerprint)
     if current is not None:
         return current, False
-    _refuse_foreign(out)
+    refuse_foreign(out)
     with one_at_a_time(out):
         return _made(name, out, options, fingerprint)
 
@@ -68,7 +68,12 @@ def _made(name: str, out: Path, options: Mapping[str, Option], fingerprint: str)
     return write_artefact(name, out, options, fingerprint), True
 
 
-def _refuse_foreign(out: Path) -> None:
+def refuse_foreign(out: Path) -> None:
+    """Refuse to replace a folder that is no artefact.
+
+    Raises:
+        OutputError: it holds files, and no manifest.
+    """
     if out.is_dir() and any(out.iterdir()) and not (out / MANIFEST_NAME).is_file():
         raise OutputError(
             f"an empty folder or an earlier export at {out}",

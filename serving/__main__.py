@@ -11,7 +11,7 @@ from typing import Literal
 
 from tyro.conf import OmitArgPrefixes, Positional
 
-from models.cli import run
+from models.cli import Verb, run
 from models.errors import ServerError, UserError
 from serving.generation.settings import EngineSettings
 from serving.parameters import Runtime
@@ -35,8 +35,9 @@ def repository(
         folders: artefacts that `python -m export onnx` wrote.
         out: the repository.
         threads: that one run of a graph may use; one is fastest for small models.
-        runtime: that runs them. auto: OpenVINO, where the server has it and the graph is large; decoders always run on
-            ONNX Runtime. openvino-bf16 is about twice as fast on CPUs with bf16, and about three digits exact.
+        runtime: that runs them. auto: TensorRT, where the artefact holds a graph's engine; else OpenVINO, where the
+            server has it and the graph is large, decoders on ONNX Runtime. openvino-bf16 is about twice as fast on CPUs
+            with bf16, and about three digits exact.
         implicit_state: write bare decoder graphs instead, whose caches Triton keeps, for its own backend of that name
             (docs/guides/implicit-state.md).
         engine: how much at once, of models that write.
@@ -52,6 +53,20 @@ def repository(
         decoders = [signature for signature in manifest.graphs if signature.name == "decoder"]
         plans = "".join(f"; {CachePlan.of(decoder, engine.slots)}" for decoder in decoders)
         sys.stdout.write(f"{out / manifest.name}: {manifest.task}, {len(manifest.graphs)} graph(s){plans}\n")
+    return 0
+
+
+def engines(repository: Positional[Path] = Path("model_repository")) -> int:
+    """Refuse a repository's engines that this machine cannot run, before a server loads them.
+
+    Args:
+        repository: that a server shall be started on; one without engines is well everywhere.
+    """
+    from serving.repository.engine_check import check_engines
+
+    for manifest in check_engines(repository):
+        files = ", ".join(engine.file for engine in manifest.engines)
+        sys.stdout.write(f"{manifest.name}: {files} for {manifest.platform.gpu}, as here\n")
     return 0
 
 
@@ -95,6 +110,7 @@ def up(
         log: where the server's own output goes.
     """
     from serving.canary import canary_check
+    from serving.repository.engine_check import check_engines
     from serving.triton_server.process import TritonServer
     from serving.triton_server.settings import ServerSettings
 
@@ -107,6 +123,7 @@ def up(
         models=models,
         drain_timeout_s=drain_timeout_s,
     )
+    check_engines(repository)
     signal.signal(signal.SIGTERM, _interrupt)
     names = set(models) or {path.name for path in repository.glob("*/") if (path / "config.pbtxt").is_file()}
     with TritonServer(settings, log=log) as server:
@@ -169,4 +186,5 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    run("python -m serving", str(__doc__), {"repository": repository, "up": up, "lint": lint}, sys.argv[1:])
+    verbs: dict[str, Verb] = {"repository": repository, "engines": engines, "lint": lint, "up": up}
+    run("python -m serving", str(__doc__), verbs, sys.argv[1:])

@@ -27,6 +27,9 @@ FROZEN = {
     "export check": {"--source", "--full", "--json", "--target"},
     "export compare": {"--out", "--precisions", "--full", "--page"},
     "export inspect": {"--html", "--json"},
+    "export engine": {"--out", "--graphs", "--weights", "--hardware", "--version-compatible", "--memory-mb", "--tf32"},
+    "export refit": {"--engines"},
+    "serving engines": set(),
     "serving lint": {"--command", "--json", "--rules"},
     "serving repository": {
         "--out",
@@ -76,6 +79,8 @@ def test_a_verb_has_its_frozen_flags(command):
         "--no-rules",
         "--no-explain",
         "--no-full",
+        "--no-version-compatible",
+        "--no-tf32",
     }
     options = shown.stdout.split("options", 1)[1]
     assert {flag for flag in flags if flag in options} == FROZEN[command]

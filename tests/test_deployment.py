@@ -6,14 +6,20 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.test_command_lines import FROZEN
 from tests.test_layout import PACKAGES
 
 ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="module")
-def triton():
-    return yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]["triton"]
+def services():
+    return yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+
+
+@pytest.fixture(scope="module", params=["triton", "triton-gpu"])
+def triton(request, services):
+    return services[request.param]
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +32,10 @@ def test_the_image_copies_every_package(dockerfile):
 
 
 def test_the_repository_is_mounted_read_only_where_triton_looks_for_it(triton):
-    (option,) = (word for word in triton["command"] if word.startswith("--model-repository="))
-    assert triton["volumes"] == [f"./model_repository:{option.partition('=')[2]}:ro"]
+    (place,) = re.findall(r"--model-repository=(\S+)", " ".join(triton["command"]))
+    (volume,) = triton["volumes"]
+    target, mode = volume.split(":")[1:]
+    assert place.startswith(target) and mode == "ro"
 
 
 def test_ports_are_published_on_loopback_only(triton):
@@ -35,7 +43,8 @@ def test_ports_are_published_on_loopback_only(triton):
 
 
 def test_the_grace_period_is_longer_than_the_drain(triton):
-    (drain,) = (word.partition("=")[2] for word in triton["command"] if word.startswith("--exit-timeout-secs="))
+    (drain,) = re.findall(r"--exit-timeout-secs=(\d+)", triton["environment"]["FLAGS"])
+    assert "$$FLAGS" in triton["command"][-1]
     assert int(triton["stop_grace_period"].removesuffix("s")) > int(drain)
 
 
@@ -45,3 +54,34 @@ def test_health_is_a_canary(triton):
 
 def test_orphaned_stubs_are_reaped(triton):
     assert triton["init"] is True
+
+
+def test_engines_are_built_in_the_image_that_serves_them_and_on_its_gpu(services):
+    builder, server = services["engines"], services["triton-gpu"]
+    assert builder["build"] == server["build"]
+    (device,) = builder["deploy"]["resources"]["reservations"]["devices"]
+    assert builder["deploy"] == server["deploy"] and device["capabilities"] == ["gpu"]
+    assert "python3 -m export engine" in builder["command"][-1]
+    (place,) = re.findall(r"serving repository .* --out (\S+)", builder["command"][-1])
+    assert f"--model-repository=/attendant/{place}" in server["command"][-1]
+
+
+def test_a_server_with_a_gpu_starts_only_on_engines_that_it_can_run(services):
+    first, second = services["triton-gpu"]["command"][-1].strip().splitlines()
+    assert first == "python3 -m serving engines gpu/model_repository" and second.startswith("exec tritonserver")
+    assert services["triton-gpu"]["command"][:2] == ["sh", "-ec"]
+
+
+def test_the_release_of_triton_holds_tensorrt_11(services, dockerfile):
+    """26.06 is the first: facts of the container matrix in docs/tensorrt.md."""
+    release = services["triton-gpu"]["build"]["args"]["TRITON"]
+    assert release >= "26.06" and f"ARG TRITON={release}" in dockerfile
+
+
+def test_the_bindings_are_of_the_version_that_the_images_library_says(dockerfile):
+    assert "tensorrt_version()" in dockerfile and '"tensorrt-cu13-bindings==${version}.*"' in dockerfile
+
+
+def test_every_command_of_the_containers_is_a_verb(services):
+    words = re.findall(r"python3 -m (\w+) (\w+)", " ".join(str(service["command"]) for service in services.values()))
+    assert {f"{package} {verb}" for package, verb in words} <= set(FROZEN) and len(words) >= 3

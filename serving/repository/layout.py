@@ -1,6 +1,7 @@
 """Lay artefacts out as a Triton model repository, all in one step.
 
-<out>/<name>/config.pbtxt, labels.txt        <out>/<name>/1/model.py, manifest.json, graphs, tokenizer
+<out>/<name>/config.pbtxt, labels.txt        <out>/<name>/1/model.py, manifest.json, graphs, tokenizer, engines
+Where Triton's own TensorRT backend serves a model: <out>/<name>/1/manifest.json, engine.json, model.plan
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from models.engine_manifest import EngineManifest
 from models.errors import ArtefactError, OutputError
 from models.folders import one_at_a_time, replaced_folder
 from models.manifest import Manifest
@@ -20,6 +23,8 @@ from serving.generation.settings import EngineSettings
 from serving.parameters import Runtime
 from serving.repository.model_config import LABELS_NAME, model_config_from_manifest
 from serving.repository.pbtxt import pbtxt_from_config
+from serving.repository.tensorrt_config import serve_with_tensorrt, triton_engine
+from serving.runtime.create_runners import engines_for
 from serving.runtime.executable import require_executable
 
 CONFIG_NAME = "config.pbtxt"
@@ -44,7 +49,7 @@ def write_repository(
         folders: artefacts.
         out: the repository; an error or an interruption leaves it as it was.
         threads: that one run of a graph may use.
-        runtime: that runs their graphs.
+        runtime: that runs their graphs; ``auto`` takes the engines that lie in an artefact.
         engine: how much at once, of models that write.
 
     Returns:
@@ -58,13 +63,14 @@ def write_repository(
     """
     artefacts = [_verified(folder) for folder in folders]
     manifests = [manifest for _, manifest in artefacts]
+    plans = {manifest.name: _engines(folder, manifest, runtime) for folder, manifest in artefacts}
     for manifest in manifests:
-        require_executable(manifest, runtime)
+        require_executable(manifest, runtime, plans[manifest.name])
     require_different_names(manifests)
     with replaced_models(out, {manifest.name for manifest in manifests}) as staged:
         for folder, manifest in artefacts:
             config = model_config_from_manifest(manifest, threads, runtime, engine)
-            _write_model(folder, manifest, staged / manifest.name, config)
+            _write_model(folder, manifest, staged / manifest.name, config, plans[manifest.name])
     return manifests
 
 
@@ -102,6 +108,13 @@ def _verified(folder: Path) -> tuple[Path, Manifest]:
     return folder, manifest
 
 
+def _engines(folder: Path, manifest: Manifest, runtime: Runtime) -> EngineManifest | None:
+    engines = engines_for(folder, runtime)
+    if engines is not None:
+        engines.verify(folder, manifest)
+    return engines
+
+
 def _either() -> str:
     return ", or ".join(" and ".join(names) for names in _TOKENIZERS)
 
@@ -129,13 +142,25 @@ def _models_in(out: Path) -> list[Path]:
     return entries
 
 
-def _write_model(folder: Path, manifest: Manifest, model: Path, config: Any) -> None:
+def _write_model(folder: Path, manifest: Manifest, model: Path, config: Any, engines: EngineManifest | None) -> None:
     version = model / VERSION
     version.mkdir(parents=True)
+    by_triton = triton_engine(manifest, engines)
+    if by_triton is not None:
+        serve_with_tensorrt(config, manifest.graph(by_triton.graph), by_triton)
     (model / CONFIG_NAME).write_text(pbtxt_from_config(config), encoding="utf-8")
     if manifest.task == "classify" and manifest.details.get("labels"):
         (model / LABELS_NAME).write_text("\n".join(manifest.details["labels"]) + "\n", encoding="utf-8")
-    (version / "model.py").write_text(_MODEL_PY.format(task=manifest.task), encoding="utf-8")
-    for name in manifest.files:
-        shutil.copyfile(folder / name, version / name)
+    if by_triton is None:
+        (version / "model.py").write_text(_MODEL_PY.format(task=manifest.task), encoding="utf-8")
+        for name in manifest.files:
+            shutil.copyfile(folder / name, version / name)
     manifest.write(version)
+    if engines is not None:
+        _write_engines(folder, engines if by_triton is None else replace(engines, engines=(by_triton,)), version)
+
+
+def _write_engines(folder: Path, engines: EngineManifest, version: Path) -> None:
+    for engine in engines.engines:
+        shutil.copyfile(folder / engine.file, version / engine.file)
+    engines.write(version)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from models.errors import InputError
 from models.signature import GraphSignature, TensorSpec
 
 
@@ -11,6 +14,20 @@ class Admission:
     def __init__(self, signature: GraphSignature) -> None:
         self._signature = signature
         self._admitted: dict[str, tuple[str, tuple[int, ...]]] = {}
+
+    def require_names(self, names: Collection[str]) -> None:
+        """Refuse a call that does not feed each input once.
+
+        Raises:
+            InputError: an input is missing or unknown.
+        """
+        wanted = {spec.name for spec in self._signature.inputs}
+        if wanted != set(names):
+            raise InputError(
+                f"the inputs {sorted(wanted)}",
+                f"missing {sorted(wanted - set(names))}, unknown {sorted(set(names) - wanted)}",
+                "feed each input once",
+            )
 
     def require(self, spec: TensorSpec, dtype: str, shape: tuple[int, ...]) -> None:
         """Refuse a tensor that the graph does not admit.

@@ -5,7 +5,8 @@ takes 0.82 to 0.97 of ONNX Runtime's time; for graphs of less than a megabyte, a
 it is 0.70 to 0.98, and 0.74 to 1.9: there OpenVINO reads signed activations, and ONNX Runtime the lowered graph with
 unsigned ones. Other graphs in integers run on ONNX Runtime unless OpenVINO is asked for: ViT-S/16 and Swin-T in int8
 take 0.5 to 0.7 of their time in float32 there, and 1.1 to 1.3 of it on OpenVINO. Graphs that update a cache run on
-ONNX Runtime whatever is asked.
+ONNX Runtime whatever is asked. A graph whose engine lies in the artefact runs on TensorRT unless another runtime
+is asked for.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from models.engine_manifest import EngineManifest
 from models.errors import ArtefactError, ConfigError
 from models.manifest import Manifest
 from models.signature import GraphSignature
@@ -24,6 +26,7 @@ from serving.runtime.executable import WITHOUT_ORT_CPU, require_executable
 from serving.runtime.openvino_runner import OpenVinoRunner, openvino_is_installed
 from serving.runtime.ort_runner import OrtRunner
 from serving.runtime.row_by_row import RowByRow
+from serving.runtime.trt.engines import Engines
 
 LARGE = 10_000_000
 """Bytes of a float32 graph and its weights from which ``auto`` takes OpenVINO where it is installed."""
@@ -43,7 +46,9 @@ class Runners(dict[str, Runner]):
         """Load the others; see :func:`create_runners`."""
         super().__init__()
         self._manifest = manifest
-        self._load = partial(_runner, folder, manifest, threads, runtime)
+        described = engines_for(folder, runtime)
+        self._engines = None if described is None else Engines(folder, manifest, described)
+        self._load_here = partial(_runner, folder, manifest, threads, runtime)
         for signature in manifest.graphs:
             if signature.name != EXPLAINED:
                 self[signature.name] = self._load(signature)
@@ -51,6 +56,10 @@ class Runners(dict[str, Runner]):
     def __missing__(self, name: str) -> Runner:
         self[name] = self._load(self._manifest.graph(name))
         return self[name]
+
+    def _load(self, signature: GraphSignature) -> Runner:
+        engine = None if self._engines is None else self._engines.runner(signature)
+        return engine or self._load_here(signature)
 
 
 def create_runners(folder: Path, manifest: Manifest, threads: int = 1, runtime: Runtime = "auto") -> Runners:
@@ -61,17 +70,24 @@ def create_runners(folder: Path, manifest: Manifest, threads: int = 1, runtime: 
         manifest: the artefact's.
         threads: for the work inside one operator; small models are fastest with one.
         runtime: ``openvino`` and ``openvino-bf16`` leave graphs that update a cache to ONNX Runtime; ``auto`` is
-            ``openvino`` where that is installed, reads the graph, and the graph is large.
+            ``openvino`` where that is installed, reads the graph, and the graph is large, and TensorRT where the
+            graph's engine lies in the folder.
 
     Raises:
         ConfigError: no runtime is called so.
-        MachineError: OpenVINO is asked for and not installed, or no runtime here has operators of the graphs' types.
+        MachineError: OpenVINO is asked for and not installed, no runtime here has operators of the graphs' types, or
+            engines were built for another machine.
         ArtefactError: a runtime cannot load a graph, or its tensors are not the signature's.
     """
     if runtime not in RUNTIMES:
         raise ConfigError(f"a runtime, one of {list(RUNTIMES)}", repr(runtime), "correct --runtime")
-    require_executable(manifest, runtime)
+    require_executable(manifest, runtime, engines_for(folder, runtime))
     return Runners(folder, manifest, threads, runtime)
+
+
+def engines_for(folder: Path, runtime: Runtime) -> EngineManifest | None:
+    """The engines with which an artefact is run; none where it has none, or another runtime is asked for."""
+    return EngineManifest.read(folder) if runtime == "auto" else None
 
 
 def _runner(folder: Path, manifest: Manifest, threads: int, runtime: Runtime, signature: GraphSignature) -> Runner:

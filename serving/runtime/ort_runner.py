@@ -123,7 +123,7 @@ class OrtRunner:
     def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
         """Run the graph once; see :class:`serving.runtime.base.Runner`."""
         if self._names != feeds.keys():
-            self._refuse_names(feeds)
+            self._admission.require_names(feeds)
         with self._bindings.one() as binding:
             changed = [name for name in feeds if not binding.holds(name, feeds[name])]
             produced = binding.run({name: self._admitted(name, feeds[name]) for name in changed})
@@ -151,13 +151,6 @@ class OrtRunner:
         array = np.ascontiguousarray(feed if isinstance(feed, np.ndarray) else feed.numpy())
         self._admission.require(spec, _NAMES.get(array.dtype) or array.dtype.name, array.shape)
         return array
-
-    def _refuse_names(self, feeds: Mapping[str, Array | Buffer]) -> None:
-        raise InputError(
-            f"the inputs {sorted(self._names)}",
-            f"missing {sorted(self._names - feeds.keys())}, unknown {sorted(feeds.keys() - self._names)}",
-            "feed each input once",
-        )
 
 
 def _updated(feed: Array | Buffer) -> Buffer:

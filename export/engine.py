@@ -1,0 +1,164 @@
+"""The stage ONNX artefact → engines beside its graphs: checked, built, held to their plan, and described.
+
+Nothing here imports torch. An engine is built where it is served: it holds for one version of TensorRT and one GPU.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from export.engines.attention_nodes import attention_nodes
+from export.engines.build_progress import BuildProgress
+from export.engines.config import EngineConfig
+from export.engines.fusion import fused_attention, require_fused
+from export.engines.profiles import profiles_of
+from export.engines.timing_cache import keep_timings, read_timings
+from export.restrictions.graph import Graph
+from export.stage import refuse_foreign
+from export.target_check import require_target, verdicts_of
+from export.targets import target_named
+from export.trt_compat import build_plan, layers_of, open_plan, weight_bytes_of
+from models.engine_manifest import EVERY, PLAN_SUFFIX, Engine, EngineManifest, Platform, Profile
+from models.errors import ArtefactError, ExportError
+from models.folders import one_at_a_time, replaced_folder
+from models.manifest import Manifest, sha256_of
+from models.signature import GraphSignature
+from serving.runtime.trt.engine_check import aliases_of
+from serving.runtime.trt.library import tensorrt_module
+from serving.runtime.trt.this_machine import this_platform
+
+_MIB = 1 << 20
+
+
+def build_engines(folder: Path, out: Path, graphs: Sequence[str], config: EngineConfig) -> tuple[EngineManifest, bool]:
+    """Build the engines of an artefact, unless they are there already.
+
+    Args:
+        folder: an exported artefact.
+        out: where it stands with its engines; the same folder, or another. Replaced in one step.
+        graphs: those to build; all if none is named.
+        config: what is asked.
+
+    Returns:
+        The engines, and whether anything was done.
+
+    Raises:
+        MachineError: there is no TensorRT or no GPU here.
+        ArtefactError: the artefact is damaged, or has no such graph.
+        ExportError: a graph is not what TensorRT reads, its attention was not fused, or it needs too much memory.
+        OutputError: the folder cannot be written, or holds something else.
+    """
+    tensorrt_module()
+    platform = this_platform()
+    manifest = Manifest.read(folder)
+    manifest.verify(folder)
+    signatures = [manifest.graph(name) for name in graphs] or list(manifest.graphs)
+    command = command_of(folder, out, graphs, config)
+    current = _current(out, manifest, platform, command)
+    if current is not None:
+        return current, False
+    planned = {signature.name: _checked(folder, signature) for signature in signatures}
+    refuse_foreign(out)
+    with one_at_a_time(out), replaced_folder(out) as staged:
+        copy_artefact(folder, manifest, staged)
+        engines = tuple(_built(one, planned[one.name], manifest, staged, config, platform) for one in signatures)
+        described = EngineManifest(name=manifest.name, platform=platform, engines=engines, command=command)
+        described.write(staged)
+    return described, True
+
+
+def command_of(folder: Path, out: Path, graphs: Sequence[str], config: EngineConfig) -> str:
+    """The command that builds such engines."""
+    chosen = ["--graphs", *graphs] if graphs else []
+    elsewhere = ["--out", str(out)] if out != folder else []
+    return shlex.join(["python", "-m", "export", "engine", str(folder), *elsewhere, *chosen, *config.flags()])
+
+
+def copy_artefact(folder: Path, manifest: Manifest, staged: Path) -> None:
+    """Put an artefact's files into another folder, its engines apart."""
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and (path.name in manifest.files or path.suffix in (".sh", ".json")):
+            shutil.copyfile(path, staged / path.name)
+            shutil.copymode(path, staged / path.name)
+
+
+def _current(out: Path, manifest: Manifest, platform: Platform, command: str) -> EngineManifest | None:
+    try:
+        current = EngineManifest.read(out)
+        if current is None or (current.platform, current.command) != (platform, command):
+            return None
+        current.verify(out, manifest)
+    except ArtefactError:
+        return None
+    return current
+
+
+def _checked(folder: Path, signature: GraphSignature) -> tuple[str, ...]:
+    graph, target = Graph(folder / f"{signature.name}.onnx", signature), target_named("tensorrt")
+    require_target(target, verdicts_of(graph, target))
+    return attention_nodes(graph)
+
+
+def _built(
+    signature: GraphSignature,
+    attention: tuple[str, ...],
+    manifest: Manifest,
+    folder: Path,
+    config: EngineConfig,
+    platform: Platform,
+) -> Engine:
+    profiles = profiles_of(signature)
+    account = BuildProgress(f"{manifest.name}/{signature.name}")
+    path = folder / f"{signature.name}.onnx"
+    built = build_plan(path, profiles, config, read_timings(platform), account)
+    keep_timings(platform, built.timings)
+    plan = folder / f"{signature.name}{PLAN_SUFFIX}"
+    plan.write_bytes(built.plan)
+    return described_engine(built.plan, plan, signature, attention, manifest, config)
+
+
+def described_engine(
+    plan: bytes,
+    path: Path,
+    signature: GraphSignature,
+    attention: tuple[str, ...],
+    manifest: Manifest,
+    config: EngineConfig,
+) -> Engine:
+    """What a manifest says of an engine, read from the engine itself.
+
+    Raises:
+        ExportError: its attention was not fused, or it needs more memory than it may take.
+    """
+    graph = path.with_suffix(".onnx")
+    opened = open_plan(plan, config.version_compatible, graph if config.weights == "stripped" else None)
+    profiles = profiles_of(signature) or (Profile(name=EVERY, shapes={}),)
+    for number, profile in enumerate(profiles):
+        require_fused(signature.name, profile.name, fused_attention(layers_of(opened, number), attention))
+    device, weights = opened.device_memory_size_v2, weight_bytes_of(opened)
+    if config.memory_mb is not None and device + weights > config.memory_mb * _MIB:
+        raise ExportError(
+            f"at most {config.memory_mb} MiB for graph {signature.name!r}, as --memory-mb says",
+            f"{weights / _MIB:.0f} MiB of weights and {device / _MIB:.0f} MiB to compute with",
+            "allow more, or export for smaller batches",
+        )
+    return Engine(
+        graph=signature.name,
+        sha256=sha256_of(path),
+        built_from=sources_of(manifest, signature.name),
+        profiles=profiles,
+        aliases=aliases_of(opened),  # type: ignore[arg-type]  # the same object, of which each side states its part
+        weights=config.weights,
+        hardware=config.hardware,
+        version_compatible=config.version_compatible,
+        device_bytes=device,
+        weight_bytes=weights,
+    )
+
+
+def sources_of(manifest: Manifest, graph: str) -> dict[str, str]:
+    """The files that hold a graph and its weights, with their hashes."""
+    return {name: sha for name, sha in manifest.files.items() if name.startswith(f"{graph}.onnx")}

@@ -1,0 +1,45 @@
+"""How engines are built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from models.config import require
+from models.engine_manifest import Hardware, Weights
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """What is asked of the builder.
+
+    Attributes:
+        weights: whether they are fixed, which is fastest; can be replaced by those of another export of the same
+            architecture (``export refit``); or are left out, and read from the ONNX graph when the engine is loaded.
+        hardware: the GPUs that shall run the engines; all but this one cost speed.
+        version_compatible: let later versions of TensorRT within this major one run them.
+        memory_mb: most memory of the GPU that one engine may take, weights included; all of it if not given.
+        tf32: let products of float32 be rounded to 10 bits of mantissa.
+
+    Raises:
+        ConfigError: no memory at all.
+    """
+
+    weights: Weights = "fixed"
+    hardware: Hardware = "this-gpu"
+    version_compatible: bool = False
+    memory_mb: int | None = None
+    tf32: bool = False
+
+    def __post_init__(self) -> None:
+        require(self.memory_mb is None or self.memory_mb > 0, "memory_mb above 0", self.memory_mb)
+
+    def flags(self) -> list[str]:
+        """The words of a command line that say the same."""
+        words = []
+        for one in fields(self):
+            value, flag = getattr(self, one.name), f"--{one.name.replace('_', '-')}"
+            if value is True:
+                words.append(flag)
+            elif value != one.default:
+                words += [flag, str(value)]
+        return words

@@ -1,0 +1,1 @@
+"""What TensorRT's runner stands on: the machine, the library, the driver, and memory on the device."""

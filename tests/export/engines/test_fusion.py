@@ -1,0 +1,76 @@
+"""Listings in the form that TensorRT's inspector prints: its developer guide, and kernels named in public listings."""
+
+import json
+
+import pytest
+
+from export.engines.attention_nodes import attention_nodes
+from export.engines.fusion import fused_attention, require_fused
+from export.restrictions.graph import Graph
+from models.errors import ExportError
+from models.manifest import Manifest
+
+
+def listing(*layers):
+    described = [
+        {
+            "Name": name,
+            "LayerType": kind,
+            "Inputs": [],
+            "Outputs": [],
+            "TacticName": tactic,
+            "StreamId": 0,
+            "Metadata": "\x1e".join(f"[ONNX Layer: {node}]" for node in nodes),
+        }
+        for name, kind, tactic, nodes in layers
+    ]
+    return json.dumps({"Layers": described, "I/O Tensors": []})
+
+
+PROJECTION = ("node_MatMul_3_myl0_1", "gemm", "sm90_xmma_gemm_f16f16", ["node_MatMul_3"])
+PREFILL = ("_gemm_mha_v2_myl0_2", "kgen", "_gemm_mha_v2_0x8f", ["node_Mul", "node_Attention_1"])
+DECODE = ("_gemv_mha_v1_myl1_4", "kgen", "_gemv_mha_v1_0x11", ["node_Attention_2 [profile 1]"])
+APART = ("__myl_MaxSubExpSumDivMul_myl0_7", "kgen", "__myl_MaxSubExpSumDivMul_0x3", ["node_Attention_2"])
+
+
+def test_an_attention_in_a_fused_kernel_is_found_by_the_node_that_it_comes_from():
+    fused = fused_attention(listing(PROJECTION, PREFILL, DECODE), ["node_Attention_1", "node_Attention_2"])
+    assert fused == {"node_Attention_1": "_gemm_mha_v2_myl0_2", "node_Attention_2": "_gemv_mha_v1_myl1_4"}
+    require_fused("decoder", "decode", fused)
+
+
+def test_an_attention_that_became_several_kernels_fails_by_name():
+    fused = fused_attention(listing(PROJECTION, PREFILL, APART), ["node_Attention_1", "node_Attention_2"])
+    with pytest.raises(ExportError, match=r"graph 'decoder'.*profile 'prefill'.*none for node_Attention_2"):
+        require_fused("decoder", "prefill", fused)
+
+
+def test_a_kernel_of_another_node_counts_for_none():
+    assert fused_attention(listing(PREFILL), ["node_Attention_9"]) == {"node_Attention_9": ""}
+
+
+def test_a_kernel_named_by_its_tactic_alone_is_found():
+    layer = ("node_Attention_1", "fused", "fmha_v2_flash_attention_fp16_S_64_sm90", ["node_Attention_1"])
+    assert fused_attention(listing(layer), ["node_Attention_1"]) == {"node_Attention_1": "node_Attention_1"}
+
+
+def test_a_graph_without_attention_has_nothing_to_fuse():
+    require_fused("model", "every", fused_attention(listing(PROJECTION), []))
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"Layers": ["_gemm_mha_v2_myl0_2"]}', "[1]"])
+def test_another_form_is_an_error_and_never_a_pass(text):
+    with pytest.raises(ExportError, match=r"inspector|in detail"):
+        fused_attention(text, ["node_Attention_1"])
+
+
+def test_the_plan_of_a_graph_is_its_attention_nodes(dates_artefact, digits_artefact, explained_gru):
+    def planned(folder, graph):
+        return attention_nodes(Graph(folder / f"{graph}.onnx", Manifest.read(folder).graph(graph)))
+
+    config = Manifest.read(dates_artefact).config
+    assert (
+        len(planned(dates_artefact, "encoder")) == config["encoder_layers" if "encoder_layers" in config else "layers"]
+    )
+    assert len(planned(digits_artefact, "model")) == Manifest.read(digits_artefact).config["layers"]
+    assert planned(explained_gru, "decoder") == ()

@@ -1,0 +1,90 @@
+"""An artefact with engines runs on TensorRT's runner, and the engine that generates does not know."""
+
+from dataclasses import replace
+
+import pytest
+
+from models.errors import MachineError
+from models.manifest import Manifest
+from serving.generation.generator import Generator
+from serving.generation.options import DecodingOptions
+from serving.generation.translator import Translator
+from serving.runtime.create_runners import create_runners
+from serving.runtime.executable import require_executable
+from serving.runtime.ort_runner import OrtRunner
+from serving.runtime.trt import engines
+from serving.runtime.trt_runner import TrtRunner
+from tests.nvidia.engines import H100, with_engines
+from tests.serving.runtime.trt.fake_driver import FakeDriver
+from tests.serving.runtime.trt.fake_engine import FakeEngine
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """The fakes in the places of TensorRT and of the driver, behind everything that is ours."""
+    drivers = []
+
+    def driver():
+        drivers.append(FakeDriver())
+        return drivers[-1]
+
+    def load(folder, described, signature, device):
+        engine = FakeEngine(device.driver, folder / f"{signature.name}.onnx", signature, described)
+        return TrtRunner(engine, described, signature, device, "USER_MANAGED")
+
+    monkeypatch.setattr(engines, "this_platform", lambda: H100)
+    monkeypatch.setattr(engines, "CudaDriver", driver)
+    monkeypatch.setattr(engines.TrtRunner, "load", load)
+    return drivers
+
+
+def test_translations_are_the_same_with_engines_beams_and_batches_included(dates_artefact, tmp_path, gpu):
+    with_engines(dates_artefact, tmp_path / "a")
+    manifest = Manifest.read(tmp_path / "a")
+    asked = [
+        (text, options) for text in ("3 May 1999", "12 June 2024") for options in (None, DecodingOptions(beam_width=3))
+    ]
+    answers = []
+    for folder, runtime in ((tmp_path / "a", "auto"), (dates_artefact, "onnxruntime")):
+        model = Translator(folder, manifest, runtime=runtime)
+        answers.append([[piece.token_ids for piece in model.stream(model.request(*one))] for one in asked])
+    assert answers[0] == answers[1]
+    assert len(gpu) == 1 and gpu[0].replays > 10
+
+
+def test_a_prompt_is_continued_the_same_with_an_engine(language_model, tmp_path, gpu):
+    with_engines(language_model, tmp_path / "a")
+    manifest = Manifest.read(tmp_path / "a")
+    answers = []
+    for folder, runtime in ((tmp_path / "a", "auto"), (language_model, "onnxruntime")):
+        model = Generator(folder, manifest, runtime=runtime)
+        answers.append([piece.token_ids for piece in model.stream(model.request("the quick brown fox"))])
+    assert answers[0] == answers[1]
+    assert gpu[0].replays > 5
+
+
+def test_graphs_without_an_engine_run_where_they_did(dates_artefact, tmp_path, gpu):
+    with_engines(dates_artefact, tmp_path / "a", graphs=["encoder"])
+    runners = create_runners(tmp_path / "a", Manifest.read(tmp_path / "a"))
+    assert isinstance(runners["encoder"], TrtRunner)
+    assert not isinstance(runners["decoder"], TrtRunner)
+
+
+def test_engines_are_not_looked_at_where_another_runtime_is_asked_for(digits_artefact, tmp_path):
+    with_engines(digits_artefact, tmp_path / "a")
+    runners = create_runners(tmp_path / "a", Manifest.read(tmp_path / "a"), runtime="onnxruntime")
+    assert isinstance(runners["model"], OrtRunner)
+
+
+def test_an_artefact_with_engines_is_refused_where_there_is_no_gpu(digits_artefact, tmp_path):
+    with_engines(digits_artefact, tmp_path / "a")
+    with pytest.raises(MachineError, match=r"libcuda|libnvinfer"):
+        create_runners(tmp_path / "a", Manifest.read(tmp_path / "a"))
+
+
+def test_bfloat16_is_executable_where_every_graph_has_an_engine(digits_artefact, tmp_path, gpu):
+    described = with_engines(digits_artefact, tmp_path / "a")
+    manifest = replace(Manifest.read(tmp_path / "a"), precision="bf16")
+    require_executable(manifest, "auto", described)
+    with pytest.raises(MachineError, match="python -m export engine"):
+        require_executable(manifest, "onnxruntime", None)

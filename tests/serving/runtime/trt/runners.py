@@ -1,0 +1,34 @@
+"""TensorRT's runner over the fakes, beside ONNX Runtime's over the same graph."""
+
+from models.manifest import Manifest
+from serving.runtime.ort_runner import OrtRunner
+from serving.runtime.trt.device import Device
+from serving.runtime.trt_runner import TrtRunner
+from tests.serving.runtime.trt.fake_driver import FakeDriver
+from tests.serving.runtime.trt.fake_engine import FakeEngine, described, whole_profile
+
+INWARD, COMPUTE, OUTWARD = 1, 2, 3
+
+
+class Pair:
+    """Both runners of one graph, and what stands below TensorRT's."""
+
+    def __init__(self, folder, graph, prompt=(), device=None):
+        signature = Manifest.read(folder).graph(graph)
+        self.driver = device.driver if device else FakeDriver(prompt=prompt)
+        self.device = device or Device(self.driver)
+        path = folder / f"{graph}.onnx"
+        engine = described(signature, _profiles(signature), _scattered(signature))
+        self.engine = FakeEngine(self.driver, path, signature, engine)
+        self.trt = TrtRunner(self.engine, engine, signature, self.device, "USER_MANAGED")
+        self.ort = OrtRunner(path, signature)
+
+
+def _profiles(signature):
+    if "steps" not in signature.axes:
+        return [whole_profile(signature, "every")]
+    return [whole_profile(signature, "decode", steps=1, scored=1), whole_profile(signature, "prefill")]
+
+
+def _scattered(signature):
+    return {output: source for output, source in signature.aliases.items() if source.startswith("self_")}

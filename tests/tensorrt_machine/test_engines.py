@@ -1,0 +1,96 @@
+"""What only a machine with TensorRT and a GPU can prove: engines are built, fused and run, with the right numbers.
+
+Run by `make test-trt`. Written where there is no such machine: nothing of it has run yet.
+"""
+
+import numpy as np
+import pytest
+
+from models.engine_manifest import EngineManifest
+from models.errors import MachineError
+from models.manifest import Manifest
+from tests.conftest import DATES, DIGITS
+
+pytestmark = pytest.mark.needs_tensorrt
+TOLERANCE = 2e-2  # two kernels in float16, of tensors around 1
+
+
+@pytest.fixture(scope="module", autouse=True)
+def machine():
+    from serving.runtime.trt.cuda_driver import CudaDriver
+    from serving.runtime.trt.library import tensorrt_module
+    from serving.runtime.trt.this_machine import this_platform
+
+    try:
+        platform = this_platform()
+        tensorrt_module()
+        CudaDriver()
+    except MachineError as error:
+        pytest.skip(f"needs TensorRT, its Python package, cuda-bindings and a GPU: {error}")
+    return platform
+
+
+@pytest.fixture(scope="module", params=[DIGITS, DATES])
+def built(request, tmp_path_factory):
+    return _built(request.param, tmp_path_factory.mktemp("built"))
+
+
+def _built(name, folder, **said):
+    from export.engine import build_engines
+    from export.engines.config import EngineConfig
+    from export.stage import export_onnx
+
+    export_onnx(name, folder / name, precision="fp16")
+    build_engines(folder / name, folder / name, (), EngineConfig(**said))
+    return folder / name
+
+
+def test_an_engine_gives_the_other_runners_numbers_over_every_profile(built):
+    from export.sample_inputs import sample_inputs
+    from serving.runtime.create_runners import create_runners
+
+    manifest = Manifest.read(built)
+    ours, theirs = create_runners(built, manifest), create_runners(built, manifest, runtime="onnxruntime")
+    for signature in manifest.graphs:
+        if signature.aliases:
+            continue
+        for which in ("smallest", "usual"):
+            sizes = {symbol: getattr(axis, which) for symbol, axis in signature.axes.items()}
+            feeds = {name: tensor.numpy() for name, tensor in sample_inputs(signature, sizes).items()}
+            wanted = theirs[signature.name].run(feeds)
+            for name, buffer in ours[signature.name].run(feeds).items():
+                np.testing.assert_allclose(buffer.numpy(), wanted[name].numpy(), atol=TOLERANCE, rtol=TOLERANCE)
+
+
+def test_translations_are_those_of_the_other_runner_and_steps_are_recorded(tmp_path):
+    from serving.generation.translator import Translator
+
+    folder, answers = _built(DATES, tmp_path), []
+    for runtime in ("auto", "onnxruntime"):
+        model = Translator(folder, Manifest.read(folder), runtime=runtime)
+        answers.append([piece.text for piece in model.stream(model.request("3 May 1999"))])
+    assert answers[0] == answers[1]
+
+
+def test_a_built_engine_is_up_to_date_and_described(built, machine):
+    from export.engine import build_engines
+    from export.engines.config import EngineConfig
+
+    described, done = build_engines(built, built, (), EngineConfig())
+    assert not done and described == EngineManifest.read(built)
+    assert described.platform == machine
+    caches = {name for engine in described.engines for name in engine.aliases.values()}
+    assert caches == {name for graph in Manifest.read(built).graphs for name in graph.aliases.values()}
+
+
+@pytest.mark.parametrize("weights", ["refittable", "stripped"])
+def test_engines_with_weights_of_their_graph_answer_as_those_with_fixed_ones(tmp_path, weights):
+    from serving.runtime.create_runners import create_runners
+
+    folder = _built(DIGITS, tmp_path, weights=weights)
+    manifest = Manifest.read(folder)
+    pixels = np.random.default_rng(0).normal(size=manifest.graph("model").inputs[0].shape({"batch": 2}))
+    feeds = {"pixels": pixels.astype(np.float32)}
+    runners = [create_runners(folder, manifest, runtime=runtime) for runtime in ("auto", "onnxruntime")]
+    ours, theirs = (runner["model"].run(feeds)["logits"].numpy() for runner in runners)
+    np.testing.assert_allclose(ours, theirs, atol=TOLERANCE, rtol=TOLERANCE)
