@@ -1,4 +1,4 @@
-"""Checkpoint → ONNX graphs with a manifest, and the proof that they compute what the PyTorch model computes."""
+"""Checkpoint → artefact with a manifest, and the proof that ONNX graphs compute what the PyTorch model computes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from export.precisions import NAMES, PrecisionName, described
+from export.stage import TorchPrecision
 from models.cli import Verb, run
 
 _NO_KERNELS = (
@@ -45,6 +46,23 @@ def onnx(
     manifest, done = export_onnx(model, out, explain, uint8, precision, calibration)
     graphs = ", ".join(f"{graph.name}.onnx" for graph in manifest.graphs)
     sys.stdout.write(f"{manifest.name}: {graphs} {'written to' if done else 'up to date in'} {out}\n")
+    return 0
+
+
+def torch(model: Positional[str], out: Path, precision: TorchPrecision = "fp32") -> int:
+    """Write a checkpoint as an artefact that PyTorch itself serves, on a GPU or, slowly, on a CPU; no ONNX.
+
+    Nothing is done where the folder already holds this very export.
+
+    Args:
+        model: a checkpoint folder, a shipped checkpoint, or a preset (see `python -m models list`).
+        out: the artefact's folder; replaced in one step.
+        precision: of weights, caches and what is computed.
+    """
+    from export.stage import export_torch
+
+    manifest, done = export_torch(model, out, precision)
+    sys.stdout.write(f"{manifest.name}: {manifest.precision} {'written to' if done else 'up to date in'} {out}\n")
     return 0
 
 
@@ -165,5 +183,5 @@ def compare(
 
 
 if __name__ == "__main__":
-    verbs: dict[str, Verb] = {"onnx": onnx, "check": check, "compare": compare, "inspect": inspect}
+    verbs: dict[str, Verb] = {"onnx": onnx, "torch": torch, "check": check, "compare": compare, "inspect": inspect}
     run("python -m export", str(__doc__), verbs, sys.argv[1:])

@@ -13,10 +13,11 @@ FROZEN = {
     "models import": {"--out", "--max-length", "--name"},
     "models explain": {"--out", "--fusion", "--discard", "--label"},
     "export onnx": {"--out", "--precision", "--calibration", "--explain", "--uint8"},
+    "export torch": {"--out", "--precision"},
     "export check": {"--source", "--full", "--json", "--target"},
     "export compare": {"--out", "--precisions", "--full", "--page"},
     "export inspect": {"--html", "--json"},
-    "serving repository": {"--out", "--threads", "--runtime"},
+    "serving repository": {"--out", "--threads", "--runtime", "--device"},
     "serving up": {
         "--repository",
         "--http-port",

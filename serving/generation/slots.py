@@ -129,7 +129,7 @@ class Slots:
 
     def cached(self, row: int, begin: int, end: int) -> list[Array]:
         """What the caches of one row hold of the positions begin … end − 1, as copies ``[G, end − begin, D]``."""
-        return [cache.rows(row, row + 1).numpy()[0, :, begin:end].copy() for cache in self._caches.values()]
+        return [cache.read(row, begin, end) for cache in self._caches.values()]
 
     def restore(self, row: int, begin: int, blocks: Sequence[Array]) -> None:
         """The inverse of :meth:`cached`."""
@@ -145,11 +145,19 @@ class _Cache:
     def rows(self, begin: int, end: int) -> Buffer:
         return _rows(self.block, self.shape, begin, end)
 
+    def read(self, row: int, begin: int, end: int) -> Array:
+        # Head by head: on a device, a view of the whole row would be a copy of it.
+        return np.stack([part.numpy() for part in self._parts(row, begin, end)])
+
     def write(self, row: int, begin: int, block_GPD: Array) -> None:
-        _, capacity, size = self.shape
-        for head, block_PD in enumerate(block_GPD):
-            offset = ((row * self.shape[0] + head) * capacity + begin) * size
-            self.block.part(offset, block_PD.shape).write(block_PD)
+        parts = self._parts(row, begin, begin + block_GPD.shape[1])
+        for part, block_PD in zip(parts, block_GPD, strict=True):
+            part.write(block_PD)
+
+    def _parts(self, row: int, begin: int, end: int) -> list[Buffer]:
+        heads, capacity, size = self.shape
+        offsets = [((row * heads + head) * capacity + begin) * size for head in range(heads)]
+        return [self.block.part(offset, (end - begin, size)) for offset in offsets]
 
 
 class _Memory:

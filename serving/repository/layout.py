@@ -16,7 +16,7 @@ from models.folders import one_at_a_time, replaced_folder
 from models.manifest import Manifest
 from models.tokenization import MARIAN_FILES, TOKENIZER_NAME
 from serving.generation.settings import EngineSettings
-from serving.parameters import Runtime
+from serving.parameters import Device, Runtime
 from serving.repository.model_config import LABELS_NAME, model_config_from_manifest
 from serving.repository.pbtxt import pbtxt_from_config
 from serving.runtime.executable import require_executable
@@ -36,6 +36,7 @@ def write_repository(
     threads: int = 1,
     runtime: Runtime = "auto",
     engine: EngineSettings | None = None,
+    device: Device = "auto",
 ) -> list[Manifest]:
     """Add or replace models in a repository; models that are not named stay.
 
@@ -45,12 +46,13 @@ def write_repository(
         threads: that one run of a graph may use.
         runtime: that runs their graphs.
         engine: how much at once, of models that write.
+        device: that torch runs artefacts of ``export torch`` on.
 
     Returns:
         The manifests of the models written.
 
     Raises:
-        ConfigError: fewer than one thread.
+        ConfigError: fewer than one thread, or a runtime or device that an artefact's form has not.
         ArtefactError: an artefact is damaged, incomplete, or shares its name with another.
         MachineError: no runtime on a CPU executes one.
         OutputError: the repository cannot be written, or holds something that is no model.
@@ -58,7 +60,7 @@ def write_repository(
     artefacts = [_verified(folder) for folder in folders]
     manifests = [manifest for _, manifest in artefacts]
     for manifest in manifests:
-        require_executable(manifest, runtime)
+        require_executable(manifest, runtime, device)
     _require_different_names(manifests)
     with one_at_a_time(out):  # or two would each keep what the other replaces
         kept = [path for path in _models_in(out) if path.name not in {manifest.name for manifest in manifests}]
@@ -66,7 +68,7 @@ def write_repository(
             for path in kept:
                 shutil.copytree(path, staged / path.name, copy_function=os.link)
             for folder, manifest in artefacts:
-                config = model_config_from_manifest(manifest, threads, runtime, engine)
+                config = model_config_from_manifest(manifest, threads, runtime, engine, device)
                 _write_model(folder, manifest, staged / manifest.name, config)
     return manifests
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from models.errors import InputError
 from models.signature import GraphSignature, TensorSpec
 
 
@@ -11,6 +14,21 @@ class Admission:
     def __init__(self, signature: GraphSignature) -> None:
         self._signature = signature
         self._admitted: dict[str, tuple[str, tuple[int, ...]]] = {}
+        self._wanted = {spec.name for spec in signature.inputs}
+
+    def require_names(self, names: Iterable[str]) -> None:
+        """Refuse feeds that are not one for each input.
+
+        Raises:
+            InputError: one is missing or unknown.
+        """
+        found = set(names)
+        if self._wanted != found:
+            raise InputError(
+                f"the inputs {sorted(self._wanted)}",
+                f"missing {sorted(self._wanted - found)}, unknown {sorted(found - self._wanted)}",
+                "feed each input once",
+            )
 
     def require(self, spec: TensorSpec, dtype: str, shape: tuple[int, ...]) -> None:
         """Refuse a tensor that the graph does not admit.
@@ -22,3 +40,12 @@ class Admission:
         if self._admitted.get(spec.name) != (dtype, shape):
             self._signature.check(spec, dtype, shape)
             self._admitted[spec.name] = dtype, shape
+
+
+def not_a_buffer(name: str, found: object) -> InputError:
+    """The refusal of what is no buffer of a runner for an input that its graph updates in place."""
+    return InputError(
+        f"a buffer of this runner for {name!r}, which the graph updates in place",
+        type(found).__name__,
+        f"allocate it once with runner.allocate({name!r}, sizes)",
+    )

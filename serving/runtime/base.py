@@ -79,5 +79,5 @@ class Runner(Protocol):
 
 
 def numpy_dtype(dtype: str) -> np.dtype[Any]:
-    """The NumPy type of a signature's type word."""
-    return np.dtype(object) if dtype == "string" else np.dtype(dtype)
+    """The NumPy type of a signature's type word; of bfloat16, which NumPy lacks, that of its bits."""
+    return np.dtype({"string": "object", "bfloat16": "uint16"}.get(dtype, dtype))

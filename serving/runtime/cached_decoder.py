@@ -89,7 +89,7 @@ class CachedDecoder:
         """M, how many positions the cache holds; none where the memory does not grow."""
         if _MASK not in self._inputs:
             return None
-        return int(next(iter(self.caches.values())).numpy().shape[2])
+        return int(self._inputs[next(iter(self.caches))].axes[2])
 
     def step(self, token_ids: Array, start: Array, scored: Array | None = None) -> dict[str, Array]:
         """Score new tokens and remember them.

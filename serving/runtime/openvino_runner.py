@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from models.errors import ArtefactError, InputError, MachineError
+from models.errors import ArtefactError, MachineError
 from models.signature import GraphSignature, TensorSpec
 from serving.runtime.admission import Admission
 from serving.runtime.array_buffer import ArrayBuffer
@@ -65,13 +65,7 @@ class OpenVinoRunner:
 
     def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
         """Run the graph once; see :class:`serving.runtime.base.Runner`."""
-        wanted = {spec.name for spec in self._signature.inputs}
-        if wanted != feeds.keys():
-            raise InputError(
-                f"the inputs {sorted(wanted)}",
-                f"missing {sorted(wanted - feeds.keys())}, unknown {sorted(feeds.keys() - wanted)}",
-                "feed each input once",
-            )
+        self._admission.require_names(feeds)
         inputs = [_fed(spec, feeds[spec.name], self._admission) for spec in self._signature.inputs]
         with self._turn:  # a request has one set of tensors
             results = self._request.infer(inputs, share_inputs=True, share_outputs=False)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
-from models.errors import ArtefactError, InputError
+from models.errors import ArtefactError
 from models.signature import GraphSignature, TensorSpec
-from serving.runtime.admission import Admission
+from serving.runtime.admission import Admission, not_a_buffer
 from serving.runtime.array_buffer import array_part, copy_array_rows
 from serving.runtime.base import Array, Buffer, numpy_dtype
 from serving.runtime.processor import sums_of_bytes_overflow
@@ -110,7 +110,7 @@ class OrtRunner:
 
     def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
         """Run the graph once; see :class:`serving.runtime.base.Runner`."""
-        self._check_names(feeds)
+        self._admission.require_names(feeds)
         binding = self._session.io_binding()
         bound = {spec.name: _bound(spec, feeds[spec.name], self._admission) for spec in self._signature.inputs}
         for name, buffer in bound.items():
@@ -135,21 +135,8 @@ class OrtRunner:
             binding.bind_output(name, _DEVICE)
             return
         if not isinstance(feeds[source], OrtBuffer):
-            raise InputError(
-                f"a buffer of this runner for {source!r}, which the graph updates in place",
-                type(feeds[source]).__name__,
-                f"allocate it once with runner.allocate({source!r}, sizes)",
-            )
+            raise not_a_buffer(source, feeds[source])
         binding.bind_ortvalue_output(name, bound[source].value)
-
-    def _check_names(self, feeds: Mapping[str, Array | Buffer]) -> None:
-        wanted = {spec.name for spec in self._signature.inputs}
-        if wanted != feeds.keys():
-            raise InputError(
-                f"the inputs {sorted(wanted)}",
-                f"missing {sorted(wanted - feeds.keys())}, unknown {sorted(feeds.keys() - wanted)}",
-                "feed each input once",
-            )
 
 
 def _session(path: Path, threads: int, record: Path | None) -> Any:
