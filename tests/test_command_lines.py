@@ -17,7 +17,16 @@ FROZEN = {
     "export check": {"--source", "--full", "--json", "--target"},
     "export compare": {"--out", "--precisions", "--full", "--page"},
     "export inspect": {"--html", "--json"},
-    "serving repository": {"--out", "--threads", "--runtime", "--device"},
+    "serving repository": {
+        "--out",
+        "--threads",
+        "--runtime",
+        "--device",
+        "--slots",
+        "--waiting",
+        "--prompt-tokens",
+        "--prefix-bytes",
+    },
     "serving up": {
         "--repository",
         "--http-port",

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Self
 
-import numpy as np
-
 from models.signature import GraphSignature, TensorSpec
+from serving.runtime.base import numpy_dtype
 from serving.runtime.cached_decoder import MOVING
 
 
@@ -45,4 +44,4 @@ class CachePlan:
 
 def _bytes_of_row(decoder: GraphSignature, spec: TensorSpec) -> int:
     sizes = (decoder.axes[axis].largest if isinstance(axis, str) else axis for axis in spec.axes[1:])
-    return prod(sizes) * np.dtype(spec.dtype).itemsize
+    return prod(sizes) * numpy_dtype(spec.dtype).itemsize

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from models.errors import InputError
 from models.signature import GraphSignature, TensorSpec
@@ -14,19 +14,18 @@ class Admission:
     def __init__(self, signature: GraphSignature) -> None:
         self._signature = signature
         self._admitted: dict[str, tuple[str, tuple[int, ...]]] = {}
-        self._wanted = {spec.name for spec in signature.inputs}
 
-    def require_names(self, names: Iterable[str]) -> None:
-        """Refuse feeds that are not one for each input.
+    def require_names(self, names: Collection[str]) -> None:
+        """Refuse a call that does not feed each input once.
 
         Raises:
-            InputError: one is missing or unknown.
+            InputError: an input is missing or unknown.
         """
-        found = set(names)
-        if self._wanted != found:
+        wanted = {spec.name for spec in self._signature.inputs}
+        if wanted != set(names):
             raise InputError(
-                f"the inputs {sorted(self._wanted)}",
-                f"missing {sorted(self._wanted - found)}, unknown {sorted(found - self._wanted)}",
+                f"the inputs {sorted(wanted)}",
+                f"missing {sorted(wanted - set(names))}, unknown {sorted(set(names) - wanted)}",
                 "feed each input once",
             )
 

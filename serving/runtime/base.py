@@ -79,5 +79,6 @@ class Runner(Protocol):
 
 
 def numpy_dtype(dtype: str) -> np.dtype[Any]:
-    """The NumPy type of a signature's type word; of bfloat16, which NumPy lacks, that of its bits."""
-    return np.dtype({"string": "object", "bfloat16": "uint16"}.get(dtype, dtype))
+    """The NumPy type of a signature's type word; of bfloat16, which NumPy has not, that of its bits."""
+    stored = {"string": object, "bfloat16": np.uint16}
+    return np.dtype(stored.get(dtype, dtype))

@@ -18,6 +18,7 @@ from models.errors import InputError
 from serving.runtime.base import Array, Buffer, Runner
 
 _MASK, _SCORED = "self_mask", "scored"
+_CAPACITY = 2  # of a cache [B, G, M, D]
 MOVING = frozenset({"token_ids", "start", _MASK, _SCORED})
 """The inputs that are new at every step."""
 
@@ -89,7 +90,7 @@ class CachedDecoder:
         """M, how many positions the cache holds; none where the memory does not grow."""
         if _MASK not in self._inputs:
             return None
-        return int(self._inputs[next(iter(self.caches))].axes[2])
+        return int(self._inputs[next(iter(self.caches))].axes[_CAPACITY])
 
     def step(self, token_ids: Array, start: Array, scored: Array | None = None) -> dict[str, Array]:
         """Score new tokens and remember them.
