@@ -46,8 +46,7 @@ def climb(folder: Path, source: str | None = None) -> list[Measurement]:
     Raises:
         ArtefactError: a file is not what the manifest says, or the checkpoint has another configuration.
     """
-    manifest = Manifest.read(folder)
-    manifest.verify(folder)
+    manifest = Manifest.read_onnx(folder)
     checkpoint = checkpoint_named(source or manifest.source)
     require_same_model(checkpoint, manifest)
     if sum(parameter.numel() for parameter in checkpoint.model.parameters()) < SMALL_MODEL:

@@ -149,6 +149,20 @@ class Manifest:
         except (ValueError, KeyError, TypeError) as error:
             raise ArtefactError(f"a complete manifest at {path}", f"{type(error).__name__}: {error}", remedy) from error
 
+    @classmethod
+    def read_onnx(cls, folder: Path) -> Manifest:
+        """:meth:`read` and :meth:`verify`, for what needs ONNX graphs.
+
+        Raises:
+            ArtefactError: as these do, or the artefact is of another form.
+        """
+        manifest = cls.read(folder)
+        if manifest.form != "onnx":
+            found, remedy = f"an artefact of `export {manifest.form}`", "name one of `python -m export onnx`"
+            raise ArtefactError(f"ONNX graphs in {folder}", found, remedy)
+        manifest.verify(folder)
+        return manifest
+
     def verify(self, folder: Path, hashed: Callable[[Path], str] | None = None) -> None:
         """Hold every file to the hash that the manifest states.
 

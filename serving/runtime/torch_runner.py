@@ -138,7 +138,7 @@ class TorchRunner:
         shapes = {name: array.shape for name, array in arrays.items()}
         if _MASK in shapes:
             *others, attended = shapes[_MASK]
-            capacity = int(self._inputs[next(iter(buffers))].axes[2])
+            capacity = int(self._inputs[next(iter(self._signature.aliases.values()))].axes[2])
             shapes[_MASK] = (*others, bucket(attended, capacity))
         key = tuple(shapes.values()), tuple(buffer.place for buffer in buffers.values())
         recording = self.recordings.get(key, lambda: self._recorded(shapes, arrays, buffers, recorder))
