@@ -1,4 +1,4 @@
-.PHONY: help quickstart test test-full-width check format up clean
+.PHONY: help quickstart test test-full-width test-gpu check format up clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -18,6 +18,9 @@ test: .venv/.dev  ## run every test, in two processes
 
 test-full-width: .venv/.dev  ## import and serve models as wide as published: some minutes, 8 GB of memory
 	$(BIN)/python -m pytest -m full_width
+
+test-gpu: .venv/.dev  ## run the tests that need a GPU; without one, each says so
+	$(BIN)/python -m pytest -m gpu
 
 check: .venv/.dev  ## format, lint, types, imports, layout
 	$(BIN)/ruff format --check .

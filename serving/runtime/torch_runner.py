@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from models.layers.attend import attend_by, attend_in_groups
+from models.layers.attend import Kernel, attend_by, attend_in_groups
 from models.layers.kv_cache import write_in_place
 from models.signature import GraphSignature, TensorSpec
 from serving.runtime.admission import Admission, not_a_buffer
@@ -42,6 +42,7 @@ class TorchRunner:
         dtype: torch.dtype,
         below: Mapping[str, int] | None = None,
         recorder: Recorder | None = None,
+        attention: Kernel = attend_in_groups,
     ) -> None:
         """Take a module over: it is moved, converted, and writes its caches in place from now on.
 
@@ -52,13 +53,14 @@ class TorchRunner:
             dtype: of its weights and of what it computes.
             below: for inputs that index a table, its length.
             recorder: of single steps; CUDA graphs on a GPU, and nothing on a CPU, if not given.
+            attention: what every attention layer computes by.
         """
         self.recordings = Recordings()
         self._signature, self._device, self._dtype = signature, device, dtype
         self._admission = Admission(signature)
         self._module = module.to(device, dtype).eval()
         write_in_place(self._module)
-        attend_by(self._module, attend_in_groups)
+        attend_by(self._module, attention)
         self._below = dict(below or {})
         self._inputs = {spec.name: spec for spec in signature.inputs}
         self._remembered = set(signature.aliases.values())
