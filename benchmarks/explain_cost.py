@@ -27,6 +27,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from clients.classify import Classifier  # noqa: E402
+from clients.decoding import Decoding  # noqa: E402
 from clients.translate import Translator  # noqa: E402
 from clients.triton_client import TritonClient  # noqa: E402
 from export.stage import export_onnx  # noqa: E402
@@ -34,6 +35,7 @@ from models.manifest import Manifest  # noqa: E402
 from models.tensor_names import EXPLAINED, LOGITS, PIXELS  # noqa: E402
 from serving.canary import canary_check  # noqa: E402
 from serving.generation import translator  # noqa: E402
+from serving.generation.options import DecodingOptions  # noqa: E402
 from serving.repository.layout import write_repository  # noqa: E402
 from serving.runtime.base import Array  # noqa: E402
 from serving.runtime.create_runners import create_runners  # noqa: E402
@@ -127,7 +129,7 @@ def _answers(folder: Path, manifest: Manifest) -> dict[str, Callable[[], Any]]:
     model, text = translator.Translator(folder, manifest), manifest.example["inputs"]["text"]
     return {
         "plain": lambda: list(model.stream(model.request(text))),
-        "explained": lambda: list(model.stream(model.request(text, explain=True))),
+        "explained": lambda: list(model.stream(model.request(text, DecodingOptions(explain=True)))),
     }
 
 
@@ -174,7 +176,7 @@ async def calls(client: TritonClient, manifest: Manifest) -> tuple[Call, Call]:
         model, text = await Translator.find(client, manifest.name), manifest.example["inputs"]["text"]
 
         async def answer(explain: bool) -> int:
-            pieces = [piece async for piece in model.stream(text, explain=explain)]
+            pieces = [piece async for piece in model.stream(text, Decoding(explain=explain))]
             return sum(piece.alignment.nbytes for piece in pieces if piece.alignment is not None)
 
         return lambda: answer(False), lambda: answer(True)

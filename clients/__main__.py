@@ -24,12 +24,9 @@ from tyro.conf import Positional
 
 from clients import terminal
 from clients.embed import Pooling
-from clients.generate import Generator
-from clients.text import TextModel
-from clients.translate import Translator
 from clients.triton_client import DEFAULT_SERVER, TritonClient
+from clients.writing_verbs import caption, generate, lines, translate
 from models.cli import Verb, run
-from models.errors import InputError
 
 
 def classify(
@@ -53,73 +50,6 @@ def classify(
     return _asked(server, timeout_s, lambda client: terminal.print_labels(client, model, images, top, json))
 
 
-def caption(
-    images: Positional[tuple[Path, ...]],
-    server: str = DEFAULT_SERVER,
-    model: str | None = None,
-    max_tokens: int | None = None,
-    timeout_s: float = 10.0,
-    json: bool = False,
-) -> int:
-    """Describe each image file, and print tokens as they come.
-
-    Args:
-        images: PNG, JPEG or whatever Pillow reads.
-        server: host and port of the gRPC endpoint.
-        model: which captioner, where the server has more than one.
-        max_tokens: longest caption; as long as the model allows if not given.
-        timeout_s: longest wait for each token, in seconds.
-        json: one JSON object a line.
-    """
-
-    def question(client: TritonClient) -> Awaitable[int]:
-        return terminal.print_captions(client, model, images, max_tokens, json)
-
-    return _asked(server, timeout_s, question)
-
-
-def translate(
-    text: Positional[tuple[str, ...]] = (),
-    server: str = DEFAULT_SERVER,
-    model: str | None = None,
-    max_tokens: int | None = None,
-    timeout_s: float = 10.0,
-    json: bool = False,
-) -> int:
-    """Translate a text, or each line of standard input, and print tokens as they come.
-
-    Args:
-        text: the words of one text; standard input is read if there are none.
-        server: host and port of the gRPC endpoint.
-        model: which translator, where the server has more than one.
-        max_tokens: longest answer; as long as the model allows if not given.
-        timeout_s: longest wait for each token, in seconds.
-        json: one JSON object a line.
-    """
-    return _answered(Translator, text, server, model, max_tokens, timeout_s, json)
-
-
-def generate(
-    prompt: Positional[tuple[str, ...]] = (),
-    server: str = DEFAULT_SERVER,
-    model: str | None = None,
-    max_tokens: int | None = None,
-    timeout_s: float = 10.0,
-    json: bool = False,
-) -> int:
-    """Continue a prompt, or each line of standard input, and print tokens as they come.
-
-    Args:
-        prompt: the words of one prompt; standard input is read if there are none.
-        server: host and port of the gRPC endpoint.
-        model: which language model, where the server has more than one.
-        max_tokens: longest continuation; as long as the model allows if not given.
-        timeout_s: longest wait for each token, in seconds.
-        json: one JSON object a line.
-    """
-    return _answered(Generator, prompt, server, model, max_tokens, timeout_s, json)
-
-
 def embed(
     texts: Positional[tuple[str, ...]] = (),
     server: str = DEFAULT_SERVER,
@@ -138,7 +68,7 @@ def embed(
         timeout_s: longest wait for an answer, in seconds.
         json: one JSON object a line, with the whole vector.
     """
-    given = list(texts) or _lines()
+    given = list(texts) or lines()
     return _asked(server, timeout_s, lambda client: terminal.print_vectors(client, model, given, pooling, json))
 
 
@@ -180,30 +110,6 @@ def health(server: str = DEFAULT_SERVER, timeout_s: float = 10.0, json: bool = F
         json: one JSON object a line.
     """
     return _asked(server, timeout_s, lambda client: terminal.print_health(client, json))
-
-
-def _answered(
-    kind: type[TextModel],
-    words: tuple[str, ...],
-    server: str,
-    name: str | None,
-    max_tokens: int | None,
-    timeout_s: float,
-    json: bool,
-) -> int:
-    texts = [" ".join(words)] if words else _lines()
-
-    async def print_texts(client: TritonClient) -> int:
-        return await terminal.print_texts(await kind.find(client, name), texts, max_tokens, json)
-
-    return _asked(server, timeout_s, print_texts)
-
-
-def _lines() -> list[str]:
-    lines = [line.rstrip("\n") for line in sys.stdin]
-    if not lines:
-        raise InputError("a text", "an empty standard input", "give words after the verb, or pipe lines in")
-    return lines
 
 
 def _asked(server: str, timeout_s: float, question: Callable[[TritonClient], Awaitable[int]]) -> int:

@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from clients.answer import Piece
 from clients.caption import Captioner
 from clients.classify import Classifier
+from clients.decoding import Decoding
 from clients.embed import Embedder
 from clients.images import blank_pixels
 from clients.predict import Predictor
 from clients.served_model import ServedModel
-from clients.text import Piece, TextModel
+from clients.text import TextModel
 from clients.triton_client import Array, TritonClient
 from models.tensor_names import PIXELS, POOLED
 
@@ -60,7 +62,7 @@ async def _classify(client: TritonClient, model: ServedModel, inputs: Mapping[st
 async def _text(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
     text = inputs.get("text", HARMLESS_TEXT)
     limit = inputs.get("max_tokens") if "text" in inputs else HARMLESS_TOKENS
-    return await _streamed(TextModel(client, model).stream(text, limit), limit, answer)
+    return await _streamed(TextModel(client, model).stream(text, Decoding(max_tokens=limit)), limit, answer)
 
 
 async def _streamed(stream: AsyncIterator[Piece], limit: int | None, answer: Any) -> Verdict:
@@ -74,7 +76,7 @@ async def _streamed(stream: AsyncIterator[Piece], limit: int | None, answer: Any
 async def _caption(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
     pixels = np.asarray(inputs[PIXELS], model.dtypes[PIXELS]) if PIXELS in inputs else blank_pixels(model)
     limit = inputs.get("max_tokens", None if answer else HARMLESS_TOKENS)
-    return await _streamed(Captioner(client, model).stream(pixels, limit), limit, answer)
+    return await _streamed(Captioner(client, model).stream(pixels, Decoding(max_tokens=limit)), limit, answer)
 
 
 async def _embed(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from clients.answer import Piece
+from clients.decoding import Decoding
 from clients.images import file_pixels, require_pixels
-from clients.text import Piece, StreamingModel
+from clients.text import StreamingModel
 from clients.triton_client import Array
 from models.tensor_names import PIXELS
 
@@ -21,25 +23,24 @@ class Captioner(StreamingModel):
 
     task = "caption"
 
-    def stream(self, pixels: Array, max_tokens: int | None = None, explain: bool = False) -> AsyncIterator[Piece]:
+    def stream(self, pixels: Array, options: Decoding | None = None) -> AsyncIterator[Piece]:
         """The caption in pieces, as they come; leaving the loop early cancels the rest.
 
         Args:
             pixels: a prepared image, float32 ``[C, height, width]``.
-            max_tokens: longest caption; as long as the model allows if not given.
-            explain: whether each piece comes with its alignment to the image's tokens.
+            options: how it is to be decoded; an explained piece comes with its alignment to the image's tokens.
 
         Raises:
-            InputError: shape or type is not the model's, or the server refused the image or the limit.
-            ServerError: it failed, or a piece did not come in time.
+            InputError: shape or type is not the model's.
+            AttendantError: as :meth:`StreamingModel.pieces` raises.
         """
         require_pixels(self.model, pixels, batched=False)
-        return self.pieces({PIXELS: np.ascontiguousarray(pixels)}, max_tokens, explain)
+        return self.pieces({PIXELS: np.ascontiguousarray(pixels)[None]}, options)
 
-    def stream_file(self, path: Path, max_tokens: int | None = None, explain: bool = False) -> AsyncIterator[Piece]:
+    def stream_file(self, path: Path, options: Decoding | None = None) -> AsyncIterator[Piece]:
         """The caption of an image file; see :meth:`stream`.
 
         Raises:
             InputError: the file is no image, or the model has no preprocessing for files.
         """
-        return self.stream(file_pixels(self.model, path), max_tokens, explain)
+        return self.stream(file_pixels(self.model, path), options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clients.decoding import Decoding
 from clients.text import TextModel
 
 
@@ -10,6 +11,6 @@ class Generator(TextModel):
 
     task = "generate"
 
-    async def generate(self, prompt: str, max_tokens: int | None = None) -> str:
+    async def generate(self, prompt: str, options: Decoding | None = None) -> str:
         """The whole continuation; see :meth:`clients.text.TextModel.stream`."""
-        return await self.answer(prompt, max_tokens)
+        return await self.answer(prompt, options)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from json import dumps, loads
 from pathlib import Path
 
 import numpy as np
 
-from clients.caption import Captioner
 from clients.classify import Classifier
 from clients.embed import Embedder, Pooling
 from clients.explain import explain
 from clients.health import health
 from clients.predict import Predictor
-from clients.text import Piece, TextModel
 from clients.triton_client import Array, TritonClient
 from models.errors import InputError
 
@@ -34,27 +32,6 @@ async def print_labels(client: TritonClient, model: str | None, images: Sequence
         words = "  ".join(f"{guess.label} ({guess.probability:.1%})" for guess in guesses)
         value = {"image": str(path), "guesses": [asdict(guess) for guess in guesses]}
         _print(dumps(value) if json else f"{path}: {words}")
-    return 0
-
-
-async def print_texts(model: TextModel, texts: Sequence[str], max_tokens: int | None, json: bool) -> int:
-    """The answer to each text, token by token as it comes, and a new line behind it."""
-    for text in texts:
-        await _print_stream({"text": text}, model.stream(text, max_tokens), json)
-    return 0
-
-
-async def print_captions(
-    client: TritonClient, model: str | None, images: Sequence[Path], max_tokens: int | None, json: bool
-) -> int:
-    """The caption of each image file, token by token as it comes, and a new line behind it."""
-    if not images:
-        raise InputError("an image file", "none", "name one or more after the verb")
-    captioner = await Captioner.find(client, model)
-    for path in images:
-        if not json:
-            sys.stdout.write(f"{path}: ")
-        await _print_stream({"image": str(path)}, captioner.stream_file(path, max_tokens), json)
     return 0
 
 
@@ -105,17 +82,6 @@ async def print_health(client: TritonClient, json: bool) -> int:
     if not results:
         _print("no model is loaded")
     return 0 if results and all(result.healthy for result in results) else 1
-
-
-async def _print_stream(subject: dict[str, str], stream: AsyncIterator[Piece], json: bool) -> None:
-    pieces = []
-    async for piece in stream:
-        pieces.append(piece)
-        if not json:
-            sys.stdout.write(piece.text)
-            sys.stdout.flush()
-    answer = "".join(piece.text for piece in pieces)
-    _print(dumps({**subject, "answer": answer, "finish_reason": pieces[-1].finish_reason}) if json else "")
 
 
 def _table(texts: Sequence[str], vectors_BE: Array) -> Iterator[str]:

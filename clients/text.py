@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import replace
+from itertools import count
 from typing import ClassVar, Self
 
-import numpy as np
-
+from clients.answer import Answer, Piece, whole_answers
+from clients.decoding import Decoding
+from clients.decoding_tensors import question_tensors, tensors_of
 from clients.served_model import ServedModel
-from clients.triton_client import Array, TritonClient
-from models.tensor_names import (
-    ALIGNMENT,
-    EXPLAIN,
-    FINISH_REASON,
-    MAX_TOKENS,
-    OUTPUT_IDS,
-    STREAM,
-    TEXT_INPUT,
-    TEXT_OUTPUT,
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
-    """A part of an answer.
-
-    Attributes:
-        text: what it adds; empty while a character is not complete.
-        finish_reason: empty until the last piece: ``stop`` where the model ended, ``length`` at the limit.
-        token_ids: the tokens that it is made of; the last piece has none, and holds the text that was left.
-        alignment: for each token the weights of the source's positions, float32 ``[T, S]``; only if asked for.
-    """
-
-    text: str
-    finish_reason: str = ""
-    token_ids: tuple[int, ...] = ()
-    alignment: Array | None = None
+from clients.triton_client import RETRIED, Array, TritonClient
+from models.tensor_names import EXPLAIN
 
 
 class StreamingModel:
@@ -49,64 +26,82 @@ class StreamingModel:
 
     task: ClassVar[str]
 
-    def __init__(self, client: TritonClient, model: ServedModel) -> None:
+    def __init__(self, client: TritonClient, model: ServedModel, first_timeout_s: float | None = None) -> None:
+        """Take what was found.
+
+        Args:
+            client: of the server.
+            model: what the server says of it.
+            first_timeout_s: longest wait for the first piece; as for every other if not given.
+        """
         self._client = client
+        self._first_timeout_s = first_timeout_s
         self.model = model
 
     @classmethod
-    async def find(cls, client: TritonClient, name: str | None = None) -> Self:
+    async def find(cls, client: TritonClient, name: str | None = None, first_timeout_s: float | None = None) -> Self:
         """The model of that name, or the only one that the server has for the task.
 
         Raises:
             UnknownNameError: there is none, or a name is needed.
         """
-        return cls(client, await client.model_for(cls.task, name))
+        return cls(client, await client.model_for(cls.task, name), first_timeout_s)
 
     async def pieces(
-        self, subject: Mapping[str, Array], max_tokens: int | None = None, explain: bool = False
+        self, subject: Mapping[str, Array], options: Decoding | None = None
     ) -> AsyncGenerator[Piece, None]:
-        """The answer in pieces, as they come; leaving the loop early takes the request back.
+        """The answers in pieces, as they come; leaving the loop early takes the request back.
+
+        Before the first piece the client's retry policy applies, within the request's own deadline; after it, never.
 
         Args:
-            subject: input name → what is asked.
-            max_tokens: longest answer; as long as the model allows if not given.
-            explain: whether each piece comes with its alignment.
+            subject: input name → what is asked, with a batch of one in front.
+            options: how it is to be decoded; as the server does by itself if not given.
 
         Raises:
-            InputError: the server refused the question or the limit, or the model cannot be explained.
+            InputError: the server refused the question or an option, or the model cannot be explained.
+            BusyError: too many requests wait already.
+            DeadlineError: the request's own time was over.
             ServerError: it failed, or a piece did not come in time.
         """
-        inputs: dict[str, Array] = {**subject, STREAM: np.array([True])}  # each gets a batch of one in front
-        if max_tokens is not None:
-            inputs[MAX_TOKENS] = np.array([max_tokens], dtype=np.int32)
-        parameters = {EXPLAIN: True} if explain else None
-        batched = {name: array[None] for name, array in inputs.items()}
-        async with aclosing(self._client.stream(self.model.name, batched, parameters)) as responses:
-            async for outputs in responses:
-                yield _piece(outputs)
+        options = options or Decoding()
+        began_s, has_begun = time.monotonic(), False
+        ends_s = None if options.deadline_ms is None else began_s + options.deadline_ms / 1e3
+        for tries in count(1):
+            try:
+                async with aclosing(self._responses(subject, _left(options, ends_s))) as responses:
+                    async for outputs in responses:
+                        has_begun = True
+                        yield Piece.of(outputs)
+                return
+            except RETRIED as error:
+                if has_begun:
+                    raise
+                await self._client.retried(error, tries, ends_s)
+
+    def _responses(self, subject: Mapping[str, Array], options: Decoding) -> AsyncGenerator[dict[str, Array], None]:
+        parameters = {EXPLAIN: True} if options.explain else None
+        inputs = {**subject, **tensors_of(options)}
+        return self._client.stream(self.model.name, inputs, parameters, self._first_timeout_s)
 
 
 class TextModel(StreamingModel):
-    """A served model that answers texts with texts."""
+    """A served model that answers texts with texts; a text may be given by its tokens."""
 
-    def stream(self, text: str, max_tokens: int | None = None, explain: bool = False) -> AsyncIterator[Piece]:
-        """The answer to a source or a prompt; see :meth:`StreamingModel.pieces`."""
-        return self.pieces({TEXT_INPUT: np.array([text.encode()], dtype=object)}, max_tokens, explain)
+    def stream(self, text: str | Sequence[int], options: Decoding | None = None) -> AsyncIterator[Piece]:
+        """The answers to a source or a prompt; see :meth:`StreamingModel.pieces`."""
+        return self.pieces(question_tensors(text), options)
 
-    async def answer(self, text: str, max_tokens: int | None = None) -> str:
-        """The whole answer; see :meth:`StreamingModel.pieces`."""
-        return "".join([piece.text async for piece in self.stream(text, max_tokens)])
+    async def answer(self, text: str | Sequence[int], options: Decoding | None = None) -> str:
+        """The whole text of the first answer; see :meth:`StreamingModel.pieces`."""
+        return (await self.answers(text, options))[0].text
 
-
-def _piece(outputs: Mapping[str, Array]) -> Piece:
-    return Piece(
-        text=_text(outputs[TEXT_OUTPUT]),
-        finish_reason=_text(outputs[FINISH_REASON]),
-        token_ids=tuple(outputs[OUTPUT_IDS][0].tolist()),
-        alignment=outputs[ALIGNMENT][0] if ALIGNMENT in outputs else None,
-    )
+    async def answers(self, text: str | Sequence[int], options: Decoding | None = None) -> list[Answer]:
+        """Every whole answer, the best beam first; see :meth:`StreamingModel.pieces`."""
+        return whole_answers([piece async for piece in self.stream(text, options)])
 
 
-def _text(array: Array) -> str:
-    value: bytes = array.reshape(-1)[0]
-    return value.decode()
+def _left(options: Decoding, ends_s: float | None) -> Decoding:
+    if ends_s is None:
+        return options
+    return replace(options, deadline_ms=max(1, round(1e3 * (ends_s - time.monotonic()))))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -15,29 +16,41 @@ from tritonclient.grpc import aio
 from tritonclient.grpc.aio import InferInput, InferRequestedOutput
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
+from clients.calls import Calls
 from clients.request_stream import RequestStream
+from clients.retry import RetryPolicy
 from clients.served_model import ServedModel
-from models.errors import AttendantError, InputError, ServerError, UnknownNameError, UnreachableError
+from clients.statuses import START, error_from
+from models.errors import AttendantError, BusyError, ServerError, UnknownNameError, UnreachableError
 
 Array = NDArray[Any]
 DEFAULT_SERVER = "127.0.0.1:8001"
-LATE_CALLS_S = 2.0  # what a call that was given up may still take when the connection closes
+RETRIED = (BusyError, UnreachableError)  # the request was not begun
 
 
 class TritonClient:
-    """A connection to one Triton server over gRPC; use it as an asynchronous context manager."""
+    """A connection to a Triton server over gRPC; use it as an asynchronous context manager.
 
-    def __init__(self, server: str = DEFAULT_SERVER, timeout_s: float = 10.0) -> None:
+    Attributes:
+        server: the address that is asked.
+        timeout_s: longest wait for an answer, and for each response of a stream.
+        retry: when a request is sent again.
+    """
+
+    def __init__(self, server: str = DEFAULT_SERVER, timeout_s: float = 10.0, retry: RetryPolicy | None = None) -> None:
         """Remember where the server is; nothing is sent yet.
 
         Args:
-            server: host and port of its gRPC endpoint.
+            server: host and port of its gRPC endpoint; several, with commas between, are tried in turn.
             timeout_s: longest wait for an answer, and for each response of a stream.
+            retry: when a request is sent again; never if not given.
         """
-        self.server = server
         self.timeout_s = timeout_s
-        self._client = aio.InferenceServerClient(server)
-        self._running: set[asyncio.Future[Any]] = set()
+        self.retry = retry or RetryPolicy()
+        self._addresses = deque(server.split(","))
+        self._connections: list[aio.InferenceServerClient] = []
+        self._client = self._connect()
+        self._calls = Calls()
 
     async def __aenter__(self) -> TritonClient:
         return self
@@ -45,9 +58,9 @@ class TritonClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._running:
-            await asyncio.wait(self._running, timeout=LATE_CALLS_S)
-        await self._client.close()
+        await self._calls.last()
+        for connection in self._connections:
+            await connection.close()
 
     async def models(self) -> list[str]:
         """The names of the models that the server has loaded.
@@ -55,7 +68,7 @@ class TritonClient:
         Raises:
             UnreachableError: nothing answers.
         """
-        index = await self._ask(self._client.get_model_repository_index())
+        index = await self._asked(lambda: self._client.get_model_repository_index())
         return sorted({model.name for model in index.models if model.state == "READY"})
 
     async def model(self, name: str) -> ServedModel:
@@ -64,7 +77,7 @@ class TritonClient:
         Raises:
             UnknownNameError: it serves no model of that name.
         """
-        answer = await self._ask(self._client.get_model_config(name), name)
+        answer = await self._asked(lambda: self._client.get_model_config(name), name)
         return ServedModel.from_config(name, answer.config)
 
     async def model_for(self, task: str, name: str | None = None) -> ServedModel:
@@ -81,7 +94,7 @@ class TritonClient:
             raise UnknownNameError(
                 f"one model on {self.server} that can {task}",
                 str([model.name for model in fitting] or "none"),
-                "name it with --model" if fitting else f"lay one out and start it: {_START}",
+                "name it with --model" if fitting else f"lay one out and start it: {START}",
             )
         return fitting[0]
 
@@ -106,21 +119,34 @@ class TritonClient:
         """
         tensors = [_tensor(name, array) for name, array in inputs.items()]
         wanted = None if outputs is None else [InferRequestedOutput(name) for name in outputs]
-        call = self._client.infer(model, tensors, outputs=wanted, parameters=dict(parameters or {}))
-        return _arrays(await self._ask(call, model))
+
+        def call() -> Any:
+            return self._client.infer(model, tensors, outputs=wanted, parameters=dict(parameters or {}))
+
+        return _arrays(await self._asked(call, model))
 
     async def stream(
-        self, model: str, inputs: Mapping[str, Array], parameters: Mapping[str, Any] | None = None
+        self,
+        model: str,
+        inputs: Mapping[str, Array],
+        parameters: Mapping[str, Any] | None = None,
+        first_timeout_s: float | None = None,
     ) -> AsyncGenerator[dict[str, Array], None]:
         """One request to a decoupled model, its responses as they come; leaving the loop early takes the request back.
+
+        It is sent once: only who reads the responses knows whether another try would be the same request.
 
         Args:
             model: its name.
             inputs: name → tensor.
             parameters: of the request.
+            first_timeout_s: longest wait for the first response, which may wait in a line; as for others if not given.
 
         Raises:
             InputError: the server refused the tensors.
+            BusyError: too many requests wait already.
+            DeadlineError: the request's own time was over.
+            UnreachableError: nothing answers, or the server is stopping.
             ServerError: it failed, or the next response did not come in time.
         """
         # tritonserver 2.51 can die of the header triton_grpc_error (docs/log.md): errors come without a status.
@@ -128,11 +154,13 @@ class TritonClient:
         stream = RequestStream(self._client.stream_infer, _request(model, tensors, dict(parameters or {})))
         final = False
         failure: AttendantError | None = None
+        timeout_s = first_timeout_s or self.timeout_s
         try:
-            while (response := await self._ask(stream.next(), model)) is not None:
+            while (response := await self._ask(stream.next(), model, timeout_s)) is not None:
+                timeout_s = self.timeout_s
                 result, error = response
                 if error is not None:
-                    failure = self._translated(str(error.status() or ""), str(error.message()), model)
+                    failure = error_from(str(error.status() or ""), str(error.message()), model, self.server)
                     stream.complete()
                     continue
                 final = result.get_response().parameters["triton_final_response"].bool_param
@@ -141,69 +169,65 @@ class TritonClient:
                 if result.get_response().outputs:
                     yield _arrays(result)
         finally:
-            self._track(stream.leave())
+            self._calls.track(stream.leave())
         if failure is not None:
             raise failure
         if not final:
             raise ServerError("a final response", "the stream ended without one", "look at the server's log")
 
-    async def _ask(self, call: Any, model: str = "") -> Any:
+    async def retried(self, error: AttendantError, tries: int, ends_s: float | None = None) -> None:
+        """Wait before a request is sent again, and connect to the next address if the last one gave no answer.
+
+        Args:
+            error: that the request met.
+            tries: how often it was sent.
+            ends_s: when its time is over, by the monotonic clock.
+
+        Raises:
+            AttendantError: the error, where the policy, its kind or the time forbids another try.
+        """
+        pause_s = self.retry.pause_after(tries) if isinstance(error, RETRIED) else None
+        if pause_s is None or (ends_s is not None and time.monotonic() + pause_s >= ends_s):
+            raise error
+        if isinstance(error, UnreachableError):
+            self._go_elsewhere()
+        await asyncio.sleep(pause_s)
+
+    def _connect(self) -> aio.InferenceServerClient:
+        self.server = self._addresses[0]
+        connection = aio.InferenceServerClient(self.server)
+        self._connections.append(connection)
+        return connection
+
+    def _go_elsewhere(self) -> None:
+        self._addresses.rotate(-1)
+        self._client = self._connect()  # the old connection may still carry others' requests
+
+    async def _asked(self, question: Callable[[], Any], model: str = "") -> Any:
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                return await self._ask(question(), model, self.timeout_s)
+            except RETRIED as error:
+                await self.retried(error, tries)
+
+    async def _ask(self, call: Any, model: str, timeout_s: float) -> Any:
         try:
-            return await self._in_time(call)
+            return await self._calls.in_time(call, timeout_s)
         except InferenceServerException as error:
-            raise self._translated(str(error.status() or ""), str(error.message()), model) from error
+            raise error_from(str(error.status() or ""), str(error.message()), model, self.server) from error
         except grpc.aio.AioRpcError as error:  # a broken stream raises it where a call raises the exception above
-            raise self._translated(str(error.code()), str(error.details()), model) from error
+            raise error_from(str(error.code()), str(error.details()), model, self.server) from error
         except TimeoutError as error:
-            raise self._late(model) from error
+            raise self._late(model, timeout_s) from error
 
-    async def _in_time(self, call: Any) -> Any:
-        # A unary call that is late is left to itself, and never cancelled or given a deadline: one in some hundred
-        # cancelled calls kills tritonserver 2.51 with a segmentation fault (docs/log.md).
-        future = self._track(call)
-        done, _ = await asyncio.wait({future}, timeout=self.timeout_s)
-        if not done:
-            raise TimeoutError
-        return future.result()
-
-    def _track(self, call: Any) -> asyncio.Future[Any]:
-        future: asyncio.Future[Any] = asyncio.ensure_future(call)
-        self._running.add(future)
-        future.add_done_callback(self._ended)
-        return future
-
-    def _ended(self, future: asyncio.Future[Any]) -> None:
-        self._running.discard(future)
-        if not future.cancelled():
-            future.exception()  # seen, so that asyncio does not complain of a late call's error
-
-    def _translated(self, status: str, message: str, model: str) -> AttendantError:
-        if "DEADLINE_EXCEEDED" in status:
-            return self._late(model)
-        if "UNAVAILABLE" in status and re.search("failed to connect|errors resolving", message, re.IGNORECASE):
-            return UnreachableError(f"a Triton server at {self.server}", "no answer", f"start it: {_START}")
-        if "NOT_FOUND" in status or "unknown model" in message:
-            return UnknownNameError(
-                f"a model that {self.server} serves", repr(model), "list them with `python -m clients health`"
-            )
-        if "INVALID_ARG" in status or (not status and _REFUSED.search(message)):
-            return InputError(f"a request that {model!r} takes", _REFUSED.sub("", message), "correct the request")
+    def _late(self, model: str, timeout_s: float) -> ServerError:
         return ServerError(
-            f"an answer from {model or self.server!r}", f"{status} {message}".strip(), "look at the server's log"
-        )
-
-    def _late(self, model: str) -> ServerError:
-        return ServerError(
-            f"an answer from {model or self.server!r} within {self.timeout_s:g} s",
+            f"an answer from {model or self.server!r} within {timeout_s:g} s",
             "none",
             "see `python -m clients health`; a dead worker answers nothing",
         )
-
-
-_START = "`python -m serving up`"
-# On a stream an error is a text without a status: our backends begin a refusal with its code (serving/backends/
-# triton_api.py); Triton's own checks of a request's tensors can only be known by their wording.
-_REFUSED = re.compile(r"^INVALID_ARG: |(?=unexpected shape for input|inference input|expected \d+ inputs)")
 
 
 def _request(model: str, tensors: list[Any], parameters: dict[str, Any]) -> dict[str, Any]:

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from export.passes.divide_while_rounding import divide_while_rounding
 from export.passes.feed_attention_packed import feed_attention_packed
 from export.passes.lower_cached_attention import lower_cached_attention
 from export.passes.lower_signed_activations import lower_signed_activations
 from export.passes.outcome import Outcome, require_no_misses
 from export.passes.rotate_in_attention import rotate_in_attention
+from export.passes.scale_in_products import scale_in_products
 from models.manifest import Lowered
 from models.signature import GraphSignature
 
@@ -25,6 +27,8 @@ LOWERINGS: dict[str, tuple[Callable[[ir.Model], Outcome], ...]] = {
         rotate_in_attention,
         feed_attention_packed,
         lower_signed_activations,
+        divide_while_rounding,
+        scale_in_products,
     )
 }
 

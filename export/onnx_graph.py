@@ -45,7 +45,8 @@ def onnx_from_torch(graph: TaskGraph, path: Path) -> None:
     inputs = sample_inputs(signature, tracing_sizes(graph))
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # the exporter warns of its own deprecated internals,
-        logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # and of torchvision's absence
+        for talkative in ("torch.onnx", "onnxscript.optimizer"):  # and of torchvision's absence, of what it cannot fold
+            logging.getLogger(talkative).setLevel(logging.ERROR)
         program = torch.onnx.export(
             graph.module.eval(),
             tuple(inputs.values()),

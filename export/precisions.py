@@ -84,7 +84,7 @@ _EVERY = (
     ),
     Precision(
         name="int4",
-        summary="weights of 4 bits with a scale for 128 of them, the last layer as in int8; for models that write",
+        summary="weights of 4 bits with a scale for 256 of them, the last layer as in int8; for models that write",
         roundoff=0.5 / 8,
         safety=2.0,
         tasks=_WRITERS,

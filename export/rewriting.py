@@ -81,7 +81,7 @@ PASSES: dict[str, Callable[[Given], Sequence[Pass]]] = {
     "bf16": _narrow(ir.DataType.BFLOAT16),
     "int8": lambda _: (pack_products, quantise_dynamic, quantise_tables),
     "int8-static": _static_passes,
-    "int4": lambda _: (pack_products, _LAST_IN_8_BITS, quantise_tables, partial(quantise_weights, block_size=128)),
+    "int4": lambda _: (pack_products, _LAST_IN_8_BITS, quantise_tables, partial(quantise_weights, block_size=256)),
     "int4-hqq": lambda _: (
         pack_products,
         _LAST_IN_8_BITS,

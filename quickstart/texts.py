@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from clients.caption import Captioner as ServedCaptioner
+from clients.decoding import Decoding
 from clients.text import TextModel as ServedText
 from clients.triton_client import TritonClient
 from models.checkpoints.store import Checkpoint
@@ -93,7 +94,7 @@ async def _served(
         with progress(f"{name} over gRPC", len(questions.subjects)) as advance:
             for subject in questions.subjects:
                 timings.begin()
-                async for piece in model.stream(subject, questions.max_tokens):
+                async for piece in model.stream(subject, Decoding(max_tokens=questions.max_tokens)):
                     timings.piece(piece.text, len(piece.token_ids))
                 advance(timings.end())
     return timings.answers()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from json import dumps
 from pathlib import Path
 from types import FrameType
 from typing import Literal
@@ -26,6 +27,7 @@ def repository(
     threads: int = 1,
     runtime: Runtime = "auto",
     device: Device = "auto",
+    implicit_state: Literal["onnxruntime", "tensorrt"] | None = None,
     engine: OmitArgPrefixes[EngineSettings] = _ENGINE,
 ) -> int:
     """Lay exported artefacts out as a Triton model repository, in one step; models not named stay.
@@ -37,6 +39,8 @@ def repository(
         runtime: that runs them. auto: OpenVINO, where the server has it and the graph is large; decoders always run on
             ONNX Runtime. openvino-bf16 is about twice as fast on CPUs with bf16, and about three digits exact.
         device: that artefacts of `python -m export torch` run on. auto: a GPU, where the server's torch sees one.
+        implicit_state: write bare decoder graphs instead, whose caches Triton keeps, for its own backend of that name
+            (docs/guides/implicit-state.md).
         engine: how much at once, of models that write.
     """
     from serving.generation.cache_plan import CachePlan
@@ -44,10 +48,27 @@ def repository(
 
     if not folders:
         raise UserError("an artefact's folder", "none", "name one or more after the verb")
+    if implicit_state is not None:
+        return _implicit_state(folders, out, implicit_state)
     for manifest in write_repository(folders, out, threads, runtime, engine, device):
         decoders = [signature for signature in manifest.graphs if signature.name == "decoder"]
         plans = "".join(f"; {CachePlan.of(decoder, engine.slots)}" for decoder in decoders)
         sys.stdout.write(f"{out / manifest.name}: {manifest.task}, {len(manifest.graphs)} graph(s){plans}\n")
+    return 0
+
+
+def _implicit_state(folders: tuple[Path, ...], out: Path, backend: Literal["onnxruntime", "tensorrt"]) -> int:
+    from serving.repository.implicit_state import state_bytes
+    from serving.repository.implicit_state_layout import write_implicit_states
+
+    for config in write_implicit_states(folders, out, backend):
+        states = config.sequence_batching.state
+        sequences = config.sequence_batching.oldest.max_candidate_sequences
+        kept = (
+            f"{len(states)} states, {state_bytes(config):,} bytes for {sequences} sequences" if states else "no state"
+        )
+        wanted = "" if backend == "onnxruntime" else f"; put an engine at {out / config.name / '1' / 'model.plan'}"
+        sys.stdout.write(f"{out / config.name}: {kept}{wanted}\n")
     return 0
 
 
@@ -100,6 +121,38 @@ def up(
     return 0
 
 
+def lint(
+    repository: Positional[Path] = Path("model_repository"),
+    command: str | None = None,
+    json: bool = False,
+    rules: bool = False,
+) -> int:
+    """Find the traps of a Triton model repository, and explain each; the exit status is 1 where one is an error.
+
+    Args:
+        repository: anybody's; every config.pbtxt is read, and nothing is started.
+        command: the command line of a tritonserver, to be held to rules of its own.
+        json: print the problems as JSON instead of tables.
+        rules: print every rule as docs/lint.md instead, and read nothing.
+    """
+    from serving.lint.check import problems_of_command, problems_of_repository
+    from serving.lint.command import command_of
+    from serving.lint.page import lint_page
+    from serving.lint.report import print_problems
+
+    if rules:
+        sys.stdout.write(lint_page())
+        return 0
+    problems = problems_of_repository(repository)
+    if command is not None:
+        problems += problems_of_command(command_of(command))
+    if json:
+        sys.stdout.write(dumps([problem.to_json() for problem in problems], indent=2) + "\n")
+    else:
+        print_problems(str(repository), problems)
+    return int(any(problem.severity == "error" for problem in problems))
+
+
 def _print_endpoints(endpoints: Endpoints, log: Path | None, names: set[str]) -> None:
     lines = (
         f"every model answered its example: {', '.join(sorted(names))}",
@@ -118,4 +171,4 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    run("python -m serving", str(__doc__), {"repository": repository, "up": up}, sys.argv[1:])
+    run("python -m serving", str(__doc__), {"repository": repository, "up": up, "lint": lint}, sys.argv[1:])

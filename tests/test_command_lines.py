@@ -6,6 +6,17 @@ import sys
 
 import pytest
 
+ASKING = {"--server", "--model", "--timeout-s", "--first-timeout-s", "--tries", "--json"}
+DECODING = {
+    *("--max-tokens", "--min-tokens"),
+    *("--temperature", "--top-k", "--top-p", "--min-p", "--typical-p", "--seed", "--candidates"),
+    *("--repetition-penalty", "--presence-penalty", "--frequency-penalty", "--logit-bias"),
+    *("--beam-width", "--length-penalty", "--early-stopping"),
+    *("--stop", "--stop-ids", "--ignore-end"),
+    *("--any-json", "--json-schema", "--regex"),
+    *("--echo", "--logprobs", "--top-logprobs", "--token-counts"),
+    *("--draft-tokens", "--priority", "--deadline-ms"),
+}
 FROZEN = {
     "models list": {"--json"},
     "models describe": {"--json"},
@@ -17,14 +28,16 @@ FROZEN = {
     "export check": {"--source", "--full", "--json", "--target"},
     "export compare": {"--out", "--precisions", "--full", "--page"},
     "export inspect": {"--html", "--json"},
+    "serving lint": {"--command", "--json", "--rules"},
     "serving repository": {
         "--out",
         "--threads",
         "--runtime",
         "--device",
+        "--implicit-state",
         "--slots",
-        "--waiting",
         "--prompt-tokens",
+        "--waiting",
         "--prefix-bytes",
     },
     "serving up": {
@@ -39,9 +52,9 @@ FROZEN = {
         "--log",
     },
     "clients classify": {"--server", "--model", "--top", "--timeout-s", "--json"},
-    "clients caption": {"--server", "--model", "--max-tokens", "--timeout-s", "--json"},
-    "clients translate": {"--server", "--model", "--max-tokens", "--timeout-s", "--json"},
-    "clients generate": {"--server", "--model", "--max-tokens", "--timeout-s", "--json"},
+    "clients caption": ASKING | DECODING,
+    "clients translate": ASKING | DECODING,
+    "clients generate": ASKING | DECODING,
     "clients embed": {"--server", "--model", "--pooling", "--timeout-s", "--json"},
     "clients predict": {"--server", "--model", "--timeout-s"},
     "clients explain": {"--server", "--model", "--out", "--timeout-s"},
@@ -62,6 +75,7 @@ def test_a_verb_has_its_frozen_flags(command):
         "--help",
         "--verbose",
         "--no-json",
+        "--no-rules",
         "--no-explain",
         "--no-full",
     }

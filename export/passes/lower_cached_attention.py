@@ -18,11 +18,11 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass, TopologicalSortPass
 from onnx_ir.tape import Tape
 
+from export.passes.head_layout import HEADS_INSIDE, exchanges_heads, flattened, producer
 from export.passes.outcome import Outcome
 
 DOMAIN = "com.microsoft"
 HEAD_SIZE_MULTIPLE = 8
-_HEADS_INSIDE = [0, 2, 1, 3]
 
 
 class _RefusalError(Exception):
@@ -85,7 +85,7 @@ def _lower(tape: Tape, graph: ir.Graph, node: ir.Node, lengths: tuple[ir.Value, 
     heads = _sizes(queries)[1]
     _within(size % HEAD_SIZE_MULTIPLE == 0, f"head size {size} is not a multiple of {HEAD_SIZE_MULTIPLE}")
     window = _window(node)
-    flat = [_flattened(tape, value) for value in (queries, *(_present(update.inputs[1]) for update in updates))]
+    flat = [flattened(tape, value) for value in (queries, *(_present(update.inputs[1]) for update in updates))]
     attributes: dict[str, int | float] = {"num_heads": heads, "kv_num_heads": groups, "local_window_size": window}
     scale = node.attributes.get_float("scale", None)
     attended, *present = tape.op_multi_out(
@@ -105,56 +105,36 @@ def _window(node: ir.Node) -> int:
     mask = node.inputs[3] if len(node.inputs) > 3 else None
     if _name(mask) == "self_mask":
         return -1
-    both = _made_by(mask, "And")
-    near = None if both is None or _name(both.inputs[0]) != "self_mask" else _made_by(both.inputs[1], "Unsqueeze")
-    less = None if near is None else _made_by(near.inputs[0], "Less")
-    size = None if less is None or _made_by(less.inputs[0], "Sub") is None else _present(less.inputs[1]).const_value
+    both = producer(mask, "And")
+    near = None if both is None or _name(both.inputs[0]) != "self_mask" else producer(both.inputs[1], "Unsqueeze")
+    less = None if near is None else producer(near.inputs[0], "Less")
+    size = None if less is None or producer(less.inputs[0], "Sub") is None else _present(less.inputs[1]).const_value
     _within(size is not None, "its mask is neither the graph's self_mask nor a window of it: a bias")
     assert size is not None
     return int(size.numpy())
 
 
-def _made_by(value: ir.Value | None, operator: str) -> ir.Node | None:
-    producer = None if value is None else value.producer()
-    return producer if producer is not None and producer.op_type == operator else None
-
-
 def _update(value: ir.Value | None) -> ir.Node | None:
-    producer = None if value is None else value.producer()
-    if producer is not None and producer.op_type == "Slice":
-        producer = _present(producer.inputs[0]).producer()
-    return producer if producer is not None and producer.op_type == "TensorScatter" else None
-
-
-def _flattened(tape: Tape, heads_BHTD: ir.Value) -> ir.Value:
-    transpose = heads_BHTD.producer()
-    if transpose is not None and _exchanges_heads(transpose):
-        reshape = _present(transpose.inputs[0]).producer()
-        if reshape is not None and reshape.op_type == "Reshape" and len(_sizes(reshape.inputs[0])) == 3:
-            return _present(reshape.inputs[0])
-    rows_BTHD = tape.op("Transpose", [heads_BHTD], {"perm": _HEADS_INSIDE})
-    return tape.op("Reshape", [rows_BTHD, tape.op("Constant", [], {"value_ints": [0, 0, -1]})])
+    sliced = producer(value, "Slice")
+    return producer(value if sliced is None else sliced.inputs[0], "TensorScatter")
 
 
 def _replace_joined(tape: Tape, heads_BHTD: ir.Value, attended: ir.Value, shape: tuple[int, int]) -> None:
     joined = [reshape for transpose in heads_BHTD.consumers() for reshape in _joining(transpose)]
     for reshape in joined:
+        attended.shape, attended.type = reshape.outputs[0].shape, reshape.outputs[0].type
         reshape.outputs[0].replace_all_uses_with(attended)
     if any(not _joining(user) for user in heads_BHTD.consumers()):
         split = tape.op("Reshape", [attended, tape.op("Constant", [], {"value_ints": [0, 0, *shape]})])
-        heads_BHTD.replace_all_uses_with(tape.op("Transpose", [split], {"perm": _HEADS_INSIDE}))
+        heads_BHTD.replace_all_uses_with(tape.op("Transpose", [split], {"perm": HEADS_INSIDE}))
 
 
 def _joining(node: ir.Node) -> list[ir.Node]:
-    if not _exchanges_heads(node):
+    if not exchanges_heads(node):
         return []
     users = list(node.outputs[0].consumers())
     whole = all(user.op_type == "Reshape" and len(_sizes(user.outputs[0])) == 3 for user in users)
     return users if whole else []
-
-
-def _exchanges_heads(node: ir.Node) -> bool:
-    return node.op_type == "Transpose" and list(node.attributes.get_ints("perm", ())) == _HEADS_INSIDE
 
 
 def _take_the_place_of(old: ir.Value, new: ir.Value) -> None:

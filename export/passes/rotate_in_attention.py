@@ -20,10 +20,10 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass, TopologicalSortPass
 from onnx_ir.tape import Tape
 
+from export.passes.head_layout import exchanges_heads, flattened, producer
 from export.passes.outcome import Outcome
 
 HEAD_SIZE_MULTIPLE = 16  # of the node that rotates; without that it takes multiples of 8
-_HEADS_INSIDE = [0, 2, 1, 3]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def rotate_in_attention(model: ir.Model) -> Outcome:
 
 def _rotate_inside(graph: ir.Graph, node: ir.Node, rotations: list[_Rotation], tables: dict[str, ir.Value]) -> None:
     tape = Tape(graph)
-    flat = [_flattened(tape, one.heads) for one in rotations]
+    flat = [flattened(tape, one.heads) for one in rotations]
     inputs = [*flat, *node.inputs[2:7], tables["rotary.cos"], tables["rotary.sin"]]
     for index, value in enumerate(inputs[: len(node.inputs)]):
         node.replace_input_with(index, value)
@@ -69,33 +69,23 @@ def _rotate_inside(graph: ir.Graph, node: ir.Node, rotations: list[_Rotation], t
     node.attributes.add(ir.AttrInt64("do_rotary", 1))
 
 
-def _flattened(tape: Tape, heads_BHTD: ir.Value) -> ir.Value:
-    transpose = heads_BHTD.producer()
-    if transpose is not None and _exchanges_heads(transpose):
-        reshape = _producer(transpose.inputs[0], "Reshape")
-        if reshape is not None and reshape.inputs[0] is not None and len(reshape.inputs[0].shape or ()) == 3:
-            return reshape.inputs[0]
-    rows_BTHD = tape.op("Transpose", [heads_BHTD], {"perm": _HEADS_INSIDE})
-    return tape.op("Reshape", [rows_BTHD, tape.op("Constant", [], {"value_ints": [0, 0, -1]})])
-
-
 def _before_heads_join(value: ir.Value | None) -> ir.Value | None:
-    reshape = _producer(value, "Reshape")
-    transpose = None if reshape is None else _producer(reshape.inputs[0], "Transpose")
-    return transpose.inputs[0] if transpose is not None and _exchanges_heads(transpose) else None
+    reshape = producer(value, "Reshape")
+    transpose = None if reshape is None else producer(reshape.inputs[0], "Transpose")
+    return transpose.inputs[0] if transpose is not None and exchanges_heads(transpose) else None
 
 
 def _rotation(rotated: ir.Value) -> _Rotation | None:
     # (a, b) → (a cos − b sin, b cos + a sin)
-    halves = _producer(rotated, "Concat")
+    halves = producer(rotated, "Concat")
     if halves is None or len(halves.inputs) != 2:
         return None
-    minus, plus = _producer(halves.inputs[0], "Sub"), _producer(halves.inputs[1], "Add")
+    minus, plus = producer(halves.inputs[0], "Sub"), producer(halves.inputs[1], "Add")
     terms = [_factors(value) for node in (minus, plus) if node is not None for value in node.inputs]
     if len(terms) != 4 or None in terms:
         return None
     (a, cos), (b, sin), (b_again, cos_again), (a_again, sin_again) = (term for term in terms if term is not None)
-    split = _producer(a, "Split")
+    split = producer(a, "Split")
     same = a is a_again and b is b_again and cos is cos_again and sin is sin_again
     if not same or split is None or list(split.outputs) != [a, b] or split.inputs[0] is None:
         return None
@@ -103,14 +93,14 @@ def _rotation(rotated: ir.Value) -> _Rotation | None:
 
 
 def _factors(value: ir.Value | None) -> tuple[ir.Value, ir.Value] | None:
-    product = _producer(value, "Mul")
+    product = producer(value, "Mul")
     if product is None or product.inputs[0] is None or product.inputs[1] is None:
         return None
     return product.inputs[0], product.inputs[1]
 
 
 def _frequencies(graph: ir.Graph, rotation: _Rotation) -> ir.Value | None:
-    cos, sin = _producer(_uncast(rotation.cosines), "Cos"), _producer(_uncast(rotation.sines), "Sin")
+    cos, sin = producer(_uncast(rotation.cosines), "Cos"), producer(_uncast(rotation.sines), "Sin")
     if cos is None or sin is None or cos.inputs[0] is not sin.inputs[0]:
         return None
     factors = _factors(cos.inputs[0])
@@ -121,11 +111,11 @@ def _frequencies(graph: ir.Graph, rotation: _Rotation) -> ir.Value | None:
 
 def _is_position(graph: ir.Graph, value: ir.Value) -> bool:
     # start[:, None] + arange(T), as a number on axes of its own
-    unsqueeze = _producer(_uncast(value), "Unsqueeze")
-    total = None if unsqueeze is None else _producer(unsqueeze.inputs[0], "Add")
+    unsqueeze = producer(_uncast(value), "Unsqueeze")
+    total = None if unsqueeze is None else producer(unsqueeze.inputs[0], "Add")
     if total is None:
         return False
-    first, steps = _producer(total.inputs[0], "Unsqueeze"), _producer(total.inputs[1], "Range")
+    first, steps = producer(total.inputs[0], "Unsqueeze"), producer(total.inputs[1], "Range")
     start = next(one for one in graph.inputs if one.name == "start")
     return first is not None and first.inputs[0] is start and steps is not None
 
@@ -152,19 +142,10 @@ def _head_size(node: ir.Node) -> int:
 
 
 def _uncast(value: ir.Value | None) -> ir.Value | None:
-    cast = _producer(value, "Cast")
+    cast = producer(value, "Cast")
     return value if cast is None else cast.inputs[0]
-
-
-def _exchanges_heads(node: ir.Node) -> bool:
-    return node.op_type == "Transpose" and list(node.attributes.get_ints("perm", ())) == _HEADS_INSIDE
 
 
 def _operator(value: ir.Value) -> str:
     producer = value.producer()
     return "" if producer is None else producer.op_type
-
-
-def _producer(value: ir.Value | None, operator: str) -> ir.Node | None:
-    producer = None if value is None else value.producer()
-    return producer if producer is not None and producer.op_type == operator else None

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from models.errors import InputError
-from models.tensor_names import INPUT_IDS, MAX_TOKENS, TEXT_INPUT
+from models.tensor_names import INPUT_IDS, MAX_TOKENS, TEXT_INPUT, TEXT_OPTIONS, TEXT_REQUEST
 from serving.generation.options import DecodingOptions, Guide
 from serving.runtime.base import Array
 
@@ -63,6 +63,7 @@ _SINGLE: dict[str, str] = {
     "deadline_ms": "deadline_ms",
 }
 """Tensor of one element → the option that it is."""
+_OF_ONE_ELEMENT = [spec.name for spec in (*TEXT_REQUEST, *TEXT_OPTIONS) if spec.axes == (1,)]
 
 
 def options_from_tensors(tensors: Tensors, explain: bool) -> DecodingOptions:
@@ -75,7 +76,7 @@ def options_from_tensors(tensors: Tensors, explain: bool) -> DecodingOptions:
     Raises:
         InputError: a tensor has more than one element where one is meant, or a value is none that it can have.
     """
-    for name in (*_SINGLE, TEXT_INPUT, "stream", "early_stopping", "guided_decoding_guide"):
+    for name in _OF_ONE_ELEMENT:
         if name in tensors and tensors[name].size != 1:
             raise InputError(f"one element in {name!r}", str(tensors[name].size), "send one request for each text")
     asked = {option: _single(tensors[name]) for name, option in _SINGLE.items() if name in tensors}
@@ -111,6 +112,8 @@ def _bias(tensors: Tensors) -> dict[int, float]:
 
 def _guide(tensors: Tensors) -> Guide | None:
     if "guided_decoding_guide_type" not in tensors:
+        if "guided_decoding_guide" in tensors:
+            raise InputError("a guided_decoding_guide_type beside the guide", "none", f"send one of {list(_KINDS)}")
         return None
     kind = _one_of(_KINDS, "guided_decoding_guide_type")(tensors["guided_decoding_guide_type"])
     text = _text(tensors["guided_decoding_guide"]) if "guided_decoding_guide" in tensors else ""

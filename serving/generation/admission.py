@@ -43,9 +43,9 @@ class Admission:
                 if not self.slots.accepts(ticket.memories or {}, len(self.rows)):
                     break
                 admitted.append(self._seat(ticket))
-            except AttendantError as error:
+            except Exception as error:  # one request's mistake must not be that of those who wait behind it
                 self._meter.failed += 1
-                ticket.sink(error)
+                ticket.sink(failure(error, "the admission"))
             line.remove(ticket)
         return admitted
 
@@ -77,6 +77,7 @@ class Admission:
         sequence = first_sequence(ticket, self._written)
         group = sequence.group
         self.slots.place(len(self.rows), ticket.memories or {}, len(self.rows))
+        ticket.memories = {}  # which can be megabytes, and stand in the slots now
         self.rows.append(sequence)
         self._reserved[group] = group.rows
         self._restore(sequence)

@@ -68,9 +68,13 @@ class Emission:
         self._complete(group)
 
     def fail(self, group: Group, error: AttendantError) -> None:
-        """End a request with an error; no other request is touched. :meth:`sweep` then frees its slots."""
+        """End a request with an error, unless it has ended; no other is touched. :meth:`sweep` then frees its slots."""
+        if not group.unfinished:
+            return
         self._meter.failed += 1
         group.unfinished = 0
+        for sequence in group.sequences:
+            self._rows.clear(sequence)
         group.ticket.sink(error)
 
     def drop(self, group: Group) -> None:

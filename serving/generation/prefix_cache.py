@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 
 import numpy as np
 
@@ -40,13 +41,10 @@ class PrefixCache:
 
     def match(self, tokens: Sequence[int]) -> list[Block]:
         """The blocks that are known of the beginning of a prompt, in order."""
-        found = []
-        for key, _ in _keys(tokens):
-            if key not in self._blocks:
-                break
+        known = list(takewhile(self._blocks.__contains__, (key for key, _ in _keys(tokens))))
+        for key in reversed(known):
             self._blocks.move_to_end(key)
-            found.append(self._blocks[key])
-        return found
+        return [self._blocks[key] for key in known]
 
     def store(self, tokens: Sequence[int], read: Callable[[int, int], Block]) -> None:
         """Keep the whole blocks of a prompt.
@@ -55,7 +53,8 @@ class PrefixCache:
             tokens: of the prompt.
             read: copies what the cache holds of the positions from … to (exclusive).
         """
-        for key, begin in _keys(tokens):
+        # A block is of no use without those before it: the last are the first to be dropped.
+        for key, begin in reversed(list(_keys(tokens))):
             if key in self._blocks:
                 self._blocks.move_to_end(key)
             else:

@@ -62,6 +62,10 @@ class Rows:
         self.all.pop()
         sequence.row = -1
 
+    def clear(self, sequence: Sequence) -> None:
+        """Let nothing be left of what a sequence has computed."""
+        self._slots.clear(sequence.row)
+
     def _fill(self, hole: int, last: int) -> int:
         if hole != last:
             moved = self.all[last]

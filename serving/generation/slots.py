@@ -18,7 +18,7 @@ from math import prod
 import numpy as np
 
 from models.signature import GraphSignature, TensorSpec
-from serving.runtime.base import Array, Buffer, Runner
+from serving.runtime.base import Array, Buffer, Runner, numpy_dtype
 from serving.runtime.cached_decoder import MOVING, CachedDecoder
 
 SOURCE_BLOCK = 16
@@ -100,6 +100,14 @@ class Slots:
             if first is not None:
                 cache.rows(row, row + 1).write(first[None])
 
+    def clear(self, row: int) -> None:
+        """Fill the caches of a row with zeros.
+
+        A mask does not keep a NaN out: 0 times NaN is NaN. Whoever gets the row next would read it.
+        """
+        for cache in self._caches.values():
+            cache.rows(row, row + 1).write(np.zeros((1, *cache.shape), cache.dtype))
+
     def copy(self, sources: Sequence[int], targets: Sequence[int], positions: int) -> None:
         """Copy rows to others, all at once.
 
@@ -140,7 +148,7 @@ class Slots:
 class _Cache:
     def __init__(self, runner: Runner, spec: TensorSpec, count: int) -> None:
         self.block = runner.allocate(spec.name, {"batch": count})
-        self.shape = spec.shape({"batch": count})[1:]
+        self.shape, self.dtype = spec.shape({"batch": count})[1:], numpy_dtype(spec.dtype)
 
     def rows(self, begin: int, end: int) -> Buffer:
         return _rows(self.block, self.shape, begin, end)

@@ -88,9 +88,11 @@ class Stepping:
     def _was_read(self, sequence: Sequence, scored: Scored | AttendantError) -> None:
         if isinstance(scored, AttendantError):
             self._emission.fail(sequence.group, scored)
-        elif not sequence.pending:
-            if self._prefixes is not None:
-                self._prefixes.store(sequence.tokens, partial(self._slots.cached, sequence.row))
+            return
+        if sequence.pending <= 1 and self._prefixes is not None:  # one: its logits are left to the next step
+            read = partial(self._slots.cached, sequence.row)
+            self._prefixes.store(sequence.tokens[: sequence.cached], read)
+        if not sequence.pending:
             self._first_tokens(sequence, scored)
 
     def _decode(self) -> None:
@@ -136,8 +138,9 @@ class Stepping:
             return
         others = self._fork(sequence, group.rows - 1)
         for one in (sequence, *others):
-            self._emission.begin(one)
-            self._take(one, scored)
+            if group.unfinished:
+                self._emission.begin(one)
+                self._take(one, scored)
 
     def _fork(self, sequence: Sequence, count: int) -> list[Sequence]:
         others = [

@@ -90,7 +90,7 @@ class WritingModel:
 
     def _checked(self, options: DecodingOptions) -> int:
         """What options ask of this model; returns the seed."""
-        decoder_graph(options.explain, self._aligning)
+        self.runners[decoder_graph(options.explain, self._aligning)]  # loaded here: only who asks is to meet an error
         require_tokens(options.stop_ids, "stop_ids", self.vocabulary_size)
         require_tokens(list(options.logit_bias), "logit_bias", self.vocabulary_size)
         return secrets.randbits(SEED_BITS) if options.seed is None else options.seed

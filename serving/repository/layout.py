@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -61,16 +62,34 @@ def write_repository(
     manifests = [manifest for _, manifest in artefacts]
     for manifest in manifests:
         require_executable(manifest, runtime, device)
-    _require_different_names(manifests)
+    require_different_names(manifests)
+    with replaced_models(out, {manifest.name for manifest in manifests}) as staged:
+        for folder, manifest in artefacts:
+            config = model_config_from_manifest(manifest, threads, runtime, engine, device)
+            _write_model(folder, manifest, staged / manifest.name, config)
+    return manifests
+
+
+@contextmanager
+def replaced_models(out: Path, names: Collection[str]) -> Iterator[Path]:
+    """The repository without some models, to be written anew; at the end it takes the old one's place.
+
+    Args:
+        out: the repository; an error or an interruption leaves it as it was.
+        names: the models that are to be written.
+
+    Yields:
+        The folder to write them into.
+
+    Raises:
+        OutputError: the repository cannot be written, or holds something that is no model.
+    """
     with one_at_a_time(out):  # or two would each keep what the other replaces
-        kept = [path for path in _models_in(out) if path.name not in {manifest.name for manifest in manifests}]
+        kept = [path for path in _models_in(out) if path.name not in names]
         with replaced_folder(out) as staged:
             for path in kept:
                 shutil.copytree(path, staged / path.name, copy_function=os.link)
-            for folder, manifest in artefacts:
-                config = model_config_from_manifest(manifest, threads, runtime, engine, device)
-                _write_model(folder, manifest, staged / manifest.name, config)
-    return manifests
+            yield staged
 
 
 def _verified(folder: Path) -> tuple[Path, Manifest]:
@@ -89,7 +108,12 @@ def _either() -> str:
     return ", or ".join(" and ".join(names) for names in _TOKENIZERS)
 
 
-def _require_different_names(manifests: Sequence[Manifest]) -> None:
+def require_different_names(manifests: Sequence[Manifest]) -> None:
+    """Refuse artefacts that would be one model.
+
+    Raises:
+        ArtefactError: two share a name.
+    """
     names = [manifest.name for manifest in manifests]
     if len(set(names)) < len(names):
         raise ArtefactError("artefacts of different names", str(sorted(names)), "name each model once")

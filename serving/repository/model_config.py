@@ -64,7 +64,7 @@ def model_config_from_manifest(
 
     Raises:
         ArtefactError: nothing serves the artefact's task.
-        ConfigError: fewer than one thread.
+        ConfigError: fewer than one thread, or more slots than the decoder takes rows.
     """
     if threads < 1:
         raise ConfigError("at least one thread", str(threads), "correct --threads")
@@ -84,11 +84,23 @@ def model_config_from_manifest(
     _add_parameters(config, {"task": manifest.task, "example": manifest.example, **manifest.details})
     config.parameters[THREADS].string_value = str(threads)
     if config.model_transaction_policy.decoupled:
+        _require_slots(manifest, engine or EngineSettings())
         _add_parameters(config, asdict(engine or EngineSettings()))
     for key, value in ((RUNTIME, runtime), (DEVICE, device)):
         if value != "auto":
             config.parameters[key].string_value = value
     return config
+
+
+def triton_type(dtype: str) -> int:
+    """Triton's number for an element type.
+
+    Raises:
+        ArtefactError: Triton has none.
+    """
+    if dtype not in _TYPES:
+        raise ArtefactError(f"an element type, one of {sorted(_TYPES)}", repr(dtype), "export in another precision")
+    return int(_TYPES[dtype])
 
 
 def _classifier(config: Any, manifest: Manifest) -> None:
@@ -140,6 +152,14 @@ def _write_text(config: Any) -> None:
 def _add_alignment(config: Any, manifest: Manifest) -> None:
     if aligning_graph(manifest) is not None:
         _add_outputs(config, [TensorSpec(name=ALIGNMENT, dtype="float32", axes=("tokens", "source"))])
+
+
+def _require_slots(manifest: Manifest, engine: EngineSettings) -> None:
+    most = manifest.graph("decoder").axes["batch"].largest
+    if engine.slots > most:
+        raise ConfigError(
+            f"at most {most} slots, the rows that {manifest.name!r} takes", str(engine.slots), "correct --slots"
+        )
 
 
 def _batch(config: Any, signature: GraphSignature, inputs: Iterable[TensorSpec], outputs: Iterable[TensorSpec]) -> None:

@@ -44,7 +44,6 @@ class CachedDecoder:
 
     Attributes:
         caches: input name → the buffer of what is remembered.
-        shown: what the last step returned.
     """
 
     def __init__(self, runner: Runner, rows: int, memories: Mapping[str, Array | Buffer] | None = None) -> None:
@@ -79,7 +78,6 @@ class CachedDecoder:
         return decoder
 
     def _keep(self, runner: Runner, caches: dict[str, Buffer], memories: Mapping[str, Array | Buffer]) -> None:
-        self.shown: dict[str, Array] = {}
         self.caches = caches
         self._runner = runner
         self._inputs = {spec.name: spec for spec in runner.signature.inputs}
@@ -114,8 +112,7 @@ class CachedDecoder:
             moving[_SCORED] = every if scored is None else scored
         outputs = self._runner.run({**moving, **self._fixed, **self.caches})
         aliases = self._runner.signature.aliases
-        self.shown = {name: buffer.numpy() for name, buffer in outputs.items() if name not in aliases}
-        return self.shown
+        return {name: buffer.numpy() for name, buffer in outputs.items() if name not in aliases}
 
     def _mask(self, start: Array, steps: int) -> Array:
         attended, capacity = int(start.max()) + steps, self.capacity

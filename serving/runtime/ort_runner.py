@@ -10,10 +10,11 @@ import numpy as np
 import onnxruntime as ort
 
 from models.errors import ArtefactError
-from models.signature import GraphSignature, TensorSpec
+from models.signature import GraphSignature
 from serving.runtime.admission import Admission, not_a_buffer
 from serving.runtime.array_buffer import array_part, copy_array_rows
 from serving.runtime.base import Array, Buffer, numpy_dtype
+from serving.runtime.kept_bindings import KeptBindings
 from serving.runtime.processor import sums_of_bytes_overflow
 
 _DEVICE = "cpu"
@@ -26,6 +27,7 @@ _ORT_TYPES = {
     "tensor(uint8)": "uint8",
     "tensor(bool)": "bool",
 }
+_NAMES = {np.dtype(name): name for name in _ORT_TYPES.values()}  # NumPy works the name out at every call
 
 
 class OrtBuffer:
@@ -63,7 +65,14 @@ class OrtBuffer:
         return array
 
     def write(self, array: Array) -> None:
-        """Replace the contents."""
+        """Replace the contents.
+
+        Raises:
+            InputError: the array has another type or shape; the runtime would take its bytes for what they are not.
+        """
+        held = _ORT_TYPES[self.value.data_type()], tuple(self.value.shape())
+        if (array.dtype.name, array.shape) != held:
+            raise InputError(f"{held[0]} {held[1]} to write", f"{array.dtype.name} {array.shape}", "convert it first")
         self.value.update_inplace(np.ascontiguousarray(array))
 
     def part(self, begin: int, shape: tuple[int, ...]) -> OrtBuffer:
@@ -92,8 +101,11 @@ class OrtRunner:
         """
         self._signature = signature
         self._admission = Admission(signature)
+        self._names = {spec.name for spec in signature.inputs}
+        self._updated_inputs = set(signature.aliases.values())
         self._session = _session(path, threads, record)
         _check(self._session, signature, path)
+        self._bindings = KeptBindings(self._session, [spec.name for spec in signature.outputs], signature.aliases)
 
     @property
     def signature(self) -> GraphSignature:
@@ -110,33 +122,36 @@ class OrtRunner:
 
     def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
         """Run the graph once; see :class:`serving.runtime.base.Runner`."""
-        self._admission.require_names(feeds)
-        binding = self._session.io_binding()
-        bound = {spec.name: _bound(spec, feeds[spec.name], self._admission) for spec in self._signature.inputs}
-        for name, buffer in bound.items():
-            binding.bind_ortvalue_input(name, buffer.value)
-        for spec in self._signature.outputs:
-            self._bind_output(binding, spec.name, feeds, bound)
-        self._session.run_with_iobinding(binding)
-        names = [spec.name for spec in self._signature.outputs]
-        produced = dict(zip(names, binding.get_outputs(), strict=True))
+        if self._names != feeds.keys():
+            self._admission.require_names(feeds)
+        with self._bindings.one() as binding:
+            changed = [name for name in feeds if not binding.holds(name, feeds[name])]
+            produced = binding.run({name: self._admitted(name, feeds[name]) for name in changed})
         aliases = self._signature.aliases
-        return {name: bound[aliases[name]] if name in aliases else OrtBuffer(produced[name]) for name in names}
+        return {
+            spec.name: OrtBuffer(produced[spec.name]) if spec.name in produced else _updated(feeds[aliases[spec.name]])
+            for spec in self._signature.outputs
+        }
 
     def end_record(self) -> Path:
         """Stop recording; the file that was written, in Chrome's trace format."""
         return Path(self._session.end_profiling())
 
-    def _bind_output(
-        self, binding: Any, name: str, feeds: Mapping[str, Array | Buffer], bound: Mapping[str, OrtBuffer]
-    ) -> None:
-        source = self._signature.aliases.get(name)
-        if source is None:
-            binding.bind_output(name, _DEVICE)
-            return
-        if not isinstance(feeds[source], OrtBuffer):
-            raise not_a_buffer(source, feeds[source])
-        binding.bind_ortvalue_output(name, bound[source].value)
+    def _admitted(self, name: str, feed: Array | Buffer) -> Array | OrtBuffer:
+        spec = self._signature.input(name)
+        if isinstance(feed, OrtBuffer):
+            self._admission.require(spec, _ORT_TYPES[feed.value.data_type()], tuple(feed.value.shape()))
+            return feed
+        if name in self._updated_inputs:
+            raise not_a_buffer(name, feed)
+        array = np.ascontiguousarray(feed if isinstance(feed, np.ndarray) else feed.numpy())
+        self._admission.require(spec, _NAMES.get(array.dtype) or array.dtype.name, array.shape)
+        return array
+
+
+def _updated(feed: Array | Buffer) -> Buffer:
+    assert not isinstance(feed, np.ndarray)  # which was refused
+    return feed
 
 
 def _session(path: Path, threads: int, record: Path | None) -> Any:
@@ -163,12 +178,3 @@ def _check(session: Any, signature: GraphSignature, path: Path) -> None:
             raise ArtefactError(f"{want} in {path}, as its manifest says", str(have), "export the model again")
     if len(wanted) != len(found):
         raise ArtefactError(f"{len(wanted)} tensors in {path}, as its manifest says", str(len(found)), "export again")
-
-
-def _bound(spec: TensorSpec, feed: Array | Buffer, admission: Admission) -> OrtBuffer:
-    if isinstance(feed, OrtBuffer):
-        admission.require(spec, _ORT_TYPES[feed.value.data_type()], tuple(feed.value.shape()))
-        return feed
-    array = np.ascontiguousarray(feed if isinstance(feed, np.ndarray) else feed.numpy())
-    admission.require(spec, array.dtype.name, array.shape)
-    return OrtBuffer(ort.OrtValue.ortvalue_from_numpy(array, _DEVICE))

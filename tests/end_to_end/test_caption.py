@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from clients.caption import Captioner
+from clients.decoding import Decoding
 from models.checkpoints.resolve import checkpoint_named
 from models.errors import InputError
 from models.generate import described
@@ -20,7 +21,7 @@ PAIR = "docs/examples/pair.png"
 
 async def pieces_of(client, pixels, max_tokens=None):
     captioner = await Captioner.find(client)
-    return [piece async for piece in captioner.stream(pixels, max_tokens)]
+    return [piece async for piece in captioner.stream(pixels, Decoding(max_tokens=max_tokens))]
 
 
 def test_captions_served_are_those_of_the_eager_model_at_the_same_time_and_apart(server):
@@ -36,9 +37,9 @@ def test_captions_served_are_those_of_the_eager_model_at_the_same_time_and_apart
     assert all(answer[-1].finish_reason == "stop" for answer in answers)
 
 
-def test_a_word_comes_a_piece_and_a_limit_ends_it(server):
+def test_words_come_as_they_are_found_and_a_limit_ends_them(server):
     received = ask(server, lambda client: pieces_of(client, IMAGES[0], 3))
-    assert len(received) == 4
+    assert sum(len(piece.token_ids) for piece in received) == 3
     assert received[-1].finish_reason == "length"
     assert len("".join(piece.text for piece in received).split()) == 3
 
@@ -47,7 +48,8 @@ def test_the_command_describes_a_file(server):
     done = python_m("clients", "caption", PAIR, "--server", server.grpc)
     assert (done.returncode, done.stdout) == (0, f"{PAIR}: a three left of an eight\n"), done.stderr
     shown = json.loads(python_m("clients", "caption", PAIR, "--json", "--server", server.grpc).stdout)
-    assert shown == {"image": PAIR, "answer": "a three left of an eight", "finish_reason": "stop"}
+    assert len(shown.pop("token_ids")) == 6
+    assert shown == {"image": PAIR, "candidate": 0, "answer": "a three left of an eight", "finish_reason": "stop"}
 
 
 @pytest.mark.parametrize(

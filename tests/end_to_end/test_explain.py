@@ -9,7 +9,9 @@ import pytest
 import torch
 from PIL import Image
 
+from clients.answer import whole_answers
 from clients.classify import Classifier
+from clients.decoding import Decoding
 from clients.translate import Translator
 from models.checkpoints.resolve import checkpoint_named
 from models.errors import InputError, ServerError
@@ -71,7 +73,7 @@ def explained(server, name, images):
 def pieces(server, name, text=TEXT, explain=False):
     async def asked(client):
         translator = await Translator.find(client, name)
-        return [piece async for piece in translator.stream(text, explain=explain)]
+        return [piece async for piece in translator.stream(text, Decoding(explain=explain))]
 
     return ask(server, asked)
 
@@ -138,7 +140,8 @@ def test_each_piece_carries_the_alignment_of_its_token_as_found_offline(server, 
 def test_the_answer_is_the_same_and_has_no_alignment_unless_it_is_asked_for(server, name):
     plain, shown = pieces(server, name), pieces(server, name, explain=True)
     assert [piece.alignment for piece in plain] == [None] * len(plain)
-    assert [(piece.text, piece.token_ids) for piece in plain] == [(piece.text, piece.token_ids) for piece in shown]
+    (without,), (within,) = whole_answers(plain), whole_answers(shown)
+    assert (without.text, without.token_ids) == (within.text, within.token_ids)
 
 
 def test_plain_requests_and_others_at_the_same_time_each_get_their_own_answer(server, images):

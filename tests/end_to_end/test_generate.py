@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
+from clients.decoding import Decoding
 from clients.generate import Generator
 from models.checkpoints.resolve import checkpoint_named
 from models.errors import InputError, UnknownNameError
@@ -29,9 +30,9 @@ def eager(language_model):
     return answer
 
 
-async def pieces(client, text, max_tokens=None):
+async def pieces(client, text, **options):
     generator = await Generator.find(client, LANGUAGE_MODEL)
-    return [piece async for piece in generator.stream(text, max_tokens)]
+    return [piece async for piece in generator.stream(text, Decoding(**options))]
 
 
 async def responses(client, **inputs):
@@ -40,35 +41,36 @@ async def responses(client, **inputs):
 
 
 def texts(*values):
-    return np.array([value.encode() for value in values], dtype=object)
+    return np.array([[value.encode() for value in values]], dtype=object)
 
 
 @pytest.mark.parametrize(("prompt", "reason"), [(PROMPT, "stop"), (OTHER_PROMPT, "length"), (SENTENCES[3], "length")])
 def test_streamed_tokens_are_those_of_the_eager_model(server, eager, prompt, reason):
     received = ask(server, lambda client: pieces(client, prompt))
     tokens, text = eager(prompt)
-    assert [piece.token_ids for piece in received] == [*((token,) for token in tokens), ()]
+    assert [token for piece in received for token in piece.token_ids] == tokens
     assert "".join(piece.text for piece in received) == text
-    assert [piece.finish_reason for piece in received] == [""] * len(tokens) + [reason]
+    assert [piece.finish_reason for piece in received] == [""] * (len(received) - 1) + [reason]
 
 
-def test_the_last_response_has_an_empty_list_of_tokens_of_the_right_type(server):
-    *_, last = ask(server, lambda client: responses(client, text_input=texts(PROMPT), stream=np.array([True])))
-    assert last["output_ids"].shape == (0,) and last["output_ids"].dtype == np.int64
-    assert last["finish_reason"].shape == (1,)
+def test_every_response_has_its_tensors_with_a_batch_of_one_in_front(server):
+    asked = {"text_input": texts(PROMPT), "stream": np.array([[True]])}
+    for outputs in ask(server, lambda client: responses(client, **asked)):
+        assert outputs["output_ids"].shape[0] == 1 and outputs["output_ids"].dtype == np.int32
+        assert outputs["text_output"].shape == outputs["finish_reason"].shape == (1, 1)
 
 
 def test_an_answer_in_one_response_is_the_streamed_one(server, eager):
     (whole,) = ask(server, lambda client: responses(client, text_input=texts(OTHER_PROMPT)))
     tokens, text = eager(OTHER_PROMPT)
-    assert whole["output_ids"].tolist() == tokens
-    assert whole["text_output"][0].decode() == text
-    assert whole["finish_reason"].tolist() == [b"length"]
+    assert whole["output_ids"].tolist() == [tokens]
+    assert whole["text_output"][0, 0].decode() == text
+    assert whole["finish_reason"].tolist() == [[b"length"]]
 
 
-@pytest.mark.parametrize(("limit", "reason"), [(1, "length"), (STOPS_AFTER - 1, "length"), (STOPS_AFTER, "stop")])
+@pytest.mark.parametrize(("limit", "reason"), [(1, "length"), (STOPS_AFTER, "length"), (STOPS_AFTER + 1, "stop")])
 def test_a_limit_ends_the_stream(server, eager, limit, reason):
-    received = ask(server, lambda client: pieces(client, PROMPT, limit))
+    received = ask(server, lambda client: pieces(client, PROMPT, max_tokens=limit))
     assert [token for piece in received for token in piece.token_ids] == eager(PROMPT)[0][:limit]
     assert received[-1].finish_reason == reason
 
@@ -105,7 +107,7 @@ def test_streams_left_early_leave_the_server_well(server, eager):
 )
 def test_a_request_beyond_the_cache_is_refused_with_the_reason(server, prompt, limit, says):
     with pytest.raises(InputError, match=says):
-        ask(server, lambda client: pieces(client, prompt, limit))
+        ask(server, lambda client: pieces(client, prompt, max_tokens=limit))
 
 
 def test_a_model_of_another_task_is_refused_by_name(server):
@@ -118,11 +120,11 @@ def test_tritons_generate_endpoint_gives_the_tokens_too(server, eager):
     assert answer["output_ids"] == eager(PROMPT)[0][:3]
 
 
-def test_tritons_generate_stream_endpoint_gives_one_token_an_event_and_none_in_the_last(server, eager):
+def test_tritons_generate_stream_endpoint_gives_every_token_once(server, eager):
     body = {"text_input": PROMPT, "stream": True}
     lines = post(server, f"{LANGUAGE_MODEL}/generate_stream", body).splitlines()
     events = [json.loads(line.removeprefix("data: ")) for line in lines if line]
-    assert [event["output_ids"] for event in events] == [*eager(PROMPT)[0], []]
+    assert [token for event in events for token in np.atleast_1d(event["output_ids"])] == eager(PROMPT)[0]
 
 
 def test_the_command_prints_the_continuation_of_each_line(server, eager):

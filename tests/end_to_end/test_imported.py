@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from clients.decoding import Decoding
 from clients.embed import Embedder
 from clients.text import TextModel
 from clients.triton_client import TritonClient
@@ -64,10 +65,8 @@ async def answers(server, name):
         model = await client.model(name)
         if KINDS[name].task == "embed":
             return await Embedder(client, model).embed(TEXTS, "pooled")
-        return [
-            [token async for piece in TextModel(client, model).stream(text, NEW_TOKENS) for token in piece.token_ids]
-            for text in TEXTS
-        ]
+        options = Decoding(max_tokens=NEW_TOKENS)
+        return [list((await TextModel(client, model).answers(text, options))[0].token_ids) for text in TEXTS]
 
 
 def compare(place, names, wide):

@@ -8,6 +8,7 @@ import transformers
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
 from clients.caption import Captioner
+from clients.decoding import Decoding
 from clients.images import file_pixels
 from clients.triton_client import TritonClient
 from export.stage import export_onnx
@@ -58,7 +59,7 @@ async def described(server, name, path):
     async with TritonClient(server, timeout_s=60.0) as client:
         model = await client.model(name)
         pixels = file_pixels(model, path)
-        stream = Captioner(client, model).stream(pixels, NEW_TOKENS)
+        stream = Captioner(client, model).stream(pixels, Decoding(max_tokens=NEW_TOKENS))
         return pixels, [token async for piece in stream for token in piece.token_ids]
 
 

@@ -214,6 +214,13 @@ def test_a_prompt_that_begins_as_an_earlier_one_is_not_computed_again(language_m
     assert model.engine.meter.prefix_tokens == 32, "another beginning is another prompt"
 
 
+def test_a_prompt_whose_last_token_is_left_to_the_next_step_is_remembered_too(language_model):
+    model = loaded(Generator, language_model, EngineSettings(slots=2, prompt_tokens=32))
+    for _ in range(2):
+        alone(model, list(range(2, 35)), DecodingOptions(max_tokens=3))
+    assert model.engine.meter.prefix_tokens == 32
+
+
 def test_who_has_priority_is_served_first_and_others_in_turn(language_model):
     model = loaded(Generator, language_model, EngineSettings(slots=1, waiting=9))
     order = []

@@ -8,6 +8,7 @@ from models.errors import ArtefactError, ConfigError
 from models.manifest import Manifest
 from models.signature import Axis
 from models.tensor_names import TEXT_OPTIONS, TEXT_RESPONSE
+from serving.generation.settings import EngineSettings
 from serving.repository.model_config import model_config_from_manifest
 
 
@@ -126,3 +127,8 @@ def test_the_runtime_travels_to_the_backend_where_one_was_named(digits_artefact)
     manifest = Manifest.read(digits_artefact)
     assert "runtime" not in model_config_from_manifest(manifest).parameters
     assert model_config_from_manifest(manifest, runtime="openvino").parameters["runtime"].string_value == "openvino"
+
+
+def test_more_slots_than_the_decoder_takes_rows_are_refused(dates_artefact):
+    with pytest.raises(ConfigError, match="at most 32 slots, the rows that 'dates-transformer' takes; found 33"):
+        model_config_from_manifest(Manifest.read(dates_artefact), engine=EngineSettings(slots=33))

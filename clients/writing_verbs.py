@@ -1,0 +1,142 @@
+"""The verbs that ask a model to write, and their flags."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
+
+from clients import writing
+from clients.caption import Captioner
+from clients.decoding import Beams, Decoding, Form, Length, Penalties, Report, Sampling, Schedule, Stops
+from clients.generate import Generator
+from clients.retry import RetryPolicy
+from clients.text import StreamingModel, TextModel
+from clients.translate import Translator
+from clients.triton_client import DEFAULT_SERVER, TritonClient
+from models.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asking:
+    """Whom to ask, and how long to wait.
+
+    Attributes:
+        server: host and port of the gRPC endpoint; several, with commas between, are tried in turn.
+        model: which one, where the server has more than one for the task.
+        timeout_s: longest wait for each token, in seconds.
+        first_timeout_s: longest wait for the first token, which may wait in a line; as for others if not given.
+        tries: how often a question is sent while the server is busy or gone; never after the first token.
+        json: one JSON object a line: an answer with all that is known of it.
+    """
+
+    server: str = DEFAULT_SERVER
+    model: str | None = None
+    timeout_s: float = 10.0
+    first_timeout_s: float | None = None
+    tries: int = 1
+    json: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grouped:
+    """How the answer is decoded."""
+
+    length: Length = field(default_factory=Length)
+    sampling: Sampling = field(default_factory=Sampling)
+    penalties: Penalties = field(default_factory=Penalties)
+    beams: Beams = field(default_factory=Beams)
+    stops: Stops = field(default_factory=Stops)
+    form: Form = field(default_factory=Form)
+    report: Report = field(default_factory=Report)
+    schedule: Schedule = field(default_factory=Schedule)
+
+    def decoding(self) -> Decoding:
+        """The same without groups."""
+        groups = [getattr(self, group.name) for group in fields(self)]
+        return Decoding(**{option.name: getattr(group, option.name) for group in groups for option in fields(group)})
+
+
+Model = TypeVar("Model", bound=StreamingModel)
+Flags = Annotated[Grouped, OmitArgPrefixes, UseAppendAction, arg(name="")]
+_AS_IT_COMES = Grouped()
+_ASKING = Asking()
+
+
+def caption(
+    images: Positional[tuple[Path, ...]],
+    asking: OmitArgPrefixes[Asking] = _ASKING,
+    decoding: Flags = _AS_IT_COMES,
+) -> int:
+    """Describe each image file, and print tokens as they come.
+
+    Args:
+        images: PNG, JPEG or whatever Pillow reads.
+        asking: whom to ask, and how long to wait.
+        decoding: how the answer is decoded.
+    """
+    if not images:
+        raise InputError("an image file", "none", "name one or more after the verb")
+    return _asked(
+        Captioner, asking, lambda model: writing.print_captions(model, images, decoding.decoding(), asking.json)
+    )
+
+
+def translate(
+    text: Positional[tuple[str, ...]] = (),
+    asking: OmitArgPrefixes[Asking] = _ASKING,
+    decoding: Flags = _AS_IT_COMES,
+) -> int:
+    """Translate a text, or each line of standard input, and print tokens as they come.
+
+    Args:
+        text: the words of one text; standard input is read if there are none.
+        asking: whom to ask, and how long to wait.
+        decoding: how the answer is decoded.
+    """
+    return _answered(Translator, text, asking, decoding)
+
+
+def generate(
+    prompt: Positional[tuple[str, ...]] = (),
+    asking: OmitArgPrefixes[Asking] = _ASKING,
+    decoding: Flags = _AS_IT_COMES,
+) -> int:
+    """Continue a prompt, or each line of standard input, and print tokens as they come.
+
+    Args:
+        prompt: the words of one prompt; standard input is read if there are none.
+        asking: whom to ask, and how long to wait.
+        decoding: how the answer is decoded.
+    """
+    return _answered(Generator, prompt, asking, decoding)
+
+
+def lines() -> list[str]:
+    """The lines of standard input.
+
+    Raises:
+        InputError: there is none.
+    """
+    found = [line.rstrip("\n") for line in sys.stdin]
+    if not found:
+        raise InputError("a text", "an empty standard input", "give words after the verb, or pipe lines in")
+    return found
+
+
+def _answered(kind: type[TextModel], words: tuple[str, ...], asking: Asking, decoding: Grouped) -> int:
+    texts = [" ".join(words)] if words else lines()
+    return _asked(kind, asking, lambda model: writing.print_texts(model, texts, decoding.decoding(), asking.json))
+
+
+def _asked(kind: type[Model], asking: Asking, question: Callable[[Model], Awaitable[int]]) -> int:
+    async def asked() -> int:
+        async with TritonClient(asking.server, asking.timeout_s, RetryPolicy(tries=asking.tries)) as client:
+            return await question(await kind.find(client, asking.model, asking.first_timeout_s))
+
+    return asyncio.run(asked())

@@ -1,0 +1,68 @@
+"""Hold every model of a repository, and a server's command line, to every rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from serving.lint.command import Command
+from serving.lint.model import Model, models_of
+from serving.lint.registry import COMMAND_RULES, FILE_OF_ITS_OWN, MODEL_RULES
+from serving.lint.rule import Finding, Rule, Severity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """A rule that does not hold somewhere.
+
+    Attributes:
+        subject: the model's folder, or ``command``.
+        rule: what does not hold.
+        finding: where.
+    """
+
+    subject: str
+    rule: Rule[Any]
+    finding: Finding
+
+    @property
+    def severity(self) -> Severity:
+        """The rule's."""
+        return self.rule.severity
+
+    def to_json(self) -> dict[str, str]:
+        """The problem as plain JSON values."""
+        names = ("statement", "consequence", "source", "remedy")
+        return {
+            "subject": self.subject,
+            "severity": self.rule.severity,
+            "rule": self.rule.name,
+            "where": self.finding.where,
+            "found": self.finding.found,
+            **{name: getattr(self.rule, name) for name in names},
+        }
+
+
+def problems_of_repository(repository: Path) -> list[Problem]:
+    """What is wrong with the models of a repository, by model and rule.
+
+    Raises:
+        ArtefactError: the repository is missing or holds no folder.
+    """
+    return [problem for model in models_of(repository) for problem in _problems_of_model(model)]
+
+
+def problems_of_command(command: Command) -> list[Problem]:
+    """What is wrong with a server's command line."""
+    return _problems("command", command, COMMAND_RULES)
+
+
+def _problems_of_model(model: Model) -> list[Problem]:
+    # Nothing can be said of what a file means that is no configuration.
+    return _problems(model.folder.name, model, FILE_OF_ITS_OWN if model.unread else MODEL_RULES)
+
+
+def _problems(subject: str, judged: Any, rules: Iterable[Rule[Any]]) -> list[Problem]:
+    return [Problem(subject=subject, rule=rule, finding=finding) for rule in rules for finding in rule.find(judged)]

@@ -1,0 +1,158 @@
+"""Rules on the command line of a tritonserver."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from models.errors import UserError
+from serving.lint.rule import Finding, Rule
+from serving.lint.sources import DEPLOYMENT
+
+_PROGRAM = "tritonserver"
+_LISTENERS = {"http": "http-restricted-api", "grpc": "grpc-restricted-protocol"}
+_LOOPBACK = ("127.", "localhost", "::1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What a server is started with.
+
+    Attributes:
+        flags: name without dashes → its values, in order; ``true`` where none is given.
+    """
+
+    flags: Mapping[str, tuple[str, ...]]
+
+    def last(self, flag: str, default: str = "") -> str:
+        """The value that counts."""
+        return self.flags.get(flag, (default,))[-1]
+
+    def exposed(self, listener: str) -> str:
+        """The address beyond this machine where ``http``, ``grpc`` or ``metrics`` listens; empty where none is."""
+        if self.last(f"allow-{listener}", "true").lower() in ("false", "0"):
+            return ""
+        default = self.last("http-address", "0.0.0.0") if listener == "metrics" else "0.0.0.0"  # noqa: S104
+        address = self.last(f"{listener}-address", default)
+        return "" if address.startswith(_LOOPBACK) else address
+
+    def open_to_all(self, protocol: str) -> list[str]:
+        """The exposed listeners that answer a group of calls, for instance ``model-repository``, without a key."""
+        return [
+            listener
+            for listener, flag in _LISTENERS.items()
+            if self.exposed(listener)
+            and not any(protocol in value.partition(":")[0].split(",") for value in self.flags.get(flag, ()))
+        ]
+
+
+def command_of(text: str) -> Command:
+    """Read a command line as a shell would, comments and continued lines too, from behind the program's name on.
+
+    Raises:
+        UserError: a quotation does not end.
+    """
+    try:
+        words = shlex.split(text.replace("\\\n", " "), comments=True)
+    except ValueError as error:
+        raise UserError("a command line", f"{text!r}: {error}", "close the quotation") from error
+    starts = [index + 1 for index, word in enumerate(words) if word.rpartition("/")[2] == _PROGRAM]
+    return command_of_words(words[starts[-1] if starts else 0 :])
+
+
+def command_of_words(words: Sequence[str]) -> Command:
+    """The flags among words, as ``--flag=value`` or as two words."""
+    flags: dict[str, tuple[str, ...]] = {}
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            given = value if equals else "true" if following.startswith("--") or not following else following
+            flags[name] = (*flags.get(name, ()), given)
+    return Command(flags=flags)
+
+
+def _addresses(command: Command) -> Iterator[Finding]:
+    for listener in (*_LISTENERS, "metrics"):
+        address = command.exposed(listener)
+        if address:
+            given = "" if f"{listener}-address" in command.flags else ", the default"
+            yield Finding(where=f"--{listener}-address", found=f"{address}{given}")
+
+
+def _control(command: Command) -> Iterator[Finding]:
+    mode = command.last("model-control-mode", "none")
+    for listener in command.open_to_all("model-repository") if mode == "explicit" else []:
+        yield Finding(where="--model-control-mode", found=f"{mode}, open to all by {listener}")
+
+
+def _polling(command: Command) -> Iterator[Finding]:
+    if command.last("model-control-mode") == "poll":
+        yield Finding(where="--model-control-mode", found="poll")
+
+
+def _shared_memory(command: Command) -> Iterator[Finding]:
+    allowed = command.last("allow-client-shm", "false").lower() in ("true", "1")
+    for listener in command.open_to_all("shared-memory") if allowed else []:
+        yield Finding(where="--allow-client-shm", found=f"true, open to all by {listener}")
+
+
+def _restricted(command: Command) -> Iterator[Finding]:
+    for flag in _LISTENERS.values():
+        for value in command.flags.get(flag, ()):
+            groups, colon, key = value.partition(":")
+            if not (groups and colon and "=" in key):
+                yield Finding(where=f"--{flag}", found=value.partition("=")[0])  # what follows is the secret
+
+
+COMMAND_RULES: tuple[Rule[Command], ...] = (
+    Rule(
+        name="address",
+        severity="warning",
+        statement="the server listens on this machine alone, or behind something that asks for a password",
+        consequence="Triton has no users: whoever reaches a port may use every model and read every metric",
+        source=f"{DEPLOYMENT}; http_address_ and grpc_options_ default to 0.0.0.0",
+        remedy="set --http-address, --grpc-address and --metrics-address to 127.0.0.1; a container publishes its ports "
+        "on 127.0.0.1",
+        find=_addresses,
+    ),
+    Rule(
+        name="model-control",
+        severity="error",
+        statement="nobody can load a model over the network: model control is none, or its calls need a key",
+        consequence="to load a model is to run code on the server",
+        source=DEPLOYMENT,
+        remedy="--model-control-mode=none, or --grpc-restricted-protocol=model-repository:KEY=SECRET and the same by "
+        "--http-restricted-api",
+        find=_control,
+    ),
+    Rule(
+        name="model-polling",
+        severity="warning",
+        statement="the repository is not polled",
+        consequence="a model that is being written is loaded as far as it is written; whoever writes there runs code",
+        source="server, docs/user_guide/model_management.md",
+        remedy="--model-control-mode=none, and a restart or a second server for new models",
+        find=_polling,
+    ),
+    Rule(
+        name="client-shm",
+        severity="warning",
+        statement="clients on other machines cannot register shared memory",
+        consequence="whoever reaches the port may let the server read and write any shared memory of its machine; "
+        "servers before 2026-04 allow it always, and 2.51 does not start with this flag; later ones need it "
+        "for clients on their own machine",
+        source=f"triton-inference-server/server #8721; {DEPLOYMENT}",
+        remedy="listen on 127.0.0.1, or restrict shared-memory by a key",
+        find=_shared_memory,
+    ),
+    Rule(
+        name="restricted-form",
+        severity="error",
+        statement="restricted calls are stated as CALL,CALL:KEY=SECRET, with a colon",
+        consequence="the server does not start; the --help of 2.51 prints a comma there, which is wrong",
+        source="measured on tritonserver 2.51; server, docs/customization_guide/inference_protocols.md",
+        remedy="put the colon; clients send triton-grpc-protocol-KEY over gRPC, and KEY over HTTP",
+        find=_restricted,
+    ),
+)

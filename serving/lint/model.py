@@ -1,0 +1,97 @@
+"""A model of a repository as the rules see it: its folder, its configuration and its neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tritonclient.grpc import model_config_pb2 as pb
+
+from models.errors import ArtefactError
+from serving.lint.backends import BACKENDS, Backend, backend_named_by
+from serving.repository.layout import CONFIG_NAME
+from serving.repository.pbtxt import config_from_pbtxt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """One folder of a repository.
+
+    Attributes:
+        folder: its place.
+        config: its ``ModelConfig`` message; empty where the file is none.
+        unread: why there is no configuration; empty where there is one.
+        neighbours: the configuration of every model of the repository, this one included, by the folder's name.
+    """
+
+    folder: Path
+    config: Any
+    unread: str
+    neighbours: Mapping[str, Any]
+
+    @property
+    def versions(self) -> list[int]:
+        """The versions that Triton sees, oldest first: folders of digits, without a leading zero."""
+        names = [path.name for path in self.folder.iterdir() if path.is_dir()]
+        return sorted(int(name) for name in names if name.isdecimal() and str(int(name)) == name)
+
+    @property
+    def served(self) -> list[int]:
+        """The versions that the version policy chooses, whether they exist or not; by default the newest."""
+        policy = self.config.version_policy
+        if policy.HasField("specific"):
+            return sorted(int(version) for version in policy.specific.versions)
+        if policy.HasField("all"):
+            return self.versions
+        return self.versions[-max(1, policy.latest.num_versions) :]
+
+    @property
+    def backend(self) -> str:
+        """The name of the backend, as Triton finds it out; empty where it cannot."""
+        first = self.folder / str(self.versions[0]) if self.versions else None
+        files = {path.name for path in first.iterdir()} if first else set()
+        return backend_named_by(self.config, self.folder.name, files)
+
+    @property
+    def known_backend(self) -> Backend | None:
+        """What is known of the backend; none of an ensemble or a backend of others."""
+        return BACKENDS.get(self.backend)
+
+    @property
+    def states(self) -> list[Any]:
+        """The implicit states."""
+        return list(self.config.sequence_batching.state)
+
+
+def models_of(repository: Path) -> list[Model]:
+    """Every folder of a repository, by name; Triton takes each for a model.
+
+    Raises:
+        ArtefactError: the repository is missing or holds no folder.
+    """
+    folders = sorted(path for path in repository.iterdir() if path.is_dir()) if repository.is_dir() else []
+    if not folders:
+        raise ArtefactError(
+            f"a model repository at {repository}, one folder a model",
+            "no folder" if repository.is_dir() else "nothing",
+            "name a repository, or write one with `python -m serving repository`",
+        )
+    read = {folder.name: _read(folder / CONFIG_NAME) for folder in folders}
+    configs = {name: config for name, (config, _) in read.items()}
+    return [
+        Model(folder=folder, config=configs[folder.name], unread=read[folder.name][1], neighbours=configs)
+        for folder in folders
+    ]
+
+
+def _read(path: Path) -> tuple[Any, str]:
+    try:
+        return config_from_pbtxt(path.read_text(encoding="utf-8")), ""
+    except FileNotFoundError:
+        return pb.ModelConfig(), "no file"
+    except (OSError, UnicodeDecodeError) as error:
+        return pb.ModelConfig(), str(error)
+    except ArtefactError as error:
+        return pb.ModelConfig(), error.found

@@ -1,0 +1,259 @@
+"""A line that is full, deadlines, priorities and requests that are taken back, before a real server with one slot."""
+
+import asyncio
+import time
+from contextlib import aclosing, asynccontextmanager, contextmanager
+
+import pytest
+
+from clients.decoding import Decoding
+from clients.generate import Generator
+from clients.retry import RetryPolicy
+from clients.triton_client import TritonClient
+from export.stage import export_onnx
+from models.errors import BusyError, DeadlineError, InputError, ServerError, UnreachableError
+from serving.canary import canary_check
+from serving.generation.settings import EngineSettings
+from serving.repository.layout import write_repository
+from serving.triton_server.ports import free_ports
+from serving.triton_server.process import TritonServer
+from serving.triton_server.settings import ServerSettings
+from tests.conftest import LANGUAGE_MODEL
+from tests.end_to_end.asking import ask, counted, python_m
+from tests.text_checkpoints import PROMPT, write_language_model
+
+WAITING = 2
+LONG = Decoding(max_tokens=4000, ignore_end=True)
+SHORT = Decoding(max_tokens=1, ignore_end=True)
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    """One model with one slot for answers of thousands of tokens, and room for two that wait."""
+    place = tmp_path_factory.mktemp("waiting")
+    source = write_language_model(place / LANGUAGE_MODEL, max_length=4096)
+    export_onnx(str(source), place / "artefact")
+    write_repository([place / "artefact"], place / "repository", engine=EngineSettings(slots=1, waiting=WAITING))
+    return place / "repository"
+
+
+@pytest.fixture(scope="module")
+def narrow(repository):
+    """A server over it."""
+    with started(repository) as server:
+        yield server.endpoints
+
+
+@contextmanager
+def started(repository):
+    http, grpc, metrics = free_ports(3)
+    settings = ServerSettings(repository=repository, http_port=http, grpc_port=grpc, metrics_port=metrics)
+    with TritonServer(settings) as server:
+        server.wait_until_ready(canary_check({LANGUAGE_MODEL}, 10.0), 60.0)
+        yield server
+
+
+async def until(condition, seconds=10.0):
+    """Whether a condition came true in time."""
+    ends = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > ends:
+            return False
+        await asyncio.sleep(0.02)
+    return True
+
+
+@asynccontextmanager
+async def occupied(client, server):
+    """While the only slot is somebody else's."""
+    generator = await Generator.find(client)
+    async with aclosing(generator.stream(PROMPT, LONG)) as stream:
+        await anext(stream)
+        yield generator
+    assert await until(lambda: active(server) == 0)
+
+
+def active(server):
+    return counted(server, LANGUAGE_MODEL, "attendant_active")
+
+
+def rejected(server):
+    return counted(server, LANGUAGE_MODEL, "attendant_rejected_total")
+
+
+def waiting(server):
+    return counted(server, LANGUAGE_MODEL, "attendant_waiting")
+
+
+def test_leaving_an_answer_early_frees_its_slot_within_a_second(narrow):
+    async def left(client):
+        generator = await Generator.find(client)
+        async with aclosing(generator.stream(PROMPT, LONG)) as stream:
+            await anext(stream)
+            assert await until(lambda: active(narrow) == 1)
+        return await until(lambda: active(narrow) == 0, seconds=1.0)
+
+    before = counted(narrow, LANGUAGE_MODEL, "attendant_cancelled_total")
+    assert ask(narrow, left)
+    assert counted(narrow, LANGUAGE_MODEL, "attendant_cancelled_total") == before + 1
+
+
+def test_one_request_more_than_may_wait_is_told_so_at_once_and_the_others_are_answered(narrow):
+    async def crowd(client):
+        async with occupied(client, narrow) as generator:
+            patient = [asyncio.ensure_future(generator.answer(PROMPT, SHORT)) for _ in range(WAITING)]
+            assert await until(lambda: waiting(narrow) == WAITING)
+            with pytest.raises(BusyError, match=f"fewer than {WAITING} waiting requests; found a full line"):
+                await generator.answer(PROMPT, SHORT)
+        return await asyncio.gather(*patient)
+
+    first, second = ask(narrow, crowd)
+    assert first == second
+
+
+def test_a_retry_policy_gets_everybody_an_answer(narrow):
+    async def crowd():
+        retry = RetryPolicy(tries=50, pause_s=0.05, longest_pause_s=0.2)
+        async with TritonClient(narrow.grpc, retry=retry) as client:
+            generator = await Generator.find(client)
+            options = Decoding(max_tokens=20, ignore_end=True)
+            return await asyncio.gather(*(generator.answer(PROMPT, options) for _ in range(20)))
+
+    before = rejected(narrow)
+    assert len(set(asyncio.run(crowd()))) == 1
+    assert asyncio.run(until(lambda: rejected(narrow) > before))
+
+
+def test_a_retry_does_not_outlive_the_deadline_of_its_request(narrow):
+    async def hurried():
+        retry = RetryPolicy(tries=1000, pause_s=0.1, longest_pause_s=0.1)
+        async with TritonClient(narrow.grpc, retry=retry) as client, occupied(client, narrow) as generator:
+            patient = [asyncio.ensure_future(generator.answer(PROMPT, SHORT)) for _ in range(WAITING)]
+            assert await until(lambda: waiting(narrow) == WAITING)
+            with pytest.raises(BusyError):
+                await asyncio.wait_for(generator.answer(PROMPT, Decoding(max_tokens=1, deadline_ms=300)), 5)
+        await asyncio.gather(*patient)
+
+    asyncio.run(hurried())
+
+
+def test_what_is_the_clients_mistake_is_not_sent_again(narrow):
+    async def mistaken():
+        async with TritonClient(narrow.grpc, retry=RetryPolicy(tries=1000, pause_s=1.0)) as client:
+            await asyncio.wait_for((await Generator.find(client)).answer(PROMPT, Decoding(temperature=-1.0)), 5)
+
+    with pytest.raises(InputError, match="temperature"):
+        asyncio.run(mistaken())
+
+
+def test_an_answer_that_is_not_whole_by_its_deadline_ends_with_that_error(narrow):
+    async def hurried(client):
+        generator = await Generator.find(client)
+        said = []
+        with pytest.raises(DeadlineError, match="within 200 ms, the request's deadline"):
+            async for piece in generator.stream(PROMPT, Decoding(max_tokens=4000, ignore_end=True, deadline_ms=200)):
+                said += piece.token_ids
+        return said
+
+    assert ask(narrow, hurried)
+
+
+def test_a_deadline_ends_the_waiting_too(narrow):
+    async def hurried(client):
+        async with occupied(client, narrow) as generator:
+            await generator.answer(PROMPT, Decoding(max_tokens=1, deadline_ms=100))
+
+    with pytest.raises(DeadlineError, match="within 100 ms"):
+        ask(narrow, hurried)
+
+
+def test_an_answer_comes_piece_by_piece_and_not_at_its_end(narrow):
+    async def counted_pieces(client):
+        return [
+            piece
+            async for piece in (await Generator.find(client)).stream(PROMPT, Decoding(max_tokens=500, ignore_end=True))
+        ]
+
+    pieces = ask(narrow, counted_pieces)
+    assert len(pieces) > 10 and sum(len(piece.token_ids) for piece in pieces) == 500
+
+
+def test_the_higher_priority_is_served_first(narrow):
+    async def ordered(client):
+        done = []
+
+        async def asked(generator, priority):
+            await generator.answer(PROMPT, Decoding(max_tokens=50, ignore_end=True, priority=priority))
+            done.append(priority)
+
+        async with occupied(client, narrow) as generator:
+            low = asyncio.ensure_future(asked(generator, 1))
+            assert await until(lambda: waiting(narrow) == 1)
+            high = asyncio.ensure_future(asked(generator, 0))
+            assert await until(lambda: waiting(narrow) == 2)
+        await asyncio.gather(low, high)
+        return done
+
+    assert ask(narrow, ordered) == [0, 1]
+
+
+def test_the_first_token_may_take_longer_than_the_others_or_less(narrow):
+    async def asked(client, first_timeout_s):
+        generator = await Generator.find(client, first_timeout_s=first_timeout_s)
+        async with occupied(client, narrow):
+            with pytest.raises(ServerError, match=f"within {first_timeout_s:g} s"):
+                await generator.answer(PROMPT, SHORT)
+
+    ask(narrow, lambda client: asked(client, 0.1))
+    ask(narrow, lambda client: asked(client, 1.0), timeout_s=0.8)
+
+
+def test_a_server_that_is_gone_is_asked_no_more_where_there_is_another(narrow):
+    (nobody,) = free_ports(1)
+
+    async def asked(tries):
+        async with TritonClient(f"127.0.0.1:{nobody},{narrow.grpc}", retry=RetryPolicy(tries=tries)) as client:
+            return await (await Generator.find(client)).answers(PROMPT, SHORT)
+
+    assert len(asyncio.run(asked(2))) == 1
+    with pytest.raises(UnreachableError, match=f"127.0.0.1:{nobody}; found no answer"):
+        asyncio.run(asked(1))
+
+
+def test_a_server_that_is_stopping_finishes_what_it_began_and_others_are_asked_the_rest(repository, narrow):
+    options = Decoding(max_tokens=2000, ignore_end=True)
+
+    async def answered_while_stopping(server):
+        both = f"{server.endpoints.grpc},{narrow.grpc}"
+        async with TritonClient(server.endpoints.grpc) as client:
+            begun = (await Generator.find(client)).stream(PROMPT, options)
+            said = list((await anext(begun)).token_ids)
+            stopping = asyncio.ensure_future(asyncio.to_thread(server.stop))
+            assert await untaken(client)
+            async with TritonClient(both, retry=RetryPolicy(tries=2)) as other:
+                (elsewhere,) = await (await Generator.find(other)).answers(PROMPT, SHORT)
+                assert other.server == narrow.grpc
+            said += [token async for piece in begun for token in piece.token_ids]
+        await stopping
+        return len(said), len(elsewhere.token_ids)
+
+    async def untaken(client):
+        for _ in range(100):
+            try:
+                await client.models()
+            except UnreachableError as error:
+                return "takes requests" in str(error)
+            await asyncio.sleep(0.02)
+        return False
+
+    with started(repository) as server:
+        assert asyncio.run(answered_while_stopping(server)) == (2000, 1)
+
+
+def test_the_command_tries_again_where_it_is_told_to(narrow):
+    (nobody,) = free_ports(1)
+    words = ["clients", "generate", *PROMPT.split(), "--server", f"127.0.0.1:{nobody},{narrow.grpc}"]
+    told = python_m(*words, "--max-tokens", 1, "--tries", 2)
+    assert told.returncode == 0, told.stderr
+    refused = python_m(*words, "--max-tokens", 1)
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)

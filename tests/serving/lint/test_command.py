@@ -1,0 +1,105 @@
+"""Rules on the command line of a server."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+from models.errors import UserError
+from serving.lint.check import problems_of_command
+from serving.lint.command import command_of, command_of_words
+from serving.lint.registry import COMMAND_RULES
+from serving.triton_server.command import command_line
+from serving.triton_server.installation import Installation
+from serving.triton_server.settings import ServerSettings
+
+LOCAL = "--http-address=127.0.0.1 --grpc-address=127.0.0.1 --metrics-address=127.0.0.1"
+OPEN_METRICS = "--http-address=127.0.0.1 --grpc-address=127.0.0.1 --metrics-address=0.0.0.0"
+KEYS = "--grpc-restricted-protocol=model-repository:admin=s --http-restricted-api=metadata,model-repository:admin=s"
+CASES = {  # rule: (broken, sound)
+    "address": (OPEN_METRICS, LOCAL),
+    "model-control": ("--model-control-mode=explicit", f"--model-control-mode=explicit {LOCAL}"),
+    "model-polling": (f"--model-control-mode=poll {LOCAL}", f"--model-control-mode=none {LOCAL}"),
+    "client-shm": ("--allow-client-shm=true", f"--allow-client-shm=true {LOCAL}"),
+    "restricted-form": (f"{LOCAL} --http-restricted-api=a,admin=s", f"{LOCAL} --http-restricted-api=a:admin=s"),
+}
+
+
+def names(text):
+    return {problem.rule.name for problem in problems_of_command(command_of(text))}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_command_that_breaks_a_rule_is_found(name):
+    broken, _ = CASES[name]
+    assert names(broken) - {"address"} == {name} - {"address"}
+    assert name in names(broken)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_command_that_keeps_it_breaks_none(name):
+    _, sound = CASES[name]
+    assert names(sound) == set()
+
+
+def test_every_rule_on_commands_has_one_that_breaks_it():
+    assert CASES.keys() == {rule.name for rule in COMMAND_RULES}
+
+
+@pytest.mark.parametrize("models", [(), ("digits-vit",)])
+def test_our_own_server_is_clean(models):
+    installation = Installation(
+        server=Path("/wheel/bin/tritonserver"),
+        backends=Path("/wheel/backends"),
+        caches=Path("/wheel/caches"),
+        stub=None,
+        libraries=(),
+        gpu=False,
+    )
+    settings = ServerSettings(repository=Path("/served"), models=models)
+    words = command_line(settings, installation, Path("/workspace"), "name")
+    assert problems_of_command(command_of_words(words)) == []
+
+
+def test_our_own_container_is_warned_of_its_addresses_alone():
+    words = yaml.safe_load(Path("docker-compose.yml").read_text())["services"]["triton"]["command"]
+    assert names(shlex.join(words)) == {"address"}  # its ports are published on 127.0.0.1; tests/test_deployment.py
+
+
+def test_a_key_closes_model_control_on_the_listener_that_asks_for_it():
+    explicit = "--model-control-mode explicit"
+    assert "model-control" not in names(f"{explicit} {KEYS}")
+    half = f"{explicit} {KEYS.split()[0]}"
+    (problem,) = [one for one in problems_of_command(command_of(half)) if one.rule.name == "model-control"]
+    assert problem.finding.found == "explicit, open to all by http"
+
+
+def test_a_listener_that_is_off_is_open_to_nobody():
+    assert names("--allow-http=false --allow-metrics=false --grpc-address=127.0.0.1") == set()
+
+
+def test_metrics_listen_where_http_does_unless_told_otherwise():
+    assert names("--http-address=127.0.0.1 --grpc-address=127.0.0.1") == set()
+
+
+def test_flags_are_read_behind_the_last_tritonserver():
+    command = command_of("docker run --name x img /opt/bin/tritonserver --http-port 8000 --http-address=::1 --x --x")
+    assert command.flags == {"http-port": ("8000",), "http-address": ("::1",), "x": ("true", "true")}
+
+
+def test_a_script_is_read_as_a_shell_reads_it():
+    script = (
+        "#!/bin/sh\n# don't\nexec tritonserver \\\n  --http-port \\\n  8000 --http-address=::1  # it's this machine\n"
+    )
+    assert command_of(script).flags == {"http-port": ("8000",), "http-address": ("::1",)}
+
+
+def test_a_secret_is_not_shown():
+    broken = command_of(f"{LOCAL} --grpc-restricted-protocol=a,admin=hunter2")
+    assert "hunter2" not in str([problem.to_json() for problem in problems_of_command(broken)])
+
+
+def test_a_quotation_without_an_end_is_refused():
+    with pytest.raises(UserError, match="quotation"):
+        command_of("tritonserver --id='a")

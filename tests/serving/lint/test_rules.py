@@ -1,0 +1,217 @@
+"""Every rule on models finds what breaks it, at its place, and nothing in what keeps it."""
+
+from pathlib import Path
+
+import pytest
+
+from serving.lint.check import problems_of_repository
+from serving.lint.registry import FILE_OF_ITS_OWN, MODEL_RULES
+from tests.serving.lint.broken_models import CASES
+from tests.serving.lint.sound_models import ENSEMBLE, GROWING, INITIAL, ONE_STATE, PLAIN, PYTHON, STATES, STEP
+
+# A fault that Triton takes for another one too is found by both rules.
+COMPANIONS = {
+    "state-twice": {"state-order"},
+    "priority-range": {"priority-levels"},
+    "preserve-ordering": {"priority-levels"},
+}
+
+
+def repository(folder, text, files, step=True):
+    write(folder / "m", text, files)
+    if step:
+        write(folder / "step", STEP, ("1/model.onnx",))
+    return folder
+
+
+def write(model, text, files):
+    for name in files:
+        path = model / name
+        (path if name.endswith("/") else path.parent).mkdir(parents=True, exist_ok=True)
+        if not name.endswith("/"):
+            path.touch()
+    if text is not None:
+        (model / "config.pbtxt").write_text(text)
+
+
+def found(folder, text, files=("1/model.onnx",)):
+    """Rule → places, in the model ``m``."""
+    places = {}
+    for problem in problems_of_repository(repository(folder, text, files)):
+        assert problem.subject == "m"
+        places.setdefault(problem.rule.name, []).append(problem.finding.where)
+    return places
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_configuration_that_breaks_a_rule_is_found_at_its_place(name, tmp_path):
+    case = CASES[name]
+    files = case.files if case.broken_files is None else case.broken_files
+    places = found(tmp_path, case.broken_text, files)
+    assert places.keys() - COMPANIONS.get(name, set()) == {name}
+    assert places[name][0] == case.at
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_configuration_that_keeps_it_breaks_none(name, tmp_path):
+    case = CASES[name]
+    assert found(tmp_path, case.text, case.files) == {}
+
+
+def test_every_rule_has_a_configuration_that_breaks_it():
+    assert CASES.keys() == {rule.name for rule in MODEL_RULES}
+    assert len(MODEL_RULES) == len(CASES)
+
+
+def test_the_committed_repository_is_clean():
+    assert problems_of_repository(Path("model_repository")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "says"),
+    [
+        (PLAIN + "max_bath_size: 8", "configuration", "no field named"),
+        (PLAIN.replace("KIND_CPU", "KIND_TPU"), "configuration", "KIND_TPU"),
+        (PLAIN + "sequence_batching { }", "configuration", "scheduling_choice"),
+        (None, "no-configuration", "no file"),
+    ],
+)
+def test_what_is_no_configuration_is_told_and_judged_no_further(text, name, says, tmp_path):
+    (problem,) = problems_of_repository(repository(tmp_path, text, ("1/model.onnx",)))
+    assert problem.rule.name == name
+    assert problem.rule in FILE_OF_ITS_OWN
+    assert says in problem.finding.found
+
+
+def test_a_longer_name_of_another_state_is_the_known_trap_of_orders(tmp_path):
+    text = STATES.replace("kv_01_in", "kv_00_length_in").replace("kv_01_out", "kv_00_length_out")
+    assert found(tmp_path, text)["state-order"] == ["state 'kv_00_in'", "state 'kv_00_length_in'"]
+
+
+def test_a_state_that_grows_on_a_cpu_is_found(tmp_path):
+    assert set(found(tmp_path, GROWING + "instance_group { kind: KIND_CPU }")) == {"state-growable"}
+
+
+@pytest.mark.parametrize(
+    "initial",
+    [
+        f"{INITIAL} {INITIAL}",
+        INITIAL.replace("TYPE_FP16", "TYPE_FP32"),
+        INITIAL.replace("[ 12, 512 ]", "[ 12, 256 ]"),
+        INITIAL.replace("[ 12, 512 ]", "[ 12 ]"),
+        INITIAL.replace("[ 12, 512 ]", "[ 12, -1 ]"),
+        INITIAL.replace(" zero_data: true", ""),
+        INITIAL.replace("zero_data: true", 'data_file: "absent"'),
+    ],
+)
+def test_an_initial_state_that_the_server_refuses_is_found(initial, tmp_path):
+    assert set(found(tmp_path, ONE_STATE.replace(INITIAL, initial))) == {"state-initial"}
+
+
+@pytest.mark.parametrize(
+    "limit", ["max_queue_size: 1", "default_timeout_microseconds: 5", "allow_timeout_override: true"]
+)
+def test_each_limit_of_a_queue_is_a_policy(limit, tmp_path):
+    policy = f"dynamic_batching {{ default_queue_policy {{ {limit} }} }}"
+    assert set(found(tmp_path, PLAIN.replace("dynamic_batching { }", policy))) == {"queue-policy"}
+
+
+def test_an_empty_policy_limits_nothing(tmp_path):
+    text = PLAIN.replace("dynamic_batching { }", "dynamic_batching { default_queue_policy { } }")
+    assert found(tmp_path, text) == {}
+
+
+@pytest.mark.parametrize("folders", [(), ("v1/model.onnx",), ("01/model.onnx",)])
+def test_a_model_without_a_version_is_found(folders, tmp_path):
+    (tmp_path / "m").mkdir()
+    assert "version" in found(tmp_path, PLAIN, folders)
+
+
+def test_the_newest_version_is_looked_at_where_no_policy_is_stated(tmp_path):
+    assert found(tmp_path, PLAIN, ("9/", "10/model.onnx")) == {}
+    assert found(tmp_path / "other", PLAIN, ("9/model.onnx", "10/")) == {"model-file": ["10/model.onnx"]}
+
+
+def test_a_backend_of_others_needs_something_in_its_folder(tmp_path):
+    text = PYTHON.replace('"python"', '"own"') + 'model_warmup { name: "w" batch_size: 1 }'
+    text = text.replace("dims: [ 4 ] }", "dims: [ 4 ] optional: true }")
+    assert found(tmp_path, text, ("1/",)) == {"model-file": ["1/"]}
+    assert found(tmp_path / "other", text, ("1/anything",)) == {}
+
+
+@pytest.mark.parametrize(("file", "rules"), [("1/model.py", set()), ("1/model.bin", {"backend"})])
+def test_a_backend_follows_from_the_file_where_none_is_named(file, rules, tmp_path):
+    assert found(tmp_path, PYTHON.replace('backend: "python"', ""), (file,)).keys() - {"warm-up"} == rules
+
+
+def test_a_python_model_is_not_asked_for_a_warm_up(tmp_path):
+    assert found(tmp_path, PYTHON, ("1/model.py",)) == {}
+
+
+def test_an_output_that_no_step_writes_is_found(tmp_path):
+    text = ENSEMBLE + 'output { name: "z" data_type: TYPE_FP32 dims: [ 2 ] }'
+    assert found(tmp_path, text, ("1/",)) == {"ensemble-flow": ["output 'z'"]}
+
+
+@pytest.mark.parametrize("step", ['input_map { key: "x" value: "x" }', 'output_map { key: "y" value: "y" }'])
+def test_a_step_that_leaves_a_tensor_unconnected_is_found(step, tmp_path):
+    assert found(tmp_path, ENSEMBLE.replace(step, ""), ("1/",)).keys() <= {"ensemble-tensor", "ensemble-flow"} != set()
+
+
+def test_a_tensor_that_nothing_reads_is_found(tmp_path):
+    text = ENSEMBLE + 'input { name: "z" data_type: TYPE_FP32 dims: [ 2 ] }'
+    assert found(tmp_path, text, ("1/",)) == {"ensemble-flow": ["ensemble_scheduling"]}
+
+
+@pytest.mark.parametrize(
+    ("dims", "shape", "fits"),
+    [
+        ("2, 4", "8", True),
+        ("2, 4, -1, 6", "8, -1, 1, 6", True),
+        ("1", "", True),
+        ("2, -1", "-1, 2", False),
+        ("-1", "4", False),
+        ("2", "0", False),
+        ("2", "", False),
+    ],
+)
+def test_a_reshape_keeps_the_elements(dims, shape, fits, tmp_path):
+    text = PLAIN.replace("dims: [ 2 ]", f"dims: [ {dims} ] reshape {{ shape: [ {shape} ] }}")
+    assert found(tmp_path, text).keys() == (set() if fits else {"reshape"})
+
+
+def test_a_scalar_needs_a_batch(tmp_path):
+    text = PYTHON.replace("dims: [ 2 ]", "dims: [ 1 ] reshape { }")
+    assert set(found(tmp_path, text, ("1/model.py",))) == {"reshape"}
+
+
+@pytest.mark.parametrize("group", ["kind: KIND_GPU gpus: [ -1 ]", "count: -1", "kind: KIND_CPU profile: [ '0' ]"])
+def test_an_instance_group_that_the_server_refuses_is_found(group, tmp_path):
+    text = PLAIN.replace("kind: KIND_CPU count: 1", group)
+    assert set(found(tmp_path, text)) == {"instance-group"}
+
+
+CONTROL = 'control_input { name: "S" control { kind: CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1 ] } }'
+
+
+@pytest.mark.parametrize(
+    ("controls", "fits"),
+    [
+        (CONTROL, True),
+        (CONTROL.replace("0, 1", "0"), False),
+        (CONTROL.replace("fp32_false_true: [ 0, 1 ]", ""), False),
+        (CONTROL.replace("] }", "] bool_false_true: [ false, true ] }"), False),
+        (CONTROL.replace('"S"', '""'), False),
+        (CONTROL + CONTROL.replace('"S"', '"T"'), False),
+        (CONTROL + CONTROL.replace("START", "END"), False),
+        (CONTROL + CONTROL.replace("START", "END").replace('"S"', '"T"'), True),
+    ],
+)
+def test_a_control_has_an_input_and_its_values(controls, fits, tmp_path):
+    text = ONE_STATE.replace("oldest {", f"{controls} oldest {{")
+    assert found(tmp_path, text).keys() == (set() if fits else {"control-input"})
+
+
+def test_a_backend_of_others_follows_from_what_stands_behind_the_dot(tmp_path):
+    write(tmp_path / "m.own", PYTHON.replace('name: "m" backend: "python"', ""), ("1/libtriton_own.so",))
+    assert {problem.rule.name for problem in problems_of_repository(tmp_path)} == {"warm-up"}
