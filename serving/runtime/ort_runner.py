@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
-from models.errors import ArtefactError
+from models.errors import ArtefactError, InputError
 from models.signature import GraphSignature
 from serving.runtime.admission import Admission, not_a_buffer
 from serving.runtime.array_buffer import array_part, copy_array_rows
