@@ -120,15 +120,14 @@ def attend_in_groups(
     bias: Tensor | None = None,
     scale: float | None = None,
 ) -> Tensor:
-    """:func:`attend`, and of a single position of grouped heads without repeating keys and values.
+    """:func:`attend` without asking torch for grouped heads: of its GPU kernels, none takes groups and a mask.
 
-    Query heads that share keys become the query positions of one head: torch's memory-efficient kernel, which takes a
-    mask, takes no groups.
+    Of a single position, query heads that share keys become the query positions of one head, and nothing is repeated.
     """
     heads, groups = q_BHSD.shape[1], k_BGTD.shape[1]
     for_all_heads = bias is None and (mask is None or mask.shape[1] == 1)
     if heads == groups or q_BHSD.shape[2] != 1 or not for_all_heads:
-        return attend(q_BHSD, k_BGTD, v_BGTD, mask, bias, scale)
+        return attend(q_BHSD, _repeated(k_BGTD, heads), _repeated(v_BGTD, heads), mask, bias, scale)
     shared_BGRD = q_BHSD.reshape(len(q_BHSD), groups, heads // groups, -1)
     return attend(shared_BGRD, k_BGTD, v_BGTD, mask, None, scale).reshape_as(q_BHSD)
 

@@ -58,7 +58,7 @@ class TorchRunner:
         self.recordings = Recordings()
         self._signature, self._device, self._dtype = signature, device, dtype
         self._admission = Admission(signature)
-        self._module = module.to(device, dtype).eval()
+        self._module = _moved(module, device, dtype).eval()
         write_in_place(self._module)
         attend_by(self._module, attention)
         self._below = dict(below or {})
@@ -81,12 +81,15 @@ class TorchRunner:
     @torch.no_grad()
     def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
         """Run the module once; see :class:`serving.runtime.base.Runner`."""
-        self._admission.require_names(feeds)
-        arrays, buffers = self._admitted(feeds)
+        if self._inputs.keys() != feeds.keys():
+            self._admission.require_names(feeds)
+        buffers = {name: feed for name, feed in feeds.items() if isinstance(feed, TorchBuffer)}
+        arrays = {name: self._admitted(name, feed) for name, feed in feeds.items() if name not in buffers}
         require_indices(arrays, self._below)
-        if self._recorder is not None and self._remembered and arrays[_TOKENS].shape[1] == 1:
+        if self._recorder is not None and self._is_single_step(arrays):
             outputs = self._replayed(arrays, buffers, self._recorder)
         else:
+            self._admit(buffers)
             uploaded = {name: self._uploaded(name, array) for name, array in arrays.items()}
             outputs = self._step(uploaded | {name: buffer.tensor for name, buffer in buffers.items()})
         returned = iter(outputs)
@@ -96,21 +99,20 @@ class TorchRunner:
             for spec in self._signature.outputs
         }
 
-    def _admitted(self, feeds: Mapping[str, Array | Buffer]) -> tuple[dict[str, Array], dict[str, TorchBuffer]]:
-        arrays: dict[str, Array] = {}
-        buffers: dict[str, TorchBuffer] = {}
-        for spec in self._signature.inputs:
-            feed = feeds[spec.name]
-            if isinstance(feed, TorchBuffer):
-                self._admission.require(spec, feed.dtype, feed.place[1])
-                buffers[spec.name] = feed
-                continue
-            if spec.name in self._remembered:
-                raise not_a_buffer(spec.name, feed)
-            arrays[spec.name] = array = feed if isinstance(feed, np.ndarray) else feed.numpy()
-            fits = array.dtype == numpy_dtype(spec.dtype)
-            self._admission.require(spec, spec.dtype if fits else array.dtype.name, array.shape)
-        return arrays, buffers
+    def _is_single_step(self, arrays: Mapping[str, Array]) -> bool:
+        return bool(self._remembered) and _TOKENS in arrays and arrays[_TOKENS].shape[1] == 1
+
+    def _admitted(self, name: str, feed: Array | Buffer) -> Array:
+        if name in self._remembered:
+            raise not_a_buffer(name, feed)
+        spec, array = self._inputs[name], feed if isinstance(feed, np.ndarray) else feed.numpy()
+        fits = array.dtype == numpy_dtype(spec.dtype)
+        self._admission.require(spec, spec.dtype if fits else array.dtype.name, array.shape)
+        return array
+
+    def _admit(self, buffers: Mapping[str, TorchBuffer]) -> None:
+        for name, buffer in buffers.items():
+            self._admission.require(self._inputs[name], buffer.dtype, buffer.place[1])
 
     def _uploaded(self, name: str, array: Array) -> Tensor:
         return tensor_from_numpy(array, self._inputs[name].dtype).to(self._device)
@@ -142,7 +144,8 @@ class TorchRunner:
             *others, attended = shapes[_MASK]
             capacity = int(self._inputs[next(iter(self._signature.aliases.values()))].axes[2])
             shapes[_MASK] = (*others, bucket(attended, capacity))
-        key = tuple(shapes.values()), tuple(buffer.place for buffer in buffers.values())
+        # A key that is known has been admitted: of a deep decoder, that is most of what is left to do here.
+        key = tuple(buffers), tuple([buffer.place for buffer in buffers.values()]), tuple(shapes.items())
         recording = self.recordings.get(key, lambda: self._recorded(shapes, arrays, buffers, recorder))
         return [output.clone() for output in recording.replay(arrays)]
 
@@ -153,9 +156,16 @@ class TorchRunner:
         buffers: Mapping[str, TorchBuffer],
         recorder: Recorder,
     ) -> Recording:
+        self._admit(buffers)
         new = NewTensors({name: (self._inputs[name].dtype, shape) for name, shape in shapes.items()}, self._device)
         new.write(arrays)
         inputs = new.tensors | {name: buffer.tensor for name, buffer in buffers.items()}
         # Warming up writes keys and values that the step itself writes again, and leaves states as they are.
         work = recorder(lambda: list(self._computed(inputs)), lambda: self._step(inputs))
         return Recording(new, work)
+
+
+def _moved(module: nn.Module, device: torch.device, dtype: torch.dtype) -> nn.Module:
+    # Not twice: recurrent layers would lay their weights out anew, away from where recorded steps read them.
+    there = all((one.device.type, one.dtype) == (device.type, dtype) for one in module.parameters())
+    return module if there else module.to(device, dtype)
