@@ -209,7 +209,7 @@ class Decoder(Remembering):
         if self.positions is not None:
             hidden = hidden + self.positions(positions)
         hidden = self.dropout(hidden)
-        rotation = None if self.rope is None else self.rope(positions)
+        rotation = None if self.rope is None else self.rope(positions).to(hidden.dtype)
         for block, remember in zip(self.blocks, memories, strict=True):
             hidden = block(hidden, remember, mask, positions, rotation)
         hidden = self.norm(hidden if scored is None else take_positions(hidden, scored))
