@@ -75,6 +75,7 @@ def check(
 ) -> int:
     """Climb the parity ladder: eager float64, eager float32, ONNX Runtime, and OpenVINO where it is installed.
 
+    Of an artefact of `export torch`, what serves it instead of the last two.
     Batch sizes, lengths, padding, and every split of a cached decode against the full forward pass; then drift, KL,
     first choices, greedy and right answers against the precision's budget, on held-out data where the checkpoint is a
     shipped one. Writes parity.json.
@@ -98,8 +99,9 @@ def check(
     from export.report import print_rungs
     from models.manifest import Manifest
 
-    precision = precision_named(Manifest.read(folder).precision)
-    if not precision.ort_cpu:
+    manifest = Manifest.read(folder)
+    precision = precision_named(manifest.precision)
+    if manifest.form == "onnx" and not precision.ort_cpu:
         sys.stderr.write(_NO_KERNELS.format(precision.name))
     measurements = climb(folder, source)
     rungs = rungs_of(measurements, precision)

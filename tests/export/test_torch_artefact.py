@@ -1,16 +1,20 @@
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 from safetensors import safe_open
 
-from export.__main__ import check
+from export.__main__ import check, inspect
+from export.ladder import climb
+from export.parity import rungs_of
+from export.precisions import precision_named
 from export.stage import export_torch
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import save_checkpoint
 from models.errors import ArtefactError, ConfigError, OutputError
-from models.manifest import Manifest
-from tests.conftest import DATES
+from models.manifest import Manifest, sha256_of
+from tests.conftest import DATES, DIGITS
 from tests.export.test_reproduction import run
 
 NARROW = {"fp16": ("F16", "float16"), "bf16": ("BF16", "bfloat16")}
@@ -100,5 +104,36 @@ def test_a_damaged_one_is_told_how_to_make_it_again(dates, tmp_path):
 
 
 def test_verbs_about_graphs_say_that_it_has_none(dates):
-    with pytest.raises(ArtefactError, match=r"ONNX graphs in .*; found an artefact of `export torch`"):
-        check(dates)
+    for verb in (lambda: inspect(dates), lambda: check(dates, target="tensorrt")):
+        with pytest.raises(ArtefactError, match=r"ONNX graphs in .*; found an artefact of `export torch`"):
+            verb()
+
+
+@pytest.mark.parametrize("name", ["llama-tiny", "transformer-tiny", "lstm-seq2seq-tiny", "captioner-vit-gpt2-tiny"])
+@pytest.mark.parametrize("precision", ["fp32", *NARROW])
+def test_the_ladder_holds_what_serves_it_to_the_tolerance_of_its_precision(name, precision, tmp_path):
+    export_torch(name, tmp_path, precision)
+    rungs = rungs_of(climb(tmp_path), precision_named(precision))
+    wanted = f"torch {'float32' if precision == 'fp32' else precision}"
+    assert {rung.name.removeprefix("cached ") for rung in rungs} == {"eager float32", "eager float64", wanted}
+    assert [rung for rung in rungs if not rung.passed] == []
+
+
+def test_the_ladder_sees_one_weight_that_differs(tmp_path):
+    export_torch("llama-tiny", tmp_path)
+    checkpoint = checkpoint_named(str(tmp_path))
+    checkpoint.model.blocks[1].attention.key.weight[0, 0] += 0.1
+    save_checkpoint(checkpoint, tmp_path)
+    manifest = Manifest.read(tmp_path)
+    replace(manifest, files={name: sha256_of(tmp_path / name) for name in manifest.files}).write(tmp_path)
+    failed = [rung.name for rung in rungs_of(climb(tmp_path)) if not rung.passed]
+    assert failed == ["cached torch float32"]
+
+
+def test_what_is_left_of_a_trained_model_is_measured_as_it_is_served(tmp_path, capsys):
+    export_torch(DIGITS, tmp_path, "bf16")
+    assert check(tmp_path, json=True) == 0
+    quality = json.loads(capsys.readouterr().out)["quality"]
+    assert [form["form"] for form in quality["forms"]] == ["served"]
+    assert quality["verdicts"] and all(verdict["passed"] for verdict in quality["verdicts"])
+    assert quality["forms"][0]["agreements"]["logits"]["drift"] > 1e-5, "it is not float32"
