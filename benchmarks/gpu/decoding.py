@@ -35,6 +35,7 @@ from torch import nn
 ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.gpu.decoding_page import Row, page, row  # noqa: E402
 from models.families.decoder import Decoder  # noqa: E402
 from models.families.vit import ViT  # noqa: E402
 from models.presets import PRESETS  # noqa: E402
@@ -46,7 +47,6 @@ from serving.runtime.torch_runner import TorchRunner  # noqa: E402
 
 GB = 1e9
 STEPS, ROUNDS = 64, 7
-Row = dict[str, Any]
 
 
 class Shapes:
@@ -241,42 +241,6 @@ def seconds(call: Callable[[], Any], repeats: int, device: torch.device) -> floa
         call()
     synchronise()
     return (time.perf_counter() - began) / repeats
-
-
-def row(variant: str, batch: int, behind: int, taken_s: float, limit_s: float) -> Row:
-    """One line of the table of steps."""
-    return {
-        "variant": variant,
-        "batch": batch,
-        "behind": behind,
-        "step_ms": taken_s * 1e3,
-        "tokens_per_s": batch / taken_s,
-        "share_of_limit": limit_s / taken_s,
-    }
-
-
-def page(found: dict[str, Any]) -> str:
-    """The readings as Markdown."""
-    copies = " and ".join(f"{one:.0f}" for one in found["copy_gb_per_s"])
-    lines = [
-        f"# Decoding on a GPU, {datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC",
-        "",
-        f"    {found['command']}",
-        "",
-        f"- {found['device']}, torch {found['torch']}; a copy moves {copies} GB/s, before and after",
-        "",
-        "| variant | batch | behind | step ms | tokens/s | share of the bandwidth limit |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
-    for one in found["decoding"]:
-        if "missing" in one:
-            lines.append(f"| {one['variant']} | not here: {one['missing']} | | | | |")
-            continue
-        figures = f"{one['step_ms']:.3f} | {one['tokens_per_s']:.0f} | {one['share_of_limit']:.0%}"
-        lines.append(f"| {one['variant']} | {one['batch']} | {one['behind']} | {figures} |")
-    lines += ["", f"| {found['image_model']} | images/s |", "|---|---:|"]
-    lines += [f"| {one['variant']} | {one['images_per_s']:.0f} |" for one in found["images"]]
-    return "\n".join([*lines, ""])
 
 
 if __name__ == "__main__":
