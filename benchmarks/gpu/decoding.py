@@ -87,6 +87,8 @@ def measured(given: argparse.Namespace) -> dict[str, Any]:
     """Every reading of one run."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     shapes, variants = Shapes(given.quick), ["recorded", "not recorded"] + ["compiled"] * given.compile
+    if given.compile:
+        torch._dynamo.config.recompile_limit = 64  # one for each batch and attended length
     bandwidth = copy_bandwidth(device, shapes.copied)
     module = made(lambda: Decoder(shapes.llama), device)
     decoding = list(decoding_rows(module, shapes, variants, bandwidth, device))
@@ -190,7 +192,7 @@ def made(build: Callable[[], nn.Module], device: torch.device) -> nn.Module:
 def runner_of(variant: str, signature: GraphSignature, module: nn.Module, device: torch.device) -> TorchRunner:
     """A runner of a module that all variants share."""
     module = torch.compile(module, dynamic=False) if variant == "compiled" else module
-    recorder = (lambda warm_up, work: work) if variant == "not recorded" else None
+    recorder = (lambda warm_up, work: work) if variant == "not recorded" or device.type == "cpu" else None
     return TorchRunner(signature, module, device, torch.bfloat16, recorder=recorder)
 
 
