@@ -19,7 +19,7 @@ test: .venv/.dev  ## run every test, in two processes
 test-full-width: .venv/.dev  ## import and serve models as wide as published: some minutes, 8 GB of memory
 	$(BIN)/python -m pytest -m full_width
 
-test-gpu: .venv/.dev  ## run the kernels on a GPU, with the PyTorch that is installed: see docs/kernels.md
+test-gpu: .venv/.dev  ## run the tests that need a GPU; without one, each says so
 	$(BIN)/python -m pytest -m needs_gpu -rs
 
 test-trt: .venv/.dev  ## build engines and run them, where TensorRT and a GPU are
