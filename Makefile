@@ -19,11 +19,11 @@ test: .venv/.dev  ## run every test, in two processes
 test-full-width: .venv/.dev  ## import and serve models as wide as published: some minutes, 8 GB of memory
 	$(BIN)/python -m pytest -m full_width
 
+test-gpu: .venv/.dev  ## run the tests that need a GPU; without one, each says so
+	$(BIN)/python -m pytest -m needs_gpu -rs
+
 test-trt: .venv/.dev  ## build engines and run them, where TensorRT and a GPU are
 	$(BIN)/python -m pytest -m needs_tensorrt
-
-test-gpu: .venv/.dev  ## run the kernels on a GPU, with the PyTorch that is installed: see docs/kernels.md
-	$(BIN)/python -m pytest -m needs_gpu -rs
 
 check: .venv/.dev  ## format, lint, types, imports, layout
 	$(BIN)/ruff format --check .
@@ -43,9 +43,9 @@ clean:  ## remove the environment and everything built
 	rm -rf .venv build model_repository/*/1/*.onnx .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # timm, which models are compared with, comes without torchvision: that needs CUDA's libraries, and breaks transformers.
-# TensorRT's bindings, 1 MB each, lie apart: both versions are one package, and need libraries that tests make with gcc.
 # Triton compiles and interprets the kernels (273 MiB to fetch, 1 GB installed). It is no requirement and not in
 # constraints.txt: a CUDA build of torch demands the very Triton that it brings along, which then stays.
+# TensorRT's bindings, 1 MB each, lie apart: both versions are one package, and need libraries that tests make with gcc.
 # torch is installed first and alone: a later requirement on it then finds the CPU build.
 .venv/.torch: constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11) and "expected Python 3.11 to 3.13; found " + sys.version + "; run make with PYTHON=python3.11")'
@@ -60,7 +60,7 @@ clean:  ## remove the environment and everything built
 .venv/.dev: .venv/.cpu
 	$(PIP) --editable '.[cpu,dev]'
 	$(PIP) --no-deps timm==1.0.31
+	$(BIN)/python -c 'import triton' 2>/dev/null || $(PIP) --no-deps triton==3.9.0
 	$(PIP) --no-deps --upgrade --target .venv/tensorrt-11.4 tensorrt-cu13-bindings
 	$(PIP) --no-deps --upgrade --target .venv/tensorrt-10.16 tensorrt-cu12-bindings
-	$(BIN)/python -c 'import triton' 2>/dev/null || $(PIP) --no-deps triton==3.9.0
 	@touch $@

@@ -1,4 +1,4 @@
-"""Checkpoint → ONNX graphs with a manifest, and the proof that they compute what the PyTorch model computes."""
+"""Checkpoint → artefact with a manifest, and the proof that ONNX graphs compute what the PyTorch model computes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from export.engines.config import EngineConfig
 from export.precisions import NAMES, PrecisionName, described
+from export.stage import TorchPrecision
 from models.cli import Verb, run
 
 _NO_KERNELS = (
@@ -50,6 +51,23 @@ def onnx(
     return 0
 
 
+def torch(model: Positional[str], out: Path, precision: TorchPrecision = "fp32") -> int:
+    """Write a checkpoint as an artefact that PyTorch itself serves, on a GPU or, slowly, on a CPU; no ONNX.
+
+    Nothing is done where the folder already holds this very export.
+
+    Args:
+        model: a checkpoint folder, a shipped checkpoint, or a preset (see `python -m models list`).
+        out: the artefact's folder; replaced in one step.
+        precision: of weights, caches and what is computed.
+    """
+    from export.stage import export_torch
+
+    manifest, done = export_torch(model, out, precision)
+    sys.stdout.write(f"{manifest.name}: {manifest.precision} {'written to' if done else 'up to date in'} {out}\n")
+    return 0
+
+
 def check(
     folder: Positional[Path],
     source: str | None = None,
@@ -59,6 +77,7 @@ def check(
 ) -> int:
     """Climb the parity ladder: eager float64, eager float32, ONNX Runtime, and OpenVINO where it is installed.
 
+    Of an artefact of `export torch`, what serves it instead of the last two.
     Batch sizes, lengths, padding, and every split of a cached decode against the full forward pass; then drift, KL,
     first choices, greedy and right answers against the precision's budget, on held-out data where the checkpoint is a
     shipped one. Writes parity.json.
@@ -82,8 +101,9 @@ def check(
     from export.report import print_rungs
     from models.manifest import Manifest
 
-    precision = precision_named(Manifest.read(folder).precision)
-    if not precision.ort_cpu:
+    manifest = Manifest.read(folder)
+    precision = precision_named(manifest.precision)
+    if manifest.form == "onnx" and not precision.ort_cpu:
         sys.stderr.write(_NO_KERNELS.format(precision.name))
     measurements = climb(folder, source)
     rungs = rungs_of(measurements, precision)
@@ -209,6 +229,7 @@ def refit(folder: Positional[Path], engines: Path) -> int:
 if __name__ == "__main__":
     verbs: dict[str, Verb] = {
         "onnx": onnx,
+        "torch": torch,
         "check": check,
         "compare": compare,
         "inspect": inspect,

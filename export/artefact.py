@@ -14,23 +14,20 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from export.axes import axes_of
-from export.fingerprint import Option, require_unchanged, versions
+from export.description import describe, signatures_of
+from export.fingerprint import Option, require_unchanged
 from export.lowering import lowered_graphs
 from export.onnx_graph import onnx_from_torch, origins_of
 from export.own_process import run_each
 from export.precisions import PRECISIONS, Precision, precision_named, require_task, signatures_in
-from export.remembered_hashes import remembered_sha256
 from export.reproduction import write_reproduction
 from export.rewriting import Given, rewrite_graphs, weight_types
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import Checkpoint
-from models.config import config_to_json
 from models.folders import replaced_folder
 from models.manifest import Manifest
 from models.progress import progress
-from models.signature import GraphSignature
-from models.tasks.from_bytes import example_in_bytes, takes_bytes
+from models.tasks.from_bytes import takes_bytes
 from models.tasks.graph import TaskGraph
 from models.tensor_names import EXPLAINED
 
@@ -58,7 +55,11 @@ def write_artefact(name: str, out: Path, options: Mapping[str, Option], fingerpr
             shutil.copyfile(companion, staged / companion.name)
         lowered = lowered_graphs(staged, (graph.signature for graph in graphs)) if precision.ort_cpu else ()
         manifest = replace(
-            _manifest(name, checkpoint, graphs, precision, staged, fingerprint), lowered=lowered, passes=passes
+            describe(name, checkpoint, graphs, precision, staged, fingerprint),
+            lowered=lowered,
+            passes=passes,
+            weights={graph.signature.name: _weights(checkpoint, graph, staged) for graph in graphs},
+            types={path.stem: weight_types(path) for path in (staged / f"{one.signature.name}.onnx" for one in graphs)},
         )
         write_reproduction(staged, manifest, options)
         require_unchanged(name, options, fingerprint)
@@ -79,7 +80,7 @@ def _write_graphs(
         return {}
     with TemporaryDirectory(dir=folder) as float32:
         _export_graphs(name, checkpoint, graphs, Path(float32))
-        every, calibration = _signatures(graphs), options.get("calibration")
+        every, calibration = signatures_of(graphs), options.get("calibration")
         samples = Path(str(calibration)) if calibration else None
         given = [
             Given(
@@ -94,10 +95,6 @@ def _write_graphs(
         ]
         done = rewrite_graphs(precision, given, folder)
     return {graph: [outcome.to_json() for outcome in outcomes] for graph, outcomes in done.items()}
-
-
-def _signatures(graphs: Sequence[TaskGraph]) -> tuple[GraphSignature, ...]:
-    return tuple(replace(graph.signature, axes=axes_of(graph)) for graph in graphs)
 
 
 def _export_graphs(name: str, checkpoint: Checkpoint, graphs: Sequence[TaskGraph], folder: Path) -> None:
@@ -117,32 +114,6 @@ def export_graph(name: str, graph_name: str, path: Path, uint8: bool = False) ->
     onnx_from_torch(graph, path)
 
 
-def _manifest(
-    name: str,
-    checkpoint: Checkpoint,
-    graphs: Sequence[TaskGraph],
-    precision: Precision,
-    folder: Path,
-    fingerprint: str,
-) -> Manifest:
-    return Manifest(
-        name=checkpoint.name,
-        task=checkpoint.family.task.name,
-        family=checkpoint.family.name,
-        config=config_to_json(checkpoint.config),
-        graphs=signatures_in(precision, _signatures(graphs)),
-        files={path.name: remembered_sha256(path) for path in sorted(folder.iterdir())},
-        details=checkpoint.serving_details(),
-        example=_example(checkpoint, takes_bytes(graphs[0].signature), precision),
-        versions=versions(),
-        weights={graph.signature.name: _weights(checkpoint, graph, folder) for graph in graphs},
-        precision=precision.name,
-        types={path.stem: weight_types(path) for path in (folder / f"{one.signature.name}.onnx" for one in graphs)},
-        source=name,
-        fingerprint=fingerprint,
-    )
-
-
 def _weights(checkpoint: Checkpoint, graph: TaskGraph, folder: Path) -> dict[str, list[str]]:
     names = {id(tensor): name for name, tensor in _tensors(checkpoint.model)}
     own = {name: names.get(id(tensor), name) for name, tensor in _tensors(graph.module)}
@@ -153,10 +124,3 @@ def _weights(checkpoint: Checkpoint, graph: TaskGraph, folder: Path) -> dict[str
 def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     yield from module.named_parameters(remove_duplicate=False)
     yield from module.named_buffers(remove_duplicate=False)
-
-
-def _example(checkpoint: Checkpoint, uint8: bool, precision: Precision) -> dict[str, Any]:
-    asked = checkpoint.example
-    if checkpoint.family.task.name in precision.reworded:
-        asked = {part: value for part, value in asked.items() if part != "answer"}
-    return example_in_bytes(asked, checkpoint.details["preprocessing"]) if uint8 else asked

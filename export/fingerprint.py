@@ -19,7 +19,7 @@ from export.remembered_hashes import remembered_sha256
 from models.checkpoints.file_names import COMPANIONS, CONFIG_NAME, WEIGHTS_NAME
 from models.checkpoints.place import place_of
 from models.errors import ArtefactError
-from models.manifest import Manifest
+from models.manifest import Form, Manifest
 
 ROOT = Path(__file__).parent.parent
 Option = bool | int | float | str | None
@@ -29,27 +29,35 @@ _PACKAGES = ("torch", "onnx", "onnxscript")
 _NOT_IN_GRAPHS = {"train", "pretrained", "quality"}
 
 
-def fingerprint_of(name: str, options: Mapping[str, Option]) -> str:
+def fingerprint_of(name: str, options: Mapping[str, Option], form: Form = "onnx") -> str:
     """A hash over all that decides what an export looks like.
 
     Args:
         name: a checkpoint folder, a Python file, a shipped checkpoint or a preset.
-        options: flag of ``export onnx`` → value.
+        options: flag of the command → value.
+        form: the command.
 
     Raises:
         ArtefactError, ConfigError: a file cannot be read, or a reader's own has no whole model.
     """
-    parts = {"model": _model(name), "options": _by_value(options), "versions": versions(), "code": _code()}
+    parts = {
+        "model": _model(name),
+        "options": _by_value(options),
+        "form": form,
+        "versions": versions(),
+        "code": _code(),
+    }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def require_unchanged(name: str, options: Mapping[str, Option], fingerprint: str) -> None:
+def require_unchanged(name: str, options: Mapping[str, Option], fingerprint: str, form: Form = "onnx") -> None:
     """Refuse to call an artefact by a fingerprint that is not the one of what it was made from.
 
     Args:
         name: as :func:`fingerprint_of` takes it.
         options: the same.
         fingerprint: from before the work.
+        form: the same.
 
     Raises:
         ArtefactError: weights, configuration or code have changed since; graphs may be of both.
@@ -57,7 +65,7 @@ def require_unchanged(name: str, options: Mapping[str, Option], fingerprint: str
     place = place_of(name)
     if place is not None and place.is_file():
         return  # a reader's own: running it again may take long, and need not give the same weights
-    if fingerprint_of(name, options) != fingerprint:
+    if fingerprint_of(name, options, form) != fingerprint:
         raise ArtefactError(
             f"{name} and the code to stay as they are during an export",
             "other weights, another configuration or other code than at its beginning",

@@ -136,8 +136,7 @@ def inspect_artefact(folder: Path) -> ArtefactFacts:
     Raises:
         ArtefactError: a file is not what the manifest says.
     """
-    manifest = Manifest.read(folder)
-    manifest.verify(folder)
+    manifest = Manifest.read_onnx(folder)
     sizes = {name: (folder / name).stat().st_size for name in (*manifest.files, MANIFEST_NAME)}
     graphs = []
     with progress(f"inspect {manifest.name}", len(manifest.graphs)) as advance:

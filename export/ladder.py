@@ -31,6 +31,8 @@ from serving.runtime.ort_runner import OrtRunner
 SMALL_MODEL = 10_000_000
 ROUNDED = "rounded to"
 """The rung of a precision that ONNX Runtime's CPU provider lacks; see :mod:`export.rounded`."""
+TORCH = "torch"
+"""The rung of artefacts that torch runs, instead of ONNX Runtime's."""
 
 
 def climb(folder: Path, source: str | None = None) -> list[Measurement]:
@@ -60,10 +62,10 @@ def climb(folder: Path, source: str | None = None) -> list[Measurement]:
         RUNTIME: _runtime_runners(folder, manifest, graphs),
         LOWERED: _lowered_runners(folder, manifest),
     }
-    if openvino_is_installed():
+    if manifest.form == "onnx" and openvino_is_installed():
         runners[OPENVINO] = _openvino_runners(folder, manifest)
     measured = CLIMBS[manifest.task](checkpoint, runners, spreads_of(manifest))
-    return [replace(one, rung=_in_precision(one.rung, manifest.precision)) for one in measured]
+    return [replace(one, rung=_named(one.rung, manifest)) for one in measured]
 
 
 def spreads_of(manifest: Manifest) -> dict[str, Spread]:
@@ -73,14 +75,21 @@ def spreads_of(manifest: Manifest) -> dict[str, Spread]:
     return {name: Spread(**spread) for inputs in found for name, spread in inputs.items()}
 
 
-def _in_precision(rung: str, precision: str) -> str:
-    if precision == "fp32" or "eager" in rung:
+def _named(rung: str, manifest: Manifest) -> str:
+    precision = manifest.precision
+    if "eager" in rung:
+        return rung
+    if manifest.form == "torch":
+        return rung.replace(RUNTIME, f"{TORCH} {'float32' if precision == 'fp32' else precision}")
+    if precision == "fp32":
         return rung
     ort = RUNTIME if precision_named(precision).ort_cpu else f"{ROUNDED} {precision}"
     return rung.replace(RUNTIME, ort).replace("float32", precision)
 
 
 def _runtime_runners(folder: Path, manifest: Manifest, graphs: Iterable[TaskGraph]) -> dict[str, Runner]:
+    if manifest.form == "torch":
+        return dict(create_runners(folder, manifest))
     if not precision_named(manifest.precision).ort_cpu:
         plain = (replace(one.signature, axes=manifest.graph(one.signature.name).axes) for one in graphs)
         return dict(rounded_runners(folder, plain))

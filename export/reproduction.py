@@ -34,9 +34,9 @@ def write_reproduction(folder: Path, manifest: Manifest, options: Mapping[str, O
     Args:
         folder: the artefact.
         manifest: its source, files, versions and fingerprint.
-        options: flag of ``export onnx`` → value.
+        options: flag of the command → value.
     """
-    words = ["python", "-m", "export", "onnx", _source(manifest.source), *_flags(options)]
+    words = ["python", "-m", "export", manifest.form, _source(manifest.source), *_flags(options)]
     script = _SCRIPT.format(
         versions=", ".join(f"{package} {version}" for package, version in manifest.versions.items()),
         fingerprint=manifest.fingerprint[:16],

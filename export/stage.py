@@ -1,19 +1,25 @@
-"""The stage checkpoint → ONNX artefact: done only when needed, and by one process at a time.
+"""The stages checkpoint → artefact, of ONNX graphs or for torch: done only when needed, and by one process at a time.
 
 Nothing here imports torch, so that an unchanged export is known as such in a fraction of a second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Literal, get_args
 
 from export.fingerprint import Option, current_artefact, fingerprint_of
 from export.own_process import start_importing
 from export.precisions import precision_named, require_calibrated
-from models.errors import OutputError
+from models.errors import ConfigError, OutputError
 from models.folders import one_at_a_time
-from models.manifest import MANIFEST_NAME, Manifest
+from models.manifest import MANIFEST_NAME, Form, Manifest
+
+TorchPrecision = Literal["fp32", "fp16", "bf16"]
+TORCH_PRECISIONS: tuple[TorchPrecision, ...] = get_args(TorchPrecision)
+Options = Mapping[str, Option]
+_Write = Callable[[str, Path, Options, str], Manifest]
 
 
 def export_onnx(
@@ -49,23 +55,52 @@ def export_onnx(
     options: dict[str, Option] = {"explain": explain, "uint8": uint8, "precision": precision_named(precision).name}
     if calibration is not None:
         options["calibration"] = str(calibration.resolve())
-    fingerprint = fingerprint_of(name, options)
+    return _export("onnx", name, out, options, _write_graphs)
+
+
+def export_torch(name: str, out: Path, precision: str = "fp32") -> tuple[Manifest, bool]:
+    """Write a checkpoint as an artefact that torch runs, unless the folder already holds just that.
+
+    Args:
+        name: a checkpoint folder, a shipped checkpoint or a preset.
+        out: the artefact's folder; replaced in one step.
+        precision: of the weights and of what is computed, one of :data:`TORCH_PRECISIONS`.
+
+    Returns:
+        The manifest, and whether anything was done.
+
+    Raises:
+        UnknownNameError, ArtefactError, ConfigError: the checkpoint cannot be had, or only a Python file can build
+            it; no such precision.
+        OutputError: the folder cannot be written, or holds something else.
+    """
+    if precision not in TORCH_PRECISIONS:
+        raise ConfigError(f"a precision, one of {list(TORCH_PRECISIONS)}", repr(precision), "correct --precision")
+    return _export("torch", name, out, {"precision": precision}, _write_weights)
+
+
+def _export(form: Form, name: str, out: Path, options: Options, write: _Write) -> tuple[Manifest, bool]:
+    fingerprint = fingerprint_of(name, options, form)
     current = current_artefact(out, fingerprint)
     if current is not None:
         return current, False
     refuse_foreign(out)
     with one_at_a_time(out):
-        return _made(name, out, options, fingerprint)
+        current = current_artefact(out, fingerprint)  # another process may have made it in the meantime
+        return (write(name, out, options, fingerprint), True) if current is None else (current, False)
 
 
-def _made(name: str, out: Path, options: Mapping[str, Option], fingerprint: str) -> tuple[Manifest, bool]:
-    current = current_artefact(out, fingerprint)  # another process may have made it in the meantime
-    if current is not None:
-        return current, False
+def _write_graphs(name: str, out: Path, options: Options, fingerprint: str) -> Manifest:
     start_importing()
     from export.artefact import write_artefact  # torch: seconds, for those alone who need it
 
-    return write_artefact(name, out, options, fingerprint), True
+    return write_artefact(name, out, options, fingerprint)
+
+
+def _write_weights(name: str, out: Path, options: Options, fingerprint: str) -> Manifest:
+    from export.torch_artefact import write_torch_artefact  # torch, likewise
+
+    return write_torch_artefact(name, out, options, fingerprint)
 
 
 def refuse_foreign(out: Path) -> None:

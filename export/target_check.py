@@ -59,8 +59,7 @@ def hold_to_target(folder: Path, name: str) -> tuple[Target, list[Verdict]]:
         UnknownNameError: there is no such target.
     """
     target = target_named(name)
-    manifest = Manifest.read(folder)
-    manifest.verify(folder)
+    manifest = Manifest.read_onnx(folder)
     graphs = (Graph(folder / f"{signature.name}.onnx", signature) for signature in manifest.graphs)
     return target, [verdict for graph in graphs for verdict in verdicts_of(graph, target)]
 

@@ -7,13 +7,15 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from models.errors import ArtefactError
 from models.signature import GraphSignature
 
 MANIFEST_NAME = "manifest.json"
 FORMAT = 3
+Form = Literal["onnx", "torch"]
+"""What an artefact's graphs are; also the verb of `python -m export` that writes them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,7 @@ class Manifest:
         task: what the model is for (``classify``, ``translate``).
         family: the architecture (``vit``, ``seq2seq``).
         config: the architecture's configuration.
-        graphs: the signature of each graph; the file of graph ``x`` is ``x.onnx``.
+        graphs: the signature of each graph; of the form ``onnx``, the file of graph ``x`` is ``x.onnx``.
         files: file name → SHA-256, graphs and companions (``tokenizer.json``) alike.
         details: what the task needs at serving time: labels, preprocessing, token ids, lengths.
         example: one request and its right answer; the canary of every server.
@@ -56,6 +58,7 @@ class Manifest:
             ``kept``: which places it left in float32, and why.
         source: the checkpoint it was made from, as the user named it.
         fingerprint: hash over all that went into the artefact; an equal one means nothing is to be done.
+        form: ONNX graphs, or a checkpoint whose modules torch runs.
     """
 
     name: str
@@ -74,6 +77,7 @@ class Manifest:
     passes: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     source: str = ""
     fingerprint: str = ""
+    form: Form = "onnx"
 
     def graph(self, name: str) -> GraphSignature:
         """The signature of the graph of that name.
@@ -115,6 +119,7 @@ class Manifest:
             "passes": self.passes,
             "source": self.source,
             "fingerprint": self.fingerprint,
+            "form": self.form,
         }
         staged = folder / f"{MANIFEST_NAME}.part"
         staged.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
@@ -144,6 +149,20 @@ class Manifest:
         except (ValueError, KeyError, TypeError) as error:
             raise ArtefactError(f"a complete manifest at {path}", f"{type(error).__name__}: {error}", remedy) from error
 
+    @classmethod
+    def read_onnx(cls, folder: Path) -> Manifest:
+        """:meth:`read` and :meth:`verify`, for what needs ONNX graphs.
+
+        Raises:
+            ArtefactError: as these do, or the artefact is of another form.
+        """
+        manifest = cls.read(folder)
+        if manifest.form != "onnx":
+            found, remedy = f"an artefact of `export {manifest.form}`", "name one of `python -m export onnx`"
+            raise ArtefactError(f"ONNX graphs in {folder}", found, remedy)
+        manifest.verify(folder)
+        return manifest
+
     def verify(self, folder: Path, hashed: Callable[[Path], str] | None = None) -> None:
         """Hold every file to the hash that the manifest states.
 
@@ -161,7 +180,7 @@ class Manifest:
                 raise ArtefactError(
                     f"{path} with SHA-256 {expected[:12]}…, as its manifest says",
                     found[:12] + "…" if path.is_file() else found,
-                    f"export again: `python -m export onnx {self.name} --out {folder}`",
+                    f"export again: `python -m export {self.form} {self.name} --out {folder}`",
                 )
 
 

@@ -14,7 +14,7 @@ from tyro.conf import OmitArgPrefixes, Positional
 from models.cli import Verb, run
 from models.errors import ServerError, UserError
 from serving.generation.settings import EngineSettings
-from serving.parameters import Runtime
+from serving.parameters import Device, Runtime
 from serving.triton_server.endpoints import Endpoints
 
 CANARY_TIMEOUT_S = 10.0
@@ -26,18 +26,20 @@ def repository(
     out: Path,
     threads: int = 1,
     runtime: Runtime = "auto",
+    device: Device = "auto",
     implicit_state: Literal["onnxruntime", "tensorrt"] | None = None,
     engine: OmitArgPrefixes[EngineSettings] = _ENGINE,
 ) -> int:
     """Lay exported artefacts out as a Triton model repository, in one step; models not named stay.
 
     Args:
-        folders: artefacts that `python -m export onnx` wrote.
+        folders: artefacts that `python -m export onnx` or `python -m export torch` wrote.
         out: the repository.
         threads: that one run of a graph may use; one is fastest for small models.
         runtime: that runs them. auto: TensorRT, where the artefact holds a graph's engine; else OpenVINO, where the
             server has it and the graph is large, decoders on ONNX Runtime. openvino-bf16 is about twice as fast on CPUs
             with bf16, and about three digits exact.
+        device: that artefacts of `python -m export torch` run on. auto: a GPU, where the server's torch sees one.
         implicit_state: write bare decoder graphs instead, whose caches Triton keeps, for its own backend of that name
             (docs/guides/implicit-state.md).
         engine: how much at once, of models that write.
@@ -49,7 +51,7 @@ def repository(
         raise UserError("an artefact's folder", "none", "name one or more after the verb")
     if implicit_state is not None:
         return _implicit_state(folders, out, implicit_state)
-    for manifest in write_repository(folders, out, threads, runtime, engine):
+    for manifest in write_repository(folders, out, threads, runtime, engine, device):
         decoders = [signature for signature in manifest.graphs if signature.name == "decoder"]
         plans = "".join(f"; {CachePlan.of(decoder, engine.slots)}" for decoder in decoders)
         sys.stdout.write(f"{out / manifest.name}: {manifest.task}, {len(manifest.graphs)} graph(s){plans}\n")

@@ -8,3 +8,6 @@ THREADS = "threads"
 RUNTIME = "runtime"
 Runtime = Literal["auto", "onnxruntime", "openvino", "openvino-bf16"]
 RUNTIMES: tuple[Runtime, ...] = get_args(Runtime)
+DEVICE = "device"
+Device = Literal["auto", "cpu", "cuda"]
+DEVICES: tuple[Device, ...] = get_args(Device)

@@ -123,6 +123,8 @@ def forms_of(folder: Path, manifest: Manifest, graphs: Iterable[TaskGraph]) -> d
         manifest: the artefact's.
         graphs: of the checkpoint, in float32.
     """
+    if manifest.form == "torch":
+        return {SERVED: create_runners(folder, manifest)}
     if precision_named(manifest.precision).ort_cpu:
         return _forms(folder, manifest)
     rounded = {ROUNDED: rounded_runners(folder, (graph.signature for graph in graphs))}

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from models.config import require, require_bool, require_choice, require_fraction, require_positive
 from models.layers.attention import MultiHeadAttention
 from models.layers.embedding import TiedEmbedding
-from models.layers.kv_cache import KeysValues, Remember, cache_writers, remember_nothing, take_positions
+from models.layers.kv_cache import KeysValues, Remember, Remembering, remember_nothing, take_positions
 from models.layers.masks import causal_mask, window_mask
 from models.layers.mlp import ACTIVATIONS, MLP, Activation, GatedMLP
 from models.layers.norm import NORMS, Norm, norm
@@ -146,7 +146,7 @@ class DecoderBlock(nn.Module):
         return mixed
 
 
-class Decoder(nn.Module):
+class Decoder(Remembering):
     """A language model: from tokens to the logits of the next one."""
 
     def __init__(self, config: DecoderConfig) -> None:
@@ -192,7 +192,7 @@ class Decoder(nn.Module):
         Returns:
             Logits ``[B, L, V]``, and the caches with the new positions written.
         """
-        writers = cache_writers(caches, start, self_mask.shape[3])
+        writers = self.cache_writers(caches, start, self_mask.shape[3])
         logits = self._run(token_ids, start, self_mask, writers, scored)
         return logits, [writer.present for writer in writers]
 
@@ -209,7 +209,7 @@ class Decoder(nn.Module):
         if self.positions is not None:
             hidden = hidden + self.positions(positions)
         hidden = self.dropout(hidden)
-        rotation = None if self.rope is None else self.rope(positions)
+        rotation = None if self.rope is None else self.rope(positions).to(hidden.dtype)
         for block, remember in zip(self.blocks, memories, strict=True):
             hidden = block(hidden, remember, mask, positions, rotation)
         hidden = self.norm(hidden if scored is None else take_positions(hidden, scored))

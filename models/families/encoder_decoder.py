@@ -17,11 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from models.layers.blocks import DecoderBlock
-from models.layers.kv_cache import KeysValues, Remember, cache_writers, remember_nothing, take_positions
+from models.layers.kv_cache import KeysValues, Remember, Remembering, remember_nothing, take_positions
 from models.layers.masks import causal_mask, key_mask
 
 
-class CrossDecoder(nn.Module, ABC):
+class CrossDecoder(Remembering, ABC):
     """A stack of blocks that attend to a source; a family fills it in, and says how tokens enter and how scores leave.
 
     Attributes:
@@ -95,7 +95,7 @@ class CrossDecoder(nn.Module, ABC):
             Logits ``[B, L, V]``, and the caches with the new positions written.
         """
         positions = start[:, None] + torch.arange(target_ids.shape[1], device=target_ids.device)
-        writers = cache_writers(caches, start, self_mask.shape[3])
+        writers = self.cache_writers(caches, start, self_mask.shape[3])
         logits = self._decode(target_ids, positions, self_mask, source_mask, writers, crosses, scored)
         return logits, [writer.present for writer in writers]
 

@@ -2,7 +2,8 @@
 
     Attention(Q, K, V) = A V        A = softmax(Q Kᵀ / √D + bias + mask)
 
-The weights A exist, and are shown, only while somebody observes them: :class:`Attend`.
+The weights A exist, and are shown, only while somebody observes them: :class:`Attend`. What computes the sum can be
+another kernel than torch's: :func:`attend_by`.
 
 Legend: B batch, S query positions, T attended positions, H query heads, G key and value heads, D head size.
 Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1.
@@ -19,6 +20,9 @@ from torch.nn import functional as F
 
 Observer = Callable[[Tensor], None]
 """Told the weights of one call, ``[B, H, S, T]``; a row that sees nothing is zero."""
+
+Kernel = Callable[[Tensor, Tensor, Tensor, Tensor | None, Tensor | None, float | None], Tensor]
+"""What computes :func:`attend`, of its arguments in their order."""
 
 
 def attend(
@@ -81,22 +85,51 @@ class Attend(nn.Module):
 
     Attributes:
         observer: told the weights of every call, if there is one.
+        kernel: what computes the sum while nobody observes.
     """
 
     def __init__(self, scale: float | None = None) -> None:
         super().__init__()
         self.scale = scale
         self.observer: Observer | None = None
+        self.kernel: Kernel = attend
 
     def forward(
         self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None, bias: Tensor | None = None
     ) -> Tensor:
         """See :func:`attend`; what is observed is what the values are mixed by, gradients included."""
         if self.observer is None:
-            return attend(queries, keys, values, mask, bias, self.scale)
+            return self.kernel(queries, keys, values, mask, bias, self.scale)
         weights_BHST = attention_weights(queries, keys, mask, bias, self.scale)
         self.observer(weights_BHST)
         return weights_BHST @ _repeated(values, queries.shape[1])
+
+
+def attend_by(module: nn.Module, kernel: Kernel) -> None:
+    """Let every layer inside a module attend by a kernel."""
+    for part in module.modules():
+        if isinstance(part, Attend):
+            part.kernel = kernel
+
+
+def attend_in_groups(
+    q_BHSD: Tensor,
+    k_BGTD: Tensor,
+    v_BGTD: Tensor,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    """:func:`attend` without asking torch for grouped heads: of its GPU kernels, none takes groups and a mask.
+
+    Of a single position, query heads that share keys become the query positions of one head, and nothing is repeated.
+    """
+    heads, groups = q_BHSD.shape[1], k_BGTD.shape[1]
+    for_all_heads = bias is None and (mask is None or mask.shape[1] == 1)
+    if heads == groups or q_BHSD.shape[2] != 1 or not for_all_heads:
+        return attend(q_BHSD, _repeated(k_BGTD, heads), _repeated(v_BGTD, heads), mask, bias, scale)
+    shared_BGRD = q_BHSD.reshape(len(q_BHSD), groups, heads // groups, -1)
+    return attend(shared_BGRD, k_BGTD, v_BGTD, mask, None, scale).reshape_as(q_BHSD)
 
 
 def _repeated(shared_BGTD: Tensor, heads: int) -> Tensor:

@@ -6,7 +6,8 @@ Legend: B batch, G key and value heads, S new positions, A attended positions, M
 Source: ONNX operator specification, TensorScatter version 24 (mode ``linear``, axis −2).
 
 The operation is one custom operator, so that the exporter can write it as the one ONNX node which runtimes execute
-in place. In PyTorch it returns a new tensor, because a traced graph must be free of side effects.
+in place. In PyTorch it returns a new tensor, because a traced graph must be free of side effects; what runs the module
+itself gives its decoders another writer (:func:`write_in_place`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 KeysValues = tuple[Tensor, Tensor]
 Remember = Callable[[Tensor, Tensor], KeysValues]
@@ -33,9 +34,7 @@ def tensor_scatter(cache: Tensor, new: Tensor, start: Tensor) -> Tensor:
     Returns:
         The cache with the new entries in their places, ``[B, G, M, D]``.
     """
-    positions_BS = start[:, None] + torch.arange(new.shape[2], device=new.device)
-    index_BGSD = positions_BS[:, None, :, None].expand_as(new)
-    return cache.scatter(2, index_BGSD, new)
+    return cache.scatter(2, _places(new, start), new)
 
 
 @tensor_scatter.register_fake
@@ -72,11 +71,45 @@ class CacheWriter:
         return self.present[0][:, :, : self._attended], self.present[1][:, :, : self._attended]
 
 
+class InPlaceWriter(CacheWriter):
+    """One that writes into the very tensors it is given, for passes that nothing traces."""
+
+    def __call__(self, keys: Tensor, values: Tensor) -> KeysValues:
+        """As :class:`CacheWriter`; only the new positions are touched."""
+        index_BGSD = _places(keys, self._start)
+        for cache, new in zip(self.present, (keys, values), strict=True):
+            cache.scatter_(2, index_BGSD, new)
+        return self.present[0][:, :, : self._attended], self.present[1][:, :, : self._attended]
+
+
+class Remembering(nn.Module):
+    """A decoder that keeps keys and values from call to call.
+
+    Attributes:
+        writer: of a block's cache.
+    """
+
+    writer: type[CacheWriter] = CacheWriter
+
+    def cache_writers(self, caches: Sequence[KeysValues], start: Tensor, attended: int) -> list[CacheWriter]:
+        """One writer a block."""
+        return [self.writer(cache, start, attended) for cache in caches]
+
+
+def write_in_place(module: nn.Module) -> None:
+    """Let every decoder inside a module write into the caches that it is given; such a module cannot be exported."""
+    for part in module.modules():
+        if isinstance(part, Remembering):
+            part.writer = InPlaceWriter
+
+
 def take_positions(hidden: Tensor, positions: Tensor) -> Tensor:
     """Of ``[B, S, E]`` the positions int64 ``[B, L]`` of each row: ``[B, L, E]``."""
     return hidden.gather(1, positions[:, :, None].expand(-1, -1, hidden.shape[2]))
 
 
-def cache_writers(caches: Sequence[KeysValues], start: Tensor, attended: int) -> list[CacheWriter]:
-    """One writer a block."""
-    return [CacheWriter(cache, start, attended) for cache in caches]
+def _places(new_BGSD: Tensor, start_B: Tensor) -> Tensor:
+    positions_BS = start_B[:, None]
+    if new_BGSD.shape[2] != 1:  # of a single step, start itself is the index: a GPU is spared two kernels a block
+        positions_BS = positions_BS + torch.arange(new_BGSD.shape[2], device=new_BGSD.device)
+    return positions_BS[:, None, :, None].expand_as(new_BGSD)

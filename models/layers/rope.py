@@ -82,6 +82,10 @@ class Rotation:
     sin: Tensor
     layout: Layout
 
+    def to(self, dtype: torch.dtype) -> Rotation:
+        """The same in another type: once for all layers, instead of in each."""
+        return self if self.cos.dtype is dtype else Rotation(self.cos.to(dtype), self.sin.to(dtype), self.layout)
+
     def apply(self, x_BHSD: Tensor) -> Tensor:
         """Rotate queries or keys ``[B, H, S, D]``; the result has their type."""
         cos, sin = self.cos.to(x_BHSD.dtype), self.sin.to(x_BHSD.dtype)

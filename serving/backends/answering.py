@@ -52,6 +52,7 @@ class Job:
         stream: whether pieces are sent as they come, or each answer whole.
         input_tokens: of the question, if the client wants to know; so of the answer.
         taken_back: by a second request, not by the end of its call.
+        held: of an answer that is sent whole, candidate → its pieces so far; only for the thread that says them.
     """
 
     id: str
@@ -60,7 +61,7 @@ class Job:
     input_tokens: int | None = None
     ticket: Ticket | None = None
     taken_back: bool = False
-    said: dict[int, list[Piece]] = field(default_factory=dict)
+    held: dict[int, list[Piece]] = field(default_factory=dict)
 
 
 class Answering:
@@ -80,8 +81,14 @@ class Answering:
         self._thread.start()
 
     def say(self, job: Job, piece: Piece | AttendantError) -> None:
-        """Send a piece of an answer, or the error that ends it; from any thread."""
-        self._said.put((job, piece))
+        """Send a piece of an answer, or the error that ends it; from one thread for each job."""
+        if job.stream or isinstance(piece, AttendantError):
+            self._said.put((job, piece))
+            return
+        held = job.held.setdefault(piece.candidate, [])
+        held.append(piece)
+        if piece.finish_reason:  # not before: to wake the other thread for nothing holds up this one
+            self._said.put((job, joined(job.held.pop(piece.candidate))))
 
     def stop(self) -> None:
         """Send everything, then end."""
@@ -118,17 +125,16 @@ class Answering:
         return items
 
     def _answer(self, job: Job, pieces: list[Piece | AttendantError]) -> None:
+        said: dict[int, list[Piece]] = {}
         for piece in pieces:
             if isinstance(piece, AttendantError):
                 self._fail(job, piece)
                 return
-            job.said.setdefault(piece.candidate, []).append(piece)
+            said.setdefault(piece.candidate, []).append(piece)
         last = isinstance(pieces[-1], Piece) and pieces[-1].is_last
-        ready = [said for said in job.said.values() if said and (job.stream or said[-1].finish_reason)]
-        for number, said in enumerate(ready, start=1):
-            final = last and number == len(ready)
-            job.sender.send(_response(joined(said), job), flags=triton_api.FINAL if final else 0)
-            said.clear()
+        for number, one in enumerate(said.values(), start=1):
+            final = last and number == len(said)
+            job.sender.send(_response(joined(one), job), flags=triton_api.FINAL if final else 0)
         if last:
             self._forget(job)
 

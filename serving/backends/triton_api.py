@@ -14,20 +14,21 @@ from models.errors import BusyError, DeadlineError, InputError, MachineError
 from models.manifest import Manifest
 from models.tensor_names import CANCEL, EXPLAIN
 from serving.generation.settings import EngineSettings
-from serving.parameters import RUNTIME, THREADS, Runtime
+from serving.parameters import DEVICE, RUNTIME, THREADS, Device, Runtime
 from serving.runtime.base import Array
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
 
-def load_artefact(arguments: dict[str, str]) -> tuple[Path, Manifest, int, Runtime]:
+def load_artefact(arguments: dict[str, str]) -> tuple[Path, Manifest, int, Runtime, Device]:
     """The artefact in the version folder that Triton loads, verified file by file.
 
     Args:
         arguments: what Triton hands to ``initialize``.
 
     Returns:
-        Its folder, its manifest, how many threads one run of a graph may use, and which runtime runs it.
+        Its folder, its manifest, how many threads one run of a graph may use, and which runtime runs it on
+        which device.
 
     Raises:
         ArtefactError: a file is missing or not what the manifest says.
@@ -38,8 +39,8 @@ def load_artefact(arguments: dict[str, str]) -> tuple[Path, Manifest, int, Runti
     manifest = Manifest.read(folder)
     manifest.verify(folder)
     parameters = json.loads(arguments["model_config"])["parameters"]
-    runtime = parameters.get(RUNTIME, {"string_value": "auto"})["string_value"]
-    return folder, manifest, int(parameters[THREADS]["string_value"]), runtime
+    runtime, device = (parameters.get(key, {"string_value": "auto"})["string_value"] for key in (RUNTIME, DEVICE))
+    return folder, manifest, int(parameters[THREADS]["string_value"]), runtime, device
 
 
 def require_numpy_1(version: str) -> None:

@@ -15,7 +15,7 @@ from models.errors import ArtefactError, AttendantError, InputError
 from models.manifest import Manifest
 from models.tensor_names import EXPLAINED, PIXELS
 from serving.generation.alignment import NOT_EXPLAINED
-from serving.parameters import Runtime
+from serving.parameters import Device, Runtime
 from serving.runtime.base import Array, Runner
 from serving.runtime.create_runners import create_runners
 
@@ -54,13 +54,15 @@ class Classifier:
         runners: graph name → what is loaded.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest, threads: int = 1, runtime: Runtime = "auto") -> None:
+    def __init__(
+        self, folder: Path, manifest: Manifest, threads: int = 1, runtime: Runtime = "auto", device: Device = "auto"
+    ) -> None:
         """Load the plain graph.
 
         Raises:
             ArtefactError: a file is missing or not what the manifest says.
         """
-        self.runners = create_runners(folder, manifest, threads, runtime)
+        self.runners = create_runners(folder, manifest, threads, runtime, device)
         self._explains = any(signature.name == EXPLAINED for signature in manifest.graphs)
 
     def answer(self, requests: Sequence[Images | InputError]) -> list[Answer]:

@@ -15,7 +15,7 @@ from models.errors import InputError
 from models.manifest import Manifest
 from models.tensor_names import HIDDEN, POOLED
 from models.tokenization import load_tokenizer
-from serving.parameters import Runtime
+from serving.parameters import Device, Runtime
 from serving.runtime.base import Array
 from serving.runtime.create_runners import create_runners
 
@@ -40,14 +40,16 @@ class Embedding:
 class Embedder:
     """One artefact of the task ``embed``, loaded."""
 
-    def __init__(self, folder: Path, manifest: Manifest, threads: int = 1, runtime: Runtime = "auto") -> None:
+    def __init__(
+        self, folder: Path, manifest: Manifest, threads: int = 1, runtime: Runtime = "auto", device: Device = "auto"
+    ) -> None:
         """Load tokenizer and graph.
 
         Raises:
             ArtefactError: a file is missing or not what the manifest says.
         """
         self._tokenizer = load_tokenizer(folder, manifest.details.get("tokenizer"))
-        self._runner = create_runners(folder, manifest, threads, runtime)["model"]
+        self._runner = create_runners(folder, manifest, threads, runtime, device)["model"]
         self._longest = int(manifest.details["max_length"])
         self._pad = int(manifest.details["pad_token"])
 

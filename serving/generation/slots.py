@@ -18,7 +18,7 @@ from math import prod
 import numpy as np
 
 from models.signature import GraphSignature, TensorSpec
-from serving.runtime.base import Array, Buffer, Runner
+from serving.runtime.base import Array, Buffer, Runner, numpy_dtype
 from serving.runtime.cached_decoder import MOVING, CachedDecoder
 
 SOURCE_BLOCK = 16
@@ -106,8 +106,7 @@ class Slots:
         A mask does not keep a NaN out: 0 times NaN is NaN. Whoever gets the row next would read it.
         """
         for cache in self._caches.values():
-            part = cache.rows(row, row + 1)
-            part.write(np.zeros_like(part.numpy()))
+            cache.rows(row, row + 1).write(np.zeros((1, *cache.shape), cache.dtype))
 
     def copy(self, sources: Sequence[int], targets: Sequence[int], positions: int) -> None:
         """Copy rows to others, all at once.
@@ -138,7 +137,7 @@ class Slots:
 
     def cached(self, row: int, begin: int, end: int) -> list[Array]:
         """What the caches of one row hold of the positions begin … end − 1, as copies ``[G, end − begin, D]``."""
-        return [cache.rows(row, row + 1).numpy()[0, :, begin:end].copy() for cache in self._caches.values()]
+        return [cache.read(row, begin, end) for cache in self._caches.values()]
 
     def restore(self, row: int, begin: int, blocks: Sequence[Array]) -> None:
         """The inverse of :meth:`cached`."""
@@ -149,16 +148,24 @@ class Slots:
 class _Cache:
     def __init__(self, runner: Runner, spec: TensorSpec, count: int) -> None:
         self.block = runner.allocate(spec.name, {"batch": count})
-        self.shape = spec.shape({"batch": count})[1:]
+        self.shape, self.dtype = spec.shape({"batch": count})[1:], numpy_dtype(spec.dtype)
 
     def rows(self, begin: int, end: int) -> Buffer:
         return _rows(self.block, self.shape, begin, end)
 
+    def read(self, row: int, begin: int, end: int) -> Array:
+        # Head by head: on a device, a view of the whole row would be a copy of it.
+        return np.stack([part.numpy() for part in self._parts(row, begin, end)])
+
     def write(self, row: int, begin: int, block_GPD: Array) -> None:
-        _, capacity, size = self.shape
-        for head, block_PD in enumerate(block_GPD):
-            offset = ((row * self.shape[0] + head) * capacity + begin) * size
-            self.block.part(offset, block_PD.shape).write(block_PD)
+        parts = self._parts(row, begin, begin + block_GPD.shape[1])
+        for part, block_PD in zip(parts, block_GPD, strict=True):
+            part.write(block_PD)
+
+    def _parts(self, row: int, begin: int, end: int) -> list[Buffer]:
+        heads, capacity, size = self.shape
+        offsets = [((row * heads + head) * capacity + begin) * size for head in range(heads)]
+        return [self.block.part(offset, (end - begin, size)) for offset in offsets]
 
 
 class _Memory:

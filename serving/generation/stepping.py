@@ -74,9 +74,14 @@ class Stepping:
 
     def _next_prompts(self, budget: int) -> list[Sequence]:
         reading = self._rows.all[self._rows.decoding :]
+        if not reading:
+            return []
+        # Rows move where others end: whose turn it is says who came first.
+        oldest = min(reading, key=lambda sequence: sequence.group.ticket.arrived_s)
+        reading = self._rows.all[oldest.row :]
         # ONNX Runtime's own attention reads several prompts at once only where nothing of them is cached yet.
-        if not reading or reading[0].cached or reading[0].pending > budget:
-            return reading[:1]
+        if oldest.cached or oldest.pending > budget:
+            return [oldest]
         longest, batch = 0, list[Sequence]()
         for sequence in reading:
             longest = max(longest, sequence.pending)

@@ -20,7 +20,7 @@ from serving.generation.options import DecodingOptions
 from serving.generation.settings import EngineSettings
 from serving.generation.token_rules import TokenRules
 from serving.generation.written import Written
-from serving.parameters import Runtime
+from serving.parameters import Device, Runtime
 from serving.runtime.create_runners import create_runners
 
 SEED_BITS = 63
@@ -43,6 +43,7 @@ class WritingModel:
         manifest: Manifest,
         threads: int = 1,
         runtime: Runtime = "auto",
+        device: Device = "auto",
         settings: EngineSettings | None = None,
         meter: Meter | None = None,
     ) -> None:
@@ -52,7 +53,7 @@ class WritingModel:
             ArtefactError: a file is missing or not what the manifest says.
         """
         self.details = manifest.details
-        self.runners = create_runners(folder, manifest, threads, runtime)
+        self.runners = create_runners(folder, manifest, threads, runtime, device)
         self.tokenizer = load_tokenizer(folder, self.details.get("tokenizer"))
         self._aligning = aligning_graph(manifest)
         self.vocabulary_size = int(manifest.graph("decoder").outputs[0].axes[-1])

@@ -36,7 +36,7 @@ def write_implicit_states(folders: Iterable[Path], out: Path, backend: StateBack
         ArtefactError: an artefact is damaged, shares its name with another, or has no states that Triton can keep.
         OutputError: the repository cannot be written, or holds something that is no model.
     """
-    artefacts = [(folder, _verified(folder)) for folder in folders]
+    artefacts = [(folder, Manifest.read_onnx(folder)) for folder in folders]
     require_different_names([manifest for _, manifest in artefacts])
     made = [(folder, implicit_state_configs(manifest, backend)) for folder, manifest in artefacts]
     configs = [config for _, graphs in made for config in graphs.values()]
@@ -45,12 +45,6 @@ def write_implicit_states(folders: Iterable[Path], out: Path, backend: StateBack
             for graph, config in graphs.items():
                 _write_model(folder, graph, config, staged / config.name)
     return configs
-
-
-def _verified(folder: Path) -> Manifest:
-    manifest = Manifest.read(folder)
-    manifest.verify(folder)
-    return manifest
 
 
 def _write_model(folder: Path, graph: str, config: Any, model: Path) -> None:

@@ -20,7 +20,7 @@ from models.folders import one_at_a_time, replaced_folder
 from models.manifest import Manifest
 from models.tokenization import MARIAN_FILES, TOKENIZER_NAME
 from serving.generation.settings import EngineSettings
-from serving.parameters import Runtime
+from serving.parameters import Device, Runtime
 from serving.repository.model_config import LABELS_NAME, model_config_from_manifest
 from serving.repository.pbtxt import pbtxt_from_config
 from serving.repository.tensorrt_config import serve_with_tensorrt, triton_engine
@@ -42,6 +42,7 @@ def write_repository(
     threads: int = 1,
     runtime: Runtime = "auto",
     engine: EngineSettings | None = None,
+    device: Device = "auto",
 ) -> list[Manifest]:
     """Add or replace models in a repository; models that are not named stay.
 
@@ -51,12 +52,13 @@ def write_repository(
         threads: that one run of a graph may use.
         runtime: that runs their graphs; ``auto`` takes the engines that lie in an artefact.
         engine: how much at once, of models that write.
+        device: that torch runs artefacts of ``export torch`` on.
 
     Returns:
         The manifests of the models written.
 
     Raises:
-        ConfigError: fewer than one thread.
+        ConfigError: fewer than one thread, or a runtime or device that an artefact's form has not.
         ArtefactError: an artefact is damaged, incomplete, or shares its name with another.
         MachineError: no runtime on a CPU executes one.
         OutputError: the repository cannot be written, or holds something that is no model.
@@ -65,11 +67,11 @@ def write_repository(
     manifests = [manifest for _, manifest in artefacts]
     plans = {manifest.name: _engines(folder, manifest, runtime) for folder, manifest in artefacts}
     for manifest in manifests:
-        require_executable(manifest, runtime, plans[manifest.name])
+        require_executable(manifest, runtime, device, plans[manifest.name])
     require_different_names(manifests)
     with replaced_models(out, {manifest.name for manifest in manifests}) as staged:
         for folder, manifest in artefacts:
-            config = model_config_from_manifest(manifest, threads, runtime, engine)
+            config = model_config_from_manifest(manifest, threads, runtime, engine, device)
             _write_model(folder, manifest, staged / manifest.name, config, plans[manifest.name])
     return manifests
 

@@ -30,7 +30,7 @@ from models.tensor_names import (
 )
 from serving.generation.alignment import aligning_graph
 from serving.generation.settings import EngineSettings
-from serving.parameters import RUNTIME, THREADS, Runtime
+from serving.parameters import DEVICE, RUNTIME, THREADS, Device, Runtime
 
 LABELS_NAME = "labels.txt"
 _TYPES = {
@@ -47,7 +47,11 @@ _TYPES = {
 
 
 def model_config_from_manifest(
-    manifest: Manifest, threads: int = 1, runtime: Runtime = "auto", engine: EngineSettings | None = None
+    manifest: Manifest,
+    threads: int = 1,
+    runtime: Runtime = "auto",
+    engine: EngineSettings | None = None,
+    device: Device = "auto",
 ) -> Any:
     """The configuration under which Triton serves an artefact.
 
@@ -56,6 +60,7 @@ def model_config_from_manifest(
         threads: that one run of a graph may use; read back by ``serving/backends/triton_api.py``.
         engine: how much at once, of a model that writes; read back there too.
         runtime: that runs its graphs; read back there too. ``auto`` is not written: it is chosen where it is served.
+        device: that torch runs them on; the same.
 
     Raises:
         ArtefactError: nothing serves the artefact's task.
@@ -81,8 +86,9 @@ def model_config_from_manifest(
     if config.model_transaction_policy.decoupled:
         _require_slots(manifest, engine or EngineSettings())
         _add_parameters(config, asdict(engine or EngineSettings()))
-    if runtime != "auto":
-        config.parameters[RUNTIME].string_value = runtime
+    for key, value in ((RUNTIME, runtime), (DEVICE, device)):
+        if value != "auto":
+            config.parameters[key].string_value = value
     return config
 
 

@@ -39,3 +39,12 @@ class Admission:
         if self._admitted.get(spec.name) != (dtype, shape):
             self._signature.check(spec, dtype, shape)
             self._admitted[spec.name] = dtype, shape
+
+
+def not_a_buffer(name: str, found: object) -> InputError:
+    """The refusal of what is no buffer of a runner for an input that its graph updates in place."""
+    return InputError(
+        f"a buffer of this runner for {name!r}, which the graph updates in place",
+        type(found).__name__,
+        f"allocate it once with runner.allocate({name!r}, sizes)",
+    )

@@ -5,22 +5,23 @@ takes 0.82 to 0.97 of ONNX Runtime's time; for graphs of less than a megabyte, a
 it is 0.70 to 0.98, and 0.74 to 1.9: there OpenVINO reads signed activations, and ONNX Runtime the lowered graph with
 unsigned ones. Other graphs in integers run on ONNX Runtime unless OpenVINO is asked for: ViT-S/16 and Swin-T in int8
 take 0.5 to 0.7 of their time in float32 there, and 1.1 to 1.3 of it on OpenVINO. Graphs that update a cache run on
-ONNX Runtime whatever is asked. A graph whose engine lies in the artefact runs on TensorRT unless another runtime
-is asked for.
+ONNX Runtime whatever is asked. A graph whose engine lies in the artefact runs on TensorRT unless another runtime is
+asked for. Artefacts of ``export torch`` run on torch, and on nothing else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from models.engine_manifest import EngineManifest
-from models.errors import ArtefactError, ConfigError
+from models.errors import ArtefactError, MachineError
 from models.manifest import Manifest
 from models.signature import GraphSignature
 from models.tensor_names import EXPLAINED
-from serving.parameters import RUNTIMES, Runtime
+from serving.parameters import Device, Runtime
 from serving.runtime.base import Runner
 from serving.runtime.executable import WITHOUT_ORT_CPU, require_executable
 from serving.runtime.openvino_runner import OpenVinoRunner, openvino_is_installed
@@ -42,13 +43,15 @@ class Runners(dict[str, Runner]):
     The graph ``explained`` is loaded when it is first asked for, and not before.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest, threads: int, runtime: Runtime) -> None:
-        """Load the others; see :func:`create_runners`."""
+    def __init__(self, manifest: Manifest, load: Callable[[GraphSignature], Runner]) -> None:
+        """Load the others.
+
+        Args:
+            manifest: the artefact's.
+            load: one graph.
+        """
         super().__init__()
-        self._manifest = manifest
-        described = engines_for(folder, runtime)
-        self._engines = None if described is None else Engines(folder, manifest, described)
-        self._load_here = partial(_runner, folder, manifest, threads, runtime)
+        self._manifest, self._load = manifest, load
         for signature in manifest.graphs:
             if signature.name != EXPLAINED:
                 self[signature.name] = self._load(signature)
@@ -57,12 +60,10 @@ class Runners(dict[str, Runner]):
         self[name] = self._load(self._manifest.graph(name))
         return self[name]
 
-    def _load(self, signature: GraphSignature) -> Runner:
-        engine = None if self._engines is None else self._engines.runner(signature)
-        return engine or self._load_here(signature)
 
-
-def create_runners(folder: Path, manifest: Manifest, threads: int = 1, runtime: Runtime = "auto") -> Runners:
+def create_runners(
+    folder: Path, manifest: Manifest, threads: int = 1, runtime: Runtime = "auto", device: Device = "auto"
+) -> Runners:
     """A runner for every graph of an artefact.
 
     Args:
@@ -72,22 +73,43 @@ def create_runners(folder: Path, manifest: Manifest, threads: int = 1, runtime: 
         runtime: ``openvino`` and ``openvino-bf16`` leave graphs that update a cache to ONNX Runtime; ``auto`` is
             ``openvino`` where that is installed, reads the graph, and the graph is large, and TensorRT where the
             graph's engine lies in the folder.
+        device: that torch runs on; ``auto`` is a GPU where it sees one.
 
     Raises:
-        ConfigError: no runtime is called so.
-        MachineError: OpenVINO is asked for and not installed, no runtime here has operators of the graphs' types, or
-            engines were built for another machine.
+        ConfigError: no runtime or device is called so, or they are another form's than the artefact's.
+        MachineError: OpenVINO, torch or a GPU is asked for and not there, no runtime here has operators of the graphs'
+            types, or engines were built for another machine.
         ArtefactError: a runtime cannot load a graph, or its tensors are not the signature's.
     """
-    if runtime not in RUNTIMES:
-        raise ConfigError(f"a runtime, one of {list(RUNTIMES)}", repr(runtime), "correct --runtime")
-    require_executable(manifest, runtime, engines_for(folder, runtime))
-    return Runners(folder, manifest, threads, runtime)
+    described = engines_for(folder, runtime)
+    require_executable(manifest, runtime, device, described)
+    if manifest.form == "torch":
+        return Runners(manifest, _torch_loader(folder, manifest, threads, device))
+    load = partial(_runner, folder, manifest, threads, runtime)
+    return Runners(manifest, load if described is None else _engine_loader(Engines(folder, manifest, described), load))
 
 
 def engines_for(folder: Path, runtime: Runtime) -> EngineManifest | None:
     """The engines with which an artefact is run; none where it has none, or another runtime is asked for."""
     return EngineManifest.read(folder) if runtime == "auto" else None
+
+
+def _engine_loader(
+    engines: Engines, otherwise: Callable[[GraphSignature], Runner]
+) -> Callable[[GraphSignature], Runner]:
+    def loaded(signature: GraphSignature) -> Runner:
+        return engines.runner(signature) or otherwise(signature)
+
+    return loaded
+
+
+def _torch_loader(folder: Path, manifest: Manifest, threads: int, device: Device) -> Callable[[GraphSignature], Runner]:
+    try:
+        from serving.runtime.torch_loading import TorchGraphs  # no other artefact needs torch to be there
+    except ImportError as error:
+        remedy = "run `pip install torch==2.13.0`, or serve what `python -m export onnx` writes"
+        raise MachineError(f"the package torch, for {manifest.name!r}", str(error), remedy) from error
+    return TorchGraphs(folder, manifest, threads, device).runner
 
 
 def _runner(folder: Path, manifest: Manifest, threads: int, runtime: Runtime, signature: GraphSignature) -> Runner:

@@ -1,27 +1,42 @@
-"""Which artefacts no runtime on a CPU executes, known from the manifest alone."""
+"""Which artefacts nothing executes as it is asked for, known from the manifest alone."""
 
 from __future__ import annotations
 
 from models.engine_manifest import EngineManifest
-from models.errors import MachineError
+from models.errors import ConfigError, MachineError
 from models.manifest import Manifest
-from serving.parameters import Runtime
+from serving.parameters import DEVICES, RUNTIMES, Device, Runtime
 
 WITHOUT_ORT_CPU = {"bf16"}
 """Precisions that ONNX Runtime's CPU provider has no operators for (1.31: no MatMul of bfloat16, among others)."""
 
 
-def require_executable(manifest: Manifest, runtime: Runtime, engines: EngineManifest | None = None) -> None:
-    """Refuse an artefact that cannot be executed here.
+def require_executable(
+    manifest: Manifest, runtime: Runtime, device: Device = "auto", engines: EngineManifest | None = None
+) -> None:
+    """Refuse an artefact that cannot be executed as it is asked for.
 
     Args:
         manifest: the artefact's.
         runtime: that is asked for.
+        device: that torch is asked to run on.
         engines: those that TensorRT runs.
 
     Raises:
+        ConfigError: no runtime or device is called so, or they are another form's than the artefact's.
         MachineError: no runtime has operators of its type, or the one that is asked for has none.
     """
+    if runtime not in RUNTIMES:
+        raise ConfigError(f"a runtime, one of {list(RUNTIMES)}", repr(runtime), "correct --runtime")
+    if device not in DEVICES:
+        raise ConfigError(f"a device, one of {list(DEVICES)}", repr(device), "correct --device")
+    if manifest.form == "torch":
+        if runtime != "auto":
+            raise ConfigError(f"runtime auto for {manifest.name!r}, which torch runs", runtime, "leave --runtime out")
+        return
+    if device == "cuda":
+        remedy = f"leave --device out, or make another with `python -m export torch {manifest.name}`"
+        raise ConfigError(f"an artefact of `export torch` for device {device}", f"ONNX graphs: {manifest.name}", remedy)
     built = {engine.graph for engine in engines.engines} if engines is not None else set()
     graphs = [graph for graph in manifest.graphs if graph.name not in built]
     if manifest.precision not in WITHOUT_ORT_CPU or not graphs:
@@ -32,5 +47,6 @@ def require_executable(manifest: Manifest, runtime: Runtime, engines: EngineMani
             f"a runtime on a CPU for {manifest.name!r} in {manifest.precision}",
             "ONNX Runtime, which has no operators of that type"
             + (f", and OpenVINO, which updates no cache as {cached} do" if cached else ""),
-            "serve an export with --precision fp16, or build engines of this one on a GPU: `python -m export engine`",
+            "serve an export with --precision fp16 or one of `python -m export torch`, or build engines of it on a "
+            "GPU, by `export engine`",
         )

@@ -11,7 +11,7 @@ import onnxruntime as ort
 
 from models.errors import ArtefactError, InputError
 from models.signature import GraphSignature
-from serving.runtime.admission import Admission
+from serving.runtime.admission import Admission, not_a_buffer
 from serving.runtime.array_buffer import array_part, copy_array_rows
 from serving.runtime.base import Array, Buffer, numpy_dtype
 from serving.runtime.kept_bindings import KeptBindings
@@ -143,11 +143,7 @@ class OrtRunner:
             self._admission.require(spec, _ORT_TYPES[feed.value.data_type()], tuple(feed.value.shape()))
             return feed
         if name in self._updated_inputs:
-            raise InputError(
-                f"a buffer of this runner for {name!r}, which the graph updates in place",
-                type(feed).__name__,
-                f"allocate it once with runner.allocate({name!r}, sizes)",
-            )
+            raise not_a_buffer(name, feed)
         array = np.ascontiguousarray(feed if isinstance(feed, np.ndarray) else feed.numpy())
         self._admission.require(spec, _NAMES.get(array.dtype) or array.dtype.name, array.shape)
         return array

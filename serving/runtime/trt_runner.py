@@ -5,7 +5,7 @@ A run is queued and not waited for. While it computes, the inputs of the next on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -17,6 +17,7 @@ from models.signature import GraphSignature
 from serving.runtime.admission import Admission
 from serving.runtime.base import Array, Buffer, numpy_dtype
 from serving.runtime.trt.api import CudaEngine
+from serving.runtime.trt.binding import Binding
 from serving.runtime.trt.buckets import lengthened
 from serving.runtime.trt.device import Device
 from serving.runtime.trt.device_buffer import DeviceBuffer, unset, zeroed
@@ -104,46 +105,32 @@ class TrtRunner:
     ) -> dict[str, DeviceBuffer]:
         self._stagings.reverse()  # the other one may still be read
         staging, execution = self._stagings[0], self._executions[profile]
-        inputs = {name: buffer.address for name, buffer in buffers.items()} | staging.fill(arrays)
-        queue, made = self._bound(execution, _shapes(buffers, arrays), inputs)
-        queue()
+        binding = self._binding(execution, _shapes(buffers, arrays), buffers, staging.fill(arrays))
+        binding.queue()
         staging.was_read()
-        return made
+        return binding.made
 
     def _repeated(
         self, profile: int, buffers: dict[str, DeviceBuffer], arrays: dict[str, Array]
     ) -> dict[str, DeviceBuffer]:
         staging, arrays = self._staging_of_steps, lengthened(self._signature, arrays)
-        shapes = _shapes(buffers, arrays)
-        inputs = {name: buffer.address for name, buffer in buffers.items()} | staging.fill(arrays)
-        key: Hashable = profile, tuple(shapes.items()), tuple(inputs.items())
+        shapes, staged = _shapes(buffers, arrays), staging.fill(arrays)
+        addresses = ((name, buffer.address) for name, buffer in buffers.items())
+        key: Hashable = profile, tuple(shapes.items()), tuple(addresses), tuple(staged.items())
 
         def make() -> Step:
-            return Step(*self._bound(self._execution(profile), shapes, inputs))
+            binding = self._binding(self._execution(profile), shapes, buffers, staged)
+            return Step(binding.queue, binding.made)
 
         lasting = self._steps.run(key, make)
         staging.was_read()
         return {name: self._copied(buffer) for name, buffer in lasting.items()}
 
-    def _bound(
-        self, execution: Execution, shapes: Shapes, inputs: Mapping[str, int]
-    ) -> tuple[Callable[[], None], dict[str, DeviceBuffer]]:
-        execution.take(shapes)
-        made = {
-            spec.name: unset(self._device, spec.dtype, execution.shape_of(spec.name))
-            for spec in self._signature.outputs
-            if spec.name not in self._at_one_address
-        }
-        in_place = {output: inputs[source] for output, source in self._at_one_address.items()}
-        execution.bind({**inputs, **{name: buffer.address for name, buffer in made.items()}, **in_place})
-        moved = {name: inputs[source] for name, source in self._signature.aliases.items() if name in made}
-
-        def queue() -> None:
-            execution.queue()
-            for name, address in moved.items():  # a state that the engine does not update in place
-                self._device.driver.copy(address, made[name].address, made[name].nbytes, self._device.compute)
-
-        return queue, made
+    def _binding(
+        self, execution: Execution, shapes: Shapes, buffers: Mapping[str, DeviceBuffer], staged: Mapping[str, int]
+    ) -> Binding:
+        given = self._device, self._signature, self._at_one_address
+        return Binding(*given, execution, shapes, buffers, staged)
 
     def _copied(self, buffer: DeviceBuffer) -> DeviceBuffer:
         copied = unset(self._device, buffer.dtype, buffer.shape)

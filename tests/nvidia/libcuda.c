@@ -21,6 +21,8 @@ Result cuDeviceGet(int* device, int number) { *device = number; return number ==
 Result cuDeviceGetName(char* name, int length, int device) { strncpy(name, "NVIDIA Made Of Paper", length); return 0; }
 Result cuDeviceGetAttribute(int* value, int which, int device) { *value = which == 75 ? 9 : which == 76 ? 0 : -1; return 0; }
 Result cuDevicePrimaryCtxRetain(void** context, int device) { return handle(context); }
+Result cuDeviceGetDefaultMemPool(void** pool, int device) { return handle(pool); }
+Result cuMemPoolSetAttribute(void* pool, int which, void* value) { return which == 4 && *(uint64_t*)value == ~0ull ? 0 : 1; }
 Result cuCtxSetCurrent(void* context) { return context ? 0 : 201; }
 Result cuStreamCreate(void** stream, unsigned flags) { return flags == 1 ? handle(stream) : 1; }
 Result cuStreamSynchronize(void* stream) { return stream ? 0 : 400; }

@@ -10,6 +10,7 @@ from serving.runtime.trt.driver import Event, Recording, Stream
 
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 _NO_TIMES = 2  # CU_EVENT_DISABLE_TIMING
+_ALL_OF_IT = (1 << 64) - 1
 
 
 class CudaDriver:
@@ -23,7 +24,9 @@ class CudaDriver:
         """
         self._cu = _bindings()
         self._ask("cuInit", 0)
-        self._context = self._ask("cuDevicePrimaryCtxRetain", self._ask("cuDeviceGet", 0))
+        device = self._ask("cuDeviceGet", 0)
+        self._context = self._ask("cuDevicePrimaryCtxRetain", device)
+        self._keep_memory(device)
 
     def enter(self) -> None:
         """See :class:`serving.runtime.trt.driver.Driver`; so are all below."""
@@ -115,6 +118,12 @@ class CudaDriver:
     def forget(self, recording: Recording) -> None:
         """Destroy it."""
         self._ask("cuGraphExecDestroy", recording)
+
+    def _keep_memory(self, device: Any) -> None:
+        # Unless told so, the pool gives memory back to the system whenever the host waits: at every step.
+        threshold = self._cu.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+        pool = self._ask("cuDeviceGetDefaultMemPool", device)
+        self._ask("cuMemPoolSetAttribute", pool, threshold, self._cu.cuuint64_t(_ALL_OF_IT))
 
     def _ask(self, function: str, *arguments: Any) -> Any:
         status, *values = getattr(self._cu, function)(*arguments)

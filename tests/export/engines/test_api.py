@@ -127,6 +127,7 @@ told = "KeyboardInterrupt is told" if not monitor.step_complete("Building", 1) e
 monitor.phase_finish("Building")
 config = EngineConfig(weights="stripped", version_compatible=True)
 levels = {str(_level(trt, level)) for level in ("this-gpu", "same-capability", "ampere-plus")}
+assert list(trt.Dims((2, -1, 3))) == [2, -1, 3] and 1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED) > 0
 print(json.dumps([said[0], told, len(_flags(trt, config)), len(levels) == 3]))
 """
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from models.errors import ConfigError
-from models.layers.attend import Attend, attend, attention_weights
+from models.layers.attend import Attend, attend, attend_by, attend_in_groups, attention_weights
 from models.layers.attention import MultiHeadAttention
 from models.layers.masks import causal_mask
 from tests.models.agreement import TOLERANCES, both_precisions, difference, parameters_that_do_not_matter, randomised
@@ -226,3 +226,31 @@ def test_an_observer_is_told_the_weights_that_the_values_are_mixed_by(groups, bi
     seen = mask.any(-1).double() if masked else torch.ones(3).double()
     assert difference(weights.sum(-1), seen.expand(2, 4, 3)) <= 1e-12
     assert difference(weights @ v.repeat_interleave(4 // groups, dim=1), unobserved) <= 1e-12
+
+
+@pytest.mark.parametrize("queries", [1, 3])
+@pytest.mark.parametrize("groups", [4, 2, 1])
+@pytest.mark.parametrize("masks", [None, 1, 4])
+@pytest.mark.parametrize("biased", [False, True])
+def test_attention_in_groups_is_attention(queries, groups, masks, biased):
+    generator = torch.Generator().manual_seed(0)
+    sizes = (4, queries), (groups, KEYS), (groups, KEYS)
+    q, k, v = (torch.randn(BATCH, *size, SIZE, generator=generator, dtype=torch.float64) for size in sizes)
+    mask = None if masks is None else torch.rand(BATCH, masks, queries, KEYS, generator=generator) < 0.7
+    bias = torch.randn(1, 4, queries, KEYS, generator=generator, dtype=torch.float64) if biased else None
+    assert difference(attend_in_groups(q, k, v, mask, bias, 0.3), attend(q, k, v, mask, bias, 0.3)) <= 1e-12
+
+
+def test_a_kernel_takes_the_place_of_attention_in_every_layer_inside_a_module():
+    asked = []
+
+    def kernel(q, k, v, mask, bias, scale):
+        asked.append((mask, bias, scale))
+        return 2 * attend(q, k, v, mask, bias, scale)
+
+    layers = nn.ModuleList([Attend(0.3), Attend()])
+    attend_by(layers, kernel)
+    q, k, v = queries_keys_values(torch.float64)
+    assert torch.equal(layers[0](q, k, v), 2 * attend(q, k, v, scale=0.3))
+    layers[1](q, k, v, random_mask())
+    assert (asked[0], asked[1][1:]) == ((None, None, 0.3), (None, None))

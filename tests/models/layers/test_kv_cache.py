@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from models.layers.kv_cache import tensor_scatter
+from models.checkpoints.resolve import checkpoint_named
+from models.layers.kv_cache import CacheWriter, InPlaceWriter, tensor_scatter, write_in_place
 
 
 def one_node_model():
@@ -88,3 +89,20 @@ def test_an_entry_behind_the_capacity_is_refused():
 )
 def test_pytorch_finds_no_fault_with_the_custom_operator(shape):
     torch.library.opcheck(tensor_scatter, sample(**shape))
+
+
+@given(calls())
+def test_written_in_place_a_cache_is_what_the_operator_returns_and_stays_where_it_is(call):
+    cache, new, start = call
+    pair, others = (cache.clone(), cache.flip(0).clone()), (new, new.flip(1))
+    wanted = [tensor_scatter(one, other, start) for one, other in zip(pair, others, strict=True)]
+    writer = InPlaceWriter(pair, start, cache.shape[2])
+    seen = writer(*others)
+    assert all(torch.equal(one, other) for one, other in zip(pair, wanted, strict=True))
+    assert [one.data_ptr() for one in (*writer.present, *seen)] == 2 * [one.data_ptr() for one in pair]
+
+
+def test_only_the_decoders_inside_a_module_that_is_told_to_write_in_place():
+    told, other = (checkpoint_named("llama-tiny").model for _ in range(2))
+    write_in_place(torch.nn.ModuleList([told]))
+    assert (told.writer, other.writer) == (InPlaceWriter, CacheWriter)

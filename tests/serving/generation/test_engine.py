@@ -182,6 +182,19 @@ def test_a_step_reads_no_more_of_prompts_than_it_may_and_the_others_get_a_token_
     assert widths and max(widths) <= 4
 
 
+def test_prompts_are_read_in_the_order_of_their_arrival_though_rows_move(language_model):
+    model, _ = recorded(language_model, EngineSettings(slots=5, prompt_tokens=4, prefix_bytes=0))
+    for count in (2, 4):
+        submitted(model, [5], DecodingOptions(max_tokens=count, ignore_end=True))
+    model.engine.step()
+    order = []
+    for name in ("first", "second", "third"):
+        request = model.request(list(range(2, 20)), DecodingOptions(max_tokens=1))
+        model.engine.submit(request, partial(lambda name, piece: order.append(name), name))
+    finish(model.engine)
+    assert order == ["first", "second", "third"]
+
+
 def test_a_step_binds_the_slots_where_they_stand_and_copies_nothing(language_model):
     model, recording = recorded(language_model, EngineSettings(slots=4, prefix_bytes=0))
     for prompt in ([5], [6], [7]):

@@ -144,6 +144,46 @@ def test_rows_are_exchanged_and_moved_on_the_device_as_in_the_other_runner(langu
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
+def test_rows_in_the_midst_of_a_block_are_run_where_tensorrt_takes_them(dates_artefact, prompt):
+    encoder = Pair(dates_artefact, "encoder", prompt)
+    decoder = Pair(dates_artefact, "decoder", device=encoder.device)
+    source = {"source_ids": np.arange(4, 19).reshape(3, 5), "source_mask": np.ones((3, 5), dtype=bool)}
+    memories = {name: buffer.numpy() for name, buffer in encoder.ort.run(source).items()} | source
+    found = []
+    for runner in (decoder.trt, decoder.ort):
+        slots = Slots(runner, 3)
+        for row in range(3):
+            slots.place(row, {name: memory[row] for name, memory in memories.items()}, row)
+        assert runner is decoder.ort or slots.decoder(1, 2)._fixed["source_mask"].address % 256
+        slots.decoder(1, 2).step(np.array([[4, 5]]), np.zeros(1, dtype=np.int64))
+        logits = [
+            slots.decoder(*rows).step(np.full((rows[1] - rows[0], 1), 6 + step), np.full(rows[1] - rows[0], 2 + step))
+            for step in range(3)
+            for rows in ((1, 2), (1, 3))
+        ]
+        found.append([step["logits"] for step in logits] + [slots.cached(row, 0, 5)[0] for row in range(3)])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_a_cache_in_the_midst_of_a_block_is_copied_back(language_model, prompt):
+    pair = Pair(language_model, "decoder", prompt)
+    found = []
+    for runner in (pair.trt, pair.ort):
+        blocks = {}
+        for source in runner.signature.aliases.values():
+            spec = runner.signature.input(source)
+            count = int(np.prod(spec.axes[1:]))
+            whole = runner.allocate(source, {"batch": 2})
+            blocks[source] = whole.part(3, (1, *spec.axes[1:])) if count >= 3 else whole
+        decoder = CachedDecoder.over(runner, blocks, {})
+        steps = [decoder.step(np.array([[5, 6]]), np.zeros(1, dtype=np.int64))["logits"]]
+        steps += [decoder.step(np.array([[7 + at]]), np.full(1, 2 + at))["logits"] for at in range(3)]
+        found.append(steps + [block.numpy() for block in blocks.values()])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
 def test_runs_hold_no_more_memory_the_longer_it_goes_on(language_model):
     pair = Pair(language_model, "decoder")
     slots, held = Slots(pair.trt, 2), []

@@ -110,6 +110,7 @@ class FakeContext:
         return list(self.engine.spec(name).shape(sizes))
 
     def set_tensor_address(self, name, memory):
+        assert memory % 256 == 0, f"{name} at {memory:#x}: NvInferRuntime.h wants addresses of 256 bytes"
         self.addresses[name] = memory
         return True
 

@@ -1,0 +1,70 @@
+"""A decoder's ONNX graph on ONNX Runtime's CUDA provider, fed from torch's memory; on a CPU, its CPU provider."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+import torch
+
+from models.manifest import Manifest
+from models.signature import GraphSignature
+from serving.runtime.base import Array, Buffer, numpy_dtype
+from serving.runtime.torch_buffer import TorchBuffer, torch_dtype
+
+PROVIDERS = {"cuda": "CUDAExecutionProvider", "cpu": "CPUExecutionProvider"}
+
+
+class Host:
+    """An output that lies in the host's memory."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def numpy(self) -> Array:
+        """The contents."""
+        return self._array
+
+
+class OrtOnDevice:
+    """The standard's decoder graph of an artefact; a runner as far as :class:`CachedDecoder` needs one."""
+
+    def __init__(self, folder: Path, device: torch.device) -> None:
+        self._device = device
+        self.signature: GraphSignature = Manifest.read(folder).graph("decoder")
+        options = ort.SessionOptions()
+        options.log_severity_level = 3
+        providers = [PROVIDERS[device.type]]
+        self._session = ort.InferenceSession(str(folder / "decoder.onnx"), options, providers=providers)
+
+    def allocate(self, name: str, sizes: Mapping[str, int]) -> TorchBuffer:
+        """A zeroed buffer for the input of that name."""
+        spec = self.signature.input(name)
+        return TorchBuffer(torch.zeros(spec.shape(sizes), dtype=torch_dtype(spec.dtype), device=self._device))
+
+    def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Any]:
+        """Run the graph; caches are bound as input and output, logits come to the host."""
+        binding = self._session.io_binding()
+        for spec in self.signature.inputs:
+            feed = feeds[spec.name]
+            if isinstance(feed, TorchBuffer):
+                place, shape = feed.place
+                binding.bind_input(spec.name, self._device.type, 0, numpy_dtype(spec.dtype), shape, place)
+            else:
+                binding.bind_cpu_input(spec.name, np.ascontiguousarray(feed))
+        aliases = self.signature.aliases
+        for spec in self.signature.outputs:
+            if spec.name in aliases:
+                buffer = feeds[aliases[spec.name]]
+                assert isinstance(buffer, TorchBuffer)
+                place, shape = buffer.place
+                binding.bind_output(spec.name, self._device.type, 0, numpy_dtype(spec.dtype), shape, place)
+            else:
+                binding.bind_output(spec.name, "cpu")
+        self._session.run_with_iobinding(binding)
+        shown = [spec.name for spec in self.signature.outputs if spec.name not in aliases]
+        found = dict(zip([spec.name for spec in self.signature.outputs], binding.get_outputs(), strict=True))
+        return {name: Host(found[name].numpy()) for name in shown}
