@@ -8,12 +8,14 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from export.engines.attention_nodes import attention_nodes
 from export.engines.build_progress import BuildProgress
 from export.engines.config import EngineConfig
 from export.engines.fusion import fused_attention, require_fused
+from export.engines.plugin_graphs import compiled_plugins, lowered_to_plugins
 from export.engines.profiles import profiles_of
 from export.engines.timing_cache import keep_timings, read_timings
 from export.restrictions.graph import Graph
@@ -110,14 +112,19 @@ def _built(
     config: EngineConfig,
     platform: Platform,
 ) -> Engine:
-    profiles = profiles_of(signature)
+    profiles, path, lowered = profiles_of(signature), folder / f"{signature.name}.onnx", None
+    if config.attention == "plugin":
+        lowered = lowered_to_plugins(folder, signature)
+        path = folder / (lowered.file or path.name)
+        attention = attention_nodes(Graph(path, signature))
     account = BuildProgress(f"{manifest.name}/{signature.name}")
-    path = folder / f"{signature.name}.onnx"
-    built = build_plan(path, profiles, config, read_timings(platform), account)
+    with compiled_plugins(config, platform) as embedded:
+        built = build_plan(path, profiles, config, read_timings(platform), account)
     keep_timings(platform, built.timings)
     plan = folder / f"{signature.name}{PLAN_SUFFIX}"
     plan.write_bytes(built.plan)
-    return described_engine(built.plan, plan, signature, attention, manifest, config)
+    described = described_engine(built.plan, plan, signature, attention, manifest, config)
+    return replace(described, plugins=embedded(), lowered=lowered)
 
 
 def described_engine(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from models.errors import ArtefactError
-from models.manifest import Manifest, sha256_of
+from models.manifest import Lowered, Manifest, sha256_of
 
 ENGINE_MANIFEST_NAME = "engine.json"
 PLAN_SUFFIX = ".plan"
@@ -69,6 +69,7 @@ class Engine:
         hardware: the GPUs that it runs on.
         version_compatible: whether later versions of TensorRT within the same major one run it.
         plugins: plugin → SHA-256 of the code that was embedded.
+        lowered: the form with plugins that it was built from; none where TensorRT computes attention itself.
         device_bytes: memory that one run needs, weights and buffers of the caller's apart.
         weight_bytes: of its weights.
     """
@@ -82,6 +83,7 @@ class Engine:
     hardware: Hardware = "this-gpu"
     version_compatible: bool = False
     plugins: dict[str, str] = field(default_factory=dict)
+    lowered: Lowered | None = None
     device_bytes: int = 0
     weight_bytes: int = 0
 
@@ -169,7 +171,9 @@ def _parsed(value: dict[str, Any]) -> EngineManifest:
 
 
 def _engine(value: dict[str, Any]) -> Engine:
-    return Engine(**{**value, "profiles": tuple(_profile(profile) for profile in value["profiles"])})
+    profiles = tuple(_profile(profile) for profile in value["profiles"])
+    lowered = value["lowered"] and Lowered(**{**value["lowered"], "passes": tuple(value["lowered"]["passes"])})
+    return Engine(**{**value, "profiles": profiles, "lowered": lowered})
 
 
 def _profile(value: dict[str, Any]) -> Profile:

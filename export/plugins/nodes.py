@@ -1,7 +1,7 @@
 """The plugins as nodes of an ONNX graph: their names, tensors and attributes.
 
-Nothing here needs TensorRT, Triton or PyTorch. Attributes are whole numbers: an ahead-of-time plugin hands its kernel no
-others, and TensorRT's fields for a float are of 64 bits where ONNX's are of 32.
+Nothing here needs TensorRT, Triton or PyTorch. Attributes are whole numbers: TensorRT's field for a Python float is of
+64 bits, where ONNX's is of 32.
 """
 
 from __future__ import annotations
@@ -52,9 +52,7 @@ DECODE = PluginNode(
     outputs=_PARTS,
     attributes=("causal", "rows", "splits"),
 )
-COMBINE = PluginNode(
-    name="combine_splits", inputs=_PARTS, outputs=("attended",), attributes=("heads", "element_type")
-)
+COMBINE = PluginNode(name="combine_splits", inputs=_PARTS, outputs=("attended",), attributes=("heads", "element_type"))
 DECODE_APPEND = PluginNode(
     name="decode_append_attention",
     inputs=("queries", "new_keys", "new_values", "past_keys", "past_values", "start"),

@@ -1,5 +1,6 @@
 """The stage around the builder: what is checked, written, refused and left alone. The builder itself is not here."""
 
+import contextlib
 import dataclasses
 import json
 import shutil
@@ -35,7 +36,7 @@ class Builder:
         return Plan(plan=f"plan of {path.stem}".encode(), timings=lambda kept: kept + path.stem.encode())
 
     def open_plan(self, plan, version_compatible, weights=None):
-        graph = plan.decode().removeprefix("plan of ")
+        graph = plan.decode().removeprefix("plan of ").removesuffix(".tensorrt")
         aliases = dict(self.signatures[graph].aliases)
         names = [spec.name for one in ("inputs", "outputs") for spec in getattr(self.signatures[graph], one)]
         outputs = {spec.name for spec in self.signatures[graph].outputs}
@@ -193,3 +194,45 @@ def test_building_needs_no_torch_so_that_it_runs_in_tritons_image():
 def test_a_machine_without_tensorrt_is_told_so_by_name(dates_artefact, tmp_path):
     with pytest.raises(MachineError, match="TensorRT"):
         build(dates_artefact, tmp_path / DATES)
+
+
+@pytest.fixture
+def compiler(monkeypatch):
+    """In the place of what compiles plugins, which takes TensorRT: it says what it was asked for."""
+    asked = []
+
+    @contextlib.contextmanager
+    def embedding(target):
+        asked.append(target)
+        yield SimpleNamespace(hashes=lambda: {"flash_attention": "0" * 64})
+
+    module = SimpleNamespace(register_plugins=lambda: SimpleNamespace(embedding=embedding))
+    monkeypatch.setitem(sys.modules, "export.plugins.registration", module)
+    return asked
+
+
+def test_with_plugins_the_engine_is_built_from_a_form_of_the_graph_that_has_them(
+    builder, compiler, dates_artefact, tmp_path
+):
+    builder.fused = False  # no Attention is left that TensorRT should fuse
+    engines, _ = build(dates_artefact, tmp_path / DATES, attention="plugin")
+    assert [name for name, _, _ in builder.built] == ["encoder.tensorrt", "decoder.tensorrt"]
+    assert compiler == ["sm_90", "sm_90"]
+    decoder = engines.engine("decoder")
+    assert decoder.plugins == {"flash_attention": "0" * 64}
+    assert {one["name"]: one["fired"] for one in decoder.lowered.passes}["fuse_flash_attention"] == 4
+    assert (tmp_path / DATES / decoder.lowered.file).is_file()
+    assert EngineManifest.read(tmp_path / DATES) == engines and "--attention plugin" in engines.command
+    engines.verify(tmp_path / DATES, Manifest.read(tmp_path / DATES))
+    assert build(dates_artefact, tmp_path / DATES, attention="plugin")[1] is False
+
+
+def test_without_plugins_none_is_embedded(builder, compiler, dates_artefact, tmp_path):
+    engines, _ = build(dates_artefact, tmp_path / DATES)
+    assert compiler == [] and [(one.plugins, one.lowered) for one in engines.engines] == [({}, None)] * 2
+
+
+@pytest.mark.parametrize("other", [{"weights": "stripped"}, {"hardware": "ampere-plus"}, {"version_compatible": True}])
+def test_plugins_are_refused_in_engines_that_outlive_their_code(other):
+    with pytest.raises(ConfigError, match="plugin"):
+        EngineConfig(attention="plugin", **other)

@@ -1,4 +1,4 @@
-"""Runs in a process of its own: NVIDIA's templates of quick plugins call ours as a builder would; what they say, as JSON.
+"""Runs in a process of its own: NVIDIA's templates call our plugins as a builder would; their words as JSON.
 
 TensorRT's C++ objects for sizes have no constructor. Ones that compute with numbers take their place: a symbol is a
 number, and every operation of the plugin API on it is done at once.
@@ -23,24 +23,25 @@ class Size:
         return False
 
 
+OPERATIONS = {
+    "SUM": lambda a, b: a + b,
+    "SUB": lambda a, b: a - b,
+    "PROD": lambda a, b: a * b,
+    "FLOOR_DIV": lambda a, b: a // b,
+    "CEIL_DIV": lambda a, b: -(-a // b),
+    "MAX": max,
+    "MIN": min,
+}
+
+
 class Builder:
     """In the place of what computes with sizes."""
-
-    OPERATIONS = {
-        "SUM": lambda a, b: a + b,
-        "SUB": lambda a, b: a - b,
-        "PROD": lambda a, b: a * b,
-        "FLOOR_DIV": lambda a, b: a // b,
-        "CEIL_DIV": lambda a, b: -(-a // b),
-        "MAX": max,
-        "MIN": min,
-    }
 
     def constant(self, value):
         return Size(value)
 
     def operation(self, operation, first, second):
-        return Size(self.OPERATIONS[operation.name](first.value, second.value))
+        return Size(OPERATIONS[operation.name](first.value, second.value))
 
 
 class Registry:
@@ -83,14 +84,20 @@ def run(case):
     plugin.get_output_shapes([[Size(size) for size in shape] for _, shape in inputs], [], Builder())
     shapes = plugin.get_output_shapes([[Size(size) for size in shape] for _, shape in inputs], [], Builder())
     outputs = [[size.value for size in shape] for shape in shapes]
-    varying = [[-1 if axis in (case.get("varying") or {}).get(str(i), []) else size for axis, size in enumerate(shape)]
-               for i, (_, shape) in enumerate(inputs)]
-    in_out = [described(kind, shape) for kind, shape in [*zip(kinds, varying, strict=True), *zip(made, outputs, strict=True)]]
+    varying = [
+        [-1 if axis in (case.get("varying") or {}).get(str(i), []) else size for axis, size in enumerate(shape)]
+        for i, (_, shape) in enumerate(inputs)
+    ]
+    in_out = [
+        described(kind, shape) for kind, shape in [*zip(kinds, varying, strict=True), *zip(made, outputs, strict=True)]
+    ]
     plugin.get_supported_format_combinations(in_out, len(inputs))
     plugin.set_tactic(0)
     launch, extra = Struct(), type("Setter", (dict,), {})()
     plugin.get_launch_params(None, in_out, len(inputs), launch, extra, Builder())
-    kernel, ptx = plugin.get_kernel([one.desc for one in in_out[: len(inputs)]], [one.desc for one in in_out[len(inputs) :]])
+    kernel, ptx = plugin.get_kernel(
+        [one.desc for one in in_out[: len(inputs)]], [one.desc for one in in_out[len(inputs) :]]
+    )
     return {
         "types": [kind.name for kind in made],
         "shapes": outputs,

@@ -186,7 +186,9 @@ def test_the_ptx_takes_what_tensorrt_passes_and_nothing_else(driven, by_torch, p
 
 def test_caches_that_are_written_lie_at_the_address_of_those_that_are_read(driven):
     node = NODES["decode_append_attention"]
-    wanted = [node.inputs.index(dict(node.aliases)[name]) if name in dict(node.aliases) else -1 for name in node.outputs]
+    wanted = [
+        node.inputs.index(dict(node.aliases)[name]) if name in dict(node.aliases) else -1 for name in node.outputs
+    ]
     assert of(driven, "decode_append_attention")["aliases"] == wanted == [-1, -1, 3, 4]
     assert all(set(one["aliases"]) == {-1} for one in driven["ran"] if "append" not in one["kernel"])
 
@@ -198,7 +200,7 @@ def test_every_plugin_has_a_hash_of_its_own(driven):
 
 def test_a_launch_for_other_rows_would_be_noticed(driven, by_torch):
     specialised, _, _ = by_torch["flash_attention"]
-    assert of(driven, "flash_attention")["grid"] != list(flash_attention.grid(specialised, 3, 1)) + [1]
+    assert of(driven, "flash_attention")["grid"] != [*flash_attention.grid(specialised, 3, 1), 1]
 
 
 def test_pytorchs_launcher_is_the_one_that_was_asked():

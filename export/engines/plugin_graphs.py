@@ -1,0 +1,90 @@
+"""The form of a graph for TensorRT in which our plugins compute attention, and their kernels while it is built.
+
+One kernel serves every profile of an engine, because TensorRT keeps one for each plugin node. So a cached decoder, whose
+engine reads prompts and takes single steps, gets flash_attention for both; fuse_decode_attention is for a graph that
+only takes steps, which no engine of ours is yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import onnx_ir as ir
+
+from export.engines.config import EngineConfig
+from export.passes.outcome import Outcome, require_no_misses
+from export.restrictions.graph import Graph
+from export.target_check import require_target, verdicts_of
+from export.targets import target_named
+from models.engine_manifest import Platform
+from models.errors import MachineError
+from models.manifest import Lowered
+from models.signature import GraphSignature
+
+TARGET = "tensorrt"
+
+
+def lowered_to_plugins(folder: Path, signature: GraphSignature) -> Lowered:
+    """Write a graph with plugins beside the standard's, and hold it to what TensorRT's parser reads.
+
+    Args:
+        folder: where the graph and its weights lie.
+        signature: of the graph.
+
+    Raises:
+        ExportError: it breaks a restriction.
+        MachineError: Triton or PyTorch, whose code says what the kernels can do, is not here.
+    """
+    model = ir.load(folder / f"{signature.name}.onnx")
+    outcomes = [fuse(model) for fuse in _passes(signature)]
+    for outcome in outcomes:
+        require_no_misses(outcome)
+    file = f"{signature.name}.{TARGET}.onnx" if any(outcome.fired for outcome in outcomes) else ""
+    if file:
+        ir.save(model, folder / file)  # weights in another file stay there, for both
+        target = target_named(TARGET)
+        require_target(target, verdicts_of(Graph(folder / file, signature), target))
+    return Lowered(
+        graph=signature.name, target=TARGET, file=file, passes=tuple(outcome.to_json() for outcome in outcomes)
+    )
+
+
+@contextmanager
+def compiled_plugins(config: EngineConfig, platform: Platform) -> Iterator[Callable[[], dict[str, str]]]:
+    """Have TensorRT find our plugins, compiled for a machine's GPU, for as long as the context lasts.
+
+    Args:
+        config: says whether it shall.
+        platform: the machine.
+
+    Yields:
+        What tells the plugins that were embedded meanwhile, with their hashes.
+
+    Raises:
+        MachineError: TensorRT, Triton or PyTorch is not here.
+        UnknownNameError: there are no kernels for the GPU.
+    """
+    if config.attention == "native":
+        yield dict
+        return
+    from export.plugins.registration import register_plugins
+
+    with register_plugins().embedding(f"sm_{platform.capability.replace('.', '')}") as embedded:
+        yield embedded.hashes
+
+
+def _passes(signature: GraphSignature) -> tuple[Callable[[ir.Model], Outcome], ...]:
+    try:
+        from export.passes.fuse_additive_attention import fuse_additive_attention
+        from export.passes.fuse_flash_attention import fuse_flash_attention
+        from export.passes.fuse_window_attention import fuse_window_attention
+    except ModuleNotFoundError as error:
+        remedy = "install torch==2.13.0 and triton==3.9.0, or build with --attention native"
+        raise MachineError("what compiles plugins", str(error), remedy) from error
+
+    source = signature.axes.get("source")
+    additive = fuse_additive_attention if source is None else partial(fuse_additive_attention, longest=source.largest)
+    return (fuse_window_attention, additive, fuse_flash_attention)
