@@ -1,8 +1,8 @@
 """The form of a graph for TensorRT in which our plugins compute attention, and their kernels while it is built.
 
-One kernel serves every profile of an engine, because TensorRT keeps one for each plugin node. So a cached decoder, whose
-engine reads prompts and takes single steps, gets flash_attention for both; fuse_decode_attention is for a graph that
-only takes steps, which no engine of ours is yet.
+One kernel serves every profile of an engine, because TensorRT keeps one for each plugin node. So a cached decoder,
+whose engine reads prompts and takes single steps, gets flash_attention for both; fuse_decode_attention is for a graph
+that only takes steps, which no engine of ours is yet.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Put the plugins of window attention in the place of windows that are cut, attended to and joined: Swin and SwinV2.
 
-    before    roll → cut → Q, K, V = W · x → [scaled cosines →] Attention(Q, K, V, bias and mask) → O → join → roll back
+    before    roll → cut → Q, K, V = W x → [scaled cosines →] Attention(Q, K, V, bias and mask) → O → join → roll back
     after     Q, K, V = W · x → window_attention(Q, K, V, table) → O
 
-Projections are of each place by itself, so that they may stand before the cut. Bias and mask of all windows, constants of
-the graph, shrink to the table that they were read from; they are rebuilt from it, and must come out the same.
+Projections are of each place by itself, so that they may stand before the cut. Bias and mask of all windows, constants
+of the graph, shrink to the table that they were read from; they are rebuilt from it, and must come out the same.
 
 Legend: B batch, h and w sides of a map, N windows, P places of a window, C = H D channels, H heads, O offsets.
 """
@@ -22,7 +22,7 @@ from onnx_ir.tape import Tape
 from export.passes.attention_reach import RefusalError
 from export.passes.head_layout import producer
 from export.passes.outcome import Outcome
-from export.passes.window_maps import Cut, cut_of, joined_after, only_user, table_of
+from export.passes.window_maps import Cut, Floats, cut_of, joined_after, only_user, table_of
 from export.plugins.nodes import COSINE_WINDOW, WINDOW, plugin_outputs
 
 _HEADS_INSIDE = [0, 1, 3, 2, 4]
@@ -89,7 +89,7 @@ def _unflattened(value: ir.Value | None) -> ir.Value:
     return node.inputs[0]
 
 
-def _cosine(value: ir.Value, scaled: bool) -> tuple[ir.Value, np.ndarray | None]:
+def _cosine(value: ir.Value, scaled: bool) -> tuple[ir.Value, Floats | None]:
     product = producer(value, "Mul") if scaled else None
     scales = None if product is None or product.inputs[1] is None else product.inputs[1].const_value
     divided = producer(value if product is None else product.inputs[0], "Div")
@@ -121,7 +121,7 @@ def _linear(value: ir.Value) -> _Linear:
     if product is None:
         raise RefusalError("no product before its heads")
     nodes = (product,) if added is None else (product, added)
-    return _Linear(nodes=nodes, result=result, heads=int(shape[3]))
+    return _Linear(nodes=nodes, result=result, heads=_fixed(shape[3]))
 
 
 def _common_cut(linears: list[_Linear]) -> Cut:
@@ -132,16 +132,22 @@ def _common_cut(linears: list[_Linear]) -> Cut:
     return cut_of(source)
 
 
-def _require_scale(node: ir.Node, scales: np.ndarray | None, linear: _Linear, heads: int) -> None:
+def _require_scale(node: ir.Node, scales: Floats | None, linear: _Linear, heads: int) -> None:
     shape = linear.result.shape
     assert shape is not None
-    size = int(shape[3]) // heads
+    size = _fixed(shape[3]) // heads
     wanted = 1.0 if scales is not None else size**-0.5
     scale = node.attributes.get_float("scale", size**-0.5)
     if not math.isclose(scale, wanted, rel_tol=1e-6):
         raise RefusalError(f"its scale is {scale:g}, not {wanted:g}")
     if scales is not None and scales.size != heads:
         raise RefusalError(f"{scales.size} scales for {heads} heads")
+
+
+def _fixed(size: int | ir.SymbolicDim) -> int:
+    if not isinstance(size, int):
+        raise RefusalError("its heads vary in number or size")
+    return size
 
 
 def _joined_heads(attended: ir.Value) -> ir.Value:
@@ -167,7 +173,7 @@ def _on_map(nodes: tuple[ir.Node, ...], cut: Cut, moved: bool = True) -> None:
         value.shape = ir.Shape([value.shape[0], cut.height, cut.width, value.shape[3]])
 
 
-def _constant(graph: ir.Graph, name: str, array: np.ndarray) -> ir.Value:
+def _constant(graph: ir.Graph, name: str, array: Floats) -> ir.Value:
     tensor = ir.tensor(array, name=name)
     value = ir.Value(name=name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
     graph.initializers.add(value)

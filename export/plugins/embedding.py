@@ -1,6 +1,6 @@
 """What an engine embeds of a plugin: its kernel as PTX, and how TensorRT shall launch it.
 
-The grid is computed by the kernel's own ``grid``, which PyTorch's launcher calls with numbers and TensorRT with symbols.
+The grid is computed by the kernel's own ``grid``: PyTorch's launcher calls it with numbers, TensorRT with symbols.
 A block takes at most 48 KiB of shared memory, with tiles of a small GPU and, if need be, fewer loads ahead: nobody has
 told whether TensorRT asks the driver for leave to use more.
 """

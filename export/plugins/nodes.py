@@ -16,7 +16,7 @@ NAMESPACE = "attendant"
 """Of every plugin; also the domain of its nodes, from which TensorRT's parser reads it since 10.10."""
 VERSION = "1"
 """Of every quick plugin."""
-_AHEAD_OF_TIME = {"plugin_namespace": NAMESPACE, "plugin_version": VERSION, "aot": 1}
+_AHEAD_OF_TIME: dict[str, int | str] = {"plugin_namespace": NAMESPACE, "plugin_version": VERSION, "aot": 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
