@@ -70,14 +70,17 @@ def _fuse(tape: Tape, graph: ir.Graph, node: ir.Node) -> None:
     inputs = [linear.result for linear in linears] + [_constant(graph, f"{bias.name}.{node.name}.table", table)]
     if scales is not None:
         inputs.append(_constant(graph, f"{bias.name}.{node.name}.scales", scales.reshape(-1).astype(np.float32)))
+    product = linears[0].nodes[0].inputs[0]
+    map_BhwC = cut.map if product is None or product.dtype == cut.map.dtype else _as(tape, cut.map, product)
     for linear in linears:
+        linear.nodes[0].replace_input_with(0, map_BhwC)
         _on_map(linear.nodes, cut)
     numbers = {"window": cut.window, "shift": cut.shift}
     plugin = WINDOW if scales is None else COSINE_WINDOW
     made = plugin_outputs(tape, plugin, inputs, numbers, str(node.name))[0]
     made.type, made.shape = windows.type, linears[0].result.shape
     windows.replace_all_uses_with(made)
-    _on_map(projected, cut, moved=False)
+    _on_map(projected, cut)
     after.replace_all_uses_with(projected[-1].outputs[0], replace_graph_outputs=True)
 
 
@@ -129,7 +132,8 @@ def _common_cut(linears: list[_Linear]) -> Cut:
     source = sources.pop()
     if sources or source is None:
         raise RefusalError("queries, keys and values are of different windows")
-    return cut_of(source)
+    cast = producer(source, "Cast")
+    return cut_of(source if cast is None or cast.inputs[0] is None else cast.inputs[0])
 
 
 def _require_scale(node: ir.Node, scales: Floats | None, linear: _Linear, heads: int) -> None:
@@ -164,9 +168,14 @@ def _projected(windows: ir.Value) -> tuple[ir.Node, ...]:
     return (product, added[0]) if len(added) == 1 and added[0].op_type == "Add" else (product,)
 
 
-def _on_map(nodes: tuple[ir.Node, ...], cut: Cut, moved: bool = True) -> None:
-    if moved:
-        nodes[0].replace_input_with(0, cut.map)
+def _as(tape: Tape, value: ir.Value, like: ir.Value) -> ir.Value:
+    assert like.dtype is not None
+    made = tape.op("Cast", [value], {"to": like.dtype.value})
+    made.type, made.shape = like.type, value.shape
+    return made
+
+
+def _on_map(nodes: tuple[ir.Node, ...], cut: Cut) -> None:
     for node in nodes:
         value = node.outputs[0]
         assert value.shape is not None

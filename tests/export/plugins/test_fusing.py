@@ -143,6 +143,15 @@ def test_windows_compute_the_same_shifted_or_not(small, tmp_path, preset):
     assert breaches(folder, "model", tmp_path / "model.onnx") == []
 
 
+def test_windows_in_float16_are_fused_behind_their_casts(small, tmp_path):
+    folder = small("swin-tiny", "fp16")
+    assert fused(folder / "model.onnx", tmp_path / "model.onnx", fuse_window_attention).fired == 4
+    feeds = drawn(folder, "model", {"batch": 2})
+    found, wanted = evaluated(tmp_path / "model.onnx", feeds), standard(folder / "model.onnx", feeds)
+    assert worst(found, wanted) < 5e-3  # float16, which the two round in other places
+    assert breaches(folder, "model", tmp_path / "model.onnx") == []
+
+
 def test_additive_attention_computes_the_same_and_still_shows_its_weights(small, tmp_path):
     folder = small("gru-seq2seq-tiny")
     assert fused(folder / "decoder.onnx", tmp_path / "decoder.onnx", fuse_additive_attention, longest=64).fired == 1
