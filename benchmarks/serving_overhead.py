@@ -5,9 +5,9 @@
 The engine of this process and the one behind Triton get the same requests in turns, alone and eight at once, on one
 thread each. One number a round:
 
-    streamed  (seconds to the last token, served − in process) / responses: what each response pays for leaving the
-              engine, the server and gRPC, and for arriving in a Python client on the same machine; tokens that come
-              while another is sent leave together, so there are fewer responses than tokens
+    streamed  seconds to the last token, served − in process, less the same of requests of one token: what the
+              responses after the first add, divided by how many these are. Tokens that come while another is sent
+              leave together, so there are fewer responses than tokens
     unary     median seconds of a request with one response, served − in process
 
 Requests at once share what is left of the processors: their in-process seconds are those of all of them, stepped by
@@ -172,7 +172,7 @@ async def served(client: aio.InferenceServerClient, name: str, subjects: list[An
 
 def report(found: dict[str, Found]) -> str:
     """Markdown."""
-    rows = [[model, case, *_cells(one)] for model, cases in found.items() for case, one in cases.items()]
+    rows = [[model, case, *_cells(one, cases)] for model, cases in found.items() for case, one in cases.items()]
     heads = [
         "model",
         "case",
@@ -180,7 +180,7 @@ def report(found: dict[str, Found]) -> str:
         "served, ms",
         "added, ms",
         "responses",
-        "added a response, ms",
+        "added by each further response, ms",
         "target",
         "rounds",
     ]
@@ -195,25 +195,24 @@ def report(found: dict[str, Found]) -> str:
     )
 
 
-def _cells(one: dict[str, Any]) -> list[str]:
-    (inner, mark), (outer, _) = counting(one["inside"]), counting(one["served"])
+def _cells(one: dict[str, Any], cases: Found) -> list[str]:
+    own, out = _milliseconds(one)
+    added, mark = out - own, counting(one["served"])[1]
     responses = float(np.mean(counting(one["responses"])[0]))
-    own, out = 1e3 * np.median(inner), 1e3 * np.median(outer)
-    added = out - own
-    each = added / responses
+    each, target = "", ""
     if one["stream"]:
-        target = "met" if each <= STREAMED_MS else "missed"
-    else:
-        target = "" if one["flights"] > 1 else "met" if added <= UNARY_MS else "missed"
-    return [
-        f"{own:.2f}",
-        f"{out:.2f}",
-        f"{added:.2f}{mark}",
-        f"{responses:.1f}",
-        f"{each:.3f}{mark}",
-        target,
-        str(len(inner)),
-    ]
+        first_own, first_out = _milliseconds(cases[f"unary, 1 tokens, {one['flights']} at once"])
+        further = (added - (first_out - first_own)) / (responses - one["flights"])
+        each, target = f"{further:.3f}{mark}", "met" if further <= STREAMED_MS else "missed"
+    elif one["flights"] == 1:
+        target = "met" if added <= UNARY_MS else "missed"
+    rounds = str(len(counting(one["inside"])[0]))
+    return [f"{own:.2f}", f"{out:.2f}", f"{added:.2f}{mark}", f"{responses:.1f}", each, target, rounds]
+
+
+def _milliseconds(one: dict[str, Any]) -> tuple[float, float]:
+    own, out = (1e3 * float(np.median(counting(one[side])[0])) for side in ("inside", "served"))
+    return own, out
 
 
 if __name__ == "__main__":

@@ -47,6 +47,6 @@ def require_executable(
             f"a runtime on a CPU for {manifest.name!r} in {manifest.precision}",
             "ONNX Runtime, which has no operators of that type"
             + (f", and OpenVINO, which updates no cache as {cached} do" if cached else ""),
-            "serve an export with --precision fp16 or one of `python -m export torch`, or build engines of it on a "
-            "GPU, by `export engine`",
+            "serve an export with --precision fp16 or one of `python -m export torch`, or build engines on a GPU: "
+            "`python -m export engine`",
         )

@@ -87,4 +87,4 @@ def test_bfloat16_is_executable_where_every_graph_has_an_engine(digits_artefact,
     manifest = replace(Manifest.read(tmp_path / "a"), precision="bf16")
     require_executable(manifest, "auto", engines=described)
     with pytest.raises(MachineError, match="python -m export engine"):
-        require_executable(manifest, "onnxruntime", None)
+        require_executable(manifest, "onnxruntime")
