@@ -94,3 +94,27 @@ def test_engines_with_weights_of_their_graph_answer_as_those_with_fixed_ones(tmp
     runners = [create_runners(folder, manifest, runtime=runtime) for runtime in ("auto", "onnxruntime")]
     ours, theirs = (runner["model"].run(feeds)["logits"].numpy() for runner in runners)
     np.testing.assert_allclose(ours, theirs, atol=TOLERANCE, rtol=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", [DIGITS, "digits-swin"])
+def test_engines_with_plugins_answer_as_the_other_runner(tmp_path, name):
+    from serving.runtime.create_runners import create_runners
+
+    folder = _built(name, tmp_path, attention="plugin")
+    manifest = Manifest.read(folder)
+    assert all(engine.plugins for engine in EngineManifest.read(folder).engines)
+    pixels = np.random.default_rng(0).normal(size=manifest.graph("model").inputs[0].shape({"batch": 2}))
+    feeds = {"pixels": pixels.astype(np.float32)}
+    runners = [create_runners(folder, manifest, runtime=runtime) for runtime in ("auto", "onnxruntime")]
+    ours, theirs = (runner["model"].run(feeds)["logits"].numpy() for runner in runners)
+    np.testing.assert_allclose(ours, theirs, atol=TOLERANCE, rtol=TOLERANCE)
+
+
+def test_translations_with_plugins_are_those_of_the_other_runner(tmp_path):
+    from serving.generation.translator import Translator
+
+    folder, answers = _built(DATES, tmp_path, attention="plugin"), []
+    for runtime in ("auto", "onnxruntime"):
+        model = Translator(folder, Manifest.read(folder), runtime=runtime)
+        answers.append([piece.text for piece in model.stream(model.request("3 May 1999"))])
+    assert answers[0] == answers[1]
