@@ -139,6 +139,8 @@ def _heads(node: ir.Node, queries: ir.Value, keys: ir.Value) -> HeadsConfig:
     scale = node.attributes.get_float("scale", None)
     if scale is not None and not math.isclose(scale, size**-0.5, rel_tol=1e-6):
         raise RefusalError(f"its scale is {scale:g}, not 1/√{size}: plugins are handed no such numbers")
+    if len({_type(value) for value in node.inputs[:3] if value is not None}) > 1:
+        raise RefusalError("its queries, keys and values are of different types")
     try:
         dtype = _TYPES[_type(queries)]
         return HeadsConfig(heads=heads, kv_heads=groups, head_size=size, dtype=dtype, scale=size**-0.5)
