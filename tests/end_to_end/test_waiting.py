@@ -1,6 +1,8 @@
 """A line that is full, deadlines, priorities and requests that are taken back, before a real server with one slot."""
 
 import asyncio
+import subprocess
+import sys
 import time
 from contextlib import aclosing, asynccontextmanager, contextmanager
 
@@ -18,7 +20,7 @@ from serving.repository.layout import write_repository
 from serving.triton_server.ports import free_ports
 from serving.triton_server.process import TritonServer
 from serving.triton_server.settings import ServerSettings
-from tests.conftest import LANGUAGE_MODEL
+from tests.conftest import LANGUAGE_MODEL, ROOT
 from tests.end_to_end.asking import ask, counted, python_m
 from tests.text_checkpoints import PROMPT, write_language_model
 
@@ -96,6 +98,18 @@ def test_leaving_an_answer_early_frees_its_slot_within_a_second(narrow):
     before = counted(narrow, LANGUAGE_MODEL, "attendant_cancelled_total")
     assert ask(narrow, left)
     assert counted(narrow, LANGUAGE_MODEL, "attendant_cancelled_total") == before + 1
+
+
+def test_a_client_that_vanishes_frees_its_slot(narrow):
+    command = ["clients", "generate", "--server", narrow.grpc, "--max-tokens", "4000", "--ignore-end", *PROMPT.split()]
+    client = subprocess.Popen([sys.executable, "-m", *command], cwd=ROOT, stdout=subprocess.DEVNULL)
+    try:
+        assert asyncio.run(until(lambda: active(narrow) == 1, seconds=30.0))
+    finally:
+        client.kill()
+        client.wait()
+    # Within a second, and what the metrics are late by.
+    assert asyncio.run(until(lambda: active(narrow) == 0, seconds=2.0))
 
 
 def test_one_request_more_than_may_wait_is_told_so_at_once_and_the_others_are_answered(narrow):
