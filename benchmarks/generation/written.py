@@ -36,7 +36,8 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def write_result(out: Path, name: str, text: str, value: Any) -> Path:
-    """Write ``<date>-<name>.md`` and ``.json`` into a folder; the path without a suffix."""
+    """Write ``<date>-<name>.md`` and ``.json`` into a folder, made if it is not there; the path without a suffix."""
+    out.mkdir(parents=True, exist_ok=True)
     stem = out / f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}-{name}"
     stem.with_suffix(".md").write_text(text + "\n", encoding="utf-8")
     stem.with_suffix(".json").write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
