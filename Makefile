@@ -1,4 +1,4 @@
-.PHONY: help quickstart test test-full-width test-gpu test-trt check format up clean
+.PHONY: browser help quickstart test test-full-width test-gpu test-trt check format up clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -13,7 +13,7 @@ help:  ## say what each target does
 quickstart: .venv/.cpu  ## export, prove, serve and ask the shipped models
 	$(BIN)/python -m quickstart
 
-test: .venv/.dev  ## run every test, in two processes
+test: .venv/.dev browser  ## run every test, in two processes
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 test-full-width: .venv/.dev  ## import and serve models as wide as published: some minutes, 8 GB of memory
@@ -38,6 +38,11 @@ format: .venv/.dev  ## let ruff rewrite the files
 
 up: .venv/.cpu  ## serve model_repository/ until Ctrl-C
 	$(BIN)/python -m serving up
+
+# Pages are looked at in Debian's Chromium; where it cannot be installed, their tests are skipped and say so.
+browser:
+	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; } >/dev/null 2>&1 \
+		|| echo "no chromium, and it could not be installed: tests that look at pages will be skipped"
 
 clean:  ## remove the environment and everything built
 	rm -rf .venv build model_repository/*/1/*.onnx .mypy_cache .ruff_cache .pytest_cache .hypothesis
