@@ -3,6 +3,9 @@
     before    TensorScatter(cache, K, start) → Slice → Attention(Q, K, V, self_mask) → Transpose → Reshape
     after     GroupQueryAttention(Q, K, V, cache, start + T − 1, A)
 
+Where keys and values are rounded before they are cached (:mod:`export.passes.quantise_caches`), the node rounds, and
+the caches are of the integers: a quarter of the bytes that a step reads.
+
 The node updates the same cache in place. Attention of the standard computes over all that it is given, masked or not;
 this node stops at each row's length, so it ignores the mask's contents: a row sees what stands before it, and itself,
 or as much of that as a window holds.
@@ -23,6 +26,13 @@ from export.passes.outcome import Outcome
 
 DOMAIN = "com.microsoft"
 HEAD_SIZE_MULTIPLE = 8
+_BEFORE_SCALES = 5
+"""Inputs that are left out between the lengths and the scales of keys and values."""
+_IN_8_BITS: dict[str, int | str] = {
+    "k_quant_type": "PER_TENSOR",
+    "v_quant_type": "PER_TENSOR",
+    "kv_cache_bit_width": 8,
+}
 
 
 class _RefusalError(Exception):
@@ -85,19 +95,39 @@ def _lower(tape: Tape, graph: ir.Graph, node: ir.Node, lengths: tuple[ir.Value, 
     heads = _sizes(queries)[1]
     _within(size % HEAD_SIZE_MULTIPLE == 0, f"head size {size} is not a multiple of {HEAD_SIZE_MULTIPLE}")
     window = _window(node)
-    flat = [flattened(tape, value) for value in (queries, *(_present(update.inputs[1]) for update in updates))]
+    rounded = [_rounded(update) for update in updates]
+    _expect(len({one is None for one in rounded}) == 1, "of keys and values, only one is rounded")
+    new = [_present(update.inputs[1] if one is None else one.inputs[0]) for update, one in zip(updates, rounded)]
+    flat = [flattened(tape, value) for value in (queries, *new)]
     attributes: dict[str, int | float] = {"num_heads": heads, "kv_num_heads": groups, "local_window_size": window}
     scale = node.attributes.get_float("scale", None)
+    steps = [one.inputs[1] for one in rounded if one is not None]
     attended, *present = tape.op_multi_out(
         "GroupQueryAttention",
-        [*flat, *caches, *lengths],
-        attributes if scale is None else {**attributes, "scale": scale},
+        [*flat, *caches, *lengths, *([None] * _BEFORE_SCALES if steps else []), *steps],
+        attributes | ({} if scale is None else {"scale": scale}) | (_IN_8_BITS if steps else {}),
         domain=DOMAIN,
         num_outputs=3,
     )
     for update, value in zip(updates, present, strict=True):
         _take_the_place_of(update.outputs[0], value)
+    for value in (*caches, *present) if steps else ():
+        value.type = ir.TensorType(ir.DataType.INT8)
     _replace_joined(tape, node.outputs[0], attended, (heads, size))
+
+
+def _rounded(update: ir.Node) -> ir.Node | None:
+    # the QuantizeLinear of what is cached, if that is symmetric and has one scale
+    restored = producer(update.inputs[1], "DequantizeLinear")
+    integers = None if restored is None else producer(restored.inputs[0], "QuantizeLinear")
+    if restored is None or integers is None:
+        return None
+    scale, zero = _present(integers.inputs[1]), _present(integers.inputs[2])
+    same = list(restored.inputs[1:]) == [scale, zero]
+    one = scale.const_value is not None and scale.const_value.size == 1
+    symmetric = zero.dtype == ir.DataType.INT8 and zero.const_value is not None and not zero.const_value.numpy().any()
+    _expect(same and one and symmetric, "what it caches is rounded by more than one scale, or not around 0")
+    return integers
 
 
 def _window(node: ir.Node) -> int:
