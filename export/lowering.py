@@ -1,5 +1,6 @@
-"""For a target whose runtime has operators of its own: a second graph from the first, with the same tensors: of caches,
-what the first rounds to integers and keeps as floats, the second keeps as those integers.
+"""For a target whose runtime has operators of its own: a second graph from the first, with the same tensors.
+
+Caches alone can differ in type: what the first rounds to integers and keeps as floats, the second keeps as integers.
 
 Where it pays, and where it does not, is in docs/log.md. Both graphs stay in the artefact: the first is the standard,
 and the measure of the second.

@@ -28,7 +28,7 @@ DOMAIN = "com.microsoft"
 HEAD_SIZE_MULTIPLE = 8
 _BEFORE_SCALES = 5
 """Inputs that are left out between the lengths and the scales of keys and values."""
-_IN_8_BITS: dict[str, int | str] = {
+_IN_8_BITS: dict[str, int | float | str] = {
     "k_quant_type": "PER_TENSOR",
     "v_quant_type": "PER_TENSOR",
     "kv_cache_bit_width": 8,
@@ -94,18 +94,19 @@ def _lower(tape: Tape, graph: ir.Graph, node: ir.Node, lengths: tuple[ir.Value, 
     _, groups, _, size = _sizes(caches[0])
     heads = _sizes(queries)[1]
     _within(size % HEAD_SIZE_MULTIPLE == 0, f"head size {size} is not a multiple of {HEAD_SIZE_MULTIPLE}")
-    window = _window(node)
-    rounded = [_rounded(update) for update in updates]
-    _expect(len({one is None for one in rounded}) == 1, "of keys and values, only one is rounded")
-    new = [_present(update.inputs[1] if one is None else one.inputs[0]) for update, one in zip(updates, rounded)]
-    flat = [flattened(tape, value) for value in (queries, *new)]
-    attributes: dict[str, int | float] = {"num_heads": heads, "kv_num_heads": groups, "local_window_size": window}
-    scale = node.attributes.get_float("scale", None)
-    steps = [one.inputs[1] for one in rounded if one is not None]
+    attributes = _attributes(node, heads, groups)
+    new = [_written(update) for update in updates]
+    steps = [step for _, step in new if step is not None]
+    _expect(len(steps) in (0, 2), "of keys and values, only one is rounded")
     attended, *present = tape.op_multi_out(
         "GroupQueryAttention",
-        [*flat, *caches, *lengths, *([None] * _BEFORE_SCALES if steps else []), *steps],
-        attributes | ({} if scale is None else {"scale": scale}) | (_IN_8_BITS if steps else {}),
+        [
+            *(flattened(tape, value) for value in (queries, *(value for value, _ in new))),
+            *caches,
+            *lengths,
+            *_scales(steps),
+        ],
+        attributes | (_IN_8_BITS if steps else {}),
         domain=DOMAIN,
         num_outputs=3,
     )
@@ -116,18 +117,28 @@ def _lower(tape: Tape, graph: ir.Graph, node: ir.Node, lengths: tuple[ir.Value, 
     _replace_joined(tape, node.outputs[0], attended, (heads, size))
 
 
-def _rounded(update: ir.Node) -> ir.Node | None:
-    # the QuantizeLinear of what is cached, if that is symmetric and has one scale
+def _attributes(node: ir.Node, heads: int, groups: int) -> dict[str, int | float | str]:
+    found: dict[str, int | float | str] = {"num_heads": heads, "kv_num_heads": groups}
+    scale = node.attributes.get_float("scale", None)
+    return found | {"local_window_size": _window(node)} | ({} if scale is None else {"scale": scale})
+
+
+def _scales(steps: list[ir.Value]) -> list[ir.Value | None]:
+    return [*[None] * _BEFORE_SCALES, *steps] if steps else []
+
+
+def _written(update: ir.Node) -> tuple[ir.Value, ir.Value | None]:
+    # what is cached, before it is rounded, and the scale of that
     restored = producer(update.inputs[1], "DequantizeLinear")
     integers = None if restored is None else producer(restored.inputs[0], "QuantizeLinear")
     if restored is None or integers is None:
-        return None
+        return _present(update.inputs[1]), None
     scale, zero = _present(integers.inputs[1]), _present(integers.inputs[2])
     same = list(restored.inputs[1:]) == [scale, zero]
     one = scale.const_value is not None and scale.const_value.size == 1
     symmetric = zero.dtype == ir.DataType.INT8 and zero.const_value is not None and not zero.const_value.numpy().any()
     _expect(same and one and symmetric, "what it caches is rounded by more than one scale, or not around 0")
-    return integers
+    return _present(integers.inputs[0]), scale
 
 
 def _window(node: ir.Node) -> int:

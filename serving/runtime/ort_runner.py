@@ -109,7 +109,7 @@ class OrtRunner:
         self._names = {spec.name for spec in signature.inputs}
         self._updated_inputs = set(signature.aliases.values())
         if any(spec.dtype == "int8" for spec in signature.inputs):
-            os.environ.setdefault(*_QUERIES_IN_8_BITS)
+            os.environ.setdefault(*_QUERIES_IN_8_BITS)  # noqa: TID251  (the runtime has no other switch)
         self._session = _session(path, threads, record)
         _check(self._session, signature, path)
         self._bindings = KeptBindings(self._session, [spec.name for spec in signature.outputs], signature.aliases)
