@@ -141,7 +141,7 @@ def inspect_artefact(folder: Path) -> ArtefactFacts:
     graphs = []
     with progress(f"inspect {manifest.name}", len(manifest.graphs)) as advance:
         for signature in manifest.graphs:
-            graphs.append(_facts(folder, signature))
+            graphs.append(_facts(folder, signature, manifest.signature_for(signature.name, "ort-cpu")))
             advance(f"{signature.name}.onnx")
     return ArtefactFacts(
         manifest=manifest,
@@ -162,7 +162,7 @@ def _without(axes: tuple[int | str, ...], positions: int) -> tuple[int | str, ..
     return axes if not positions else (*axes[:1], *axes[2:])
 
 
-def _facts(folder: Path, signature: GraphSignature) -> GraphFacts:
+def _facts(folder: Path, signature: GraphSignature, served: GraphSignature) -> GraphFacts:
     opset, operators, weights = _contents(Graph(folder / f"{signature.name}.onnx", signature))
     measured, reason = timings(folder, signature)
     return GraphFacts(
@@ -170,7 +170,7 @@ def _facts(folder: Path, signature: GraphSignature) -> GraphFacts:
         opset=opset,
         operators=operators,
         weights=weights,
-        cache=_cache(signature),
+        cache=_cache(served),
         timings=measured,
         untimed=reason,
     )

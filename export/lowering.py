@@ -1,5 +1,7 @@
 """For a target whose runtime has operators of its own: a second graph from the first, with the same tensors.
 
+Caches alone can differ in type: what the first rounds to integers and keeps as floats, the second keeps as integers.
+
 Where it pays, and where it does not, is in docs/log.md. Both graphs stay in the artefact: the first is the standard,
 and the measure of the second.
 """
@@ -19,7 +21,7 @@ from export.passes.outcome import Outcome, require_no_misses
 from export.passes.rotate_in_attention import rotate_in_attention
 from export.passes.scale_in_products import scale_in_products
 from models.manifest import Lowered
-from models.signature import GraphSignature
+from models.signature import DType, GraphSignature
 
 LOWERINGS: dict[str, tuple[Callable[[ir.Model], Outcome], ...]] = {
     "ort-cpu": (
@@ -40,17 +42,24 @@ def lowered_graphs(folder: Path, signatures: Iterable[GraphSignature]) -> tuple[
         ExportError: a pass left what is within the target's limits.
     """
     pairs = ((signature, target) for signature in signatures for target in LOWERINGS)
-    found = ((signature, _lowered(folder, signature.name, target)) for signature, target in pairs)
+    found = ((signature, _lowered(folder, signature, target)) for signature, target in pairs)
     return tuple(lowered for signature, lowered in found if lowered.file or signature.aliases)
 
 
-def _lowered(folder: Path, graph: str, target: str) -> Lowered:
-    model = ir.load(folder / f"{graph}.onnx")
+def _lowered(folder: Path, signature: GraphSignature, target: str) -> Lowered:
+    model = ir.load(folder / f"{signature.name}.onnx")
     outcomes = [lower(model) for lower in LOWERINGS[target]]
     for outcome in outcomes:
         require_no_misses(outcome)
+    graph = signature.name
     file = f"{graph}.{target}.onnx" if any(outcome.fired for outcome in outcomes) else ""
     if file:
         ir.save(model, folder / file)  # weights in another file stay there, for both
     told = (outcome.to_json() for outcome in outcomes if outcome.fired or outcome.refusals)
-    return Lowered(graph=graph, target=target, file=file, passes=tuple(told))
+    return Lowered(graph=graph, target=target, file=file, passes=tuple(told), types=_types(model, signature))
+
+
+def _types(model: ir.Model, signature: GraphSignature) -> dict[str, DType]:
+    values = {value.name: value for value in (*model.graph.inputs, *model.graph.outputs)}
+    found = ((spec, values[spec.name].dtype) for spec in (*signature.inputs, *signature.outputs))
+    return {spec.name: "int8" for spec, dtype in found if dtype == ir.DataType.INT8 and spec.dtype != "int8"}

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 from models.errors import ConfigError, InputError
 from models.signature import DType, GraphSignature, TensorSpec
 
-PrecisionName = Literal["fp32", "fp16", "bf16", "int8", "int8-static", "int4", "int4-hqq"]
+PrecisionName = Literal["fp32", "fp16", "bf16", "int8", "int8-static", "int4", "int4-hqq", "int4-kv8"]
 NAMES: tuple[PrecisionName, ...] = get_args(PrecisionName)
 
 
@@ -95,6 +95,15 @@ _EVERY = (
         summary="the same with a scale and a zero for 64, fitted to each other",
         roundoff=0.5 / 8,
         safety=2.0,
+        tasks=_WRITERS,
+        reworded=_WRITERS,
+    ),
+    Precision(
+        name="int4-kv8",
+        summary="as int4, the last layer too, and keys and values cached in 8 bits; for many rows at once",
+        roundoff=0.5 / 8,
+        safety=2.0,
+        calibrated=True,
         tasks=_WRITERS,
         reworded=_WRITERS,
     ),

@@ -17,11 +17,12 @@ import onnx
 import onnx_ir as ir
 
 from export.block_quantisers import half_quadratic
-from export.calibration.calibrate import calibrate
+from export.calibration.calibrate import calibrate, calibrate_caches
 from export.onnx_graph import check_graph, origins_of, save_graph
 from export.passes.lower_precision import lower_precision
 from export.passes.outcome import Outcome, require_no_misses
 from export.passes.pack_products import BETWEEN, pack_products
+from export.passes.quantise_caches import quantise_caches
 from export.passes.quantise_dynamic import quantise_dynamic
 from export.passes.quantise_static import quantise_static
 from export.passes.quantise_tables import quantise_tables
@@ -74,6 +75,18 @@ def _static_passes(given: Given) -> Sequence[Pass]:
     return (lambda model: replace(quantise_static(model, found.largest), calibration=found.to_json()),)
 
 
+def _cached_passes(given: Given) -> Sequence[Pass]:
+    # The last product in 4 bits as well: a step of many rows reads it, their caches, and little else.
+    weights: Sequence[Pass] = (pack_products, partial(quantise_weights, block_size=256), quantise_tables)
+    if not any(spec.name == "self_mask" for spec in given.signature.inputs):
+        return weights
+    found = calibrate_caches(given.checkpoint, given.folder, given.every, given.float32.name, given.calibration)
+    return (
+        *weights,
+        lambda model: replace(quantise_caches(model, found.largest), calibration=found.to_json()),
+    )
+
+
 _LAST_IN_8_BITS = partial(quantise_dynamic, last_only=True)
 PASSES: dict[str, Callable[[Given], Sequence[Pass]]] = {
     "fp32": lambda _: (),
@@ -88,6 +101,7 @@ PASSES: dict[str, Callable[[Given], Sequence[Pass]]] = {
         quantise_tables,
         partial(quantise_weights, block_size=64, quantiser=half_quadratic),
     ),
+    "int4-kv8": _cached_passes,
 }
 """Precision → the passes for a graph, in order."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from models.errors import ArtefactError
-from models.signature import GraphSignature
+from models.signature import DType, GraphSignature, TensorSpec
 
 MANIFEST_NAME = "manifest.json"
 FORMAT = 3
@@ -20,19 +20,22 @@ Form = Literal["onnx", "torch"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lowered:
-    """A graph rewritten for one runtime, with the same tensors as the one that it was made from.
+    """A graph rewritten for one runtime, with the tensors of the one that it was made from.
 
     Attributes:
         graph: the name of the graph.
         target: the runtime.
         file: the graph's file; empty where no pass had anything to do.
         passes: what each pass did: ``name``, how often it ``fired``, and its ``refusals``.
+        types: input or output → its element type, where that is another than the graph's: of caches that are kept as
+            the integers to which the graph rounds what it caches.
     """
 
     graph: str
     target: str
     file: str
     passes: tuple[dict[str, Any], ...] = ()
+    types: dict[str, DType] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +99,26 @@ class Manifest:
 
     def file_for(self, graph: str, target: str) -> str:
         """The file of a graph's form for a target: lowered where there is one, else the standard's."""
-        files = [one.file for one in self.lowered if (one.graph, one.target) == (graph, target) and one.file]
-        return files[0] if files else f"{graph}.onnx"
+        lowered = self._lowered(graph, target)
+        return f"{graph}.onnx" if lowered is None else lowered.file
+
+    def signature_for(self, graph: str, target: str) -> GraphSignature:
+        """The signature of :meth:`file_for`: the graph's own, but for the types that the lowered form has.
+
+        Raises:
+            ArtefactError: the manifest names no such graph.
+        """
+        signature, lowered = self.graph(graph), self._lowered(graph, target)
+        types = {} if lowered is None else lowered.types
+
+        def typed(spec: TensorSpec) -> TensorSpec:
+            return replace(spec, dtype=types.get(spec.name, spec.dtype))
+
+        inputs, outputs = (tuple(map(typed, specs)) for specs in (signature.inputs, signature.outputs))
+        return replace(signature, inputs=inputs, outputs=outputs)
+
+    def _lowered(self, graph: str, target: str) -> Lowered | None:
+        return next((one for one in self.lowered if (one.graph, one.target) == (graph, target) and one.file), None)
 
     def write(self, folder: Path) -> None:
         """Write ``manifest.json`` into the folder, in one step."""

@@ -11,7 +11,9 @@ from typing import Any, Literal
 
 from models.errors import ArtefactError, ConfigError, InputError
 
-DType = Literal["bool", "int32", "int64", "uint8", "uint64", "float16", "bfloat16", "float32", "float64", "string"]
+DType = Literal[
+    "bool", "int8", "int32", "int64", "uint8", "uint64", "float16", "bfloat16", "float32", "float64", "string"
+]
 _OUT_OF_BOUNDS = "the graph was made and proved for these sizes: split the request, or export a model of others"
 
 

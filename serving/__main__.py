@@ -54,7 +54,7 @@ def repository(
     if implicit_state is not None:
         return _implicit_state(folders, out, implicit_state)
     for manifest in write_repository(folders, out, threads, runtime, engine, device):
-        decoders = [signature for signature in manifest.graphs if signature.name == "decoder"]
+        decoders = [manifest.signature_for(one.name, "ort-cpu") for one in manifest.graphs if one.name == "decoder"]
         plans = "".join(f"; {CachePlan.of(decoder, engine.slots)}" for decoder in decoders)
         sys.stdout.write(f"{out / manifest.name}: {manifest.task}, {len(manifest.graphs)} graph(s){plans}\n")
     return 0

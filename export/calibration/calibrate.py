@@ -5,7 +5,7 @@ Legend: T new positions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ class Calibration:
 
     Attributes:
         samples: what it was asked.
-        largest: activation → the largest magnitude in any run.
+        largest: activation or cache → the largest magnitude in any run.
     """
 
     samples: Samples
@@ -69,33 +69,71 @@ def calibrate(
     samples = samples_for(checkpoint, signatures[0], path)
     by_name = {signature.name: signature for signature in signatures}
     observed = ObservedRunner(folder / f"{graph}.onnx", by_name[graph])
+    for _ in _asked(observed, folder, by_name, samples.feeds, checkpoint.serving_details()):
+        pass  # the runner observes
+    return Calibration(samples=samples, largest=_largest(observed.largest))
+
+
+def calibrate_caches(
+    checkpoint: Checkpoint, folder: Path, signatures: Sequence[GraphSignature], graph: str, path: Path | None
+) -> Calibration:
+    """As :func:`calibrate`, of what a decoder remembers: each cache, as it is after every decode.
+
+    Args:
+        checkpoint: the model.
+        folder: where its graphs lie.
+        signatures: of all its graphs, in the order in which a request passes them.
+        graph: the name of the decoder.
+        path: as :func:`export.calibration.samples.samples_for` takes it.
+
+    Raises:
+        InputError: there are no samples, or a key or value is not finite on them.
+    """
+    samples = samples_for(checkpoint, signatures[0], path)
+    by_name = {signature.name: signature for signature in signatures}
+    runner = OrtRunner(folder / f"{graph}.onnx", by_name[graph])
+    magnitudes: dict[str, list[float]] = {name: [] for name in by_name[graph].aliases.values()}
+    for decoder in _asked(runner, folder, by_name, samples.feeds, checkpoint.serving_details()):
+        for name, cache in ({} if decoder is None else decoder.caches).items():
+            magnitudes[name].append(float(np.abs(cache.numpy()).max()))
+    return Calibration(samples=samples, largest=_largest(magnitudes))
+
+
+def _asked(
+    runner: Runner,
+    folder: Path,
+    by_name: Mapping[str, GraphSignature],
+    samples: Sequence[Sample],
+    details: Mapping[str, Any],
+) -> Iterator[CachedDecoder | None]:
+    graph = runner.signature.name
     needs_encoder = "encoder" in by_name and graph != "encoder"
     encoder = OrtRunner(folder / "encoder.onnx", by_name["encoder"]) if needs_encoder else None
-    details = checkpoint.serving_details()
     rng = np.random.default_rng(0)
-    for number, sample in enumerate(samples.feeds):
+    for number, sample in enumerate(samples):
         try:
-            _ask(observed, encoder, sample, details, rng)
+            yield _ask(runner, encoder, sample, details, rng)
         except RuntimeError as error:  # of ONNX Runtime: a token that is in no vocabulary
             raise InputError(
                 f"samples on which {graph} runs", f"in number {number}: {error}", "correct what --calibration names"
             ) from error
-    return Calibration(samples=samples, largest=_largest(observed.largest))
 
 
 def _ask(
     runner: Runner, encoder: Runner | None, sample: Sample, details: Mapping[str, Any], rng: np.random.Generator
-) -> None:
+) -> CachedDecoder | None:
     if not runner.signature.aliases:
         runner.run(dict(sample))
-    elif encoder is None:
-        _decode(CachedDecoder(runner, 1), sample["token_ids"][0].tolist(), details, rng)
-    else:
-        memories: dict[str, Array | Buffer] = {**sample, **encoder.run(dict(sample))}
-        _decode(CachedDecoder(runner, 1, memories), [int(details["start_token"])], details, rng)
+        return None
+    if encoder is None:
+        return _decoded(CachedDecoder(runner, 1), sample["token_ids"][0].tolist(), details, rng)
+    memories: dict[str, Array | Buffer] = {**sample, **encoder.run(dict(sample))}
+    return _decoded(CachedDecoder(runner, 1, memories), [int(details["start_token"])], details, rng)
 
 
-def _decode(decoder: CachedDecoder, prompt: list[int], details: Mapping[str, Any], rng: np.random.Generator) -> None:
+def _decoded(
+    decoder: CachedDecoder, prompt: list[int], details: Mapping[str, Any], rng: np.random.Generator
+) -> CachedDecoder:
     # Tokens are drawn and not the most probable: where a model is in doubt, a range is for either way.
     capacity = decoder.capacity or int(details["max_target_length"])
     longest = min(capacity, len(prompt) + MOST_STEPS)
@@ -106,6 +144,7 @@ def _decode(decoder: CachedDecoder, prompt: list[int], details: Mapping[str, Any
         logits = decoder.step(np.array([new]), np.array([position]), last)[LOGITS]
         position += len(new)
         new = [int((logits[0, -1] + rng.gumbel(size=logits.shape[-1])).argmax())]
+    return decoder
 
 
 def _largest(magnitudes: Mapping[str, Sequence[float]]) -> dict[str, float]:

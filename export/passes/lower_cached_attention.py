@@ -3,6 +3,9 @@
     before    TensorScatter(cache, K, start) → Slice → Attention(Q, K, V, self_mask) → Transpose → Reshape
     after     GroupQueryAttention(Q, K, V, cache, start + T − 1, A)
 
+Where keys and values are rounded before they are cached (:mod:`export.passes.quantise_caches`), the node rounds, and
+the caches are of the integers: a quarter of the bytes that a step reads.
+
 The node updates the same cache in place. Attention of the standard computes over all that it is given, masked or not;
 this node stops at each row's length, so it ignores the mask's contents: a row sees what stands before it, and itself,
 or as much of that as a window holds.
@@ -23,6 +26,13 @@ from export.passes.outcome import Outcome
 
 DOMAIN = "com.microsoft"
 HEAD_SIZE_MULTIPLE = 8
+_BEFORE_SCALES = 5
+"""Inputs that are left out between the lengths and the scales of keys and values."""
+_IN_8_BITS: dict[str, int | float | str] = {
+    "k_quant_type": "PER_TENSOR",
+    "v_quant_type": "PER_TENSOR",
+    "kv_cache_bit_width": 8,
+}
 
 
 class _RefusalError(Exception):
@@ -84,20 +94,51 @@ def _lower(tape: Tape, graph: ir.Graph, node: ir.Node, lengths: tuple[ir.Value, 
     _, groups, _, size = _sizes(caches[0])
     heads = _sizes(queries)[1]
     _within(size % HEAD_SIZE_MULTIPLE == 0, f"head size {size} is not a multiple of {HEAD_SIZE_MULTIPLE}")
-    window = _window(node)
-    flat = [flattened(tape, value) for value in (queries, *(_present(update.inputs[1]) for update in updates))]
-    attributes: dict[str, int | float] = {"num_heads": heads, "kv_num_heads": groups, "local_window_size": window}
-    scale = node.attributes.get_float("scale", None)
+    attributes = _attributes(node, heads, groups)
+    new = [_written(update) for update in updates]
+    steps = [step for _, step in new if step is not None]
+    _expect(len(steps) in (0, 2), "of keys and values, only one is rounded")
     attended, *present = tape.op_multi_out(
         "GroupQueryAttention",
-        [*flat, *caches, *lengths],
-        attributes if scale is None else {**attributes, "scale": scale},
+        [
+            *(flattened(tape, value) for value in (queries, *(value for value, _ in new))),
+            *caches,
+            *lengths,
+            *_scales(steps),
+        ],
+        attributes | (_IN_8_BITS if steps else {}),
         domain=DOMAIN,
         num_outputs=3,
     )
     for update, value in zip(updates, present, strict=True):
         _take_the_place_of(update.outputs[0], value)
+    for value in (*caches, *present) if steps else ():
+        value.type = ir.TensorType(ir.DataType.INT8)
     _replace_joined(tape, node.outputs[0], attended, (heads, size))
+
+
+def _attributes(node: ir.Node, heads: int, groups: int) -> dict[str, int | float | str]:
+    found: dict[str, int | float | str] = {"num_heads": heads, "kv_num_heads": groups}
+    scale = node.attributes.get_float("scale", None)
+    return found | {"local_window_size": _window(node)} | ({} if scale is None else {"scale": scale})
+
+
+def _scales(steps: list[ir.Value]) -> list[ir.Value | None]:
+    return [*[None] * _BEFORE_SCALES, *steps] if steps else []
+
+
+def _written(update: ir.Node) -> tuple[ir.Value, ir.Value | None]:
+    # what is cached, before it is rounded, and the scale of that
+    restored = producer(update.inputs[1], "DequantizeLinear")
+    integers = None if restored is None else producer(restored.inputs[0], "QuantizeLinear")
+    if restored is None or integers is None:
+        return _present(update.inputs[1]), None
+    scale, zero = _present(integers.inputs[1]), _present(integers.inputs[2])
+    same = list(restored.inputs[1:]) == [scale, zero]
+    one = scale.const_value is not None and scale.const_value.size == 1
+    symmetric = zero.dtype == ir.DataType.INT8 and zero.const_value is not None and not zero.const_value.numpy().any()
+    _expect(same and one and symmetric, "what it caches is rounded by more than one scale, or not around 0")
+    return _present(integers.inputs[0]), scale
 
 
 def _window(node: ir.Node) -> int:

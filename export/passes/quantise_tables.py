@@ -35,7 +35,7 @@ def quantise_tables(model: ir.Model) -> Outcome:
             continue
         levels, scales = in_8_bits(table.const_value.numpy().T)
         weight = stored(graph, f"{table.name}.int8", np.ascontiguousarray(levels.T))
-        found = looked_up(tape, weight, stored(graph, f"{table.name}.scale", scales), ids)
+        found = looked_up(tape, weight, stored(graph, f"{table.name}.row_scale", scales), ids)
         take_the_place_of(node.outputs[0], found)
         fired += 1
     RemoveUnusedNodesPass()(model)

@@ -61,11 +61,9 @@ def _rotate_inside(graph: ir.Graph, node: ir.Node, rotations: list[_Rotation], t
     tape = Tape(graph)
     flat = [flattened(tape, one.heads) for one in rotations]
     inputs = [*flat, *node.inputs[2:7], tables["rotary.cos"], tables["rotary.sin"]]
-    for index, value in enumerate(inputs[: len(node.inputs)]):
+    node.resize_inputs(max(len(inputs), len(node.inputs)))  # those of a cache in integers have its scales as well
+    for index, value in enumerate(inputs):
         node.replace_input_with(index, value)
-    node.resize_inputs(len(inputs))
-    for index in (7, 8):
-        node.replace_input_with(index, inputs[index])
     node.attributes.add(ir.AttrInt64("do_rotary", 1))
 
 
@@ -127,7 +125,7 @@ def _tables(graph: ir.Graph, node: ir.Node, frequencies: ir.Value) -> dict[str, 
     assert isinstance(capacity, int)
     positions_M1 = np.arange(capacity, dtype=np.float32)[:, None]
     angles = positions_M1 * frequencies.const_value.numpy().reshape(1, -1).astype(np.float32)
-    dtype = (cache.dtype or ir.DataType.FLOAT).numpy()
+    dtype = (node.outputs[0].dtype or cache.dtype or ir.DataType.FLOAT).numpy()  # a cache may be of integers
     tables = {"rotary.cos": np.cos(angles), "rotary.sin": np.sin(angles)}
     tape = Tape(graph)
     return {name: tape.initializer(ir.tensor(table.astype(dtype)), name=name) for name, table in tables.items()}

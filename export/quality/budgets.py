@@ -123,6 +123,14 @@ BUDGETS: Mapping[str, Budget] = {
         why="As int4, with nearer probabilities, by a zero point and a scale for 64 weights.",
         remedy=f"{_MORE_EXACT} int8",
     ),
+    "int4-kv8": Budget(
+        drift=0.3,
+        kl=0.1,
+        top1=0.75,
+        loss=1.5,
+        why="As int4: what 8 bits of keys and values lose is little beside 4 bits of weights.",
+        remedy=f"{_MORE_EXACT} int4 or int8; or calibrate with texts that are more like those that it is asked",
+    ),
 }
 
 

@@ -31,7 +31,7 @@ from serving.runtime.trt.engines import Engines
 
 LARGE = 10_000_000
 """Bytes of a float32 graph and its weights from which ``auto`` takes OpenVINO where it is installed."""
-INTEGERS = frozenset({"int8", "int4", "int4-hqq"})
+INTEGERS = frozenset({"int8", "int4", "int4-hqq", "int4-kv8"})
 """Precisions of which ``auto`` leaves every graph to ONNX Runtime."""
 _BYTES_OF_FLOAT32 = {"fp16": 2, "int8-static": 4}
 """Precision → bytes of float32 that one byte of it stands for."""
@@ -116,7 +116,7 @@ def _runner(folder: Path, manifest: Manifest, threads: int, runtime: Runtime, si
     path = folder / f"{signature.name}.onnx"
     lowered = folder / manifest.file_for(signature.name, "ort-cpu")
     if signature.aliases and lowered != path:
-        return RowByRow(OrtRunner(lowered, signature, threads))
+        return RowByRow(OrtRunner(lowered, manifest.signature_for(signature.name, "ort-cpu"), threads))
     in_integers = runtime == "auto" and manifest.precision in INTEGERS
     if signature.aliases or runtime == "onnxruntime" or in_integers:
         return OrtRunner(lowered, signature, threads)

@@ -10,14 +10,21 @@ from models.checkpoints.resolve import checkpoint_named
 from models.manifest import MANIFEST_NAME, Manifest, sha256_of
 
 
-def rewritten(artefact, name, out):
-    """Write the artefact in the precision of that name."""
+def rewritten(artefact, name, out, calibration=None):
+    """Write the artefact in the precision of that name, calibrated with a file or with what it was trained on."""
     before, precision = Manifest.read(artefact), PRECISIONS[name]
     require_task(precision, before.task)
     signatures, checkpoint = signatures_in(precision, before.graphs), checkpoint_named(before.source)
     out.mkdir(parents=True)
     given = [
-        Given(checkpoint=checkpoint, folder=artefact, signature=wanted, float32=exported)
+        Given(
+            checkpoint=checkpoint,
+            folder=artefact,
+            signature=wanted,
+            float32=exported,
+            calibration=calibration,
+            every=before.graphs,
+        )
         for wanted, exported in zip(signatures, before.graphs, strict=True)
     ]
     done = rewrite_graphs(precision, given, out)

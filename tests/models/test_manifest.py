@@ -31,6 +31,7 @@ MANIFESTS = st.builds(
             Lowered,
             **dict.fromkeys(("graph", "target", "file"), st.text(max_size=8)),
             passes=st.lists(OBJECTS, max_size=2).map(tuple),
+            types=st.dictionaries(st.text(max_size=8), st.sampled_from(["int8", "float16"]), max_size=2),
         ),
         max_size=2,
     ).map(tuple),

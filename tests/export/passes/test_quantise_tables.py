@@ -34,7 +34,7 @@ def test_a_row_is_found_within_half_a_step_of_its_own(table):
     assert (outcome.fired, outcome.refusals) == (1, ())
     assert {name: value.dtype for name, value in model.graph.initializers.items() if name.startswith("table")} == {
         "table.int8": ir.DataType.INT8,
-        "table.scale": ir.DataType.FLOAT,
+        "table.row_scale": ir.DataType.FLOAT,
     }
     (found,) = session(model).run(None, {"ids": ids})
     step = np.abs(table).max(1) / 127
