@@ -23,6 +23,11 @@ Weights = Literal["fixed", "refittable", "stripped"]
 """Whether an engine's weights can be replaced, or have to be filled in before it runs."""
 
 
+def stem(graph: str, phase: str) -> str:
+    """What the files of a graph, or of one of its phases, begin with."""
+    return f"{graph}.{phase}" if phase else graph
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
     """What an engine was built with, or a machine that shall run it.
@@ -57,11 +62,12 @@ class Profile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """One graph's engine.
+    """An engine of one graph.
 
     Attributes:
-        graph: the graph's name; the engine's file is ``<graph>.plan``.
-        sha256: of that file.
+        graph: the graph's name.
+        phase: which runs of the graph it is for, where others have an engine of their own: ``decode`` or ``prefill``.
+        sha256: of its file.
         built_from: file → SHA-256, of the ONNX graph and its weights.
         profiles: in the engine's own order.
         aliases: output → input, where the engine wants both at one address.
@@ -78,6 +84,7 @@ class Engine:
     sha256: str
     built_from: dict[str, str]
     profiles: tuple[Profile, ...]
+    phase: str = ""
     aliases: dict[str, str] = field(default_factory=dict)
     weights: Weights = "fixed"
     hardware: Hardware = "this-gpu"
@@ -89,8 +96,8 @@ class Engine:
 
     @property
     def file(self) -> str:
-        """The name of the engine's file."""
-        return f"{self.graph}{PLAN_SUFFIX}"
+        """The name of the engine's file: ``<graph>.plan``, or ``<graph>.<phase>.plan``."""
+        return f"{stem(self.graph, self.phase)}{PLAN_SUFFIX}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +107,7 @@ class EngineManifest:
     Attributes:
         name: the model's.
         platform: what they were built with, and on.
-        engines: one for each graph that was built.
+        engines: one for each graph that was built, or one for each of its phases.
         command: that builds them again.
     """
 
@@ -109,9 +116,13 @@ class EngineManifest:
     engines: tuple[Engine, ...]
     command: str
 
-    def engine(self, graph: str) -> Engine | None:
-        """The engine of a graph; none where that was not built."""
-        return next((engine for engine in self.engines if engine.graph == graph), None)
+    def engine(self, graph: str, phase: str = "") -> Engine | None:
+        """The engine of a graph or of one of its phases; none where that was not built."""
+        return next((engine for engine in self.of(graph) if engine.phase == phase), None)
+
+    def of(self, graph: str) -> tuple[Engine, ...]:
+        """The engines of a graph, which together run it."""
+        return tuple(engine for engine in self.engines if engine.graph == graph)
 
     def write(self, folder: Path) -> None:
         """Write ``engine.json`` into the folder."""

@@ -36,7 +36,7 @@ class Builder:
         return Plan(plan=f"plan of {path.stem}".encode(), timings=lambda kept: kept + path.stem.encode())
 
     def open_plan(self, plan, version_compatible, weights=None):
-        graph = plan.decode().removeprefix("plan of ").removesuffix(".tensorrt")
+        graph = plan.decode().removeprefix("plan of ").split(".")[0]
         aliases = dict(self.signatures[graph].aliases)
         names = [spec.name for one in ("inputs", "outputs") for spec in getattr(self.signatures[graph], one)]
         outputs = {spec.name for spec in self.signatures[graph].outputs}
@@ -54,6 +54,10 @@ class Builder:
         nodes = self.nodes.get(opened.graph, ())
         return json.dumps({"Layers": [{"Name": kernel, "Metadata": f"[ONNX Layer: {node}]"} for node in nodes]})
 
+    def use(self, folder):
+        self.folder = folder
+        self.signatures = {signature.name: signature for signature in Manifest.read(folder).graphs}
+
     @property
     def nodes(self):
         return {
@@ -65,8 +69,7 @@ class Builder:
 @pytest.fixture
 def builder(monkeypatch, dates_artefact):
     made = Builder()
-    made.folder = dates_artefact
-    made.signatures = {signature.name: signature for signature in Manifest.read(dates_artefact).graphs}
+    made.use(dates_artefact)
     for name in ("build_plan", "open_plan", "layers_of"):
         monkeypatch.setattr(stage, name, getattr(made, name))
     monkeypatch.setattr(stage, "tensorrt_module", lambda: None)
@@ -216,15 +219,38 @@ def test_with_plugins_the_engine_is_built_from_a_form_of_the_graph_that_has_them
 ):
     builder.fused = False  # no Attention is left that TensorRT should fuse
     engines, _ = build(dates_artefact, tmp_path / DATES, attention="plugin")
-    assert [name for name, _, _ in builder.built] == ["encoder.tensorrt", "decoder.tensorrt"]
-    assert compiler == ["sm_90", "sm_90"]
-    decoder = engines.engine("decoder")
-    assert decoder.plugins == {"flash_attention": "0" * 64}
-    assert {one["name"]: one["fired"] for one in decoder.lowered.passes}["fuse_flash_attention"] == 4
-    assert (tmp_path / DATES / decoder.lowered.file).is_file()
+    assert [(name, profiles) for name, profiles, _ in builder.built] == [
+        ("encoder.tensorrt", ["every"]),
+        ("decoder.decode.tensorrt", ["decode"]),
+        ("decoder.prefill.tensorrt", ["prefill"]),
+    ]
+    assert compiler == ["sm_90"] * 3
+    assert [one.file for one in engines.of("decoder")] == ["decoder.decode.plan", "decoder.prefill.plan"]
+    assert all(one.plugins == {"flash_attention": "0" * 64} for one in engines.engines)
+    assert all((tmp_path / DATES / one.lowered.file).is_file() for one in engines.engines)
     assert EngineManifest.read(tmp_path / DATES) == engines and "--attention plugin" in engines.command
     engines.verify(tmp_path / DATES, Manifest.read(tmp_path / DATES))
     assert build(dates_artefact, tmp_path / DATES, attention="plugin")[1] is False
+
+
+def test_steps_are_attended_by_a_kernel_of_their_own_and_prompts_by_another(
+    builder, compiler, dates_artefact, tmp_path
+):
+    engines, _ = build(dates_artefact, tmp_path / DATES, attention="plugin")
+    fired = {one.phase: {made["name"]: made["fired"] for made in one.lowered.passes} for one in engines.of("decoder")}
+    assert fired["decode"]["fuse_decode_attention"] == 4 and fired["decode"]["fuse_flash_attention"] == 0
+    assert fired["prefill"]["fuse_flash_attention"] == 4 and "fuse_decode_attention" not in fired["prefill"]
+    operators = {
+        one.phase: {node.op_type for node in onnx.load(tmp_path / DATES / one.lowered.file).graph.node}
+        for one in engines.of("decoder")
+    }
+    assert {"decode_attention", "combine_splits"} < operators["decode"] and "flash_attention" not in operators["decode"]
+
+
+def test_a_decoder_without_a_place_for_plugins_is_one_engine(builder, compiler, windowed_language_model, tmp_path):
+    builder.use(windowed_language_model)
+    engines, _ = build(windowed_language_model, tmp_path / "a", attention="plugin")
+    assert [(one.file, len(one.profiles), one.lowered.file) for one in engines.engines] == [("decoder.plan", 2, "")]
 
 
 def test_without_plugins_none_is_embedded(builder, compiler, dates_artefact, tmp_path):

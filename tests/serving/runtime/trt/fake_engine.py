@@ -12,9 +12,16 @@ from serving.runtime.base import numpy_dtype
 _NAMES = {"float32": "FLOAT", "float16": "HALF", "int64": "INT64", "bool": "BOOL", "uint8": "UINT8"}
 
 
-def described(signature, profiles, aliases=None):
+def described(signature, profiles, aliases=None, plugins=()):
     """What an engine manifest would say of the graph's engine."""
-    return Engine(graph=signature.name, sha256="", built_from={}, profiles=tuple(profiles), aliases=dict(aliases or {}))
+    return Engine(
+        graph=signature.name,
+        sha256="",
+        built_from={},
+        profiles=tuple(profiles),
+        aliases=dict(aliases or {}),
+        plugins=dict.fromkeys(plugins, ""),
+    )
 
 
 def whole_profile(signature, name, **fixed):
