@@ -1,7 +1,7 @@
 """The optimization profiles of a graph, from the sizes that travel in its signature (``export/axes.py`` says them).
 
-A cached decoder has two: ``decode``, one new position, for which TensorRT takes other kernels (matrix times vector), and
-``prefill``, any number of them. They are profiles of one engine, which share its weights, or of an engine each
+A cached decoder has two: ``decode``, one new position, for which TensorRT takes other kernels (matrix times vector),
+and ``prefill``, any number of them. They are profiles of one engine, which share its weights, or of an engine each
 (:mod:`export.engines.phases`).
 """
 

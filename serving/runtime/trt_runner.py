@@ -18,10 +18,10 @@ from serving.runtime.admission import Admission
 from serving.runtime.base import Array, Buffer, numpy_dtype
 from serving.runtime.trt.api import CudaEngine
 from serving.runtime.trt.binding import Binding
-from serving.runtime.trt.buckets import lengthened
+from serving.runtime.trt.buckets import lengthened, of_runs, of_steps
 from serving.runtime.trt.device import Device
-from serving.runtime.trt.device_buffer import DeviceBuffer, unset, zeroed
-from serving.runtime.trt.execution import Execution, Shapes
+from serving.runtime.trt.device_buffer import DeviceBuffer, cut, unset, zeroed
+from serving.runtime.trt.execution import Execution, Executions, Shapes
 from serving.runtime.trt.library import load_engine, tensorrt_module
 from serving.runtime.trt.phases import Phase, Phases
 from serving.runtime.trt.recorded_steps import RecordedSteps, Step
@@ -51,7 +51,7 @@ class TrtRunner:
         self._admission, self._phases = Admission(signature), Phases(engines, signature)
         with device.turn():
             self._between = device.memory(self._phases.between_bytes)
-            self._executions: dict[Phase, Execution] = {}
+            self._executions = Executions(device)
             self._stagings = [Staging(device), Staging(device)]
             self._staging_of_steps, self._steps = Staging(device), RecordedSteps(device)
 
@@ -97,18 +97,21 @@ class TrtRunner:
         self, phase: Phase, buffers: dict[str, DeviceBuffer], arrays: dict[str, Array]
     ) -> dict[str, DeviceBuffer]:
         self._stagings.reverse()  # the other one may still be read
-        staging = self._stagings[0]
-        if phase not in self._executions:
-            self._executions[phase] = self._execution(phase)
-        binding = self._binding(phase, self._executions[phase], _shapes(buffers, arrays), buffers, staging.fill(arrays))
+        staging, asked = self._stagings[0], _shapes(buffers, arrays)
+        leaks = bool(phase.described.plugins)
+        arrays = lengthened(self._signature, arrays, of_runs(self._signature) if leaks else ())
+        shapes = _shapes(buffers, arrays)
+        execution = self._executions.of((phase, tuple(shapes.items()) if leaks else ()), lambda: self._execution(phase))
+        binding = self._binding(phase, execution, shapes, buffers, staging.fill(arrays))
         binding.queue()
         staging.was_read()
-        return binding.made
+        return self._cut(binding.made, asked, shapes)
 
     def _repeated(
         self, phase: Phase, buffers: dict[str, DeviceBuffer], arrays: dict[str, Array]
     ) -> dict[str, DeviceBuffer]:
-        staging, arrays = self._staging_of_steps, lengthened(self._signature, arrays)
+        staging = self._staging_of_steps
+        arrays = lengthened(self._signature, arrays, of_steps(self._signature))
         shapes, staged = _shapes(buffers, arrays), staging.fill(arrays)
         addresses = ((name, buffer.address) for name, buffer in buffers.items())
         key: Hashable = phase, tuple(shapes.items()), tuple(addresses), tuple(staged.items())
@@ -131,6 +134,21 @@ class TrtRunner:
     ) -> Binding:
         given = self._device, self._signature, phase.at_one_address
         return Binding(*given, execution, shapes, buffers, staged)
+
+    def _cut(self, made: dict[str, DeviceBuffer], asked: Shapes, ran: Shapes) -> dict[str, DeviceBuffer]:
+        if asked == ran:
+            return made
+        sizes = {
+            symbol: size
+            for spec in self._signature.inputs
+            for symbol, size in zip(spec.axes, asked[spec.name], strict=True)
+        }
+        specs = {spec.name: spec for spec in self._signature.outputs}
+        kept = {
+            name: tuple(sizes.get(axis, size) for axis, size in zip(specs[name].axes, buffer.shape, strict=True))
+            for name, buffer in made.items()
+        }
+        return {name: cut(self._device, buffer, kept[name]) for name, buffer in made.items()}
 
     def _copied(self, buffer: DeviceBuffer) -> DeviceBuffer:
         copied = unset(self._device, buffer.dtype, buffer.shape)

@@ -56,6 +56,45 @@ def test_phases_that_are_engines_of_their_own_write_one_cache(language_model, pr
     assert len({engine.contexts[0].between for engine in pair.engines}) == 1  # one of them runs at a time
 
 
+def test_with_plugins_prompts_of_ever_new_lengths_are_run_at_few(language_model, prompt):
+    pair = Pair(language_model, "decoder", prompt, apart=True, plugins=("flash_attention",))
+    for length in (2, 3, 7, 13, 16, 17):
+        found = []
+        for runner in (pair.trt, pair.ort):
+            decoder, start, last = CachedDecoder(runner, 1), np.zeros(1, dtype=np.int64), np.array([[length - 1]])
+            logits = [decoder.step(np.arange(4, 4 + length)[None], start, last)["logits"]]
+            logits.append(decoder.step(np.array([[3]]), start + length)["logits"])
+            filled = {name: cache.numpy()[:, :, : length + 1] for name, cache in decoder.caches.items()}
+            found.append((logits, filled))
+        require_equal(*found)
+    prompts = pair.engines[1].contexts
+    assert [context.shapes["token_ids"] for context in prompts] == [(1, 16), (1, 32)]
+    assert all(context.changes == 0 for engine in pair.engines for context in engine.contexts)
+
+
+def test_with_plugins_sources_of_ever_new_lengths_are_run_at_few_and_cut(dates_artefact, prompt):
+    pair = Pair(dates_artefact, "encoder", prompt, plugins=("flash_attention",))
+    for batch, length in ((1, 3), (2, 9), (3, 16), (3, 17), (4, 11)):
+        kept = np.arange(length) < np.linspace(1, length, batch).astype(int)[:, None]
+        feeds = {"source_ids": np.arange(batch * length).reshape(batch, length) % 20, "source_mask": kept}
+        found, wanted = pair.trt.run(feeds), pair.ort.run(feeds)
+        for name, buffer in wanted.items():
+            theirs, ours = buffer.numpy(), found[name].numpy()
+            assert ours.shape == theirs.shape == found[name].shape
+            axis = theirs.shape.index(length, 1)
+            for row, count in enumerate(kept.sum(1)):  # what stands at padding, nobody reads
+                seen = [one[row].take(range(count), axis - 1) for one in (ours, theirs)]
+                np.testing.assert_allclose(*seen, atol=1e-5)
+    assert [context.shapes["source_ids"] for context in pair.engine.contexts] == [(1, 16), (2, 16), (4, 16), (4, 32)]
+
+
+def test_without_plugins_runs_have_the_lengths_that_are_asked(language_model):
+    pair = Pair(language_model, "decoder")
+    for length in (3, 5):
+        CachedDecoder(pair.trt, 1).step(np.arange(4, 4 + length)[None], np.zeros(1, dtype=np.int64))
+    assert [context.shapes["token_ids"] for context in pair.engine.contexts] == [(1, 5)]
+
+
 def test_an_encoders_results_go_to_the_decoder_without_the_host(dates_artefact, prompt):
     encoder = Pair(dates_artefact, "encoder", prompt)
     decoder = Pair(dates_artefact, "decoder", device=encoder.device)

@@ -93,6 +93,7 @@ class FakeContext:
     between: tuple = ()
     shapes: dict = field(default_factory=dict)
     addresses: dict = field(default_factory=dict)
+    changes: int = 0
 
     def set_optimization_profile_async(self, profile_index, stream_handle):
         self.profile = self.engine.engine.profiles[profile_index]
@@ -106,6 +107,7 @@ class FakeContext:
         bounds = self.profile.shapes.get(name)
         if bounds is not None and not all(a <= b <= c for a, b, c in zip(bounds[0], shape, bounds[2], strict=True)):
             return False
+        self.changes += self.shapes.get(name, shape) != shape  # NVIDIA/TensorRT 4849: plugins leak at each
         self.shapes[name] = shape
         return True
 
