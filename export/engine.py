@@ -113,7 +113,8 @@ def _built(
     name = stem(signature.name, form.phase)
     with compiled_plugins(config, platform) as embedded:
         account = BuildProgress(f"{manifest.name}/{name}")
-        built = build_plan(form.path, form.profiles, config, read_timings(platform), account)
+        timings, aliased = read_timings(platform), bool(form.aliases)
+        built = build_plan(form.path, form.profiles, config, timings, account, aliased)
     keep_timings(platform, built.timings)
     plan = folder / f"{name}{PLAN_SUFFIX}"
     plan.write_bytes(built.plan)
@@ -147,7 +148,8 @@ def described_engine(
         sha256=sha256_of(plan),
         built_from=sources_of(manifest, signature.name),
         profiles=profiles,
-        aliases=aliases_of(opened),  # type: ignore[arg-type]  # the same object, of which each side states its part
+        # The same object, of which each side states its part; of plugins' aliases it need not tell.
+        aliases={**aliases_of(opened), **form.aliases},  # type: ignore[arg-type]
         weights=config.weights,
         hardware=config.hardware,
         version_compatible=config.version_compatible,

@@ -8,12 +8,13 @@ weights (docs/decisions/008); everything else is one engine, whose profiles shar
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from export.engines.attention_nodes import attention_nodes
 from export.engines.config import EngineConfig
 from export.engines.plugin_graphs import lowered_to_plugins
+from export.engines.plugin_nodes import plugin_aliases, plugin_nodes
 from export.engines.profiles import profiles_of
 from export.restrictions.graph import Graph
 from models.engine_manifest import DECODE, PREFILL, Profile
@@ -30,6 +31,8 @@ class Form:
         path: of the ONNX graph.
         profiles: its sizes; none where no axis varies.
         attention: the Attention nodes that TensorRT itself shall compute.
+        plugins: node → plugin, of the others.
+        aliases: output → input that a plugin wants at one address.
         lowered: how plugins were put in; none where they were not asked for.
     """
 
@@ -37,6 +40,8 @@ class Form:
     path: Path
     profiles: tuple[Profile, ...]
     attention: tuple[str, ...]
+    plugins: dict[str, str] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
     lowered: Lowered | None = None
 
 
@@ -56,15 +61,15 @@ def forms_of(folder: Path, signature: GraphSignature, config: EngineConfig) -> t
     if config.attention == "native":
         return (_form(folder, signature, profiles),)
     if [profile.name for profile in profiles] == [DECODE, PREFILL]:
-        phases = tuple(_phases(folder, signature, profiles))
+        phases = tuple(_phases(folder, signature, profiles, config.append_in_plugin))
         if any(form.lowered is not None and form.lowered.file for form in phases):
             return phases
     return (_form(folder, signature, profiles, lowered_to_plugins(folder, signature)),)
 
 
-def _phases(folder: Path, signature: GraphSignature, profiles: tuple[Profile, ...]) -> Iterator[Form]:
+def _phases(folder: Path, signature: GraphSignature, profiles: tuple[Profile, ...], append: bool) -> Iterator[Form]:
     for profile in profiles:
-        lowered = lowered_to_plugins(folder, signature, profile.name)
+        lowered = lowered_to_plugins(folder, signature, profile.name, append)
         yield _form(folder, signature, (profile,), lowered, profile.name)
 
 
@@ -76,5 +81,13 @@ def _form(
     phase: str = "",
 ) -> Form:
     path = folder / ((lowered.file if lowered is not None else "") or f"{signature.name}.onnx")
-    nodes = attention_nodes(Graph(path, signature))
-    return Form(phase=phase, path=path, profiles=profiles, attention=nodes, lowered=lowered)
+    graph = Graph(path, signature)
+    return Form(
+        phase=phase,
+        path=path,
+        profiles=profiles,
+        attention=attention_nodes(graph),
+        plugins=plugin_nodes(graph),
+        aliases=plugin_aliases(graph),
+        lowered=lowered,
+    )

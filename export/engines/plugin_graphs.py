@@ -26,20 +26,21 @@ from models.signature import GraphSignature
 TARGET = "tensorrt"
 
 
-def lowered_to_plugins(folder: Path, signature: GraphSignature, phase: str = "") -> Lowered:
+def lowered_to_plugins(folder: Path, signature: GraphSignature, phase: str = "", append: bool = False) -> Lowered:
     """Write a graph with plugins beside the standard's, and hold it to what TensorRT's parser reads.
 
     Args:
         folder: where the graph and its weights lie.
         signature: of the graph.
         phase: the runs that it is for; all of them if not given.
+        append: whether the plugin of single steps writes the caches too.
 
     Raises:
         ExportError: it breaks a restriction.
         MachineError: Triton or PyTorch, whose code says what the kernels can do, is not here.
     """
     model = ir.load(folder / f"{signature.name}.onnx")
-    outcomes = [fuse(model) for fuse in _passes(signature, phase)]
+    outcomes = [fuse(model) for fuse in _passes(signature, phase, append)]
     for outcome in outcomes:
         require_no_misses(outcome)
     file = f"{stem(signature.name, phase)}.{TARGET}.onnx" if any(outcome.fired for outcome in outcomes) else ""
@@ -76,9 +77,10 @@ def compiled_plugins(config: EngineConfig, platform: Platform) -> Iterator[Calla
         yield embedded.hashes
 
 
-def _passes(signature: GraphSignature, phase: str) -> tuple[Callable[[ir.Model], Outcome], ...]:
+def _passes(signature: GraphSignature, phase: str, append: bool) -> tuple[Callable[[ir.Model], Outcome], ...]:
     try:
         from export.passes.fuse_additive_attention import fuse_additive_attention
+        from export.passes.fuse_decode_append import fuse_decode_append
         from export.passes.fuse_decode_attention import fuse_decode_attention
         from export.passes.fuse_flash_attention import fuse_flash_attention
         from export.passes.fuse_window_attention import fuse_window_attention
@@ -89,4 +91,5 @@ def _passes(signature: GraphSignature, phase: str) -> tuple[Callable[[ir.Model],
     source = signature.axes.get("source")
     additive = fuse_additive_attention if source is None else partial(fuse_additive_attention, longest=source.largest)
     steps = (fuse_decode_attention,) if phase == DECODE else ()
-    return (*steps, fuse_window_attention, additive, fuse_flash_attention)
+    appending = (fuse_decode_append,) if phase == DECODE and append else ()
+    return (*appending, *steps, fuse_window_attention, additive, fuse_flash_attention)

@@ -28,16 +28,19 @@ from tests.nvidia.engines import H100
 class Builder:
     """In TensorRT's place: plans are bytes that say what was asked."""
 
-    def __init__(self):
-        self.built, self.device_bytes, self.fused = [], 1 << 20, True
+    tells_aliases = True
 
-    def build_plan(self, path, profiles, config, timings, account):
+    def __init__(self):
+        self.built, self.device_bytes, self.fused, self.aliased = [], 1 << 20, True, {}
+
+    def build_plan(self, path, profiles, config, timings, account, aliased_plugins):
+        self.aliased[path.stem] = aliased_plugins
         self.built.append((path.stem, [profile.name for profile in profiles], timings))
         return Plan(plan=f"plan of {path.stem}".encode(), timings=lambda kept: kept + path.stem.encode())
 
     def open_plan(self, plan, version_compatible, weights=None):
         graph = plan.decode().removeprefix("plan of ").split(".")[0]
-        aliases = dict(self.signatures[graph].aliases)
+        aliases = dict(self.signatures[graph].aliases) if self.tells_aliases else {}
         names = [spec.name for one in ("inputs", "outputs") for spec in getattr(self.signatures[graph], one)]
         outputs = {spec.name for spec in self.signatures[graph].outputs}
         return SimpleNamespace(
@@ -245,6 +248,22 @@ def test_steps_are_attended_by_a_kernel_of_their_own_and_prompts_by_another(
         for one in engines.of("decoder")
     }
     assert {"decode_attention", "combine_splits"} < operators["decode"] and "flash_attention" not in operators["decode"]
+
+
+def test_caches_can_be_written_by_the_plugin_of_single_steps_alone(builder, compiler, dates_artefact, tmp_path):
+    builder.tells_aliases = False
+    engines, _ = build(dates_artefact, tmp_path / DATES, attention="plugin", append_in_plugin=True)
+    assert builder.aliased == {
+        "encoder.tensorrt": False,
+        "decoder.decode.tensorrt": True,
+        "decoder.prefill.tensorrt": False,
+    }
+    steps, prompts = engines.of("decoder")
+    assert {one["name"]: one["fired"] for one in steps.lowered.passes}["fuse_decode_append"] == 2
+    assert steps.aliases == Manifest.read(dates_artefact).graph("decoder").aliases and prompts.aliases == {}
+    assert "--append-in-plugin" in engines.command
+    with pytest.raises(ConfigError, match="--attention plugin with --append-in-plugin"):
+        EngineConfig(append_in_plugin=True)
 
 
 def test_a_decoder_without_a_place_for_plugins_is_one_engine(builder, compiler, windowed_language_model, tmp_path):

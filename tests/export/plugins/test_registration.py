@@ -23,6 +23,7 @@ from export.kernels import (
 from export.kernels.gpu_targets import GpuTarget
 from export.kernels.ptx import parameters, version
 from export.plugins.nodes import NODES
+from models.layers.rope import Rotation
 from tests.nvidia.libraries import HERE, ROOT, VERSIONS, bindings, made_libraries
 
 HALF = torch.float16
@@ -57,6 +58,18 @@ CASES = [
         "varying": {"0": [0, 2]},
     },
     {
+        "plugin": "decode_append_rotary_attention",
+        "inputs": [
+            ["HALF", [3, 4, 2, 64]],
+            *[["HALF", [3, 2, 2, 64]]] * 2,
+            *[["FLOAT", [3, 1, 2, 32]]] * 2,
+            *[["HALF", [3, 2, 200, 64]]] * 2,
+            ["INT64", [3]],
+        ],
+        "attributes": {"rows": 4, "splits": 4},
+        "varying": {"0": [0, 2]},
+    },
+    {
         "plugin": "window_attention",
         "inputs": [*[["HALF", [2, 14, 21, 32]]] * 3, ["HALF", [2, 169]]],
         "attributes": {"window": 7, "shift": 3},
@@ -75,7 +88,7 @@ CASES = [
         "varying": {"1": [0, 1]},
     },
 ]
-TYPES = {"HALF": torch.float16, "FLOAT": torch.float32, "INT32": torch.int32, "BOOL": torch.bool}
+TYPES = {"HALF": torch.float16, "FLOAT": torch.float32, "INT32": torch.int32, "INT64": torch.int64, "BOOL": torch.bool}
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -138,6 +151,12 @@ def _call(plugin, tensors, numbers):
         decode_append_attention.decode_append_attention(
             q, new_k, new_v, None, (past_k, past_v), start, splits=numbers["splits"]
         )
+    elif plugin == "decode_append_rotary_attention":
+        q, new_k, new_v, cosines, sines, past_k, past_v, start = tensors
+        turn = Rotation(cosines, sines, "half")
+        decode_append_attention.decode_append_attention(
+            q, new_k, new_v, turn, (past_k, past_v), start, splits=numbers["splits"]
+        )
     elif plugin == "additive_attention":
         additive_attention.additive_attention(*tensors)
     else:
@@ -184,12 +203,15 @@ def test_the_ptx_takes_what_tensorrt_passes_and_nothing_else(driven, by_torch, p
     assert found["shared"] <= 48 * 1024, "more needs the driver's leave, which nobody has seen TensorRT ask for"
 
 
-def test_caches_that_are_written_lie_at_the_address_of_those_that_are_read(driven):
-    node = NODES["decode_append_attention"]
+@pytest.mark.parametrize(
+    ("plugin", "past"), [("decode_append_attention", [3, 4]), ("decode_append_rotary_attention", [5, 6])]
+)
+def test_caches_that_are_written_lie_at_the_address_of_those_that_are_read(driven, plugin, past):
+    node = NODES[plugin]
     wanted = [
         node.inputs.index(dict(node.aliases)[name]) if name in dict(node.aliases) else -1 for name in node.outputs
     ]
-    assert of(driven, "decode_append_attention")["aliases"] == wanted == [-1, -1, 3, 4]
+    assert of(driven, plugin)["aliases"] == wanted == [-1, -1, *past]
     assert all(set(one["aliases"]) == {-1} for one in driven["ran"] if "append" not in one["kernel"])
 
 

@@ -286,6 +286,18 @@ def test_an_engine_that_updates_in_place_what_its_manifest_does_not_say_is_refus
         TrtRunner([(pair.engine, forgetful)], pair.trt.signature, pair.device, "USER_MANAGED")
 
 
+def test_a_plugin_that_writes_a_cache_gets_one_address_though_the_engine_tells_none(language_model, prompt):
+    pair = Pair(language_model, "decoder", prompt, plugins=("decode_append_attention",))
+    pair.engine.get_aliased_input_tensor = lambda name: None
+    runner = TrtRunner([(pair.engine, pair.engine.engine)], pair.trt.signature, pair.device, "USER_MANAGED")
+    tokens, start = np.array([[5]]), np.zeros(1, dtype=np.int64)
+    logits = [CachedDecoder(one, 1).step(tokens, start)["logits"] for one in (runner, pair.ort)]
+    np.testing.assert_allclose(*logits, atol=1e-5)
+    without = dataclasses.replace(pair.engine.engine, plugins={})
+    with pytest.raises(ArtefactError, match="to update in place"):
+        TrtRunner([(pair.engine, without)], pair.trt.signature, pair.device, "USER_MANAGED")
+
+
 def test_shapes_outside_every_profile_are_refused(tiny_classifier):
     signature = Manifest.read(tiny_classifier).graph("model")
     driver = FakeDriver()
