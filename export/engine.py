@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from export.engines.attention_report import attention_report
 from export.engines.build_progress import BuildProgress
 from export.engines.config import EngineConfig
-from export.engines.fusion import fused_attention, require_fused
 from export.engines.phases import Form, forms_of
 from export.engines.plugin_graphs import compiled_plugins
 from export.engines.timing_cache import keep_timings, read_timings
@@ -133,8 +133,10 @@ def described_engine(
         plan.read_bytes(), config.version_compatible, form.path if config.weights == "stripped" else None
     )
     profiles = form.profiles or (Profile(name=EVERY, shapes={}),)
-    for number, profile in enumerate(profiles):
-        require_fused(signature.name, profile.name, fused_attention(layers_of(opened, number), form.attention))
+    reports = [
+        attention_report(signature.name, profile.name, layers_of(opened, number), form)
+        for number, profile in enumerate(profiles)
+    ]
     device, weights = opened.device_memory_size_v2, weight_bytes_of(opened)
     if config.memory_mb is not None and device + weights > config.memory_mb * _MIB:
         raise ExportError(
@@ -153,6 +155,7 @@ def described_engine(
         weights=config.weights,
         hardware=config.hardware,
         version_compatible=config.version_compatible,
+        attention=reports[0],
         lowered=form.lowered,
         device_bytes=device,
         weight_bytes=weights,

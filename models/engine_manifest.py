@@ -17,6 +17,9 @@ FORMAT = 1
 EVERY, DECODE, PREFILL = "every", "decode", "prefill"
 """Profiles: of every run of a graph; of a cached decoder's single steps; of its steps over several positions."""
 
+NATIVE = "native"
+"""Attention that TensorRT's own kernels compute."""
+
 Hardware = Literal["this-gpu", "same-capability", "ampere-plus"]
 """The GPUs that run an engine: the kind that it was built on, those of its compute capability, or from Ampere on."""
 Weights = Literal["fixed", "refittable", "stripped"]
@@ -75,6 +78,7 @@ class Engine:
         hardware: the GPUs that it runs on.
         version_compatible: whether later versions of TensorRT within the same major one run it.
         plugins: plugin → SHA-256 of the code that was embedded.
+        attention: what computes it, ``native`` or a plugin → how many of the engine's layers.
         lowered: the form with plugins that it was built from; none where TensorRT computes attention itself.
         device_bytes: memory that one run needs, weights and buffers of the caller's apart.
         weight_bytes: of its weights.
@@ -90,6 +94,7 @@ class Engine:
     hardware: Hardware = "this-gpu"
     version_compatible: bool = False
     plugins: dict[str, str] = field(default_factory=dict)
+    attention: dict[str, int] = field(default_factory=dict)
     lowered: Lowered | None = None
     device_bytes: int = 0
     weight_bytes: int = 0

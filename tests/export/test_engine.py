@@ -28,23 +28,25 @@ from tests.nvidia.engines import H100
 class Builder:
     """In TensorRT's place: plans are bytes that say what was asked."""
 
-    tells_aliases = True
+    tells_aliases, lost = True, None
 
     def __init__(self):
-        self.built, self.device_bytes, self.fused, self.aliased = [], 1 << 20, True, {}
+        self.built, self.device_bytes, self.fused, self.aliased, self.paths = [], 1 << 20, True, {}, {}
 
     def build_plan(self, path, profiles, config, timings, account, aliased_plugins):
-        self.aliased[path.stem] = aliased_plugins
+        self.aliased[path.stem], self.paths[path.stem] = aliased_plugins, path
         self.built.append((path.stem, [profile.name for profile in profiles], timings))
         return Plan(plan=f"plan of {path.stem}".encode(), timings=lambda kept: kept + path.stem.encode())
 
     def open_plan(self, plan, version_compatible, weights=None):
-        graph = plan.decode().removeprefix("plan of ").split(".")[0]
+        stem = plan.decode().removeprefix("plan of ")
+        graph = stem.split(".")[0]
         aliases = dict(self.signatures[graph].aliases) if self.tells_aliases else {}
         names = [spec.name for one in ("inputs", "outputs") for spec in getattr(self.signatures[graph], one)]
         outputs = {spec.name for spec in self.signatures[graph].outputs}
         return SimpleNamespace(
             graph=graph,
+            stem=stem,
             device_memory_size_v2=self.device_bytes,
             num_io_tensors=len(names),
             get_tensor_name=names.__getitem__,
@@ -54,8 +56,14 @@ class Builder:
 
     def layers_of(self, opened, profile):
         kernel = "_gemm_mha_v2_myl0_1" if self.fused else "__myl_MaxSubExp_myl0_1"
-        nodes = self.nodes.get(opened.graph, ())
-        return json.dumps({"Layers": [{"Name": kernel, "Metadata": f"[ONNX Layer: {node}]"} for node in nodes]})
+        layers = [{"Name": kernel, "Metadata": f"[ONNX Layer: {node}]"} for node in self.nodes.get(opened.graph, ())]
+        plugins = [node for node in onnx.load(self.paths[opened.stem]).graph.node if node.domain == "attendant"]
+        layers += [
+            {"Name": node.name, "LayerType": "PluginV3", "Metadata": f"[ONNX Layer: {node.name}]"}
+            for node in plugins
+            if node.op_type != self.lost
+        ]
+        return json.dumps({"Layers": layers})
 
     def use(self, folder):
         self.folder = folder
@@ -136,7 +144,7 @@ def test_engines_can_stand_in_the_artefacts_own_folder(builder, dates_artefact, 
 
 def test_attention_that_was_not_fused_fails_and_writes_nothing(builder, dates_artefact, tmp_path):
     builder.fused = False
-    with pytest.raises(ExportError, match=r"Attention nodes of graph 'encoder' in a fused kernel"):
+    with pytest.raises(ExportError, match=r"Attention nodes in a fused kernel of graph 'encoder'"):
         build(dates_artefact, tmp_path / DATES)
     assert not (tmp_path / DATES).exists()
 
@@ -248,6 +256,19 @@ def test_steps_are_attended_by_a_kernel_of_their_own_and_prompts_by_another(
         for one in engines.of("decoder")
     }
     assert {"decode_attention", "combine_splits"} < operators["decode"] and "flash_attention" not in operators["decode"]
+
+
+def test_plugins_are_counted_and_one_that_the_engine_lacks_fails_by_name(builder, compiler, dates_artefact, tmp_path):
+    engines, _ = build(dates_artefact, tmp_path / DATES, attention="plugin")
+    assert [one.attention for one in engines.engines] == [
+        {"flash_attention": 2},
+        {"combine_splits": 4, "decode_attention": 4},
+        {"flash_attention": 4},
+    ]
+    builder.lost = "combine_splits"
+    with pytest.raises(ExportError, match=r"8 plugins .*graph 'decoder'.*none for .*\.combined"):
+        build(dates_artefact, tmp_path / "b", attention="plugin")
+    assert not (tmp_path / "b").exists()
 
 
 def test_caches_can_be_written_by_the_plugin_of_single_steps_alone(builder, compiler, dates_artefact, tmp_path):
