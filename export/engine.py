@@ -11,19 +11,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from export.engines.attention_nodes import attention_nodes
+from export.engines.attention_report import attention_report
 from export.engines.build_progress import BuildProgress
 from export.engines.config import EngineConfig
-from export.engines.fusion import fused_attention, require_fused
-from export.engines.plugin_graphs import compiled_plugins, lowered_to_plugins
-from export.engines.profiles import profiles_of
+from export.engines.phases import Form, forms_of
+from export.engines.plugin_graphs import compiled_plugins
 from export.engines.timing_cache import keep_timings, read_timings
 from export.restrictions.graph import Graph
 from export.stage import refuse_foreign
 from export.target_check import require_target, verdicts_of
 from export.targets import target_named
 from export.trt_compat import build_plan, layers_of, open_plan, weight_bytes_of
-from models.engine_manifest import EVERY, PLAN_SUFFIX, Engine, EngineManifest, Platform, Profile
+from models.engine_manifest import EVERY, PLAN_SUFFIX, Engine, EngineManifest, Platform, Profile, stem
 from models.errors import ArtefactError, ExportError
 from models.folders import one_at_a_time, replaced_folder
 from models.manifest import Manifest, sha256_of
@@ -62,12 +61,17 @@ def build_engines(folder: Path, out: Path, graphs: Sequence[str], config: Engine
     current = _current(out, manifest, platform, command)
     if current is not None:
         return current, False
-    planned = {signature.name: _checked(folder, signature) for signature in signatures}
+    for signature in signatures:
+        _check(folder, signature)
     refuse_foreign(out)
     with one_at_a_time(out), replaced_folder(out) as staged:
         copy_artefact(folder, manifest, staged)
-        engines = tuple(_built(one, planned[one.name], manifest, staged, config, platform) for one in signatures)
-        described = EngineManifest(name=manifest.name, platform=platform, engines=engines, command=command)
+        engines = [
+            _built(one, form, manifest, staged, config, platform)
+            for one in signatures
+            for form in forms_of(staged, one, config)
+        ]
+        described = EngineManifest(name=manifest.name, platform=platform, engines=tuple(engines), command=command)
         described.write(staged)
     return described, True
 
@@ -98,53 +102,41 @@ def _current(out: Path, manifest: Manifest, platform: Platform, command: str) ->
     return current
 
 
-def _checked(folder: Path, signature: GraphSignature) -> tuple[str, ...]:
+def _check(folder: Path, signature: GraphSignature) -> None:
     graph, target = Graph(folder / f"{signature.name}.onnx", signature), target_named("tensorrt")
     require_target(target, verdicts_of(graph, target))
-    return attention_nodes(graph)
 
 
 def _built(
-    signature: GraphSignature,
-    attention: tuple[str, ...],
-    manifest: Manifest,
-    folder: Path,
-    config: EngineConfig,
-    platform: Platform,
+    signature: GraphSignature, form: Form, manifest: Manifest, folder: Path, config: EngineConfig, platform: Platform
 ) -> Engine:
-    profiles, path, lowered = profiles_of(signature), folder / f"{signature.name}.onnx", None
-    if config.attention == "plugin":
-        lowered = lowered_to_plugins(folder, signature)
-        path = folder / (lowered.file or path.name)
-        attention = attention_nodes(Graph(path, signature))
-    account = BuildProgress(f"{manifest.name}/{signature.name}")
+    name = stem(signature.name, form.phase)
     with compiled_plugins(config, platform) as embedded:
-        built = build_plan(path, profiles, config, read_timings(platform), account)
+        account = BuildProgress(f"{manifest.name}/{name}")
+        timings, aliased = read_timings(platform), bool(form.aliases)
+        built = build_plan(form.path, form.profiles, config, timings, account, aliased)
     keep_timings(platform, built.timings)
-    plan = folder / f"{signature.name}{PLAN_SUFFIX}"
+    plan = folder / f"{name}{PLAN_SUFFIX}"
     plan.write_bytes(built.plan)
-    described = described_engine(built.plan, plan, signature, attention, manifest, config)
-    return replace(described, plugins=embedded(), lowered=lowered)
+    return replace(described_engine(plan, signature, form, manifest, config), plugins=embedded())
 
 
 def described_engine(
-    plan: bytes,
-    path: Path,
-    signature: GraphSignature,
-    attention: tuple[str, ...],
-    manifest: Manifest,
-    config: EngineConfig,
+    plan: Path, signature: GraphSignature, form: Form, manifest: Manifest, config: EngineConfig
 ) -> Engine:
     """What a manifest says of an engine, read from the engine itself.
 
     Raises:
         ExportError: its attention was not fused, or it needs more memory than it may take.
     """
-    graph = path.with_suffix(".onnx")
-    opened = open_plan(plan, config.version_compatible, graph if config.weights == "stripped" else None)
-    profiles = profiles_of(signature) or (Profile(name=EVERY, shapes={}),)
-    for number, profile in enumerate(profiles):
-        require_fused(signature.name, profile.name, fused_attention(layers_of(opened, number), attention))
+    opened = open_plan(
+        plan.read_bytes(), config.version_compatible, form.path if config.weights == "stripped" else None
+    )
+    profiles = form.profiles or (Profile(name=EVERY, shapes={}),)
+    reports = [
+        attention_report(signature.name, profile.name, layers_of(opened, number), form)
+        for number, profile in enumerate(profiles)
+    ]
     device, weights = opened.device_memory_size_v2, weight_bytes_of(opened)
     if config.memory_mb is not None and device + weights > config.memory_mb * _MIB:
         raise ExportError(
@@ -154,13 +146,17 @@ def described_engine(
         )
     return Engine(
         graph=signature.name,
-        sha256=sha256_of(path),
+        phase=form.phase,
+        sha256=sha256_of(plan),
         built_from=sources_of(manifest, signature.name),
         profiles=profiles,
-        aliases=aliases_of(opened),  # type: ignore[arg-type]  # the same object, of which each side states its part
+        # The same object, of which each side states its part; of plugins' aliases it need not tell.
+        aliases={**aliases_of(opened), **form.aliases},  # type: ignore[arg-type]
         weights=config.weights,
         hardware=config.hardware,
         version_compatible=config.version_compatible,
+        attention=reports[0],
+        lowered=form.lowered,
         device_bytes=device,
         weight_bytes=weights,
     )

@@ -198,6 +198,7 @@ _TENSORRT = Target(
         "recurrent-activations",
         "lstm-input-forget",
         "plugin-node",
+        "plugin-alias",
         "if-branches",
         "loop-scan-length",
         "resize-antialias",

@@ -36,7 +36,12 @@ class Plan:
 
 
 def build_plan(
-    path: Path, profiles: Sequence[Profile], config: EngineConfig, timings: bytes, account: BuildProgress
+    path: Path,
+    profiles: Sequence[Profile],
+    config: EngineConfig,
+    timings: bytes,
+    account: BuildProgress,
+    aliased_plugins: bool = False,
 ) -> Plan:
     """Build the engine of an ONNX graph.
 
@@ -46,6 +51,7 @@ def build_plan(
         config: what is asked.
         timings: of earlier builds on such a GPU.
         account: is told how far it is.
+        aliased_plugins: whether a plugin writes what it reads.
 
     Raises:
         MachineError: there is no TensorRT.
@@ -60,6 +66,8 @@ def build_plan(
         errors = [parser.get_error(index).desc() for index in range(parser.num_errors)]
         raise ExportError(f"a graph at {path} that TensorRT's parser reads", "; ".join(errors), "see docs/targets.md")
     asked, cache, monitor = _asked(trt, builder, profiles, config, timings, account)
+    if aliased_plugins:
+        asked.set_preview_feature(trt.PreviewFeature.ALIASED_PLUGIN_IO_10_03, True)
     built = builder.build_serialized_network(network, asked)
     if account.stopped:
         raise KeyboardInterrupt

@@ -17,10 +17,18 @@ FORMAT = 1
 EVERY, DECODE, PREFILL = "every", "decode", "prefill"
 """Profiles: of every run of a graph; of a cached decoder's single steps; of its steps over several positions."""
 
+NATIVE = "native"
+"""Attention that TensorRT's own kernels compute."""
+
 Hardware = Literal["this-gpu", "same-capability", "ampere-plus"]
 """The GPUs that run an engine: the kind that it was built on, those of its compute capability, or from Ampere on."""
 Weights = Literal["fixed", "refittable", "stripped"]
 """Whether an engine's weights can be replaced, or have to be filled in before it runs."""
+
+
+def stem(graph: str, phase: str) -> str:
+    """What the files of a graph, or of one of its phases, begin with."""
+    return f"{graph}.{phase}" if phase else graph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +65,12 @@ class Profile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """One graph's engine.
+    """An engine of one graph.
 
     Attributes:
-        graph: the graph's name; the engine's file is ``<graph>.plan``.
-        sha256: of that file.
+        graph: the graph's name.
+        phase: which runs of the graph it is for, where others have an engine of their own: ``decode`` or ``prefill``.
+        sha256: of its file.
         built_from: file → SHA-256, of the ONNX graph and its weights.
         profiles: in the engine's own order.
         aliases: output → input, where the engine wants both at one address.
@@ -69,6 +78,7 @@ class Engine:
         hardware: the GPUs that it runs on.
         version_compatible: whether later versions of TensorRT within the same major one run it.
         plugins: plugin → SHA-256 of the code that was embedded.
+        attention: what computes it, ``native`` or a plugin → how many of the engine's layers.
         lowered: the form with plugins that it was built from; none where TensorRT computes attention itself.
         device_bytes: memory that one run needs, weights and buffers of the caller's apart.
         weight_bytes: of its weights.
@@ -78,19 +88,21 @@ class Engine:
     sha256: str
     built_from: dict[str, str]
     profiles: tuple[Profile, ...]
+    phase: str = ""
     aliases: dict[str, str] = field(default_factory=dict)
     weights: Weights = "fixed"
     hardware: Hardware = "this-gpu"
     version_compatible: bool = False
     plugins: dict[str, str] = field(default_factory=dict)
+    attention: dict[str, int] = field(default_factory=dict)
     lowered: Lowered | None = None
     device_bytes: int = 0
     weight_bytes: int = 0
 
     @property
     def file(self) -> str:
-        """The name of the engine's file."""
-        return f"{self.graph}{PLAN_SUFFIX}"
+        """The name of the engine's file: ``<graph>.plan``, or ``<graph>.<phase>.plan``."""
+        return f"{stem(self.graph, self.phase)}{PLAN_SUFFIX}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +112,7 @@ class EngineManifest:
     Attributes:
         name: the model's.
         platform: what they were built with, and on.
-        engines: one for each graph that was built.
+        engines: one for each graph that was built, or one for each of its phases.
         command: that builds them again.
     """
 
@@ -109,9 +121,13 @@ class EngineManifest:
     engines: tuple[Engine, ...]
     command: str
 
-    def engine(self, graph: str) -> Engine | None:
-        """The engine of a graph; none where that was not built."""
-        return next((engine for engine in self.engines if engine.graph == graph), None)
+    def engine(self, graph: str, phase: str = "") -> Engine | None:
+        """The engine of a graph or of one of its phases; none where that was not built."""
+        return next((engine for engine in self.of(graph) if engine.phase == phase), None)
+
+    def of(self, graph: str) -> tuple[Engine, ...]:
+        """The engines of a graph, which together run it."""
+        return tuple(engine for engine in self.engines if engine.graph == graph)
 
     def write(self, folder: Path) -> None:
         """Write ``engine.json`` into the folder."""

@@ -37,6 +37,7 @@ FROZEN = {
         "--memory-mb",
         "--tf32",
         "--attention",
+        "--append-in-plugin",
     },
     "export refit": {"--engines"},
     "serving engines": set(),

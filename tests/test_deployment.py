@@ -1,11 +1,16 @@
 """The container files, as far as they can be checked where no Docker engine runs."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
+from serving.repository.layout import write_repository
+from serving.repository.pbtxt import config_from_pbtxt
+from tests.conftest import DATES, DIGITS
+from tests.nvidia.engines import with_engines
 from tests.test_command_lines import FROZEN
 from tests.test_layout import PACKAGES
 
@@ -72,10 +77,57 @@ def test_a_server_with_a_gpu_starts_only_on_engines_that_it_can_run(services):
     assert services["triton-gpu"]["command"][:2] == ["sh", "-ec"]
 
 
-def test_the_release_of_triton_holds_tensorrt_11(services, dockerfile):
+def test_the_release_of_triton_holds_tensorrt_11_as_the_documentation_says(services, dockerfile):
     """26.06 is the first: facts of the container matrix in docs/tensorrt.md."""
-    release = services["triton-gpu"]["build"]["args"]["TRITON"]
-    assert release >= "26.06" and f"ARG TRITON={release}" in dockerfile
+    arguments = services["triton-gpu"]["build"]["args"]
+    release, tensorrt = arguments["TRITON"], arguments["TENSORRT"]
+    assert release >= "26.06" and tensorrt == "11"
+    assert f"ARG TRITON={release}\n" in dockerfile and f"ARG TENSORRT={tensorrt}\n" in dockerfile
+    matrix = (ROOT / "docs" / "tensorrt.md").read_text()
+    (row,) = re.findall(rf"^\| \*\*{release}\*\* \(pinned\) \| .*\|$", matrix, re.MULTILINE)
+    assert row.split("|")[3].strip().startswith(f"{tensorrt}.")
+
+
+def test_an_image_with_another_tensorrt_is_not_built(dockerfile):
+    assert 'case "$version" in "${TENSORRT}".*)' in dockerfile and "exit 1" in dockerfile
+
+
+def test_every_service_is_the_light_image_unless_torch_is_asked_for(services, dockerfile):
+    assert {service["build"]["target"] for service in services.values()} == {"${TARGET:-light}"}
+    assert re.findall(r"^FROM (\S+) AS (\w+)$", dockerfile, re.MULTILINE)[1:] == [("light", "torch")]
+    (light, torch) = dockerfile.split("FROM light AS torch")
+    assert not re.search(r"pip install.* torch\b", light)
+    pinned = re.search(r"pip install .* torch==(\S+)", torch)[1]
+    assert f'"torch=={pinned}"' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_engines_are_built_of_artefacts_with_graphs_with_the_flags_that_are_asked(services, tmp_path):
+    script = services["engines"]["command"][-1].replace("$$", "$")
+    for name, file in (("vit", "model.onnx"), ("llama", "weights.safetensors")):
+        (tmp_path / "artefacts" / name).mkdir(parents=True)
+        (tmp_path / "artefacts" / name / file).touch()
+    (tmp_path / "python3").write_text('#!/bin/sh\necho "$@" >> asked\n')
+    (tmp_path / "python3").chmod(0o755)
+    given = {"PATH": f"{tmp_path}:/usr/bin:/bin", "ENGINE_FLAGS": "--attention plugin"}
+    subprocess.run([*services["engines"]["command"][:2], script], cwd=tmp_path, env=given, check=True)
+    assert (tmp_path / "asked").read_text().splitlines() == [
+        "-m export engine artefacts/vit/ --attention plugin",
+        "-m serving repository artefacts/llama/ artefacts/vit/ --out gpu/model_repository",
+    ]
+    assert services["engines"]["environment"]["ENGINE_FLAGS"] == "${ENGINE_FLAGS:-}"
+
+
+def test_what_those_commands_lay_out_has_encoders_on_the_tensorrt_backend_and_decoders_on_the_python_backend(
+    digits_artefact, dates_artefact, tmp_path
+):
+    with_engines(digits_artefact, tmp_path / DIGITS)
+    with_engines(dates_artefact, tmp_path / DATES)
+    write_repository([tmp_path / DIGITS, tmp_path / DATES], tmp_path / "repository")
+    found = {
+        name: config_from_pbtxt((tmp_path / "repository" / name / "config.pbtxt").read_text()).backend
+        for name in (DIGITS, DATES)
+    }
+    assert found == {DIGITS: "tensorrt", DATES: "python"}
 
 
 def test_the_bindings_are_of_the_version_that_the_images_library_says(dockerfile):

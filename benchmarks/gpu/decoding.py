@@ -1,4 +1,4 @@
-"""What the torch runner makes of a GPU: steps of a 1.1 B-parameter Llama beside the bandwidth, images of a ViT.
+"""What the torch runner makes of a GPU: steps of a 1.1 B-parameter Llama beside the bandwidth of its memory.
 
     python benchmarks/gpu/decoding.py [--onnx ARTEFACT] [--compile] [--quick] [--out FOLDER]
 
@@ -7,9 +7,10 @@ weights and attended keys and values, over the bandwidth of a copy (bytes read a
 Variants take turns on the same caches; the figure is the median of all rounds, each the mean of 64 steps behind as many
 cached positions as the table says. Weights are random.
 
-    recorded      as served: CUDA graphs
-    not recorded  the same, kernel by kernel
-    compiled      torch.compile of the module, recorded (--compile: minutes)
+    recorded      as served: CUDA graphs, our kernels of attention
+    library       the same, attention by torch's own kernels
+    not recorded  as served, kernel by kernel
+    compiled      torch.compile of the module with torch's attention, recorded (--compile: minutes)
     onnxruntime   the CUDA provider on an artefact of `export onnx` (--onnx), which need not have this shape
 
 ``--quick`` is a trial of the script on tiny shapes, on any machine.
@@ -36,11 +37,12 @@ ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.gpu.decoding_page import Row, page, row  # noqa: E402
+from benchmarks.gpu.modules import attention_for, made, seconds, with_the_same_weights  # noqa: E402
 from models.families.decoder import Decoder  # noqa: E402
-from models.families.vit import ViT  # noqa: E402
+from models.layers.attend import attend_in_groups  # noqa: E402
 from models.presets import PRESETS  # noqa: E402
 from models.signature import GraphSignature  # noqa: E402
-from models.tasks import classify, generate  # noqa: E402
+from models.tasks import generate  # noqa: E402
 from serving.runtime.cached_decoder import CachedDecoder  # noqa: E402
 from serving.runtime.torch_buffer import TorchBuffer  # noqa: E402
 from serving.runtime.torch_runner import TorchRunner  # noqa: E402
@@ -56,9 +58,8 @@ class Shapes:
         llama = PRESETS["tinyllama-1.1b"].config
         tiny = {"layers": 2, "width": 64, "heads": 4, "kv_heads": 1, "head_size": 16, "mlp_width": 96}
         self.llama = replace(llama, **tiny, vocabulary_size=128, max_length=256) if quick else llama
-        self.vit = PRESETS["vit-tiny" if quick else "vit-b-16"].config
         self.batches, self.behind = ((1, 2), (16, 64)) if quick else ((1, 8, 32), (128, 1920))
-        self.steps, self.rounds, self.images = (4, 2, 2) if quick else (STEPS, ROUNDS, 128)
+        self.steps, self.rounds = (4, 2) if quick else (STEPS, ROUNDS)
         self.copied = 2**20 if quick else 2**31
 
 
@@ -86,7 +87,7 @@ def main() -> None:
 def measured(given: argparse.Namespace) -> dict[str, Any]:
     """Every reading of one run."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    shapes, variants = Shapes(given.quick), ["recorded", "not recorded"] + ["compiled"] * given.compile
+    shapes, variants = Shapes(given.quick), ["recorded", "library", "not recorded"] + ["compiled"] * given.compile
     if given.compile:
         torch._dynamo.config.recompile_limit = 64  # one for each batch and attended length
     bandwidth = copy_bandwidth(device, shapes.copied)
@@ -101,8 +102,6 @@ def measured(given: argparse.Namespace) -> dict[str, Any]:
         "torch": torch.__version__,
         "copy_gb_per_s": [bandwidth / GB, copy_bandwidth(device, shapes.copied) / GB],
         "decoding": decoding,
-        "image_model": f"ViT {shapes.vit.image_size}, batch {shapes.images}",
-        "images": image_rows(shapes, variants, device),
     }
 
 
@@ -154,46 +153,14 @@ def onnx_rows(folder: Path, shapes: Shapes, bandwidth: float, device: torch.devi
             yield row(name, batch, behind, taken, read / bandwidth)
 
 
-def image_rows(shapes: Shapes, variants: list[str], device: torch.device) -> list[Row]:
-    """Images a second of the runner and of the bare module, from pixels on the device to logits on the host."""
-    model = made(lambda: ViT(shapes.vit), device)
-    (graph,) = classify.graphs(model)
-    runner = TorchRunner(graph.signature, graph.module, device, torch.bfloat16)
-    pixels = runner.allocate("pixels", {"batch": shapes.images})
-    pixels.tensor.normal_()
-    narrow = pixels.tensor.bfloat16()
-    calls = {
-        "torch runner": lambda: runner.run({"pixels": pixels})["logits"].numpy(),
-        "the module itself": lambda: model(narrow).float().cpu(),
-    }
-    if "compiled" in variants:
-        compiled = torch.compile(model, mode="max-autotune")
-        calls["torch.compile, max-autotune"] = lambda: compiled(narrow).float().cpu()
-    for call in calls.values():
-        call()
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(shapes.rounds):
-        for name, call in calls.items():
-            times[name].append(seconds(call, 5, device))
-    return [{"variant": name, "images_per_s": shapes.images / median(taken)} for name, taken in times.items()]
-
-
-def made(build: Callable[[], nn.Module], device: torch.device) -> nn.Module:
-    """A module with random bfloat16 weights, made where it stays."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.bfloat16)
-    try:
-        with device:
-            return build().eval().requires_grad_(False)
-    finally:
-        torch.set_default_dtype(before)
-
-
 def runner_of(variant: str, signature: GraphSignature, module: nn.Module, device: torch.device) -> TorchRunner:
     """A runner of a module that all variants share."""
+    by_torch = variant in ("library", "compiled")
+    module = with_the_same_weights(module) if by_torch else module
+    attention = attend_in_groups if by_torch else attention_for(device)
     module = torch.compile(module, dynamic=False) if variant == "compiled" else module
     recorder = (lambda warm_up, work: work) if variant == "not recorded" or device.type == "cpu" else None
-    return TorchRunner(signature, module, device, torch.bfloat16, recorder=recorder)
+    return TorchRunner(signature, module, device, torch.bfloat16, recorder=recorder, attention=attention)
 
 
 def in_bfloat16(signature: GraphSignature) -> GraphSignature:
@@ -232,17 +199,6 @@ def in_turn(steps: dict[str, Callable[[int], Any]], behind: int, shapes: Shapes)
                 step(behind + position)
             times[name].append((time.perf_counter() - began) / shapes.steps)
     return {name: median(taken) for name, taken in times.items()}
-
-
-def seconds(call: Callable[[], Any], repeats: int, device: torch.device) -> float:
-    """Of one call, the mean of some in a row."""
-    synchronise = torch.cuda.synchronize if device.type == "cuda" else lambda: None
-    synchronise()
-    began = time.perf_counter()
-    for _ in range(repeats):
-        call()
-    synchronise()
-    return (time.perf_counter() - began) / repeats
 
 
 if __name__ == "__main__":

@@ -39,6 +39,4 @@ def page(found: dict[str, Any]) -> str:
             continue
         figures = f"{one['step_ms']:.3f} | {one['tokens_per_s']:.0f} | {one['share_of_limit']:.0%}"
         lines.append(f"| {one['variant']} | {one['batch']} | {one['behind']} | {figures} |")
-    lines += ["", f"| {found['image_model']} | images/s |", "|---|---:|"]
-    lines += [f"| {one['variant']} | {one['images_per_s']:.0f} |" for one in found["images"]]
     return "\n".join([*lines, ""])

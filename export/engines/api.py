@@ -69,6 +69,9 @@ class BuilderConfig(Protocol):
     def clear_flag(self, flag: Any) -> None:
         """Do not ask for it."""
 
+    def set_preview_feature(self, feature: Any, enable: bool) -> None:
+        """Ask for something that is not for everybody yet."""
+
     def set_memory_pool_limit(self, pool: Any, pool_size: int) -> None:
         """Limit memory."""
 

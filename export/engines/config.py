@@ -22,9 +22,12 @@ class EngineConfig:
         tf32: let products of float32 be rounded to 10 bits of mantissa.
         attention: whose kernels compute it: TensorRT's own, or our plugins where there is one (docs/tensorrt.md). Such
             an engine is bound to one compute capability, and its weights are fixed.
+        append_in_plugin: let the plugin that attends at a decoder's single steps also rotate queries and keys and write
+            the caches, instead of TensorRT's own cache update.
 
     Raises:
-        ConfigError: no memory at all, or plugins in an engine that shall run on other GPUs or get other weights.
+        ConfigError: no memory at all, plugins in an engine that shall run on other GPUs or get other weights, or caches
+            written by plugins where there are none.
     """
 
     weights: Weights = "fixed"
@@ -33,6 +36,7 @@ class EngineConfig:
     memory_mb: int | None = None
     tf32: bool = False
     attention: Literal["native", "plugin"] = "native"
+    append_in_plugin: bool = False
 
     def __post_init__(self) -> None:
         require(self.memory_mb is None or self.memory_mb > 0, "memory_mb above 0", self.memory_mb)
@@ -40,6 +44,8 @@ class EngineConfig:
         remedy = "build with --attention native, or without it"
         require(native or self.weights == "fixed", "fixed weights with --attention plugin", self.weights, remedy)
         require(native or self.hardware != "ampere-plus", "one capability for plugins' PTX", self.hardware, remedy)
+        appends = self.append_in_plugin
+        require(not (native and appends), "--attention plugin with --append-in-plugin", self.attention)
         compatible = self.version_compatible
         require(native or not compatible, "one version of TensorRT with plugins", "version_compatible", remedy)
 

@@ -1,9 +1,10 @@
-"""Whether every Attention of a graph became one kernel, read from what an engine says of its layers.
+"""What became of the attention that was planned, read from what an engine says of its layers: kernels and plugins.
 
 TensorRT's inspector prints JSON: ``{"Layers": [{"Name", "LayerType", "TacticName", "Metadata", …}]}``, where Metadata
 names the ONNX nodes that a layer comes from, ``[ONNX Layer: node]`` each. Fused attention is ``_gemm_mha_v2`` (several
 queries), ``_gemv_mha_v1`` (one query), or a kernel called fmha. Source: TensorRT's developer guide, engine inspector;
-layer listings in public repositories and issues (NVIDIA/TensorRT #4537). Not seen by us on a machine.
+layer listings in public repositories and issues (NVIDIA/TensorRT #4537). A plugin's layer is of a type with "Plugin" in
+it (``PluginV3``) and comes from its node, or is called as it. Not seen by us on a machine.
 """
 
 from __future__ import annotations
@@ -38,18 +39,44 @@ def fused_attention(layers: str, nodes: Iterable[str]) -> dict[str, str]:
     return {node: made.get(node, "") for node in nodes}
 
 
-def require_fused(graph: str, profile: str, fused: Mapping[str, str]) -> None:
-    """Fail unless every Attention node became one kernel.
+def present_plugins(layers: str, nodes: Iterable[str]) -> dict[str, str]:
+    """Which layer each plugin's node became.
+
+    Args:
+        layers: what the inspector printed.
+        nodes: the names of the graph's plugin nodes.
+
+    Returns:
+        Node → the layer's name; empty where no plugin's layer comes from the node.
+
+    Raises:
+        ExportError: the text is not in the form above.
+    """
+    plugins = [layer for layer in _layers(layers) if "plugin" in str(layer.get("LayerType", "")).lower()]
+    made = {node: str(layer["Name"]) for layer in plugins for node in (*_origins(layer), str(layer["Name"]))}
+    return {node: made.get(node, "") for node in nodes}
+
+
+def require_all(graph: str, profile: str, made: Mapping[str, str], what: str, remedy: str) -> None:
+    """Fail unless every node of a plan became a layer.
+
+    Args:
+        graph: its name.
+        profile: its name.
+        made: node → layer.
+        what: the kind of nodes and of layers.
+        remedy: where one is missing.
 
     Raises:
         ExportError: one did not; the message names it.
     """
-    missing = [node for node, kernel in fused.items() if not kernel]
+    missing = [node for node, layer in made.items() if not layer]
     if missing:
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise ExportError(
-            f"each of the {len(fused)} Attention nodes of graph {graph!r} in a fused kernel, in profile {profile!r}",
-            f"none for {', '.join(missing[:3])}{f' and {len(missing) - 3} more' if len(missing) > 3 else ''}",
-            "export it with --precision fp16 or bf16, or build for fewer GPUs; see docs/tensorrt.md",
+            f"each of the {len(made)} {what} of graph {graph!r}, in profile {profile!r}",
+            f"none for {', '.join(missing[:3])}{more}",
+            remedy,
         )
 
 

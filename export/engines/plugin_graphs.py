@@ -1,8 +1,7 @@
 """The form of a graph for TensorRT in which our plugins compute attention, and their kernels while it is built.
 
-One kernel serves every profile of an engine, because TensorRT keeps one for each plugin node. So a cached decoder,
-whose engine reads prompts and takes single steps, gets flash_attention for both; fuse_decode_attention is for a graph
-that only takes steps, which no engine of ours is yet.
+A cached decoder's phases get forms of their own: ``prefill`` reads with flash_attention, ``decode`` with
+decode_attention and, where that holds too few rows, flash_attention. Other graphs have one form.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from export.passes.outcome import Outcome, require_no_misses
 from export.restrictions.graph import Graph
 from export.target_check import require_target, verdicts_of
 from export.targets import target_named
-from models.engine_manifest import Platform
+from models.engine_manifest import DECODE, Platform, stem
 from models.errors import MachineError
 from models.manifest import Lowered
 from models.signature import GraphSignature
@@ -27,22 +26,24 @@ from models.signature import GraphSignature
 TARGET = "tensorrt"
 
 
-def lowered_to_plugins(folder: Path, signature: GraphSignature) -> Lowered:
+def lowered_to_plugins(folder: Path, signature: GraphSignature, phase: str = "", append: bool = False) -> Lowered:
     """Write a graph with plugins beside the standard's, and hold it to what TensorRT's parser reads.
 
     Args:
         folder: where the graph and its weights lie.
         signature: of the graph.
+        phase: the runs that it is for; all of them if not given.
+        append: whether the plugin of single steps writes the caches too.
 
     Raises:
         ExportError: it breaks a restriction.
         MachineError: Triton or PyTorch, whose code says what the kernels can do, is not here.
     """
     model = ir.load(folder / f"{signature.name}.onnx")
-    outcomes = [fuse(model) for fuse in _passes(signature)]
+    outcomes = [fuse(model) for fuse in _passes(signature, phase, append)]
     for outcome in outcomes:
         require_no_misses(outcome)
-    file = f"{signature.name}.{TARGET}.onnx" if any(outcome.fired for outcome in outcomes) else ""
+    file = f"{stem(signature.name, phase)}.{TARGET}.onnx" if any(outcome.fired for outcome in outcomes) else ""
     if file:
         ir.save(model, folder / file)  # weights in another file stay there, for both
         target = target_named(TARGET)
@@ -76,9 +77,11 @@ def compiled_plugins(config: EngineConfig, platform: Platform) -> Iterator[Calla
         yield embedded.hashes
 
 
-def _passes(signature: GraphSignature) -> tuple[Callable[[ir.Model], Outcome], ...]:
+def _passes(signature: GraphSignature, phase: str, append: bool) -> tuple[Callable[[ir.Model], Outcome], ...]:
     try:
         from export.passes.fuse_additive_attention import fuse_additive_attention
+        from export.passes.fuse_decode_append import fuse_decode_append
+        from export.passes.fuse_decode_attention import fuse_decode_attention
         from export.passes.fuse_flash_attention import fuse_flash_attention
         from export.passes.fuse_window_attention import fuse_window_attention
     except ModuleNotFoundError as error:
@@ -87,4 +90,6 @@ def _passes(signature: GraphSignature) -> tuple[Callable[[ir.Model], Outcome], .
 
     source = signature.axes.get("source")
     additive = fuse_additive_attention if source is None else partial(fuse_additive_attention, longest=source.largest)
-    return (fuse_window_attention, additive, fuse_flash_attention)
+    steps = (fuse_decode_attention,) if phase == DECODE else ()
+    appending = (fuse_decode_append,) if phase == DECODE and append else ()
+    return (*appending, *steps, fuse_window_attention, additive, fuse_flash_attention)

@@ -1,7 +1,8 @@
 """The optimization profiles of a graph, from the sizes that travel in its signature (``export/axes.py`` says them).
 
-A cached decoder has two in one engine, which share the weights: ``decode``, one new position, for which TensorRT takes
-other kernels (matrix times vector), and ``prefill``, any number of them.
+A cached decoder has two: ``decode``, one new position, for which TensorRT takes other kernels (matrix times vector),
+and ``prefill``, any number of them. They are profiles of one engine, which share its weights, or of an engine each
+(:mod:`export.engines.phases`).
 """
 
 from __future__ import annotations

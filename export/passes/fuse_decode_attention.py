@@ -10,6 +10,7 @@ Legend: as attention_reach.py; R = S H / G rows that share a head, N splits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import onnx_ir as ir
@@ -37,14 +38,27 @@ def fuse_decode_attention(model: ir.Model, queries: int = 1) -> Outcome:
     return fuse_every_attention(model, "fuse_decode_attention", partial(_fused, queries))
 
 
-def _fused(queries: int, tape: Tape, reach: Reach, name: str) -> ir.Value:
+def decode_sizes(queries: int, reach: Reach) -> tuple[int, int]:
+    """R at most, and N.
+
+    Raises:
+        RefusalError: the kernel holds fewer rows.
+    """
     heads = reach.heads
     rows = heads.heads // heads.kv_heads * queries
     if rows > most_rows(heads):
         raise RefusalError(f"{rows} rows share a key head; the kernel holds {most_rows(heads)}")
-    splits = splits_for(heads.kv_heads, reach.capacity or _LONG, MULTIPROCESSORS)
+    return rows, splits_for(heads.kv_heads, reach.capacity or _LONG, MULTIPROCESSORS)
+
+
+def combined(tape: Tape, reach: Reach, parts: Sequence[ir.Value], name: str) -> ir.Value:
+    """What the splits of an attention attend to together, ``[B, H, S, D]``."""
+    numbers = {"heads": reach.heads.heads, "element_type": int(reach.element_type.value)}
+    return plugin_outputs(tape, COMBINE, parts, numbers, f"{name}.combined")[0]
+
+
+def _fused(queries: int, tape: Tape, reach: Reach, name: str) -> ir.Value:
+    rows, splits = decode_sizes(queries, reach)
     inputs = (reach.queries, reach.keys, reach.values, reach.lengths)
     numbers = {"causal": int(reach.causal), "rows": rows, "splits": splits}
-    parts = plugin_outputs(tape, DECODE, inputs, numbers, name)
-    combined = {"heads": heads.heads, "element_type": int(reach.element_type.value)}
-    return plugin_outputs(tape, COMBINE, parts, combined, f"{name}.combined")[0]
+    return combined(tape, reach, plugin_outputs(tape, DECODE, inputs, numbers, name), name)

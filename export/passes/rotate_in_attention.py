@@ -13,8 +13,6 @@ Source: ONNX Runtime 1.31, docs/ContribOperators.md, com.microsoft.GroupQueryAtt
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass, TopologicalSortPass
@@ -22,15 +20,9 @@ from onnx_ir.tape import Tape
 
 from export.passes.head_layout import exchanges_heads, flattened, producer
 from export.passes.outcome import Outcome
+from export.passes.rotation import Rotation, factors, rotation_of, uncast
 
 HEAD_SIZE_MULTIPLE = 16  # of the node that rotates; without that it takes multiples of 8
-
-
-@dataclass(frozen=True, slots=True)
-class _Rotation:
-    heads: ir.Value  # what is rotated, [B, H, T, D]
-    cosines: ir.Value
-    sines: ir.Value
 
 
 def rotate_in_attention(model: ir.Model) -> Outcome:
@@ -44,7 +36,7 @@ def rotate_in_attention(model: ir.Model) -> Outcome:
         if _head_size(node) % HEAD_SIZE_MULTIPLE:
             refusals.append(f"{node.outputs[0].name}: head size {_head_size(node)} is not a multiple of 16")
             continue
-        rotations = [_rotation(heads) for heads in turned if heads is not None]
+        rotations = [rotation_of(heads) for heads in turned if heads is not None]
         frequencies = [None if one is None else _frequencies(graph, one) for one in rotations]
         if len({id(value) for value in frequencies}) != 1 or frequencies[0] is None:
             refusals.append(f"{node.outputs[0].name}: not turned in halves, by positions times constant frequencies")
@@ -57,7 +49,7 @@ def rotate_in_attention(model: ir.Model) -> Outcome:
     return Outcome(name="rotate_in_attention", fired=fired, refusals=tuple(refusals))
 
 
-def _rotate_inside(graph: ir.Graph, node: ir.Node, rotations: list[_Rotation], tables: dict[str, ir.Value]) -> None:
+def _rotate_inside(graph: ir.Graph, node: ir.Node, rotations: list[Rotation], tables: dict[str, ir.Value]) -> None:
     tape = Tape(graph)
     flat = [flattened(tape, one.heads) for one in rotations]
     inputs = [*flat, *node.inputs[2:7], tables["rotary.cos"], tables["rotary.sin"]]
@@ -73,43 +65,19 @@ def _before_heads_join(value: ir.Value | None) -> ir.Value | None:
     return transpose.inputs[0] if transpose is not None and exchanges_heads(transpose) else None
 
 
-def _rotation(rotated: ir.Value) -> _Rotation | None:
-    # (a, b) → (a cos − b sin, b cos + a sin)
-    halves = producer(rotated, "Concat")
-    if halves is None or len(halves.inputs) != 2:
-        return None
-    minus, plus = producer(halves.inputs[0], "Sub"), producer(halves.inputs[1], "Add")
-    terms = [_factors(value) for node in (minus, plus) if node is not None for value in node.inputs]
-    if len(terms) != 4 or None in terms:
-        return None
-    (a, cos), (b, sin), (b_again, cos_again), (a_again, sin_again) = (term for term in terms if term is not None)
-    split = producer(a, "Split")
-    same = a is a_again and b is b_again and cos is cos_again and sin is sin_again
-    if not same or split is None or list(split.outputs) != [a, b] or split.inputs[0] is None:
-        return None
-    return _Rotation(split.inputs[0], cos, sin)
-
-
-def _factors(value: ir.Value | None) -> tuple[ir.Value, ir.Value] | None:
-    product = producer(value, "Mul")
-    if product is None or product.inputs[0] is None or product.inputs[1] is None:
-        return None
-    return product.inputs[0], product.inputs[1]
-
-
-def _frequencies(graph: ir.Graph, rotation: _Rotation) -> ir.Value | None:
-    cos, sin = producer(_uncast(rotation.cosines), "Cos"), producer(_uncast(rotation.sines), "Sin")
+def _frequencies(graph: ir.Graph, rotation: Rotation) -> ir.Value | None:
+    cos, sin = producer(uncast(rotation.cosines), "Cos"), producer(uncast(rotation.sines), "Sin")
     if cos is None or sin is None or cos.inputs[0] is not sin.inputs[0]:
         return None
-    factors = _factors(cos.inputs[0])
-    if factors is None or factors[1].name not in graph.initializers or not _is_position(graph, factors[0]):
+    product = factors(cos.inputs[0])
+    if product is None or product[1].name not in graph.initializers or not _is_position(graph, product[0]):
         return None
-    return factors[1]
+    return product[1]
 
 
 def _is_position(graph: ir.Graph, value: ir.Value) -> bool:
     # start[:, None] + arange(T), as a number on axes of its own
-    unsqueeze = producer(_uncast(value), "Unsqueeze")
+    unsqueeze = producer(uncast(value), "Unsqueeze")
     total = None if unsqueeze is None else producer(unsqueeze.inputs[0], "Add")
     if total is None:
         return False
@@ -137,11 +105,6 @@ def _head_size(node: ir.Node) -> int:
     size = cache.shape[3]
     assert isinstance(size, int)
     return size
-
-
-def _uncast(value: ir.Value | None) -> ir.Value | None:
-    cast = producer(value, "Cast")
-    return value if cast is None else cast.inputs[0]
 
 
 def _operator(value: ir.Value) -> str:

@@ -7,7 +7,7 @@ Nothing here needs TensorRT, Triton or PyTorch. Attributes are whole numbers: Te
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 from onnx_ir.tape import Tape
@@ -53,12 +53,16 @@ DECODE = PluginNode(
     attributes=("causal", "rows", "splits"),
 )
 COMBINE = PluginNode(name="combine_splits", inputs=_PARTS, outputs=("attended",), attributes=("heads", "element_type"))
+_NEW, _PAST = ("queries", "new_keys", "new_values"), ("past_keys", "past_values", "start")
 DECODE_APPEND = PluginNode(
     name="decode_append_attention",
-    inputs=("queries", "new_keys", "new_values", "past_keys", "past_values", "start"),
+    inputs=(*_NEW, *_PAST),
     outputs=(*_PARTS, "present_keys", "present_values"),
     attributes=("rows", "splits"),
     aliases=(("present_keys", "past_keys"), ("present_values", "past_values")),
+)
+DECODE_APPEND_ROTARY = replace(
+    DECODE_APPEND, name="decode_append_rotary_attention", inputs=(*_NEW, "cosines", "sines", *_PAST)
 )
 WINDOW = PluginNode(
     name="window_attention",
@@ -78,7 +82,10 @@ ADDITIVE = PluginNode(
     outputs=("context", "weights"),
     attributes=("longest",),
 )
-NODES = {node.name: node for node in (FLASH, DECODE, COMBINE, DECODE_APPEND, WINDOW, COSINE_WINDOW, ADDITIVE)}
+NODES = {
+    node.name: node
+    for node in (FLASH, DECODE, COMBINE, DECODE_APPEND, DECODE_APPEND_ROTARY, WINDOW, COSINE_WINDOW, ADDITIVE)
+}
 """Plugin → its node."""
 
 

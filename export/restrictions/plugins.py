@@ -25,6 +25,21 @@ def _registered(graph: Graph, node: Node) -> str | None:
     return None if counts == (len(known.inputs), len(known.outputs)) else f"{counts[0]} inputs, {counts[1]} outputs"
 
 
+def _aliased(graph: Graph, node: Node) -> str | None:
+    if node.proto.domain != NAMESPACE:
+        return None
+    known = NODES[node.operator]
+    for output, source in known.aliases:
+        made, read = node.output(known.outputs.index(output)), node.input(known.inputs.index(source))
+        if made not in graph.outputs or read not in graph.inputs:
+            return f"{made} at the address of {read}, of which one stays in the graph"
+        if graph.signature.aliases.get(made) != read:
+            return (
+                f"{made} at the address of {read}; the manifest keeps it at that of {graph.signature.aliases.get(made)}"
+            )
+    return None
+
+
 PLUGINS = (
     of_nodes(
         "plugin-node",
@@ -32,5 +47,12 @@ PLUGINS = (
         "plugins of ours: the inputs, outputs and whole attributes that were registered, and aot = 1",
         _SOURCE,
         _registered,
+    ),
+    of_nodes(
+        "plugin-alias",
+        NODES,
+        "plugins of ours: what is written in place is an input of the graph, and the output that shares its buffer",
+        "TensorRT 11.4's Python bindings: PreviewFeature.ALIASED_PLUGIN_IO_10_03, IPluginV3OneBuildV2",
+        _aliased,
     ),
 )

@@ -8,6 +8,7 @@ import torch
 
 from models.checkpoints.store import load_checkpoint
 from models.errors import MachineError
+from models.layers.attend import Kernel, attend_in_groups
 from models.manifest import Manifest
 from models.signature import GraphSignature
 from serving.parameters import Device
@@ -37,11 +38,22 @@ class TorchGraphs:
             torch.set_num_threads(threads)
         checkpoint = load_checkpoint(folder)
         self._graphs = {graph.signature.name: graph for graph in checkpoint.graphs()}
+        self._attention = _attention(self._device)  # one for all graphs: they share layers
 
     def runner(self, signature: GraphSignature) -> TorchRunner:
         """What runs the graph of a signature."""
         graph = self._graphs[signature.name]
-        return TorchRunner(signature, graph.module, self._device, self._dtype, graph.below)
+        return TorchRunner(signature, graph.module, self._device, self._dtype, graph.below, attention=self._attention)
+
+
+def _attention(device: torch.device) -> Kernel:
+    if device.type == "cpu":
+        return attend_in_groups
+    try:
+        from serving.runtime.torch_attention import fused_attention  # Triton comes along with CUDA builds of torch
+    except ImportError:
+        return attend_in_groups
+    return fused_attention(device)
 
 
 def _device(asked: Device) -> torch.device:

@@ -9,7 +9,7 @@ Legend: B batch, T new positions, A attended positions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -53,7 +53,8 @@ class TorchRunner:
             dtype: of its weights and of what it computes.
             below: for inputs that index a table, its length.
             recorder: of single steps; CUDA graphs on a GPU, and nothing on a CPU, if not given.
-            attention: what every attention layer computes by.
+            attention: what every attention layer computes by; if it has a method ``begin``, that is told the inputs of
+                each run.
         """
         self.recordings = Recordings()
         self._signature, self._device, self._dtype = signature, device, dtype
@@ -61,6 +62,7 @@ class TorchRunner:
         self._module = _moved(module, device, dtype).eval()
         write_in_place(self._module)
         attend_by(self._module, attention)
+        self._begin: Callable[[Mapping[str, Tensor]], None] = getattr(attention, "begin", _begin_nothing)
         self._below = dict(below or {})
         self._inputs = {spec.name: spec for spec in signature.inputs}
         self._remembered = set(signature.aliases.values())
@@ -129,6 +131,7 @@ class TorchRunner:
         return shown
 
     def _computed(self, inputs: Mapping[str, Tensor]) -> Sequence[Tensor]:
+        self._begin(inputs)
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # float32 means 24 bits
             outputs = self._module(*(self._converted(spec, inputs[spec.name]) for spec in self._signature.inputs))
         return [outputs] if isinstance(outputs, Tensor) else outputs
@@ -169,3 +172,7 @@ def _moved(module: nn.Module, device: torch.device, dtype: torch.dtype) -> nn.Mo
     # Not twice: recurrent layers would lay their weights out anew, away from where recorded steps read them.
     there = all((one.device.type, one.dtype) == (device.type, dtype) for one in module.parameters())
     return module if there else module.to(device, dtype)
+
+
+def _begin_nothing(inputs: Mapping[str, Tensor]) -> None:
+    pass

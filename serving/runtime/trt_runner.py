@@ -5,7 +5,7 @@ A run is queued and not waited for. While it computes, the inputs of the next on
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -18,59 +18,53 @@ from serving.runtime.admission import Admission
 from serving.runtime.base import Array, Buffer, numpy_dtype
 from serving.runtime.trt.api import CudaEngine
 from serving.runtime.trt.binding import Binding
-from serving.runtime.trt.buckets import lengthened
+from serving.runtime.trt.buckets import lengthened, of_runs, of_steps
 from serving.runtime.trt.device import Device
-from serving.runtime.trt.device_buffer import DeviceBuffer, unset, zeroed
-from serving.runtime.trt.engine_check import require_signature
-from serving.runtime.trt.execution import Execution, Shapes
+from serving.runtime.trt.device_buffer import DeviceBuffer, cut, unset, zeroed
+from serving.runtime.trt.execution import Execution, Executions, Shapes
 from serving.runtime.trt.library import load_engine, tensorrt_module
+from serving.runtime.trt.phases import Phase, Phases
 from serving.runtime.trt.recorded_steps import RecordedSteps, Step
 from serving.runtime.trt.staging import Staging
-
-PREFILL = "prefill"
-"""The profile of steps over several positions, of whatever length: these are not recorded."""
 
 _BITS = numpy_dtype("bfloat16").name
 
 
 class TrtRunner:
-    """One graph's engine."""
+    """One graph's engine, or the engines of its phases."""
 
     def __init__(
-        self, engine: CudaEngine, described: Engine, signature: GraphSignature, device: Device, strategy: Any
+        self, engines: Sequence[tuple[CudaEngine, Engine]], signature: GraphSignature, device: Device, strategy: Any
     ) -> None:
-        """Hold an engine to its signature, and allocate what its runs share.
+        """Hold engines to their graph's signature, and allocate what their runs share.
 
         Args:
-            engine: ready to run.
-            described: what its manifest says of it.
-            signature: of the graph that it was built from.
-            device: where it runs; runners that hand buffers to each other have the same.
+            engines: ready to run, each with what its manifest says of it.
+            signature: of the graph that they were built from.
+            device: where they run; runners that hand buffers to each other have the same.
             strategy: TensorRT's word for contexts to which memory is lent.
 
         Raises:
-            ArtefactError: the engine has other tensors than the signature.
+            ArtefactError: an engine has other tensors than the signature.
         """
-        self._engine, self._described, self._signature, self._device = engine, described, signature, device
-        self._strategy = strategy
-        self._admission, self._varying = Admission(signature), _varying(signature)
-        self._at_one_address = require_signature(engine, described, signature)
+        self._signature, self._device, self._strategy = signature, device, strategy
+        self._admission, self._phases = Admission(signature), Phases(engines, signature)
         with device.turn():
-            self._between = device.memory(engine.device_memory_size_v2)
-            self._executions = [self._execution(number) for number in range(len(described.profiles))]
+            self._between = device.memory(self._phases.between_bytes)
+            self._executions = Executions(device)
             self._stagings = [Staging(device), Staging(device)]
             self._staging_of_steps, self._steps = Staging(device), RecordedSteps(device)
 
     @classmethod
-    def load(cls, folder: Path, described: Engine, signature: GraphSignature, device: Device) -> TrtRunner:
-        """A runner of an engine's file.
+    def load(cls, folder: Path, described: Sequence[Engine], signature: GraphSignature, device: Device) -> TrtRunner:
+        """A runner of the files of a graph's engines.
 
         Raises:
             MachineError: there is no TensorRT.
-            ArtefactError: TensorRT cannot read the file, or it has other tensors than the signature.
+            ArtefactError: TensorRT cannot read a file, or it has other tensors than the signature.
         """
         strategy = tensorrt_module().ExecutionContextAllocationStrategy.USER_MANAGED
-        return cls(load_engine(folder, described), described, signature, device, strategy)
+        return cls([(load_engine(folder, one), one) for one in described], signature, device, strategy)
 
     @property
     def signature(self) -> GraphSignature:
@@ -93,33 +87,37 @@ class TrtRunner:
             buffers = {name: feed for name, feed in given if self._is_here(feed)}
             arrays = {name: _array(feed) for name, feed in given if name not in buffers}
             self._admit(buffers, arrays)
-            profile = self._profile(_shapes(buffers, arrays))
-            repeats = bool(self._signature.aliases) and self._described.profiles[profile].name != PREFILL
-            made = (self._repeated if repeats else self._once)(profile, buffers, arrays)
+            phase = self._phases.taking(_shapes(buffers, arrays))
+            made = (self._repeated if phase.repeats else self._once)(phase, buffers, arrays)
         aliases = self._signature.aliases
         names = [spec.name for spec in self._signature.outputs]
         return {name: buffers[aliases[name]] if name in aliases else made[name] for name in names}
 
     def _once(
-        self, profile: int, buffers: dict[str, DeviceBuffer], arrays: dict[str, Array]
+        self, phase: Phase, buffers: dict[str, DeviceBuffer], arrays: dict[str, Array]
     ) -> dict[str, DeviceBuffer]:
         self._stagings.reverse()  # the other one may still be read
-        staging, execution = self._stagings[0], self._executions[profile]
-        binding = self._binding(execution, _shapes(buffers, arrays), buffers, staging.fill(arrays))
+        staging, asked = self._stagings[0], _shapes(buffers, arrays)
+        leaks = bool(phase.described.plugins)
+        arrays = lengthened(self._signature, arrays, of_runs(self._signature) if leaks else ())
+        shapes = _shapes(buffers, arrays)
+        execution = self._executions.of((phase, tuple(shapes.items()) if leaks else ()), lambda: self._execution(phase))
+        binding = self._binding(phase, execution, shapes, buffers, staging.fill(arrays))
         binding.queue()
         staging.was_read()
-        return binding.made
+        return self._cut(binding.made, asked, shapes)
 
     def _repeated(
-        self, profile: int, buffers: dict[str, DeviceBuffer], arrays: dict[str, Array]
+        self, phase: Phase, buffers: dict[str, DeviceBuffer], arrays: dict[str, Array]
     ) -> dict[str, DeviceBuffer]:
-        staging, arrays = self._staging_of_steps, lengthened(self._signature, arrays)
+        staging = self._staging_of_steps
+        arrays = lengthened(self._signature, arrays, of_steps(self._signature))
         shapes, staged = _shapes(buffers, arrays), staging.fill(arrays)
         addresses = ((name, buffer.address) for name, buffer in buffers.items())
-        key: Hashable = profile, tuple(shapes.items()), tuple(addresses), tuple(staged.items())
+        key: Hashable = phase, tuple(shapes.items()), tuple(addresses), tuple(staged.items())
 
         def make() -> Step:
-            binding = self._binding(self._execution(profile), shapes, buffers, staged)
+            binding = self._binding(phase, self._execution(phase), shapes, buffers, staged)
             return Step(binding.queue, binding.made)
 
         lasting = self._steps.run(key, make)
@@ -127,28 +125,38 @@ class TrtRunner:
         return {name: self._copied(buffer) for name, buffer in lasting.items()}
 
     def _binding(
-        self, execution: Execution, shapes: Shapes, buffers: Mapping[str, DeviceBuffer], staged: Mapping[str, int]
+        self,
+        phase: Phase,
+        execution: Execution,
+        shapes: Shapes,
+        buffers: Mapping[str, DeviceBuffer],
+        staged: Mapping[str, int],
     ) -> Binding:
-        given = self._device, self._signature, self._at_one_address
+        given = self._device, self._signature, phase.at_one_address
         return Binding(*given, execution, shapes, buffers, staged)
+
+    def _cut(self, made: dict[str, DeviceBuffer], asked: Shapes, ran: Shapes) -> dict[str, DeviceBuffer]:
+        if asked == ran:
+            return made
+        sizes = {
+            symbol: size
+            for spec in self._signature.inputs
+            for symbol, size in zip(spec.axes, asked[spec.name], strict=True)
+        }
+        specs = {spec.name: spec for spec in self._signature.outputs}
+        kept = {
+            name: tuple(sizes.get(axis, size) for axis, size in zip(specs[name].axes, buffer.shape, strict=True))
+            for name, buffer in made.items()
+        }
+        return {name: cut(self._device, buffer, kept[name]) for name, buffer in made.items()}
 
     def _copied(self, buffer: DeviceBuffer) -> DeviceBuffer:
         copied = unset(self._device, buffer.dtype, buffer.shape)
         self._device.driver.copy(copied.address, buffer.address, buffer.nbytes, self._device.compute)
         return copied
 
-    def _execution(self, profile: int) -> Execution:
-        return Execution(self._engine, self._strategy, self._device, profile, self._between)
-
-    def _profile(self, shapes: Shapes) -> int:
-        for number, profile in enumerate(self._described.profiles):
-            if all(_lies_in(shapes[name][axis], axis, profile.shapes[name]) for name, axis in self._varying):
-                return number
-        raise InputError(
-            f"shapes of a profile of {self._described.file}, {[profile.name for profile in self._described.profiles]}",
-            str(dict(shapes)),
-            "split the request, or build the engine for other sizes",
-        )
+    def _execution(self, phase: Phase) -> Execution:
+        return Execution(phase.engine, self._strategy, self._device, phase.number, self._between)
 
     def _admit(self, buffers: Mapping[str, DeviceBuffer], arrays: Mapping[str, Array]) -> None:
         for spec in self._signature.inputs:
@@ -176,13 +184,3 @@ def _array(feed: Array | Buffer) -> Array:
 
 def _shapes(buffers: Mapping[str, DeviceBuffer], arrays: Mapping[str, Array]) -> dict[str, tuple[int, ...]]:
     return {name: given.shape for given_by in (buffers, arrays) for name, given in given_by.items()}
-
-
-def _lies_in(size: int, axis: int, bounds: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]) -> bool:
-    return bounds[0][axis] <= size <= bounds[2][axis]
-
-
-def _varying(signature: GraphSignature) -> list[tuple[str, int]]:
-    # One place for each symbol: TensorRT refuses inputs that do not agree.
-    places = {axis: (spec.name, at) for spec in signature.inputs for at, axis in enumerate(spec.axes)}
-    return [places[symbol] for symbol in signature.symbols()]

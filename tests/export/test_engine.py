@@ -28,20 +28,25 @@ from tests.nvidia.engines import H100
 class Builder:
     """In TensorRT's place: plans are bytes that say what was asked."""
 
-    def __init__(self):
-        self.built, self.device_bytes, self.fused = [], 1 << 20, True
+    tells_aliases, lost = True, None
 
-    def build_plan(self, path, profiles, config, timings, account):
+    def __init__(self):
+        self.built, self.device_bytes, self.fused, self.aliased, self.paths = [], 1 << 20, True, {}, {}
+
+    def build_plan(self, path, profiles, config, timings, account, aliased_plugins):
+        self.aliased[path.stem], self.paths[path.stem] = aliased_plugins, path
         self.built.append((path.stem, [profile.name for profile in profiles], timings))
         return Plan(plan=f"plan of {path.stem}".encode(), timings=lambda kept: kept + path.stem.encode())
 
     def open_plan(self, plan, version_compatible, weights=None):
-        graph = plan.decode().removeprefix("plan of ").removesuffix(".tensorrt")
-        aliases = dict(self.signatures[graph].aliases)
+        stem = plan.decode().removeprefix("plan of ")
+        graph = stem.split(".")[0]
+        aliases = dict(self.signatures[graph].aliases) if self.tells_aliases else {}
         names = [spec.name for one in ("inputs", "outputs") for spec in getattr(self.signatures[graph], one)]
         outputs = {spec.name for spec in self.signatures[graph].outputs}
         return SimpleNamespace(
             graph=graph,
+            stem=stem,
             device_memory_size_v2=self.device_bytes,
             num_io_tensors=len(names),
             get_tensor_name=names.__getitem__,
@@ -51,8 +56,18 @@ class Builder:
 
     def layers_of(self, opened, profile):
         kernel = "_gemm_mha_v2_myl0_1" if self.fused else "__myl_MaxSubExp_myl0_1"
-        nodes = self.nodes.get(opened.graph, ())
-        return json.dumps({"Layers": [{"Name": kernel, "Metadata": f"[ONNX Layer: {node}]"} for node in nodes]})
+        layers = [{"Name": kernel, "Metadata": f"[ONNX Layer: {node}]"} for node in self.nodes.get(opened.graph, ())]
+        plugins = [node for node in onnx.load(self.paths[opened.stem]).graph.node if node.domain == "attendant"]
+        layers += [
+            {"Name": node.name, "LayerType": "PluginV3", "Metadata": f"[ONNX Layer: {node.name}]"}
+            for node in plugins
+            if node.op_type != self.lost
+        ]
+        return json.dumps({"Layers": layers})
+
+    def use(self, folder):
+        self.folder = folder
+        self.signatures = {signature.name: signature for signature in Manifest.read(folder).graphs}
 
     @property
     def nodes(self):
@@ -65,8 +80,7 @@ class Builder:
 @pytest.fixture
 def builder(monkeypatch, dates_artefact):
     made = Builder()
-    made.folder = dates_artefact
-    made.signatures = {signature.name: signature for signature in Manifest.read(dates_artefact).graphs}
+    made.use(dates_artefact)
     for name in ("build_plan", "open_plan", "layers_of"):
         monkeypatch.setattr(stage, name, getattr(made, name))
     monkeypatch.setattr(stage, "tensorrt_module", lambda: None)
@@ -130,7 +144,7 @@ def test_engines_can_stand_in_the_artefacts_own_folder(builder, dates_artefact, 
 
 def test_attention_that_was_not_fused_fails_and_writes_nothing(builder, dates_artefact, tmp_path):
     builder.fused = False
-    with pytest.raises(ExportError, match=r"Attention nodes of graph 'encoder' in a fused kernel"):
+    with pytest.raises(ExportError, match=r"Attention nodes in a fused kernel of graph 'encoder'"):
         build(dates_artefact, tmp_path / DATES)
     assert not (tmp_path / DATES).exists()
 
@@ -216,15 +230,67 @@ def test_with_plugins_the_engine_is_built_from_a_form_of_the_graph_that_has_them
 ):
     builder.fused = False  # no Attention is left that TensorRT should fuse
     engines, _ = build(dates_artefact, tmp_path / DATES, attention="plugin")
-    assert [name for name, _, _ in builder.built] == ["encoder.tensorrt", "decoder.tensorrt"]
-    assert compiler == ["sm_90", "sm_90"]
-    decoder = engines.engine("decoder")
-    assert decoder.plugins == {"flash_attention": "0" * 64}
-    assert {one["name"]: one["fired"] for one in decoder.lowered.passes}["fuse_flash_attention"] == 4
-    assert (tmp_path / DATES / decoder.lowered.file).is_file()
+    assert [(name, profiles) for name, profiles, _ in builder.built] == [
+        ("encoder.tensorrt", ["every"]),
+        ("decoder.decode.tensorrt", ["decode"]),
+        ("decoder.prefill.tensorrt", ["prefill"]),
+    ]
+    assert compiler == ["sm_90"] * 3
+    assert [one.file for one in engines.of("decoder")] == ["decoder.decode.plan", "decoder.prefill.plan"]
+    assert all(one.plugins == {"flash_attention": "0" * 64} for one in engines.engines)
+    assert all((tmp_path / DATES / one.lowered.file).is_file() for one in engines.engines)
     assert EngineManifest.read(tmp_path / DATES) == engines and "--attention plugin" in engines.command
     engines.verify(tmp_path / DATES, Manifest.read(tmp_path / DATES))
     assert build(dates_artefact, tmp_path / DATES, attention="plugin")[1] is False
+
+
+def test_steps_are_attended_by_a_kernel_of_their_own_and_prompts_by_another(
+    builder, compiler, dates_artefact, tmp_path
+):
+    engines, _ = build(dates_artefact, tmp_path / DATES, attention="plugin")
+    fired = {one.phase: {made["name"]: made["fired"] for made in one.lowered.passes} for one in engines.of("decoder")}
+    assert fired["decode"]["fuse_decode_attention"] == 4 and fired["decode"]["fuse_flash_attention"] == 0
+    assert fired["prefill"]["fuse_flash_attention"] == 4 and "fuse_decode_attention" not in fired["prefill"]
+    operators = {
+        one.phase: {node.op_type for node in onnx.load(tmp_path / DATES / one.lowered.file).graph.node}
+        for one in engines.of("decoder")
+    }
+    assert {"decode_attention", "combine_splits"} < operators["decode"] and "flash_attention" not in operators["decode"]
+
+
+def test_plugins_are_counted_and_one_that_the_engine_lacks_fails_by_name(builder, compiler, dates_artefact, tmp_path):
+    engines, _ = build(dates_artefact, tmp_path / DATES, attention="plugin")
+    assert [one.attention for one in engines.engines] == [
+        {"flash_attention": 2},
+        {"combine_splits": 4, "decode_attention": 4},
+        {"flash_attention": 4},
+    ]
+    builder.lost = "combine_splits"
+    with pytest.raises(ExportError, match=r"8 plugins .*graph 'decoder'.*none for .*\.combined"):
+        build(dates_artefact, tmp_path / "b", attention="plugin")
+    assert not (tmp_path / "b").exists()
+
+
+def test_caches_can_be_written_by_the_plugin_of_single_steps_alone(builder, compiler, dates_artefact, tmp_path):
+    builder.tells_aliases = False
+    engines, _ = build(dates_artefact, tmp_path / DATES, attention="plugin", append_in_plugin=True)
+    assert builder.aliased == {
+        "encoder.tensorrt": False,
+        "decoder.decode.tensorrt": True,
+        "decoder.prefill.tensorrt": False,
+    }
+    steps, prompts = engines.of("decoder")
+    assert {one["name"]: one["fired"] for one in steps.lowered.passes}["fuse_decode_append"] == 2
+    assert steps.aliases == Manifest.read(dates_artefact).graph("decoder").aliases and prompts.aliases == {}
+    assert "--append-in-plugin" in engines.command
+    with pytest.raises(ConfigError, match="--attention plugin with --append-in-plugin"):
+        EngineConfig(append_in_plugin=True)
+
+
+def test_a_decoder_without_a_place_for_plugins_is_one_engine(builder, compiler, windowed_language_model, tmp_path):
+    builder.use(windowed_language_model)
+    engines, _ = build(windowed_language_model, tmp_path / "a", attention="plugin")
+    assert [(one.file, len(one.profiles), one.lowered.file) for one in engines.engines] == [("decoder.plan", 2, "")]
 
 
 def test_without_plugins_none_is_embedded(builder, compiler, dates_artefact, tmp_path):

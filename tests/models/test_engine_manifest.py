@@ -15,6 +15,14 @@ def test_what_was_written_is_read_again(dates_artefact, tmp_path):
     assert written.engine("nothing") is None
 
 
+def test_phases_of_a_graph_have_engines_of_their_own(dates_artefact, tmp_path):
+    written = with_engines(dates_artefact, tmp_path / "a", apart=True)
+    assert EngineManifest.read(tmp_path / "a") == written
+    assert [one.file for one in written.of("decoder")] == ["decoder.decode.plan", "decoder.prefill.plan"]
+    assert written.engine("decoder") is None and written.engine("decoder", "decode") == written.of("decoder")[0]
+    written.verify(tmp_path / "a", Manifest.read(tmp_path / "a"))
+
+
 def test_an_artefact_without_engines_has_none(dates_artefact):
     assert EngineManifest.read(dates_artefact) is None
 

@@ -4,36 +4,43 @@ import shutil
 
 from export.engine import sources_of
 from export.engines.profiles import profiles_of
-from models.engine_manifest import EVERY, Engine, EngineManifest, Platform, Profile
+from models.engine_manifest import EVERY, Engine, EngineManifest, Platform, Profile, stem
 from models.manifest import Manifest, sha256_of
 
 H100 = Platform(tensorrt="11.4.0", cuda="13.3", driver="590.1", gpu="NVIDIA H100 80GB HBM3", capability="9.0")
 
 
-def with_engines(folder, out, graphs=None, **said):
-    """A copy of an artefact with engines of some graphs, all if none is named."""
+def with_engines(folder, out, graphs=None, apart=False, **said):
+    """A copy of an artefact with engines of some graphs, all if none is named; phases may have an engine each."""
     shutil.copytree(folder, out)
     manifest = Manifest.read(out)
-    engines = [_engine(out, manifest, signature, said) for signature in manifest.graphs if _wanted(signature, graphs)]
+    wanted = [signature for signature in manifest.graphs if graphs is None or signature.name in graphs]
+    engines = [
+        _engine(out, manifest, signature, {**said, "phase": phase, "profiles": profiles})
+        for signature in wanted
+        for phase, profiles in _phases(signature, apart)
+    ]
     command = f"python -m export engine {out}"
     described = EngineManifest(name=manifest.name, platform=H100, engines=tuple(engines), command=command)
     described.write(out)
     return described
 
 
-def _wanted(signature, graphs):
-    return graphs is None or signature.name in graphs
+def _phases(signature, apart):
+    profiles = profiles_of(signature) or (Profile(name=EVERY, shapes={}),)
+    if apart and len(profiles) == 2:
+        return [(profile.name, (profile,)) for profile in profiles]
+    return [("", profiles)]
 
 
 def _engine(out, manifest, signature, said):
-    path = out / f"{signature.name}.plan"
-    path.write_bytes(f"the engine of {signature.name}".encode())
+    path = out / f"{stem(signature.name, said['phase'])}.plan"
+    path.write_bytes(f"the engine of {path.stem}".encode())
     aliases = {output: source for output, source in signature.aliases.items() if source.startswith("self_")}
     return Engine(
         graph=signature.name,
         sha256=sha256_of(path),
         built_from=sources_of(manifest, signature.name),
-        profiles=profiles_of(signature) or (Profile(name=EVERY, shapes={}),),
         aliases=aliases,
         **said,
     )

@@ -110,10 +110,11 @@ def test_engines_with_plugins_answer_as_the_other_runner(tmp_path, name):
     np.testing.assert_allclose(ours, theirs, atol=TOLERANCE, rtol=TOLERANCE)
 
 
-def test_translations_with_plugins_are_those_of_the_other_runner(tmp_path):
+@pytest.mark.parametrize("append", [False, True], ids=["TensorScatter", "append in the plugin"])
+def test_translations_with_plugins_are_those_of_the_other_runner(tmp_path, append):
     from serving.generation.translator import Translator
 
-    folder, answers = _built(DATES, tmp_path, attention="plugin"), []
+    folder, answers = _built(DATES, tmp_path, attention="plugin", append_in_plugin=append), []
     for runtime in ("auto", "onnxruntime"):
         model = Translator(folder, Manifest.read(folder), runtime=runtime)
         answers.append([piece.text for piece in model.stream(model.request("3 May 1999"))])

@@ -120,3 +120,21 @@ def zeroed(device: Device, dtype: str, shape: tuple[int, ...]) -> DeviceBuffer:
 def unset(device: Device, dtype: str, shape: tuple[int, ...]) -> DeviceBuffer:
     """A new tensor that holds whatever lay there."""
     return DeviceBuffer(device, device.memory(prod(shape) * np.dtype(numpy_dtype(dtype)).itemsize), dtype, shape)
+
+
+def cut(device: Device, buffer: DeviceBuffer, shape: tuple[int, ...]) -> DeviceBuffer:
+    """The first elements along every axis, as a tensor of its own where they do not lie side by side."""
+    for at, size in enumerate(shape):
+        if buffer.shape[at] == size:
+            continue
+        lines, stored = prod(buffer.shape[:at]), np.dtype(numpy_dtype(buffer.dtype)).itemsize
+        pitch = prod(buffer.shape[at:]) * stored
+        kept = (*buffer.shape[:at], size, *buffer.shape[at + 1 :])
+        if lines == 1:
+            buffer = buffer.part(0, kept)
+            continue
+        shorter = unset(device, buffer.dtype, kept)
+        given = shorter.address, shorter.nbytes // lines, buffer.address, pitch, shorter.nbytes // lines, lines
+        device.driver.copy_lines(*given, device.compute)
+        buffer = shorter
+    return buffer

@@ -31,5 +31,5 @@ class Engines:
 
     def runner(self, signature: GraphSignature) -> TrtRunner | None:
         """The runner of a graph; none where no engine was built for it."""
-        engine = self._engines.engine(signature.name)
-        return None if engine is None else TrtRunner.load(self._folder, engine, signature, self._device)
+        engines = self._engines.of(signature.name)
+        return TrtRunner.load(self._folder, engines, signature, self._device) if engines else None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from models.errors import MachineError
@@ -10,6 +11,8 @@ from serving.runtime.trt.api import CudaEngine
 from serving.runtime.trt.device import Device, Memory
 
 Shapes = Mapping[str, tuple[int, ...]]
+MOST = 64
+"""Contexts that are kept; the one that was not used for longest makes room."""
 
 
 class Execution:
@@ -54,3 +57,21 @@ class Execution:
     def _require(self, accepted: bool, what: str) -> None:
         if not accepted:
             raise MachineError(f"TensorRT to accept {what}", "that it refused", "read its log (logger `tensorrt`)")
+
+
+class Executions:
+    """Those of one runner, each for runs of one kind: a context whose shapes never change cannot leak by a change."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._known: OrderedDict[Hashable, Execution] = OrderedDict()
+
+    def of(self, kind: Hashable, make: Callable[[], Execution]) -> Execution:
+        """The execution of a kind, made where it was not met before."""
+        if kind not in self._known:
+            self._known[kind] = make()
+            if len(self._known) > MOST:
+                self._device.driver.finish(self._device.compute)  # it may be running still
+                self._known.popitem(last=False)
+        self._known.move_to_end(kind)
+        return self._known[kind]

@@ -1,10 +1,14 @@
 import json
+import sys
 
 import pytest
+import torch
 
+from benchmarks.gpu import attention
 from benchmarks.gpu.attention import Measured, measure, reaches, report, write
 from benchmarks.gpu.cases import Case
 from benchmarks.gpu.clock import Roofs
+from models.errors import MachineError
 
 LIMITS = Roofs(bytes_per_second=2e12, flops=1e15)
 
@@ -67,3 +71,14 @@ def test_a_library_that_cannot_do_it_has_no_time():
     )
     found = measure(case, lambda call: call() or 1.0)
     assert (found.ours, found.rivals, calls) == (1.0, {"a": None}, ["ours"])
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_without_a_gpu_the_script_says_so_and_its_options_are_known(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["attention.py", "--quick"])
+    with pytest.raises(MachineError, match="a CUDA device"):
+        attention.main()
+    monkeypatch.setattr(sys, "argv", ["attention.py", "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        attention.main()
+    assert "--out" in capsys.readouterr().out

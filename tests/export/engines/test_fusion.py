@@ -1,11 +1,14 @@
 """Listings in the form that TensorRT's inspector prints: its developer guide, and kernels named in public listings."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from export.engines.attention_nodes import attention_nodes
-from export.engines.fusion import fused_attention, require_fused
+from export.engines.attention_report import attention_report
+from export.engines.fusion import fused_attention
+from export.engines.phases import Form
 from export.restrictions.graph import Graph
 from models.errors import ExportError
 from models.manifest import Manifest
@@ -33,16 +36,45 @@ DECODE = ("_gemv_mha_v1_myl1_4", "kgen", "_gemv_mha_v1_0x11", ["node_Attention_2
 APART = ("__myl_MaxSubExpSumDivMul_myl0_7", "kgen", "__myl_MaxSubExpSumDivMul_0x3", ["node_Attention_2"])
 
 
+FLASH = ("attention_1", "PluginV3", "flash_attention_kernel", ["attention_1"])
+COMBINED = ("attention_2.combined", "PluginV3", "", [])
+PLANNED = {"attention_1": "flash_attention", "attention_2.combined": "combine_splits"}
+
+
+def report(layers, attention=(), plugins=None):
+    form = Form(path=Path("g.onnx"), profiles=(), attention=tuple(attention), plugins=plugins or {})
+    return attention_report("decoder", "prefill", layers, form)
+
+
+def test_layers_of_plugins_are_counted_by_plugin_and_native_ones_beside_them():
+    assert report(listing(PROJECTION, FLASH, COMBINED), plugins=PLANNED) == {"combine_splits": 1, "flash_attention": 1}
+    both = report(listing(PREFILL, FLASH), ["node_Attention_1"], {"attention_1": "flash_attention"})
+    assert both == {"flash_attention": 1, "native": 1}
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        PROJECTION,
+        ("attention_1", "kgen", "", ["attention_1"]),
+        ("other", "PluginV3", "", ["another_node"]),
+    ],
+    ids=["missing", "no plugin", "of another node"],
+)
+def test_a_planned_plugin_that_is_no_layer_fails_by_name(layer):
+    with pytest.raises(ExportError, match=r"each of the 2 plugins.*profile 'prefill'.*none for attention_1;.*native"):
+        report(listing(layer, COMBINED), plugins=PLANNED)
+
+
 def test_an_attention_in_a_fused_kernel_is_found_by_the_node_that_it_comes_from():
     fused = fused_attention(listing(PROJECTION, PREFILL, DECODE), ["node_Attention_1", "node_Attention_2"])
     assert fused == {"node_Attention_1": "_gemm_mha_v2_myl0_2", "node_Attention_2": "_gemv_mha_v1_myl1_4"}
-    require_fused("decoder", "decode", fused)
+    assert report(listing(PROJECTION, PREFILL, DECODE), fused) == {"native": 2}
 
 
 def test_an_attention_that_became_several_kernels_fails_by_name():
-    fused = fused_attention(listing(PROJECTION, PREFILL, APART), ["node_Attention_1", "node_Attention_2"])
     with pytest.raises(ExportError, match=r"graph 'decoder'.*profile 'prefill'.*none for node_Attention_2"):
-        require_fused("decoder", "prefill", fused)
+        report(listing(PROJECTION, PREFILL, APART), ["node_Attention_1", "node_Attention_2"])
 
 
 def test_a_kernel_of_another_node_counts_for_none():
@@ -55,7 +87,7 @@ def test_a_kernel_named_by_its_tactic_alone_is_found():
 
 
 def test_a_graph_without_attention_has_nothing_to_fuse():
-    require_fused("model", "every", fused_attention(listing(PROJECTION), []))
+    assert report(listing(PROJECTION), []) == {}
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"Layers": ["_gemm_mha_v2_myl0_2"]}', "[1]"])

@@ -11,6 +11,7 @@ from export.kernels.decode_attention_reference import combine_splits_reference
 from export.kernels.flash_attention_reference import flash_attention_reference, seen
 from export.kernels.window_attention_reference import window_attention_reference
 from export.plugins.nodes import NAMESPACE
+from models.layers.rope import Rotation
 
 
 def evaluated(path, feeds):
@@ -55,6 +56,22 @@ def decode(q, k, v, lengths, causal, rows, splits):
     return torch.stack(parts, 2).float(), torch.stack(bases, 2).float()
 
 
+def append(q, new_k, new_v, past_k, past_v, start, rows, splits):
+    present = [past.clone() for past in (past_k, past_v)]
+    for cache, new in zip(present, (new_k, new_v), strict=True):
+        for row, position in enumerate(start.tolist()):
+            cache[row, :, position : position + new.shape[2]] = new[row]
+    parts, bases = decode(q, *present, (start + q.shape[2]).int(), 1, rows, splits)
+    return parts, bases, *present
+
+
+def append_rotary(q, new_k, new_v, cosines, sines, past_k, past_v, start, rows, splits):
+    assert cosines.dtype == sines.dtype == torch.float32 and cosines.shape[1:] == (1, q.shape[2], q.shape[3] // 2)
+    turn = Rotation(cosines, sines, "half")
+    q, new_k = (turn.apply(x.float()).to(x.dtype) for x in (q, new_k))
+    return append(q, new_k, new_v, past_k, past_v, start, rows, splits)
+
+
 def combine(parts, bases, heads, element_type):
     batch, groups, _, rows, size = parts.shape
     combined = combine_splits_reference(parts, bases).reshape(batch, heads, groups * rows // heads, size)
@@ -78,6 +95,8 @@ COMPUTED = {
     "flash_attention": flash,
     "decode_attention": decode,
     "combine_splits": combine,
+    "decode_append_attention": append,
+    "decode_append_rotary_attention": append_rotary,
     "additive_attention": additive,
     "window_attention": window,
     "cosine_window_attention": cosine_window,

@@ -6,6 +6,7 @@ import onnxruntime
 import pytest
 
 from export.passes.fuse_additive_attention import fuse_additive_attention
+from export.passes.fuse_decode_append import fuse_decode_append
 from export.passes.fuse_decode_attention import fuse_decode_attention
 from export.passes.fuse_flash_attention import fuse_flash_attention
 from export.passes.fuse_window_attention import fuse_window_attention
@@ -101,6 +102,55 @@ def test_a_decoder_with_grouped_heads_computes_the_same(small, tmp_path, fuse, r
     wanted = standard(folder / "decoder.onnx", feeds)
     assert worst(evaluated(tmp_path / "decoder.onnx", feeds), wanted) < TOLERANCE
     assert breaches(folder, "decoder", tmp_path / "decoder.onnx") == []
+
+
+@pytest.mark.parametrize("rotary", [True, False], ids=["rotary", "rotated"])
+@pytest.mark.parametrize(("run", "limits"), [(STEP, {}), (LATER, {"queries": 3})], ids=["step", "steps"])
+def test_a_cache_that_the_attention_writes_holds_the_same(small, tmp_path, run, limits, rotary):
+    folder = small("llama-tiny")
+    outcome = fused(folder / "decoder.onnx", tmp_path / "decoder.onnx", fuse_decode_append, rotary=rotary, **limits)
+    assert outcome.fired == 2 and not outcome.refusals
+    operators = {node.op_type for node in ir.load(tmp_path / "decoder.onnx").graph}
+    assert ("decode_append_rotary_attention" in operators) == rotary and "TensorScatter" not in operators
+    feeds = decoder_feeds(folder, **run)
+    wanted = standard(folder / "decoder.onnx", feeds)
+    assert worst(evaluated(tmp_path / "decoder.onnx", feeds), wanted) < TOLERANCE
+    assert breaches(folder, "decoder", tmp_path / "decoder.onnx") == []
+
+
+def test_rotations_in_float16_are_taken_inside_with_angles_in_float32(small, tmp_path):
+    folder = small("llama-tiny", "fp16")
+    assert fused(folder / "decoder.onnx", tmp_path / "decoder.onnx", fuse_decode_append).fired == 2
+    model = ir.load(tmp_path / "decoder.onnx")
+    nodes = [node for node in model.graph if node.op_type == "decode_append_rotary_attention"]
+    assert len(nodes) == 2 and all(node.inputs[3].dtype == ir.DataType.FLOAT for node in nodes)
+    feeds = decoder_feeds(folder, **STEP)
+    found, wanted = evaluated(tmp_path / "decoder.onnx", feeds), standard(folder / "decoder.onnx", feeds)
+    assert worst(found, wanted) < 5e-3  # float16, which the two round in other places
+    assert breaches(folder, "decoder", tmp_path / "decoder.onnx") == []
+
+
+def test_a_cache_is_written_inside_where_the_sources_attention_is_a_kernel_apart(dates_artefact, tmp_path):
+    model = ir.load(dates_artefact / "decoder.onnx")
+    appended, attended = fuse_decode_append(model), fuse_decode_attention(model)
+    assert (appended.fired, attended.fired) == (2, 2)
+    assert len(appended.refusals) == 2 and all("it updates no cache" in why for why in appended.refusals)
+    ir.save(model, tmp_path / "decoder.onnx")
+    feeds = decoder_feeds(dates_artefact, **STEP, source=6)
+    wanted = standard(dates_artefact / "decoder.onnx", feeds)
+    assert worst(evaluated(tmp_path / "decoder.onnx", feeds), wanted) < TOLERANCE
+    assert breaches(dates_artefact, "decoder", tmp_path / "decoder.onnx") == []
+
+
+def test_a_cache_that_something_else_reads_is_left_alone(small, tmp_path):
+    model = ir.load(small("llama-tiny") / "decoder.onnx")
+    cache = next(node.outputs[0] for node in model.graph if node.op_type == "TensorScatter")
+    seen = ir.node("Identity", [cache], name="seen")
+    model.graph.append(seen)
+    outcome = fuse_decode_append(model)
+    assert (
+        outcome.fired == 1 and len(outcome.refusals) == 1 and "something else reads its caches" in outcome.refusals[0]
+    )
 
 
 @pytest.mark.parametrize(("fuse", "run"), [(fuse_flash_attention, LATER), (fuse_decode_attention, STEP)])

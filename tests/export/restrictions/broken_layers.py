@@ -9,6 +9,7 @@ from tests.export.restrictions.graph_texts import (
     IMAGE,
     QUERY,
     Case,
+    append,
     branches,
     flash,
     graph,
@@ -145,5 +146,6 @@ CASES = {
         graph("bfloat16[B] x", "bfloat16[B] y", "[first] z = Identity(x) [second] y = Relu(z)"),
         target="ort-cpu",
     ),
+    "plugin-alias": Case("parts (decode_append_attention)", append(), append(past="other")),
     "plugin-node": Case("y (flash_attention)", *(flash(aot) for aot in (1, 0))),
 }

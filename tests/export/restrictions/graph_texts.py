@@ -43,6 +43,19 @@ def flash(aot):
     )
 
 
+def append(past="cache_k", present="out_k"):
+    settings = 'rows = 1, splits = 2, plugin_namespace = "attendant", plugin_version = "1", aot = 1'
+    inputs = f"q, new, new, {past}, cache_v, start"
+    outputs = f"parts, bases, {present}, out_v"
+    return graph(
+        f"float[B,4,S,8] q, float[B,4,S,8] new, {CACHE} cache_k, {CACHE} cache_v, {CACHE} other, int64[B] start",
+        f"float[B,4,2,1,8] parts, {CACHE} out_k, {CACHE} out_v",
+        f"{outputs} = attendant.decode_append_attention <{settings}> ({inputs})"
+        + (f" out_k = Identity({present})" if present != "out_k" else ""),
+        domains=', "attendant" : 1',
+    )
+
+
 def update(body="out = TensorScatter <axis = -2> (cache, new, at)", cache=CACHE, new=NEW, at="int64[B] at", out=CACHE):
     return graph(f"{cache} cache, {new} new, {at}, {CACHE} other", f"{out} out", body)
 

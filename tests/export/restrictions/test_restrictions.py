@@ -19,6 +19,7 @@ def read(text, path):
     model = onnx.parser.parse_model(text)
     onnx.save(model, path)
     aliases = {"out": "cache"} if "TensorScatter" in text else {}
+    aliases |= {"out_k": "cache_k", "out_v": "cache_v"} if "append" in text else {}
     specs = [tuple(spec(value) for value in values) for values in (model.graph.input, model.graph.output)]
     return Graph(path, GraphSignature(name="g", inputs=specs[0], outputs=specs[1], aliases=aliases))
 

@@ -29,8 +29,9 @@ def gpu(monkeypatch):
         return drivers[-1]
 
     def load(folder, described, signature, device):
-        engine = FakeEngine(device.driver, folder / f"{signature.name}.onnx", signature, described)
-        return TrtRunner(engine, described, signature, device, "USER_MANAGED")
+        graph = folder / f"{signature.name}.onnx"
+        engines = [(FakeEngine(device.driver, graph, signature, one), one) for one in described]
+        return TrtRunner(engines, signature, device, "USER_MANAGED")
 
     monkeypatch.setattr(engines, "this_platform", lambda: H100)
     monkeypatch.setattr(engines, "CudaDriver", driver)
@@ -38,8 +39,9 @@ def gpu(monkeypatch):
     return drivers
 
 
-def test_translations_are_the_same_with_engines_beams_and_batches_included(dates_artefact, tmp_path, gpu):
-    with_engines(dates_artefact, tmp_path / "a")
+@pytest.mark.parametrize("apart", [False, True], ids=["one engine", "an engine for each phase"])
+def test_translations_are_the_same_with_engines_beams_and_batches_included(dates_artefact, tmp_path, gpu, apart):
+    with_engines(dates_artefact, tmp_path / "a", apart=apart)
     manifest = Manifest.read(tmp_path / "a")
     asked = [
         (text, options) for text in ("3 May 1999", "12 June 2024") for options in (None, DecodingOptions(beam_width=3))

@@ -49,6 +49,52 @@ def test_a_decode_is_the_other_runners_decode_in_any_order_of_the_streams(langua
     require_equal(generate(pair.trt, rows, 4), generate(pair.ort, rows, 4))
 
 
+def test_phases_that_are_engines_of_their_own_write_one_cache(language_model, prompt):
+    pair = Pair(language_model, "decoder", prompt, apart=True)
+    require_equal(generate(pair.trt, 2, 4), generate(pair.ort, 2, 4))
+    assert [len(engine.contexts) for engine in pair.engines] == [1, 1]
+    assert len({engine.contexts[0].between for engine in pair.engines}) == 1  # one of them runs at a time
+
+
+def test_with_plugins_prompts_of_ever_new_lengths_are_run_at_few(language_model, prompt):
+    pair = Pair(language_model, "decoder", prompt, apart=True, plugins=("flash_attention",))
+    for length in (2, 3, 7, 13, 16, 17):
+        found = []
+        for runner in (pair.trt, pair.ort):
+            decoder, start, last = CachedDecoder(runner, 1), np.zeros(1, dtype=np.int64), np.array([[length - 1]])
+            logits = [decoder.step(np.arange(4, 4 + length)[None], start, last)["logits"]]
+            logits.append(decoder.step(np.array([[3]]), start + length)["logits"])
+            filled = {name: cache.numpy()[:, :, : length + 1] for name, cache in decoder.caches.items()}
+            found.append((logits, filled))
+        require_equal(*found)
+    prompts = pair.engines[1].contexts
+    assert [context.shapes["token_ids"] for context in prompts] == [(1, 16), (1, 32)]
+    assert all(context.changes == 0 for engine in pair.engines for context in engine.contexts)
+
+
+def test_with_plugins_sources_of_ever_new_lengths_are_run_at_few_and_cut(dates_artefact, prompt):
+    pair = Pair(dates_artefact, "encoder", prompt, plugins=("flash_attention",))
+    for batch, length in ((1, 3), (2, 9), (3, 16), (3, 17), (4, 11)):
+        kept = np.arange(length) < np.linspace(1, length, batch).astype(int)[:, None]
+        feeds = {"source_ids": np.arange(batch * length).reshape(batch, length) % 20, "source_mask": kept}
+        found, wanted = pair.trt.run(feeds), pair.ort.run(feeds)
+        for name, buffer in wanted.items():
+            theirs, ours = buffer.numpy(), found[name].numpy()
+            assert ours.shape == theirs.shape == found[name].shape
+            axis = theirs.shape.index(length, 1)
+            for row, count in enumerate(kept.sum(1)):  # what stands at padding, nobody reads
+                seen = [one[row].take(range(count), axis - 1) for one in (ours, theirs)]
+                np.testing.assert_allclose(*seen, atol=1e-5)
+    assert [context.shapes["source_ids"] for context in pair.engine.contexts] == [(1, 16), (2, 16), (4, 16), (4, 32)]
+
+
+def test_without_plugins_runs_have_the_lengths_that_are_asked(language_model):
+    pair = Pair(language_model, "decoder")
+    for length in (3, 5):
+        CachedDecoder(pair.trt, 1).step(np.arange(4, 4 + length)[None], np.zeros(1, dtype=np.int64))
+    assert [context.shapes["token_ids"] for context in pair.engine.contexts] == [(1, 5)]
+
+
 def test_an_encoders_results_go_to_the_decoder_without_the_host(dates_artefact, prompt):
     encoder = Pair(dates_artefact, "encoder", prompt)
     decoder = Pair(dates_artefact, "decoder", device=encoder.device)
@@ -82,11 +128,10 @@ def test_a_state_that_the_engine_does_not_update_in_place_is_moved_there(explain
 
 def test_a_step_is_recorded_at_its_second_time_and_is_one_launch_from_then_on(language_model):
     pair = Pair(language_model, "decoder")
-    before = len(pair.engine.contexts)
     generate(pair.trt, 2, 6)
     assert pair.driver.replays == 5
     assert len(pair.driver.recordings) == 1
-    assert len(pair.engine.contexts) - before == 1
+    assert len(pair.engine.contexts) == 2  # one read the prompt, one is the step's
 
 
 def test_each_batch_size_has_a_recording_of_its_own(language_model):
@@ -231,14 +276,26 @@ def test_an_engine_with_other_tensors_is_refused(tiny_classifier, language_model
     pair = Pair(tiny_classifier, "model")
     with pytest.raises(ArtefactError, match=r"missing .*token_ids"):
         signature = Manifest.read(language_model).graph("decoder")
-        TrtRunner(pair.engine, pair.engine.engine, signature, pair.device, "USER_MANAGED")
+        TrtRunner([(pair.engine, pair.engine.engine)], signature, pair.device, "USER_MANAGED")
 
 
 def test_an_engine_that_updates_in_place_what_its_manifest_does_not_say_is_refused(language_model):
     pair = Pair(language_model, "decoder")
     forgetful = dataclasses.replace(pair.engine.engine, aliases={})
     with pytest.raises(ArtefactError, match="to update in place"):
-        TrtRunner(pair.engine, forgetful, pair.trt.signature, pair.device, "USER_MANAGED")
+        TrtRunner([(pair.engine, forgetful)], pair.trt.signature, pair.device, "USER_MANAGED")
+
+
+def test_a_plugin_that_writes_a_cache_gets_one_address_though_the_engine_tells_none(language_model, prompt):
+    pair = Pair(language_model, "decoder", prompt, plugins=("decode_append_attention",))
+    pair.engine.get_aliased_input_tensor = lambda name: None
+    runner = TrtRunner([(pair.engine, pair.engine.engine)], pair.trt.signature, pair.device, "USER_MANAGED")
+    tokens, start = np.array([[5]]), np.zeros(1, dtype=np.int64)
+    logits = [CachedDecoder(one, 1).step(tokens, start)["logits"] for one in (runner, pair.ort)]
+    np.testing.assert_allclose(*logits, atol=1e-5)
+    without = dataclasses.replace(pair.engine.engine, plugins={})
+    with pytest.raises(ArtefactError, match="to update in place"):
+        TrtRunner([(pair.engine, without)], pair.trt.signature, pair.device, "USER_MANAGED")
 
 
 def test_shapes_outside_every_profile_are_refused(tiny_classifier):
@@ -247,6 +304,6 @@ def test_shapes_outside_every_profile_are_refused(tiny_classifier):
     small = {"pixels": tuple(signature.inputs[0].shape({"batch": size}) for size in (1, 1, 2))}
     engine = described(signature, [Profile(name="every", shapes=small)])
     fake = FakeEngine(driver, tiny_classifier / "model.onnx", signature, engine)
-    runner = TrtRunner(fake, engine, signature, Device(driver), "USER_MANAGED")
+    runner = TrtRunner([(fake, engine)], signature, Device(driver), "USER_MANAGED")
     with pytest.raises(InputError, match=r"shapes of a profile of model\.plan"):
         runner.run({"pixels": np.zeros(signature.inputs[0].shape({"batch": 3}), dtype=np.float32)})

@@ -12,9 +12,16 @@ from serving.runtime.base import numpy_dtype
 _NAMES = {"float32": "FLOAT", "float16": "HALF", "int64": "INT64", "bool": "BOOL", "uint8": "UINT8"}
 
 
-def described(signature, profiles, aliases=None):
+def described(signature, profiles, aliases=None, plugins=()):
     """What an engine manifest would say of the graph's engine."""
-    return Engine(graph=signature.name, sha256="", built_from={}, profiles=tuple(profiles), aliases=dict(aliases or {}))
+    return Engine(
+        graph=signature.name,
+        sha256="",
+        built_from={},
+        profiles=tuple(profiles),
+        aliases=dict(aliases or {}),
+        plugins=dict.fromkeys(plugins, ""),
+    )
 
 
 def whole_profile(signature, name, **fixed):
@@ -86,6 +93,7 @@ class FakeContext:
     between: tuple = ()
     shapes: dict = field(default_factory=dict)
     addresses: dict = field(default_factory=dict)
+    changes: int = 0
 
     def set_optimization_profile_async(self, profile_index, stream_handle):
         self.profile = self.engine.engine.profiles[profile_index]
@@ -99,6 +107,7 @@ class FakeContext:
         bounds = self.profile.shapes.get(name)
         if bounds is not None and not all(a <= b <= c for a, b, c in zip(bounds[0], shape, bounds[2], strict=True)):
             return False
+        self.changes += self.shapes.get(name, shape) != shape  # NVIDIA/TensorRT 4849: plugins leak at each
         self.shapes[name] = shape
         return True
 

@@ -11,16 +11,18 @@ INWARD, COMPUTE, OUTWARD = 1, 2, 3
 
 
 class Pair:
-    """Both runners of one graph, and what stands below TensorRT's."""
+    """Both runners of one graph, and what stands below TensorRT's: one engine, or one for each profile."""
 
-    def __init__(self, folder, graph, prompt=(), device=None):
+    def __init__(self, folder, graph, prompt=(), device=None, apart=False, plugins=()):
         signature = Manifest.read(folder).graph(graph)
         self.driver = device.driver if device else FakeDriver(prompt=prompt)
         self.device = device or Device(self.driver)
         path = folder / f"{graph}.onnx"
-        engine = described(signature, _profiles(signature), _scattered(signature))
-        self.engine = FakeEngine(self.driver, path, signature, engine)
-        self.trt = TrtRunner(self.engine, engine, signature, self.device, "USER_MANAGED")
+        groups = [[profile] for profile in _profiles(signature)] if apart else [_profiles(signature)]
+        said = [described(signature, profiles, _scattered(signature), plugins) for profiles in groups]
+        self.engines = [FakeEngine(self.driver, path, signature, engine) for engine in said]
+        self.engine = self.engines[0]
+        self.trt = TrtRunner(list(zip(self.engines, said, strict=True)), signature, self.device, "USER_MANAGED")
         self.ort = OrtRunner(path, signature)
 
 

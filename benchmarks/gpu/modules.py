@@ -1,0 +1,51 @@
+"""Modules as the benchmarks of the torch runner share them, and how long a call takes."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from torch import nn
+
+from models.layers.attend import Kernel, attend_in_groups
+
+
+def made(build: Callable[[], nn.Module], device: torch.device) -> nn.Module:
+    """A module with random bfloat16 weights, made where it stays."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        with device:
+            return build().eval().requires_grad_(False)
+    finally:
+        torch.set_default_dtype(before)
+
+
+def with_the_same_weights(module: nn.Module) -> nn.Module:
+    """Another module over the same weights, whose layers attend by what they are told."""
+    return copy.deepcopy(module, {id(weight): weight for weight in (*module.parameters(), *module.buffers())})
+
+
+@cache
+def attention_for(device: torch.device) -> Kernel:
+    """What serving attends by on a device: one for all variants, which share layers."""
+    if device.type == "cpu":
+        return attend_in_groups
+    from serving.runtime.torch_attention import fused_attention
+
+    return fused_attention(device)
+
+
+def seconds(call: Callable[[], Any], repeats: int, device: torch.device) -> float:
+    """Of one call, the mean of some in a row."""
+    synchronise = torch.cuda.synchronize if device.type == "cuda" else lambda: None
+    synchronise()
+    began = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    synchronise()
+    return (time.perf_counter() - began) / repeats

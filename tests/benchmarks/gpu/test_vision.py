@@ -1,0 +1,45 @@
+"""The trial of benchmarks/gpu/vision.py on any machine; what it measures here means nothing."""
+
+import json
+import sys
+
+import pytest
+import torch
+
+from benchmarks.gpu import vision
+from tests.nvidia.engines import with_engines
+
+
+@pytest.fixture
+def started(monkeypatch):
+    def start(*words):
+        monkeypatch.setattr(sys, "argv", ["vision.py", *map(str, words)])
+        vision.main()
+
+    return start
+
+
+def test_a_trial_has_a_rate_for_every_variant_and_batch_and_is_written_down(started, tmp_path, capsys):
+    started("--quick", "--out", tmp_path)
+    written, found = sorted(tmp_path.iterdir(), key=lambda path: path.suffix == ".json")
+    found = json.loads(found.read_text())
+    assert written.read_text() in capsys.readouterr().out
+    variants = ("torch runner", "library attention", "the module itself")
+    assert {(row["variant"], row["batch"]) for row in found["images"]} == {
+        (name, at) for name in variants for at in (1, 2)
+    }
+    assert all(row["images_per_s"] > 0 for row in found["images"])
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_without_a_gpu_engines_are_refused_by_name_and_nothing_but_a_trial_is_made(
+    started, tiny_classifier, tmp_path, capsys
+):
+    from models.errors import MachineError
+
+    with_engines(tiny_classifier, tmp_path / "a")
+    with pytest.raises(MachineError, match=r"libcuda|libnvinfer"):
+        started("--quick", "--engines", tmp_path / "a")
+    with pytest.raises(SystemExit, match="2"):
+        started()
+    assert "expected a GPU that torch sees; found none; try --quick" in capsys.readouterr().err

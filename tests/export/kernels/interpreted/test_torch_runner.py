@@ -1,0 +1,91 @@
+"""Whole models on the torch runner, whose attention layers compute by our kernels, interpreted, beside torch's own."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import serving.runtime.torch_attention as fused
+from models.layers.attend import attend_in_groups
+from serving.runtime.torch_attention import FusedAttention
+from tests.export.kernels.whole_models import decoded, runners, worst
+from tests.serving.runtime.torch_devices import ReplayedOnCpu
+
+TOLERANCE = 2e-5
+
+
+@pytest.fixture
+def kernels(monkeypatch):
+    """How often each kernel, and torch in their place, was asked."""
+    counts = Counter()
+
+    def counting(name, call):
+        def counted(*arguments):
+            counts[name] += 1
+            return call(*arguments)
+
+        return counted
+
+    for name in ("decode_attention", "flash_attention", "attend_in_groups"):
+        monkeypatch.setattr(fused, name, counting(name, getattr(fused, name)))
+    return counts
+
+
+@pytest.mark.parametrize("recorder", [None, ReplayedOnCpu()], ids=["as it is", "recorded"])
+def test_a_decoder_over_its_cache_computes_the_same_by_our_kernels(kernels, recorder):
+    found = decoded(runners("llama-tiny", FusedAttention(8), recorder)["decoder"])
+    assert worst(found, decoded(runners("llama-tiny", attend_in_groups)["decoder"])) < TOLERANCE
+    assert kernels["decode_attention"] >= 8 and "attend_in_groups" not in kernels
+
+
+def test_an_encoder_decoder_over_a_padded_source_computes_the_same(kernels):
+    found = []
+    for attention in (FusedAttention(8), attend_in_groups):
+        made = runners("transformer-tiny", attention)
+        mask = np.array([[True] * 5 + [False], [True] * 3 + [False] * 3])
+        source = {"source_ids": np.arange(12).reshape(2, 6) % 10, "source_mask": mask}
+        memories = {name: buffer.numpy() for name, buffer in made["encoder"].run(source).items()}
+        found.append(decoded(made["decoder"], {"source_mask": mask, **memories}))
+    assert worst(*found) < TOLERANCE
+    assert "attend_in_groups" not in kernels
+
+
+def test_an_encoder_of_images_computes_the_same(kernels):
+    pixels = np.random.default_rng(0).normal(size=(2, 3, 8, 8)).astype(np.float32)
+    found = []
+    for attention in (FusedAttention(8), attend_in_groups):
+        runner = runners("vit-tiny", attention)["model"]
+        shape = runner.signature.inputs[0].shape({"batch": 2})
+        found.append([runner.run({"pixels": np.resize(pixels, shape)})["logits"].numpy()])
+    assert worst(*found) < TOLERANCE
+    assert kernels and "attend_in_groups" not in kernels
+
+
+def test_many_new_positions_are_read_by_flash_attention(kernels, monkeypatch):
+    monkeypatch.setattr(fused, "_FEW", 1)
+    found = decoded(runners("llama-tiny", FusedAttention(8))["decoder"])
+    assert worst(found, decoded(runners("llama-tiny", attend_in_groups)["decoder"])) < TOLERANCE
+    assert (kernels["flash_attention"], kernels["decode_attention"]) == (4, 4)
+
+
+@pytest.mark.parametrize("preset", ["mistral-tiny", "t5-tiny"])
+def test_a_window_or_a_bias_is_torchs(kernels, preset):
+    found = []
+    for attention in (FusedAttention(8), attend_in_groups):
+        made, memories = runners(preset, attention), None
+        if "encoder" in made:
+            mask = np.ones((2, 4), dtype=bool)
+            source = {"source_ids": np.arange(8).reshape(2, 4), "source_mask": mask}
+            memories = {"source_mask": mask} | {k: v.numpy() for k, v in made["encoder"].run(source).items()}
+        found.append(decoded(made["decoder"], memories))
+    assert worst(*found) < TOLERANCE
+    assert kernels["attend_in_groups"]
+
+
+def test_lengths_that_are_off_by_one_would_be_noticed(monkeypatch):
+    attention = FusedAttention(8)
+    length = FusedAttention._length
+    monkeypatch.setattr(FusedAttention, "_length", lambda self, name: length(self, name) - 1)
+    found = decoded(runners("llama-tiny", attention)["decoder"])
+    wanted = decoded(runners("llama-tiny", attend_in_groups)["decoder"])
+    assert worst(found, wanted) > 50 * TOLERANCE
