@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.load.intervals import replicates
+from clients.load.analysis.intervals import replicates
+from clients.load.analysis.samples import samples
 from clients.load.record import RequestRecord
-from clients.load.samples import samples
 
 FEWEST = 40
 DRIFT, CERTAIN = 1.2, 99.0

@@ -15,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from clients.load.record import Outcome, RequestRecord
-from clients.load.titles import rate_text, time_text
+from clients.load.report.titles import rate_text, time_text
 
 OnRecord = Callable[[RequestRecord], None]
 _LOOK_BACK_S = 2.0

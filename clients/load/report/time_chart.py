@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from clients.load.analysis.steady import Window
 from clients.load.record import Outcome, RequestRecord
-from clients.load.scales import Linear, Logarithmic
-from clients.load.steady import Window
-from clients.load.svg import Frame, Point, plot
-from clients.load.titles import rate_text, tick_text, time_text
+from clients.load.report.scales import Linear, Logarithmic
+from clients.load.report.svg import Frame, Point, plot
+from clients.load.report.titles import rate_text, tick_text, time_text
 from models.markup import Markup
 
 WIDE = 1120.0

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.load.scales import Linear, Logarithmic, Tail
-from clients.load.slo import Objective
-from clients.load.svg import Frame, plot
-from clients.load.titles import tick_text, time_text
+from clients.load.analysis.slo import Objective
+from clients.load.report.scales import Linear, Logarithmic, Tail
+from clients.load.report.svg import Frame, plot
+from clients.load.report.titles import tick_text, time_text
 from models.markup import Markup
 
 Values = NDArray[np.float64]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from clients.load.metrics import SECONDS, Metric
+from clients.load.analysis.metrics import SECONDS, Metric
+from clients.load.analysis.summary import Met, Summary
 from clients.load.record import Outcome
-from clients.load.summary import Met, Summary
 
 SCHEMA = "1.0"
 _IN_SECONDS = ("benchmark_duration",)

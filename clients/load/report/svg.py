@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from clients.load.scales import Scale
+from clients.load.report.scales import Scale
 from models.markup import Markup, safe
 
 Point = tuple[float, float]

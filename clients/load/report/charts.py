@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from clients.load.html_parts import figure, legend
+from clients.load.analysis.samples import Samples, samples
+from clients.load.analysis.slo import Objective
+from clients.load.analysis.summary import Summary
 from clients.load.record import Outcome
-from clients.load.samples import Samples, samples
-from clients.load.slo import Objective
-from clients.load.spread_charts import Values, by_percentile, histogram
-from clients.load.summary import Summary
-from clients.load.time_chart import WIDE, throughput, timeline
+from clients.load.report.page_parts import figure, legend
+from clients.load.report.spread_charts import Values, by_percentile, histogram
+from clients.load.report.time_chart import WIDE, throughput, timeline
 from models.markup import Markup
 
 _INTENDED, _SENT = "from the intended time", "from the time it was sent"

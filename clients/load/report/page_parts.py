@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from clients.load.validity import Verdict
+from clients.load.analysis.validity import Verdict
 from models.markup import Markup, safe
 
 _HERE = Path(__file__).parent
@@ -12,7 +12,7 @@ _HERE = Path(__file__).parent
 
 def page(title: str, body: str, foot: str) -> str:
     """A whole page; style and script lie inside it."""
-    style, script = ((_HERE / f"html_report.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
+    style, script = ((_HERE / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{safe(title)}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'

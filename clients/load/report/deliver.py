@@ -7,13 +7,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from clients.load.html_report import write_report
+from clients.load.analysis.slo import Objective
+from clients.load.analysis.summary import summarise
 from clients.load.record import LoadRun
-from clients.load.requests_csv import write_requests
-from clients.load.slo import Objective
-from clients.load.summary import summarise
-from clients.load.summary_json import plain
-from clients.load.terminal_report import print_report
+from clients.load.report.page import write_report
+from clients.load.report.requests_csv import write_requests
+from clients.load.report.summary_json import plain
+from clients.load.report.terminal import print_report
 
 
 def deliver(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from clients.load.metrics import SECONDS, Metric
+from clients.load.analysis.metrics import SECONDS, Metric
 from models.quantities import count_text, seconds_text
 
 LATENCIES = {

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from clients.load.html_parts import details, page, section, tiles, verdict_box
-from clients.load.metrics import Metric
+from clients.load.analysis.metrics import Metric
+from clients.load.analysis.summary import Met, Summary
 from clients.load.record import Outcome
-from clients.load.report_charts import charts
-from clients.load.summary import Met, Summary
-from clients.load.titles import LATENCIES, RATES, SINGLE, STATISTICS, sure_text, time_text, value_text
+from clients.load.report.charts import charts
+from clients.load.report.page_parts import details, page, section, tiles, verdict_box
+from clients.load.report.titles import LATENCIES, RATES, SINGLE, STATISTICS, sure_text, time_text, value_text
 from models.errors import OutputError
 from models.markup import Markup, code, safe, table
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.load.metrics import Metric
+from clients.load.analysis.metrics import Metric
+from clients.load.analysis.steady import Window
 from clients.load.record import LoadRun, Outcome, RequestRecord
-from clients.load.steady import Window
 from models.quantities import seconds_text
 
 _STALL_S = 0.5  # Triton's batcher sleeps so long when it misses a wake-up: facts of triton-inference-server/core

@@ -10,9 +10,9 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
-from clients.load.metrics import Metric
-from clients.load.summary import Met, Summary
-from clients.load.titles import LATENCIES, RATES, SINGLE, STATISTICS, sure_text, time_text, value_text
+from clients.load.analysis.metrics import Metric
+from clients.load.analysis.summary import Met, Summary
+from clients.load.report.titles import LATENCIES, RATES, SINGLE, STATISTICS, sure_text, time_text, value_text
 
 _WIDE = 110
 _FEW = ("p50", "p95", "p99", "max")
