@@ -50,8 +50,8 @@ _HEADLINES = {
 }
 _FOOT = (
     "Percentiles by HDR histogram, three digits. Intervals: 95 %, by resampling blocks of consecutive requests "
-    "(Politis and Romano). Steady state: MSER-5 on ranks (White and others). A figure with a question mark has fewer than ten "
-    "requests beyond it. Made by <code>python -m clients load</code>."
+    "(Politis and Romano). Steady state: MSER-5 on ranks (White and others). A figure with a question mark has fewer "
+    "than ten requests beyond it. Made by <code>python -m clients load</code>."
 )
 
 
