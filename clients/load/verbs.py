@@ -3,8 +3,11 @@
     python -m clients load run benchmarks/latency/digits-vit.toml          a scenario from a file
     python -m clients load run --model digits-vit --concurrency 8          a simple one, told by flags
     python -m clients load run --model dates-transformer --rate 50 --arrivals poisson
+    python -m clients load report run.json --html run.html                 a run again, as a page
+    python -m clients load sweep scenario.toml --rates 10 80 --slo "ttft_p95<200ms"     the highest rate that keeps it
+    python -m clients load compare before.json after.json                  ratios; exit status 1 if it is worse
 
-docs/guides/load.md explains the file, the arrivals, and what is measured from which clock.
+docs/guides/load-reports.md explains every figure, and docs/guides/load.md the file, the arrivals, and what is measured from which clock.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from tyro.conf import Positional
 from clients.load.analysis.slo import objectives
 from clients.load.arrivals import Arrivals, ClosedLoop, Constant, Gamma, Poisson
 from clients.load.report.deliver import deliver
-from clients.load.run_file import read_run, write_run
+from clients.load.report_verbs import compare, report, sweep
+from clients.load.run_file import write_run
 from clients.load.run_shown import run_shown
 from clients.load.scenario import Scenario, Target, Transport, Workload
 from clients.load.scenario_file import read_scenario
@@ -100,19 +104,4 @@ def _arrivals(concurrency: int, rate: float | None, kind: Kind, shape: float) ->
             return Gamma(rate=rate, shape=shape)
 
 
-def report(
-    run: Positional[Path], slo: str = "", html: Path | None = None, csv: Path | None = None, json: bool = False
-) -> int:
-    """Report a run again; exit status 1 if it is invalid or misses an objective.
-
-    Args:
-        run: the file that `load run --out` wrote.
-        slo: objectives, as ttft_p95<200ms,itl_p95<50ms.
-        html: file for a page with plots.
-        csv: file for a line a request.
-        json: JSON in the layout of AIPerf, in place of tables.
-    """
-    return deliver(read_run(run), objectives(slo), html, csv, json)
-
-
-VERBS: dict[str, Verb] = {"run": run, "report": report}
+VERBS: dict[str, Verb] = {"run": run, "report": report, "sweep": sweep, "compare": compare}

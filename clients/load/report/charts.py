@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from clients.load.analysis.samples import Samples, samples
-from clients.load.analysis.slo import Objective
+from clients.load.analysis.slo import Objective, limits_on
 from clients.load.analysis.summary import Summary
 from clients.load.record import Outcome
 from clients.load.report.page_parts import figure, legend
@@ -38,16 +38,16 @@ def charts(summary: Summary) -> str:
 def _spread(inside: Samples, kept: list[Objective]) -> Iterator[str]:
     first = inside.effective_time_to_first_token[~np.isnan(inside.effective_time_to_first_token)]
     between = inside.inter_token_latency[~np.isnan(inside.inter_token_latency)]
-    latency = _of(kept, "request_latency", "effective_latency")
+    latency = limits_on("effective_latency", kept)
     yield _by_percentile(inside, latency, wide=bool(len(first)) and bool(len(between)))
     if not len(first):
         drawn = histogram("latency", inside.effective_latency, latency)
         yield figure("Latency", "From the intended time to the last response.", drawn)
         return
-    drawn = histogram("time to first token", first, _of(kept, "time_to_first_token", "effective_time_to_first_token"))
+    drawn = histogram("time to first token", first, limits_on("effective_time_to_first_token", kept))
     yield figure("Time to first token", "From the intended time to the first response.", drawn)
     if len(between):
-        drawn = histogram("inter-token latency", between, _of(kept, "inter_token_latency"), "s2")
+        drawn = histogram("inter-token latency", between, limits_on("inter_token_latency", kept), "s2")
         yield figure(
             "Inter-token latency", "From the first response to the last, a token; one figure a request.", drawn
         )
@@ -78,7 +78,3 @@ def _throughput(summary: Summary) -> Markup:
         weights = np.ones(len(at_s))
     drawn = throughput(at_s, weights, unit, summary.window, summary.run.duration_s)
     return figure("What came back", f"{unit.capitalize()} over the run.", drawn, wide=True)
-
-
-def _of(kept: list[Objective], *keys: str) -> list[Objective]:
-    return [one for one in kept if one.metric in keys]

@@ -24,7 +24,7 @@ def page(title: str, body: str, foot: str) -> str:
 def verdict_box(verdict: Verdict) -> Markup:
     """Whether the figures may be quoted, and why not."""
     kind, head = ("valid", "Valid") if verdict.valid else ("invalid", "Invalid: do not quote these figures")
-    reasons = "".join(f"<li>{safe(reason)}</li>" for reason in verdict.reasons)
+    reasons = "".join(f"<li>{safe(reason.told)}</li>" for reason in verdict.reasons)
     remarks = "".join(f'<li class="quiet">{safe(remark)}</li>' for remark in verdict.remarks)
     sign = "✓" if verdict.valid else "✗"
     told = f"<ul>{reasons}{remarks}</ul>" if reasons or remarks else ""

@@ -28,7 +28,7 @@ def plain(summary: Summary) -> dict[str, Any]:
         "start_time": run.started_at,
         "end_time": _ended(run.started_at, run.duration_s),
         "valid": verdict.valid,
-        "invalid_because": list(verdict.reasons),
+        "invalid_because": [reason.told for reason in verdict.reasons],
         "remarks": list(verdict.remarks),
         "steady_window": {"begins_s": summary.window.begins_s, "ends_s": summary.window.ends_s},
         "objectives": [_objective(one) for one in summary.objectives],

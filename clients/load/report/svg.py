@@ -85,6 +85,10 @@ class Frame:
         """Draw round dots, all in one path: thousands of them stay small."""
         self._path(f"dots {kind}", "M".join(f"{x:g} {y:g}h0" for x, y in map(self.at, points)))
 
+    def points(self, kind: str, points: Iterable[Point]) -> None:
+        """Draw round dots large enough to be told one by one."""
+        self._path(f"points {kind}", "M".join(f"{x:g} {y:g}h0" for x, y in map(self.at, points)))
+
     def crosses(self, kind: str, points: Iterable[Point]) -> None:
         """Draw crosses, which are told from dots without their colour."""
         self._path(f"cross {kind}", "M".join(f"{x - 3:g} {y - 3:g}l6 6m0 -6l-6 6" for x, y in map(self.at, points)))

@@ -40,7 +40,7 @@ def _banner(summary: Summary) -> Panel:
     verdict = summary.verdict
     colour = "green" if verdict.valid else "red"
     told = [f"[bold {colour}]{'VALID' if verdict.valid else 'INVALID: do not quote these figures'}[/]"]
-    told += [f"[red]✗[/] {escape(reason)}" for reason in verdict.reasons]
+    told += [f"[red]✗[/] {escape(reason.told)}" for reason in verdict.reasons]
     told += [f"[dim]· {escape(remark)}[/]" for remark in verdict.remarks]
     name = escape(str(summary.run.scenario.get("name", "load")))
     return Panel("\n".join(told), title=name, title_align="left", border_style=colour)
