@@ -20,7 +20,7 @@ from tyro.conf import Positional
 from clients.load.arrivals import Arrivals, ClosedLoop, Constant, Gamma, Poisson
 from clients.load.record import LoadRun, Outcome
 from clients.load.run import run_load
-from clients.load.scenario import Scenario, Target, Transport, Workload
+from clients.load.scenario import InProcess, Scenario, Target, Transport, Workload
 from clients.load.scenario_file import read_scenario
 from models.cli import Verb
 from models.errors import UserError
@@ -41,6 +41,7 @@ def run(
     duration_s: float = 10.0,
     warmup_s: float = 1.0,
     seed: int = 0,
+    in_process: str = "",
 ) -> int:
     """Run one load test, and tell what it met; exit status 1 if a request failed or was answered wrongly.
 
@@ -57,6 +58,7 @@ def run(
         duration_s: how long, in seconds, behind the warm-up.
         warmup_s: seconds at the beginning that are no part of the figures.
         seed: of arrivals.
+        in_process: the model repository that the server serves: the same requests are timed without it beforehand.
     """
     if (scenario is None) == (model is None):
         raise UserError("a scenario's file or --model", "both" if model else "neither", "give one of them")
@@ -71,6 +73,7 @@ def run(
             duration_s=duration_s,
             warmup_s=warmup_s,
             seed=seed,
+            in_process=InProcess(repository=in_process),
         )
     return _told(asyncio.run(run_load(asked, command=shlex.join(["python", "-m", "clients", *sys.argv[1:]]))))
 
