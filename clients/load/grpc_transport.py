@@ -37,6 +37,7 @@ _OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),  # or all channels to one address were one connection
 )
 _END: Any = grpc.aio.EOF  # type: ignore[attr-defined]
+_NO_TEXT = 4  # bytes of an empty one
 LATE_S = 2.0
 
 
@@ -201,12 +202,13 @@ def _hear(answer: Any, flight: Flight) -> None:
             reason = raw
         elif name == CANDIDATE:
             of_first = not any(raw)
-    flight.hear(tokens)
-    if text and of_first:
+    if not text:
+        flight.outputs = partial(arrays_of, answer)
+    elif of_first:
         flight.text += texts_from(text)[0].decode()
         flight.finish_reason = texts_from(reason)[0].decode() if reason else ""
-    elif not text:
-        flight.outputs = partial(arrays_of, answer)
+    if tokens or len(text) != _NO_TEXT:  # the last one may bring nothing but the reason
+        flight.hear(tokens)
 
 
 def _unary(channel: Any) -> Any:

@@ -148,7 +148,8 @@ async def _stream(prepared: HttpRequest, response: Any, flight: Flight, server: 
         if TEXT_OUTPUT not in told:
             continue
         tokens = told.get(OUTPUT_IDS, ())
-        flight.hear(len(tokens) if isinstance(tokens, list) else 1)
+        if tokens != [] or told[TEXT_OUTPUT]:
+            flight.hear(len(tokens) if isinstance(tokens, list) else 1)
         if not told.get(CANDIDATE, 0):
             flight.text += told[TEXT_OUTPUT]
             flight.finish_reason = told.get(FINISH_REASON, "")

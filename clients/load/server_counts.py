@@ -13,8 +13,8 @@ from clients.load.scenario import Scenario
 from models.errors import UnreachableError
 
 TIMEOUT_S = 5.0
-LATEST_S, LOOK_S = 1.0, 0.05
-"""Triton counts a request behind its answer: how long that is waited for, and how often it is looked."""
+LATEST_S, LOOK_S = 1.0, 0.15
+"""Requests are counted behind their answers, by engines in batches: how long that is waited for, and how often."""
 _LINE = re.compile(r'^(\w+)\{[^}]*?\bmodel="([^"]*)"([^}]*)\} (\S+)$')
 _MICROSECONDS = 1e-6
 _COMPUTE = ("input", "infer", "output")
@@ -49,12 +49,14 @@ class ServerCounter:
         """
         if not self._address:
             return None
+        last: Counts = {}
         for turn in count(1):
             after = await _read(self._address, self._models)
-            grown = {name: value - self._before.get(name, 0.0) for name, value in after.items()}
-            found = _counts(grown)
-            if found.requests + found.failures >= expected or turn * LOOK_S > LATEST_S:
+            found = _counts({name: value - self._before.get(name, 0.0) for name, value in after.items()})
+            is_all = found.requests + found.failures >= expected and after == last
+            if is_all or turn * LOOK_S > LATEST_S:
                 break
+            last = after
             await asyncio.sleep(LOOK_S)
         return found
 

@@ -7,7 +7,8 @@
     python -m clients load sweep scenario.toml --rates 10 80 --slo "ttft_p95<200ms"     the highest rate that keeps it
     python -m clients load compare before.json after.json                  ratios; exit status 1 if it is worse
 
-docs/guides/load-reports.md explains every figure, and docs/guides/load.md the file, the arrivals, and what is measured from which clock.
+docs/guides/load-reports.md explains every figure, and docs/guides/load.md the file, the arrivals, and what is measured
+from which clock.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from clients.load.report.deliver import deliver
 from clients.load.report_verbs import compare, report, sweep
 from clients.load.run_file import write_run
 from clients.load.run_shown import run_shown
-from clients.load.scenario import Scenario, Target, Transport, Workload
+from clients.load.scenario import InProcess, Scenario, Target, Transport, Workload
 from clients.load.scenario_file import read_scenario
 from models.cli import Verb
 from models.errors import UserError
@@ -49,6 +50,7 @@ def run(
     html: Path | None = None,
     csv: Path | None = None,
     json: bool = False,
+    in_process: str = "",
 ) -> int:
     """Run one load test, and report it; exit status 1 if it is invalid or misses an objective.
 
@@ -70,6 +72,7 @@ def run(
         html: file for a page with plots.
         csv: file for a line a request.
         json: JSON in the layout of AIPerf, in place of tables.
+        in_process: the model repository that the server serves: the same requests are timed without it beforehand.
     """
     kept = objectives(slo)
     if (scenario is None) == (model is None):
@@ -85,6 +88,7 @@ def run(
             duration_s=duration_s,
             warmup_s=warmup_s,
             seed=seed,
+            in_process=InProcess(repository=in_process),
         )
     found = run_shown(asked)
     if out is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from clients.load.analysis.search import Search, Step
@@ -10,7 +11,6 @@ from clients.load.report.summary_json import plain
 from clients.load.report.titles import RATES, value_text
 from clients.load.sweep import UNITS, Load
 
-_STATISTICS = ("p50", "p95", "p99")
 _SHORT = {
     "effective_latency": "answer",
     "effective_time_to_first_token": "first token",
@@ -18,16 +18,16 @@ _SHORT = {
 }
 
 
-def columns(search: Search, load: Load) -> list[str]:
-    """Headings: the level, rates, latencies, and what to think of it."""
+def columns(search: Search, load: Load, statistics: Sequence[str]) -> list[str]:
+    """Headings: the level, what to think of it, rates, latencies."""
     rates, latencies = _keys(search)
-    heads = [f"{_SHORT[key]} {statistic}" for key in latencies for statistic in _STATISTICS]
-    return [UNITS[load], *(RATES[key] for key in rates), *heads, ""]
+    heads = [f"{_SHORT[key]} {statistic}" for key in latencies for statistic in statistics]
+    return [UNITS[load], "", *(f"{RATES[key].lower()}/s" for key in rates), *heads]
 
 
-def rows(search: Search) -> list[list[str]]:
+def rows(search: Search, statistics: Sequence[str]) -> list[list[str]]:
     """A row a level."""
-    return [_row(step, search) for step in search.steps]
+    return [_row(step, search, statistics) for step in search.steps]
 
 
 def conclusion(search: Search, load: Load, asked: bool) -> str:
@@ -60,12 +60,12 @@ def judged(step: Step) -> str:
     return "keeps them" if step.summary.objectives else "valid"
 
 
-def _row(step: Step, search: Search) -> list[str]:
+def _row(step: Step, search: Search, statistics: Sequence[str]) -> list[str]:
     found, (rates, latencies) = step.summary.metrics, _keys(search)
     cells = [value_text(found[key]).split(" ")[0] if key in found else "none" for key in rates]
     for key in latencies:
-        cells += [value_text(found[key], one) if key in found else "none" for one in _STATISTICS]
-    return [f"{step.level:.4g}", *cells, judged(step)]
+        cells += [value_text(found[key], one) if key in found else "none" for one in statistics]
+    return [f"{step.level:.4g}", judged(step), *cells]
 
 
 def _keys(search: Search) -> tuple[list[str], list[str]]:

@@ -11,6 +11,8 @@ from clients.load.analysis.search import Search
 from clients.load.report.sweep_rows import columns, conclusion, rows
 from clients.load.sweep import Load
 
+_WIDE = 150
+
 
 def print_sweep(search: Search, load: Load, asked: bool, console: Console | None = None) -> None:
     """Print every level and the answer.
@@ -23,10 +25,10 @@ def print_sweep(search: Search, load: Load, asked: bool, console: Console | None
     """
     console = console or Console()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    heads = columns(search, load)
-    for number, head in enumerate(heads):
-        table.add_column(head, justify="left" if number == len(heads) - 1 else "right")
-    for step, row in zip(search.steps, rows(search), strict=True):
+    statistics = ("p50", "p95", "p99") if console.width >= _WIDE else ("p95",)
+    for head in columns(search, load, statistics):
+        table.add_column(head, justify="right" if head else "left")
+    for step, row in zip(search.steps, rows(search, statistics), strict=True):
         table.add_row(*map(escape, row), style="" if step.passes else "red")
     console.print(table)
     console.print(conclusion(search, load, asked), style="bold", markup=False, highlight=False)
