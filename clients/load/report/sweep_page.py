@@ -9,13 +9,12 @@ from clients.load.analysis.search import Search
 from clients.load.analysis.slo import limits_on
 from clients.load.report.curve import PANELS, curve, throughput_of
 from clients.load.report.page_parts import details, page, section, tiles
-from clients.load.report.sweep_rows import columns, conclusion, rows
+from clients.load.report.sweep_rows import columns, conclusion, heads, row
 from clients.load.report.titles import rate_text, value_text
 from clients.load.sweep import UNITS, Load
 from models.errors import OutputError
 from models.markup import Markup, safe, table
 
-_SHOWN = ("p50", "p95")
 _FOOT = (
     "Each level is a run of its own, with its own warm-up and steady window. A level passes if its run is valid and "
     "keeps every objective; latencies count from the intended time. Made by <code>python -m clients load sweep</code>."
@@ -42,8 +41,10 @@ def sweep_page(search: Search, load: Load) -> str:
     kept = [one.objective for one in search.steps[0].summary.objectives]
     panels = [key for key in PANELS if any(key in step.summary.metrics for step in search.steps)]
     drawn = [curve(search.steps, key, limits_on(key, kept), wide=key == panels[0]) for key in panels]
-    heads = columns(search, load, _SHOWN)
-    whole = table("one run a level", heads, rows(search, _SHOWN), range(2, len(heads)))
+    shown = columns(search, ("p50", "p95"))
+    whole = table(
+        "one run a level", heads(shown, load), [row(step, shown) for step in search.steps], range(1, len(shown) + 1)
+    )
     whole_scenario = Markup(f"<pre>{safe(json.dumps(first.scenario, indent=2))}</pre>")
     scenario = details("The scenario of the lowest level", whole_scenario)
     origin = (

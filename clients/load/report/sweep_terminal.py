@@ -8,10 +8,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from clients.load.analysis.search import Search
-from clients.load.report.sweep_rows import columns, conclusion, rows
+from clients.load.report.sweep_rows import columns, conclusion, heads, row
 from clients.load.sweep import Load
 
 _WIDE = 150
+_STATISTICS = ("p50", "p95", "p99")
+_FEW = ("request_throughput", "output_token_throughput", "image_throughput")
 
 
 def print_sweep(search: Search, load: Load, asked: bool, console: Console | None = None) -> None:
@@ -25,10 +27,11 @@ def print_sweep(search: Search, load: Load, asked: bool, console: Console | None
     """
     console = console or Console()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    statistics = ("p50", "p95", "p99") if console.width >= _WIDE else ("p95",)
-    for head in columns(search, load, statistics):
-        table.add_column(head, justify="right" if head else "left")
-    for step, row in zip(search.steps, rows(search, statistics), strict=True):
-        table.add_row(*map(escape, row), style="" if step.passes else "red")
+    wide = console.width >= _WIDE
+    shown = columns(search, _STATISTICS) if wide else columns(search, _STATISTICS[1:2], _FEW)
+    for head in heads(shown, load):
+        table.add_column(head, justify="right" if head else "left", no_wrap=bool(head))
+    for step in search.steps:
+        table.add_row(*map(escape, row(step, shown)), style="" if step.passes else "red")
     console.print(table)
     console.print(conclusion(search, load, asked), style="bold", markup=False, highlight=False)
