@@ -102,8 +102,8 @@ def _writing(loaded: Any, settings: EngineSettings) -> Ask:
     from serving.generation.translator import Translator
     from serving.generation.writing_model import WritingModel
 
-    kinds: dict[str, type[WritingModel]] = {"caption": Captioner, "generate": Generator, "translate": Translator}
-    writer = kinds[loaded[1].task](*loaded, settings=settings)
+    kinds: dict[str, Callable[..., WritingModel]] = {"caption": Captioner, "generate": Generator, "translate": Translator}
+    writer = kinds[loaded[1].task](*loaded, settings)
 
     def ask(tensors: Tensors) -> None:
         subject = tensors[PIXELS][0] if PIXELS in tensors else subject_from_tensors(tensors)

@@ -13,7 +13,7 @@ from clients.load.scenario import Scenario
 from models.errors import UnreachableError
 
 TIMEOUT_S = 5.0
-LATEST_S, LOOK_S = 1.0, 0.15
+LATEST_S, LOOK_S = 2.0, 0.3
 """Requests are counted behind their answers, by engines in batches: how long that is waited for, and how often."""
 _LINE = re.compile(r'^(\w+)\{[^}]*?\bmodel="([^"]*)"([^}]*)\} (\S+)$')
 _MICROSECONDS = 1e-6
