@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
+from clients.calls import LATE_CALLS_S
 from clients.load.alarm import Alarm
 from clients.load.arrivals import ClosedLoop, Times
 from clients.load.flight import Choice, Flight
@@ -58,8 +59,9 @@ class Generator:
         self._chosen, self._on_record = chosen, on_record
         self._judges = [Judge(one) for one in prepared]
         self._flights: dict[Flight, asyncio.Task[None]] = {}
+        self._given_up: list[asyncio.Task[None]] = []
         self._waiting: deque[float] = deque()
-        self._number = 0
+        self._number = self._counted = 0
         self._all_sent = False
         self._began_s = 0.0
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -83,6 +85,8 @@ class Generator:
         finally:
             alarm.close()
             looking.cancel()
+            if self._given_up:
+                await asyncio.wait(self._given_up, timeout=LATE_CALLS_S)
 
     def _send_first(self) -> None:
         assert isinstance(self._scenario.arrivals, ClosedLoop)
@@ -176,8 +180,6 @@ class Generator:
         self._counted += 1
         return self._counted <= scenario.requests
 
-    _counted = 0
-
     def _end_if_over(self) -> None:
         is_sent = self._all_sent or isinstance(self._scenario.arrivals, ClosedLoop)
         if is_sent and not self._flights and not self._waiting and not self._over.done():
@@ -192,4 +194,5 @@ class Generator:
 
     def _give_up(self, flight: Flight) -> None:
         flight.leave(Outcome.ERROR, f"expected a response within {self._scenario.target.timeout_s:g} s; found none")
+        self._given_up.append(self._flights[flight])
         self._land(flight)
