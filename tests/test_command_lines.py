@@ -40,6 +40,7 @@ FROZEN = {
         "--append-in-plugin",
     },
     "export refit": {"--engines"},
+    "serving alone": set(),
     "serving engines": set(),
     "serving lint": {"--command", "--json", "--rules"},
     "serving repository": {
@@ -73,6 +74,11 @@ FROZEN = {
     "clients predict": {"--server", "--model", "--timeout-s"},
     "clients explain": {"--server", "--model", "--out", "--timeout-s"},
     "clients health": {"--server", "--timeout-s", "--json"},
+    "clients load run": {
+        *("--model", "--server", "--metrics", "--transport"),
+        *("--concurrency", "--rate", "--arrivals", "--shape", "--duration-s", "--warmup-s", "--seed"),
+        "--in-process",
+    },
     "quickstart": {"--build", "--repository", "--texts"},
 }
 

@@ -1,0 +1,118 @@
+"""Test a server under load: when requests arrive, what they ask, and what the right answers are stands in a scenario.
+
+    python -m clients load run benchmarks/latency/digits-vit.toml          a scenario from a file
+    python -m clients load run --model digits-vit --concurrency 8          a simple one, told by flags
+    python -m clients load run --model dates-transformer --rate 50 --arrivals poisson
+    python -m clients load report run.json --html run.html                 a run again, as a page
+    python -m clients load sweep scenario.toml --rates 10 80 --slo "ttft_p95<200ms"     the highest rate that keeps it
+    python -m clients load compare before.json after.json                  ratios; exit status 1 if it is worse
+    python -m clients load export-perf-analyzer scenario.toml --out perf      where perf_analyzer runs
+
+docs/guides/load-reports.md explains every figure, and docs/guides/load.md the file, the arrivals, and what is measured
+from which clock.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from tyro.conf import Positional
+
+from clients.load.analysis.slo import objectives
+from clients.load.arrivals import Arrivals, ClosedLoop, Constant, Gamma, Poisson
+from clients.load.report.deliver import deliver
+from clients.load.report_verbs import compare, export_perf_analyzer, report, sweep
+from clients.load.run_file import write_run
+from clients.load.run_shown import run_shown
+from clients.load.scenario import InProcess, Scenario, Target, Transport, Workload
+from clients.load.scenario_file import read_scenario
+from models.cli import Verb
+from models.errors import UserError
+
+Kind = Literal["constant", "poisson", "gamma"]
+
+
+def run(
+    scenario: Positional[Path | None] = None,
+    model: str | None = None,
+    server: str = "127.0.0.1:8001",
+    metrics: str = "",
+    transport: Transport = "grpc",
+    concurrency: int = 1,
+    rate: float | None = None,
+    arrivals: Kind = "poisson",
+    shape: float = 0.5,
+    duration_s: float = 10.0,
+    warmup_s: float = 1.0,
+    seed: int = 0,
+    slo: str = "",
+    out: Path | None = None,
+    html: Path | None = None,
+    csv: Path | None = None,
+    json: bool = False,
+    in_process: str = "",
+) -> int:
+    """Run one load test, and report it; exit status 1 if it is invalid or misses an objective.
+
+    Args:
+        scenario: a TOML file; the flags below are for a run without one, of a model's own example.
+        model: that is asked.
+        server: host and port; of the OpenAI protocol an address with scheme.
+        metrics: host and port where Prometheus reads Triton's counters; they are not read if not given.
+        transport: how it is asked.
+        concurrency: requests at once, where no rate is given.
+        rate: requests a second, whatever the answers take.
+        arrivals: how requests of a rate are spread.
+        shape: of gamma arrivals; below 1 they come in bursts.
+        duration_s: how long, in seconds, behind the warm-up.
+        warmup_s: seconds at the beginning that are no part of the figures.
+        seed: of arrivals.
+        slo: objectives, as ttft_p95<200ms,itl_p95<50ms.
+        out: file for the run itself, to report or compare it later.
+        html: file for a page with plots.
+        csv: file for a line a request.
+        json: JSON in the layout of AIPerf, in place of tables.
+        in_process: the model repository that the server serves: the same requests are timed without it beforehand.
+    """
+    kept = objectives(slo)
+    if (scenario is None) == (model is None):
+        raise UserError("a scenario's file or --model", "both" if model else "neither", "give one of them")
+    if scenario is not None:
+        asked = read_scenario(scenario)
+    else:
+        asked = Scenario(
+            name=str(model),
+            target=Target(transport=transport, address=server, metrics=metrics),
+            arrivals=_arrivals(concurrency, rate, arrivals, shape),
+            workloads=(Workload(name=str(model), model=str(model)),),
+            duration_s=duration_s,
+            warmup_s=warmup_s,
+            seed=seed,
+            in_process=InProcess(repository=in_process),
+        )
+    found = run_shown(asked)
+    if out is not None:
+        write_run(found, out)
+    return deliver(found, kept, html, csv, json)
+
+
+def _arrivals(concurrency: int, rate: float | None, kind: Kind, shape: float) -> Arrivals:
+    if rate is None:
+        return ClosedLoop(concurrency=concurrency)
+    match kind:
+        case "constant":
+            return Constant(rate=rate)
+        case "poisson":
+            return Poisson(rate=rate)
+        case "gamma":
+            return Gamma(rate=rate, shape=shape)
+
+
+VERBS: dict[str, Verb] = {
+    "run": run,
+    "report": report,
+    "sweep": sweep,
+    "compare": compare,
+    "export-perf-analyzer": export_perf_analyzer,
+}
