@@ -36,6 +36,7 @@ class Flight:
         choice: what it is.
         text: of its first answer, as far as it came.
         finish_reason: of that answer; empty as long as none came.
+        input_tokens: of the question, where the server says it with the answer.
         outputs: reads the tensors of a whole answer; None where there is none.
         take_back: takes it back from the server; None where it cannot.
         outcome: once it is known.
@@ -51,6 +52,7 @@ class Flight:
         "count",
         "error",
         "finish_reason",
+        "input_tokens",
         "intended_s",
         "last_s",
         "outcome",
@@ -77,7 +79,7 @@ class Flight:
         self.last_s = monotonic()
         self.responses_s: list[float] = []
         self.tokens: list[int] = []
-        self.count = 0
+        self.count = self.input_tokens = 0
         self.cancel_after: int | None = None
         self.text, self.finish_reason = "", ""
         self.outputs: Callable[[], Outputs] | None = None
@@ -116,7 +118,7 @@ class Flight:
             ended_s=monotonic() - self._began_s,
             responses_s=tuple(self.responses_s),
             tokens=tuple(self.tokens),
-            input_tokens=input_tokens,
+            input_tokens=self.input_tokens or input_tokens,
             images=images,
             outcome=self.outcome or Outcome.OK,
             error=self.error,

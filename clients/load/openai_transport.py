@@ -126,7 +126,9 @@ async def _streamed(response: Any, flight: Flight) -> None:
         told = json.loads(data)
         if "error" in told:
             raise _refusal(int(told["error"].get("code") or 500), data)
-        total = (told.get("usage") or {}).get("completion_tokens", total)
+        usage = told.get("usage") or {}
+        total = usage.get("completion_tokens", total)
+        flight.input_tokens = usage.get("prompt_tokens", flight.input_tokens)
         for choice in told.get("choices", ()):
             text = choice.get("text") or (choice.get("delta") or {}).get("content") or ""
             if text:
@@ -152,7 +154,9 @@ def _spread(flight: Flight, total: int) -> None:
 
 def _whole(content: bytes, kind: str, flight: Flight) -> None:
     told = json.loads(content)
-    flight.hear(int((told.get("usage") or {}).get("completion_tokens") or 0))
+    usage = told.get("usage") or {}
+    flight.hear(usage.get("completion_tokens", 0))
+    flight.input_tokens = usage.get("prompt_tokens", 0)
     if kind == "embeddings":
         vectors = [one["embedding"] for one in told["data"]]
         flight.outputs = lambda: {POOLED: np.asarray(vectors, np.float32)}

@@ -13,6 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+BLOCK = 1024
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownModel:
@@ -40,11 +42,17 @@ class KnownModel:
     lie: Literal["", "few", "unfinished", "text"] = ""
 
 
+def services(model: KnownModel) -> Iterator[float]:
+    """The times of requests in seconds, in the order in which they arrive, without end."""
+    rng = np.random.default_rng(model.seed)
+    while True:
+        even = model.service == "deterministic"
+        yield from ([model.mean_s] * BLOCK if even else rng.exponential(model.mean_s, BLOCK).tolist())
+
+
 def services_s(model: KnownModel, number: int) -> NDArray[np.float64]:
-    """The times of the first requests in seconds ``[N]``, in the order in which they arrive."""
-    if model.service == "deterministic":
-        return np.full(number, model.mean_s)
-    return np.random.default_rng(model.seed).exponential(model.mean_s, number)
+    """The times of the first requests in seconds ``[N]``."""
+    return np.fromiter(services(model), np.float64, number)
 
 
 @contextmanager

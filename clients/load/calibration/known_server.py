@@ -22,10 +22,9 @@ from tritonclient.grpc import model_config_pb2, service_pb2, service_pb2_grpc
 from tritonclient.utils import serialize_byte_tensor
 
 from clients.load.alarm import Alarm
-from clients.load.calibration.known_model import KnownModel, services_s
+from clients.load.calibration.known_model import KnownModel, services
 from models.tensor_names import CANCEL, FINISH_REASON, OUTPUT_IDS, TEXT_INPUT, TEXT_OUTPUT
 
-LONGEST_RUN = 1_000_000  # services that are drawn beforehand
 TIMES = "times"
 
 
@@ -35,7 +34,7 @@ class Line:
     def __init__(self, model: KnownModel) -> None:
         """Begin without a request; in a running event loop."""
         self.model = model
-        self._services = iter(services_s(model, LONGEST_RUN).tolist())
+        self._services = services(model)
         self._free_s, self._number = 0.0, 0
         self._alarm = Alarm()
         self._ends: deque[tuple[float, asyncio.Future[None]]] = deque()

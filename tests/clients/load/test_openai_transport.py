@@ -43,7 +43,7 @@ async def spoken(model, chat):
         said = {"delta": {}} if chat else {"text": ""}
         yield event({"choices": [{"index": 0, "finish_reason": "stop", **said}]})
     count = 12 if model == "counting" else len(pieces) * per_piece
-    yield event({"choices": [], "usage": {"completion_tokens": count}})
+    yield event({"choices": [], "usage": {"completion_tokens": count, "prompt_tokens": 7}})
     yield event("[DONE]")
 
 
@@ -115,6 +115,7 @@ def test_a_stream_brings_its_tokens_event_by_event(ran, endpoint):
     for record in found.records:
         assert (record.outcome, record.error, record.tokens) == (Outcome.OK, "", (1, 1, 1, 1))
         assert list(record.responses_s) == sorted(record.responses_s)
+        assert record.input_tokens == 7
 
 
 def test_tokens_that_come_together_are_spread_over_the_events_by_the_count_at_the_end(ran):
