@@ -8,6 +8,7 @@
     python -m clients embed "a cat sat" "the cat lay"     texts → vectors, and how alike they are
     python -m clients predict request.json                tensors → tensors, by a model of your own
     python -m clients explain three.png --model digits-vit --out why.npz      what an answer was read off
+    python -m clients load run scenario.toml              how fast a server answers, and whether rightly
 
 An address is all that a client has to be told (--server, else 127.0.0.1:8001); --model is needed only where a server
 has more than one model for a task. Texts that are not given after the verb are read from standard input, one a line.
@@ -19,14 +20,18 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import NoReturn
 
 from tyro.conf import Positional
 
 from clients import terminal
 from clients.embed import Pooling
+from clients.load import verbs as load_verbs
 from clients.triton_client import DEFAULT_SERVER, TritonClient
 from clients.writing_verbs import caption, generate, lines, translate
 from models.cli import Verb, run
+
+LOAD_PROGRAM = "python -m clients load"
 
 
 def classify(
@@ -112,6 +117,11 @@ def health(server: str = DEFAULT_SERVER, timeout_s: float = 10.0, json: bool = F
     return _asked(server, timeout_s, lambda client: terminal.print_health(client, json))
 
 
+def load() -> NoReturn:
+    """Test a server under load; see `python -m clients load --help`."""
+    run(LOAD_PROGRAM, str(load_verbs.__doc__), load_verbs.VERBS, ["--help"])
+
+
 def _asked(server: str, timeout_s: float, question: Callable[[TritonClient], Awaitable[int]]) -> int:
     async def asked() -> int:
         async with TritonClient(server, timeout_s) as client:
@@ -121,6 +131,8 @@ def _asked(server: str, timeout_s: float, question: Callable[[TritonClient], Awa
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["load"] and sys.argv[2:]:
+        run(LOAD_PROGRAM, str(load_verbs.__doc__), load_verbs.VERBS, sys.argv[2:])
     verbs: dict[str, Verb] = {
         "health": health,
         "classify": classify,
@@ -130,5 +142,6 @@ if __name__ == "__main__":
         "embed": embed,
         "predict": predict,
         "explain": explain,
+        "load": load,
     }
     run("python -m clients", str(__doc__), verbs, sys.argv[1:])

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from export.inspection import BATCHES, ArtefactFacts, Cache, GraphFacts, Weight
-from export.markup import Markup, bar, code, colours, folded, keyed, safe, table
-from export.quantities import bytes_text, count_text, seconds_text
+from models.markup import Markup, bar, code, colours, folded, keyed, safe, table
+from models.quantities import bytes_text, count_text, seconds_text
 from export.timing import Timing
 from models.errors import OutputError
 from models.signature import TensorSpec

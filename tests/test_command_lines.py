@@ -71,6 +71,10 @@ FROZEN = {
     "clients predict": {"--server", "--model", "--timeout-s"},
     "clients explain": {"--server", "--model", "--out", "--timeout-s"},
     "clients health": {"--server", "--timeout-s", "--json"},
+    "clients load run": {
+        *("--model", "--server", "--metrics", "--transport"),
+        *("--concurrency", "--rate", "--arrivals", "--shape", "--duration-s", "--warmup-s", "--seed"),
+    },
     "quickstart": {"--build", "--repository", "--texts"},
 }
 

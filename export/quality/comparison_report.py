@@ -11,7 +11,7 @@ from rich.table import Table
 from export.quality.budgets import Verdict
 from export.quality.comparison import Compared
 from export.quality.report import COLUMNS, cells_of
-from export.quantities import bytes_text
+from models.quantities import bytes_text
 
 HEAD = ("precision", COLUMNS[0], "files", *COLUMNS[1:], "verdict")
 

@@ -1,0 +1,170 @@
+"""When requests are to be sent, in seconds from the beginning: drawn before a run, so that no answer can delay them.
+
+    constant   t_n = n / λ
+    poisson    t_n − t_(n−1) exponential, mean 1/λ
+    gamma      t_n − t_(n−1) gamma of shape k, mean 1/λ: k = 1 is Poisson, less comes in bursts, more is even
+    ramp       Poisson whose rate goes in a straight line from λ₀ to λ₁: Λ(t) = λ₀ t + (λ₁ − λ₀) t² / 2D,
+               t_n = Λ⁻¹(s_n) of the times s_n of a Poisson process of rate 1
+    replay     as recorded, faster by a factor
+
+A closed loop has no such times: each of its callers sends when it was answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.errors import ConfigError
+
+Times = NDArray[np.float64]
+BLOCK = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedLoop:
+    """So many callers at once, each of which sends its next request when its last one has ended.
+
+    Raises:
+        ConfigError: there is not even one.
+    """
+
+    concurrency: int = 1
+
+    def __post_init__(self) -> None:
+        _require(self, "concurrency", self.concurrency >= 1, "of at least 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant:
+    """Requests at even distances.
+
+    Raises:
+        ConfigError: the rate, requests a second, is not above 0.
+    """
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        _require(self, "rate", self.rate > 0, "above 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Poisson:
+    """Requests of many who do not know of each other.
+
+    Raises:
+        ConfigError: the rate, requests a second, is not above 0.
+    """
+
+    rate: float
+
+    def __post_init__(self) -> None:
+        _require(self, "rate", self.rate > 0, "above 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gamma:
+    """Requests in bursts (shape below 1), or more even than Poisson's (above).
+
+    Raises:
+        ConfigError: rate, requests a second, or shape is not above 0.
+    """
+
+    rate: float
+    shape: float
+
+    def __post_init__(self) -> None:
+        _require(self, "rate", self.rate > 0, "above 0")
+        _require(self, "shape", self.shape > 0, "above 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ramp:
+    """Poisson arrivals whose rate changes evenly from the beginning of a run to its end.
+
+    Raises:
+        ConfigError: a rate, requests a second, is negative, or both are 0.
+    """
+
+    first_rate: float
+    last_rate: float
+
+    def __post_init__(self) -> None:
+        _require(self, "first_rate", self.first_rate >= 0, "of at least 0")
+        _require(self, "last_rate", self.last_rate >= 0 and self.first_rate + self.last_rate > 0, "above 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """Requests at recorded times; see clients/load/trace.py for the file.
+
+    Raises:
+        ConfigError: the speed, a factor, is not above 0.
+    """
+
+    trace: str
+    speed: float = 1.0
+
+    def __post_init__(self) -> None:
+        _require(self, "speed", self.speed > 0, "above 0")
+
+
+OpenLoop = Constant | Poisson | Gamma | Ramp
+Arrivals = ClosedLoop | OpenLoop | Replay
+
+
+def times(
+    arrivals: OpenLoop, rng: np.random.Generator, ends_s: float | None = None, number: int | None = None
+) -> Times:
+    """The times of an open loop, float64 ``[N]``, in order.
+
+    Args:
+        arrivals: how they come.
+        rng: they are drawn from.
+        ends_s: none is at this time or later; a ramp needs it.
+        number: at most so many.
+
+    Raises:
+        ConfigError: neither end is given, or a ramp has no duration.
+    """
+    if ends_s is None and (number is None or isinstance(arrivals, Ramp)):
+        raise ConfigError("a duration_s, of a ramp always", "none", "say how long requests are sent")
+    until_s = np.inf if ends_s is None else ends_s
+    match arrivals:
+        case Constant(rate=rate):
+            most = np.ceil(until_s * rate) if number is None else min(number, np.ceil(until_s * rate))
+            drawn = np.arange(most) / rate
+        case Poisson(rate=rate):
+            drawn = _sums(lambda count: rng.exponential(1 / rate, count), until_s, number)
+        case Gamma(rate=rate, shape=shape):
+            drawn = _sums(lambda count: rng.gamma(shape, 1 / (rate * shape), count), until_s, number)
+        case Ramp():
+            drawn = _ramp(arrivals, rng, until_s)
+    return drawn[drawn < until_s][:number]
+
+
+def _sums(draw: Callable[[int], Times], until: float, number: int | None = None) -> Times:
+    blocks, total, count = [np.zeros(0)], 0.0, 0
+    while total < until and (number is None or count < number):
+        blocks.append(total + np.cumsum(draw(BLOCK)))
+        total, count = float(blocks[-1][-1]), count + BLOCK
+    return np.concatenate(blocks)
+
+
+def _ramp(ramp: Ramp, rng: np.random.Generator, ends_s: float) -> Times:
+    first, slope = ramp.first_rate, (ramp.last_rate - ramp.first_rate) / ends_s
+    whole = ends_s * (ramp.first_rate + ramp.last_rate) / 2
+    sums = _sums(lambda count: rng.exponential(1.0, count), whole)
+    sums = sums[sums < whole]
+    # The root of slope t²/2 + first t = s that lies in the run, written so that nothing cancels.
+    return np.asarray(2 * sums / (first + np.sqrt(first**2 + 2 * slope * sums)))
+
+
+def _require(config: Any, name: str, is_good: bool, wanted: str) -> None:
+    if not is_good:
+        raise ConfigError(f"{name} {wanted}", str(getattr(config, name)), f"correct {name}")

@@ -1,0 +1,83 @@
+"""A run as a file: JSON of a stated version, from which every figure can be computed again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from clients.load.record import GeneratorWatch, LoadRun, Outcome, RequestRecord, ServerCounts
+from models.errors import ArtefactError, OutputError
+
+FORMAT = "attendant load run"
+VERSION = 1
+_AGAIN = "run the load test again, or read it with the release that wrote it"
+
+
+def write_run(run: LoadRun, path: Path) -> None:
+    """Write a run; its records lie column by column.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    whole = {field.name: getattr(run, field.name) for field in fields(LoadRun)}
+    columns = {field.name: [getattr(record, field.name) for record in run.records] for field in fields(RequestRecord)}
+    columns["outcome"] = [record.outcome.value for record in run.records]
+    whole |= {
+        "records": columns,
+        "watch": asdict(run.watch),
+        "server": None if run.server is None else asdict(run.server),
+    }
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"format": FORMAT, "version": VERSION, "run": whole}) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"a place to write a run at {path}", str(error), "choose another path") from error
+
+
+def read_run(path: Path) -> LoadRun:
+    """Read a run.
+
+    Raises:
+        ArtefactError: the file is missing, truncated, of another kind, or of another version.
+    """
+    given = _parsed(path)
+    if not isinstance(given, dict) or given.get("format") != FORMAT:
+        raise ArtefactError(f"a run of `clients load run` in {path}", "JSON of another kind", "name the run's file")
+    if given.get("version") != VERSION:
+        raise ArtefactError(f"version {VERSION} of a run in {path}", f"version {given.get('version')}", _AGAIN)
+    try:
+        return _run(given["run"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArtefactError(f"every field of a run in {path}", f"{type(error).__name__}: {error}", _AGAIN) from error
+
+
+def _parsed(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ArtefactError(f"a run at {path}", str(error), "name the file that --out wrote") from error
+    except ValueError as error:
+        raise ArtefactError(f"whole JSON in {path}", f"text that ends or breaks: {error}", _AGAIN) from error
+
+
+def _run(values: dict[str, Any]) -> LoadRun:
+    columns = values["records"]
+    names = [field.name for field in fields(RequestRecord)]
+    rows = zip(*(columns[name] for name in names), strict=True)
+    watch, server = values["watch"], values["server"]
+    return LoadRun(
+        **values
+        | {
+            "records": tuple(_record(dict(zip(names, row, strict=True))) for row in rows),
+            "watch": GeneratorWatch(**watch | {"loop_lags_s": tuple(watch["loop_lags_s"])}),
+            "server": None if server is None else ServerCounts(**server),
+            "in_process_s": tuple(values["in_process_s"]),
+        }
+    )
+
+
+def _record(row: dict[str, Any]) -> RequestRecord:
+    lists = {"responses_s": tuple(row["responses_s"]), "tokens": tuple(row["tokens"])}
+    return RequestRecord(**row | lists | {"outcome": Outcome(row["outcome"])})

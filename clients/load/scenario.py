@@ -1,0 +1,249 @@
+"""What a load test does: whom it asks, when, what, and what the right answer is."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from clients.decoding import Decoding
+from clients.load.arrivals import Arrivals, ClosedLoop
+from models.errors import ConfigError
+
+Transport = Literal["grpc", "http", "openai"]
+InputKind = Literal["example", "random", "zeros", "files", "texts"]
+ExpectKind = Literal["nothing", "example", "same", "text", "label", "arrays"]
+Endpoint = Literal["chat", "completions", "embeddings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The server that is asked.
+
+    Attributes:
+        transport: ``grpc`` and ``http`` are Triton's own, ``openai`` is any server of that protocol.
+        address: host and port; of the OpenAI protocol an address with scheme, as ``http://127.0.0.1:9000/v1``.
+        metrics: host and port where Prometheus reads Triton's counters; they are not read if empty.
+        shared_memory: whether tensors are passed in memory that client and server share; if the server refuses, they
+            are sent, and the run's environment says so.
+        timeout_s: an answer, or the next part of one, that takes longer is an error.
+        connections: over which requests are spread in turn; of grpc alone.
+        key_file: a file with the key that the server asks for; of openai alone.
+
+    Raises:
+        ConfigError: a number is not above 0, or shared memory is asked of a server that has none.
+    """
+
+    transport: Transport = "grpc"
+    address: str = "127.0.0.1:8001"
+    metrics: str = ""
+    shared_memory: bool = False
+    timeout_s: float = 30.0
+    connections: int = 1
+    key_file: str = ""
+
+    def __post_init__(self) -> None:
+        _require_above_0(self, "timeout_s", "connections")
+        if self.shared_memory and self.transport == "openai":
+            raise ConfigError("shared_memory of grpc or http", "openai", "leave shared_memory out")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """Where the questions of a workload come from; requests take them in turn.
+
+    Attributes:
+        kind: ``example`` is the one that travels with the model; ``random`` and ``zeros`` are made to the served
+            signature; ``files`` are read, ``texts`` are given here.
+        number: how many different ones are made, of ``random``.
+        rows: in one request, of models that take batches.
+        size: of each dimension that the model leaves open, of ``random`` and ``zeros``.
+        files: ``.npy`` (one question a row), ``.jsonl`` (an object a line: input name → values, and ``answer``), or
+            images.
+        texts: prompts, sources or texts.
+
+    Raises:
+        ConfigError: a number is below 1, or the kind needs files or texts and has none.
+    """
+
+    kind: InputKind = "example"
+    number: int = 16
+    rows: int = 1
+    size: int = 16
+    files: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _require_above_0(self, "number", "rows", "size")
+        for kind in ("files", "texts"):
+            if bool(getattr(self, kind)) != (self.kind == kind):
+                raise ConfigError(
+                    f"{kind} where the inputs' kind is {kind!r}, and only there", repr(self.kind), "choose"
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expect:
+    """What the right answer is; any other is counted as wrong.
+
+    Attributes:
+        kind: ``example``: what the model's example, or the ``answer`` in a file, says; ``same``: what was answered to
+            the same question first; ``text``, ``label``: what is given here; ``arrays``: an ``.npz`` of outputs, a row
+            a question.
+        answers: texts or labels, one a question, or one for all.
+        file: of ``arrays``.
+        tolerance: largest difference of a number.
+        tokens: how many an answer has; any number if not given.
+
+    Raises:
+        ConfigError: the kind needs answers or a file and has none.
+    """
+
+    kind: ExpectKind = "nothing"
+    answers: tuple[str, ...] = ()
+    file: str = ""
+    tolerance: float = 1e-3
+    tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.answers) != (self.kind in ("text", "label")):
+            raise ConfigError("answers where a text or label is expected", repr(self.kind), "correct expect")
+        if bool(self.file) != (self.kind == "arrays"):
+            raise ConfigError("a file where arrays are expected", repr(self.kind), "correct expect")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancel:
+    """Which requests are taken back, and when; of models that stream.
+
+    Attributes:
+        share: of the requests.
+        after_tokens: as soon as so many came.
+        after_ms: as soon as so long has passed since it was sent.
+
+    Raises:
+        ConfigError: the share is no probability, or there is not one time.
+    """
+
+    share: float
+    after_tokens: int | None = None
+    after_ms: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share <= 1:
+            raise ConfigError("a share from 0 to 1", str(self.share), "correct share")
+        if (self.after_tokens is None) == (self.after_ms is None):
+            raise ConfigError("after_tokens or after_ms", "both or neither", "give one of them")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """One kind of request.
+
+    Attributes:
+        name: in reports.
+        model: that is asked.
+        weight: how often, beside the weights of the others.
+        inputs: the questions.
+        parameters: of the request, as Triton's protocol has them.
+        decoding: how a text is decoded; as the server does by itself if not given.
+        stream: whether an answer of tokens comes token by token, or whole.
+        expect: the right answer.
+        deadline_ms: from the intended time to the last response; a later one is late, and a stream is taken back then.
+        cancel: which requests are taken back.
+        endpoint: of the OpenAI protocol.
+
+    Raises:
+        ConfigError: a number is not above 0.
+    """
+
+    name: str
+    model: str
+    weight: float = 1.0
+    inputs: Inputs = field(default_factory=Inputs)
+    parameters: dict[str, Any] = field(default_factory=dict)
+    decoding: Decoding | None = None
+    stream: bool = True
+    expect: Expect = field(default_factory=Expect)
+    deadline_ms: float | None = None
+    cancel: Cancel | None = None
+    endpoint: Endpoint = "completions"
+
+    def __post_init__(self) -> None:
+        _require_above_0(self, "weight")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InProcess:
+    """How the same requests are timed without a server, for comparison.
+
+    Attributes:
+        repository: the model repository that the server serves; nothing is timed if empty.
+        requests: how many, of each workload.
+    """
+
+    repository: str = ""
+    requests: int = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One load test; vary it with ``dataclasses.replace``.
+
+    Attributes:
+        name: in reports.
+        target: whom it asks.
+        arrivals: when.
+        workloads: what, in a mix by their weights.
+        warmup_s: seconds at the beginning that are no part of the figures.
+        duration_s: seconds behind the warm-up in which requests are sent.
+        requests: most that are sent behind the warm-up.
+        most_in_flight: of an open loop; further ones wait, and their waiting counts.
+        seed: of arrivals, mix and random inputs.
+        in_process: the same requests without a server.
+
+    Raises:
+        ConfigError: there is no workload, two share a name, or the run has no end.
+    """
+
+    workloads: tuple[Workload, ...]
+    name: str = "load"
+    target: Target = field(default_factory=Target)
+    arrivals: Arrivals = field(default_factory=ClosedLoop)
+    warmup_s: float = 0.0
+    duration_s: float | None = None
+    requests: int | None = None
+    most_in_flight: int = 1024
+    seed: int = 0
+    in_process: InProcess = field(default_factory=InProcess)
+
+    def __post_init__(self) -> None:
+        _require_above_0(self, "duration_s", "requests", "most_in_flight")
+        names = [workload.name for workload in self.workloads]
+        if not names or len(set(names)) < len(names):
+            raise ConfigError("workloads of different names", str(names or "none"), "correct workloads")
+        if self.duration_s is None and self.requests is None:
+            raise ConfigError("an end of the run", "neither duration_s nor requests", "give one of them")
+
+    def plain(self) -> dict[str, object]:
+        """Itself as JSON has it, without what was not given."""
+        plain = _without_none(asdict(self))
+        plain["arrivals"] = {"kind": kind_of(self.arrivals)} | plain["arrivals"]
+        return dict(plain)
+
+
+def kind_of(arrivals: Arrivals) -> str:
+    """What a scenario's file calls such arrivals."""
+    return "closed" if isinstance(arrivals, ClosedLoop) else type(arrivals).__name__.lower()
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _without_none(one) for key, one in value.items() if one is not None}
+    return [_without_none(one) for one in value] if isinstance(value, tuple | list) else value
+
+
+def _require_above_0(config: Any, *names: str) -> None:
+    for name in names:
+        value = getattr(config, name)
+        if value is not None and not value > 0:
+            raise ConfigError(f"{name} above 0", str(value), f"correct {name}")

@@ -1,0 +1,77 @@
+"""Objectives as people write them: ``ttft_p95<200ms,itl_p95<50ms``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from models.errors import ConfigError
+
+METRICS = {
+    "ttft": "time_to_first_token",
+    "ttst": "time_to_second_token",
+    "itl": "inter_token_latency",
+    "tpot": "inter_token_latency",
+    "latency": "request_latency",
+    "effective_latency": "effective_latency",
+    "effective_ttft": "effective_time_to_first_token",
+}
+"""What objectives call the metrics → their keys."""
+_UNITS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
+_STATISTICS = ("avg", "max", "p50", "p75", "p90", "p95", "p99", "p99.9")
+_FORM = re.compile(r"\s*([a-z_]+)_([a-z0-9.]+)\s*(<=?)\s*([0-9.]+)\s*([a-zµ]*)\s*")
+_EXAMPLE = "write it as ttft_p95<200ms"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objective:
+    """A latency that is not to be exceeded.
+
+    Attributes:
+        metric: its key.
+        statistic: ``avg``, ``max`` or a percentile as ``p95``.
+        limit_s: the greatest value allowed, in seconds.
+        text: as it was written.
+    """
+
+    metric: str
+    statistic: str
+    limit_s: float
+    text: str
+
+
+def objectives(text: str) -> tuple[Objective, ...]:
+    """Read objectives, separated by commas.
+
+    Raises:
+        ConfigError: one cannot be read, names no metric, statistic or unit that there is, or is said twice.
+    """
+    found = tuple(_objective(part) for part in text.split(",")) if text.strip() else ()
+    said = [(one.metric, one.statistic) for one in found]
+    for one in found:
+        if said.count((one.metric, one.statistic)) > 1:
+            raise ConfigError("one limit for each statistic", f"two of {one.metric} {one.statistic}", "leave one out")
+    return found
+
+
+def _objective(text: str) -> Objective:
+    matched = _FORM.fullmatch(text)
+    if matched is None:
+        raise ConfigError("metric_statistic<limit", repr(text.strip()), _EXAMPLE)
+    name, statistic, _, number, unit = matched.groups()
+    _require_one_of("metric", name, METRICS)
+    _require_one_of("statistic", statistic, _STATISTICS)
+    _require_one_of("unit", unit, _UNITS)
+    try:
+        limit_s = float(number) * _UNITS[unit]
+    except ValueError as error:
+        raise ConfigError("a number before the unit", repr(number), _EXAMPLE) from error
+    if limit_s <= 0:
+        raise ConfigError("a limit above 0", repr(text.strip()), _EXAMPLE)
+    return Objective(metric=METRICS[name], statistic=statistic, limit_s=limit_s, text=re.sub(r"\s", "", text))
+
+
+def _require_one_of(what: str, found: str, known: Collection[str]) -> None:
+    if found not in known:
+        raise ConfigError(f"a {what} among {', '.join(known)}", repr(found), _EXAMPLE)

@@ -1,0 +1,94 @@
+"""A run, summed up: its steady window, every figure, what was asked of them, and whether they may be quoted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from clients.load.metrics import Metric, metrics
+from clients.load.record import LoadRun
+from clients.load.slo import Objective
+from clients.load.steady import Window, steady_window
+from clients.load.validity import ValidityBounds, Verdict, verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Met:
+    """An objective and what was found.
+
+    Attributes:
+        objective: what was asked.
+        found_s: the statistic, in seconds; None if no request has such a figure.
+        sure: its 95 % interval.
+    """
+
+    objective: Objective
+    found_s: float | None
+    sure: tuple[float, float] | None
+
+    @property
+    def met(self) -> bool:
+        """Whether the limit was kept; a figure that does not exist keeps none."""
+        return self.found_s is not None and self.found_s < self.objective.limit_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """All that a report says.
+
+    Attributes:
+        run: what it is of.
+        window: the part of the run that counts.
+        metrics: key → figure, of all requests.
+        by_workload: the same of each workload, where there are several.
+        objectives: and whether they were met.
+        verdict: whether the run is valid.
+    """
+
+    run: LoadRun
+    window: Window
+    metrics: dict[str, Metric]
+    by_workload: dict[str, dict[str, Metric]]
+    objectives: tuple[Met, ...]
+    verdict: Verdict
+
+    @property
+    def met(self) -> bool:
+        """Whether every objective was met."""
+        return all(one.met for one in self.objectives)
+
+
+def summarise(run: LoadRun, kept: Sequence[Objective] = (), bounds: ValidityBounds | None = None) -> Summary:
+    """Sum up a run.
+
+    Args:
+        run: what was noted.
+        kept: objectives, for goodput and for whether they were met.
+        bounds: of validity.
+    """
+    warmup = run.scenario.get("warmup_s", 0.0)
+    window = steady_window(run.records, float(warmup) if isinstance(warmup, int | float) else 0.0)
+    found = metrics(run, window, kept)
+    names = sorted({record.workload for record in run.records})
+    return Summary(
+        run=run,
+        window=window,
+        metrics=found,
+        by_workload={name: metrics(_only(run, name), window, kept) for name in names} if len(names) > 1 else {},
+        objectives=tuple(_met(one, found) for one in kept),
+        verdict=verdict(run, window, found, bounds),
+    )
+
+
+def _only(run: LoadRun, workload: str) -> LoadRun:
+    # The server's counters and the times without it are of all workloads together.
+    records = tuple(record for record in run.records if record.workload == workload)
+    return replace(run, records=records, server=None, in_process_s=())
+
+
+def _met(objective: Objective, found: dict[str, Metric]) -> Met:
+    metric = found.get(objective.metric)
+    if metric is None:
+        return Met(objective=objective, found_s=None, sure=None)
+    value = metric.value(objective.statistic)
+    return Met(objective=objective, found_s=value, sure=metric.sure.get(objective.statistic))

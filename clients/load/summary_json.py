@@ -1,0 +1,92 @@
+"""A summary as JSON: AIPerf's layout and names, milliseconds for times, and beside them what AIPerf does not say.
+
+Source: AIPerf 0.13.0, common/models/export_models.py: JsonExportData, JsonMetricResult.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from clients.load.metrics import SECONDS, Metric
+from clients.load.record import Outcome
+from clients.load.summary import Met, Summary
+from models.errors import OutputError
+
+SCHEMA = "1.0"
+_IN_SECONDS = ("benchmark_duration",)
+
+
+def write_summary(summary: Summary, path: Path) -> None:
+    """Write the summary.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(plain(summary), indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"a place to write the summary at {path}", str(error), "choose another path") from error
+
+
+def plain(summary: Summary) -> dict[str, Any]:
+    """The summary in plain values."""
+    run, verdict = summary.run, summary.verdict
+    return {
+        "schema_version": SCHEMA,
+        **_metrics(summary.metrics),
+        "input_config": run.scenario,
+        "was_cancelled": False,
+        "error_summary": _errors(summary),
+        "start_time": run.started_at,
+        "end_time": _ended(run.started_at, run.duration_s),
+        "valid": verdict.valid,
+        "invalid_because": list(verdict.reasons),
+        "remarks": list(verdict.remarks),
+        "steady_window": {"begins_s": summary.window.begins_s, "ends_s": summary.window.ends_s},
+        "objectives": [_objective(one) for one in summary.objectives],
+        "workloads": {name: _metrics(found) for name, found in summary.by_workload.items()},
+        "command": run.command,
+        "environment": run.environment,
+    }
+
+
+def _metrics(found: dict[str, Metric]) -> dict[str, Any]:
+    return {key: _metric(metric, key in _IN_SECONDS) for key, metric in found.items()}
+
+
+def _metric(metric: Metric, in_seconds: bool) -> dict[str, Any]:
+    seconds = metric.unit == SECONDS
+    scale = 1e3 if seconds and not in_seconds else 1.0
+    unit = ("sec" if in_seconds else "ms") if seconds else metric.unit
+    told: dict[str, Any] = {"unit": unit, "avg": metric.avg * scale}
+    spread = metric.spread
+    if spread is not None:
+        told |= {f"p{rank:g}": value * scale for rank, value in spread.percentiles.items()}
+        told |= {"min": spread.min * scale, "max": spread.max * scale, "std": spread.std * scale}
+        told |= {"count": spread.count, "sum": spread.total * scale}
+    if metric.sure:
+        told["ci95"] = {name: [low * scale, high * scale] for name, (low, high) in metric.sure.items()}
+    return told
+
+
+def _objective(one: Met) -> dict[str, Any]:
+    found = None if one.found_s is None else 1e3 * one.found_s
+    return {"text": one.objective.text, "found_ms": found, "met": one.met}
+
+
+def _errors(summary: Summary) -> list[dict[str, Any]]:
+    found: dict[tuple[str, str], int] = {}
+    for record in summary.run.records:
+        if record.outcome in (Outcome.ERROR, Outcome.WRONG):
+            key = record.outcome.value, record.error
+            found[key] = found.get(key, 0) + 1
+    most_often = sorted(found.items(), key=lambda entry: -entry[1])
+    return [{"error_details": {"type": type_, "message": told}, "count": count} for (type_, told), count in most_often]
+
+
+def _ended(started_at: str, duration_s: float) -> str:
+    return (datetime.fromisoformat(started_at) + timedelta(seconds=duration_s)).isoformat()

@@ -1,0 +1,162 @@
+"""Whether a run says anything of the server: it does not where something else was slow, or anything was wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clients.load.metrics import Metric
+from clients.load.record import LoadRun, Outcome, RequestRecord
+from clients.load.steady import Window
+from models.quantities import seconds_text
+
+_STALL_S = 0.5  # Triton's batcher sleeps so long when it misses a wake-up: facts of triton-inference-server/core
+_STALLED = 3
+_ABOVE_NEIGHBOURS = 4.0
+_FULL = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidityBounds:
+    """What a generator may cost before its figures are no longer the server's.
+
+    Lags are bounded by the greater of a time and a share of the median latency: 5 ms late is much to an answer of 2 ms,
+    and nothing to one of 2 s.
+
+    Attributes:
+        cpu_share: CPU seconds of the generator a second; its event loop has one core.
+        lag_s: least bound of the 99th percentile of send lag and of loop lag, in seconds.
+        lag_share: the same, as a share of the median latency.
+        client_share: what a unary request may take outside the server, as a share of its time inside; no less than
+            ``client_s`` seconds.
+        client_s: see ``client_share``.
+    """
+
+    cpu_share: float = 0.9
+    lag_s: float = 0.005
+    lag_share: float = 0.1
+    client_share: float = 1.0
+    client_s: float = 0.005
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What to think of a run.
+
+    Attributes:
+        reasons: why it is invalid; none if it is valid.
+        remarks: what to bear in mind.
+    """
+
+    reasons: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+    @property
+    def valid(self) -> bool:
+        """Whether the figures may be quoted."""
+        return not self.reasons
+
+
+def verdict(run: LoadRun, window: Window, figures: dict[str, Metric], bounds: ValidityBounds | None = None) -> Verdict:
+    """Look for everything that makes figures not the server's own."""
+    bounds = bounds or ValidityBounds()
+    inside = [one for one in run.records if window.begins_s <= one.intended_s <= window.ends_s]
+    reasons = [
+        *_wrong(run.records),
+        *_generator(run, figures, bounds),
+        *_stalls(inside),
+        *_slow_client(run, inside, figures, bounds),
+        *([f"no steady state: {window.unsteady}; let it run longer, or ask for less"] if window.unsteady else []),
+    ]
+    return Verdict(reasons=tuple(reasons), remarks=tuple(_remarks(run, figures)))
+
+
+def _wrong(records: Sequence[RequestRecord]) -> Iterator[str]:
+    if not records:
+        yield "no request was sent"
+    for outcome, told in ((Outcome.ERROR, "failed"), (Outcome.WRONG, "answered wrongly")):
+        errors = Counter(one.error for one in records if one.outcome is outcome)
+        if errors:
+            often, count = errors.most_common(1)[0]
+            most = f"; most often ({count}): {often}" if often else ""
+            yield f"{errors.total()} of {len(records)} requests {told}{most}"
+
+
+def _generator(run: LoadRun, figures: dict[str, Metric], bounds: ValidityBounds) -> Iterator[str]:
+    if run.watch.cpu_share > bounds.cpu_share:
+        yield (
+            f"the generator was the limit: {run.watch.cpu_share:.0%} of a core used, {bounds.cpu_share:.0%} allowed; "
+            "use fewer requests, or more generators"
+        )
+    allowed = max(bounds.lag_s, bounds.lag_share * _median(figures))
+    lag = figures.get("credit_to_start_latency")
+    sends = lag.value("p99") if lag else 0.0
+    loops = float(np.percentile(run.watch.loop_lags_s, 99)) if run.watch.loop_lags_s else 0.0
+    for told, found in (("requests were sent late", sends), ("the generator's event loop woke late", loops)):
+        if found > allowed:
+            yield f"{told}: 99th percentile {seconds_text(found)}, {seconds_text(allowed)} allowed"
+
+
+def _stalls(inside: Sequence[RequestRecord]) -> Iterator[str]:
+    answered = [one for one in inside if one.outcome is Outcome.OK and one.responses_s]
+    first = np.array([one.responses_s[0] - one.sent_s for one in answered])
+    if not len(first) or np.median(first) > _STALL_S / 2:
+        return
+    width = 0.02 + 2 * float(np.median(first))
+    stalled = _between(first, _STALL_S - 0.005, _STALL_S + width)
+    around = (
+        _between(first, _STALL_S - 0.005 - width, _STALL_S - 0.005)
+        + _between(first, _STALL_S + width, _STALL_S + 2 * width)
+    ) / 2
+    if stalled >= _STALLED and stalled > _ABOVE_NEIGHBOURS * (around + 1):
+        yield (
+            f"{stalled} answers began 500 ms late, and few just before or after: a batcher that missed its wake-up; "
+            "remove default_queue_policy from the model's configuration"
+        )
+
+
+def _between(values: NDArray[np.float64], low: float, high: float) -> int:
+    return int(np.count_nonzero((values >= low) & (values < high)))
+
+
+def _slow_client(
+    run: LoadRun, inside: Sequence[RequestRecord], figures: dict[str, Metric], bounds: ValidityBounds
+) -> Iterator[str]:
+    # Of streams, Triton counts the time until they were taken on, not until their last response.
+    if run.server is None or not run.server.requests or any(len(one.responses_s) > 1 for one in inside):
+        return
+    server = (run.server.queue_s + run.server.compute_s) / run.server.requests
+    took = figures["request_latency"].avg if "request_latency" in figures else 0.0
+    allowed = max(bounds.client_s, bounds.client_share * server)
+    if took - server > allowed:
+        yield (
+            f"the client was slower than the server: of {seconds_text(took)} a request, {seconds_text(took - server)} "
+            f"passed outside the server, {seconds_text(allowed)} allowed"
+        )
+
+
+def _remarks(run: LoadRun, figures: dict[str, Metric]) -> Iterator[str]:
+    latency = figures.get("request_latency")
+    if latency and latency.spread:
+        thin = [f"p{rank:g}" for rank in latency.spread.percentiles if rank >= 90 and not latency.spread.supports(rank)]
+        if thin:
+            yield f"{latency.spread.count} requests: fewer than ten lie beyond {', '.join(thin)}"
+    late = sum(one.outcome is Outcome.LATE for one in run.records)
+    if late:
+        share = late / len(run.records)
+        yield f"{late} requests passed their deadline: percentiles above p{100 * (1 - share):.3g} are lower bounds"
+    if run.watch.machine_share > _FULL:
+        yield f"the machine was {run.watch.machine_share:.0%} busy: generator and server took turns if they share it"
+    if run.server is None:
+        yield "the server's metrics could not be read: no queue time, and no check of the client against the server"
+    if not run.in_process_s:
+        yield "the same requests were not timed without a server: the overhead of serving is not known"
+
+
+def _median(figures: dict[str, Metric]) -> float:
+    latency = figures.get("request_latency")
+    return latency.value("p50") if latency else 0.0
