@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from models.errors import ConfigError
 from serving.simulation.lengths import Lengths, lengths_of
-from serving.simulation.objectives import objectives_of
 from serving.simulation.reading import made, read_plain
 
 ARRIVALS = ("poisson", "gamma", "constant")
@@ -38,7 +37,7 @@ class Demand:
         stream: whether tokens are sent as they come.
         deadline_ms: of each request, on the server; none if not given.
         urgent: share of the requests that are of priority 0, before all others.
-        slo: objectives, with commas between them (objectives.py).
+        slo: objectives, with commas between them, as ``ttft_p95<200ms,itl_p95<50ms`` (clients/load/slo.py).
         price_per_gpu_hour: money for a GPU and hour.
         price_per_replica_hour: money for a replica and hour, beside its GPUs.
 
@@ -67,7 +66,6 @@ class Demand:
                 raise ConfigError(f"{name} of at least {least:g}", str(value), f"correct {name}")
         if self.urgent > 1 or min(self.price_per_gpu_hour, self.price_per_replica_hour) < 0:
             raise ConfigError("urgent of at most 1 and prices of at least 0", repr(self), "correct them")
-        objectives_of(self.slo)
 
     @classmethod
     def read(cls, path: Path) -> Demand:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -15,9 +16,22 @@ from serving.simulation.outcome import Outcome, outcome_of
 from serving.simulation.profile import Profile
 from serving.simulation.replica import Arrival, Replica
 
-_AT_LIMIT = 0.2
-"""Share of the requests with which the slots fill, before what a second brings is counted."""
-_LIMIT_REQUESTS = 2000
+_FILLED = 0.2
+"""Share of the requests that end before what a second brings is counted: the slots fill."""
+_LIMIT_REQUESTS = 3000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """Where a replica saturates.
+
+    Attributes:
+        requests: that it answers a second.
+        tokens: of answers a second.
+    """
+
+    requests: float
+    tokens: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +64,7 @@ class Levels:
         if profile.encoder is not None and demand.prompt.longest > profile.encoder.lengths[-1]:
             wanted = f"sources of at most {profile.encoder.lengths[-1]}, as the profile's encoder table"
             raise ConfigError(wanted, f"up to {demand.prompt.longest}", "correct 'most' of the prompt")
-        positions = min(settings.prompt_tokens, profile.capacity or 1)
+        positions = min(settings.prompt_tokens, (profile.capacity or 1) * settings.slots)
         for name, table, size in (
             ("decode", profile.decode, settings.slots),
             ("prompt", profile.prompt, positions),
@@ -66,20 +80,20 @@ class Levels:
         return outcome_of(replica.run(list(self._arrivals(self.requests, replicas))))
 
     @cached_property
-    def saturation(self) -> Outcome:
-        """What one replica does while somebody always waits: the most that it can."""
+    def limit(self) -> Limit:
+        """What one replica can do, however much is asked of it: its slots are always full."""
         settings = replace(self.settings, waiting=max(self.settings.waiting, self.settings.slots))
         replica = Replica(self.profile, settings, self.demand.stream)
+        meter, ended = replica.engine.meter, list[tuple[float, int, int]]()
         coming = self._arrivals(min(self.requests, _LIMIT_REQUESTS), 1)
-        meter, room = replica.engine.meter, settings.slots
-        while batch := [one for _, one in zip(range(room), coming, strict=False)]:
+        while batch := list(islice(coming, settings.slots - meter.waiting)):
             for arrival in batch:
                 replica.submit(replace(arrival, at_s=replica.clock.now_s, deadline_ms=None))
             replica.step()
             while meter.waiting >= settings.slots:
                 replica.step()
-            room = settings.slots - meter.waiting
-        return outcome_of(replica.simulated)
+            ended.append((replica.clock.now_s, meter.finished, meter.tokens))
+        return _limit(ended)
 
     def _arrivals(self, count: int, replicas: int) -> Iterator[Arrival]:
         demand = self.demand
@@ -95,3 +109,12 @@ class Levels:
                 priority=0 if is_urgent else 1,
                 deadline_ms=demand.deadline_ms,
             )
+
+
+def _limit(ended: list[tuple[float, int, int]]) -> Limit:
+    began_s, finished, tokens = next(one for one in ended if one[1] >= _FILLED * ended[-1][1])
+    seconds = max(ended[-1][0] - began_s, 1e-9)
+    return Limit(
+        requests=(ended[-1][1] - finished) / seconds,
+        tokens=(ended[-1][2] - tokens) / seconds,
+    )

@@ -1,21 +1,48 @@
-"""What a replica's clients got, and how busy it was: the figures of one level of load."""
+"""What a replica's clients got, and how busy it was: the figures of one level of load.
+
+time_to_first_token    from sending a request to the first tokens of its answer
+time_to_second_token   from these to the next
+inter_token_latency    from the first response to the last, by the tokens after the first response
+request_latency        from sending a request to the end of its answer
+effective_…            the same: a simulated client sends in time
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from serving.simulation.objectives import TIMES, Objective
+from models.errors import ConfigError
 from serving.simulation.replica import Simulated
 from serving.simulation.sending import Heard
 
 WARM_UP = 0.1
 """Share of the requests, the first, that find a replica emptier than the others do."""
-RANKS = (50.0, 95.0, 99.0)
+STATISTICS = ("avg", "p50", "p95", "p99", "max")
+METRICS = ("time_to_first_token", "time_to_second_token", "inter_token_latency", "request_latency")
+_EFFECTIVE = {"effective_time_to_first_token": "time_to_first_token", "effective_latency": "request_latency"}
+_RATES = ("offered", "answered", "tokens", "refused", "busy", "active", "waiting")
 Values = NDArray[np.float64]
+
+
+class Objective(Protocol):
+    """A latency that is not to be exceeded, as clients/load/slo.py reads it."""
+
+    @property
+    def metric(self) -> str:
+        """One of those above."""
+
+    @property
+    def statistic(self) -> str:
+        """``avg``, ``max``, or a percentile as ``p95``."""
+
+    @property
+    def limit_s(self) -> float:
+        """The greatest value allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +54,10 @@ class Outcome:
         answered: requests that were answered to the end, a second.
         tokens: of their answers, a second.
         refused: share of the requests that got an error.
-        seconds: figure (``ttft``, ``itl``, ``e2e``) → what it was for each request behind the warm-up.
+        seconds: metric → what it was for each request behind the warm-up that was answered.
         busy: share of the time in which something was run.
         active: slots that held a sequence, on average.
         waiting: requests without a slot, on average.
-        rows: sequences in a run that decodes, on average.
     """
 
     offered: float
@@ -42,61 +68,64 @@ class Outcome:
     busy: float
     active: float
     waiting: float
-    rows: float
 
-    def percentile(self, figure: str, rank: float) -> float:
-        """Seconds; infinite where nothing was answered."""
-        values = self.seconds[figure]
-        return float(np.percentile(values, rank)) if values.size else float("inf")
+    def statistic(self, metric: str, statistic: str) -> float:
+        """Seconds; infinite where nothing was answered.
 
-    def value(self, objective: Objective) -> float:
-        """What an objective bounds."""
-        if objective.figure == "refused":
-            return self.refused
-        return self.percentile(objective.figure, objective.rank)
+        Raises:
+            ConfigError: a simulation has no such metric.
+        """
+        name = _EFFECTIVE.get(metric, metric)
+        if name not in METRICS:
+            raise ConfigError(f"a metric that is simulated, one of {[*METRICS, *_EFFECTIVE]}", repr(metric), "choose")
+        values = self.seconds[name]
+        if not values.size:
+            return float("inf")
+        if statistic in ("avg", "max"):
+            return float(values.mean() if statistic == "avg" else values.max())
+        return float(np.percentile(values, float(statistic.removeprefix("p"))))
 
     def misses(self, objectives: Sequence[Objective]) -> list[Objective]:
         """The objectives that do not hold."""
-        return [objective for objective in objectives if not self.value(objective) < objective.below]
+        return [one for one in objectives if self.statistic(one.metric, one.statistic) > one.limit_s]
 
     def to_json(self) -> dict[str, object]:
-        """The figures as plain JSON values; seconds."""
-        plain: dict[str, object] = {
-            name: getattr(self, name)
-            for name in ("offered", "answered", "tokens", "refused", "busy", "active", "waiting", "rows")
+        """The figures as plain JSON values, times in seconds."""
+        times = {
+            metric: {statistic: self.statistic(metric, statistic) for statistic in STATISTICS}
+            for metric in METRICS
+            if self.seconds[metric].size
         }
-        for figure in TIMES:
-            if self.seconds[figure].size:
-                plain[figure] = {"avg": float(self.seconds[figure].mean())} | {
-                    f"p{rank:g}": self.percentile(figure, rank) for rank in RANKS
-                }
-        return plain
+        return {name: getattr(self, name) for name in _RATES} | times
 
 
 def outcome_of(simulated: Simulated) -> Outcome:
-    """The figures of a simulation."""
-    heard, load, meter = simulated.heard, simulated.load, simulated.meter
+    """The figures of a simulation that has ended."""
+    heard, load = simulated.heard, simulated.load
     counted = heard[int(len(heard) * WARM_UP) :]
     answered = [one for one in counted if one.is_over and not one.error]
     first_s, last_s = counted[0].intended_s, counted[-1].intended_s
     span_s = max(last_s - first_s, 1e-9)
-    ended_s = np.array([one.responses_s[-1] for one in heard if one.is_over and not one.error])
-    meanwhile = float(((ended_s > first_s) & (ended_s <= last_s)).sum())
+    ended = [one for one in heard if one.is_over and not one.error and first_s < one.responses_s[-1] <= last_s]
     return Outcome(
         offered=(len(counted) - 1) / span_s,
-        answered=meanwhile / span_s,
-        tokens=meanwhile / span_s * float(np.mean([sum(one.tokens) for one in answered] or [0])),
+        answered=len(ended) / span_s,
+        tokens=sum(sum(one.tokens) for one in ended) / span_s,
         refused=1 - len(answered) / len(counted),
         seconds={
-            "ttft": np.array([one.responses_s[0] - one.intended_s for one in answered]),
-            "itl": np.array([_between(one) for one in answered if sum(one.tokens[1:])]),
-            "e2e": np.array([one.responses_s[-1] - one.intended_s for one in answered]),
+            "time_to_first_token": np.array([one.responses_s[0] - one.intended_s for one in answered]),
+            "time_to_second_token": np.array([one.responses_s[1] - one.responses_s[0] for one in _streamed(answered)]),
+            "inter_token_latency": np.array([_between(one) for one in _streamed(answered)]),
+            "request_latency": np.array([one.responses_s[-1] - one.intended_s for one in answered]),
         },
         busy=load.worked_s / load.seconds,
         active=load.active / load.seconds,
         waiting=load.waiting / load.seconds,
-        rows=meter.tokens / max(meter.steps, 1),
     )
+
+
+def _streamed(heard: Sequence[Heard]) -> list[Heard]:
+    return [one for one in heard if len(one.responses_s) > 1]
 
 
 def _between(heard: Heard) -> float:

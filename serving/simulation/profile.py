@@ -20,7 +20,7 @@ class Overhead:
     Attributes:
         step_s: for each run that decodes.
         row_s: for each sequence in it.
-        prompt_s: for each run that reads prompts.
+        prompt_s: for each run that reads prompts or sources.
         request_s: to give a request its slot.
 
     Raises:
@@ -73,7 +73,8 @@ class Profile:
         gpus: of one replica.
         capacity: positions of a prompt and its answer together; None where what is remembered does not grow.
         decode: a run that gives every row one token: rows × the longest that is attended, its own token included.
-        prompt: a run that reads prompts: positions, padding counted × the longest that is attended.
+        prompt: a run that reads prompts: positions, padding counted × the longest that is attended; None where prompts
+            are one start token, as a translator's.
         encoder: rows × length of the longest source; None without an encoder.
         overhead: of the engine.
         served: of the server.
@@ -88,17 +89,19 @@ class Profile:
     gpus: int = 0
     capacity: int | None
     decode: Table
-    prompt: Table
+    prompt: Table | None = None
     encoder: Table | None = None
     overhead: Overhead = field(default_factory=Overhead)
     served: Served = field(default_factory=Served)
     fit_error: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("decode", "prompt"):
-            longest = getattr(self, name).lengths[-1]
-            if self.capacity is not None and longest < self.capacity:
-                raise ConfigError(f"lengths of {name!r} up to the capacity, {self.capacity}", str(longest), "add them")
+        if self.prompt is None and self.encoder is None:
+            raise ConfigError("a table 'prompt' or 'encoder'", "neither", "say what reading takes")
+        for name, table in (("decode", self.decode), ("prompt", self.prompt)):
+            if table is not None and self.capacity is not None and table.lengths[-1] < self.capacity:
+                found = f"up to {table.lengths[-1]}"
+                raise ConfigError(f"lengths of {name!r} up to the capacity, {self.capacity}", found, "add them")
         if self.gpus < 0:
             raise ConfigError("gpus of at least 0", str(self.gpus), "correct gpus")
 

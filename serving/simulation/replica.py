@@ -78,7 +78,9 @@ class Replica:
     """A server of one model on a virtual clock.
 
     Attributes:
+        profile: what its work takes.
         engine: that schedules, as a server's does.
+        sending: that answers its clients.
         clock: by which it does.
         simulated: what came of it so far.
     """
@@ -92,20 +94,20 @@ class Replica:
             stream: whether tokens are sent as they come, or each answer whole.
         """
         served = profile.served
-        self._profile = profile
-        self._sending = Sending(served.response_s, served.response_held_s, stream)
-        self.clock = VirtualClock(self._sending)
+        self.profile = profile
+        self.sending = Sending(served.response_s, served.response_held_s, stream)
+        self.clock = VirtualClock(self.sending)
         self.engine = Engine(simulated(profile, self.clock), settings, clock=self.clock)
         self.simulated = Simulated([], self.engine.meter)
 
     def run(self, arrivals: Sequence[Arrival]) -> Simulated:
         """Serve requests, in the order of their arrivals, to the end of the last answer."""
         for arrival in arrivals:
-            self.advance(arrival.at_s + self._profile.served.request_s)
+            self.advance(arrival.at_s + self.profile.served.request_s)
             self.submit(arrival)
         while not self.engine.is_idle:
             self.step()
-        self.clock.idle_until(self._sending.busy_until_s + 1.0)
+        self.clock.idle_until(self.sending.busy_until_s + 1.0)
         return self.simulated
 
     def advance(self, time_s: float) -> None:
@@ -131,12 +133,12 @@ class Replica:
         """Put a request in line; one that is refused is told so."""
         heard = Heard(arrival.at_s, arrival.prompt)
         self.simulated.heard.append(heard)
-        overhead, served = self._profile.overhead, self._profile.served
+        overhead, served = self.profile.overhead, self.profile.served
         self.clock.owe(overhead.request_s + (0.0 if self.engine.is_idle else served.request_held_s))
         now_s = self.clock.now_s
         self.clock.now_s = min(now_s, arrival.at_s + served.request_s)  # it stood in line before the step ended
         try:
-            self.engine.submit(self._request(arrival), partial(self._sending.say, heard))
+            self.engine.submit(self._request(arrival), partial(self.sending.say, heard))
         except BusyError as error:
             heard.error = type(error).__name__
         finally:
@@ -144,7 +146,7 @@ class Replica:
         return heard
 
     def _request(self, arrival: Arrival) -> Request:
-        reads = self._profile.encoder is not None
+        reads = self.profile.encoder is not None
         return Request(
             prompt=(0,) * (1 if reads else arrival.prompt),
             source={SOURCE: np.zeros((1, arrival.prompt), dtype=np.int64)} if reads else {},

@@ -69,6 +69,7 @@ class SimulatedDecoder:
         profile, overhead = self._profile, self._profile.overhead
         if width == 1:
             return profile.decode.at(rows, attended) + overhead.step_s + overhead.row_s * rows
+        assert profile.prompt is not None  # or prompts are one token
         return profile.prompt.at(rows * width, attended) + overhead.prompt_s
 
 
@@ -88,7 +89,7 @@ class SimulatedEncoder:
         """
         source = TensorSpec(name=SOURCE, dtype="int64", axes=("batch", "source"))
         self.signature = GraphSignature(name="encoder", inputs=(source,), outputs=())
-        self._table, self._clock = profile.encoder, clock
+        self._table, self._overhead_s, self._clock = profile.encoder, profile.overhead.prompt_s, clock
 
     def allocate(self, name: str, sizes: Mapping[str, int]) -> Buffer:
         """A buffer of zeros that takes no memory."""
@@ -98,7 +99,7 @@ class SimulatedEncoder:
     def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
         """Let the time of a run pass."""
         assert self._table is not None
-        self._clock.work(self._table.at(*_shape(feeds[SOURCE])))
+        self._clock.work(self._table.at(*_shape(feeds[SOURCE])) + self._overhead_s)
         return {}
 
 
