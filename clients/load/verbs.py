@@ -3,6 +3,7 @@
     python -m clients load run benchmarks/latency/digits-vit.toml          a scenario from a file
     python -m clients load run --model digits-vit --concurrency 8          a simple one, told by flags
     python -m clients load run --model dates-transformer --rate 50 --arrivals poisson
+    python -m clients load plan profile.json demand.toml                   how many replicas a demand takes
 
 docs/guides/load.md explains the file, the arrivals, and what is measured from which clock.
 """
@@ -18,6 +19,7 @@ from typing import Literal
 from tyro.conf import Positional
 
 from clients.load.arrivals import Arrivals, ClosedLoop, Constant, Gamma, Poisson
+from clients.load.plan import plan
 from clients.load.record import LoadRun, Outcome
 from clients.load.run import run_load
 from clients.load.scenario import Scenario, Target, Transport, Workload
@@ -99,4 +101,4 @@ def _told(found: LoadRun) -> int:
     return 1 if counts[Outcome.ERROR] + counts[Outcome.WRONG] else 0
 
 
-VERBS: dict[str, Verb] = {"run": run}
+VERBS: dict[str, Verb] = {"run": run, "plan": plan}

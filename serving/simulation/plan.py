@@ -7,15 +7,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 from models.errors import ConfigError
+from serving.generation.settings import EngineSettings
+from serving.simulation.demand import Demand, rate_of
 from serving.simulation.levels import Levels, Limit
 from serving.simulation.outcome import Objective, Outcome
+from serving.simulation.profile import Profile
 
 HOURS_A_MONTH = 730
+_LEAST_REQUESTS = 100
 _LEAST_LOAD = 0.02
 """Of what a replica can do: who is not in time at this load is not with more replicas either."""
 
@@ -25,6 +30,8 @@ class Plan:
     """The answer to a demand.
 
     Attributes:
+        demand: that is met.
+        objectives: that hold.
         replicas: that it takes.
         gpus: of them all.
         price_per_hour: of them all.
@@ -32,6 +39,8 @@ class Plan:
         levels: replicas → what each of them does, for every number that was simulated.
     """
 
+    demand: Demand
+    objectives: tuple[Objective, ...]
     replicas: int
     gpus: int
     price_per_hour: float
@@ -46,6 +55,7 @@ class Plan:
     def to_json(self) -> dict[str, Any]:
         """Itself as plain JSON values; times in seconds, rates a second and a replica."""
         return {
+            "rate": self.demand.rate,
             "replicas": self.replicas,
             "gpus": self.gpus,
             "price_per_hour": self.price_per_hour,
@@ -53,9 +63,50 @@ class Plan:
             "utilisation": self.utilisation,
             "saturation": {"requests": self.limit.requests, "tokens": self.limit.tokens},
             "levels": [
-                {"replicas": replicas, **outcome.to_json()} for replicas, outcome in sorted(self.levels.items())
+                {"replicas": replicas, "kept": self._is_kept(outcome), **outcome.to_json()}
+                for replicas, outcome in sorted(self.levels.items())
             ],
         }
+
+    def _is_kept(self, outcome: Outcome) -> bool:
+        return outcome.refused == 0 and not outcome.misses(self.objectives)
+
+
+def plan_of_files(
+    profile: Path,
+    demand: Path,
+    read_objectives: Callable[[str], tuple[Objective, ...]],
+    told: Callable[[str], None],
+    *,
+    rate: str | None = None,
+    slo: str | None = None,
+    requests: int = 10_000,
+    seed: int = 0,
+    **settings: int,
+) -> Plan:
+    """The plan for a profile and a demand in files.
+
+    Args:
+        profile: of one replica, JSON.
+        demand: of the service, TOML or JSON.
+        read_objectives: makes objectives of their text.
+        told: gets a line after each level that was simulated.
+        rate: instead of the demand's.
+        slo: objectives instead of the demand's.
+        requests: that are simulated at each level.
+        seed: of arrivals and lengths.
+        settings: of the engines, by the names of :class:`EngineSettings`.
+
+    Raises:
+        ConfigError: a file or a value is wrong, or no number of replicas meets the objectives.
+    """
+    asked = Demand.read(demand)
+    asked = replace(asked, rate=asked.rate if rate is None else rate_of(_number(rate)), slo=asked.slo if slo is None else slo)
+    if requests < _LEAST_REQUESTS:
+        raise ConfigError(f"requests of at least {_LEAST_REQUESTS}", str(requests), "percentiles need many")
+    engine = EngineSettings(**settings, prefix_bytes=0)
+    levels = Levels(profile=Profile.read(profile), settings=engine, demand=asked, requests=requests, seed=seed)
+    return plan(levels, read_objectives(asked.slo), told)
 
 
 def plan(levels: Levels, objectives: Sequence[Objective], told: Callable[[str], None] = lambda _: None) -> Plan:
@@ -79,8 +130,21 @@ def plan(levels: Levels, objectives: Sequence[Objective], told: Callable[[str], 
     demand, gpus = levels.demand, replicas * levels.profile.gpus
     price = gpus * demand.price_per_gpu_hour + replicas * demand.price_per_replica_hour
     return Plan(
-        replicas=replicas, gpus=gpus, price_per_hour=price, limit=levels.limit, levels=dict(sorted(search.known.items()))
+        demand=demand,
+        objectives=tuple(objectives),
+        replicas=replicas,
+        gpus=gpus,
+        price_per_hour=price,
+        limit=levels.limit,
+        levels=search.known,
     )
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 class _Search:
