@@ -19,7 +19,7 @@ from typing import Literal
 from tyro.conf import Positional
 
 from clients.load.arrivals import Arrivals, ClosedLoop, Constant, Gamma, Poisson
-from clients.load.plan import plan
+from clients.load.capacity import plan
 from clients.load.record import LoadRun, Outcome
 from clients.load.run import run_load
 from clients.load.scenario import Scenario, Target, Transport, Workload

@@ -121,12 +121,13 @@ class Replica:
 
     def step(self) -> None:
         """Do one step of the engine."""
-        load, began_s, worked_s = self.simulated.load, self.clock.now_s, self.clock.worked_s
+        load, meter = self.simulated.load, self.simulated.meter
+        began_s, worked_s, finished = self.clock.now_s, self.clock.worked_s, meter.finished
         self.engine.step()
-        passed_s, meter = self.clock.now_s - began_s, self.simulated.meter
+        passed_s = self.clock.now_s - began_s
         load.seconds += passed_s
         load.worked_s += self.clock.worked_s - worked_s
-        load.active += passed_s * meter.active
+        load.active += passed_s * (meter.active + meter.finished - finished)  # who ended had a slot until now
         load.waiting += passed_s * meter.waiting
 
     def submit(self, arrival: Arrival) -> Heard:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from clients.load.plan_report import print_plan
+from clients.load.capacity_report import print_plan
 from clients.load.slo import objectives
 
 
