@@ -1,4 +1,4 @@
-.PHONY: browser help quickstart test test-full-width test-gpu test-trt check format up clean
+.PHONY: bench browser help quickstart test test-full-width test-gpu test-trt check format up clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -24,6 +24,9 @@ test-gpu: .venv/.dev  ## run the tests that need a GPU; without one, each says s
 
 test-trt: .venv/.dev  ## build engines and run them, where TensorRT and a GPU are
 	$(BIN)/python -m pytest -m needs_tensorrt
+
+bench: .venv/.cpu  ## run the latency tests against Triton, and compare them with their baselines
+	$(BIN)/python benchmarks/latency/bench.py
 
 check: .venv/.dev  ## format, lint, types, imports, layout
 	$(BIN)/ruff format --check .

@@ -206,6 +206,19 @@ def lint(
     return int(any(problem.severity == "error" for problem in problems))
 
 
+def alone(model: Positional[Path]) -> int:
+    """Answer the requests on standard input in this process, and print the seconds of each as JSON.
+
+    Args:
+        model: its folder in a model repository. `python -m clients load run` sends the requests, to tell what serving
+            adds.
+    """
+    from serving.alone import read_requests, seconds_alone
+
+    sys.stdout.write(dumps(seconds_alone(model, list(read_requests(sys.stdin.buffer)))) + "\n")
+    return 0
+
+
 def _print_endpoints(endpoints: Endpoints, log: Path | None, names: set[str]) -> None:
     lines = (
         f"every model answered its example: {', '.join(sorted(names))}",
@@ -224,5 +237,12 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    verbs: dict[str, Verb] = {"repository": repository, "profile": profile, "engines": engines, "lint": lint, "up": up}
+    verbs: dict[str, Verb] = {
+        "repository": repository,
+        "profile": profile,
+        "engines": engines,
+        "lint": lint,
+        "up": up,
+        "alone": alone,
+    }
     run("python -m serving", str(__doc__), verbs, sys.argv[1:])

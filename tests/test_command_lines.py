@@ -39,6 +39,7 @@ FROZEN = {
         "--attention",
     },
     "export refit": {"--engines"},
+    "serving alone": set(),
     "serving engines": set(),
     "serving lint": {"--command", "--json", "--rules"},
     "serving repository": {
@@ -74,6 +75,7 @@ FROZEN = {
     "clients load run": {
         *("--model", "--server", "--metrics", "--transport"),
         *("--concurrency", "--rate", "--arrivals", "--shape", "--duration-s", "--warmup-s", "--seed"),
+        "--in-process",
     },
     "quickstart": {"--build", "--repository", "--texts"},
 }

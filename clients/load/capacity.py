@@ -9,7 +9,7 @@ from pathlib import Path
 from tyro.conf import Positional
 
 from clients.load.capacity_report import print_plan
-from clients.load.slo import objectives
+from clients.load.analysis.slo import objectives
 
 
 def plan(

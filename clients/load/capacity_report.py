@@ -28,7 +28,19 @@ def print_plan(plan: Mapping[str, Any], objectives: Sequence[str]) -> None:
 
 def _levels(plan: Mapping[str, Any]) -> Table:
     table = Table(title="One replica under its share; milliseconds", title_justify="left")
-    heads = ["replicas", "requests/s", "load", "TTFT p50", "p95", "p99", "ITL p95", "latency p95", "slots", "refused", ""]
+    heads = [
+        "replicas",
+        "requests/s",
+        "load",
+        "TTFT p50",
+        "p95",
+        "p99",
+        "ITL p95",
+        "latency p95",
+        "slots",
+        "refused",
+        "",
+    ]
     for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
     for level in plan["levels"]:

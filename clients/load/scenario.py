@@ -144,6 +144,7 @@ class Workload:
         model: that is asked.
         weight: how often, beside the weights of the others.
         inputs: the questions.
+        outputs: those that are wanted; what the task's client asks for if none is named.
         parameters: of the request, as Triton's protocol has them.
         decoding: how a text is decoded; as the server does by itself if not given.
         stream: whether an answer of tokens comes token by token, or whole.
@@ -160,6 +161,7 @@ class Workload:
     model: str
     weight: float = 1.0
     inputs: Inputs = field(default_factory=Inputs)
+    outputs: tuple[str, ...] = ()
     parameters: dict[str, Any] = field(default_factory=dict)
     decoding: Decoding | None = None
     stream: bool = True

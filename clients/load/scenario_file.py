@@ -58,7 +58,8 @@ def scenario_from(table: Table, folder: Path = Path()) -> Scenario:
     rest = dict(table)
     parts: dict[str, Any] = {}
     if "target" in rest:
-        parts["target"] = _made(Target, _table(rest.pop("target"), "target"), "target")
+        target = _made(Target, _table(rest.pop("target"), "target"), "target")
+        parts["target"] = replace(target, key_file=_at(folder, target.key_file)) if target.key_file else target
     if "arrivals" in rest:
         parts["arrivals"] = _arrivals(_table(rest.pop("arrivals"), "arrivals"), folder)
     if "in_process" in rest:

@@ -3,26 +3,30 @@
     python -m clients load run benchmarks/latency/digits-vit.toml          a scenario from a file
     python -m clients load run --model digits-vit --concurrency 8          a simple one, told by flags
     python -m clients load run --model dates-transformer --rate 50 --arrivals poisson
+    python -m clients load report run.json --html run.html                 a run again, as a page
+    python -m clients load sweep scenario.toml --rates 10 80 --slo "ttft_p95<200ms"     the highest rate that keeps it
+    python -m clients load compare before.json after.json                  ratios; exit status 1 if it is worse
     python -m clients load plan profile.json demand.toml                   how many replicas a demand takes
 
-docs/guides/load.md explains the file, the arrivals, and what is measured from which clock.
+docs/guides/load-reports.md explains every figure, and docs/guides/load.md the file, the arrivals, and what is measured
+from which clock.
 """
 
 from __future__ import annotations
 
-import asyncio
-import shlex
-import sys
 from pathlib import Path
 from typing import Literal
 
 from tyro.conf import Positional
 
+from clients.load.analysis.slo import objectives
 from clients.load.arrivals import Arrivals, ClosedLoop, Constant, Gamma, Poisson
 from clients.load.capacity import plan
-from clients.load.record import LoadRun, Outcome
-from clients.load.run import run_load
-from clients.load.scenario import Scenario, Target, Transport, Workload
+from clients.load.report.deliver import deliver
+from clients.load.report_verbs import compare, report, sweep
+from clients.load.run_file import write_run
+from clients.load.run_shown import run_shown
+from clients.load.scenario import InProcess, Scenario, Target, Transport, Workload
 from clients.load.scenario_file import read_scenario
 from models.cli import Verb
 from models.errors import UserError
@@ -43,8 +47,14 @@ def run(
     duration_s: float = 10.0,
     warmup_s: float = 1.0,
     seed: int = 0,
+    slo: str = "",
+    out: Path | None = None,
+    html: Path | None = None,
+    csv: Path | None = None,
+    json: bool = False,
+    in_process: str = "",
 ) -> int:
-    """Run one load test, and tell what it met; exit status 1 if a request failed or was answered wrongly.
+    """Run one load test, and report it; exit status 1 if it is invalid or misses an objective.
 
     Args:
         scenario: a TOML file; the flags below are for a run without one, of a model's own example.
@@ -59,7 +69,14 @@ def run(
         duration_s: how long, in seconds, behind the warm-up.
         warmup_s: seconds at the beginning that are no part of the figures.
         seed: of arrivals.
+        slo: objectives, as ttft_p95<200ms,itl_p95<50ms.
+        out: file for the run itself, to report or compare it later.
+        html: file for a page with plots.
+        csv: file for a line a request.
+        json: JSON in the layout of AIPerf, in place of tables.
+        in_process: the model repository that the server serves: the same requests are timed without it beforehand.
     """
+    kept = objectives(slo)
     if (scenario is None) == (model is None):
         raise UserError("a scenario's file or --model", "both" if model else "neither", "give one of them")
     if scenario is not None:
@@ -73,8 +90,12 @@ def run(
             duration_s=duration_s,
             warmup_s=warmup_s,
             seed=seed,
+            in_process=InProcess(repository=in_process),
         )
-    return _told(asyncio.run(run_load(asked, command=shlex.join(["python", "-m", "clients", *sys.argv[1:]]))))
+    found = run_shown(asked)
+    if out is not None:
+        write_run(found, out)
+    return deliver(found, kept, html, csv, json)
 
 
 def _arrivals(concurrency: int, rate: float | None, kind: Kind, shape: float) -> Arrivals:
@@ -89,16 +110,4 @@ def _arrivals(concurrency: int, rate: float | None, kind: Kind, shape: float) ->
             return Gamma(rate=rate, shape=shape)
 
 
-def _told(found: LoadRun) -> int:
-    counts = {outcome: sum(record.outcome is outcome for record in found.records) for outcome in Outcome}
-    told = ", ".join(f"{count} {outcome.value}" for outcome, count in counts.items() if count)
-    tokens = sum(sum(record.tokens) for record in found.records)
-    seconds = found.duration_s
-    sys.stdout.write(
-        f"{len(found.records)} requests in {seconds:.1f} s: {told}; {len(found.records) / seconds:.1f} requests/s, "
-        f"{tokens / seconds:.0f} tokens/s; the generator used {found.watch.cpu_share:.0%} of a core\n"
-    )
-    return 1 if counts[Outcome.ERROR] + counts[Outcome.WRONG] else 0
-
-
-VERBS: dict[str, Verb] = {"run": run, "plan": plan}
+VERBS: dict[str, Verb] = {"run": run, "report": report, "sweep": sweep, "compare": compare, "plan": plan}

@@ -108,7 +108,9 @@ def _middles(axis: Axis) -> list[int]:
 
 
 def _doubled(first: int, last: int) -> Axis:
-    return tuple(dict.fromkeys([*(first << power for power in range(last.bit_length()) if first << power < last), last]))
+    return tuple(
+        dict.fromkeys([*(first << power for power in range(last.bit_length()) if first << power < last), last])
+    )
 
 
 def _spread(first: int, last: int, count: int) -> Axis:

@@ -1,7 +1,7 @@
 """What an engine takes around its runs: what its steps take, less what a table says of these runs.
 
-    step(B rows)                   = decode(B) + step_s + B row_s
-    step in which k requests come  = encoder(k) + prompt(k) + step(k) + prompt_s + k request_s
+step(B rows)                   = decode(B) + step_s + B row_s
+step in which k requests come  = encoder(k) + prompt(k) + step(k) + prompt_s + k request_s
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What is asked of a service: how many requests, how they come, how long they are, and what is promised.
 
-    rate of one of n replicas: each request goes to a replica by chance, λ/n; the gaps between its requests are sums of
-    geometrically many gaps of the whole stream, mean n
+rate of one of n replicas: each request goes to a replica by chance, λ/n; the gaps between its requests are sums of
+geometrically many gaps of the whole stream, mean n
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Demand:
         stream: whether tokens are sent as they come.
         deadline_ms: of each request, on the server; none if not given.
         urgent: share of the requests that are of priority 0, before all others.
-        slo: objectives, with commas between them, as ``ttft_p95<200ms,itl_p95<50ms`` (clients/load/slo.py).
+        slo: objectives, with commas between them, as ``ttft_p95<200ms,itl_p95<50ms`` (clients/load/analysis/slo.py).
         price_per_gpu_hour: money for a GPU and hour.
         price_per_replica_hour: money for a replica and hour, beside its GPUs.
 
@@ -109,5 +109,7 @@ def rate_of(value: Any) -> float:
 
 def _object(value: Any, name: str, path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ConfigError(f"a table {name!r} in {path}, as {{kind = 'constant', tokens = 64}}", repr(value), "correct it")
+        raise ConfigError(
+            f"a table {name!r} in {path}, as {{kind = 'constant', tokens = 64}}", repr(value), "correct it"
+        )
     return value

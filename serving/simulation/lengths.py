@@ -1,9 +1,9 @@
 """How long prompts and answers are, in tokens: distributions that a demand's file names.
 
-    constant    tokens
-    uniform     every length from least to most alike
-    lognormal   exp(N(μ, σ²)): μ = ln median, σ = (ln p95 − ln median) / 1.6449; drawn again outside of least … most
-    values      those that were observed, each as often as it is listed
+constant    tokens
+uniform     every length from least to most alike
+lognormal   exp(N(μ, σ²)): μ = ln median, σ = (ln p95 − ln median) / 1.6449; drawn again outside of least … most
+values      those that were observed, each as often as it is listed
 """
 
 from __future__ import annotations

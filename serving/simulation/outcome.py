@@ -30,7 +30,7 @@ Values = NDArray[np.float64]
 
 
 class Objective(Protocol):
-    """A latency that is not to be exceeded, as clients/load/slo.py reads it."""
+    """A latency that is not to be exceeded, as clients/load/analysis/slo.py reads it."""
 
     @property
     def metric(self) -> str:

@@ -1,7 +1,7 @@
 """How many replicas a demand takes: the least number under whose share one replica keeps every promise.
 
-    at least n₀ = ⌈λ / μ⌉ of a demand of λ requests a second, where one replica saturates at μ; then the first n ≥ n₀
-    that refuses nobody and meets the objectives, found by doubling the distance from n₀ and halving it again
+at least n₀ = ⌈λ / μ⌉ of a demand of λ requests a second, where one replica saturates at μ; then the first n ≥ n₀
+that refuses nobody and meets the objectives, found by doubling the distance from n₀ and halving it again
 """
 
 from __future__ import annotations
@@ -101,7 +101,9 @@ def plan_of_files(
         ConfigError: a file or a value is wrong, or no number of replicas meets the objectives.
     """
     asked = Demand.read(demand)
-    asked = replace(asked, rate=asked.rate if rate is None else rate_of(_number(rate)), slo=asked.slo if slo is None else slo)
+    asked = replace(
+        asked, rate=asked.rate if rate is None else rate_of(_number(rate)), slo=asked.slo if slo is None else slo
+    )
     if requests < _LEAST_REQUESTS:
         raise ConfigError(f"requests of at least {_LEAST_REQUESTS}", str(requests), "percentiles need many")
     engine = EngineSettings(**settings, prefix_bytes=0)
@@ -176,7 +178,9 @@ class _Search:
         if self._levels.demand.rate / replicas > _LEAST_LOAD * self._levels.limit.requests:
             return
         outcome = self.outcome(replicas)
-        wanted = [f"{one.metric} {one.statistic} of at most {one.limit_s:g} s" for one in outcome.misses(self._objectives)]
+        wanted = [
+            f"{one.metric} {one.statistic} of at most {one.limit_s:g} s" for one in outcome.misses(self._objectives)
+        ]
         found = [f"{outcome.statistic(one.metric, one.statistic):.4g} s" for one in outcome.misses(self._objectives)]
         raise ConfigError(
             " and ".join(wanted) or "every request answered by an idle replica",

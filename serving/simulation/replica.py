@@ -1,6 +1,6 @@
 """One replica under load: the scheduler of serving/generation itself, with a clock and runs that take no time.
 
-    requests ─► line ─► slots ─► steps (virtual time) ─► sending (virtual time) ─► what clients hear
+requests ─► line ─► slots ─► steps (virtual time) ─► sending (virtual time) ─► what clients hear
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Seconds that were measured on a grid, and between its points bilinear.
 
-    f(x, y) = Σ wᵢ wⱼ s(xᵢ, yⱼ) over the four points around (x, y); below the grid its edge holds
+f(x, y) = Σ wᵢ wⱼ s(xᵢ, yⱼ) over the four points around (x, y); below the grid its edge holds
 """
 
 from __future__ import annotations

@@ -59,7 +59,9 @@ def test_what_replicas_and_gpus_cost_is_added_up():
 
 
 def test_what_no_number_of_replicas_keeps_is_said():
-    with pytest.raises(ConfigError, match=r"request_latency p95 of at most 0.05 s; found 0.1\d* s; no number of replicas"):
+    with pytest.raises(
+        ConfigError, match=r"request_latency p95 of at most 0.05 s; found 0.1\d* s; no number of replicas"
+    ):
         plan(levels(requests=200), [Bound("request_latency", "p95", 0.05)])
 
 

@@ -73,7 +73,9 @@ def test_several_slots_wait_as_m_m_c_does():
 def test_what_is_in_the_replica_on_average_is_its_rate_times_the_time_there():
     rng = np.random.default_rng(2)
     at_s = np.cumsum(rng.exponential(1 / 20, 1500))
-    arrivals = [Arrival(at_s=float(at), prompt=int(rng.integers(2, 300)), answer=int(rng.integers(1, 60))) for at in at_s]
+    arrivals = [
+        Arrival(at_s=float(at), prompt=int(rng.integers(2, 300)), answer=int(rng.integers(1, 60))) for at in at_s
+    ]
     found = Replica(profile(0.004, 0.02), engine_settings(8)).run(arrivals)
     inside = (found.load.active + found.load.waiting) / found.load.seconds
     rate = len(arrivals) / found.load.seconds
@@ -83,12 +85,18 @@ def test_what_is_in_the_replica_on_average_is_its_rate_times_the_time_there():
 
 def test_served_costs_come_on_top():
     costs = Served(request_s=0.1, response_s=0.05)
-    heard = Replica(profile(0.01, 0.02, served=costs), engine_settings(4)).run([Arrival(at_s=1.0, prompt=9, answer=2)]).heard
+    heard = (
+        Replica(profile(0.01, 0.02, served=costs), engine_settings(4))
+        .run([Arrival(at_s=1.0, prompt=9, answer=2)])
+        .heard
+    )
     assert heard[0].responses_s == pytest.approx([1.0 + 0.1 + 0.02 + 0.05, 1.0 + 0.1 + 0.02 + 0.05 + 0.05])
     overhead = Overhead(step_s=0.001, row_s=0.002, prompt_s=0.003, request_s=0.004)
-    heard = Replica(profile(0.01, 0.02, overhead=overhead), engine_settings(4)).run(
-        [Arrival(at_s=1.0, prompt=9, answer=2)]
-    ).heard
+    heard = (
+        Replica(profile(0.01, 0.02, overhead=overhead), engine_settings(4))
+        .run([Arrival(at_s=1.0, prompt=9, answer=2)])
+        .heard
+    )
     assert heard[0].responses_s == pytest.approx([1.0 + 0.02 + 0.003 + 0.004, 1.0 + 0.027 + 0.013])
 
 

@@ -13,21 +13,22 @@ Source: White, Cobb and Spratt, A comparison of five steady-state truncation heu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.load.intervals import replicates
+from clients.load.analysis.intervals import replicates
+from clients.load.analysis.samples import samples
 from clients.load.record import RequestRecord
-from clients.load.samples import samples
 
 FEWEST = 40
 DRIFT, CERTAIN = 1.2, 99.0
 """The second half may be slower than the first by a fifth; a difference counts where it is certain to 99 %."""
 _BATCH = 5
-_LEAST_LEFT = 5  # batches: of fewer, the statistic is chance
+_LEAST_LEFT = 0.1  # of the batches: a few that lie close together by chance pass for a steady state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +77,7 @@ def _left_out(latencies: NDArray[np.float64]) -> int:
     backwards, counts = batches[::-1], np.arange(1, len(batches) + 1)
     sums, squares = np.cumsum(backwards), np.cumsum(backwards**2)
     spread = ((squares - sums**2 / counts) / counts**2)[::-1]
-    return int(np.argmin(spread[: len(batches) - _LEAST_LEFT + 1]))
+    return int(np.argmin(spread[: math.ceil((1 - _LEAST_LEFT) * len(batches))]))
 
 
 def _drift(latencies: NDArray[np.float64]) -> str:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.load.intervals import intervals
+from clients.load.analysis.intervals import intervals
+from clients.load.analysis.samples import Samples, samples
+from clients.load.analysis.slo import Objective
+from clients.load.analysis.steady import Window
 from clients.load.record import Outcome, RequestRecord
-from clients.load.samples import Samples, samples
-from clients.load.slo import Objective
-from clients.load.steady import Window
 
 SLICES = 60
 _READ = (Outcome.OK, Outcome.CANCELLED)  # a token that came was read, even by one who then left

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from clients.load.metrics import Metric, metrics
+from clients.load.analysis.metrics import Metric, metrics
+from clients.load.analysis.slo import Objective
+from clients.load.analysis.steady import Window, steady_window
+from clients.load.analysis.validity import ValidityBounds, Verdict, verdict
 from clients.load.record import LoadRun
-from clients.load.slo import Objective
-from clients.load.steady import Window, steady_window
-from clients.load.validity import ValidityBounds, Verdict, verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.load.metrics import Metric
+from clients.load.analysis.metrics import Metric
+from clients.load.analysis.steady import Window
 from clients.load.record import LoadRun, Outcome, RequestRecord
-from clients.load.steady import Window
 from models.quantities import seconds_text
 
 _STALL_S = 0.5  # Triton's batcher sleeps so long when it misses a wake-up: facts of triton-inference-server/core
@@ -43,6 +44,29 @@ class ValidityBounds:
     client_s: float = 0.005
 
 
+class Fault(Enum):
+    """What makes figures not the server's own."""
+
+    ANSWERS = "errors or wrong answers"
+    GENERATOR = "the generator was the limit"
+    STALL = "the batcher stalled"
+    CLIENT = "the client was slower than the server"
+    UNSTEADY = "no steady state"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a run is invalid.
+
+    Attributes:
+        fault: its kind.
+        told: in one line, with what was found and what was allowed.
+    """
+
+    fault: Fault
+    told: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What to think of a run.
@@ -52,7 +76,7 @@ class Verdict:
         remarks: what to bear in mind.
     """
 
-    reasons: tuple[str, ...]
+    reasons: tuple[Reason, ...]
     remarks: tuple[str, ...]
 
     @property
@@ -65,14 +89,20 @@ def verdict(run: LoadRun, window: Window, figures: dict[str, Metric], bounds: Va
     """Look for everything that makes figures not the server's own."""
     bounds = bounds or ValidityBounds()
     inside = [one for one in run.records if window.begins_s <= one.intended_s <= window.ends_s]
-    reasons = [
-        *_wrong(run.records),
-        *_generator(run, figures, bounds),
-        *_stalls(inside),
-        *_slow_client(run, inside, figures, bounds),
-        *([f"no steady state: {window.unsteady}; let it run longer, or ask for less"] if window.unsteady else []),
-    ]
+    told = {
+        Fault.ANSWERS: _wrong(run.records),
+        Fault.GENERATOR: _generator(run, figures, bounds),
+        Fault.STALL: _stalls(inside),
+        Fault.CLIENT: _slow_client(run, inside, figures, bounds),
+        Fault.UNSTEADY: _unsteady(window),
+    }
+    reasons = [Reason(fault, line) for fault, lines in told.items() for line in lines]
     return Verdict(reasons=tuple(reasons), remarks=tuple(_remarks(run, figures)))
+
+
+def _unsteady(window: Window) -> Iterator[str]:
+    if window.unsteady:
+        yield f"no steady state: {window.unsteady}; let it run longer, or ask for less"
 
 
 def _wrong(records: Sequence[RequestRecord]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from models.errors import ConfigError
@@ -18,6 +18,7 @@ METRICS = {
     "effective_ttft": "effective_time_to_first_token",
 }
 """What objectives call the metrics → their keys."""
+_FROM_INTENDED = {"request_latency": "effective_latency", "time_to_first_token": "effective_time_to_first_token"}
 _UNITS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 _STATISTICS = ("avg", "max", "p50", "p75", "p90", "p95", "p99", "p99.9")
 _FORM = re.compile(r"\s*([a-z_]+)_([a-z0-9.]+)\s*(<=?)\s*([0-9.]+)\s*([a-zµ]*)\s*")
@@ -39,6 +40,11 @@ class Objective:
     statistic: str
     limit_s: float
     text: str
+
+
+def limits_on(metric: str, kept: Iterable[Objective]) -> list[Objective]:
+    """Objectives on a latency, whichever of its two beginnings they count from."""
+    return [one for one in kept if metric in (one.metric, _FROM_INTENDED.get(one.metric))]
 
 
 def objectives(text: str) -> tuple[Objective, ...]:

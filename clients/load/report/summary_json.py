@@ -5,31 +5,15 @@ Source: AIPerf 0.13.0, common/models/export_models.py: JsonExportData, JsonMetri
 
 from __future__ import annotations
 
-import json
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
-from clients.load.metrics import SECONDS, Metric
+from clients.load.analysis.metrics import SECONDS, Metric
+from clients.load.analysis.summary import Met, Summary
 from clients.load.record import Outcome
-from clients.load.summary import Met, Summary
-from models.errors import OutputError
 
 SCHEMA = "1.0"
 _IN_SECONDS = ("benchmark_duration",)
-
-
-def write_summary(summary: Summary, path: Path) -> None:
-    """Write the summary.
-
-    Raises:
-        OutputError: the file cannot be written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(plain(summary), indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"a place to write the summary at {path}", str(error), "choose another path") from error
 
 
 def plain(summary: Summary) -> dict[str, Any]:
@@ -44,7 +28,7 @@ def plain(summary: Summary) -> dict[str, Any]:
         "start_time": run.started_at,
         "end_time": _ended(run.started_at, run.duration_s),
         "valid": verdict.valid,
-        "invalid_because": list(verdict.reasons),
+        "invalid_because": [reason.told for reason in verdict.reasons],
         "remarks": list(verdict.remarks),
         "steady_window": {"begins_s": summary.window.begins_s, "ends_s": summary.window.ends_s},
         "objectives": [_objective(one) for one in summary.objectives],

@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from clients.load.analysis.samples import samples
 from clients.load.record import RequestRecord
-from clients.load.samples import samples
 from models.errors import OutputError
 
 _NOTED = ("number", "workload", "outcome", "intended_s", "sent_s", "ended_s", "input_tokens", "images")

@@ -20,13 +20,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.load.intervals import intervals
-from clients.load.percentiles import Distribution, distribution
-from clients.load.rates import OfSlices, rates
+from clients.load.analysis.intervals import intervals
+from clients.load.analysis.percentiles import Distribution, distribution
+from clients.load.analysis.rates import OfSlices, rates
+from clients.load.analysis.samples import Samples, gaps, samples
+from clients.load.analysis.slo import Objective
+from clients.load.analysis.steady import Window
 from clients.load.record import LoadRun, Outcome, RequestRecord, ServerCounts
-from clients.load.samples import Samples, gaps, samples
-from clients.load.slo import Objective
-from clients.load.steady import Window
 
 SECONDS = "s"
 _LATENCIES = (

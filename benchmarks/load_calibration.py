@@ -1,0 +1,140 @@
+"""The load generator against a server of known service times: what it measures, and what queues are known to do.
+
+    python benchmarks/load_calibration.py [--seconds S] [--lines N] [--service-ms M] [--used U] [--out DIR]
+
+Many lines at once, each of which serves one request at a time; arrivals are Poisson, services all alike (M/D/1) or
+exponential (M/M/1). Two comparisons:
+
+    drawn    the very arrivals and services of the run, by Lindley's recursion: what is left is what the protocol and
+             the generator add, on both sides
+    theory   the closed forms of clients/load/calibration/theory.py: what is left is that, and how far so many draws
+             lie from what they are drawn from
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.generation.written import preamble, table, write_result  # noqa: E402
+from clients.load.arrivals import Poisson  # noqa: E402
+from clients.load.calibration import theory  # noqa: E402
+from clients.load.calibration.known_model import KnownModel, known_server, services_s  # noqa: E402
+from clients.load.record import LoadRun  # noqa: E402
+from clients.load.run import run_load  # noqa: E402
+from clients.load.scenario import Inputs, Scenario, Target, Workload  # noqa: E402
+
+WITHIN = 0.03
+SHARE = 0.95
+WARM_UP_S = 5.0
+Formula = Callable[[float, float], float]
+KINDS: dict[str, tuple[str, Formula, Formula]] = {
+    "M/D/1": ("deterministic", theory.mean_md1, lambda rate, mean: theory.quantile_md1(rate, mean, SHARE)),
+    "M/M/1": ("exponential", theory.mean_mm1, lambda rate, mean: theory.quantile_mm1(rate, mean, SHARE)),
+}
+
+
+def main() -> None:
+    """Measure, print, and write."""
+    parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
+    parser.add_argument("--seconds", type=float, default=250.0, help="of each kind of queue")
+    parser.add_argument("--lines", type=int, default=24, help="at once")
+    parser.add_argument("--service-ms", type=float, default=40.0, help="the mean of a service")
+    parser.add_argument("--used", type=float, default=0.5, help="the share of its time that a line serves")
+    parser.add_argument("--out", type=Path, help="folder for <date>-load-calibration.md and .json; none if absent")
+    asked = parser.parse_args()
+    found = {name: measured(kind, asked) for name, (kind, _, _) in KINDS.items()}
+    text = report(found, asked)
+    if asked.out is not None:
+        write_result(asked.out, "load-calibration", text, found)
+    sys.stdout.write(text + "\n")
+
+
+def measured(kind: Any, asked: argparse.Namespace) -> dict[str, float]:
+    """One run; seconds, and how the generator fared."""
+    mean_s = asked.service_ms / 1e3
+    models = {f"line-{one}": KnownModel(service=kind, mean_s=mean_s, seed=one) for one in range(asked.lines)}
+    workloads = tuple(Workload(name=name, model=name, inputs=Inputs(kind="zeros")) for name in models)
+    arrivals = Poisson(rate=asked.lines * asked.used / mean_s)
+    with known_server(models) as address:
+        scenario = Scenario(
+            workloads=workloads, target=Target(address=address), arrivals=arrivals, duration_s=asked.seconds, seed=1
+        )
+        return figures(asyncio.run(run_load(scenario)), models)
+
+
+def figures(run: LoadRun, models: dict[str, KnownModel]) -> dict[str, float]:
+    """What was measured behind the warm-up, and what the draws make of it."""
+    measured_s, drawn_s, lags_s = [], [], []
+    for name, model in models.items():
+        records = [record for record in run.records if record.workload == name]
+        intended_s = np.array([record.intended_s for record in records])
+        kept = intended_s > WARM_UP_S
+        drawn_s.append(theory.sojourns(intended_s, services_s(model, len(records)))[kept])
+        measured_s.append(np.array([record.ended_s - record.intended_s for record in records])[kept])
+        lags_s.append(np.array([record.sent_s - record.intended_s for record in records])[kept])
+    measured, drawn, lags = (np.concatenate(one) for one in (measured_s, drawn_s, lags_s))
+    return {
+        "requests": len(measured),
+        "failed": sum(bool(record.error) for record in run.records),
+        "mean": float(measured.mean()),
+        "p95": float(np.quantile(measured, SHARE)),
+        "drawn mean": float(drawn.mean()),
+        "drawn p95": float(np.quantile(drawn, SHARE)),
+        "added p50": float(np.median(measured - drawn)),
+        "added p99": float(np.quantile(measured - drawn, 0.99)),
+        "send lag p50": float(np.median(lags)),
+        "send lag p99": float(np.quantile(lags, 0.99)),
+        "loop lag p99": float(np.quantile(run.watch.loop_lags_s, 0.99)),
+        "generator": run.watch.cpu_share,
+        "machine": run.watch.machine_share,
+    }
+
+
+def report(found: dict[str, dict[str, float]], asked: argparse.Namespace) -> str:
+    """Markdown."""
+    service_s = asked.service_ms / 1e3
+    rows, watched = [], []
+    for name, one in found.items():
+        formulas = dict(zip(("mean", "p95"), KINDS[name][1:], strict=True))
+        for figure, formula in formulas.items():
+            known = formula(asked.used / service_s, service_s)
+            rows.append([f"{name}, {figure}", *_compared(one[figure], one[f"drawn {figure}"], known)])
+        watched.append([name, f"{one['requests']:,}", f"{one['failed']:.0f}", *_watched(one)])
+    heads = ["queue", "measured, ms", "drawn, ms", "off", "theory, ms", "off", f"within {WITHIN:.0%}"]
+    shown = ["added p50, ms", "added p99, ms", "send lag p50, ms", "p99", "event loop late p99, ms"]
+    return "\n".join(
+        [
+            *preamble("The load generator where the times are known", "benchmarks/load_calibration.py", sys.argv[1:]),
+            f"{asked.lines} lines, each used {asked.used:.0%} of the time; a mean service of {asked.service_ms:g} ms. "
+            "Times run from when a request was meant to be sent to the end of its answer.\n",
+            table(heads, rows),
+            "\nHow the generator fared; added: measured less drawn, of each request.\n",
+            table(["queue", "requests", "failed", *shown, "generator, of a core", "machine used"], watched),
+        ]
+    )
+
+
+def _compared(measured: float, drawn: float, known: float) -> list[str]:
+    off = [measured / other - 1 for other in (drawn, known)]
+    verdict = "yes" if max(map(abs, off)) <= WITHIN else "no"
+    cells = [f"{1e3 * measured:.2f}", f"{1e3 * drawn:.2f}", f"{off[0]:+.2%}", f"{1e3 * known:.2f}", f"{off[1]:+.2%}"]
+    return [*cells, verdict]
+
+
+def _watched(one: dict[str, float]) -> list[str]:
+    names = ("added p50", "added p99", "send lag p50", "send lag p99", "loop lag p99")
+    return [*(f"{1e3 * one[name]:.2f}" for name in names), f"{one['generator']:.0%}", f"{one['machine']:.0%}"]
+
+
+if __name__ == "__main__":
+    main()

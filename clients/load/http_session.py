@@ -1,0 +1,95 @@
+"""One HTTP session for a load test: as many connections as there are requests in flight, and their events.
+
+A request is taken back by ending its task, which closes its connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import aiohttp
+
+from clients.load.flight import Flight
+from models.errors import ServerError, UnreachableError
+
+LONGEST_LINE = 1 << 22  # bytes of one event
+
+
+class HttpSession:
+    """Requests to one server; it is opened by the first one, in a running event loop."""
+
+    def __init__(self, headers: dict[str, str] | None = None) -> None:
+        """Take the headers that every request carries."""
+        self._headers = headers or {}
+        self._session: aiohttp.ClientSession | None = None
+
+    @asynccontextmanager
+    async def post(
+        self, url: str, body: bytes, headers: dict[str, str] | None = None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The response to a body, as soon as its headers are there.
+
+        Raises:
+            UnreachableError: nothing answers.
+            ServerError: the connection broke.
+        """
+        try:
+            async with self._opened().post(url, data=body, headers=headers) as response:
+                yield response
+        except aiohttp.ClientConnectorError as error:
+            raise UnreachableError(f"a server at {url}", str(error), "start it, or correct target.address") from error
+        except (aiohttp.ClientError, ValueError) as error:
+            raise ServerError(f"a whole answer from {url}", repr(error), "look at the server's log") from error
+
+    async def get(self, url: str) -> tuple[int, Any]:
+        """Status and JSON of a page.
+
+        Raises:
+            UnreachableError: nothing answers.
+        """
+        try:
+            async with self._opened().get(url) as response:
+                return response.status, await response.json(content_type=None)
+        except aiohttp.ClientError as error:
+            raise UnreachableError(f"a server at {url}", str(error), "start it, or correct target.address") from error
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),
+                timeout=aiohttp.ClientTimeout(total=None),
+                headers=self._headers,
+                read_bufsize=LONGEST_LINE,
+            )
+        return self._session
+
+
+async def events(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """The data of each server-sent event, as it comes."""
+    async for line in response.content:
+        if line.startswith(b"data:"):
+            yield line[5:].strip()
+
+
+@contextmanager
+def taken_back_by_closing(flight: Flight) -> Iterator[None]:
+    """Let a flight end the task that asks for it; that end is then no error."""
+    task = asyncio.current_task()
+    assert task is not None, "a transport asks in a task"
+    flight.take_back = task.cancel  # type: ignore[assignment]  # its result is of no use
+    try:
+        yield
+    except asyncio.CancelledError:
+        if flight.outcome is None:
+            raise
+        task.uncancel()
+    finally:
+        flight.take_back = None

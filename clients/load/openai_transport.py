@@ -1,0 +1,202 @@
+"""Any server of OpenAI's protocol: chat, completions and embeddings, streamed as server-sent events.
+
+An event may bring several tokens, and does not say how many: where the server counts as it goes (usage in each event),
+its count is taken; else the count of the whole answer is spread evenly over the events, or each counts as one token.
+Source: OpenAI's API reference; vLLM's names for what that lacks (top_k, min_p, ignore_eos, continuous_usage_stats).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clients.load.flight import Flight
+from clients.load.http_session import HttpSession, events, taken_back_by_closing
+from clients.load.questions import Question
+from clients.load.scenario import Target, Workload
+from clients.load.wanted import decoding_of
+from clients.served_model import ServedModel
+from models.errors import (
+    AttendantError,
+    BusyError,
+    DeadlineError,
+    InputError,
+    ServerError,
+    UnknownNameError,
+    UnreachableError,
+)
+from models.tensor_names import POOLED
+
+_PATHS = {"chat": "/chat/completions", "completions": "/completions", "embeddings": "/embeddings"}
+_FIELDS = {
+    **{name: name for name in ("max_tokens", "temperature", "top_p", "presence_penalty", "frequency_penalty", "seed")},
+    **{name: name for name in ("top_k", "min_p", "min_tokens", "repetition_penalty")},
+    "candidates": "n",
+    "ignore_end": "ignore_eos",
+    "stop": "stop",
+    "stop_ids": "stop_token_ids",
+    "logit_bias": "logit_bias",
+}
+_DONE = b"[DONE]"
+_OK = 200
+_STATUSES: dict[int, type[AttendantError]] = {
+    400: InputError,
+    404: UnknownNameError,
+    408: DeadlineError,
+    413: InputError,
+    422: InputError,
+    429: BusyError,
+    503: UnreachableError,
+    504: DeadlineError,
+}
+
+
+@dataclass(slots=True)
+class OpenAIRequest:
+    """A request as it travels."""
+
+    url: str
+    body: bytes
+    kind: str
+    stream: bool
+
+
+class OpenAITransport:
+    """Connections to a server of OpenAI's protocol."""
+
+    def __init__(self, target: Target) -> None:
+        """Take the address; nothing is sent yet.
+
+        Raises:
+            InputError: the key's file cannot be read.
+        """
+        self.notes: dict[str, str] = {}
+        self._root = target.address.rstrip("/")
+        self._session = HttpSession({"Content-Type": "application/json", **_key(target.key_file)})
+
+    async def model(self, name: str) -> ServedModel | None:
+        """Such a server describes no inputs: None, once it is known to have the model."""
+        status, found = await self._session.get(f"{self._root}/models")
+        names = [one["id"] for one in found.get("data", [])] if status == _OK else [name]
+        if name not in names:
+            raise UnknownNameError(f"a model of {self._root}, of {names}", repr(name), "correct workloads.model")
+        return None
+
+    async def prepare(
+        self, workload: Workload, model: ServedModel | None, questions: Sequence[Question]
+    ) -> list[OpenAIRequest]:
+        """One body for each question; see :meth:`Transport.prepare`."""
+        kind, stream = workload.endpoint, workload.stream and workload.endpoint != "embeddings"
+        bodies = [json.dumps(_body(workload, question, stream)).encode() for question in questions]
+        return [OpenAIRequest(self._root + _PATHS[kind], body, kind, stream) for body in bodies]
+
+    async def input_tokens(
+        self, workload: Workload, model: ServedModel | None, questions: Sequence[Question]
+    ) -> list[int]:
+        """Zeros: the server says it with each answer."""
+        return [0] * len(questions)
+
+    async def ask(self, prepared: OpenAIRequest, flight: Flight) -> None:
+        """Send a request; see :meth:`Transport.ask`."""
+        flight.send()
+        with taken_back_by_closing(flight):
+            async with self._session.post(prepared.url, prepared.body) as response:
+                if response.status != _OK:
+                    raise _refusal(response.status, await response.read())
+                if prepared.stream:
+                    await _streamed(response, flight)
+                else:
+                    _whole(await response.read(), prepared.kind, flight)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._session.close()
+
+
+async def _streamed(response: Any, flight: Flight) -> None:
+    total, counted = 0, 0
+    async for data in events(response):
+        if data == _DONE:
+            break
+        told = json.loads(data)
+        if "error" in told:
+            raise _refusal(int(told["error"].get("code") or 500), data)
+        usage = told.get("usage") or {}
+        total = usage.get("completion_tokens", total)
+        flight.input_tokens = usage.get("prompt_tokens", flight.input_tokens)
+        for choice in told.get("choices", ()):
+            text = choice.get("text") or (choice.get("delta") or {}).get("content") or ""
+            if text:
+                flight.hear(max(0, total - counted) if total else 1)
+                counted = total
+            if choice.get("index", 0) == 0:
+                flight.text += text
+                flight.finish_reason = choice.get("finish_reason") or flight.finish_reason
+    else:
+        raise ServerError("a stream that ends with [DONE]", "it ended before", "look at the server's log")
+    if not flight.finish_reason:
+        raise ServerError("a finish_reason in the last event", "none", "look at the server's log")
+    if total:
+        _spread(flight, total)
+
+
+def _spread(flight: Flight, total: int) -> None:
+    if sum(flight.tokens) != total and flight.tokens:
+        ends = np.arange(len(flight.tokens) + 1) * total // len(flight.tokens)
+        flight.tokens = np.diff(ends).tolist()
+    flight.count = total
+
+
+def _whole(content: bytes, kind: str, flight: Flight) -> None:
+    told = json.loads(content)
+    usage = told.get("usage") or {}
+    flight.hear(usage.get("completion_tokens", 0))
+    flight.input_tokens = usage.get("prompt_tokens", 0)
+    if kind == "embeddings":
+        vectors = [one["embedding"] for one in told["data"]]
+        flight.outputs = lambda: {POOLED: np.asarray(vectors, np.float32)}
+        return
+    choice = told["choices"][0]
+    flight.text = choice["message"]["content"] if kind == "chat" else choice["text"]
+    flight.finish_reason = choice["finish_reason"]
+
+
+def _body(workload: Workload, question: Question, stream: bool) -> dict[str, Any]:
+    body: dict[str, Any] = {"model": workload.model}
+    if workload.endpoint == "embeddings":
+        return body | {"input": question.text} | workload.parameters
+    if workload.endpoint == "chat":
+        body["messages"] = [{"role": "user", "content": question.text}]
+    else:
+        body["prompt"] = question.text
+    decoding = decoding_of(workload, question)
+    for name, field in _FIELDS.items():
+        value = getattr(decoding, name)
+        if value is not None and value is not False and value != () and value != {}:
+            body[field] = value
+    if stream:
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
+    return body | workload.parameters
+
+
+def _refusal(status: int, content: bytes) -> AttendantError:
+    try:
+        error = json.loads(content)["error"]
+        message = str(error.get("message", error) if isinstance(error, dict) else error)
+    except (ValueError, KeyError, TypeError):
+        message = content.decode(errors="replace")[:200]
+    return _STATUSES.get(status, ServerError)("an answer", f"{status}: {message}", "see what the server says")
+
+
+def _key(name: str) -> dict[str, str]:
+    if not name:
+        return {}
+    try:
+        return {"Authorization": f"Bearer {Path(name).read_text(encoding='utf-8').strip()}"}
+    except OSError as error:
+        raise InputError(f"a key in {name}", str(error), "correct target.key_file") from error

@@ -1,0 +1,104 @@
+"""What is sent, and when, drawn before a run: the same seed sends the same requests."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clients.load.arrivals import ClosedLoop, Constant, Gamma, Poisson, Ramp, Replay, Times, times
+from clients.load.flight import Choice
+from clients.load.scenario import Scenario
+from clients.load.transport import Prepared
+from models.errors import InputError
+
+BLOCK = 1024
+_ARRIVALS, _MIX, QUESTIONS = range(3)  # a stream of random numbers each, so that one does not change another
+Recorded = list[tuple[float, str]]
+
+
+def random_numbers(scenario: Scenario, purpose: int) -> np.random.Generator:
+    """The random numbers of a scenario for one purpose."""
+    return np.random.default_rng([scenario.seed, purpose])
+
+
+def choices(scenario: Scenario, prepared: Sequence[Prepared], names: Sequence[str] = ()) -> Iterator[Choice]:
+    """What each request is, without end: workloads by their weights, and their questions in turn.
+
+    Args:
+        scenario: that says the weights and what is taken back.
+        prepared: the workloads.
+        names: of the workloads of the first requests, as a trace has them; empty where any may come.
+    """
+    rng = random_numbers(scenario, _MIX)
+    weights = np.array([workload.weight for workload in scenario.workloads])
+    numbers = {workload.name: number for number, workload in enumerate(scenario.workloads)}
+    turns = [count() for _ in prepared]
+    given = iter(names)
+    while True:
+        drawn = rng.choice(len(weights), BLOCK, p=weights / weights.sum()).tolist()
+        for workload, chance in zip(drawn, rng.random(BLOCK).tolist(), strict=True):
+            chosen = numbers.get(next(given, ""), workload)
+            cancel = scenario.workloads[chosen].cancel
+            yield Choice(
+                workload=chosen,
+                question=next(turns[chosen]) % len(prepared[chosen].questions),
+                cancelled=cancel is not None and chance < cancel.share,
+            )
+
+
+def intended_times(scenario: Scenario) -> tuple[Times, list[str]]:
+    """When requests of an open loop are to be sent, in seconds, and the workloads that a trace names for them.
+
+    Raises:
+        InputError: a trace cannot be read, or names a workload that there is not.
+        ConfigError: the arrivals have no end.
+    """
+    arrivals = scenario.arrivals
+    assert not isinstance(arrivals, ClosedLoop), "its times depend on the answers"
+    ends_s = None if scenario.duration_s is None else scenario.warmup_s + scenario.duration_s
+    names: list[str] = []
+    if isinstance(arrivals, Replay):
+        found, names = _replayed(arrivals, scenario)
+        found = found if ends_s is None else found[found < ends_s]
+    else:
+        found = times(arrivals, random_numbers(scenario, _ARRIVALS), ends_s, _enough(arrivals, scenario))
+    if scenario.requests is not None:
+        found = found[: np.searchsorted(found, scenario.warmup_s) + scenario.requests]
+    return found, names
+
+
+def _enough(arrivals: Constant | Poisson | Gamma | Ramp, scenario: Scenario) -> int | None:
+    if scenario.requests is None or isinstance(arrivals, Ramp):
+        return None
+    return scenario.requests + int(2 * arrivals.rate * scenario.warmup_s) + BLOCK  # more than come in the warm-up
+
+
+def _replayed(replay: Replay, scenario: Scenario) -> tuple[Times, list[str]]:
+    recorded = sorted(_recorded(Path(replay.trace)), key=lambda one: one[0])
+    known = {"", *(workload.name for workload in scenario.workloads)}
+    strange = {name for _, name in recorded} - known
+    if strange or not recorded:
+        raise InputError(f"requests of the workloads {sorted(known)[1:]}", str(sorted(strange) or "none"), "correct it")
+    at_s = np.array([time_s for time_s, _ in recorded])
+    return (at_s - at_s[0]) / replay.speed, [name for _, name in recorded]
+
+
+def _recorded(path: Path) -> Recorded:
+    try:
+        text = path.read_text(encoding="utf-8")
+        rows: list[Any] = (
+            list(csv.DictReader(text.splitlines()))
+            if path.suffix == ".csv"
+            else [json.loads(line) for line in text.splitlines()]
+        )
+        return [(float(row["intended_s"]), row.get("workload", "")) for row in rows]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"a trace at {path}, .csv or .jsonl with intended_s and perhaps workload", repr(error), "correct it"
+        ) from error

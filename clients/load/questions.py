@@ -1,0 +1,172 @@
+"""The questions of a workload: the model's own example, made ones, or those in files.
+
+Legend: B rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clients.images import file_pixels
+from clients.load.scenario import Inputs, Workload
+from clients.served_model import ServedModel
+from models.errors import InputError
+from models.tensor_names import PIXELS, TEXT_INPUT
+
+Array = NDArray[Any]
+TEXT_TASKS = ("embed", "generate", "translate")
+PIXEL_TASKS = ("caption", "classify")
+WRITING_TASKS = ("caption", "generate", "translate")
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+LONGEST_WORD = 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One question.
+
+    Attributes:
+        inputs: input name → array, rows in front.
+        answer: the right one, as the example or the file says it; None where it does not.
+        max_tokens: that this answer was made with.
+        input_tokens: how many tokens the question has; 0 where that is not known.
+        images: in it.
+    """
+
+    inputs: Mapping[str, Array]
+    answer: Any = None
+    max_tokens: int | None = None
+    input_tokens: int = 0
+    images: int = 0
+
+    @property
+    def text(self) -> str:
+        """Its first text.
+
+        Raises:
+            InputError: it has none.
+        """
+        if TEXT_INPUT not in self.inputs:
+            raise InputError("a text", f"the inputs {sorted(self.inputs)}", "choose another transport")
+        return str(self.inputs[TEXT_INPUT].reshape(-1)[0].decode())
+
+
+def questions_of(workload: Workload, model: ServedModel | None, rng: np.random.Generator) -> list[Question]:
+    """The questions that a workload's requests take in turn.
+
+    Args:
+        workload: that says where they come from.
+        model: what the server says of its model; None where only texts can be asked.
+        rng: random ones are drawn from.
+
+    Raises:
+        InputError: the model has no example, a file cannot be read, or does not fit.
+    """
+    inputs = workload.inputs
+    if inputs.kind == "texts":
+        made = [Question(inputs={TEXT_INPUT: _texts([text])}) for text in inputs.texts]
+    elif inputs.kind == "files":
+        made = [question for name in inputs.files for question in _from_file(Path(name), model)]
+    elif model is None:
+        raise InputError("inputs of the kind texts or files", repr(inputs.kind), "such a server describes no inputs")
+    elif inputs.kind == "example":
+        made = [_example(model)]
+    else:
+        number = inputs.number if inputs.kind == "random" else 1
+        made = [Question(inputs=_made(inputs, model, rng)) for _ in range(number)]
+    return [replace(one, images=_images(one, model)) for one in made]
+
+
+def _images(question: Question, model: ServedModel | None) -> int:
+    if model is None or PIXELS not in question.inputs:
+        return 0
+    return len(question.inputs[PIXELS]) if model.task in PIXEL_TASKS else 0
+
+
+def _example(model: ServedModel) -> Question:
+    example = model.parameters.get("example") or {}
+    if not example.get("inputs"):
+        raise InputError(f"an example in the configuration of {model.name!r}", "none", "choose other inputs.kind")
+    return _named(dict(example["inputs"]), example.get("answer"), model)
+
+
+def _named(values: dict[str, Any], answer: Any, model: ServedModel | None) -> Question:
+    limit = values.pop("max_tokens", None)
+    if "text" in values:
+        values[TEXT_INPUT] = values.pop("text")
+    inputs = {name: _array(name, value, model) for name, value in values.items()}
+    return Question(inputs=inputs, answer=answer, max_tokens=limit)
+
+
+def _array(name: str, value: Any, model: ServedModel | None) -> Array:
+    if isinstance(value, str):
+        return _texts([value])
+    if model is None or name not in model.inputs:
+        raise InputError(f"inputs of the names {sorted(model.inputs) if model else [TEXT_INPUT]}", name, "correct it")
+    if model.dtypes[name] == "object":
+        return _texts(np.ravel(value).tolist())
+    row, shape = np.asarray(value, model.dtypes[name]), model.inputs[name]
+    return (row.reshape(shape) if -1 not in shape else row)[None]
+
+
+def _from_file(path: Path, model: ServedModel | None) -> Iterator[Question]:
+    if not path.is_file():
+        raise InputError(f"a file of questions at {path}", "none", "correct inputs.files")
+    if path.suffix == ".jsonl":
+        yield from _from_lines(path, model)
+    elif model is None:
+        raise InputError("questions as .jsonl, each with a text", str(path), "write them so")
+    elif path.suffix == ".npy":
+        name = PIXELS if PIXELS in model.inputs else next(iter(model.inputs))
+        for row in np.load(path):
+            yield Question(inputs={name: np.ascontiguousarray(row[None], model.dtypes[name])})
+    else:
+        yield Question(inputs={PIXELS: file_pixels(model, path)[None]})
+
+
+def _from_lines(path: Path, model: ServedModel | None) -> Iterator[Question]:
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            values = dict(json.loads(line))
+        except (ValueError, TypeError) as error:
+            raise InputError(f"a JSON object in line {number} of {path}", str(error), "correct it") from error
+        answer = values.pop("answer", None)
+        yield _named(values, answer, model)
+
+
+def _made(inputs: Inputs, model: ServedModel, rng: np.random.Generator) -> dict[str, Array]:
+    names = (TEXT_INPUT,) if model.task in TEXT_TASKS else (PIXELS,) if model.task in PIXEL_TASKS else model.inputs
+    return {name: _filled(inputs, model, name, rng) for name in names}
+
+
+def _filled(inputs: Inputs, model: ServedModel, name: str, rng: np.random.Generator) -> Array:
+    dtype, sizes = model.dtypes[name], [inputs.size if size < 0 else size for size in model.inputs[name]]
+    shape = [inputs.rows, *sizes] if model.max_batch or model.task in (*WRITING_TASKS, *PIXEL_TASKS) else sizes
+    if name == PIXELS and "image_size" in model.parameters:
+        side = int(model.parameters["image_size"])
+        shape = [inputs.rows, *(side if size < 0 else size for size in model.inputs[name])]
+    if dtype == "object":
+        words = [_words(inputs, rng) for _ in range(int(np.prod(shape)))]
+        return _texts(words).reshape(shape)
+    if inputs.kind == "zeros":
+        return np.zeros(shape, dtype)
+    kind = np.dtype(dtype)
+    return rng.random(shape).astype(kind) if kind.kind == "f" else rng.integers(0, 2, shape).astype(kind)
+
+
+def _words(inputs: Inputs, rng: np.random.Generator) -> str:
+    if inputs.kind == "zeros":
+        return " ".join("a" * inputs.size)
+    lengths = rng.integers(1, LONGEST_WORD + 1, inputs.size)
+    return " ".join("".join(rng.choice(list(LETTERS), length)) for length in lengths)
+
+
+def _texts(texts: Sequence[str]) -> Array:
+    return np.array([[text.encode()] for text in texts], dtype=object)

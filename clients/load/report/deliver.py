@@ -1,0 +1,50 @@
+"""What a run leaves: tables or JSON on the terminal, files where they are asked for, and an exit status."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from clients.load.analysis.slo import Objective
+from clients.load.analysis.summary import summarise
+from clients.load.record import LoadRun
+from clients.load.report.page import write_report
+from clients.load.report.requests_csv import write_requests
+from clients.load.report.summary_json import plain
+from clients.load.report.terminal import print_report
+
+
+def deliver(
+    run: LoadRun,
+    kept: Sequence[Objective] = (),
+    html: Path | None = None,
+    csv: Path | None = None,
+    as_json: bool = False,
+) -> int:
+    """Report a run.
+
+    Args:
+        run: what was noted.
+        kept: objectives.
+        html: where the page is written; nowhere if not given.
+        csv: where a line a request is written; nowhere if not given.
+        as_json: JSON in AIPerf's layout on standard output, in place of tables.
+
+    Returns:
+        The exit status: 0, or 1 if the run is invalid or misses an objective.
+
+    Raises:
+        OutputError: a file cannot be written.
+    """
+    summary = summarise(run, kept)
+    if html is not None:
+        write_report(summary, html)
+    if csv is not None:
+        write_requests(run.records, csv)
+    if as_json:
+        sys.stdout.write(json.dumps(plain(summary), indent=2) + "\n")
+    else:
+        print_report(summary)
+    return 0 if summary.verdict.valid and summary.met else 1

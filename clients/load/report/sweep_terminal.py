@@ -1,0 +1,37 @@
+"""A sweep as a table on a terminal."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from clients.load.analysis.search import Search
+from clients.load.report.sweep_rows import columns, conclusion, heads, row
+from clients.load.sweep import Load
+
+_WIDE = 150
+_STATISTICS = ("p50", "p95", "p99")
+_FEW = ("request_throughput", "output_token_throughput", "image_throughput")
+
+
+def print_sweep(search: Search, load: Load, asked: bool, console: Console | None = None) -> None:
+    """Print every level and the answer.
+
+    Args:
+        search: what was found.
+        load: what was varied.
+        asked: whether there were objectives.
+        console: where to; standard output if not given.
+    """
+    console = console or Console()
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    wide = console.width >= _WIDE
+    shown = columns(search, _STATISTICS) if wide else columns(search, _STATISTICS[1:2], _FEW)
+    for head in heads(shown, load):
+        table.add_column(head, justify="right" if head else "left", no_wrap=bool(head))
+    for step in search.steps:
+        table.add_row(*map(escape, row(step, shown)), style="" if step.passes else "red")
+    console.print(table)
+    console.print(conclusion(search, load, asked), style="bold", markup=False, highlight=False)

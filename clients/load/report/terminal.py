@@ -1,0 +1,91 @@
+"""A summary as tables on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.panel import Panel
+from rich.table import Table
+
+from clients.load.analysis.metrics import Metric
+from clients.load.analysis.summary import Met, Summary
+from clients.load.report.titles import LATENCIES, RATES, SINGLE, STATISTICS, sure_text, time_text, value_text
+
+_WIDE = 110
+_FEW = ("p50", "p95", "p99", "max")
+
+
+def print_report(summary: Summary, console: Console | None = None) -> None:
+    """Print the report.
+
+    Args:
+        summary: of a run.
+        console: where to; standard output if not given.
+    """
+    console = console or Console()
+    console.print(_banner(summary))
+    shown = STATISTICS if console.width >= _WIDE else _FEW
+    console.print(_latencies(f"Latencies of {_window(summary)}", summary.metrics, shown))
+    for name, found in summary.by_workload.items():
+        console.print(_latencies(f"Of {escape(name)} alone", found, shown))
+    console.print(_rates(summary.metrics))
+    if summary.objectives:
+        console.print(_objectives(summary.objectives))
+
+
+def _banner(summary: Summary) -> Panel:
+    verdict = summary.verdict
+    colour = "green" if verdict.valid else "red"
+    told = [f"[bold {colour}]{'VALID' if verdict.valid else 'INVALID: do not quote these figures'}[/]"]
+    told += [f"[red]✗[/] {escape(reason.told)}" for reason in verdict.reasons]
+    told += [f"[dim]· {escape(remark)}[/]" for remark in verdict.remarks]
+    name = escape(str(summary.run.scenario.get("name", "load")))
+    return Panel("\n".join(told), title=name, title_align="left", border_style=colour)
+
+
+def _window(summary: Summary) -> str:
+    window, found = summary.window, summary.metrics
+    return (
+        f"{found['request_count'].avg:,.0f} requests, second {window.begins_s:.1f} to {window.ends_s:.1f} "
+        f"of {summary.run.duration_s:.1f}"
+    )
+
+
+def _latencies(title: str, found: dict[str, Metric], shown: Sequence[str]) -> Table:
+    table = _table(title)
+    table.add_column("", no_wrap=True)
+    for statistic in shown:
+        table.add_column(statistic, justify="right", no_wrap=True)
+    for key, name in LATENCIES.items():
+        if key in found:
+            table.add_row(name, *(value_text(found[key], statistic) for statistic in shown))
+    return table
+
+
+def _rates(found: dict[str, Metric]) -> Table:
+    table = _table("In a second, and on the way")
+    table.add_column("", no_wrap=True)
+    for column in ("", "95 % interval"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for key, name in (RATES | SINGLE).items():
+        if key in found:
+            table.add_row(name, value_text(found[key]), sure_text(found[key]))
+    return table
+
+
+def _objectives(objectives: tuple[Met, ...]) -> Table:
+    table = _table("Objectives")
+    for column in ("", "found", "95 % interval", ""):
+        table.add_column(column, justify="left" if not column else "right", no_wrap=True)
+    for one in objectives:
+        found = "no such figure" if one.found_s is None else time_text(one.found_s)
+        sure = "" if one.sure is None else " … ".join(map(time_text, one.sure))
+        table.add_row(one.objective.text, found, sure, "[green]met[/]" if one.met else "[red]missed[/]")
+    return table
+
+
+def _table(title: str) -> Table:
+    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)

@@ -1,0 +1,68 @@
+"""What people call the metrics, in the order in which reports show them, and how their values are written."""
+
+from __future__ import annotations
+
+import math
+
+from clients.load.analysis.metrics import SECONDS, Metric
+from models.quantities import count_text, seconds_text
+
+LATENCIES = {
+    "time_to_first_token": "Time to first token",
+    "effective_time_to_first_token": "… from the intended time",
+    "inter_token_latency": "Inter-token latency",
+    "inter_chunk_latency": "Between responses",
+    "request_latency": "Request latency",
+    "effective_latency": "… from the intended time",
+    "credit_to_start_latency": "Send lag",
+    "in_process_latency": "Without a server",
+}
+RATES = {
+    "request_throughput": "Requests",
+    "output_token_throughput": "Tokens",
+    "image_throughput": "Images",
+    "goodput": "Goodput",
+}
+SINGLE = {"queue_time": "In the server's queue", "serving_overhead": "Added by serving"}
+STATISTICS = ("avg", "p50", "p90", "p95", "p99", "p99.9", "max")
+
+
+def value_text(metric: Metric, statistic: str = "avg") -> str:
+    """A statistic with its unit; one that rests on too few requests has a question mark."""
+    value = metric.value(statistic)
+    if metric.unit != SECONDS:
+        return f"{rate_text(value)} {metric.unit.replace('/sec', '/s')}"
+    doubtful = statistic.startswith("p") and metric.spread is not None and not metric.spread.supports(_rank(statistic))
+    return time_text(value) + (" ?" if doubtful else "")
+
+
+def sure_text(metric: Metric, statistic: str = "avg") -> str:
+    """The 95 % interval; empty where there is none."""
+    if statistic not in metric.sure:
+        return ""
+    low, high = metric.sure[statistic]
+    write = time_text if metric.unit == SECONDS else rate_text
+    return f"{write(low)} … {write(high)}"
+
+
+def time_text(seconds: float) -> str:
+    """A time that may be negative, or none at all."""
+    if math.isnan(seconds):
+        return "none"
+    if abs(seconds) < 5e-7:
+        return "0 µs"
+    return f"−{seconds_text(-seconds)}" if seconds < 0 else seconds_text(seconds)
+
+
+def tick_text(seconds: float) -> str:
+    """A time at an axis."""
+    return time_text(seconds) if seconds else "0"
+
+
+def rate_text(value: float) -> str:
+    """A rate, to three digits or to the whole number."""
+    return f"{value:.3g}" if value < 100 else f"{value:,.0f}" if value < 1e6 else count_text(value)
+
+
+def _rank(statistic: str) -> float:
+    return float(statistic.removeprefix("p"))

@@ -1,0 +1,107 @@
+"""What is done with runs: reported again, swept over levels, compared."""
+
+from __future__ import annotations
+
+import json as json_format
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from clients.load.analysis.comparison import compare as compared
+from clients.load.analysis.comparison import differences
+from clients.load.analysis.slo import objectives
+from clients.load.analysis.summary import summarise
+from clients.load.report.comparison_terminal import comparison_json, print_comparison
+from clients.load.report.deliver import deliver
+from clients.load.report.sweep_page import write_sweep
+from clients.load.report.sweep_rows import sweep_json
+from clients.load.report.sweep_terminal import print_sweep
+from clients.load.run_file import read_run
+from clients.load.run_shown import run_shown
+from clients.load.scenario_file import read_scenario
+from clients.load.sweep import Load
+from clients.load.sweep import sweep as swept
+from models.errors import ConfigError
+
+
+def report(
+    run: Positional[Path], slo: str = "", html: Path | None = None, csv: Path | None = None, json: bool = False
+) -> int:
+    """Report a run again; exit status 1 if it is invalid or misses an objective.
+
+    Args:
+        run: the file that `load run --out` wrote.
+        slo: objectives, as ttft_p95<200ms,itl_p95<50ms.
+        html: file for a page with plots.
+        csv: file for a line a request.
+        json: JSON in the layout of AIPerf, in place of tables.
+    """
+    return deliver(read_run(run), objectives(slo), html, csv, json)
+
+
+def sweep(
+    scenario: Positional[Path],
+    rates: tuple[float, ...] = (),
+    concurrency: tuple[int, ...] = (),
+    slo: str = "",
+    runs: int = 6,
+    duration_s: float | None = None,
+    out: Path | None = None,
+    html: Path | None = None,
+    json: bool = False,
+) -> int:
+    """Run a scenario at several loads; with --slo, find the highest that keeps it. Exit status 1 if none does.
+
+    Args:
+        scenario: a TOML file; its arrivals are replaced by each level.
+        rates: requests a second, of an open loop.
+        concurrency: requests at once, of a closed loop.
+        slo: objectives, as ttft_p95<200ms,itl_p95<50ms; levels rise until one fails, then the gap is halved.
+        runs: at most so many between the given levels.
+        duration_s: of each run, behind its warm-up; as the scenario says if not given.
+        out: folder for the runs.
+        html: file for a page with the curves.
+        json: JSON in place of a table.
+    """
+    load, levels = _levels(rates, concurrency)
+    kept, asked = objectives(slo), read_scenario(scenario)
+    asked = asked if duration_s is None else replace(asked, duration_s=duration_s)
+    found = swept(asked, load, levels, run_shown, kept, runs, out)
+    if html is not None:
+        write_sweep(found, load, html)
+    if json:
+        sys.stdout.write(json_format.dumps(sweep_json(found, load, bool(kept)), indent=2) + "\n")
+    else:
+        print_sweep(found, load, bool(kept))
+    return 1 if kept and found.highest is None else 0
+
+
+def compare(first: Positional[Path], second: Positional[Path], tolerance: float = 0.05, json: bool = False) -> int:
+    """Compare two runs; exit status 1 if the second is surely worse, 2 if a run is invalid.
+
+    Args:
+        first: the file of a run, the baseline.
+        second: the file of another.
+        tolerance: what may be lost, as a share: 0.05 is 5 %.
+        json: JSON in place of a table.
+    """
+    if tolerance < 0:
+        raise ConfigError("a tolerance of at least 0", str(tolerance), "give a share, as 0.05")
+    summaries = [summarise(read_run(path)) for path in (first, second)]
+    found = compared(*summaries)
+    apart = differences(*(summary.run.scenario for summary in summaries))
+    if json:
+        sys.stdout.write(json_format.dumps(comparison_json(found, tolerance, apart), indent=2) + "\n")
+    else:
+        print_comparison(found, tolerance, apart)
+    return 1 if any(one.worse(tolerance) for one in found) else 0
+
+
+def _levels(rates: tuple[float, ...], concurrency: tuple[int, ...]) -> tuple[Load, tuple[float, ...]]:
+    if bool(rates) == bool(concurrency):
+        raise ConfigError("--rates or --concurrency", "both" if rates else "neither", "give one of them")
+    if min([*rates, *concurrency]) <= 0:
+        raise ConfigError("levels above 0", str(min([*rates, *concurrency])), "correct it")
+    return ("rate", rates) if rates else ("concurrency", tuple(map(float, concurrency)))

@@ -1,0 +1,93 @@
+"""What the server counted during a run, read where Prometheus reads it, before and after."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import urllib.request
+from collections.abc import Callable, Mapping
+from itertools import count
+
+from clients.load.record import ServerCounts
+from clients.load.scenario import Scenario
+from models.errors import UnreachableError
+
+TIMEOUT_S = 5.0
+LATEST_S, LOOK_S = 2.0, 0.3
+"""Requests are counted behind their answers, by engines in batches: how long that is waited for, and how often."""
+_LINE = re.compile(r'^(\w+)\{[^}]*?\bmodel="([^"]*)"([^}]*)\} (\S+)$')
+_MICROSECONDS = 1e-6
+_COMPUTE = ("input", "infer", "output")
+Counts = Mapping[str, float]
+
+
+class ServerCounter:
+    """The counters of the models that a scenario asks."""
+
+    def __init__(self, address: str, models: set[str], before: Counts) -> None:
+        self._address, self._models, self._before = address, models, before
+
+    @classmethod
+    async def begin(cls, scenario: Scenario) -> ServerCounter:
+        """Read them; where the scenario names no address, nothing is read.
+
+        Raises:
+            UnreachableError: nothing answers there.
+        """
+        models = {workload.model for workload in scenario.workloads}
+        address = scenario.target.metrics
+        return cls(address, models, await _read(address, models) if address else {})
+
+    async def end(self, expected: int) -> ServerCounts | None:
+        """What they have grown by, once as many requests are counted as were sent, or no more seem to come.
+
+        Args:
+            expected: how many were sent.
+
+        Raises:
+            UnreachableError: nothing answers any more.
+        """
+        if not self._address:
+            return None
+        last: Counts = {}
+        for turn in count(1):
+            after = await _read(self._address, self._models)
+            found = _counts({name: value - self._before.get(name, 0.0) for name, value in after.items()})
+            is_all = found.requests + found.failures >= expected and after == last
+            if is_all or turn * LOOK_S > LATEST_S:
+                break
+            last = after
+            await asyncio.sleep(LOOK_S)
+        return found
+
+
+def counters_of(page: str, is_wanted: Callable[[str], bool]) -> dict[str, float]:
+    """The counters on a page of Prometheus' text format, added over the models that are wanted, histograms left out."""
+    found: dict[str, float] = {}
+    for line in page.splitlines():
+        match = _LINE.match(line)
+        if match and is_wanted(match[2]) and 'le="' not in match[3] and "le=" not in line:
+            found[match[1]] = found.get(match[1], 0.0) + float(match[4])
+    return found
+
+
+def _counts(grown: Counts) -> ServerCounts:
+    compute = sum(grown.get(f"nv_inference_compute_{part}_duration_us", 0.0) for part in _COMPUTE)
+    return ServerCounts(
+        requests=round(grown.get("nv_inference_request_success", 0)),
+        failures=round(grown.get("nv_inference_request_failure", 0)),
+        queue_s=grown.get("nv_inference_queue_duration_us", 0.0) * _MICROSECONDS,
+        compute_s=compute * _MICROSECONDS,
+        further={name: value for name, value in grown.items() if name.endswith(("_total", "_sum", "_count"))},
+    )
+
+
+async def _read(address: str, models: set[str]) -> Counts:
+    def page() -> str:
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=TIMEOUT_S) as answer:
+            return str(answer.read().decode())
+
+    try:
+        return counters_of(await asyncio.to_thread(page), models.__contains__)
+    except OSError as error:
+        raise UnreachableError(f"metrics at {address}", str(error), "correct target.metrics") from error

@@ -1,0 +1,83 @@
+"""Tensors in memory that this process and the server share, so that requests carry none.
+
+The questions of a run never change, so all requests may read the same memory at once. Answers come as without it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import count
+from multiprocessing.shared_memory import SharedMemory
+from typing import Any
+
+from numpy.typing import NDArray
+
+from clients.load.infer_message import Place, tensor_bytes
+from models.errors import AttendantError
+
+Register = Callable[[str, str, int | None], Awaitable[None]]
+NOTE = "shared memory"
+
+
+class SharedTensors:
+    """The regions of one run.
+
+    Attributes:
+        notes: whether the server took them, for the report.
+    """
+
+    def __init__(self, register: Register) -> None:
+        """Begin without a region.
+
+        Args:
+            register: tells the server of a region, its key and its bytes; that it is gone where bytes are None.
+        """
+        self.notes: dict[str, str] = {}
+        self._register = register
+        self._regions: dict[str, SharedMemory] = {}
+        self._numbers = count()
+
+    async def places(self, questions: Sequence[Mapping[str, NDArray[Any]]]) -> list[dict[str, Place]] | None:
+        """Where the tensors of questions lie that were put into one region; None where the server refuses it."""
+        region = f"attendant_load_{os.getpid()}_{id(self):x}_{next(self._numbers)}"
+        content, places = bytearray(), list[dict[str, Place]]()
+        for inputs in questions:
+            places.append({})
+            for name, array in inputs.items():
+                part = tensor_bytes(array)
+                places[-1][name] = (region, len(content), len(part))
+                content += part
+        try:
+            await self._share(region, content)
+        except (AttendantError, OSError) as error:
+            self.notes[NOTE] = f"refused, tensors are sent: {error}"
+            return None
+        self.notes[NOTE] = "tensors of requests"
+        return places
+
+    async def close(self) -> None:
+        """Give all regions back."""
+        for region, memory in self._regions.items():
+            try:
+                await self._register(region, "", None)
+            except AttendantError as error:
+                self.notes[NOTE] += f"; not unregistered: {error}"
+            _destroy(memory)
+        self._regions.clear()
+
+    async def _share(self, region: str, content: bytearray) -> None:
+        memory = SharedMemory(region, create=True, size=max(1, len(content)))
+        try:
+            assert memory.buf is not None, "it is open"
+            memory.buf[: len(content)] = content
+            await self._register(region, f"/{region}", memory.size)
+        except BaseException:
+            _destroy(memory)
+            raise
+        self._regions[region] = memory
+
+
+def _destroy(memory: SharedMemory) -> None:
+    memory.close()
+    memory.unlink()

@@ -1,0 +1,64 @@
+"""One scenario at several loads: the levels, and the scenario at each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from clients.load.analysis.search import Search, every, highest
+from clients.load.analysis.slo import Objective
+from clients.load.analysis.summary import Summary, summarise
+from clients.load.arrivals import ClosedLoop, Constant, Gamma, Poisson
+from clients.load.record import LoadRun
+from clients.load.run_file import write_run
+from clients.load.scenario import Scenario
+
+Load = Literal["rate", "concurrency"]
+UNITS = {"rate": "requests/s offered", "concurrency": "requests at once"}
+Runs = Callable[[Scenario, str], LoadRun]
+
+
+def at_level(scenario: Scenario, load: Load, level: float) -> Scenario:
+    """The scenario at a rate, arriving as it says where it has a rate and as Poisson where not; or so many at once."""
+    if load == "concurrency":
+        return replace(scenario, arrivals=ClosedLoop(concurrency=int(level)))
+    if isinstance(scenario.arrivals, Constant | Poisson | Gamma):
+        return replace(scenario, arrivals=replace(scenario.arrivals, rate=level))
+    return replace(scenario, arrivals=Poisson(rate=level))
+
+
+def sweep(
+    scenario: Scenario,
+    load: Load,
+    levels: Sequence[float],
+    run: Runs,
+    kept: Sequence[Objective] = (),
+    runs: int = 6,
+    folder: Path | None = None,
+) -> Search:
+    """Run a scenario at each level; with objectives, up to the first that fails, and then bisect.
+
+    Args:
+        scenario: what is sent.
+        load: what is varied.
+        levels: of it.
+        run: runs a scenario under a title.
+        kept: objectives.
+        runs: most levels between the given ones.
+        folder: where each run is written; nowhere if not given.
+
+    Raises:
+        OutputError: the folder cannot be written.
+    """
+
+    def measure(level: float) -> Summary:
+        found = run(at_level(scenario, load, level), f"{scenario.name}, {level:.4g} {UNITS[load]}")
+        if folder is not None:
+            write_run(found, folder / f"{load}-{level:.4g}.json")
+        return summarise(found, kept)
+
+    if kept:
+        return highest(levels, measure, runs, whole=load == "concurrency")
+    return every(levels, measure)

@@ -1,0 +1,44 @@
+"""Objectives are read as people write them, and refused with the word that is wrong."""
+
+import pytest
+
+from clients.load.analysis.slo import limits_on, objectives
+from models.errors import ConfigError
+
+
+def test_objectives_are_read():
+    first, second = objectives("ttft_p95<200ms, itl_p99.9 <= 50 us")
+    assert (first.metric, first.statistic, first.limit_s, first.text) == (
+        "time_to_first_token",
+        "p95",
+        pytest.approx(0.2),
+        "ttft_p95<200ms",
+    )
+    assert (second.metric, second.statistic, second.limit_s) == ("inter_token_latency", "p99.9", pytest.approx(5e-5))
+
+
+def test_no_text_is_no_objective():
+    assert objectives(" ") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("ttft_p95>200ms", "metric_statistic<limit"),
+        ("ttft_p95<200ms,", "metric_statistic<limit"),
+        ("speed_p95<200ms", "a metric among ttft.*found 'speed'"),
+        ("ttft_p42<200ms", "a statistic among avg.*found 'p42'"),
+        ("ttft_p95<200", "a unit among us.*found ''"),
+        ("ttft_p95<2.0.0ms", "a number before the unit"),
+        ("ttft_p95<0ms", "a limit above 0"),
+        ("ttft_p95<1s,ttft_p95<2s", "one limit for each statistic"),
+    ],
+)
+def test_a_mistake_is_refused(text, told):
+    with pytest.raises(ConfigError, match=told):
+        objectives(text)
+
+
+def test_a_limit_counts_for_a_latency_from_either_beginning():
+    kept = objectives("latency_p95<1s,effective_latency_p99<2s,itl_avg<5ms")
+    assert [one.text for one in limits_on("effective_latency", kept)] == ["latency_p95<1s", "effective_latency_p99<2s"]

@@ -1,0 +1,117 @@
+"""A run is invalid for each thing that makes its figures not the server's own, and for nothing else."""
+
+from dataclasses import replace
+
+import pytest
+
+from clients.load.analysis.summary import summarise
+from clients.load.analysis.validity import Fault, ValidityBounds
+from clients.load.record import Outcome, ServerCounts
+from tests.clients.load.simulated import records, run_of
+
+
+def faults(run, bounds=None):
+    return {reason.fault for reason in summarise(run, bounds=bounds).verdict.reasons}
+
+
+def told(run):
+    return " | ".join(reason.told for reason in summarise(run).verdict.reasons)
+
+
+@pytest.fixture(scope="module")
+def calm():
+    return records(rate=20, count=600)
+
+
+@pytest.mark.parametrize("tokens", [0, 8])
+def test_a_calm_run_is_valid(tokens):
+    verdict = summarise(run_of(records(rate=20, count=600, tokens=tokens))).verdict
+    assert (verdict.valid, verdict.reasons) == (True, ())
+
+
+def test_an_error_is_enough(calm):
+    broken = [replace(calm[0], outcome=Outcome.ERROR, error="UNAVAILABLE"), *calm[1:]]
+    assert faults(run_of(broken)) == {Fault.ANSWERS}
+    assert "1 of 600 requests failed; most often (1): UNAVAILABLE" in told(run_of(broken))
+
+
+def test_a_wrong_answer_is_enough(calm):
+    wrong = [*calm[:-1], replace(calm[-1], outcome=Outcome.WRONG, error="7 is not 3")]
+    assert faults(run_of(wrong)) == {Fault.ANSWERS}
+    assert "answered wrongly; most often (1): 7 is not 3" in told(run_of(wrong))
+
+
+def test_a_busy_generator_is_the_limit(calm):
+    assert faults(run_of(calm, cpu_share=0.95)) == {Fault.GENERATOR}
+    assert faults(run_of(calm, cpu_share=0.95), ValidityBounds(cpu_share=1.0)) == set()
+
+
+def test_an_event_loop_that_wakes_late_is_the_limit(calm):
+    assert faults(run_of(calm, lags_s=(0.0,) * 90 + (0.03,) * 10)) == {Fault.GENERATOR}
+    assert "woke late: 99th percentile 30 ms, 5 ms allowed" in told(run_of(calm, lags_s=(0.03,) * 10))
+
+
+def test_requests_that_are_sent_late_are_the_generators_fault():
+    assert Fault.GENERATOR in faults(run_of(records(rate=20, count=600, lag_s=0.02)))
+
+
+def test_what_lag_matters_depends_on_the_latency():
+    slow = records(rate=1, count=600, service_s=0.3)
+    assert faults(run_of(slow, lags_s=(0.02,) * 50)) == set()
+
+
+def test_a_cluster_at_500_ms_is_the_batchers_stall(calm):
+    stalled = [
+        replace(one, ended_s=one.ended_s + 0.5, responses_s=(one.ended_s + 0.5,)) if one.number % 40 == 7 else one
+        for one in calm
+    ]
+    server = ServerCounts(requests=600, failures=0, queue_s=9.0, compute_s=6.0)
+    assert faults(run_of(stalled, server=server)) == {Fault.STALL}
+    assert "default_queue_policy" in told(run_of(stalled, server=server))
+
+
+@pytest.mark.parametrize("service_s", [0.5, 0.25])
+def test_a_slow_model_is_no_stall(service_s):
+    found = records(rate=0.5, count=400, service_s=service_s, jitter=0.9)
+    assert Fault.STALL not in faults(run_of(found))
+
+
+def test_a_client_slower_than_the_server_is_found(calm):
+    quick = ServerCounts(requests=600, failures=0, queue_s=0.1, compute_s=0.6)
+    assert faults(run_of(calm, server=quick)) == {Fault.CLIENT}
+    assert "passed outside the server" in told(run_of(calm, server=quick))
+
+
+def test_a_streams_time_is_not_compared_with_what_the_server_counts():
+    quick = ServerCounts(requests=600, failures=0, queue_s=0.1, compute_s=0.6)
+    assert faults(run_of(records(rate=20, count=600, tokens=8), server=quick)) == set()
+
+
+def test_a_growing_queue_is_no_steady_state():
+    assert Fault.UNSTEADY in faults(run_of(records(rate=130, count=800)))
+
+
+def test_an_empty_run_is_invalid():
+    from clients.load.record import GeneratorWatch, LoadRun
+
+    run = LoadRun(
+        scenario={},
+        records=(),
+        watch=GeneratorWatch(cpu_share=0.0),
+        server=None,
+        duration_s=0.0,
+        started_at="2026-11-21T20:00:00+00:00",
+        command="",
+        environment={},
+    )
+    assert faults(run) == {Fault.ANSWERS, Fault.UNSTEADY}
+    assert "no request was sent" in told(run)
+
+
+def test_what_one_should_bear_in_mind_is_remarked(calm):
+    late = [replace(one, outcome=Outcome.LATE) if one.number % 50 == 0 else one for one in calm]
+    remarks = " | ".join(summarise(run_of(late, server=None, in_process_s=())).verdict.remarks)
+    assert "fewer than ten lie beyond p99, p99.9" in remarks
+    assert "12 requests passed their deadline: percentiles above p98 are lower bounds" in remarks
+    assert "metrics could not be read" in remarks
+    assert "overhead of serving is not known" in remarks

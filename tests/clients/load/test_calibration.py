@@ -1,0 +1,175 @@
+"""The generator against a server whose times and faults are known."""
+
+import asyncio
+import time
+
+import numpy as np
+import pytest
+
+from clients.decoding import Decoding
+from clients.load.arrivals import ClosedLoop, Constant, Poisson
+from clients.load.calibration import theory
+from clients.load.calibration.known_model import services_s
+from clients.load.record import Outcome
+from clients.load.run import run_load
+from clients.load.scenario import Cancel, Expect, Inputs, Scenario, Target, Workload
+from models.errors import UnknownNameError, UnreachableError
+from tests.clients.load.conftest import LINE_S, LINES, MODELS, TOKENS
+
+PROMISED = Decoding(max_tokens=TOKENS, ignore_end=True)
+WHOLE = "0 1 2 3 "
+SLOW_S = 0.3  # half of the stall
+
+
+@pytest.mark.parametrize("kind", ["even", "random"])
+def test_times_are_those_of_the_queues_that_were_drawn(known, kind):
+    workloads = tuple(
+        Workload(name=name, model=name, inputs=Inputs(kind="zeros")) for name in MODELS if name.startswith(f"{kind}-")
+    )
+    rate = 0.5 * LINES / LINE_S
+    scenario = Scenario(
+        workloads=workloads, target=Target(address=known), arrivals=Poisson(rate=rate), requests=160, seed=4
+    )
+    found = asyncio.run(run_load(scenario))
+    measured, drawn = [], []
+    for workload in workloads:
+        records = [record for record in found.records if record.workload == workload.name]
+        intended_s = np.array([record.intended_s for record in records])
+        drawn += theory.sojourns(intended_s, services_s(MODELS[workload.name], len(records))).tolist()
+        measured += [record.ended_s - record.intended_s for record in records]
+    added_s, mean_s = np.array(measured) - drawn, float(np.mean(drawn))
+    assert len(measured) == 160
+    assert np.median(added_s) < 0.03 * mean_s
+    if np.quantile(found.watch.loop_lags_s, 0.99) < 0.001:  # else the machine had no room, and the report says so
+        assert abs(np.mean(added_s)) < 0.03 * mean_s
+        assert abs(np.quantile(measured, 0.95) / np.quantile(drawn, 0.95) - 1) < 0.03
+
+
+def slow(records, since):
+    return sum(record.ended_s - getattr(record, since) > SLOW_S for record in records)
+
+
+def test_a_stall_is_seen_by_all_who_meant_to_ask_while_it_lasted(ran):
+    found = ran("stalling-0", arrivals=Constant(rate=100), requests=100)
+    assert slow(found.records, "intended_s") >= 20
+
+
+def test_requests_that_had_to_wait_for_a_place_count_from_when_they_were_meant(ran):
+    found = ran("stalling-1", arrivals=Constant(rate=100), requests=100, most_in_flight=2)
+    assert slow(found.records, "intended_s") >= 20
+    assert slow(found.records, "sent_s") <= 4
+    assert max(record.sent_s - record.intended_s for record in found.records) > SLOW_S
+
+
+def test_a_closed_loop_sees_a_stall_once_a_caller(ran):
+    found = ran("stalling-2", arrivals=ClosedLoop(concurrency=1), requests=40)
+    assert slow(found.records, "intended_s") == 1
+
+
+def test_an_honest_stream_is_right_and_each_token_has_its_time(ran):
+    found = ran("honest", decoding=PROMISED, expect=Expect(kind="text", answers=(WHOLE,)))
+    for record in found.records:
+        assert (record.outcome, record.tokens) == (Outcome.OK, (1,) * TOKENS)
+        assert record.intended_s <= record.sent_s <= record.responses_s[0]
+        assert list(record.responses_s) == sorted(record.responses_s)
+        assert record.responses_s[-1] <= record.ended_s
+
+
+@pytest.mark.parametrize(
+    ("model", "outcome", "told"),
+    [
+        ("few", Outcome.WRONG, "expected 4 tokens; found 3"),
+        ("unfinished", Outcome.ERROR, "the stream ended without one"),
+        ("text", Outcome.WRONG, "found '0 1 2 3! '"),
+    ],
+)
+def test_a_lie_about_the_last_token_is_caught(ran, model, outcome, told):
+    for record in ran(model, decoding=PROMISED, expect=Expect(kind="text", answers=(WHOLE,))).records:
+        assert record.outcome is outcome
+        assert told in record.error
+
+
+def test_answers_to_the_same_question_must_be_the_same(ran):
+    found = ran("quick", expect=Expect(kind="same", tolerance=0.0))  # it answers with the time
+    assert [record.outcome for record in found.records] == [Outcome.OK, Outcome.WRONG, Outcome.WRONG]
+    assert "times differs" in found.records[1].error
+
+
+def test_a_generator_that_cannot_keep_up_shows_it(ran):
+    found = ran("quick", on_record=lambda record: time.sleep(0.05), arrivals=Constant(rate=50), requests=20)
+    assert max(found.watch.loop_lags_s) > 0.03
+    assert max(record.sent_s - record.intended_s for record in found.records) > 0.1
+
+
+def test_requests_are_taken_back_after_tokens(ran):
+    found = ran("slow", arrivals=ClosedLoop(concurrency=2), cancel=Cancel(share=1.0, after_tokens=3))
+    assert {record.outcome for record in found.records} == {Outcome.CANCELLED}
+    assert all(3 <= sum(record.tokens) < 100 for record in found.records)
+
+
+def test_requests_are_taken_back_after_a_time(ran):
+    found = ran("slow", cancel=Cancel(share=1.0, after_ms=50))
+    assert {record.outcome for record in found.records} == {Outcome.CANCELLED}
+
+
+def test_a_share_is_taken_back_and_the_others_are_answered(ran):
+    found = ran("honest", requests=40, cancel=Cancel(share=0.5, after_tokens=1))
+    counts = [sum(record.outcome is outcome for record in found.records) for outcome in Outcome]
+    assert counts[0] + counts[3] == 40
+    assert counts[0] >= 5  # which of the other half is answered before it can be taken back is the server's affair
+
+
+@pytest.mark.parametrize("model", ["slow", "even-0"])
+def test_an_answer_behind_its_deadline_is_late(ran, model):
+    found = ran(model, deadline_ms=20)
+    assert {record.outcome for record in found.records} == {Outcome.LATE}
+    assert sum(found.records[0].tokens) < 100
+
+
+def test_a_server_that_says_nothing_is_given_up_and_the_next_request_sent(ran):
+    found = ran("silent", target={"timeout_s": 0.2})
+    assert [record.outcome for record in found.records] == [Outcome.ERROR] * 3
+    assert "within 0.2 s" in found.records[0].error
+
+
+def test_each_request_of_a_closed_loop_is_meant_for_the_end_of_its_predecessor(ran):
+    records = ran("quick", requests=20).records
+    assert [record.number for record in records] == list(range(20))
+    assert [record.intended_s for record in records[1:]] == [record.ended_s for record in records[:-1]]
+
+
+def test_a_run_ends_with_its_duration(ran):
+    found = ran("quick", requests=None, duration_s=0.3, warmup_s=0.1, arrivals=ClosedLoop(concurrency=3))
+    assert len(found.records) > 10
+    assert all(record.intended_s < 0.4 for record in found.records)
+
+
+def test_several_connections_carry_one_run(ran):
+    found = ran("quick", requests=30, target={"connections": 3}, arrivals=ClosedLoop(concurrency=6))
+    assert [record.outcome for record in found.records] == [Outcome.OK] * 30
+
+
+def test_a_server_without_shared_memory_is_sent_the_tensors_and_the_run_says_so(ran):
+    found = ran("quick", target={"shared_memory": True})
+    assert [record.outcome for record in found.records] == [Outcome.OK] * 3
+    assert found.environment["shared memory"].startswith("refused, tensors are sent")
+
+
+def test_a_run_says_what_it_was(ran):
+    found = ran("quick")
+    assert found.scenario["workloads"][0]["model"] == "quick"
+    assert found.server is None
+    assert found.environment["cores"].isdigit()
+    assert 0 < found.duration_s <= max(record.ended_s for record in found.records)
+
+
+def test_an_unknown_model_is_refused_before_anything_is_sent(ran):
+    with pytest.raises(UnknownNameError, match="unheard"):
+        ran("unheard")
+
+
+def test_an_address_without_a_server_is_refused(known):
+    workload = Workload(name="a", model="a", inputs=Inputs(kind="zeros"))
+    target = Target(address="127.0.0.1:1", timeout_s=5.0)
+    with pytest.raises(UnreachableError):
+        asyncio.run(run_load(Scenario(workloads=(workload,), target=target, requests=1)))

@@ -1,0 +1,175 @@
+"""The OpenAI transport against a small real server of that protocol."""
+
+import asyncio
+import json
+
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, StreamingResponse
+from starlette.routing import Route
+
+from clients.decoding import Decoding
+from clients.load.arrivals import ClosedLoop
+from clients.load.record import Outcome
+from clients.load.run import run_load
+from clients.load.scenario import Cancel, Expect, Inputs, Scenario, Target, Workload
+from models.errors import InputError, UnknownNameError
+
+WORDS = ("one ", "two ", "three ", "four ")
+KEY = "secret"
+
+
+def event(told):
+    return f"data: {told if isinstance(told, str) else json.dumps(told)}\n\n"
+
+
+async def spoken(model, chat):
+    """Each event is two words where the model is ``pairs``; ``counting`` counts in each event."""
+    pieces = ["".join(WORDS[:2]), "".join(WORDS[2:])] if model == "pairs" else WORDS
+    per_piece = len(WORDS) // len(pieces)
+    if chat:
+        yield event({"choices": [{"index": 0, "delta": {"role": "assistant"}}]})
+    for number, piece in enumerate(pieces, 1):
+        said = {"delta": {"content": piece}} if chat else {"text": piece}
+        told = {"choices": [{"index": 0, "finish_reason": None, **said}]}
+        yield event(told | ({"usage": {"completion_tokens": number * 3}} if model == "counting" else {}))
+        await asyncio.sleep(0.02 if model == "slow" else 0)
+    if model == "broken":
+        yield event({"error": {"message": "out of breath", "code": 503}})
+    if model in ("broken", "cut"):
+        return
+    if model != "silent":
+        said = {"delta": {}} if chat else {"text": ""}
+        yield event({"choices": [{"index": 0, "finish_reason": "stop", **said}]})
+    count = 12 if model == "counting" else len(pieces) * per_piece
+    yield event({"choices": [], "usage": {"completion_tokens": count, "prompt_tokens": 7}})
+    yield event("[DONE]")
+
+
+async def answered(request):
+    asked = await request.json()
+    if request.headers.get("authorization") != f"Bearer {KEY}":
+        return JSONResponse({"error": {"message": "no key"}}, 401)
+    if asked["model"] == "busy":
+        return JSONResponse({"error": {"message": "too many"}}, 429)
+    chat = request.url.path.endswith("chat/completions")
+    assert asked["messages"][0]["content"] == "Count" if chat else asked["prompt"] == "Count"
+    if asked.get("stream"):
+        assert asked["stream_options"] == {"include_usage": True}
+        return StreamingResponse(spoken(asked["model"], chat), media_type="text/event-stream")
+    text, usage = "".join(WORDS), {"completion_tokens": asked["max_tokens"]}
+    said = {"message": {"content": text}} if chat else {"text": text}
+    return JSONResponse({"choices": [{"finish_reason": "length", **said}], "usage": usage})
+
+
+async def embedded(request):
+    return JSONResponse({"data": [{"embedding": [1.0, 0.5]}], "usage": {"prompt_tokens": 1}})
+
+
+async def listed(request):
+    models = ("words", "pairs", "counting", "slow", "silent", "cut", "broken", "busy")
+    return JSONResponse({"data": [{"id": name} for name in models]})
+
+
+ROUTES = [
+    Route("/v1/models", listed),
+    Route("/v1/completions", answered, methods=["POST"]),
+    Route("/v1/chat/completions", answered, methods=["POST"]),
+    Route("/v1/embeddings", embedded, methods=["POST"]),
+]
+
+
+@pytest.fixture
+def ran(tmp_path):
+    """``ran(model, …)``: three requests to it, one after the other."""
+    key = tmp_path / "key"
+    key.write_text(f"{KEY}\n")
+
+    async def run(model, changes):
+        server = uvicorn.Server(uvicorn.Config(Starlette(routes=ROUTES), port=0, log_level="error", ws="none"))
+        serving = asyncio.create_task(server.serve())
+        while not server.started:
+            await asyncio.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        target = Target(transport="openai", address=f"http://127.0.0.1:{port}/v1", key_file=str(key))
+        workload = {"inputs": Inputs(kind="texts", texts=("Count",)), **changes}
+        scenario = Scenario(
+            workloads=(Workload(name=model, model=model, **workload),),
+            target=target,
+            arrivals=ClosedLoop(),
+            requests=3,
+        )
+        try:
+            return await run_load(scenario)
+        finally:
+            server.should_exit = True
+            await serving
+
+    return lambda model, **changes: asyncio.run(run(model, changes))
+
+
+@pytest.mark.parametrize("endpoint", ["completions", "chat"])
+def test_a_stream_brings_its_tokens_event_by_event(ran, endpoint):
+    found = ran("words", endpoint=endpoint, expect=Expect(kind="text", answers=("".join(WORDS),), tokens=4))
+    for record in found.records:
+        assert (record.outcome, record.error, record.tokens) == (Outcome.OK, "", (1, 1, 1, 1))
+        assert list(record.responses_s) == sorted(record.responses_s)
+        assert record.input_tokens == 7
+
+
+def test_tokens_that_come_together_are_spread_over_the_events_by_the_count_at_the_end(ran):
+    assert ran("pairs").records[0].tokens == (2, 2)
+
+
+def test_a_server_that_counts_as_it_goes_is_believed(ran):
+    assert ran("counting").records[0].tokens == (3, 3, 3, 3)
+
+
+@pytest.mark.parametrize("endpoint", ["completions", "chat"])
+def test_a_whole_answer_is_one_response_of_all_tokens(ran, endpoint):
+    found = ran(
+        "words",
+        endpoint=endpoint,
+        stream=False,
+        decoding=Decoding(max_tokens=7),
+        expect=Expect(kind="text", answers=("".join(WORDS),)),
+    )
+    assert [(record.outcome, record.tokens) for record in found.records] == [(Outcome.OK, (7,))] * 3
+
+
+def test_a_vector_is_compared_with_the_first(ran):
+    found = ran("words", endpoint="embeddings", expect=Expect(kind="same"))
+    assert [record.outcome for record in found.records] == [Outcome.OK] * 3
+
+
+@pytest.mark.parametrize(
+    ("model", "outcome", "told"),
+    [
+        ("silent", Outcome.ERROR, "finish_reason"),
+        ("cut", Outcome.ERROR, "[DONE]"),
+        ("broken", Outcome.ERROR, "out of breath"),
+        ("busy", Outcome.ERROR, "429: too many"),
+    ],
+)
+def test_a_stream_that_does_not_end_well_is_an_error(ran, model, outcome, told):
+    for record in ran(model).records:
+        assert record.outcome is outcome
+        assert told in record.error
+
+
+def test_a_request_is_taken_back_by_closing_its_connection(ran):
+    found = ran("slow", cancel=Cancel(share=1.0, after_tokens=1))
+    assert {record.outcome for record in found.records} == {Outcome.CANCELLED}
+    assert all(sum(record.tokens) < 4 for record in found.records)
+
+
+def test_a_deadline_closes_a_stream(ran):
+    assert {record.outcome for record in ran("slow", deadline_ms=30).records} == {Outcome.LATE}
+
+
+def test_an_unknown_model_and_inputs_that_nobody_described_are_refused(ran):
+    with pytest.raises(UnknownNameError, match="unheard"):
+        ran("unheard")
+    with pytest.raises(InputError, match="texts or files"):
+        ran("words", inputs=Inputs(kind="random"))

@@ -1,0 +1,178 @@
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from clients.load.flight import Choice, Flight
+from clients.load.questions import questions_of
+from clients.load.scenario import Expect, Inputs, Workload
+from clients.load.transport import Prepared
+from clients.load.verify import Judge
+from clients.served_model import ServedModel
+from models.errors import InputError
+
+DIGITS = ServedModel(
+    name="digits",
+    decoupled=False,
+    max_batch=8,
+    inputs={"pixels": (1, 2, 2)},
+    outputs={"logits": (3,)},
+    dtypes={"pixels": "float32"},
+    parameters={
+        "task": "classify",
+        "labels": ["zero", "one", "two"],
+        "example": {"inputs": {"pixels": [[[0.0, 0.25], [0.5, 1.0]]]}, "answer": "two"},
+    },
+)
+DATES = ServedModel(
+    name="dates",
+    decoupled=True,
+    max_batch=0,
+    inputs={"text_input": (1,), "max_tokens": (1,)},
+    outputs={"text_output": (1,)},
+    dtypes={"text_input": "object", "max_tokens": "int32"},
+    parameters={"task": "translate", "example": {"inputs": {"text": "may 1", "max_tokens": 5}, "answer": "05-01"}},
+)
+TENSORS = ServedModel(
+    name="own",
+    decoupled=False,
+    max_batch=4,
+    inputs={"x": (-1, 3), "ids": (2,)},
+    outputs={"y": (2,)},
+    dtypes={"x": "float32", "ids": "int64"},
+    parameters={"task": "predict"},
+)
+
+
+def asked(model, **inputs):
+    return questions_of(Workload(name="w", model="m", inputs=Inputs(**inputs)), model, np.random.default_rng(0))
+
+
+def test_the_example_comes_with_its_answer_and_its_limit():
+    (image,), (text,) = asked(DIGITS), asked(DATES)
+    assert (image.inputs["pixels"].shape, image.answer, image.images) == ((1, 1, 2, 2), "two", 1)
+    assert (text.text, text.answer, text.max_tokens, text.images) == ("may 1", "05-01", 5, 0)
+
+
+def test_random_questions_have_the_served_shapes_and_types():
+    found = asked(TENSORS, kind="random", number=3, rows=2, size=5)
+    assert len(found) == 3
+    assert {name: (array.shape, array.dtype.name) for name, array in found[0].inputs.items()} == {
+        "x": ((2, 5, 3), "float32"),
+        "ids": ((2, 2), "int64"),
+    }
+    assert not np.array_equal(found[0].inputs["x"], found[1].inputs["x"])
+
+
+def test_zeros_are_one_question():
+    (found,) = asked(DIGITS, kind="zeros", rows=4)
+    assert (found.inputs["pixels"].sum(), found.images) == (0, 4)
+
+
+def test_random_texts_have_as_many_words():
+    (found,) = asked(DATES, kind="random", number=1, size=6)
+    assert len(found.text.split()) == 6
+
+
+def test_lines_of_a_file_are_questions_with_answers(tmp_path):
+    path = tmp_path / "q.jsonl"
+    lines = [{"text": "june 2", "answer": "06-02"}, {"text_input": "july 3", "max_tokens": 3}]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    for model in (DATES, None):
+        found = asked(model, kind="files", files=(str(path),))
+        assert [(one.text, one.answer, one.max_tokens) for one in found] == [
+            ("june 2", "06-02", None),
+            ("july 3", None, 3),
+        ]
+
+
+def test_rows_of_an_array_are_questions(tmp_path):
+    path = tmp_path / "q.npy"
+    np.save(path, np.arange(12.0).reshape(3, 1, 2, 2))
+    found = asked(DIGITS, kind="files", files=(str(path),))
+    assert [one.inputs["pixels"].shape for one in found] == [(1, 1, 2, 2)] * 3
+    assert found[2].inputs["pixels"].dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "told"),
+    [
+        (TENSORS, {}, "an example"),
+        (None, {}, "texts or files"),
+        (DATES, {"kind": "files", "files": ("missing.jsonl",)}, "missing.jsonl"),
+    ],
+)
+def test_questions_that_there_are_not_are_refused(model, inputs, told):
+    with pytest.raises(InputError, match=told):
+        asked(model, **inputs)
+
+
+def test_a_line_that_is_no_object_or_names_no_input_is_refused(tmp_path):
+    path = tmp_path / "q.jsonl"
+    path.write_text('{"text": "a"}\n7\n')
+    with pytest.raises(InputError, match="line 2"):
+        asked(DATES, kind="files", files=(str(path),))
+    path.write_text('{"colour": "a colour"}\n{"sound": 7}\n')
+    with pytest.raises(InputError, match="sound"):
+        asked(DATES, kind="files", files=(str(path),))
+
+
+def test_an_image_needs_a_model_that_says_how_to_prepare_it(tmp_path):
+    path = tmp_path / "q.png"
+    Image.new("L", (2, 2)).save(path)
+    with pytest.raises(InputError, match="prepare an image"):
+        asked(DIGITS, kind="files", files=(str(path),))
+
+
+def fault(model, expect, text=None, outputs=None, question=0, count=0, **inputs):
+    workload = Workload(name="w", model="m", inputs=Inputs(**inputs), expect=expect)
+    questions = questions_of(workload, model, np.random.default_rng(0))
+    judge = Judge(Prepared(workload, model, questions, []))
+    flight = Flight(0, Choice(workload=0, question=question), 0.0, 0.0)
+    flight.text, flight.count = text or "", count
+    flight.outputs = None if outputs is None else lambda: outputs
+    return judge.fault(flight)
+
+
+def logits(*values):
+    return {"logits": np.array([values], np.float32)}
+
+
+def test_the_label_of_the_example_is_expected():
+    assert fault(DIGITS, Expect(kind="example"), outputs=logits(0, 1, 2)) == ""
+    assert fault(DIGITS, Expect(kind="example"), outputs=logits(3, 1, 2)) == "expected 'two'; found 'zero'"
+
+
+def test_a_given_label_or_text_is_expected():
+    assert fault(DIGITS, Expect(kind="label", answers=("one",)), outputs=logits(0, 3, 2)) == ""
+    assert "found 'a'" in fault(DATES, Expect(kind="text", answers=("b",)), text="a")
+
+
+def test_so_many_tokens_are_expected():
+    assert fault(DATES, Expect(tokens=3), text="a", count=3) == ""
+    assert "expected 3 tokens; found 2" in fault(DATES, Expect(tokens=3), text="a", count=2)
+
+
+def test_arrays_of_a_file_are_expected_within_the_tolerance(tmp_path):
+    path = tmp_path / "e.npz"
+    np.savez(path, y=np.array([[1.0, 2.0]] * 2))
+    expect = Expect(kind="arrays", file=str(path), tolerance=0.1)
+    two = {"kind": "random", "number": 2}
+    assert fault(TENSORS, expect, outputs={"y": np.array([[1.05, 2.0]])}, question=1, **two) == ""
+    assert "y differs by" in fault(TENSORS, expect, outputs={"y": np.array([[1.05, 2.2]])}, **two)
+    assert "y differs by nan" in fault(TENSORS, expect, outputs={"y": np.array([[1.0, np.nan]])}, **two)
+    assert "found 0" in fault(TENSORS, expect, outputs={}, **two)
+
+
+@pytest.mark.parametrize(
+    ("model", "expect", "inputs"),
+    [
+        (DIGITS, Expect(kind="example"), {"kind": "zeros"}),
+        (DIGITS, Expect(kind="label", answers=("one", "two")), {}),
+        (DIGITS, Expect(kind="arrays", file="missing.npz"), {}),
+    ],
+)
+def test_what_is_not_known_cannot_be_expected(model, expect, inputs):
+    with pytest.raises(InputError):
+        fault(model, expect, **inputs)

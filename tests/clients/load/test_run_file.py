@@ -1,0 +1,74 @@
+"""A run survives its file; a file that is none, or of another version, is refused by name."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from clients.load.record import Outcome
+from clients.load.run_file import FORMAT, VERSION, read_run, write_run
+from models.errors import ArtefactError, OutputError
+from tests.clients.load.simulated import records, run_of
+
+
+@pytest.fixture
+def written(tmp_path):
+    found = records(count=30, tokens=4)
+    found[3] = replace(found[3], outcome=Outcome.ERROR, error="UNAVAILABLE: naïve", responses_s=(), tokens=())
+    run = run_of(found, seed=7, arrivals={"kind": "poisson", "rate": 50.0})
+    write_run(run, tmp_path / "made" / "run.json")
+    return run, tmp_path / "made" / "run.json"
+
+
+def test_a_run_is_read_as_it_was_written(written):
+    run, path = written
+    assert read_run(path) == run
+
+
+def test_a_run_without_server_counts_is_read_as_it_was_written(tmp_path):
+    run = run_of(records(count=3), server=None, in_process_s=())
+    write_run(run, tmp_path / "run.json")
+    assert read_run(tmp_path / "run.json") == run
+
+
+def test_a_truncated_file_is_refused(written):
+    _, path = written
+    path.write_text(path.read_text()[:-200])
+    with pytest.raises(ArtefactError, match=r"whole JSON in .*run.json; found text that ends"):
+        read_run(path)
+
+
+def test_another_version_is_refused(written):
+    _, path = written
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": VERSION + 1}))
+    with pytest.raises(ArtefactError, match=f"version {VERSION} .* found version {VERSION + 1}"):
+        read_run(path)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"format": "other"}'])
+def test_json_of_another_kind_is_refused(tmp_path, text):
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    with pytest.raises(ArtefactError, match="JSON of another kind"):
+        read_run(path)
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(ArtefactError, match=r"none\.json"):
+        read_run(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize("spoil", [lambda run: run.pop("watch"), lambda run: run["records"]["sent_s"].pop()])
+def test_a_run_that_lacks_something_is_refused(written, spoil):
+    _, path = written
+    whole = json.loads(path.read_text())
+    spoil(whole["run"])
+    path.write_text(json.dumps({"format": FORMAT, "version": VERSION, "run": whole["run"]}))
+    with pytest.raises(ArtefactError, match="every field"):
+        read_run(path)
+
+
+def test_a_place_that_cannot_be_written_is_refused(written, tmp_path):
+    run, path = written
+    with pytest.raises(OutputError, match="choose another path"):
+        write_run(run, path / "below a file")
