@@ -1,4 +1,4 @@
-"""Artefacts behind Triton: lay them out as a model repository, and serve it."""
+"""Artefacts behind Triton: lay them out as a model repository, serve it, and measure what that takes."""
 
 from __future__ import annotations
 
@@ -57,6 +57,42 @@ def repository(
         decoders = [manifest.signature_for(one.name, "ort-cpu") for one in manifest.graphs if one.name == "decoder"]
         plans = "".join(f"; {CachePlan.of(decoder, engine.slots)}" for decoder in decoders)
         sys.stdout.write(f"{out / manifest.name}: {manifest.task}, {len(manifest.graphs)} graph(s){plans}\n")
+    return 0
+
+
+def profile(
+    artefact: Positional[Path],
+    out: Path,
+    threads: int = 1,
+    runtime: Runtime = "auto",
+    device: Device = "auto",
+    gpus: int = 0,
+    served: bool = True,
+    slots: int = _ENGINE.slots,
+    prompt_tokens: int = _ENGINE.prompt_tokens,
+) -> int:
+    """Measure what a model that writes takes for its work on this machine, for `python -m clients load plan`.
+
+    Args:
+        artefact: that `python -m export onnx` or `python -m export torch` wrote.
+        out: the profile, a JSON file; docs/capacity.md says what stands in it.
+        threads: that one run of a graph may use, as it will be served.
+        runtime: that runs it.
+        device: that artefacts of `python -m export torch` run on.
+        gpus: of one replica, for the price.
+        served: start a tritonserver and measure what serving adds; without, a plan knows of no such costs.
+        slots: most sequences at once that are measured, and that a plan can have.
+        prompt_tokens: most positions of prompts in a step, likewise.
+    """
+    from dataclasses import replace
+
+    from serving.profiling.measure import measured
+
+    settings = EngineSettings(slots=slots, prompt_tokens=prompt_tokens)
+    found = replace(measured(artefact, settings, threads, runtime, device, served), gpus=gpus)
+    found.write(out)
+    errors = ", ".join(f"{name} {error:.1%}" for name, error in found.fit_error.items())
+    sys.stdout.write(f"{out}: {found.name} on {found.machine}; largest errors at points held out: {errors}\n")
     return 0
 
 
@@ -209,5 +245,12 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    verbs: dict[str, Verb] = {"repository": repository, "engines": engines, "lint": lint, "up": up, "alone": alone}
+    verbs: dict[str, Verb] = {
+        "repository": repository,
+        "profile": profile,
+        "engines": engines,
+        "lint": lint,
+        "up": up,
+        "alone": alone,
+    }
     run("python -m serving", str(__doc__), verbs, sys.argv[1:])

@@ -7,6 +7,7 @@
     python -m clients load sweep scenario.toml --rates 10 80 --slo "ttft_p95<200ms"     the highest rate that keeps it
     python -m clients load compare before.json after.json                  ratios; exit status 1 if it is worse
     python -m clients load export-perf-analyzer scenario.toml --out perf      where perf_analyzer runs
+    python -m clients load plan profile.json demand.toml                   how many replicas a demand takes
 
 docs/guides/load-reports.md explains every figure, and docs/guides/load.md the file, the arrivals, and what is measured
 from which clock.
@@ -21,6 +22,7 @@ from tyro.conf import Positional
 
 from clients.load.analysis.slo import objectives
 from clients.load.arrivals import Arrivals, ClosedLoop, Constant, Gamma, Poisson
+from clients.load.capacity import plan
 from clients.load.report.deliver import deliver
 from clients.load.report_verbs import compare, export_perf_analyzer, report, sweep
 from clients.load.run_file import write_run
@@ -115,4 +117,5 @@ VERBS: dict[str, Verb] = {
     "sweep": sweep,
     "compare": compare,
     "export-perf-analyzer": export_perf_analyzer,
+    "plan": plan,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from models.errors import AttendantError
@@ -18,9 +18,9 @@ from serving.runtime.base import Array
 class Emission:
     """Gives the pieces of answers to those who asked, and ends sequences."""
 
-    def __init__(self, written: Written, rows: Rows, meter: Meter) -> None:
+    def __init__(self, written: Written, rows: Rows, meter: Meter, clock: Callable[[], float]) -> None:
         self._tokenizer = written.tokenizer
-        self._rows, self._meter = rows, meter
+        self._rows, self._meter, self._clock = rows, meter, clock
 
     def begin(self, sequence: Sequence) -> None:
         """Let an answer begin with the text of its prompt, if that is asked for."""
@@ -35,7 +35,7 @@ class Emission:
             Whether that ends it; :meth:`sweep` then frees its slot.
         """
         options = sequence.group.ticket.request.options
-        self._clock(sequence.group)
+        self._time(sequence.group)
         if choice.token in sequence.ends:
             return self._end(sequence, "stop", alignment)
         sequence.take(choice)
@@ -51,7 +51,7 @@ class Emission:
     def finish_beams(self, group: Group) -> None:
         """Give the best beams of a search that is over."""
         assert group.search is not None
-        self._clock(group)
+        self._time(group)
         best = group.search.best()
         text = group.ticket.request.text
         for candidate, beam in enumerate(best):
@@ -108,8 +108,8 @@ class Emission:
         group.unfinished = 0
         self._meter.finished += 1
 
-    def _clock(self, group: Group) -> None:
-        now = time.monotonic()
+    def _time(self, group: Group) -> None:
+        now = self._clock()
         if group.first_s is None:
             group.first_s = now
             self._meter.first_token_s.add(now - group.ticket.arrived_s)

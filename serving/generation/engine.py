@@ -11,8 +11,10 @@ Legend: B rows, T new positions, V vocabulary.
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from models.errors import AttendantError, BusyError, CancelledError, DeadlineError, InputError, MachineError
 from serving.generation.admission import Admission
@@ -22,7 +24,7 @@ from serving.generation.meter import Meter
 from serving.generation.sequence import Group, Sink, Ticket
 from serving.generation.settings import EngineSettings
 from serving.generation.stepping import Stepping
-from serving.generation.waiting import WaitingLine, is_late
+from serving.generation.waiting import WaitingLine
 from serving.generation.written import Written
 
 
@@ -37,20 +39,27 @@ class Engine:
         cache_bytes: of all slots together.
     """
 
-    def __init__(self, written: Written, settings: EngineSettings, meter: Meter | None = None) -> None:
+    def __init__(
+        self,
+        written: Written,
+        settings: EngineSettings,
+        meter: Meter | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Allocate the slots.
 
         Args:
             written: what the artefact decodes with.
             settings: how much at once.
             meter: to count with.
+            clock: seconds; times and deadlines are by it.
         """
-        self.meter = meter or Meter()
+        self.meter, self._clock = meter or Meter(), clock
         self._line = WaitingLine(settings.waiting)
         self._groups: list[Group] = []
         self.slots = settings.slots
         self._admission = Admission(written, settings, self.meter)
-        self._emission = Emission(written, self._admission.rows, self.meter)
+        self._emission = Emission(written, self._admission.rows, self.meter, clock)
         self._stepping = Stepping(written, settings, self._admission, self._emission, self.meter)
         self.cache_bytes = self._admission.slots.nbytes
 
@@ -69,7 +78,7 @@ class Engine:
         if rows > self.slots:
             remedy = "ask for fewer candidates or beams"
             raise InputError(f"at most {self.slots} sequences, the slots", f"{rows} in one request", remedy)
-        ticket = Ticket(request, sink)
+        ticket = Ticket(request, sink, self._clock())
         try:
             self._line.put(ticket)
         except BusyError:
@@ -136,10 +145,11 @@ class Engine:
                 return
 
     def _part(self) -> None:
-        for ticket in self._line.leaving(_leaves):
+        leaves = partial(_leaves, now_s=self._clock())
+        for ticket in self._line.leaving(leaves):
             self._say_goodbye(ticket)
         for group in self._groups:
-            if group.unfinished and _leaves(group.ticket):
+            if group.unfinished and leaves(group.ticket):
                 self._emission.drop(group)
                 self._say_goodbye(group.ticket)
         self._groups = [group for group in self._groups if group.unfinished]
@@ -159,5 +169,5 @@ class Engine:
         self.meter.cached_tokens = sum(sequence.cached for sequence in rows.all)
 
 
-def _leaves(ticket: Ticket) -> bool:
-    return ticket.is_cancelled or is_late(ticket)
+def _leaves(ticket: Ticket, now_s: float) -> bool:
+    return ticket.is_cancelled or ticket.is_late(now_s)

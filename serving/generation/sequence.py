@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -26,12 +25,11 @@ class Ticket:
 
     Attributes:
         request: what is asked.
-        arrived_s: when, by the monotonic clock.
+        arrived_s: when, by the engine's clock.
     """
 
-    def __init__(self, request: Request, sink: Sink) -> None:
-        self.request, self.sink = request, sink
-        self.arrived_s = time.monotonic()
+    def __init__(self, request: Request, sink: Sink, arrived_s: float) -> None:
+        self.request, self.sink, self.arrived_s = request, sink, arrived_s
         limit_ms = request.options.deadline_ms
         self.deadline_s = None if limit_ms is None else self.arrived_s + limit_ms / 1e3
         self.memories: Mapping[str, Array] | None = {} if not request.source else None
@@ -45,6 +43,10 @@ class Ticket:
     def is_cancelled(self) -> bool:
         """Whether it was taken back."""
         return self._taken_back.is_set()
+
+    def is_late(self, now_s: float) -> bool:
+        """Whether its time is over, by the engine's clock."""
+        return self.deadline_s is not None and now_s > self.deadline_s
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -104,7 +106,7 @@ class Group:
         source_length: how many positions its own source has, of those the rows are laid out for.
         sequences: of its rows; one until its prompt is done.
         search: of beams.
-        first_s, last_s: when its first and its latest token came, by the monotonic clock.
+        first_s, last_s: when its first and its latest token came, by the engine's clock.
     """
 
     ticket: Ticket

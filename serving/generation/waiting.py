@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 
@@ -72,8 +71,3 @@ class WaitingLine:
         """End a :meth:`wait`."""
         with self._changed:
             self._changed.notify_all()
-
-
-def is_late(ticket: Ticket) -> bool:
-    """Whether a request's time is over."""
-    return ticket.deadline_s is not None and time.monotonic() > ticket.deadline_s

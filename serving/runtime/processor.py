@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+import re
 from functools import cache
 from pathlib import Path
 
@@ -19,3 +21,12 @@ def sums_of_bytes_overflow(cpuinfo: Path = _CPUINFO) -> bool:
     except OSError:
         return False
     return "avx2" in known and "vnni" not in known
+
+
+def processor_name(cpuinfo: Path = _CPUINFO) -> str:
+    """What the processor calls itself; of one that does not, its architecture."""
+    try:
+        named = re.search(r"^model name\s*: (.+)$", cpuinfo.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
+    except OSError:
+        named = None
+    return named[1] if named else platform.machine()

@@ -1,5 +1,7 @@
 """Real sequences and slots to try the parts of an engine on, and what a step would be fed."""
 
+import time
+
 import numpy as np
 
 from models.tokenization import Tokenizer
@@ -28,7 +30,7 @@ def ticket(sink=print, prompt=(5, 6), max_tokens=4, text="", **options):
     """A request of a prompt."""
     asked = DecodingOptions(**options)
     request = Request(prompt=prompt, max_tokens=max_tokens, options=asked, text=text, input_tokens=len(prompt))
-    return Ticket(request, sink)
+    return Ticket(request, sink, time.monotonic())
 
 
 def sequence(written, sink=print, **changes):

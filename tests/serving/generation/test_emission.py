@@ -1,6 +1,7 @@
 """What a token means for its answer: a piece, its end, and the slot that is free again."""
 
 import math
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -37,7 +38,7 @@ def engine(language_model):
             rows.append(one)
         return group
 
-    emission = Emission(parts, rows, meter)
+    emission = Emission(parts, rows, meter, time.monotonic)
     return SimpleNamespace(start=start, emission=emission, rows=rows, meter=meter, said=said, parts=parts)
 
 

@@ -1,0 +1,158 @@
+"""A model whose runs compute nothing and take the time that a profile says: an engine schedules it as it does a real one.
+
+Answers end at ``max_tokens``, which are drawn; there is one token, whose logit is 0.
+
+Legend: B rows, T new positions, A attended positions, L scored positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from models.signature import DType, GraphSignature, TensorSpec
+from models.tensor_names import LOGITS
+from serving.generation.guide import Guides
+from serving.generation.token_rules import TokenRules
+from serving.generation.written import Written
+from serving.runtime.base import Array, Buffer, numpy_dtype
+from serving.simulation.profile import Profile
+from serving.simulation.virtual_clock import VirtualClock
+
+SOURCE = "source_ids"
+
+
+def simulated(profile: Profile, clock: VirtualClock) -> Written:
+    """What an engine decodes with; its runs let the clock go on."""
+    tokenizer = _DotTokenizer()
+    return Written(
+        decoder=SimulatedDecoder(profile, clock),
+        encoder=None if profile.encoder is None else SimulatedEncoder(profile, clock),
+        tokenizer=tokenizer,
+        rules=TokenRules(),
+        guides=Guides(tokenizer, 1, frozenset()),
+    )
+
+
+class SimulatedDecoder:
+    """A decoder graph of a cache without content.
+
+    Attributes:
+        signature: of the same inputs as a real one's, of the smallest sizes.
+    """
+
+    def __init__(self, profile: Profile, clock: VirtualClock) -> None:
+        """Decode.
+
+        Args:
+            profile: what runs take.
+            clock: that they let go on.
+        """
+        self.signature = _signature(profile.capacity)
+        self._profile, self._clock = profile, clock
+
+    def allocate(self, name: str, sizes: Mapping[str, int]) -> Buffer:
+        """A buffer of zeros that takes no memory."""
+        spec = self.signature.input(name)
+        return _NoMemory(spec.shape(sizes), spec.dtype)
+
+    def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
+        """Let the time of a run pass; every logit is 0."""
+        rows, width = _shape(feeds["token_ids"])
+        attended = _shape(feeds["self_mask"])[3] if "self_mask" in feeds else 1
+        scored = _shape(feeds["scored"])[1] if "scored" in feeds else width
+        self._clock.work(self._seconds(rows, width, attended))
+        return {LOGITS: _NoMemory((rows, scored, 1), "float32")}
+
+    def _seconds(self, rows: int, width: int, attended: int) -> float:
+        profile, overhead = self._profile, self._profile.overhead
+        if width == 1:
+            return profile.decode.at(rows, attended) + overhead.step_s + overhead.row_s * rows
+        assert profile.prompt is not None  # or prompts are one token
+        return profile.prompt.at(rows * width, attended) + overhead.prompt_s
+
+
+class SimulatedEncoder:
+    """An encoder graph of sources of any length.
+
+    Attributes:
+        signature: one input.
+    """
+
+    def __init__(self, profile: Profile, clock: VirtualClock) -> None:
+        """Encode.
+
+        Args:
+            profile: what runs take.
+            clock: that they let go on.
+        """
+        source = TensorSpec(name=SOURCE, dtype="int64", axes=("batch", "source"))
+        self.signature = GraphSignature(name="encoder", inputs=(source,), outputs=())
+        self._table, self._overhead_s, self._clock = profile.encoder, profile.overhead.prompt_s, clock
+
+    def allocate(self, name: str, sizes: Mapping[str, int]) -> Buffer:
+        """A buffer of zeros that takes no memory."""
+        spec = self.signature.input(name)
+        return _NoMemory(spec.shape(sizes), spec.dtype)
+
+    def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
+        """Let the time of a run pass."""
+        assert self._table is not None
+        self._clock.work(self._table.at(*_shape(feeds[SOURCE])) + self._overhead_s)
+        return {}
+
+
+class _DotTokenizer:
+    def encode(self, text: str, longest: int) -> list[int]:
+        return [0] * len(text)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        return "." * len(token_ids)
+
+
+class _NoMemory:
+    address = nbytes = 0
+
+    def __init__(self, shape: tuple[int, ...], dtype: DType) -> None:
+        self._shape, self._dtype = shape, dtype
+
+    def numpy(self) -> Array:
+        return np.broadcast_to(np.zeros((), numpy_dtype(self._dtype)), self._shape)
+
+    def write(self, array: Array) -> None:
+        pass
+
+    def part(self, begin: int, shape: tuple[int, ...]) -> _NoMemory:
+        return _NoMemory(shape, self._dtype)
+
+    def copy_rows(self, sources: Sequence[int], targets: Sequence[int], positions: int | None = None) -> None:
+        pass
+
+
+def _signature(capacity: int | None) -> GraphSignature:
+    names: list[tuple[str, DType, tuple[int | str, ...]]] = [("token_ids", "int64", ("batch", "steps"))]
+    cache: tuple[str, DType, tuple[int | str, ...]] = ("self_00_state", "float32", ("batch", 1))
+    if capacity is not None:
+        cache = ("self_00_key", "float32", ("batch", 1, capacity, 1))
+        names += [
+            ("start", "int64", ("batch",)),
+            ("self_mask", "bool", ("batch", 1, "steps", "attended")),
+            ("scored", "int64", ("batch", "scored")),
+        ]
+    stem, dtype, axes = cache
+    logits = TensorSpec(name=LOGITS, dtype="float32", axes=("batch", "steps" if capacity is None else "scored", 1))
+    return GraphSignature(
+        name="decoder",
+        inputs=(
+            *(TensorSpec(name=name, dtype=kind, axes=shape) for name, kind, shape in names),
+            TensorSpec(name=f"{stem}_in", dtype=dtype, axes=axes),
+        ),
+        outputs=(logits, TensorSpec(name=f"{stem}_out", dtype=dtype, axes=axes)),
+        aliases={f"{stem}_out": f"{stem}_in"},
+    )
+
+
+def _shape(feed: Array | Buffer) -> tuple[int, ...]:
+    array = feed if isinstance(feed, np.ndarray) else feed.numpy()
+    return tuple(array.shape)
