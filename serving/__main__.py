@@ -98,6 +98,7 @@ def up(
     start_timeout_s: float = 60.0,
     drain_timeout_s: int = 10,
     log: Literal["file", "terminal"] = "file",
+    otlp: str = "",
 ) -> int:
     """Start tritonserver on a repository, wait until every model answers its example, and stop it on Ctrl-C.
 
@@ -111,6 +112,7 @@ def up(
         start_timeout_s: longest time until the server is ready, in seconds.
         drain_timeout_s: how long running requests may take to finish at the end, in seconds.
         log: where the server's own output goes.
+        otlp: base URL of an OpenTelemetry collector that spans of every request go to.
     """
     from serving.canary import canary_check
     from serving.repository.engine_check import check_engines
@@ -125,6 +127,7 @@ def up(
         address=address,
         models=models,
         drain_timeout_s=drain_timeout_s,
+        otlp=otlp,
     )
     check_engines(repository)
     signal.signal(signal.SIGTERM, _interrupt)

@@ -68,6 +68,7 @@ FROZEN = {
         "--start-timeout-s",
         "--drain-timeout-s",
         "--log",
+        "--otlp",
     },
     "clients classify": {"--server", "--model", "--top", "--timeout-s", "--json"},
     "clients caption": ASKING | DECODING,
