@@ -13,6 +13,7 @@ from tyro.conf import OmitArgPrefixes, Positional
 
 from models.cli import Verb, run
 from models.errors import UserError
+from serving.gateway.verbs import gateway, keys
 from serving.generation.settings import EngineSettings
 from serving.parameters import Device, Runtime
 
@@ -136,6 +137,7 @@ def up(
     drain_timeout_s: int = 10,
     watch_s: float = 2.0,
     log: Literal["file", "terminal"] = "file",
+    otlp: str = "",
 ) -> int:
     """Start tritonserver on a repository, wait until every model answers its example, and stop it on Ctrl-C.
 
@@ -152,6 +154,7 @@ def up(
         drain_timeout_s: how long running requests may take to finish at the end, in seconds.
         watch_s: seconds between one look at every model and the next; 0 for none, and no server is replaced.
         log: where the server's own output goes.
+        otlp: base URL of an OpenTelemetry collector that spans of every request go to.
     """
     from serving.canary import canary_check
     from serving.repository.engine_check import check_engines
@@ -167,6 +170,7 @@ def up(
         address=address,
         models=models,
         drain_timeout_s=drain_timeout_s,
+        otlp=otlp,
     )
     check_engines(repository)
     signal.signal(signal.SIGTERM, _interrupt)
@@ -251,6 +255,8 @@ if __name__ == "__main__":
         "engines": engines,
         "lint": lint,
         "up": up,
+        "gateway": gateway,
+        "keys": keys,
         "alone": alone,
     }
     run("python -m serving", str(__doc__), verbs, sys.argv[1:])

@@ -10,6 +10,7 @@ import torch
 ROOT = Path(__file__).parent.parent
 DIGITS, DATES, CAPTIONER = "digits-vit", "dates-transformer", "digits-captioner"
 LANGUAGE_MODEL, TEXT_ENCODER = "language-model", "text-encoder"
+NARROW_WAITING = 2
 EVERY_TASK = (DIGITS, DATES, CAPTIONER, LANGUAGE_MODEL, TEXT_ENCODER)
 
 torch.set_num_threads(1)
@@ -152,6 +153,40 @@ def server(repository_of_every_task):
         running.wait_until_ready(canary_check(set(EVERY_TASK), 10.0), 60.0)
         yield running.endpoints
         assert running.poll() is None, running.log.read_text()[-3000:]
+
+
+@pytest.fixture(scope="session")
+def narrow_repository(tmp_path_factory):
+    """One model with one slot for answers of thousands of tokens, and room for two that wait."""
+    from export.stage import export_onnx
+    from serving.generation.settings import EngineSettings
+    from serving.repository.layout import write_repository
+    from tests.text_checkpoints import write_language_model
+
+    place = tmp_path_factory.mktemp("narrow")
+    source = write_language_model(place / LANGUAGE_MODEL, max_length=4096)
+    export_onnx(str(source), place / "artefact")
+    settings = EngineSettings(slots=1, waiting=NARROW_WAITING)
+    write_repository([place / "artefact"], place / "repository", engine=settings)
+    return place / "repository"
+
+
+@pytest.fixture(scope="session")
+def narrow(narrow_repository):
+    """A real Triton over it; its endpoints."""
+    from tests.end_to_end.servers import started
+
+    with started(narrow_repository) as running:
+        yield running.endpoints
+
+
+@pytest.fixture(scope="session")
+def gateway(server):
+    """A gateway in front of it; its address is ``url``."""
+    from tests.end_to_end.gateways import started
+
+    with started(server.grpc) as running:
+        yield running
 
 
 def _exported(name, tmp_path_factory, explain=False, uint8=False):

@@ -1,0 +1,36 @@
+"""The gateway under uvicorn, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+
+import uvicorn
+
+from models.cli import FAILURE_STATUS
+from serving.gateway.app import create_app
+from serving.gateway.settings import GatewaySettings
+
+
+def server_for(settings: GatewaySettings) -> uvicorn.Server:
+    """A server that is not started yet."""
+    config = uvicorn.Config(
+        create_app(settings),
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=round(settings.drain_timeout_s),
+    )
+    return uvicorn.Server(config)
+
+
+def serve(settings: GatewaySettings) -> int:
+    """Serve until a signal comes, and let open answers finish.
+
+    Returns:
+        The exit status.
+    """
+    server = server_for(settings)
+    asyncio.run(server.serve())
+    return 0 if server.started else FAILURE_STATUS
