@@ -18,6 +18,7 @@ EXPLAIN = "explain"  # the parameter by which a request asks for that
 CANCEL = "cancel"  # the parameter that takes the request with the given id back
 ALIGNMENT = "alignment"
 CROSS_ATTENTION = "cross_attention"
+TOKEN_TEXTS, SOURCE_TEXTS = "token_texts", "source_texts"  # what stands at the two sides of an alignment
 
 TEXT_INPUT = "text_input"
 INPUT_IDS = "input_ids"
