@@ -73,6 +73,21 @@ def question_tensors(question: str | Sequence[int]) -> dict[str, Array]:
     return {spec.name: _tensor(spec, question)}
 
 
+def option_names(inputs: Iterable[str]) -> list[str]:
+    """The options that a model takes, by the names of its inputs; none if it is no model that writes."""
+    offered = set(inputs)
+    others = {
+        "early_stopping": "early_stopping",
+        "echo": "exclude_input_in_output",
+        "token_counts": f"return_{INPUT_TOKENS}",
+        "logit_bias": "logit_bias",
+        "any_json": "guided_decoding_guide_type",
+        "json_schema": "guided_decoding_guide",
+        "regex": "guided_decoding_guide",
+    }
+    return [option for option, tensor in (_NAMES | others).items() if tensor in offered]
+
+
 def _is_said(value: Any) -> bool:
     return value is not None and value is not False and value != ()
 

@@ -9,7 +9,7 @@ section 3 (mean).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -50,18 +50,21 @@ class Embedder:
             InputError: there is no text, or the server refused one.
             ServerError: it failed, or did not answer in time.
         """
+        return (await self.embed_counted(texts, pooling))[0]
+
+    async def embed_counted(self, texts: Sequence[str], pooling: Pooling = "mean") -> tuple[Array, int]:
+        """The vectors, as :meth:`embed` gives them, and how many tokens the texts have together."""
         if not texts:
             raise InputError("a text", "none", "give one or more")
         step = self._model.max_batch or 1
-        parts = [texts[begin : begin + step] for begin in range(0, len(texts), step)]
-        return np.concatenate([await self._ask(part, pooling) for part in parts])
+        parts = [await self._ask(texts[begin : begin + step], pooling) for begin in range(0, len(texts), step)]
+        return np.concatenate([vectors for vectors, _ in parts]), sum(count for _, count in parts)
 
-    async def _ask(self, texts: Sequence[str], pooling: Pooling) -> Array:
+    async def _ask(self, texts: Sequence[str], pooling: Pooling) -> tuple[Array, int]:
         inputs = {TEXT_INPUT: np.array([[text.encode()] for text in texts], dtype=object)}
-        if pooling == "pooled":
-            return (await self._client.infer(self._model.name, inputs, (POOLED,)))[POOLED]
-        outputs = await self._client.infer(self._model.name, inputs, (HIDDEN, TOKEN_MASK))
-        return outputs[HIDDEN][:, 0] if pooling == "first" else mean(outputs[HIDDEN], outputs[TOKEN_MASK])
+        wanted = (POOLED if pooling == "pooled" else HIDDEN, TOKEN_MASK)
+        outputs = await self._client.infer(self._model.name, inputs, wanted)
+        return _pooled(outputs, pooling), int(outputs[TOKEN_MASK].sum())
 
 
 def mean(hidden: Array, token_mask: Array) -> Array:
@@ -69,3 +72,9 @@ def mean(hidden: Array, token_mask: Array) -> Array:
     weights_BT1 = token_mask[:, :, None].astype(hidden.dtype)
     pooled: Array = (hidden * weights_BT1).sum(axis=1) / weights_BT1.sum(axis=1)
     return pooled
+
+
+def _pooled(outputs: Mapping[str, Array], pooling: Pooling) -> Array:
+    if pooling == "pooled":
+        return outputs[POOLED]
+    return outputs[HIDDEN][:, 0] if pooling == "first" else mean(outputs[HIDDEN], outputs[TOKEN_MASK])

@@ -5,14 +5,17 @@ Legend: B batch.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from PIL.Image import Image
 
 from clients.served_model import ServedModel
 from clients.triton_client import Array
 from models.errors import InputError
-from models.images import bytes_from_file, pixels_from_file
+from models.images import bytes_from_file, bytes_from_image, pixels_from_file, pixels_from_image
 from models.tensor_names import PIXELS
 
 ANY = -1
@@ -31,15 +34,18 @@ def file_pixels(model: ServedModel, path: Path) -> Array:
     Raises:
         InputError: the file is no image, or the model has no preprocessing for files.
     """
-    preprocessing = model.parameters.get("preprocessing")
-    if preprocessing is None:
-        raise InputError(
-            f"{model.name!r} to say how to prepare an image",
-            "no preprocessing in its configuration",
-            "send prepared pixels from Python",
-        )
     prepare = bytes_from_file if model.dtypes[PIXELS] == "uint8" else pixels_from_file
-    return prepare(path, preprocessing)
+    return prepare(path, _preprocessing(model))
+
+
+def image_pixels(model: ServedModel, image: Image) -> Array:
+    """An image that is already open as the model wants it; see :func:`file_pixels`.
+
+    Raises:
+        InputError: the model has no preprocessing for images.
+    """
+    prepare = bytes_from_image if model.dtypes[PIXELS] == "uint8" else pixels_from_image
+    return prepare(image, _preprocessing(model))
 
 
 def require_pixels(model: ServedModel, pixels: Array, batched: bool) -> None:
@@ -63,3 +69,14 @@ def require_pixels(model: ServedModel, pixels: Array, batched: bool) -> None:
             f"{pixels.dtype} {list(pixels.shape)}",
             "convert or reshape them",
         )
+
+
+def _preprocessing(model: ServedModel) -> Mapping[str, Any]:
+    preprocessing: Mapping[str, Any] | None = model.parameters.get("preprocessing")
+    if preprocessing is None:
+        raise InputError(
+            f"{model.name!r} to say how to prepare an image",
+            "no preprocessing in its configuration",
+            "send prepared pixels from Python",
+        )
+    return preprocessing

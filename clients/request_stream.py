@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 from uuid import uuid4
 
+from clients.request_context import request_id
 from models.tensor_names import CANCEL
 
 
@@ -24,7 +25,7 @@ class RequestStream:
             start: takes the requests of a stream, and returns an iterator over its responses.
             request: the keywords of tritonclient's ``async_stream_infer``.
         """
-        self._request = {**request, "request_id": uuid4().hex}
+        self._request = {**request, "request_id": _own_id()}
         self._taken_back: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._responses = start(self._requests())
         self._next: asyncio.Future[Any] | None = None
@@ -52,3 +53,8 @@ class RequestStream:
         if await self._taken_back:
             parameters = self._request["parameters"] | {CANCEL: self._request["request_id"]}
             yield self._request | {"request_id": "", "parameters": parameters}
+
+
+def _own_id() -> str:
+    named = request_id.get()
+    return f"{named}.{uuid4().hex}" if named else uuid4().hex  # a name may come twice: what is taken back must not

@@ -3,6 +3,7 @@
     INVALID_ARG, Triton's own checks                 InputError       correct the request
     UNAVAILABLE, the model's line is full            BusyError        the same request may fit later
     UNAVAILABLE otherwise, no available versions     UnreachableError the server is gone, or going: ask another
+    its worker for the model is dead                 UnreachableError likewise
     DEADLINE_EXCEEDED                                DeadlineError    the request's own time is over
     NOT_FOUND, unknown model                         UnknownNameError
     anything else                                    ServerError
@@ -35,6 +36,7 @@ _CODE = re.compile(rf"^({'|'.join(_OURS)}): ")
 _PARTS = re.compile(r"expected (.*?); found (.*); (.*)", re.DOTALL)  # models/errors.py
 _REQUEST_ID = re.compile(r"^\[request id: [^]]*\] ")
 _NOBODY = re.compile("failed to connect|errors resolving", re.IGNORECASE)
+_DEAD = re.compile(r"[Ss]tub process .*is not healthy")
 _REFUSED = re.compile(r"unexpected shape for input|inference input|inference request|expected \d+ inputs")
 
 
@@ -56,6 +58,8 @@ def error_from(status: str, message: str, model: str, server: str) -> AttendantE
         return _OURS[code](*parts.groups())
     if code == "UNAVAILABLE" and _NOBODY.search(text):
         return UnreachableError(f"a Triton server at {server}", "no answer", f"start it: {START}")
+    if _DEAD.search(text):
+        return UnreachableError(f"a worker of {model!r} that lives at {server}", text, "restart that server")
     if code == "UNAVAILABLE" or "no available versions" in text:
         return UnreachableError(f"a Triton server at {server} that takes requests", text, "ask another, or later")
     if code == "DEADLINE_EXCEEDED":

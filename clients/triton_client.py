@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -17,11 +18,12 @@ from tritonclient.grpc.aio import InferInput, InferRequestedOutput
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 from clients.calls import Calls
+from clients.request_context import headers, request_id
 from clients.request_stream import RequestStream
 from clients.retry import RetryPolicy
 from clients.served_model import ServedModel
 from clients.statuses import START, error_from
-from models.errors import AttendantError, BusyError, ServerError, UnknownNameError, UnreachableError
+from models.errors import AttendantError, BusyError, LateError, ServerError, UnknownNameError, UnreachableError
 
 Array = NDArray[Any]
 DEFAULT_SERVER = "127.0.0.1:8001"
@@ -121,7 +123,14 @@ class TritonClient:
         wanted = None if outputs is None else [InferRequestedOutput(name) for name in outputs]
 
         def call() -> Any:
-            return self._client.infer(model, tensors, outputs=wanted, parameters=dict(parameters or {}))
+            return self._client.infer(
+                model,
+                tensors,
+                outputs=wanted,
+                request_id=request_id.get(),
+                headers=headers.get(),
+                parameters=dict(parameters or {}),
+            )
 
         return _arrays(await self._asked(call, model))
 
@@ -151,7 +160,8 @@ class TritonClient:
         """
         # tritonserver 2.51 can die of the header triton_grpc_error (docs/log.md): errors come without a status.
         tensors = [_tensor(name, array) for name, array in inputs.items()]
-        stream = RequestStream(self._client.stream_infer, _request(model, tensors, dict(parameters or {})))
+        start = partial(self._client.stream_infer, headers=headers.get())
+        stream = RequestStream(start, _request(model, tensors, dict(parameters or {})))
         final = False
         failure: AttendantError | None = None
         timeout_s = first_timeout_s or self.timeout_s
@@ -222,8 +232,8 @@ class TritonClient:
         except TimeoutError as error:
             raise self._late(model, timeout_s) from error
 
-    def _late(self, model: str, timeout_s: float) -> ServerError:
-        return ServerError(
+    def _late(self, model: str, timeout_s: float) -> LateError:
+        return LateError(
             f"an answer from {model or self.server!r} within {timeout_s:g} s",
             "none",
             "see `python -m clients health`; a dead worker answers nothing",

@@ -15,7 +15,8 @@
     │   ├── DeadlineError        its time is over
     │   └── CancelledError       it was taken back
     └── ServerError              a server that refused, failed or cannot be reached
-        └── UnreachableError     nothing answers at the address
+        ├── LateError            it said nothing for too long
+        └── UnreachableError     nothing answers at the address, or what answers cannot work
 
 A message has three parts: what was expected, what was found, and what to do about it.
 """
@@ -98,5 +99,9 @@ class ServerError(AttendantError):
     """A server that refused, failed or cannot be reached."""
 
 
+class LateError(ServerError):
+    """A server that said nothing for too long."""
+
+
 class UnreachableError(ServerError):
-    """Nothing answers at the address."""
+    """Nothing answers at the address, or what answers cannot work."""

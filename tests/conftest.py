@@ -154,6 +154,15 @@ def server(repository_of_every_task):
         assert running.poll() is None, running.log.read_text()[-3000:]
 
 
+@pytest.fixture(scope="session")
+def gateway(server):
+    """A gateway in front of it; its address is ``url``."""
+    from tests.end_to_end.gateways import started
+
+    with started(server.grpc) as running:
+        yield running
+
+
 def _exported(name, tmp_path_factory, explain=False, uint8=False):
     from export.stage import export_onnx
 

@@ -1,0 +1,119 @@
+"""Every failure as OpenAI's API says it: ``{"error": {"message", "type", "param", "code"}}`` and a status.
+
+InputError         400 invalid_request_error      LateError          504 timeout_error
+UnknownNameError   404 not_found_error            UnreachableError   503 server_error
+BusyError          429 rate_limit_error           ServerError        502 server_error
+DeadlineError      408 timeout_error              anything else      500 server_error
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import fields
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from clients.decoding import Decoding
+from models.errors import (
+    AttendantError,
+    BusyError,
+    DeadlineError,
+    InputError,
+    LateError,
+    ServerError,
+    UnknownNameError,
+    UnreachableError,
+)
+
+RETRY_AFTER_S = "1"
+INVALID = "invalid_request_error"
+_KINDS: tuple[tuple[type[AttendantError], int, str, str], ...] = (
+    (InputError, 400, INVALID, "invalid_value"),
+    (UnknownNameError, 404, "not_found_error", "model_not_found"),
+    (BusyError, 429, "rate_limit_error", "busy"),
+    (DeadlineError, 408, "timeout_error", "deadline_exceeded"),
+    (LateError, 504, "timeout_error", "upstream_silent"),
+    (UnreachableError, 503, "server_error", "upstream_unreachable"),
+    (ServerError, 502, "server_error", "upstream_failed"),
+)
+_OF_STATUS = {
+    401: ("authentication_error", "invalid_api_key"),
+    404: ("not_found_error", "not_found"),
+    405: (INVALID, "method_not_allowed"),
+    413: (INVALID, "too_large"),
+    429: ("rate_limit_error", "rate_limit_exceeded"),
+}
+_OPTIONS = {spec.name for spec in fields(Decoding)}
+_WORD = re.compile(r"[a-z][a-z_]*")
+
+
+class RefusedError(Exception):
+    """A request that the gateway itself refuses.
+
+    Attributes:
+        status: of the response.
+        message: in words.
+        param: which field is meant, if one is.
+        headers: of the response.
+    """
+
+    def __init__(
+        self, status: int, message: str, param: str | None = None, headers: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status, self.message, self.param, self.headers = status, message, param, headers or {}
+
+
+def body_of(error: Exception) -> tuple[int, dict[str, Any], dict[str, str]]:
+    """Status, body and headers of the response to a failure."""
+    if isinstance(error, RefusedError):
+        kind, code = _OF_STATUS.get(error.status, (INVALID, "invalid_value"))
+        return error.status, _body(error.message, kind, error.param, code), error.headers
+    for of, status, kind, code in _KINDS:
+        if isinstance(error, of):
+            headers = {"Retry-After": RETRY_AFTER_S} if status in (429, 503) else {}
+            return status, _body(str(error), kind, _param(error), code), headers
+    logging.getLogger(__name__).error("an unexpected failure", exc_info=error)
+    return 500, _body("an unexpected failure of the gateway; its log says more", "server_error", None, "internal"), {}
+
+
+def install(app: FastAPI) -> None:
+    """Let an application answer every failure so."""
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    for kind in (AttendantError, RefusedError, Exception):
+        app.add_exception_handler(kind, _failed)
+
+
+async def _failed(request: Request, error: Exception) -> JSONResponse:
+    status, body, headers = body_of(error)
+    return JSONResponse(body, status, headers)
+
+
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    found = error.errors()[0]
+    place = [str(part) for part in found["loc"] if part not in ("body", "query")]
+    param = ".".join(place) or None
+    said = "a field that is not supported" if found["type"] == "extra_forbidden" else found["msg"]
+    return JSONResponse(_body(f"{param}: {said}" if param else said, INVALID, param, found["type"]), 400)
+
+
+async def _http(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    kind, code = _OF_STATUS.get(error.status_code, (INVALID, "invalid_value"))
+    return JSONResponse(_body(str(error.detail), kind, None, code), error.status_code, error.headers)
+
+
+def _param(error: AttendantError) -> str | None:
+    return next((word for word in _WORD.findall(error.expected) if word in _OPTIONS), None)
+
+
+def _body(message: str, kind: str, param: str | None, code: str) -> dict[str, Any]:
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}

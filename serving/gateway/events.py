@@ -1,0 +1,94 @@
+"""Server-sent events: pieces of an answer as they come, an error in the midst of one, and the end.
+
+Source: WHATWG HTML, section 9.2; OpenAI ends a stream with ``data: [DONE]``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+from starlette.types import Send
+
+from models.errors import CancelledError
+from serving.gateway.errors import body_of
+
+HEADERS_AFTER_S = 1.0
+"""Longest wait for the first event: until then a failure still gets its own status."""
+ALIVE_S = 15.0
+DONE = b"data: [DONE]\n\n"
+_ALIVE = b": waiting\n\n"
+_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+
+def event(value: Any) -> bytes:
+    """One event, whose data is JSON."""
+    return b"data: " + json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
+
+
+class EventStream(StreamingResponse):
+    """A response that ends its work as soon as the client has gone."""
+
+    media_type = "text/event-stream"
+
+    async def stream_response(self, send: Send) -> None:
+        """Send what comes; whatever ends it, the events are closed."""
+        async with aclosing(self.body_iterator):  # type: ignore[type-var]
+            await super().stream_response(send)
+
+
+async def event_stream(request: Request, events: AsyncGenerator[bytes, None]) -> EventStream:
+    """A response made of events.
+
+    Args:
+        request: whose client may go.
+        events: as :func:`event` makes them; :data:`DONE` is added.
+
+    Raises:
+        Exception: what the first event raised, if it did so soon.
+    """
+    first: asyncio.Future[bytes | None] = asyncio.ensure_future(anext(events, None))
+    leaving: asyncio.Future[Any] = asyncio.ensure_future(request.receive())
+    waited: set[asyncio.Future[Any]] = {first, leaving}
+    await asyncio.wait(waited, timeout=HEADERS_AFTER_S, return_when=asyncio.FIRST_COMPLETED)
+    gone = leaving.done()
+    leaving.cancel()
+    if gone or (first.done() and first.exception() is not None):
+        await _close(events, first)
+        if gone:
+            raise CancelledError("a client that waits", "it has gone", "stay connected")
+        first.result()
+    return EventStream(_sent(events, first), headers=_HEADERS)
+
+
+async def _sent(
+    events: AsyncGenerator[bytes, None], first: asyncio.Future[bytes | None]
+) -> AsyncGenerator[bytes, None]:
+    try:
+        while not first.done():
+            await asyncio.wait({first}, timeout=ALIVE_S)
+            if not first.done():
+                yield _ALIVE
+        one = first.result()
+        if one is not None:
+            yield one
+            async for one in events:
+                yield one
+    except Exception as error:
+        yield event(body_of(error)[1])
+    finally:
+        await _close(events, first)
+    yield DONE
+
+
+async def _close(events: AsyncGenerator[bytes, None], first: asyncio.Future[bytes | None]) -> None:
+    if not first.done():
+        first.cancel()
+        with suppress(asyncio.CancelledError, Exception):
+            await first
+    await events.aclose()

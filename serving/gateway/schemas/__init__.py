@@ -1,0 +1,1 @@
+"""What requests and responses look like, one resource a file."""

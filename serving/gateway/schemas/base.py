@@ -1,0 +1,53 @@
+"""What every request and response has in common."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Strict(BaseModel):
+    """A request: a field that is not supported is refused by name."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Failure(BaseModel):
+    """What went wrong."""
+
+    message: str
+    type: str
+    param: str | None = None
+    code: str | None = None
+
+
+class FailureBody(BaseModel):
+    """The body of every response that is no success."""
+
+    error: Failure
+
+
+class Usage(BaseModel):
+    """How many tokens a request took."""
+
+    prompt_tokens: int
+    completion_tokens: int = 0
+    total_tokens: int
+
+
+class StreamOptions(Strict):
+    """How a stream ends.
+
+    Attributes:
+        include_usage: whether its last event counts the tokens.
+    """
+
+    include_usage: bool = False
+
+
+Name = Annotated[str, Field(min_length=1, max_length=256, examples=["stdlib-lm"])]
+FAILURES: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": FailureBody, "description": "the request was refused; the message says what to do"},
+    "5XX": {"model": FailureBody, "description": "a Triton behind the gateway failed"},
+}

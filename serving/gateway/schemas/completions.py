@@ -1,0 +1,68 @@
+"""``/v1/completions``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from serving.gateway.schemas.base import Name, Usage
+from serving.gateway.schemas.decoding import INT32, Decoded, Token
+
+MOST_PROMPTS = 64
+Prompt = Annotated[str, Field(max_length=1_000_000)]
+
+
+class CompletionRequest(Decoded):
+    """A prompt to continue, or several; a prompt may be given by its tokens."""
+
+    model: Name
+    prompt: (
+        Prompt
+        | Annotated[list[Token], Field(min_length=1)]
+        | Annotated[list[Prompt], Field(min_length=1, max_length=MOST_PROMPTS)]
+        | Annotated[list[Annotated[list[Token], Field(min_length=1)]], Field(min_length=1, max_length=MOST_PROMPTS)]
+    ) = Field(examples=["Open a file and"])
+    max_tokens: Annotated[int, Field(ge=1, le=INT32)] | None = Field(
+        default=None, description="as many as the model allows if not given"
+    )
+    echo: bool = False
+    logprobs: Annotated[int, Field(ge=0, le=20)] | None = Field(
+        default=None, description="how many of the most probable tokens come beside each token"
+    )
+
+    def prompts(self) -> list[str | list[int]]:
+        """One or more prompts, each a text or tokens."""
+        if isinstance(self.prompt, str):
+            return [self.prompt]
+        if isinstance(self.prompt[0], int):
+            return [self.prompt]
+        return list(self.prompt)
+
+
+class CompletionLogprobs(BaseModel):
+    """Log-probabilities; a token is called ``token_id:`` and its number, as the gateway has no vocabulary."""
+
+    tokens: list[str]
+    token_logprobs: list[float]
+    top_logprobs: list[dict[str, float]] | None = None
+
+
+class CompletionChoice(BaseModel):
+    """One answer, or a piece of one."""
+
+    index: int
+    text: str
+    finish_reason: Literal["stop", "length"] | None
+    logprobs: CompletionLogprobs | None = None
+
+
+class Completion(BaseModel):
+    """Answers; of a stream, one event."""
+
+    id: str
+    object: Literal["text_completion"] = "text_completion"
+    created: int
+    model: str
+    choices: list[CompletionChoice]
+    usage: Usage | None = None

@@ -1,0 +1,43 @@
+"""``/v1/models``."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+
+class ModelCard(BaseModel):
+    """One model.
+
+    Attributes:
+        id: its name.
+        task: what it is for.
+        example: one question and its right answer, as the model's canary asks it; empty if it has none.
+        options: of docs/guides/decoding.md, those that it takes.
+        image_size: height and width of the image that it sees; none if it sees none.
+        labels: how many a classifier tells apart; none if it is none.
+        explains: what ``/v1/explain`` can show of it.
+        max_length: most positions of its cache; none if it writes no text.
+        chat: whether it has a chat template.
+    """
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: Literal["attendant"] = "attendant"
+    task: str
+    example: dict[str, Any]
+    options: list[str]
+    image_size: list[int] | None
+    labels: int | None
+    explains: list[str]
+    max_length: int | None
+    chat: bool
+
+
+class ModelList(BaseModel):
+    """Every model."""
+
+    object: Literal["list"] = "list"
+    data: list[ModelCard]

@@ -1,0 +1,69 @@
+"""What a user may choose about the gateway; the only reader of the environment."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from clients.triton_client import DEFAULT_SERVER
+from models.errors import ConfigError
+
+MIB_BYTES = 1 << 20
+OTLP_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewaySettings:
+    """How the gateway serves.
+
+    Attributes:
+        tritons: gRPC addresses of servers, each ``host:port``.
+        host: address to listen on; ``0.0.0.0`` opens the gateway to the network.
+        port: to listen on; 0 takes a free one.
+        keys: file of API keys that `python -m serving keys` writes; without one anybody may ask.
+        timeout_s: longest silence of a server in the midst of an answer.
+        first_timeout_s: longest wait for an answer's first token, which may stand in a line.
+        request_timeout_s: longest time for a whole request.
+        drain_timeout_s: how long open answers may take to finish once the gateway is told to stop.
+        probe_s: pause between two canaries of every model.
+        body_bytes: largest body of a request.
+        image_bytes: largest file of an image.
+        image_pixels: most pixels of an image, which are not decoded beyond.
+        cors: origins whose pages may ask; none by default.
+        log_prompts: whether questions stand in the log.
+        otlp: base URL to which traces go by OTLP over HTTP; empty sends none.
+
+    Raises:
+        ConfigError: a value is out of its range.
+    """
+
+    tritons: tuple[str, ...] = (DEFAULT_SERVER,)
+    host: str = "127.0.0.1"
+    port: int = 8080
+    keys: Path | None = None
+    timeout_s: float = 30.0
+    first_timeout_s: float = 60.0
+    request_timeout_s: float = 600.0
+    drain_timeout_s: float = 30.0
+    probe_s: float = 5.0
+    body_bytes: int = 20 * MIB_BYTES
+    image_bytes: int = 10 * MIB_BYTES
+    image_pixels: int = 25_000_000
+    cors: tuple[str, ...] = ()
+    log_prompts: bool = False
+    otlp: str = ""
+
+    def __post_init__(self) -> None:
+        wrong = [address for address in self.tritons if not address.rpartition(":")[2].isdigit()]
+        if wrong or not self.tritons:
+            raise ConfigError("host:port of one or more Tritons", str(wrong or "none"), "correct --triton")
+        above_zero = ("timeout_s", "first_timeout_s", "request_timeout_s", "drain_timeout_s", "probe_s")
+        for name in (*above_zero, "body_bytes", "image_bytes", "image_pixels"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name} above 0", str(getattr(self, name)), f"correct {name}")
+
+
+def otlp_endpoint() -> str:
+    """Where traces go, as the environment says for every OpenTelemetry program; empty if it does not."""
+    return os.environ.get(OTLP_ENDPOINT, "")  # noqa: TID251
