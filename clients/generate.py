@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
+from clients.answer import Piece
 from clients.decoding import Decoding
+from clients.decoding_tensors import question_tensors
 from clients.text import TextModel
+from models.tensor_names import RENDERED
 
 
 class Generator(TextModel):
     """A served model of the task ``generate``."""
 
     task = "generate"
+
+    def chat(self, prompt: str, options: Decoding | None = None) -> AsyncIterator[Piece]:
+        """The answers to a prompt that the model's chat template has made, whose special tokens are meant as such."""
+        return self.pieces(question_tensors(prompt), options, {RENDERED: True})
 
     async def generate(self, prompt: str, options: Decoding | None = None) -> str:
         """The whole continuation; see :meth:`clients.text.TextModel.stream`."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from itertools import count
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from clients.answer import Answer, Piece, whole_answers
 from clients.decoding import Decoding
@@ -48,7 +48,7 @@ class StreamingModel:
         return cls(client, await client.model_for(cls.task, name), first_timeout_s)
 
     async def pieces(
-        self, subject: Mapping[str, Array], options: Decoding | None = None
+        self, subject: Mapping[str, Array], options: Decoding | None = None, parameters: Mapping[str, Any] | None = None
     ) -> AsyncGenerator[Piece, None]:
         """The answers in pieces, as they come; leaving the loop early takes the request back.
 
@@ -57,6 +57,7 @@ class StreamingModel:
         Args:
             subject: input name → what is asked, with a batch of one in front.
             options: how it is to be decoded; as the server does by itself if not given.
+            parameters: of the request, beside what the options ask for.
 
         Raises:
             InputError: the server refused the question or an option, or the model cannot be explained.
@@ -69,7 +70,7 @@ class StreamingModel:
         ends_s = None if options.deadline_ms is None else began_s + options.deadline_ms / 1e3
         for tries in count(1):
             try:
-                async with aclosing(self._responses(subject, _left(options, ends_s))) as responses:
+                async with aclosing(self._responses(subject, _left(options, ends_s), parameters or {})) as responses:
                     async for outputs in responses:
                         has_begun = True
                         yield Piece.of(outputs)
@@ -79,8 +80,10 @@ class StreamingModel:
                     raise
                 await self._client.retried(error, tries, ends_s)
 
-    def _responses(self, subject: Mapping[str, Array], options: Decoding) -> AsyncGenerator[dict[str, Array], None]:
-        parameters = {EXPLAIN: True} if options.explain else None
+    def _responses(
+        self, subject: Mapping[str, Array], options: Decoding, parameters: Mapping[str, Any]
+    ) -> AsyncGenerator[dict[str, Array], None]:
+        parameters = {**parameters, EXPLAIN: True} if options.explain else parameters
         inputs = {**subject, **tensors_of(options)}
         return self._client.stream(self.model.name, inputs, parameters, self._first_timeout_s)
 

@@ -16,6 +16,7 @@ POSITIONS = "positions"  # of the grid that such an image becomes
 EXPLAINED = "explained"  # the graph that also shows what it attends to
 EXPLAIN = "explain"  # the parameter by which a request asks for that
 CANCEL = "cancel"  # the parameter that takes the request with the given id back
+RENDERED = "rendered"  # the parameter that says that a prompt was made by a chat template
 ALIGNMENT = "alignment"
 CROSS_ATTENTION = "cross_attention"
 TOKEN_TEXTS, SOURCE_TEXTS = "token_texts", "source_texts"  # what stands at the two sides of an alignment

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -16,6 +17,12 @@ TOKENIZER_NAME = "tokenizer.json"
 MARIAN_FILES = ("source.spm", "target.spm", "vocab.json")
 UNKNOWN_TOKEN = "<unk>"  # noqa: S105  (a vocabulary entry, no password)
 Unknown = Literal["refuse", "keep"]
+
+
+class RenderedText(str):
+    """A prompt that a chat template has made: special tokens in it are meant as such, and none is added."""
+
+    __slots__ = ()
 
 
 class TextTokenizer(Protocol):
@@ -85,6 +92,8 @@ class Tokenizer:
         Raises:
             InputError: the text is empty, is longer than ``longest`` tokens, or has characters outside the vocabulary.
         """
+        if isinstance(text, RenderedText):
+            return within(self._rendered(text), longest, text)
         encoding = self._tokenizer.encode(text)
         if all(encoding.special_tokens_mask):
             raise empty_text(text)
@@ -100,6 +109,19 @@ class Tokenizer:
         """The text of token ids, without special tokens."""
         text: str = self._tokenizer.decode(list(token_ids), skip_special_tokens=True)
         return text
+
+    def _rendered(self, text: str) -> list[int]:
+        ids: list[int] = self._with_specials.encode(text, add_special_tokens=False).ids
+        if not ids:
+            raise empty_text(text)
+        return ids
+
+    @cached_property
+    def _with_specials(self) -> _Tokenizer:
+        # A copy, made when first needed: few models chat, and a vocabulary is large.
+        tokenizer = _Tokenizer.from_str(self._tokenizer.to_str())
+        tokenizer.encode_special_tokens = False
+        return tokenizer
 
     def _strangers(self, text: str, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -> list[str]:
         spans = [span for token, span in zip(ids, offsets, strict=True) if token == self._refused]

@@ -5,6 +5,7 @@ from dataclasses import replace
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from models.checkpoints.file_names import CHAT_TEMPLATE_NAME
 from models.checkpoints.store import Checkpoint, save_checkpoint
 from models.families.registry import FAMILIES
 from models.presets import PRESETS
@@ -14,6 +15,7 @@ from tests.models.agreement import randomised
 
 CAPACITY, LONGEST = 40, 24
 PROMPT, OTHER_PROMPT = "the cat sat on the", "a dog ate the café's naïve fish"
+CHAT_TEMPLATE = "<s>{% for message in messages %}{{ message.role[0] }}:{{ message.content }}</s>{% endfor %}a:"
 STOPS_AFTER = 6  # tokens of the answer to PROMPT, which an end token follows
 SENTENCES = [
     "the cat sat on the mat, and the dog ate the fish",
@@ -40,7 +42,9 @@ def write_language_model(folder, **changes):
         "answer": tokenizer.decode(answer[:STOPS_AFTER]),
     }
     details = {"end_tokens": [answer[STOPS_AFTER]]}
-    return _written(folder, LANGUAGE_MODEL, "decoder", model, tokenizer, details, example)
+    written = _written(folder, LANGUAGE_MODEL, "decoder", model, tokenizer, details, example)
+    (written / CHAT_TEMPLATE_NAME).write_text(CHAT_TEMPLATE)
+    return written
 
 
 def write_text_encoder(folder):

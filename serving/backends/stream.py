@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from models.tensor_names import INPUT_TOKENS, OUTPUT_TOKENS, STREAM
+from models.tokenization import RenderedText
 from serving.backends import triton_api
 from serving.backends.answering import Answering, Job
 from serving.backends.asking import Tensors, options_from_tensors, subject_from_tensors
@@ -61,7 +62,10 @@ class StreamingModel:
             return
         tensors = triton_api.tensors_of(request)
         options = options_from_tensors(tensors, triton_api.asks_to_explain(request))
-        checked = self._model.request(self.subject(tensors), options)
+        subject = self.subject(tensors)
+        if isinstance(subject, str) and triton_api.is_rendered(request):
+            subject = RenderedText(subject)
+        checked = self._model.request(subject, options)
         counts = any(_is_set(tensors, f"return_{name}") for name in (INPUT_TOKENS, OUTPUT_TOKENS))
         job = Job(
             id=request.request_id(),

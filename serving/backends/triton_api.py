@@ -12,7 +12,7 @@ import triton_python_backend_utils as pb_utils
 
 from models.errors import BusyError, DeadlineError, InputError, MachineError
 from models.manifest import Manifest
-from models.tensor_names import CANCEL, EXPLAIN
+from models.tensor_names import CANCEL, EXPLAIN, RENDERED
 from serving.generation.settings import EngineSettings
 from serving.parameters import DEVICE, RUNTIME, THREADS, Device, Runtime
 from serving.runtime.base import Array
@@ -88,10 +88,16 @@ def asks_to_explain(request: Any) -> bool:
     Raises:
         InputError: the parameter is neither true nor false.
     """
-    value = _parameters(request).get(EXPLAIN, False)
-    if not isinstance(value, bool):
-        raise InputError(f"true or false for the parameter {EXPLAIN!r}", repr(value), "send a boolean")
-    return value
+    return _switch(request, EXPLAIN)
+
+
+def is_rendered(request: Any) -> bool:
+    """Whether the text of a request was made by a chat template.
+
+    Raises:
+        InputError: the parameter is neither true nor false.
+    """
+    return _switch(request, RENDERED)
 
 
 def takes_back(request: Any) -> str:
@@ -120,6 +126,13 @@ _CODES: dict[type[Exception], str] = {
     BusyError: "UNAVAILABLE",
     DeadlineError: "DEADLINE_EXCEEDED",
 }
+
+
+def _switch(request: Any, name: str) -> bool:
+    value = _parameters(request).get(name, False)
+    if not isinstance(value, bool):
+        raise InputError(f"true or false for the parameter {name!r}", repr(value), "send a boolean")
+    return value
 
 
 def _parameters(request: Any) -> dict[str, Any]:

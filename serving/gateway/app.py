@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
-from serving.gateway import completions, errors, models
+from serving.gateway import caption, chat, classify, completions, embeddings, errors, models, translate
 from serving.gateway.gateway import Gateway
 from serving.gateway.pool import Pool
 from serving.gateway.settings import GatewaySettings
@@ -24,6 +24,6 @@ def create_app(settings: GatewaySettings) -> FastAPI:
 
     app = FastAPI(title="Attendant", summary="OpenAI's API in front of Triton", lifespan=lifespan)
     errors.install(app)
-    for router in (models.router, completions.router):
-        app.include_router(router)
+    for resource in (models, completions, chat, embeddings, classify, caption, translate):
+        app.include_router(resource.router)
     return app

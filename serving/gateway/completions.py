@@ -15,13 +15,12 @@ from clients.answer import Answer, Piece, whole_answers
 from clients.decoding import Decoding
 from clients.generate import Generator
 from serving.gateway.answers import Tally, counted, merged
-from serving.gateway.events import event, event_stream
+from serving.gateway.events import EVENTS, event, event_stream
 from serving.gateway.gateway import Gateway, while_connected
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.completions import Completion, CompletionRequest
 
 router = APIRouter(prefix="/v1", tags=["text"], responses=FAILURES)
-EVENTS: dict[str, Any] = {"text/event-stream": {"schema": {"type": "string"}}}
 
 
 @router.post("/completions", response_model=None, responses={200: {"model": Completion, "content": EVENTS}})

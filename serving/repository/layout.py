@@ -21,6 +21,7 @@ from models.manifest import Manifest
 from models.tokenization import MARIAN_FILES, TOKENIZER_NAME
 from serving.generation.settings import EngineSettings
 from serving.parameters import Device, Runtime
+from serving.repository.chat_template import add_chat_template
 from serving.repository.model_config import LABELS_NAME, model_config_from_manifest
 from serving.repository.pbtxt import pbtxt_from_config
 from serving.repository.tensorrt_config import serve_with_tensorrt, triton_engine
@@ -72,6 +73,7 @@ def write_repository(
     with replaced_models(out, {manifest.name for manifest in manifests}) as staged:
         for folder, manifest in artefacts:
             config = model_config_from_manifest(manifest, threads, runtime, engine, device)
+            add_chat_template(config, folder)
             _write_model(folder, manifest, staged / manifest.name, config, plans[manifest.name])
     return manifests
 

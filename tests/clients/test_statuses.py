@@ -46,7 +46,7 @@ REFUSED = "expected max_tokens from 1 to 31; found 99; ask for fewer tokens, or 
         ("", "Request for unknown model: 'lm' has no available versions", UnreachableError),
         ("", "Request for unknown model: 'lm' is not found", UnknownNameError),
         ("StatusCode.NOT_FOUND", "Request for unknown model: 'lm' is not found", UnknownNameError),
-        ("StatusCode.INTERNAL", "Stub process 'lm_0' is not healthy.", ServerError),
+        ("StatusCode.INTERNAL", "Stub process 'lm_0' is not healthy.", UnreachableError),
         ("", "expected a step of the engine; found an error; see the server's log", ServerError),
     ],
 )
@@ -62,5 +62,5 @@ def test_an_error_of_ours_comes_out_as_it_was_raised(code, text):
 
 
 def test_an_error_of_others_names_the_model_and_says_what_they_said():
-    error = error_from("StatusCode.INTERNAL", "Stub process 'lm_0' is not healthy.", "lm", "host:8001")
-    assert "'lm'" in error.expected and error.found == "StatusCode.INTERNAL Stub process 'lm_0' is not healthy."
+    error = error_from("StatusCode.INTERNAL", "failed to allocate", "lm", "host:8001")
+    assert "'lm'" in error.expected and error.found == "StatusCode.INTERNAL failed to allocate"

@@ -39,27 +39,20 @@ class ResponseFormat(Strict):
     json_schema: JsonSchema | None = None
 
 
-class Decoded(Strict):
-    """The options that completions and chats share."""
+class Options(Strict):
+    """The options that have the same name in every request."""
 
-    stream: bool = False
-    stream_options: StreamOptions | None = None
-    n: Annotated[int, Field(ge=1, le=32)] | None = None
-    temperature: Annotated[float, Field(ge=0, le=100)] | None = Field(
-        default=None, description="1 if not given, as OpenAI has it; 0 is greedy"
-    )
+    top_k: Count | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    stop: str | list[str] | None = None
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    typical_p: Annotated[float, Field(gt=0, le=1)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**64)] | None = None
     presence_penalty: Annotated[float, Field(ge=-100, le=100)] | None = None
     frequency_penalty: Annotated[float, Field(ge=-100, le=100)] | None = None
-    logit_bias: dict[Annotated[str, Field(pattern=r"^\d{1,9}$")], float] | None = None
-    response_format: ResponseFormat | None = None
-    user: str | None = Field(default=None, description="taken, and not used")
-    top_k: Count | None = None
-    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    typical_p: Annotated[float, Field(gt=0, le=1)] | None = None
     repetition_penalty: Annotated[float, Field(gt=0, le=100)] | None = None
+    logit_bias: dict[Annotated[str, Field(pattern=r"^[0-9]{1,9}$")], float] | None = Field(
+        default=None, description="token id → what is added to its logit"
+    )
     min_tokens: Count | None = None
     beam_width: Annotated[int, Field(ge=1, le=32)] | None = None
     length_penalty: Annotated[float, Field(ge=-30, le=30)] | None = None
@@ -70,6 +63,28 @@ class Decoded(Strict):
     draft_tokens: Annotated[int, Field(ge=0, le=32)] | None = None
     priority: Annotated[int, Field(ge=0, le=1)] | None = None
     deadline_ms: Annotated[int, Field(ge=1, le=INT32)] | None = None
+
+    def shared(self) -> dict[str, Any]:
+        """The same as arguments of :class:`Decoding`."""
+        return {
+            **{name: getattr(self, name) for name in _SAME},
+            "stop_ids": tuple(self.stop_ids),
+            "logit_bias": {int(token): value for token, value in (self.logit_bias or {}).items()},
+        }
+
+
+class Decoded(Options):
+    """The options that completions and chats share."""
+
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    n: Annotated[int, Field(ge=1, le=32)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=100)] | None = Field(
+        default=None, description="1 if not given, as OpenAI has it; 0 is greedy"
+    )
+    stop: str | list[str] | None = None
+    response_format: ResponseFormat | None = None
+    user: str | None = Field(default=None, description="taken, and not used")
 
     def decoding(self, counts: bool, **others: Any) -> Decoding:
         """The same for a client of ours.
@@ -82,14 +97,12 @@ class Decoded(Strict):
             InputError: options that exclude each other.
         """
         return Decoding(
-            **{name: getattr(self, name) for name in _SAME},
+            **self.shared(),
             **self._form(),
             **others,
             temperature=self._temperature(),
             candidates=self.n,
             stop=(self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ()),
-            stop_ids=tuple(self.stop_ids),
-            logit_bias={int(token): value for token, value in (self.logit_bias or {}).items()},
             token_counts=counts,
         )
 

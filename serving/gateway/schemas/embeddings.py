@@ -1,0 +1,44 @@
+"""``/v1/embeddings``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from clients.embed import Pooling
+from serving.gateway.schemas.base import Name, Strict, Usage
+
+MOST_TEXTS = 2048
+Text = Annotated[str, Field(max_length=1_000_000)]
+
+
+class EmbeddingRequest(Strict):
+    """One or more texts."""
+
+    model: Name
+    input: Text | Annotated[list[Text], Field(min_length=1, max_length=MOST_TEXTS)] = Field(examples=["a cat sat"])
+    encoding_format: Literal["float", "base64"] = "float"
+    pooling: Pooling = Field(default="mean", description="how the vectors of a text's tokens become one")
+    user: str | None = Field(default=None, description="taken, and not used")
+
+    def texts(self) -> list[str]:
+        """One or more texts."""
+        return [self.input] if isinstance(self.input, str) else self.input
+
+
+class Embedding(BaseModel):
+    """One text's vector; in base64 as little-endian float32."""
+
+    object: Literal["embedding"] = "embedding"
+    index: int
+    embedding: list[float] | str
+
+
+class EmbeddingList(BaseModel):
+    """The vectors, in the order of the texts."""
+
+    object: Literal["list"] = "list"
+    model: str
+    data: list[Embedding]
+    usage: Usage

@@ -1,0 +1,88 @@
+"""Requests about an image: JSON with the image in base64, or a multipart form with it as the file ``image``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeVar
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
+from starlette.datastructures import UploadFile
+
+from models.errors import InputError
+from serving.gateway.errors import RefusedError
+from serving.gateway.images import bytes_of_base64
+
+Asked = TypeVar("Asked", bound=BaseModel)
+FORM, JSON = "multipart/form-data", "application/json"
+IMAGE = "image"
+MOST_FIELDS = 64
+
+
+async def read_upload(request: Request, schema: type[Asked]) -> tuple[Asked, bytes]:
+    """What is asked, and the bytes of the image.
+
+    Args:
+        request: of either kind.
+        schema: of its JSON form, with a field ``image``.
+
+    Raises:
+        RequestValidationError: a field is missing, unknown or wrong.
+        InputError: the image is no base64.
+        RefusedError: it is of neither kind.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == JSON:
+        asked = _checked(schema, await _json(request))
+        return asked, bytes_of_base64(getattr(asked, IMAGE))
+    if kind == FORM:
+        return await _form(request, schema)
+    raise RefusedError(415, f"expected {JSON} or {FORM}; found {kind or 'no content type'}; send one of them")
+
+
+def upload_schema(schema: type[BaseModel]) -> dict[str, Any]:
+    """OpenAPI's description of both kinds, for ``openapi_extra``."""
+    own = schema.model_json_schema(ref_template="#/components/schemas/{model}")
+    properties = {name: value for name, value in own["properties"].items() if name != IMAGE}
+    form = {
+        "type": "object",
+        "required": own["required"],
+        "properties": {**properties, IMAGE: {"type": "string", "format": "binary"}},
+        "additionalProperties": False,
+    }
+    return {"requestBody": {"required": True, "content": {JSON: {"schema": own}, FORM: {"schema": form}}}}
+
+
+async def _json(request: Request) -> Any:
+    try:
+        return json.loads(await request.body())
+    except ValueError as error:
+        raise InputError("a body of JSON", str(error), "correct it") from error
+
+
+async def _form(request: Request, schema: type[Asked]) -> tuple[Asked, bytes]:
+    async with request.form(max_files=1, max_fields=MOST_FIELDS) as form:
+        file = form.get(IMAGE)
+        if not isinstance(file, UploadFile):
+            raise InputError(f"a file named {IMAGE!r} in the form", "none", "send one")
+        fields = {name: _value(str(value), schema, name) for name, value in form.items() if name != IMAGE}
+        return _checked(schema, {**fields, IMAGE: ""}), await file.read()
+
+
+def _value(text: str, schema: type[BaseModel], name: str) -> Any:
+    # A form knows text alone: what is no string in the schema is read as JSON.
+    field = schema.model_fields.get(name)
+    if field is None or field.annotation in (str, str | None):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _checked(schema: type[Asked], value: Any) -> Asked:
+    try:
+        return schema.model_validate(value)
+    except ValidationError as error:
+        raise RequestValidationError(error.errors(include_url=False, include_input=False)) from error

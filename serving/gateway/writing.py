@@ -1,0 +1,63 @@
+"""What ``/v1/translate`` and ``/v1/caption`` have in common: pieces as events, or whole answers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from fastapi import Request
+from starlette.responses import JSONResponse, Response
+
+from clients.answer import Answer, Piece, whole_answers
+from serving.gateway.answers import Tally, counted
+from serving.gateway.events import event, event_stream
+from serving.gateway.gateway import while_connected
+
+
+async def written(request: Request, model: str, pieces: AsyncGenerator[Piece, None], stream: bool) -> Response:
+    """The response that pieces make.
+
+    Args:
+        request: whose client may go.
+        model: its name.
+        pieces: of one or more answers.
+        stream: whether they are sent as they come.
+    """
+    tally = Tally()
+    if stream:
+        return await event_stream(request, _events(counted(pieces, tally), model, tally))
+    answers = whole_answers(await while_connected(request, _all(counted(pieces, tally))))
+    said = [told(index, answer) for index, answer in enumerate(answers)]
+    return JSONResponse({"model": model, "answers": said, "usage": tally.usage()})
+
+
+def told(index: int, said: Piece | Answer) -> dict[str, Any]:
+    """A piece or an answer as JSON, see :class:`serving.gateway.schemas.native.Written`."""
+    value: dict[str, Any] = {
+        "index": index,
+        "text": said.text,
+        "finish_reason": said.finish_reason or None,
+        "token_ids": list(said.token_ids),
+    }
+    if said.logprobs:
+        value["logprobs"] = list(said.logprobs)
+    if said.top_logprobs:
+        value["top_logprobs"] = [
+            [{"token_id": token, "logprob": logprob} for token, logprob in top] for top in said.top_logprobs
+        ]
+    if said.score is not None:
+        value["score"] = said.score
+    return value
+
+
+async def _events(pieces: AsyncGenerator[Piece, None], model: str, tally: Tally) -> AsyncGenerator[bytes, None]:
+    async with aclosing(pieces):
+        async for piece in pieces:
+            yield event(told(piece.candidate, piece))
+        yield event({"model": model, "text": "", "usage": tally.usage()})
+
+
+async def _all(pieces: AsyncGenerator[Piece, None]) -> list[Piece]:
+    async with aclosing(pieces):
+        return [piece async for piece in pieces]
