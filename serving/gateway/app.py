@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
-from serving.gateway import caption, chat, classify, completions, embeddings, errors, models, translate
+from serving.gateway import caption, chat, classify, completions, embeddings, errors, explanations, models, page, translate
 from serving.gateway.gateway import Gateway
 from serving.gateway.pool import Pool
 from serving.gateway.settings import GatewaySettings
@@ -24,6 +24,7 @@ def create_app(settings: GatewaySettings) -> FastAPI:
 
     app = FastAPI(title="Attendant", summary="OpenAI's API in front of Triton", lifespan=lifespan)
     errors.install(app)
-    for resource in (models, completions, chat, embeddings, classify, caption, translate):
+    for resource in (models, completions, chat, embeddings, classify, caption, translate, explanations):
         app.include_router(resource.router)
+    page.install(app)
     return app
