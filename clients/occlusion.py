@@ -69,4 +69,5 @@ def _blanked(pixels: Array, rows: int, columns: int, model: ServedModel) -> Arra
 
 def _mean_bytes(model: ServedModel) -> Array:
     preprocessing = model.parameters["preprocessing"]
-    return np.uint8(np.round(np.float32(preprocessing["mean"]) / np.float32(preprocessing["scale"])))
+    mean_C: Array = np.round(np.float32(preprocessing["mean"]) / np.float32(preprocessing["scale"])).astype(np.uint8)
+    return mean_C

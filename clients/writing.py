@@ -15,7 +15,6 @@ from clients.caption import Captioner
 from clients.decoding import Decoding
 from clients.text import TextModel
 
-
 EXPLAINED = ("alignment", "token_texts", "source_texts")
 """What an answer carries for `python -m clients explain`, which saves it."""
 

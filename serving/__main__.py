@@ -13,6 +13,7 @@ from tyro.conf import OmitArgPrefixes, Positional
 
 from models.cli import Verb, run
 from models.errors import UserError
+from serving.gateway.verbs import gateway, keys
 from serving.generation.settings import EngineSettings
 from serving.parameters import Device, Runtime
 
@@ -196,5 +197,12 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    verbs: dict[str, Verb] = {"repository": repository, "engines": engines, "lint": lint, "up": up}
+    verbs: dict[str, Verb] = {
+        "repository": repository,
+        "engines": engines,
+        "lint": lint,
+        "up": up,
+        "gateway": gateway,
+        "keys": keys,
+    }
     run("python -m serving", str(__doc__), verbs, sys.argv[1:])

@@ -40,6 +40,12 @@ FROZEN = {
     },
     "export refit": {"--engines"},
     "serving engines": set(),
+    "serving gateway": {
+        *("--triton", "--host", "--port", "--keys", "--cors"),
+        *("--timeout-s", "--first-timeout-s", "--request-timeout-s", "--drain-timeout-s", "--probe-s"),
+        "--log-prompts",
+    },
+    "serving keys": {"--name", "--file", "--requests", "--tokens"},
     "serving lint": {"--command", "--json", "--rules"},
     "serving repository": {
         "--out",
@@ -93,6 +99,7 @@ def test_a_verb_has_its_frozen_flags(command):
         "--no-full",
         "--no-version-compatible",
         "--no-tf32",
+        "--no-log-prompts",
     }
     options = shown.stdout.split("options", 1)[1]
     assert {flag for flag in flags if flag in options} == FROZEN[command]

@@ -3,31 +3,45 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from clients.answer import Piece
 
 
 @dataclass(slots=True)
 class Tally:
-    """How many tokens a request took so far.
+    """What is counted of a request.
 
     Attributes:
-        prompt: of its questions.
-        completion: of its answers.
+        model: that was asked.
+        question: in words, where the log is to say it.
+        prompt: tokens of its questions, where they are counted.
+        completion: tokens of its answers.
+        first_s: when its first token came, by ``time.perf_counter``.
     """
 
+    model: str = ""
+    question: str | None = None
     prompt: int = 0
     completion: int = 0
+    first_s: float | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Those of questions and answers together."""
+        return self.prompt + self.completion
 
     def usage(self) -> dict[str, int]:
         """The same as OpenAI says it."""
-        return {
-            "prompt_tokens": self.prompt,
-            "completion_tokens": self.completion,
-            "total_tokens": self.prompt + self.completion,
-        }
+        return {"prompt_tokens": self.prompt, "completion_tokens": self.completion, "total_tokens": self.tokens}
+
+    def told(self) -> dict[str, Any]:
+        """What the log says of it."""
+        said: dict[str, Any] = {"model": self.model, "tokens": self.completion}
+        return said if self.question is None else {**said, "question": self.question}
 
 
 async def counted(pieces: AsyncGenerator[Piece, None], tally: Tally) -> AsyncGenerator[Piece, None]:
@@ -36,6 +50,7 @@ async def counted(pieces: AsyncGenerator[Piece, None], tally: Tally) -> AsyncGen
         first = True
         async for piece in pieces:
             if first:
+                tally.first_s = tally.first_s or time.perf_counter()
                 tally.prompt += piece.input_tokens or 0
                 first = False
             tally.completion += len(piece.token_ids)

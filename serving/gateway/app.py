@@ -1,30 +1,76 @@
-"""The application: routes, the failures that they answer with, and what lives as long as it runs."""
+"""The application: its routes, what every request passes on the way to them, and what lives as long as it runs."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
 
-from serving.gateway import caption, chat, classify, completions, embeddings, errors, explanations, models, page, translate
+from serving.gateway import (
+    caption,
+    chat,
+    classify,
+    completions,
+    embeddings,
+    errors,
+    explanations,
+    health,
+    metrics,
+    models,
+    page,
+    translate,
+)
 from serving.gateway.gateway import Gateway
+from serving.gateway.guarding import Guard
+from serving.gateway.keys import Keys
+from serving.gateway.metrics import Metrics, Upstreams
+from serving.gateway.observing import Observer
 from serving.gateway.pool import Pool
 from serving.gateway.settings import GatewaySettings
 
+RESOURCES = (models, completions, chat, embeddings, classify, caption, translate, explanations, health, metrics)
+
 
 def create_app(settings: GatewaySettings) -> FastAPI:
-    """A gateway in front of the servers that the settings name; nothing is asked before it starts."""
+    """A gateway in front of the servers that the settings name; nothing is asked before it starts.
 
+    Raises:
+        ArtefactError: the file of keys is missing or damaged.
+    """
+    app = FastAPI(title="Attendant", summary="OpenAI's API in front of Triton", lifespan=_lifespan(settings))
+    app.state.metrics = Metrics()
+    errors.install(app)
+    for resource in RESOURCES:
+        app.include_router(resource.router)
+    page.install(app)
+    _add_middleware(app, settings)
+    return app
+
+
+def _lifespan(settings: GatewaySettings) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with Pool(settings.tritons, settings.timeout_s, settings.probe_s) as pool:
             app.state.gateway = Gateway(settings=settings, pool=pool)
+            app.state.metrics.registry.register(Upstreams(pool))
             yield
+        if app.state.tracing is not None:
+            app.state.tracing.shutdown()
 
-    app = FastAPI(title="Attendant", summary="OpenAI's API in front of Triton", lifespan=lifespan)
-    errors.install(app)
-    for resource in (models, completions, chat, embeddings, classify, caption, translate, explanations):
-        app.include_router(resource.router)
-    page.install(app)
-    return app
+    return lifespan
+
+
+def _add_middleware(app: FastAPI, settings: GatewaySettings) -> None:
+    # What is added last is passed first: spans, ids and metrics see what the guard refuses too.
+    keys = Keys(settings.keys) if settings.keys is not None else None
+    if settings.cors:
+        app.add_middleware(CORSMiddleware, allow_origins=settings.cors, allow_methods=["*"], allow_headers=["*"])
+    app.add_middleware(Guard, keys=keys, body_bytes=settings.body_bytes)
+    app.add_middleware(Observer, metrics=app.state.metrics, traced=bool(settings.otlp))
+    app.state.tracing = None
+    if settings.otlp:
+        from serving.gateway.tracing import trace
+
+        app.state.tracing = trace(app, settings.otlp)

@@ -37,4 +37,5 @@ async def caption(request: Request) -> Response:
         async for piece in model.stream(pixels, options):
             yield piece
 
-    return await written(request, asked.model, gateway.pieces(Captioner, asked.model, pieces), asked.stream)
+    tally = gateway.tally(request, asked.model, "an image")
+    return await written(request, tally, gateway.pieces(Captioner, asked.model, pieces), asked.stream)

@@ -27,7 +27,8 @@ router = APIRouter(prefix="/v1", tags=["text"], responses=FAILURES)
 @router.post("/chat/completions", response_model=None, responses={200: {"model": ChatCompletion, "content": EVENTS}})
 async def chat(request: Request, asked: ChatRequest) -> Response:
     """Go on with a conversation."""
-    gateway, tally = Gateway.of(request), Tally()
+    gateway = Gateway.of(request)
+    tally = gateway.tally(request, asked.model, asked.messages)
     pieces = counted(_pieces(gateway, request, asked), tally)
     head = {"id": f"chatcmpl-{uuid4().hex}", "created": int(time.time()), "model": asked.model}
     if asked.stream:
@@ -39,7 +40,7 @@ async def chat(request: Request, asked: ChatRequest) -> Response:
 def _pieces(gateway: Gateway, request: Request, asked: ChatRequest) -> AsyncGenerator[Piece, None]:
     options = gateway.bounded(
         asked.decoding(
-            gateway.counts(request, asked.counts_usage),
+            asked.counts_usage or gateway.counts_prompts(request),
             max_tokens=asked.max_completion_tokens or asked.max_tokens,
             logprobs=bool(asked.logprobs),
             top_logprobs=asked.top_logprobs,

@@ -29,6 +29,7 @@ async def classify(request: Request) -> JSONResponse:
     """The most probable labels of an image."""
     asked, image = await read_upload(request, ClassificationRequest)
     gateway = Gateway.of(request)
+    gateway.tally(request, asked.model, "an image")
 
     async def guesses(upstream: Upstream, served: ServedModel) -> list[Guess]:
         model = Classifier(upstream.client, served.require_task(TASK))

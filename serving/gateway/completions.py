@@ -26,10 +26,11 @@ router = APIRouter(prefix="/v1", tags=["text"], responses=FAILURES)
 @router.post("/completions", response_model=None, responses={200: {"model": Completion, "content": EVENTS}})
 async def complete(request: Request, asked: CompletionRequest) -> Response:
     """Continue a prompt, or several."""
-    gateway, tally = Gateway.of(request), Tally()
+    gateway = Gateway.of(request)
+    tally = gateway.tally(request, asked.model, asked.prompt)
     options = gateway.bounded(
         asked.decoding(
-            gateway.counts(request, asked.counts_usage),
+            asked.counts_usage or gateway.counts_prompts(request),
             max_tokens=asked.max_tokens,
             echo=asked.echo,
             logprobs=asked.logprobs is not None,

@@ -10,7 +10,6 @@ from starlette.responses import JSONResponse
 from clients.embed import TASK, Embedder
 from clients.served_model import ServedModel
 from clients.triton_client import Array
-from serving.gateway.answers import Tally
 from serving.gateway.gateway import Gateway, while_connected
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.embeddings import EmbeddingList, EmbeddingRequest
@@ -28,13 +27,13 @@ async def embed(request: Request, asked: EmbeddingRequest) -> JSONResponse:
         return await model.embed_counted(asked.texts(), asked.pooling)
 
     gateway = Gateway.of(request)
-    vectors_BE, tokens = await while_connected(request, gateway.pool.once(asked.model, vectors))
+    tally = gateway.tally(request, asked.model, asked.input)
+    vectors_BE, tally.prompt = await while_connected(request, gateway.pool.once(asked.model, vectors))
     data = [
         {"object": "embedding", "index": index, "embedding": _told(vector_E, asked.encoding_format)}
         for index, vector_E in enumerate(vectors_BE)
     ]
-    usage = Tally(prompt=tokens).usage()
-    return JSONResponse({"object": "list", "model": asked.model, "data": data, "usage": usage})
+    return JSONResponse({"object": "list", "model": asked.model, "data": data, "usage": tally.usage()})
 
 
 def _told(vector_E: Array, encoding: str) -> list[float] | str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import asdict
+from contextlib import aclosing
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from fastapi import APIRouter, Request
@@ -19,8 +20,18 @@ from clients.translate import Translator
 from clients.triton_client import Array
 from models.errors import InputError, UnknownNameError
 from models.tensor_names import LOGITS
+from serving.gateway.answers import Tally, counted
 from serving.gateway.explaining.drawing import draw_alignment, draw_overlays
-from serving.gateway.explaining.maps import SELECTED_BY, Kind, Map, chosen, classifier_maps, kinds_of, rounded, token_maps
+from serving.gateway.explaining.maps import (
+    SELECTED_BY,
+    Kind,
+    Map,
+    chosen,
+    classifier_maps,
+    kinds_of,
+    rounded,
+    token_maps,
+)
 from serving.gateway.gateway import Gateway, while_connected
 from serving.gateway.images import pixels_of
 from serving.gateway.schemas.base import FAILURES
@@ -31,6 +42,34 @@ from serving.gateway.upstream import Upstream
 PNG = "image/png"
 router = APIRouter(prefix="/v1", tags=["explanations"], responses=FAILURES)
 _PICTURE = {PNG: {"schema": {"type": "string", "format": "binary"}}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What one request asks.
+
+    Attributes:
+        asked: its fields.
+        image: the bytes of its image; empty if it has none.
+        kind: of the explanation.
+        tally: of its tokens.
+    """
+
+    asked: ExplanationRequest
+    image: bytes
+    kind: Kind
+    tally: Tally
+
+    def require_image(self) -> None:
+        """Refuse a question without an image, or with a text.
+
+        Raises:
+            InputError: it is one.
+        """
+        if not self.image or self.asked.input is not None:
+            found = "an input" if self.image else "no image"
+            remedy = "send it as the file or field image"
+            raise InputError(f"an image for {self.asked.model!r}, and no input", found, remedy)
 
 
 @router.post(
@@ -45,16 +84,18 @@ async def explain(request: Request) -> Response:
     gateway = Gateway.of(request)
     served = await _served(gateway, asked.model)
     kind = _kind(asked, served)
-    explained = _TASKS[served.task](gateway, asked, image, kind)
+    tally = gateway.tally(request, asked.model, asked.input or "an image")
+    explained = _TASKS[served.task](gateway, Question(asked=asked, image=image, kind=kind, tally=tally))
     return await while_connected(request, explained)
 
 
-async def _classifier(gateway: Gateway, asked: ExplanationRequest, image: bytes, kind: Kind) -> Response:
-    _require_image(image, asked)
+async def _classifier(gateway: Gateway, question: Question) -> Response:
+    asked, kind = question.asked, question.kind
+    question.require_image()
 
     async def ask(upstream: Upstream, served: ServedModel) -> tuple[Array, list[Guess], list[Map]]:
         model = Classifier(upstream.client, served)
-        pixels = await pixels_of(image, served, gateway.settings)
+        pixels = await pixels_of(question.image, served, gateway.settings)
         if kind == "occlusion":
             return pixels, *(await _occluded(model, pixels, asked.label))
         arrays = {name: array[0] for name, array in (await model.explain(pixels[None])).items()}
@@ -64,8 +105,8 @@ async def _classifier(gateway: Gateway, asked: ExplanationRequest, image: bytes,
     pixels, guesses, maps = await gateway.pool.once(asked.model, ask)
     if asked.format == "png":
         shown = maps[:1] if kind == "occlusion" else maps
-        return Response(draw_overlays(pixels, shown, max((one.head or 0 for one in shown))), media_type=PNG)
-    return _told(asked, kind, guesses[0].label, maps=maps, labels=[asdict(guess) for guess in guesses])
+        return Response(draw_overlays(pixels, shown, max(one.head or 0 for one in shown)), media_type=PNG)
+    return _told(question, guesses[0].label, maps=maps, labels=[asdict(guess) for guess in guesses])
 
 
 async def _occluded(model: Classifier, pixels: Array, label: str | None) -> tuple[list[Guess], list[Map]]:
@@ -77,37 +118,42 @@ async def _occluded(model: Classifier, pixels: Array, label: str | None) -> tupl
     return guesses, [Map(title=name, values=maps_Khw[names.index(name)]) for name in wanted]
 
 
-async def _translator(gateway: Gateway, asked: ExplanationRequest, image: bytes, kind: Kind) -> Response:
-    text = asked.input
+async def _translator(gateway: Gateway, question: Question) -> Response:
+    asked, text = question.asked, question.asked.input
     if text is None:
         raise InputError("the text to translate as input", "none", "send it")
-    answer = await _whole(
-        gateway.pieces(Translator, asked.model, lambda model: model.stream(text, _options(gateway)))
-    )
+    pieces = gateway.pieces(Translator, asked.model, lambda model: model.stream(text, _options(gateway)))
+    answer = await _whole(pieces, question.tally)
     weights_TS = _alignment(answer)
     if asked.format == "png":
         return Response(draw_alignment(answer.source_texts, answer.token_texts, weights_TS), media_type=PNG)
-    sides = {"tokens": list(answer.token_texts), "source": list(answer.source_texts)}
-    return _told(asked, kind, answer.text, **sides, alignment=rounded(weights_TS))
+    return _told(
+        question,
+        answer.text,
+        tokens=list(answer.token_texts),
+        source=list(answer.source_texts),
+        alignment=rounded(weights_TS),
+    )
 
 
-async def _captioner(gateway: Gateway, asked: ExplanationRequest, image: bytes, kind: Kind) -> Response:
-    _require_image(image, asked)
+async def _captioner(gateway: Gateway, question: Question) -> Response:
+    asked = question.asked
+    question.require_image()
     seen: list[Array] = []
 
     async def pieces(model: Captioner) -> AsyncGenerator[Piece, None]:
-        seen.append(await pixels_of(image, model.model, gateway.settings))
+        seen.append(await pixels_of(question.image, model.model, gateway.settings))
         async for piece in model.stream(seen[-1], _options(gateway)):
             yield piece
 
-    answer = await _whole(gateway.pieces(Captioner, asked.model, pieces))
+    answer = await _whole(gateway.pieces(Captioner, asked.model, pieces), question.tally)
     maps = token_maps(answer.token_texts, _alignment(answer))
     if asked.format == "png":
         return Response(draw_overlays(seen[-1], maps), media_type=PNG)
-    return _told(asked, kind, answer.text, tokens=list(answer.token_texts), maps=maps)
+    return _told(question, answer.text, tokens=list(answer.token_texts), maps=maps)
 
 
-_TASKS: dict[str, Callable[[Gateway, ExplanationRequest, bytes, Kind], Awaitable[Response]]] = {
+_TASKS: dict[str, Callable[[Gateway, Question], Awaitable[Response]]] = {
     "classify": _classifier,
     "translate": _translator,
     "caption": _captioner,
@@ -134,21 +180,13 @@ def _kind(asked: ExplanationRequest, served: ServedModel) -> Kind:
     return kind
 
 
-def _require_image(image: bytes, asked: ExplanationRequest) -> None:
-    if not image or asked.input is not None:
-        found = "no image" if not image else "an input"
-        raise InputError(f"an image for {asked.model!r}, and no input", found, "send it as the file or field image")
-
-
 def _options(gateway: Gateway) -> Decoding:
     return gateway.bounded(Decoding(explain=True))
 
 
-async def _whole(pieces: AsyncGenerator[Piece, None]) -> Answer:
-    try:
-        return whole_answers([piece async for piece in pieces])[0]
-    finally:
-        await pieces.aclose()
+async def _whole(pieces: AsyncGenerator[Piece, None], tally: Tally) -> Answer:
+    async with aclosing(counted(pieces, tally)) as said:
+        return whole_answers([piece async for piece in said])[0]
 
 
 def _alignment(answer: Answer) -> Array:
@@ -156,8 +194,8 @@ def _alignment(answer: Answer) -> Array:
     return weights_TS
 
 
-def _told(asked: ExplanationRequest, kind: Kind, answer: str, maps: list[Map] | None = None, **parts: object) -> Response:
-    value = {"model": asked.model, "kind": kind, "answer": answer, **parts}
+def _told(question: Question, answer: str, maps: list[Map] | None = None, **parts: object) -> Response:
+    value = {"model": question.asked.model, "kind": question.kind, "answer": answer, **parts}
     if maps is not None:
         value["maps"] = [{**asdict(one), "values": rounded(one.values)} for one in maps]
     return JSONResponse(value)

@@ -14,6 +14,8 @@ from clients.decoding import Decoding
 from clients.served_model import ServedModel
 from clients.text import StreamingModel
 from models.errors import CancelledError
+from serving.gateway.answers import Tally
+from serving.gateway.keys import Key
 from serving.gateway.pool import Pool
 from serving.gateway.settings import GatewaySettings
 from serving.gateway.upstream import Upstream
@@ -66,9 +68,22 @@ class Gateway:
         most_ms = round(1e3 * self.settings.request_timeout_s)
         return replace(options, deadline_ms=min(options.deadline_ms or most_ms, most_ms))
 
-    def counts(self, request: Request, asked: bool) -> bool:
-        """Whether tokens must be counted: the client wants to know."""
-        return asked
+    def tally(self, request: Request, model: str, question: object) -> Tally:
+        """A new count of a request's tokens, which its quota, the metrics and the log read when it is over.
+
+        Args:
+            request: that is counted.
+            model: that it asks.
+            question: what it asks, which only the log of a user who wants that will say.
+        """
+        tally = Tally(model=model, question=str(question) if self.settings.log_prompts else None)
+        request.state.tally = tally
+        return tally
+
+    def counts_prompts(self, request: Request) -> bool:
+        """Whether the tokens of questions must be counted though the client does not ask: its key has a quota."""
+        key: Key | None = getattr(request.state, "key", None)
+        return key is not None and bool(key.tokens)
 
 
 async def while_connected(request: Request, work: Awaitable[Result]) -> Result:

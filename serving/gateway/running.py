@@ -1,12 +1,12 @@
-"""The gateway under uvicorn: in this process until it is told to stop, or in a thread beside a test."""
+"""The gateway under uvicorn, until it is told to stop."""
 
 from __future__ import annotations
 
 import asyncio
-import socket
 
 import uvicorn
 
+from models.cli import FAILURE_STATUS
 from serving.gateway.app import create_app
 from serving.gateway.settings import GatewaySettings
 
@@ -25,11 +25,12 @@ def server_for(settings: GatewaySettings) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def serve(settings: GatewaySettings, listening: socket.socket | None = None) -> None:
-    """Serve until a signal comes.
+def serve(settings: GatewaySettings) -> int:
+    """Serve until a signal comes, and let open answers finish.
 
-    Args:
-        settings: what its user chose.
-        listening: a socket that is bound already, instead of one for the settings' address.
+    Returns:
+        The exit status.
     """
-    asyncio.run(server_for(settings).serve(sockets=[listening] if listening else None))
+    server = server_for(settings)
+    asyncio.run(server.serve())
+    return 0 if server.started else FAILURE_STATUS

@@ -22,4 +22,5 @@ async def translate(request: Request, asked: TranslationRequest) -> Response:
     """Translate a text."""
     gateway = Gateway.of(request)
     ask = partial(Translator.stream, text=asked.input, options=gateway.bounded(asked.decoding()))
-    return await written(request, asked.model, gateway.pieces(Translator, asked.model, ask), asked.stream)
+    tally = gateway.tally(request, asked.model, asked.input)
+    return await written(request, tally, gateway.pieces(Translator, asked.model, ask), asked.stream)

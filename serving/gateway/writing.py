@@ -16,21 +16,20 @@ from serving.gateway.explaining.maps import rounded
 from serving.gateway.gateway import while_connected
 
 
-async def written(request: Request, model: str, pieces: AsyncGenerator[Piece, None], stream: bool) -> Response:
+async def written(request: Request, tally: Tally, pieces: AsyncGenerator[Piece, None], stream: bool) -> Response:
     """The response that pieces make.
 
     Args:
         request: whose client may go.
-        model: its name.
+        tally: of the request, with the model's name.
         pieces: of one or more answers.
         stream: whether they are sent as they come.
     """
-    tally = Tally()
     if stream:
-        return await event_stream(request, _events(counted(pieces, tally), model, tally))
+        return await event_stream(request, _events(counted(pieces, tally), tally))
     answers = whole_answers(await while_connected(request, _all(counted(pieces, tally))))
     said = [told(index, answer) for index, answer in enumerate(answers)]
-    return JSONResponse({"model": model, "answers": said, "usage": tally.usage()})
+    return JSONResponse({"model": tally.model, "answers": said, "usage": tally.usage()})
 
 
 def told(index: int, said: Piece | Answer) -> dict[str, Any]:
@@ -56,11 +55,11 @@ def told(index: int, said: Piece | Answer) -> dict[str, Any]:
     return value
 
 
-async def _events(pieces: AsyncGenerator[Piece, None], model: str, tally: Tally) -> AsyncGenerator[bytes, None]:
+async def _events(pieces: AsyncGenerator[Piece, None], tally: Tally) -> AsyncGenerator[bytes, None]:
     async with aclosing(pieces):
         async for piece in pieces:
             yield event(told(piece.candidate, piece))
-        yield event({"model": model, "text": "", "usage": tally.usage()})
+        yield event({"model": tally.model, "text": "", "usage": tally.usage()})
 
 
 async def _all(pieces: AsyncGenerator[Piece, None]) -> list[Piece]:

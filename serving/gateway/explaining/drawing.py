@@ -1,6 +1,6 @@
 """Pictures of what a model attends to, made by Pillow: maps over an image, and alignments as squares of grey.
 
-The more a map has of a place, the more colour lies over it; each map has a scale of its own, from its least to its most.
+The more a map has of a place, the more colour lies over it; each map has a scale of its own, from least to most.
 
 Legend: S source positions, T tokens of an answer, h and w rows and columns of a map.
 """

@@ -60,7 +60,8 @@ def kinds_of(model: ServedModel) -> list[Kind]:
     if model.task != "classify":
         return ["alignment"] if ALIGNMENT in model.outputs else []
     kinds: list[Kind] = [kind for kind in ("rollout", "attention") if kind in model.outputs]
-    return [*kinds, *(["received"] if "received_1" in model.outputs else []), "occlusion"]
+    windows: list[Kind] = ["received"] if "received_1" in model.outputs else []
+    return [*kinds, *windows, "occlusion"]
 
 
 def classifier_maps(kind: Kind, arrays: Mapping[str, Array]) -> list[Map]:

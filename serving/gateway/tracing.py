@@ -1,0 +1,32 @@
+"""Traces by OpenTelemetry: one span a request, of which Triton's spans are children."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.instrumentation.fastapi import FastAPIInstrumentor
+from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+SERVICE = "attendant-gateway"
+_UNTRACED = "livez,readyz,metrics"
+
+
+def trace(app: FastAPI, endpoint: str) -> TracerProvider:
+    """Send a span of every request to a collector; without a span for each event of a stream.
+
+    Args:
+        app: the application.
+        endpoint: the collector's base URL, OTLP over HTTP.
+
+    Returns:
+        What to shut down at the end, so that the last spans leave.
+    """
+    provider = TracerProvider(resource=Resource.create({SERVICE_NAME: SERVICE}))
+    exporter = OTLPSpanExporter(endpoint=f"{endpoint.rstrip('/')}/v1/traces")
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    FastAPIInstrumentor.instrument_app(
+        app, tracer_provider=provider, excluded_urls=_UNTRACED, exclude_spans=["send", "receive"]
+    )
+    return provider

@@ -1,0 +1,86 @@
+"""The verbs of the gateway and their flags."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Literal
+
+from tyro.conf import Positional
+
+from clients.triton_client import DEFAULT_SERVER
+
+
+def gateway(
+    triton: str = DEFAULT_SERVER,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    keys: Path | None = None,
+    cors: tuple[str, ...] = (),
+    timeout_s: float = 30.0,
+    first_timeout_s: float = 60.0,
+    request_timeout_s: float = 600.0,
+    drain_timeout_s: float = 30.0,
+    probe_s: float = 5.0,
+    log_prompts: bool = False,
+) -> int:
+    """Serve OpenAI's API, and our own, over HTTP in front of one Triton or several, until Ctrl-C.
+
+    Args:
+        triton: host and port of a gRPC endpoint; several with commas between.
+        host: address to listen on; 0.0.0.0 opens the gateway to the network.
+        port: to listen on.
+        keys: file of API keys, see `python -m serving keys`; without one anybody who gets here may ask.
+        cors: origins whose pages may ask; none by default.
+        timeout_s: longest silence in the midst of an answer, in seconds.
+        first_timeout_s: longest wait for an answer's first token, which may stand in a line, in seconds.
+        request_timeout_s: longest time for a whole request, in seconds.
+        drain_timeout_s: how long open answers may take to finish at the end, in seconds.
+        probe_s: pause between two canaries of every model, in seconds.
+        log_prompts: write what is asked into the log.
+    """
+    from serving.gateway.logs import log_to_stderr
+    from serving.gateway.running import serve
+    from serving.gateway.settings import GatewaySettings, otlp_endpoint
+
+    settings = GatewaySettings(
+        tritons=tuple(triton.split(",")),
+        host=host,
+        port=port,
+        keys=keys,
+        cors=cors,
+        timeout_s=timeout_s,
+        first_timeout_s=first_timeout_s,
+        request_timeout_s=request_timeout_s,
+        drain_timeout_s=drain_timeout_s,
+        probe_s=probe_s,
+        log_prompts=log_prompts,
+        otlp=otlp_endpoint(),
+    )
+    log_to_stderr()
+    return serve(settings)
+
+
+def keys(
+    action: Positional[Literal["new", "revoke"]],
+    name: str,
+    file: Path = Path("keys.json"),
+    requests: str = "",
+    tokens: str = "",
+) -> int:
+    """Make an API key and print it, this once; or take one back.
+
+    Args:
+        action: new or revoke.
+        name: whose key it is.
+        file: that holds the keys' hashes; a running gateway notices the change.
+        requests: how many it may send, as 600/minute; any number if not given.
+        tokens: how many it may use, as 1000000/day, of questions and answers together; any number if not given.
+    """
+    from serving.gateway.keys import new_key, revoke_key
+
+    if action == "revoke":
+        revoke_key(file, name)
+        return 0
+    sys.stdout.write(new_key(file, name, requests, tokens) + "\n")
+    return 0
