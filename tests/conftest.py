@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 ROOT = Path(__file__).parent.parent
 DIGITS, DATES, CAPTIONER = "digits-vit", "dates-transformer", "digits-captioner"
 LANGUAGE_MODEL, TEXT_ENCODER = "language-model", "text-encoder"
+UNEXPLAINED = "stdlib-lm"  # it attends to nothing but its own text
 EVERY_TASK = (DIGITS, DATES, CAPTIONER, LANGUAGE_MODEL, TEXT_ENCODER)
 
 torch.set_num_threads(1)
@@ -114,16 +116,33 @@ def text_encoder(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def repository(digits_artefact, dates_artefact, captioner_artefact, tmp_path_factory):
-    """A Triton repository of every shipped checkpoint."""
+def repository(tmp_path_factory):
+    """A Triton repository of every shipped checkpoint, each with its explanation if it has one."""
     from models.checkpoints.place import shipped_names
     from serving.repository.layout import write_repository
 
-    made = [digits_artefact, dates_artefact, captioner_artefact]
-    others = [name for name in shipped_names() if name not in (DIGITS, DATES, CAPTIONER)]
     out = tmp_path_factory.mktemp("serving") / "model_repository"
-    write_repository([*made, *(_exported(name, tmp_path_factory) for name in others)], out)
+    names = shipped_names()
+    write_repository([_exported(name, tmp_path_factory, explain=name != UNEXPLAINED) for name in names], out)
     return out
+
+
+@pytest.fixture(scope="session")
+def shipped_server(repository):
+    """A real Triton over every shipped checkpoint; its endpoints."""
+    from models.checkpoints.place import shipped_names
+
+    with _running(repository, set(shipped_names())) as endpoints:
+        yield endpoints
+
+
+@pytest.fixture(scope="session")
+def shipped_gateway(shipped_server):
+    """A gateway in front of it; its address is ``url``."""
+    from tests.end_to_end.gateways import started
+
+    with started(shipped_server.grpc, probe_s=60.0) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
@@ -141,17 +160,8 @@ def repository_of_every_task(
 @pytest.fixture(scope="session")
 def server(repository_of_every_task):
     """A real Triton over one model a task; its endpoints."""
-    from serving.canary import canary_check
-    from serving.triton_server.ports import free_ports
-    from serving.triton_server.process import TritonServer
-    from serving.triton_server.settings import ServerSettings
-
-    http, grpc, metrics = free_ports(3)
-    settings = ServerSettings(repository=repository_of_every_task, http_port=http, grpc_port=grpc, metrics_port=metrics)
-    with TritonServer(settings) as running:
-        running.wait_until_ready(canary_check(set(EVERY_TASK), 10.0), 60.0)
-        yield running.endpoints
-        assert running.poll() is None, running.log.read_text()[-3000:]
+    with _running(repository_of_every_task, set(EVERY_TASK)) as endpoints:
+        yield endpoints
 
 
 @pytest.fixture(scope="session")
@@ -161,6 +171,21 @@ def gateway(server):
 
     with started(server.grpc) as running:
         yield running
+
+
+@contextmanager
+def _running(repository, names):
+    from serving.canary import canary_check
+    from serving.triton_server.ports import free_ports
+    from serving.triton_server.process import TritonServer
+    from serving.triton_server.settings import ServerSettings
+
+    http, grpc, metrics = free_ports(3)
+    settings = ServerSettings(repository=repository, http_port=http, grpc_port=grpc, metrics_port=metrics)
+    with TritonServer(settings) as running:
+        running.wait_until_ready(canary_check(names, 10.0), 60.0)
+        yield running.endpoints
+        assert running.poll() is None, running.log.read_text()[-3000:]
 
 
 def _exported(name, tmp_path_factory, explain=False, uint8=False):

@@ -23,7 +23,7 @@ async function start() {
   hideFailure();
   try {
     const cards = (await models()).filter((card) => card.task in VIEWS);
-    cards.sort((one, other) => ORDER.indexOf(one.task) - ORDER.indexOf(other.task));
+    cards.sort((one, other) => ORDER.indexOf(one.task) - ORDER.indexOf(other.task) || other.explains.length - one.explains.length);
     find("server").textContent = `${cards.length} model${cards.length === 1 ? "" : "s"} ready`;
     find("server").classList.add("ready");
     find("key").hidden = true;

@@ -41,6 +41,7 @@ async function describe(card, board, options, shown, signal) {
     shown.add(said);
   });
   watch.done();
+  watch.show();
   shown.done();
 }
 
@@ -53,7 +54,9 @@ class Caption {
     this.whole = element("p", { className: "visually-hidden", "aria-live": "polite" });
     this.figure = element("figure", { className: "maps", hidden: true }, this.canvas, this.caption);
     this.note = element("p", { className: "note" }, "Draw two digits side by side, or take the sample.");
-    this.element = element("div", { className: "stack" }, this.note, this.words.element, this.figure, this.whole);
+    this.small = element("div", { className: "word-maps", hidden: true });
+    this.element = element("div", { className: "stack" }, this.note, this.words.element,
+      element("div", { className: "side-by-side" }, this.figure, this.small), this.whole);
     this.maps = [];
   }
 
@@ -62,6 +65,8 @@ class Caption {
     this.image.getContext("2d").drawImage(image, 0, 0);
     this.maps = [];
     this.words.set([]);
+    this.small.replaceChildren();
+    this.small.hidden = true;
     this.note.hidden = true;
     this.figure.hidden = false;
     this.point(null);
@@ -72,7 +77,17 @@ class Caption {
     for (const token of said.tokens ?? [said.text].filter(Boolean)) this.words.add(token);
   }
 
+  thumbnail(number) {
+    const canvas = element("canvas", { width: 96, height: 96, "aria-hidden": "true" });
+    drawOverlay(canvas, this.image, this.maps[number]);
+    const point = () => this.point(number);
+    this.small.hidden = false;
+    this.small.append(element("figure", { onmouseenter: point, onmouseleave: () => this.point(null) }, canvas,
+      element("figcaption", {}, visible(this.words.texts[number]))));
+  }
+
   done() {
+    this.maps.forEach((_, number) => this.thumbnail(number));
     this.whole.textContent = `Caption: ${this.words.texts.join("")}`;
     this.point(null);
   }

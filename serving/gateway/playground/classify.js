@@ -2,7 +2,7 @@
 
 import { Board } from "./board.js";
 import { element, percent } from "./dom.js";
-import { Stopwatch } from "./latency.js";
+import { showLatency, Stopwatch } from "./latency.js";
 import { Maps } from "./maps.js";
 import { Runner } from "./run.js";
 import { ask } from "./server.js";
@@ -16,7 +16,8 @@ export function classifyView(card, question, answer, leaving) {
   const verdict = element("p", { className: "verdict", "aria-live": "polite" });
   const note = element("p", { className: "note" }, "Draw something, and the answer appears here.");
   const maps = new Maps(card, () => run(true));
-  const left = element("div", { className: "stack" }, note, verdict, bars);
+  const left = element("div", { className: "stack" }, note, verdict, bars, maps.small);
+  let answered = 0;
   answer.append(element("div", { className: "side-by-side" }, left, maps.element));
   question.append(board.element);
 
@@ -25,12 +26,13 @@ export function classifyView(card, question, answer, leaving) {
     if (!mapsOnly) {
       const watch = new Stopwatch();
       const found = await ask("v1/classify", { ...asked, top_k: TOP }, signal);
-      watch.done();
+      answered = watch.done();
       note.hidden = true;
       showLabels(found.labels);
       maps.label = null;
     }
-    await maps.explain(board.canvas, asked, signal);
+    const explained = await maps.explain(board.canvas, asked, signal);
+    showLatency([["Answer", answered, "ms"], ["Explanation", explained, "ms"]]);
   });
 
   const showLabels = (labels) => {

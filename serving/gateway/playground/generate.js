@@ -55,4 +55,5 @@ async function complete(card, prompt, options, said, ending, signal) {
     }
   });
   watch.done();
+  watch.show();
 }

@@ -40,25 +40,27 @@ export function drawOverlay(canvas, image, values) {
   pen.putImageData(under, 0, 0);
 }
 
-// Bilinear, between the middles of the map's places.
+// Bicubic (Catmull and Rom), between the middles of the map's places: down its columns, then across its rows.
 function enlarged(values, width, height) {
   const [rows, columns] = [values.length, values[0].length];
+  const tall = places(height, rows).map((taps) => values[0].map((_, x) => sum(taps, (row) => values[row][x])));
   const across = places(width, columns);
   const out = new Float32Array(width * height);
-  places(height, rows).forEach(([top, bottom, down], y) => {
-    across.forEach(([left, right, along], x) => {
-      const above = values[top][left] * (1 - along) + values[top][right] * along;
-      const below = values[bottom][left] * (1 - along) + values[bottom][right] * along;
-      out[y * width + x] = above * (1 - down) + below * down;
-    });
-  });
+  tall.forEach((row, y) => across.forEach((taps, x) => {
+    out[y * width + x] = Math.min(Math.max(sum(taps, (column) => row[column]), 0), 1);
+  }));
   return out;
 }
 
+const sum = (taps, valueAt) => taps.reduce((total, [place, weight]) => total + weight * valueAt(place), 0);
+
+// For each pixel the four places around it, with their weights; those beyond the edge are the edge's.
 function places(pixels, count) {
   return Array.from({ length: pixels }, (_, pixel) => {
-    const at = Math.min(Math.max(((pixel + 0.5) * count) / pixels - 0.5, 0), count - 1);
+    const at = ((pixel + 0.5) * count) / pixels - 0.5;
     const low = Math.floor(at);
-    return [low, Math.min(low + 1, count - 1), at - low];
+    return [-1, 0, 1, 2].map((step) => [Math.min(Math.max(low + step, 0), count - 1), weight(Math.abs(at - low - step))]);
   });
 }
+
+const weight = (far) => (far < 1 ? 1.5 * far ** 3 - 2.5 * far ** 2 + 1 : -0.5 * far ** 3 + 2.5 * far ** 2 - 4 * far + 2);

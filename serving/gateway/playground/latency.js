@@ -9,34 +9,37 @@ export class Stopwatch {
     this.tokens = 0;
   }
 
+  get passed() {
+    return (this.ended ?? performance.now()) - this.began;
+  }
+
   // So many tokens have come just now.
   token(count = 1) {
-    this.last = performance.now();
-    this.first ??= this.last;
+    this.first ??= this.passed;
     this.tokens += count;
     this.show();
   }
 
   done() {
     this.ended = performance.now();
-    this.show();
+    return this.passed;
   }
 
+  // Of a text; the speed counts the wait for the first token too.
   show() {
-    const total = (this.ended ?? performance.now()) - this.began;
-    const between = this.last - this.first;
-    const rows = this.tokens
-      ? [
-          ["First token", this.first - this.began, "ms"],
-          ["Tokens", this.tokens, ""],
-          ["Speed", between > 0 && this.tokens > 1 ? (1e3 * (this.tokens - 1)) / between : null, "tokens/s"],
-          ["Total", total, "ms"],
-        ]
-      : [["Total", total, "ms"]];
-    const list = find("latency");
-    list.hidden = false;
-    list.replaceChildren(...rows.map(([name, value, unit]) => row(name, value, unit)));
+    showLatency([
+      ["First token", this.first, "ms"],
+      ["Tokens", this.tokens, ""],
+      ["Speed", (1e3 * this.tokens) / this.passed, "tokens/s"],
+      ["Total", this.passed, "ms"],
+    ]);
   }
+}
+
+export function showLatency(rows) {
+  const list = find("latency");
+  list.hidden = false;
+  list.replaceChildren(...rows.map(([name, value, unit]) => row(name, value, unit)));
 }
 
 export const hideLatency = () => {
@@ -44,7 +47,7 @@ export const hideLatency = () => {
 };
 
 function row(name, value, unit) {
-  const text = value === null ? "–" : unit === "ms" && value < 100 ? value.toFixed(1) : Math.round(value).toLocaleString("en");
+  const text = unit === "ms" && value < 100 ? value.toFixed(1) : Math.round(value).toLocaleString("en");
   const figure = element("dd", {}, text, unit ? element("small", {}, ` ${unit}`) : "");
   return element("div", {}, element("dt", {}, name), figure);
 }

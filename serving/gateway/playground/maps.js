@@ -2,6 +2,7 @@
 
 import { choice, element, field, select } from "./dom.js";
 import { drawOverlay, mean } from "./heat.js";
+import { Stopwatch } from "./latency.js";
 import { ask } from "./server.js";
 
 const KINDS = {
@@ -10,6 +11,7 @@ const KINDS = {
   received: ["Windows", "How much attention each place gets within its window, in one layer."],
   occlusion: ["Evidence", "What the answer loses where the image is blanked. Press a label to see what speaks for it."],
 };
+const TITLES = { received: "Every layer", occlusion: "Each of the most probable labels" };
 const MEAN = "mean";
 
 export class Maps {
@@ -26,13 +28,18 @@ export class Maps {
     this.canvas = element("canvas", { width: 256, height: 256, className: "overlay", role: "img", "aria-label": "No map yet" });
     this.caption = element("figcaption", { role: "status" });
     this.controls = element("div", { className: "map-controls" });
-    this.small = element("div", { className: "thumbnails", role: "group", "aria-label": "All maps of this kind" });
+    this.grid = element("div", { className: "thumbnails", role: "group", "aria-label": "All maps of this kind" });
+    this.title = element("h3", {});
+    this.small = element("div", { className: "stack small", hidden: true }, this.title, this.grid);
     this.element = element("figure", { className: "maps", hidden: true }, this.kinds, this.canvas, this.caption,
-      this.controls, this.small);
+      this.controls);
   }
 
+  // Asks for the maps of an image and shows them; returns how long the answer took, in milliseconds.
   async explain(image, asked, signal) {
+    const watch = new Stopwatch();
     const said = await ask("v1/explain", { ...asked, kind: this.kind }, signal);
+    const passed = watch.done();
     this.image = image;
     this.maps = said.maps;
     this.element.hidden = false;
@@ -43,6 +50,7 @@ export class Maps {
     if (!this.maps.some((map) => map.title === this.label)) this.label = null;
     this.showControls();
     this.show();
+    return passed;
   }
 
   // Show what speaks for a label.
@@ -68,8 +76,9 @@ export class Maps {
     this.controls.replaceChildren(...controls);
     this.controls.hidden = !controls.length;
     this.small.hidden = this.maps.length < 2;
-    this.small.style.setProperty("--columns", this.heads.length || Math.min(this.maps.length, 5));
-    this.small.replaceChildren(...this.maps.map((map) => this.thumbnail(map)));
+    this.title.textContent = this.heads.length ? "Every layer (down) and head (across)" : TITLES[this.kind] ?? "";
+    this.grid.style.setProperty("--columns", this.heads.length || Math.min(this.maps.length, 5));
+    this.grid.replaceChildren(...this.maps.map((map) => this.thumbnail(map)));
   }
 
   thumbnail(map) {
@@ -94,7 +103,7 @@ export class Maps {
     const title = this.kind === "occlusion" ? `Evidence for ${shown[0].title}` : this.titleOf(shown);
     this.canvas.setAttribute("aria-label", `${title}, as colours over the image`);
     this.caption.replaceChildren(element("strong", {}, title), ` ${KINDS[this.kind][1]}`);
-    [...this.small.children].forEach((button, at) => {
+    [...this.grid.children].forEach((button, at) => {
       button.setAttribute("aria-pressed", String(shown.includes(this.maps[at])));
     });
   }

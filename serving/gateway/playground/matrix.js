@@ -32,7 +32,7 @@ export class Matrix {
     const pen = this.canvas.getContext("2d");
     pen.scale(density, density);
     const style = getComputedStyle(this.canvas);
-    const [ink, line, glow] = ["--ink", "--line", "--glow"].map((name) => style.getPropertyValue(name));
+    const [ink, line, glow] = ["--ink", "--sunken", "--glow"].map((name) => style.getPropertyValue(name));
     Object.assign(pen, { font: `13px ${style.fontFamily}`, textAlign: "center", textBaseline: "middle", fillStyle: ink });
     columns.forEach((text, at) => pen.fillText(visible(text).slice(0, 2), LABEL + (at + 0.5) * CELL, LABEL / 2));
     rows.forEach((text, at) => pen.fillText(visible(text).slice(0, 2), LABEL / 2, LABEL + (at + 0.5) * CELL));
@@ -42,10 +42,10 @@ export class Matrix {
       pen.fillRect(...corner);
       Object.assign(pen, { globalAlpha: Math.min(weight * 1.1, 1), fillStyle: glow });
       pen.fillRect(...corner);
-      if (y === chosen[0] && (chosen[1] === null || x === chosen[1])) {
-        Object.assign(pen, { globalAlpha: 1, strokeStyle: ink, lineWidth: 1 });
-        pen.strokeRect(corner[0] + 0.5, corner[1] + 0.5, CELL - 3, CELL - 3);
-      }
     }));
+    if (chosen[0] === null) return;
+    Object.assign(pen, { globalAlpha: 1, strokeStyle: ink, lineWidth: 1.5 });
+    const [left, wide] = chosen[1] === null ? [LABEL, columns.length * CELL] : [LABEL + chosen[1] * CELL, CELL];
+    pen.strokeRect(left, LABEL + chosen[0] * CELL, wide, CELL);
   }
 }

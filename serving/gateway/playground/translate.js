@@ -43,6 +43,7 @@ async function translate(card, input, options, shown, signal) {
     shown.add(said);
   });
   watch.done();
+  watch.show();
   shown.done();
 }
 
@@ -55,7 +56,7 @@ class Alignment {
     this.whole = element("p", { className: "visually-hidden", "aria-live": "polite" });
     this.note = element("p", { className: "note", role: "status" });
     this.sourceTitle = element("h3", {}, "Source");
-    this.element = element("div", { className: "stack" }, element("h3", {}, "Answer"), this.target.element,
+    this.element = element("div", { className: "stack" }, this.target.element,
       this.sourceTitle, this.source.element, this.note, this.matrix.element, this.whole);
     this.clear();
   }
