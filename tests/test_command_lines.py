@@ -63,6 +63,7 @@ FROZEN = {
         "--http-port",
         "--grpc-port",
         "--metrics-port",
+        "--gateway-port",
         "--address",
         "--models",
         "--start-timeout-s",
