@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ ROOT = Path(__file__).parent.parent
 DIGITS, DATES, CAPTIONER = "digits-vit", "dates-transformer", "digits-captioner"
 LANGUAGE_MODEL, TEXT_ENCODER = "language-model", "text-encoder"
 UNEXPLAINED = "stdlib-lm"  # it attends to nothing but its own text
+NARROW_WAITING = 2
 EVERY_TASK = (DIGITS, DATES, CAPTIONER, LANGUAGE_MODEL, TEXT_ENCODER)
 
 torch.set_num_threads(1)
@@ -130,10 +130,10 @@ def repository(tmp_path_factory):
 @pytest.fixture(scope="session")
 def shipped_server(repository):
     """A real Triton over every shipped checkpoint; its endpoints."""
-    from models.checkpoints.place import shipped_names
+    from tests.end_to_end.servers import started
 
-    with _running(repository, set(shipped_names())) as endpoints:
-        yield endpoints
+    with started(repository) as running:
+        yield running.endpoints
 
 
 @pytest.fixture(scope="session")
@@ -160,8 +160,42 @@ def repository_of_every_task(
 @pytest.fixture(scope="session")
 def server(repository_of_every_task):
     """A real Triton over one model a task; its endpoints."""
-    with _running(repository_of_every_task, set(EVERY_TASK)) as endpoints:
-        yield endpoints
+    from serving.canary import canary_check
+    from serving.triton_server.ports import free_ports
+    from serving.triton_server.process import TritonServer
+    from serving.triton_server.settings import ServerSettings
+
+    http, grpc, metrics = free_ports(3)
+    settings = ServerSettings(repository=repository_of_every_task, http_port=http, grpc_port=grpc, metrics_port=metrics)
+    with TritonServer(settings) as running:
+        running.wait_until_ready(canary_check(set(EVERY_TASK), 10.0), 60.0)
+        yield running.endpoints
+        assert running.poll() is None, running.log.read_text()[-3000:]
+
+
+@pytest.fixture(scope="session")
+def narrow_repository(tmp_path_factory):
+    """One model with one slot for answers of thousands of tokens, and room for two that wait."""
+    from export.stage import export_onnx
+    from serving.generation.settings import EngineSettings
+    from serving.repository.layout import write_repository
+    from tests.text_checkpoints import write_language_model
+
+    place = tmp_path_factory.mktemp("narrow")
+    source = write_language_model(place / LANGUAGE_MODEL, max_length=4096)
+    export_onnx(str(source), place / "artefact")
+    settings = EngineSettings(slots=1, waiting=NARROW_WAITING)
+    write_repository([place / "artefact"], place / "repository", engine=settings)
+    return place / "repository"
+
+
+@pytest.fixture(scope="session")
+def narrow(narrow_repository):
+    """A real Triton over it; its endpoints."""
+    from tests.end_to_end.servers import started
+
+    with started(narrow_repository) as running:
+        yield running.endpoints
 
 
 @pytest.fixture(scope="session")
@@ -171,21 +205,6 @@ def gateway(server):
 
     with started(server.grpc) as running:
         yield running
-
-
-@contextmanager
-def _running(repository, names):
-    from serving.canary import canary_check
-    from serving.triton_server.ports import free_ports
-    from serving.triton_server.process import TritonServer
-    from serving.triton_server.settings import ServerSettings
-
-    http, grpc, metrics = free_ports(3)
-    settings = ServerSettings(repository=repository, http_port=http, grpc_port=grpc, metrics_port=metrics)
-    with TritonServer(settings) as running:
-        running.wait_until_ready(canary_check(names, 10.0), 60.0)
-        yield running.endpoints
-        assert running.poll() is None, running.log.read_text()[-3000:]
 
 
 def _exported(name, tmp_path_factory, explain=False, uint8=False):

@@ -8,6 +8,7 @@ import time
 import urllib.request
 
 from clients.triton_client import TritonClient
+from tests.conftest import LANGUAGE_MODEL
 
 
 def ask(server, question, timeout_s=10.0):
@@ -32,6 +33,21 @@ def post(server, path, body):
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
         return answer.read().decode()
+
+
+async def until(condition, seconds=10.0):
+    """Whether a condition came true in time."""
+    ends = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > ends:
+            return False
+        await asyncio.sleep(0.02)
+    return True
+
+
+def active(server):
+    """How many sequences the language model decodes."""
+    return counted(server, LANGUAGE_MODEL, "attendant_active")
 
 
 def counted(server, model, metric):

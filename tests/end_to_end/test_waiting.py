@@ -3,8 +3,7 @@
 import asyncio
 import subprocess
 import sys
-import time
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
@@ -13,57 +12,16 @@ from clients.generate import Generator
 from clients.health import health
 from clients.retry import RetryPolicy
 from clients.triton_client import TritonClient
-from export.stage import export_onnx
 from models.errors import BusyError, DeadlineError, InputError, ServerError, UnreachableError
-from serving.canary import canary_check
-from serving.generation.settings import EngineSettings
-from serving.repository.layout import write_repository
 from serving.triton_server.ports import free_ports
-from serving.triton_server.process import TritonServer
-from serving.triton_server.settings import ServerSettings
-from tests.conftest import LANGUAGE_MODEL, ROOT
-from tests.end_to_end.asking import ask, counted, python_m
-from tests.text_checkpoints import PROMPT, write_language_model
+from tests.conftest import LANGUAGE_MODEL, NARROW_WAITING, ROOT
+from tests.end_to_end.asking import active, ask, counted, python_m, until
+from tests.end_to_end.servers import started
+from tests.text_checkpoints import PROMPT
 
-WAITING = 2
+WAITING = NARROW_WAITING
 LONG = Decoding(max_tokens=4000, ignore_end=True)
 SHORT = Decoding(max_tokens=1, ignore_end=True)
-
-
-@pytest.fixture(scope="module")
-def repository(tmp_path_factory):
-    """One model with one slot for answers of thousands of tokens, and room for two that wait."""
-    place = tmp_path_factory.mktemp("waiting")
-    source = write_language_model(place / LANGUAGE_MODEL, max_length=4096)
-    export_onnx(str(source), place / "artefact")
-    write_repository([place / "artefact"], place / "repository", engine=EngineSettings(slots=1, waiting=WAITING))
-    return place / "repository"
-
-
-@pytest.fixture(scope="module")
-def narrow(repository):
-    """A server over it."""
-    with started(repository) as server:
-        yield server.endpoints
-
-
-@contextmanager
-def started(repository):
-    http, grpc, metrics = free_ports(3)
-    settings = ServerSettings(repository=repository, http_port=http, grpc_port=grpc, metrics_port=metrics)
-    with TritonServer(settings) as server:
-        server.wait_until_ready(canary_check({LANGUAGE_MODEL}, 10.0), 60.0)
-        yield server
-
-
-async def until(condition, seconds=10.0):
-    """Whether a condition came true in time."""
-    ends = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > ends:
-            return False
-        await asyncio.sleep(0.02)
-    return True
 
 
 @asynccontextmanager
@@ -74,10 +32,6 @@ async def occupied(client, server):
         await anext(stream)
         yield generator
     assert await until(lambda: active(server) == 0)
-
-
-def active(server):
-    return counted(server, LANGUAGE_MODEL, "attendant_active")
 
 
 def rejected(server):
@@ -238,7 +192,7 @@ def test_a_server_that_is_gone_is_asked_no_more_where_there_is_another(narrow):
         asyncio.run(asked(1))
 
 
-def test_a_server_that_is_stopping_finishes_what_it_began_and_others_are_asked_the_rest(repository, narrow):
+def test_a_server_that_is_stopping_finishes_what_it_began_and_others_are_asked_the_rest(narrow_repository, narrow):
     options = Decoding(max_tokens=2000, ignore_end=True)
 
     async def answered_while_stopping(server):
@@ -264,7 +218,7 @@ def test_a_server_that_is_stopping_finishes_what_it_began_and_others_are_asked_t
             await asyncio.sleep(0.02)
         return False
 
-    with started(repository) as server:
+    with started(narrow_repository) as server:
         assert asyncio.run(answered_while_stopping(server)) == (2000, 1)
 
 

@@ -1,0 +1,19 @@
+"""A Triton over a repository, for as long as a test needs it."""
+
+from contextlib import contextmanager
+
+from serving.canary import canary_check
+from serving.triton_server.ports import free_ports
+from serving.triton_server.process import TritonServer
+from serving.triton_server.settings import ServerSettings
+
+
+@contextmanager
+def started(repository, ports=None):
+    """The server, whose models have answered their examples, on given ports or free ones."""
+    http, grpc, metrics = ports or free_ports(3)
+    settings = ServerSettings(repository=repository, http_port=http, grpc_port=grpc, metrics_port=metrics)
+    names = {path.parent.name for path in repository.glob("*/config.pbtxt")}
+    with TritonServer(settings) as server:
+        server.wait_until_ready(canary_check(names, 10.0), 60.0)
+        yield server

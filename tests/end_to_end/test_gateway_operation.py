@@ -1,0 +1,236 @@
+"""What operators rely on, before a real Triton: ids, keys, limits, cancellation, health, metrics, logs, draining."""
+
+import asyncio
+import json
+import logging
+import threading
+import time
+
+import httpx
+import pytest
+from openai import APITimeoutError, AuthenticationError, OpenAI, RateLimitError
+
+from serving.gateway.keys import new_key
+from serving.triton_server.ports import free_ports
+from tests.conftest import DATES, DIGITS, EVERY_TASK, LANGUAGE_MODEL
+from tests.end_to_end.asking import active, counted, until
+from tests.end_to_end.gateways import started
+from tests.text_checkpoints import PROMPT
+
+LONG = {"model": LANGUAGE_MODEL, "prompt": PROMPT, "temperature": 0, "max_tokens": 4000, "ignore_end": True}
+DATE = {"model": DATES, "input": "3rd of march 1997"}
+
+
+def come_true(condition, seconds=10.0):
+    return asyncio.run(until(condition, seconds))
+
+
+@pytest.fixture(scope="module")
+def before_narrow(narrow):
+    """A gateway in front of one slot, whose own canaries keep away."""
+    with started(narrow.grpc, probe_s=3600.0) as running:
+        assert come_true(lambda: httpx.get(f"{running.url}/readyz").status_code == 200)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def keyed(server, tmp_path_factory):
+    """A gateway with a key for anything, one for two requests an hour, and one for a few tokens."""
+    file = tmp_path_factory.mktemp("keys") / "keys.json"
+    secrets = {"any": new_key(file, "any"), "two": new_key(file, "two", requests="2/hour")}
+    secrets["few"] = new_key(file, "few", tokens="12/day")
+    with started(server.grpc, keys=file, body_bytes=100_000) as running:
+        yield running, secrets
+
+
+def test_a_request_id_goes_out_as_it_came_in_and_is_made_where_there_is_none(gateway):
+    told = httpx.get(f"{gateway.url}/v1/models", headers={"X-Request-ID": "my-own.1"}).headers["x-request-id"]
+    made = [
+        httpx.get(f"{gateway.url}/v1/nothing", headers=one).headers["x-request-id"]
+        for one in ({}, {"X-Request-ID": "a b\tc"})
+    ]
+    assert told == "my-own.1" and all(len(one) == 32 for one in made) and made[0] != made[1]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_goes_frees_its_slot_within_a_second(before_narrow, narrow, stream):
+    def asked():
+        with (
+            pytest.raises(APITimeoutError),
+            OpenAI(base_url=f"{before_narrow.url}/v1", api_key="none", max_retries=0) as openai,
+        ):
+            if not stream:
+                openai.with_options(timeout=1.0).completions.create(**_openai(LONG))
+            with openai.completions.create(**_openai(LONG), stream=True) as pieces:
+                next(iter(pieces))
+                assert come_true(lambda: active(narrow) == 1)
+            raise APITimeoutError(httpx.Request("GET", "http://left"))
+
+    before = counted(narrow, LANGUAGE_MODEL, "attendant_cancelled_total")
+    asked()
+    assert come_true(lambda: active(narrow) == 0, seconds=1.0)
+    assert counted(narrow, LANGUAGE_MODEL, "attendant_cancelled_total") == before + 1
+
+
+def _openai(asked):
+    known = {name: value for name, value in asked.items() if name != "ignore_end"}
+    return {**known, "extra_body": {"ignore_end": True}}
+
+
+def test_a_client_that_goes_while_it_waits_leaves_the_line(before_narrow, narrow):
+    def waiting():
+        return counted(narrow, LANGUAGE_MODEL, "attendant_waiting")
+
+    with httpx.stream("POST", f"{before_narrow.url}/v1/completions", json={**LONG, "stream": True}) as first:
+        lines = first.iter_lines()
+        next(lines)
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{before_narrow.url}/v1/completions", json={**LONG, "stream": True}, timeout=0.6)
+        assert come_true(lambda: waiting() == 0, seconds=1.0) and active(narrow) == 1
+    assert come_true(lambda: active(narrow) == 0, seconds=1.0)
+
+
+def test_a_line_that_is_full_is_told_as_429_with_a_time_to_come_back(before_narrow, narrow):
+    async def crowd():
+        async with httpx.AsyncClient(base_url=before_narrow.url, timeout=30) as client:
+            crowd = [asyncio.ensure_future(client.post("/v1/completions", json=LONG)) for _ in range(3)]
+            assert await until(lambda: counted(narrow, LANGUAGE_MODEL, "attendant_waiting") == 2)
+            refused = await client.post("/v1/completions", json={**LONG, "stream": True})
+            for one in crowd:
+                one.cancel()
+            await asyncio.wait(crowd)
+        return refused
+
+    refused = asyncio.run(crowd())
+    assert refused.status_code == 429 and refused.headers["retry-after"] == "1"
+    assert refused.json()["error"]["code"] == "busy"
+    assert come_true(lambda: active(narrow) == 0, seconds=1.0)
+
+
+def test_only_who_has_a_key_is_answered(keyed):
+    running, secrets = keyed
+    for secret in ("", "att-wrong", secrets["any"][:-1]):
+        with (
+            pytest.raises(AuthenticationError) as refused,
+            OpenAI(base_url=f"{running.url}/v1", api_key=secret or "x") as openai,
+        ):
+            openai.models.list()
+        assert refused.value.code == "invalid_api_key"
+    with OpenAI(base_url=f"{running.url}/v1", api_key=secrets["any"]) as openai:
+        assert len(openai.models.list().data) == len(EVERY_TASK)
+    assert httpx.get(f"{running.url}/livez").status_code == 200
+
+
+def test_a_limit_of_requests_is_told_in_headers_and_kept(keyed):
+    running, secrets = keyed
+    with OpenAI(base_url=f"{running.url}/v1", api_key=secrets["two"], max_retries=0) as openai:
+        first = openai.models.with_raw_response.list().headers
+        assert first["ratelimit-policy"] == '"requests";q=2;w=3600' and first["ratelimit"].startswith('"requests";r=1;')
+        openai.models.list()
+        with pytest.raises(RateLimitError) as refused:
+            openai.models.list()
+    assert int(refused.value.response.headers["retry-after"]) > 0
+
+
+def test_a_quota_of_tokens_counts_questions_and_answers(keyed):
+    running, secrets = keyed
+    with httpx.Client(
+        base_url=running.url, headers={"Authorization": f"Bearer {secrets['few']}"}, timeout=30
+    ) as client:
+        asked = {"model": LANGUAGE_MODEL, "prompt": PROMPT, "max_tokens": 2, "stream": True}  # 9 tokens and 2
+        assert client.post("/v1/completions", json=asked).status_code == 200
+        left = client.get("/v1/models")
+        assert left.headers["ratelimit"].startswith('"tokens";r=1;')
+        assert client.post("/v1/completions", json=asked).status_code == 200
+        assert client.post("/v1/completions", json=asked).status_code == 429
+
+
+def test_a_body_is_bounded_whether_it_says_its_length_or_not(keyed):
+    running, secrets = keyed
+    headers = {"Authorization": f"Bearer {secrets['any']}"}
+    large = json.dumps({**DATE, "input": "a" * 100_000}).encode()
+    for body in (large, iter([large])):
+        refused = httpx.post(f"{running.url}/v1/translate", content=body, headers=headers)
+        assert refused.status_code == 413 and refused.json()["error"]["code"] == "too_large"
+
+
+def test_no_page_of_another_origin_may_ask_unless_it_is_named(gateway, server):
+    origin = {"Origin": "https://elsewhere.example"}
+    assert "access-control-allow-origin" not in httpx.get(f"{gateway.url}/v1/models", headers=origin).headers
+    with started(server.grpc, cors=("https://elsewhere.example",)) as running:
+        assert "access-control-allow-origin" in httpx.get(f"{running.url}/v1/models", headers=origin).headers
+
+
+def test_ready_means_that_every_model_answers_its_canary(gateway, server):
+    assert come_true(lambda: httpx.get(f"{gateway.url}/readyz").status_code == 200)
+    answers = httpx.get(f"{gateway.url}/readyz").json()["upstreams"][server.grpc]
+    assert answers == dict.fromkeys(sorted(EVERY_TASK), "ok")
+    (nobody,) = free_ports(1)
+    with started(f"127.0.0.1:{nobody}") as alone:
+        assert httpx.get(f"{alone.url}/readyz").status_code == 503
+        assert httpx.get(f"{alone.url}/livez").status_code == 200
+        refused = httpx.post(f"{alone.url}/v1/translate", json=DATE)
+        assert refused.status_code == 503 and refused.headers["retry-after"]
+
+
+def test_metrics_count_requests_tokens_and_first_tokens_by_route(gateway, server):
+    def metric(name):
+        lines = httpx.get(f"{gateway.url}/metrics").text.splitlines()
+        return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(name)), 0.0)
+
+    names = (
+        'attendant_gateway_requests_total{route="/v1/translate",status="200"}',
+        'attendant_gateway_first_token_seconds_count{route="/v1/translate"}',
+        'attendant_gateway_tokens_total{of="completion"}',
+    )
+    before = [metric(name) for name in names]
+    assert httpx.post(f"{gateway.url}/v1/translate", json=DATE).status_code == 200
+    assert [metric(name) - was for name, was in zip(names, before, strict=True)] == [1, 1, 10]
+    assert metric(f'attendant_gateway_upstream_out{{model="{DATES}",upstream="{server.grpc}"}}') == 0
+    httpx.get(f"{gateway.url}/v1/some/{time.time()}")
+    assert metric('attendant_gateway_requests_total{route="other",status="404"}') >= 1
+
+
+@pytest.mark.parametrize("log_prompts", [False, True])
+def test_the_log_has_a_line_a_request_without_what_was_asked(server, caplog, log_prompts):
+    caplog.set_level(logging.INFO, "attendant.gateway")
+    with started(server.grpc, log_prompts=log_prompts) as running:
+        httpx.post(f"{running.url}/v1/translate", json=DATE, headers={"X-Request-ID": "seen"})
+    (line,) = [record.said for record in caplog.records if record.name == "attendant.gateway"]
+    assert (line["request_id"], line["status"], line["model"], line["tokens"]) == ("seen", 200, DATES, 10)
+    assert ("march" in json.dumps(line)) == log_prompts
+
+
+def test_an_answer_that_is_open_finishes_when_the_gateway_stops_and_no_other_begins(narrow):
+    with started(narrow.grpc, probe_s=3600.0) as running, httpx.Client(base_url=running.url, timeout=30) as client:
+        with client.stream("POST", "/v1/completions", json={**LONG, "max_tokens": 1500, "stream": True}) as answer:
+            lines = answer.iter_lines()
+            next(lines)
+            running.server.should_exit = True
+            assert come_true(lambda: not _takes(running.url))
+            assert [line for line in lines if line][-1] == "data: [DONE]"
+        running.thread.join(5)
+        assert not running.thread.is_alive()
+
+
+def _takes(url):
+    try:
+        return httpx.get(f"{url}/livez").is_success
+    except httpx.TransportError:
+        return False
+
+
+def test_an_answer_that_outlasts_the_drain_is_cut_and_its_slot_is_free(narrow):
+    with started(narrow.grpc, probe_s=3600.0, drain_timeout_s=1.0) as running:
+        with httpx.stream("POST", f"{running.url}/v1/completions", json={**LONG, "stream": True}, timeout=30) as answer:
+            lines = answer.iter_lines()
+            next(lines)
+            threading.Timer(0.1, setattr, (running.server, "should_exit", True)).start()
+            with pytest.raises(httpx.RemoteProtocolError):
+                list(lines)
+        assert come_true(lambda: active(narrow) == 0, seconds=2.0)
+
+
+def test_an_image_model_is_no_text_model(gateway):
+    refused = httpx.post(f"{gateway.url}/v1/translate", json={**DATE, "model": DIGITS})
+    assert refused.status_code == 404 and refused.json()["error"]["code"] == "model_not_found"
