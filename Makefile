@@ -39,8 +39,8 @@ format: .venv/.dev  ## let ruff rewrite the files
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-up: .venv/.cpu  ## serve model_repository/ until Ctrl-C
-	$(BIN)/python -m serving up
+up: .venv/.cpu  ## serve model_repository/ until Ctrl-C, with a page to try it on at http://127.0.0.1:8080
+	$(BIN)/python -m serving up --gateway-port 8080
 
 # Pages are looked at in Debian's Chromium; where it cannot be installed, their tests are skipped and say so.
 browser:

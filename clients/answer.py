@@ -21,7 +21,9 @@ from models.tensor_names import (
     OUTPUT_IDS,
     OUTPUT_TOKENS,
     SCORE,
+    SOURCE_TEXTS,
     TEXT_OUTPUT,
+    TOKEN_TEXTS,
     TOP_IDS,
     TOP_LOG_PROBS,
 )
@@ -47,6 +49,8 @@ class Piece:
         input_tokens: how many tokens the question has, if asked for.
         output_tokens: how many this piece adds, if asked for.
         alignment: for each token the weights of the source's positions, float32 ``[T, S]``; only if asked for.
+        token_texts: what each token adds to the text; only with an alignment.
+        source_texts: what stands at each of the S positions; with the first piece of an alignment to a text.
     """
 
     text: str
@@ -59,6 +63,8 @@ class Piece:
     input_tokens: int | None = None
     output_tokens: int | None = None
     alignment: Array | None = None
+    token_texts: tuple[str, ...] = ()
+    source_texts: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, outputs: Mapping[str, Array]) -> Piece:
@@ -74,6 +80,8 @@ class Piece:
             input_tokens=_one(outputs, INPUT_TOKENS),
             output_tokens=_one(outputs, OUTPUT_TOKENS),
             alignment=outputs[ALIGNMENT][0] if ALIGNMENT in outputs else None,
+            token_texts=_texts(outputs, TOKEN_TEXTS),
+            source_texts=_texts(outputs, SOURCE_TEXTS),
         )
 
 
@@ -91,6 +99,7 @@ class Answer:
         input_tokens: how many tokens the question has, if asked for.
         output_tokens: how many the answer has, if asked for.
         alignment: float32 ``[T, S]``; only if asked for.
+        token_texts, source_texts: what stands at its two sides.
     """
 
     text: str
@@ -102,6 +111,8 @@ class Answer:
     input_tokens: int | None = None
     output_tokens: int | None = None
     alignment: Array | None = None
+    token_texts: tuple[str, ...] = ()
+    source_texts: tuple[str, ...] = ()
 
 
 def whole_answers(pieces: Iterable[Piece]) -> list[Answer]:
@@ -125,6 +136,8 @@ def _whole(pieces: list[Piece]) -> Answer:
         input_tokens=last.input_tokens,
         output_tokens=None if last.output_tokens is None else sum(piece.output_tokens or 0 for piece in pieces),
         alignment=np.concatenate(alignments) if alignments else None,
+        token_texts=tuple(text for piece in pieces for text in piece.token_texts),
+        source_texts=next((piece.source_texts for piece in pieces if piece.source_texts), ()),
     )
 
 
@@ -142,3 +155,7 @@ def _one(outputs: Mapping[str, Array], name: str) -> Any:
 def _text(array: Array) -> str:
     value: bytes = array.reshape(-1)[0]
     return value.decode()
+
+
+def _texts(outputs: Mapping[str, Array], name: str) -> tuple[str, ...]:
+    return tuple(text.decode() for text in outputs[name][0]) if name in outputs else ()

@@ -27,11 +27,15 @@ class Guess:
 
 
 class Classifier:
-    """A served model of the task ``classify``."""
+    """A served model of the task ``classify``.
+
+    Attributes:
+        model: what the server says of it.
+    """
 
     def __init__(self, client: TritonClient, model: ServedModel) -> None:
         self._client = client
-        self._model = model
+        self.model = model
 
     @classmethod
     async def find(cls, client: TritonClient, name: str | None = None) -> Classifier:
@@ -48,7 +52,7 @@ class Classifier:
         Raises:
             InputError: the file is no image, or the model has no preprocessing for files.
         """
-        logits_BK = await self.logits(file_pixels(self._model, path)[None])
+        logits_BK = await self.logits(file_pixels(self.model, path)[None])
         return self.guesses(logits_BK[0], top)
 
     async def logits(self, pixels: Array) -> Array:
@@ -57,8 +61,8 @@ class Classifier:
         Raises:
             InputError: type or shape is not the model's, or a pixel is NaN or infinite.
         """
-        require_pixels(self._model, pixels, batched=True)
-        return (await self._client.infer(self._model.name, {PIXELS: pixels}, [LOGITS]))[LOGITS]
+        require_pixels(self.model, pixels, batched=True)
+        return (await self._client.infer(self.model.name, {PIXELS: pixels}, [LOGITS]))[LOGITS]
 
     async def explain(self, pixels: Array) -> dict[str, Array]:
         """The logits of prepared images and what the model attends to, in one answer.
@@ -70,8 +74,8 @@ class Classifier:
         Raises:
             InputError: as :meth:`logits`, or the model was not exported with ``--explain``.
         """
-        require_pixels(self._model, pixels, batched=True)
-        return await self._client.infer(self._model.name, {PIXELS: pixels}, parameters={EXPLAIN: True})
+        require_pixels(self.model, pixels, batched=True)
+        return await self._client.infer(self.model.name, {PIXELS: pixels}, parameters={EXPLAIN: True})
 
     async def explain_file(self, path: Path) -> dict[str, Array]:
         """The same for an image file, a batch of one.
@@ -79,12 +83,16 @@ class Classifier:
         Raises:
             InputError: the file is no image, or the model has no preprocessing for files.
         """
-        return await self.explain(file_pixels(self._model, path)[None])
+        return await self.explain(file_pixels(self.model, path)[None])
 
     def guesses(self, logits: Array, top: int = 1) -> list[Guess]:
         """The most probable labels for the logits ``[K]`` of one image, best first."""
         exponentials = np.exp(logits - logits.max())
         probabilities = exponentials / exponentials.sum()
-        labels = self._model.parameters.get("labels") or [str(index) for index in range(len(logits))]
+        labels = self.labels(len(logits))
         best = np.argsort(-probabilities, kind="stable")[:top]
         return [Guess(label=labels[index], probability=float(probabilities[index])) for index in best]
+
+    def labels(self, count: int) -> list[str]:
+        """What its K classes are called: their numbers, if the model does not say."""
+        return self.model.parameters.get("labels") or [str(index) for index in range(count)]

@@ -15,6 +15,9 @@ from clients.caption import Captioner
 from clients.decoding import Decoding
 from clients.text import TextModel
 
+EXPLAINED = ("alignment", "token_texts", "source_texts")
+"""What an answer carries for `python -m clients explain`, which saves it."""
+
 
 async def print_texts(model: TextModel, texts: Sequence[str], options: Decoding, json: bool) -> int:
     """The answers to each text, and a new line behind each."""
@@ -50,7 +53,7 @@ async def _print_answers(
 
 
 def _said(number: int, answer: Answer) -> dict[str, Any]:
-    values = {field.name: getattr(answer, field.name) for field in fields(answer) if field.name != "alignment"}
+    values = {field.name: getattr(answer, field.name) for field in fields(answer) if field.name not in EXPLAINED}
     text = values.pop("text")
     return {"candidate": number, "answer": text} | {
         name: value for name, value in values.items() if value is not None and value != ()

@@ -19,6 +19,7 @@ CANCEL = "cancel"  # the parameter that takes the request with the given id back
 RENDERED = "rendered"  # the parameter that says that a prompt was made by a chat template
 ALIGNMENT = "alignment"
 CROSS_ATTENTION = "cross_attention"
+TOKEN_TEXTS, SOURCE_TEXTS = "token_texts", "source_texts"  # what stands at the two sides of an alignment
 
 TEXT_INPUT = "text_input"
 INPUT_IDS = "input_ids"

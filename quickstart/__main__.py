@@ -50,8 +50,8 @@ def quickstart(build: Path = Path("build"), repository: Path = Path("model_repos
         Prompts("stdlib-lm"),
     ]
     folders = [build / showcase.name for showcase in showcases]
-    for folder in folders:
-        _export_and_prove(folder)
+    for showcase, folder in zip(showcases, folders, strict=True):
+        _export_and_prove(folder, showcase.explained)
     write_repository(folders, repository)
     outcomes = _ask(console, showcases, build, repository)
     attention = _draw_attention(build)
@@ -60,8 +60,8 @@ def quickstart(build: Path = Path("build"), repository: Path = Path("model_repos
     return 0
 
 
-def _export_and_prove(folder: Path) -> None:
-    export_onnx(folder.name, folder)
+def _export_and_prove(folder: Path, explained: bool) -> None:
+    export_onnx(folder.name, folder, explained)
     measurements = climb(folder)
     rungs = rungs_of(measurements)
     report = write_report(measurements, rungs, folder)
@@ -97,7 +97,7 @@ def _print_places(console: Console, folders: Sequence[Path], repository: Path, a
     console.print(f"graphs, manifests, parity.json   {', '.join(map(str, folders))}", highlight=False)
     console.print(f"Triton model repository          {repository}", highlight=False)
     console.print(f"what digits-vit attends to       {attention}", highlight=False)
-    console.print(f"done in {seconds:.0f} s, Triton is stopped; serve on with `python -m serving up`", highlight=False)
+    console.print(f"done in {seconds:.0f} s, Triton is stopped; `make up` serves on, with a page to try the models on", highlight=False)
 
 
 def _require_equal(outcomes: list[Outcome]) -> None:

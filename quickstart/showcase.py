@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from rich.console import Console
 
@@ -30,8 +31,13 @@ PAIRS_SHOWN = 2
 
 @dataclass(frozen=True, slots=True)
 class Showcase(ABC):
-    """One checkpoint with its questions."""
+    """One checkpoint with its questions.
 
+    Attributes:
+        explained: whether it can show what it attends to.
+    """
+
+    explained: ClassVar[bool] = True
     name: str
 
     @abstractmethod
@@ -122,6 +128,8 @@ class Captions(Showcase):
 
 class Prompts(Showcase):
     """A few beginnings, to be continued."""
+
+    explained = False
 
     def ask(self, folder: Path, server: str) -> Outcome:
         """See :class:`Showcase`."""

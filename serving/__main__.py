@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from json import dumps
 from pathlib import Path
 from types import FrameType
@@ -19,6 +20,7 @@ from serving.parameters import Device, Runtime
 
 if TYPE_CHECKING:
     from serving.triton_server.process import TritonServer
+    from serving.triton_server.settings import ServerSettings
 
 CANARY_TIMEOUT_S = 10.0
 _ENGINE = EngineSettings()
@@ -131,6 +133,7 @@ def up(
     http_port: int = 8000,
     grpc_port: int = 8001,
     metrics_port: int = 8002,
+    gateway_port: int = 0,
     address: str = "127.0.0.1",
     models: tuple[str, ...] = (),
     start_timeout_s: float = 60.0,
@@ -148,6 +151,7 @@ def up(
         http_port: for KServe v2 over REST.
         grpc_port: for KServe v2 over gRPC.
         metrics_port: for Prometheus.
+        gateway_port: for OpenAI's API and the playground, a page to try the models on; 0 for neither.
         address: where to listen; 0.0.0.0 opens the server to the network, without a password.
         models: which models to load; all of them if none is named.
         start_timeout_s: longest time until the server is ready, in seconds.
@@ -178,11 +182,29 @@ def up(
     supervision = Supervision(
         check=canary_check(names, CANARY_TIMEOUT_S), start_timeout_s=start_timeout_s, watch_s=watch_s
     )
+    beside = _gateway(settings, gateway_port) if gateway_port else nullcontext("")
     try:
-        supervise(lambda: TritonServer(settings, log=log), supervision, lambda server: _print_endpoints(server, names))
+        with beside as page:
+            supervise(
+                lambda: TritonServer(settings, log=log),
+                supervision,
+                lambda server: _print_endpoints(server, names, page),
+            )
     except KeyboardInterrupt:
         sys.stderr.write("stopping: running requests may finish\n")
     return 0
+
+
+def _gateway(server: ServerSettings, port: int) -> AbstractContextManager[str]:
+    from serving.gateway.beside import gateway_beside
+    from serving.gateway.settings import GatewaySettings, otlp_endpoint
+    from serving.triton_server.endpoints import endpoints_at
+
+    triton = endpoints_at(server.address, server.http_port, server.grpc_port, server.metrics_port).grpc
+    settings = GatewaySettings(
+        tritons=(triton,), host=server.address, port=port, drain_timeout_s=server.drain_timeout_s, otlp=otlp_endpoint()
+    )
+    return gateway_beside(settings, triton.rpartition(":")[0])
 
 
 def lint(
@@ -230,7 +252,7 @@ def alone(model: Positional[Path]) -> int:
     return 0
 
 
-def _print_endpoints(server: TritonServer, names: set[str]) -> None:
+def _print_endpoints(server: TritonServer, names: set[str], page: str) -> None:
     endpoints = server.endpoints
     lines = (
         f"every model answered its example: {', '.join(sorted(names))}",
@@ -238,6 +260,7 @@ def _print_endpoints(server: TritonServer, names: set[str]) -> None:
         f"REST     http://{endpoints.http}/v2",
         f"metrics  http://{endpoints.metrics}/metrics",
         f"log      {server.log}",
+        *([f"gateway  {page}/v1", f"page     {page}"] if page else []),
         "Ctrl-C stops it",
     )
     sys.stdout.write("\n".join(lines) + "\n")

@@ -10,6 +10,7 @@ import torch
 ROOT = Path(__file__).parent.parent
 DIGITS, DATES, CAPTIONER = "digits-vit", "dates-transformer", "digits-captioner"
 LANGUAGE_MODEL, TEXT_ENCODER = "language-model", "text-encoder"
+UNEXPLAINED = "stdlib-lm"  # it attends to nothing but its own text
 NARROW_WAITING = 2
 EVERY_TASK = (DIGITS, DATES, CAPTIONER, LANGUAGE_MODEL, TEXT_ENCODER)
 
@@ -115,16 +116,33 @@ def text_encoder(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def repository(digits_artefact, dates_artefact, captioner_artefact, tmp_path_factory):
-    """A Triton repository of every shipped checkpoint."""
+def repository(tmp_path_factory):
+    """A Triton repository of every shipped checkpoint, each with its explanation if it has one."""
     from models.checkpoints.place import shipped_names
     from serving.repository.layout import write_repository
 
-    made = [digits_artefact, dates_artefact, captioner_artefact]
-    others = [name for name in shipped_names() if name not in (DIGITS, DATES, CAPTIONER)]
     out = tmp_path_factory.mktemp("serving") / "model_repository"
-    write_repository([*made, *(_exported(name, tmp_path_factory) for name in others)], out)
+    names = shipped_names()
+    write_repository([_exported(name, tmp_path_factory, explain=name != UNEXPLAINED) for name in names], out)
     return out
+
+
+@pytest.fixture(scope="session")
+def shipped_server(repository):
+    """A real Triton over every shipped checkpoint; its endpoints."""
+    from tests.end_to_end.servers import started
+
+    with started(repository) as running:
+        yield running.endpoints
+
+
+@pytest.fixture(scope="session")
+def shipped_gateway(shipped_server):
+    """A gateway in front of it; its address is ``url``."""
+    from tests.end_to_end.gateways import started
+
+    with started(shipped_server.grpc, probe_s=60.0) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

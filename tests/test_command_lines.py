@@ -65,6 +65,7 @@ FROZEN = {
         "--http-port",
         "--grpc-port",
         "--metrics-port",
+        "--gateway-port",
         "--address",
         "--models",
         "--start-timeout-s",

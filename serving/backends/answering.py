@@ -27,7 +27,9 @@ from models.tensor_names import (
     OUTPUT_IDS,
     OUTPUT_TOKENS,
     SCORE,
+    SOURCE_TEXTS,
     TEXT_OUTPUT,
+    TOKEN_TEXTS,
     TOP_IDS,
     TOP_LOG_PROBS,
 )
@@ -51,6 +53,7 @@ class Job:
         sender: of Triton.
         stream: whether pieces are sent as they come, or each answer whole.
         input_tokens: of the question, if the client wants to know; so of the answer.
+        source_texts: what an alignment's positions stand for; sent once, with the first response.
         taken_back: by a second request, not by the end of its call.
         held: of an answer that is sent whole, candidate → its pieces so far; only for the thread that says them.
     """
@@ -60,6 +63,7 @@ class Job:
     stream: bool
     input_tokens: int | None = None
     ticket: Ticket | None = None
+    source_texts: tuple[str, ...] = ()
     taken_back: bool = False
     held: dict[int, list[Piece]] = field(default_factory=dict)
 
@@ -135,6 +139,7 @@ class Answering:
         for number, one in enumerate(said.values(), start=1):
             final = last and number == len(said)
             job.sender.send(_response(joined(one), job), flags=triton_api.FINAL if final else 0)
+            job.source_texts = ()
         if last:
             self._forget(job)
 
@@ -160,6 +165,7 @@ def joined(said: list[Piece]) -> Piece:
         logprobs=tuple(value for piece in said for value in piece.logprobs),
         top_logprobs=tuple(top for piece in said for top in piece.top_logprobs),
         alignment=np.concatenate(alignments) if alignments else None,
+        token_texts=tuple(text for piece in said for text in piece.token_texts),
     )
 
 
@@ -179,7 +185,14 @@ def _response(piece: Piece, job: Job) -> Any:
         outputs[TOP_LOG_PROBS] = np.array([[value for _, value in top] for top in piece.top_logprobs], dtype=np.float32)
     if piece.alignment is not None:
         outputs[ALIGNMENT] = np.ascontiguousarray(piece.alignment)
+        outputs[TOKEN_TEXTS] = _strings(piece.token_texts)
+    if job.source_texts:
+        outputs[SOURCE_TEXTS] = _strings(job.source_texts)
     if job.input_tokens is not None:
         outputs[INPUT_TOKENS] = np.array([job.input_tokens], dtype=np.int32)
         outputs[OUTPUT_TOKENS] = np.array([len(piece.token_ids)], dtype=np.int32)
     return triton_api.response({name: array[None] for name, array in outputs.items()})
+
+
+def _strings(texts: tuple[str, ...]) -> Array:
+    return np.array([text.encode() for text in texts], dtype=object)

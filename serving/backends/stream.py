@@ -15,6 +15,7 @@ from serving.backends import triton_api
 from serving.backends.answering import Answering, Job
 from serving.backends.asking import Tensors, options_from_tensors, subject_from_tensors
 from serving.backends.engine_metrics import EngineMetrics
+from serving.generation.alignment import source_texts
 from serving.generation.engine_thread import EngineThread
 from serving.generation.writing_model import WritingModel
 
@@ -71,6 +72,7 @@ class StreamingModel:
             sender=sender,
             stream=_is_set(tensors, STREAM),
             input_tokens=checked.input_tokens if counts else None,
+            source_texts=source_texts(checked, self._model.tokenizer) if options.explain else (),
         )
         self._unanswered.add(job)
         try:

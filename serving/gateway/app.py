@@ -15,9 +15,11 @@ from serving.gateway import (
     completions,
     embeddings,
     errors,
+    explanations,
     health,
     metrics,
     models,
+    page,
     translate,
 )
 from serving.gateway.gateway import Gateway
@@ -28,7 +30,7 @@ from serving.gateway.observing import Observer
 from serving.gateway.pool import Pool
 from serving.gateway.settings import GatewaySettings
 
-RESOURCES = (models, completions, chat, embeddings, classify, caption, translate, health, metrics)
+RESOURCES = (models, completions, chat, embeddings, classify, caption, translate, explanations, health, metrics)
 
 
 def create_app(settings: GatewaySettings) -> FastAPI:
@@ -42,6 +44,7 @@ def create_app(settings: GatewaySettings) -> FastAPI:
     errors.install(app)
     for resource in RESOURCES:
         app.include_router(resource.router)
+    page.install(app)
     _add_middleware(app, settings)
     return app
 

@@ -12,8 +12,9 @@ from clients.decoding_tensors import option_names
 from clients.images import ANY
 from clients.served_model import ServedModel
 from models.errors import UnknownNameError
-from models.tensor_names import ALIGNMENT, LOGITS, PIXELS
+from models.tensor_names import LOGITS, PIXELS
 from serving.gateway.chat_templates import CHAT_TEMPLATE
+from serving.gateway.explaining.maps import kinds_of
 from serving.gateway.gateway import Gateway
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.models import ModelCard, ModelList
@@ -51,7 +52,7 @@ def card(model: ServedModel) -> dict[str, Any]:
         "options": option_names(model.inputs),
         "image_size": _image_size(model),
         "labels": len(labels) if labels else model.outputs[LOGITS][-1] if model.task == "classify" else None,
-        "explains": _explains(model),
+        "explains": kinds_of(model),
         "max_length": model.parameters.get("max_length"),
         "chat": CHAT_TEMPLATE in model.parameters,
     }
@@ -71,9 +72,3 @@ def _image_size(model: ServedModel) -> list[int] | None:
     height, width = sides[:2] if in_bytes else sides[-2:]
     own = int(model.parameters.get("image_size", 0))
     return [own if side == ANY else side for side in (height, width)]
-
-
-def _explains(model: ServedModel) -> list[str]:
-    if model.task == "classify":
-        return [name for name in model.outputs if name != LOGITS]
-    return [name for name in model.outputs if name == ALIGNMENT]

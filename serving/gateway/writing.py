@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from clients.answer import Answer, Piece, whole_answers
 from serving.gateway.answers import Tally, counted
 from serving.gateway.events import event, event_stream
+from serving.gateway.explaining.maps import rounded
 from serving.gateway.gateway import while_connected
 
 
@@ -47,6 +48,10 @@ def told(index: int, said: Piece | Answer) -> dict[str, Any]:
         ]
     if said.score is not None:
         value["score"] = said.score
+    if said.alignment is not None:
+        value |= {"alignment": rounded(said.alignment), "tokens": list(said.token_texts)}
+    if said.source_texts:
+        value["source"] = list(said.source_texts)
     return value
 
 

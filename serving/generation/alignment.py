@@ -13,6 +13,9 @@ from collections.abc import Mapping
 from models.errors import InputError
 from models.manifest import Manifest
 from models.tensor_names import ALIGNMENT, CROSS_ATTENTION
+from models.tokenization import TextTokenizer
+from serving.generation.answer import Request
+from serving.generation.detokenization import IncrementalDetokenizer
 from serving.runtime.base import Array
 
 NOT_EXPLAINED = (
@@ -39,6 +42,13 @@ def decoder_graph(explain: bool, aligning: str | None) -> str:
     if aligning is None:
         raise InputError(*NOT_EXPLAINED)
     return aligning
+
+
+def source_texts(request: Request, tokenizer: TextTokenizer) -> tuple[str, ...]:
+    """What stands at each of the S positions of a request's source; nothing where it is an image."""
+    text = IncrementalDetokenizer(tokenizer)
+    source_S = request.source["source_ids"][0] if "source_ids" in request.source else ()
+    return tuple(text.add(int(token)) for token in source_S)
 
 
 def alignment_of(shown: Mapping[str, Array], row: int, source_length: int | None) -> Array:

@@ -53,6 +53,7 @@ class Piece:
         top_logprobs: for each token the most probable ones, if asked for.
         score: of a beam, with the length penalty.
         alignment: for each token the weights of the source's positions, float32 ``[T, S]``; only if asked for.
+        token_texts: what each token adds to the text; only with an alignment.
     """
 
     text: str
@@ -64,6 +65,7 @@ class Piece:
     top_logprobs: tuple[TokenLogprobs, ...] = ()
     score: float | None = None
     alignment: Array | None = None
+    token_texts: tuple[str, ...] = ()
 
 
 def checked_limit(max_tokens: int | None, longest: int, why: str) -> int:

@@ -98,7 +98,8 @@ class Emission:
         explain = group.ticket.request.options.explain
         rest = sequence.writer.rest(reason, alignment if explain else None)
         if piece is not None:
-            rest = replace(piece, text=piece.text + rest.text, finish_reason=reason)
+            texts = piece.token_texts and (piece.token_texts[0] + rest.text,)
+            rest = replace(piece, text=piece.text + rest.text, finish_reason=reason, token_texts=texts)
         group.ticket.sink(replace(rest, is_last=not group.unfinished))
         if not group.unfinished:
             self._complete(group)

@@ -38,6 +38,7 @@ class Writer:
             logprobs=(choice.logprob,) if self._options.logprobs else (),
             top_logprobs=(choice.top,) if self._options.top_logprobs else (),
             alignment=None if alignment is None else alignment[None],
+            token_texts=() if alignment is None else (text,),
         )
 
     def rest(self, reason: FinishReason, alignment: Array | None) -> Piece:

@@ -23,16 +23,23 @@ from models.tensor_names import (
     IDS_REQUEST,
     LOGITS,
     POOLED,
+    SOURCE_TEXTS,
     TEXT_OPTIONS,
     TEXT_REQUEST,
     TEXT_RESPONSE,
     TOKEN_MASK,
+    TOKEN_TEXTS,
 )
 from serving.generation.alignment import aligning_graph
 from serving.generation.settings import EngineSettings
 from serving.parameters import DEVICE, RUNTIME, THREADS, Device, Runtime
 
 LABELS_NAME = "labels.txt"
+_ALIGNED = (
+    TensorSpec(name=ALIGNMENT, dtype="float32", axes=("tokens", "source")),
+    TensorSpec(name=TOKEN_TEXTS, dtype="string", axes=("tokens",)),
+    TensorSpec(name=SOURCE_TEXTS, dtype="string", axes=("source",)),
+)
 _TYPES = {
     "bool": pb.TYPE_BOOL,
     "int32": pb.TYPE_INT32,
@@ -151,7 +158,7 @@ def _write_text(config: Any) -> None:
 
 def _add_alignment(config: Any, manifest: Manifest) -> None:
     if aligning_graph(manifest) is not None:
-        _add_outputs(config, [TensorSpec(name=ALIGNMENT, dtype="float32", axes=("tokens", "source"))])
+        _add_outputs(config, _ALIGNED)
 
 
 def _require_slots(manifest: Manifest, engine: EngineSettings) -> None:

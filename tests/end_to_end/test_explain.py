@@ -144,6 +144,15 @@ def test_the_answer_is_the_same_and_has_no_alignment_unless_it_is_asked_for(serv
     assert (without.text, without.token_ids) == (within.text, within.token_ids)
 
 
+@pytest.mark.parametrize("name", [TRANSFORMER, GRU])
+def test_both_sides_of_an_alignment_are_told_in_words(server, name):
+    (answer,) = whole_answers(pieces(server, name, explain=True))
+    assert answer.alignment.shape == (len(answer.token_texts), len(answer.source_texts))
+    assert ("".join(answer.source_texts), "".join(answer.token_texts)) == (TEXT, answer.text)
+    (plain,) = whole_answers(pieces(server, name))
+    assert (plain.source_texts, plain.token_texts) == ((), ())
+
+
 def test_plain_requests_and_others_at_the_same_time_each_get_their_own_answer(server, images):
     async def together(client):
         classifier = await Classifier.find(client, VIT)

@@ -1,9 +1,11 @@
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -70,6 +72,26 @@ def test_the_server_says_where_it_answers_and_leaves_nothing_behind(repository, 
     assert process.returncode == 0, errors
     assert alive(family) == set()
     assert regions(process.pid) == set()
+
+
+def test_a_gateway_beside_it_serves_its_page_and_stops_with_it(repository):
+    (port,) = free_ports(1)
+    with up("--gateway-port", str(port), repository=repository) as (process, _):
+        told = [process.stdout.readline() for _ in range(7)]
+        assert f"page     http://127.0.0.1:{port}\n" in told
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as page:
+            assert "Ask a model" in page.read().decode()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models", timeout=10) as answer:
+            assert {card["id"] for card in json.load(answer)["data"]} == set(shipped_names())
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+
+
+def test_a_gateways_taken_port_is_one_line_before_anything_is_started(repository, gateway):
+    refused = python_m("serving", "up", "--repository", repository, "--gateway-port", gateway.url.split(":")[-1])
+    assert refused.returncode == 2
+    assert refused.stderr.count("\n") == 1 and "--gateway-port" in refused.stderr
 
 
 def test_a_taken_port_is_one_line_and_status_2(repository, server):

@@ -25,6 +25,7 @@ class NativeOptions(Options):
     json_schema: str | None = None
     logprobs: bool = False
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    explain: bool = Field(default=False, description="each token comes with its alignment to the source or the image")
 
     def decoding(self) -> Decoding:
         """The same for a client of ours.
@@ -43,6 +44,7 @@ class NativeOptions(Options):
             logprobs=self.logprobs,
             top_logprobs=self.top_logprobs,
             token_counts=True,
+            explain=self.explain,
         )
 
 
@@ -100,6 +102,9 @@ class Written(BaseModel):
         logprobs: of each token, if asked for.
         top_logprobs: for each token the most probable ones, if asked for.
         score: of a beam.
+        alignment: for each token the weights of the source's positions or the image's patches, if asked for.
+        tokens: what each token adds to the text, if an alignment was asked for.
+        source: what stands at each position of a source; with the first piece of an alignment.
     """
 
     index: int
@@ -109,6 +114,9 @@ class Written(BaseModel):
     logprobs: list[float] | None = None
     top_logprobs: list[list[TopToken]] | None = None
     score: float | None = None
+    alignment: list[list[float]] | None = None
+    tokens: list[str] | None = None
+    source: list[str] | None = None
 
 
 class WrittenAnswers(BaseModel):

@@ -85,3 +85,11 @@ def test_an_alignment_stands_beside_its_token_and_that_of_no_token_is_empty(toke
     weights_S = np.array([0.25, 0.75])
     assert np.array_equal(writer.add(Choice(70), weights_S).alignment, [[0.25, 0.75]])
     assert writer.rest("stop", weights_S).alignment.shape == (0, 2)
+
+
+def test_an_aligned_token_says_what_it_adds_and_a_plain_one_does_not(tokenizer):
+    weights_S = np.array([0.25, 0.75])
+    writer = Writer(tokenizer, DecodingOptions(), 0)
+    pieces = [writer.add(Choice(token), weights_S) for token in (70, 71)]
+    assert [piece.token_texts for piece in pieces] == [(piece.text,) for piece in pieces]
+    assert writer.add(Choice(72), None).token_texts == writer.rest("stop", weights_S).token_texts == ()

@@ -80,7 +80,7 @@ def test_what_an_artefact_can_show_is_listed_behind_what_it_answers(explained_di
     digits, dates = (model_config_from_manifest(Manifest.read(one)) for one in (explained_digits, explained_dates))
     assert list(outputs(digits)) == ["logits", "attention", "rollout"]
     assert outputs(digits)["rollout"] == (pb.TYPE_FP32, [4, 4])
-    assert list(outputs(dates)) == [*(spec.name for spec in TEXT_RESPONSE), "alignment"]
+    assert list(outputs(dates)) == [*(spec.name for spec in TEXT_RESPONSE), "alignment", "token_texts", "source_texts"]
     assert outputs(dates)["alignment"] == (pb.TYPE_FP32, [-1, -1])
     assert digits.output[0].label_filename == "labels.txt"
 

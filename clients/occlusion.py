@@ -1,0 +1,73 @@
+"""What a classifier's answer rests on, found without gradients: blank a part of the image and see what the logits lose.
+
+    map_k(p) = logit_k(image) − logit_k(image with the part p blanked)
+
+It asks nothing of the model but logits. On the held-out digits it finds the parts that matter better than attention
+does (docs/guides/playground.md).
+
+Legend: B batch, P parts, K classes, h and w rows and columns of parts.
+Source: Zeiler and Fergus 2014, "Visualizing and Understanding Convolutional Networks", section 4.2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+
+from clients.classify import Classifier
+from clients.served_model import ServedModel
+from clients.triton_client import Array
+
+MOST_PARTS = 8
+"""Rows or columns of parts: 64 parts are three batches of 32."""
+_PATCHES = ("rollout", "received_1")
+
+
+def grid_of(model: ServedModel) -> tuple[int, int]:
+    """Rows and columns of the parts to blank: the patches of the model where it tells them, at most 8 × 8."""
+    rows, columns = next((model.outputs[name] for name in _PATCHES if name in model.outputs), (MOST_PARTS, MOST_PARTS))
+    return min(rows, MOST_PARTS), min(columns, MOST_PARTS)
+
+
+async def occlusion_maps(classifier: Classifier, pixels: Array) -> tuple[Array, Array]:
+    """What each part of an image does for each class.
+
+    Args:
+        classifier: to ask; its batches are filled.
+        pixels: of one image, as :func:`clients.images.image_pixels` prepares it.
+
+    Returns:
+        Logits ``[K]`` and maps ``[K, h, w]``, float32.
+
+    Raises:
+        AttendantError: as the classifier raises.
+    """
+    rows, columns = grid_of(classifier.model)
+    images = np.concatenate([pixels[None], _blanked(pixels, rows, columns, classifier.model)])
+    most = max(classifier.model.max_batch, 1)
+    parts = [images[begin : begin + most] for begin in range(0, len(images), most)]
+    logits_BK = np.concatenate(await asyncio.gather(*(classifier.logits(part) for part in parts)))
+    drops_KP = (logits_BK[:1] - logits_BK[1:]).T
+    return logits_BK[0], drops_KP.reshape(-1, rows, columns)
+
+
+def _blanked(pixels: Array, rows: int, columns: int, model: ServedModel) -> Array:
+    in_bytes = pixels.dtype == np.uint8
+    height, width = pixels.shape[:2] if in_bytes else pixels.shape[-2:]
+    images = np.repeat(pixels[None], rows * columns, axis=0)
+    for number, image in enumerate(images):
+        row, column = divmod(number, columns)
+        down = slice(height * row // rows, height * (row + 1) // rows)
+        across = slice(width * column // columns, width * (column + 1) // columns)
+        if in_bytes:
+            image[down, across] = _mean_bytes(model)
+        else:
+            image[..., down, across] = 0  # what the mean colour of the training is, once it is prepared
+    return images
+
+
+def _mean_bytes(model: ServedModel) -> Array:
+    preprocessing = model.parameters["preprocessing"]
+    mean_C: Array = np.round(np.float32(preprocessing["mean"]) / np.float32(preprocessing["scale"])).astype(np.uint8)
+    return mean_C

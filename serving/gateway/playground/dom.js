@@ -1,0 +1,46 @@
+// Elements made in one line. Texts are set as texts: nothing that a server says is ever read as HTML.
+
+export function element(name, properties = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) {
+    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else if (key in made && key !== "list") made[key] = value;
+    else made.setAttribute(key, value);
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+export const find = (id) => document.getElementById(id);
+
+let numbers = 0;
+export const freshId = (stem) => `${stem}-${(numbers += 1)}`;
+
+export function field(label, input, hint = "") {
+  input.id ||= freshId("field");
+  const about = hint ? element("span", { className: "hint", id: `${input.id}-hint` }, hint) : null;
+  if (about) input.setAttribute("aria-describedby", about.id);
+  return element("div", { className: "field" }, element("label", { htmlFor: input.id }, label), input, about);
+}
+
+export function select(options, chosen, onChange) {
+  const made = element("select", { onchange: () => onChange(made.value) });
+  for (const [value, text] of options) made.append(element("option", { value, selected: value === chosen }, text));
+  return made;
+}
+
+// A row of buttons of which one is pressed; `onChange` gets its value.
+export function choice(label, options, chosen, onChange) {
+  const group = element("div", { className: "choice", role: "group", "aria-label": label });
+  const press = (value) => {
+    for (const button of group.children) button.setAttribute("aria-pressed", String(button.value === value));
+    onChange(value);
+  };
+  for (const [value, text] of options) {
+    const pressed = String(value === chosen);
+    group.append(element("button", { type: "button", value, "aria-pressed": pressed, onclick: () => press(value) }, text));
+  }
+  return group;
+}
+
+export const percent = (share) => `${(100 * share).toFixed(share > 0.9995 || share < 0.0995 ? 1 : 0)} %`;

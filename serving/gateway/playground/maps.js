@@ -1,0 +1,117 @@
+// Maps over an image: which kind, which layer, which head, and all of them in small to choose from.
+
+import { choice, element, field, select } from "./dom.js";
+import { drawOverlay, mean } from "./heat.js";
+import { Stopwatch } from "./latency.js";
+import { ask } from "./server.js";
+
+const KINDS = {
+  rollout: ["Rollout", "All layers multiplied: how much of each patch reaches the answer."],
+  attention: ["Attention", "What the class token looks at, in one layer and head."],
+  received: ["Windows", "How much attention each place gets within its window, in one layer."],
+  occlusion: ["Evidence", "What the answer loses where the image is blanked. Press a label to see what speaks for it."],
+};
+const TITLES = { received: "Every layer", occlusion: "Each of the most probable labels" };
+const MEAN = "mean";
+
+export class Maps {
+  constructor(card, onKind) {
+    this.kind = card.explains[0];
+    this.layer = this.head = this.label = null;
+    this.onKind = onKind;
+    const kinds = card.explains.map((kind) => [kind, KINDS[kind][0]]);
+    this.kinds = choice("What is shown over the image", kinds, this.kind, (kind) => {
+      this.kind = kind;
+      this.label = this.layer = this.head = null;
+      this.onKind();
+    });
+    this.canvas = element("canvas", { width: 256, height: 256, className: "overlay", role: "img", "aria-label": "No map yet" });
+    this.caption = element("figcaption", { role: "status" });
+    this.controls = element("div", { className: "map-controls" });
+    this.grid = element("div", { className: "thumbnails", role: "group", "aria-label": "All maps of this kind" });
+    this.title = element("h3", {});
+    this.small = element("div", { className: "stack small", hidden: true }, this.title, this.grid);
+    this.element = element("figure", { className: "maps", hidden: true }, this.kinds, this.canvas, this.caption,
+      this.controls);
+  }
+
+  // Asks for the maps of an image and shows them; returns how long the answer took, in milliseconds.
+  async explain(image, asked, signal) {
+    const watch = new Stopwatch();
+    const said = await ask("v1/explain", { ...asked, kind: this.kind }, signal);
+    const passed = watch.done();
+    this.image = image;
+    this.maps = said.maps;
+    this.element.hidden = false;
+    this.layers = [...new Set(this.maps.map((map) => map.layer).filter(Boolean))];
+    this.heads = [...new Set(this.maps.map((map) => map.head).filter(Boolean))];
+    if (!this.layers.includes(this.layer)) this.layer = this.layers.at(-1) ?? null;
+    if (this.head !== MEAN && !this.heads.includes(this.head)) this.head = this.heads.length ? MEAN : null;
+    if (!this.maps.some((map) => map.title === this.label)) this.label = null;
+    this.showControls();
+    this.show();
+    return passed;
+  }
+
+  // Show what speaks for a label.
+  showLabel(label) {
+    this.label = label;
+    if (this.kind === "occlusion") return this.show();
+    this.kinds.querySelector("[value=occlusion]").click();
+    this.label = label;
+    return null;
+  }
+
+  showControls() {
+    const controls = [];
+    if (this.layers.length) {
+      const layers = this.layers.map((layer) => [String(layer), `${layer} of ${this.layers.length}`]);
+      controls.push(field("Layer", select(layers, String(this.layer), (layer) => this.choose(Number(layer), this.head))));
+    }
+    if (this.heads.length) {
+      const heads = [[MEAN, "mean of heads"], ...this.heads.map((head) => [String(head), `head ${head}`])];
+      const chosen = (head) => this.choose(this.layer, head === MEAN ? MEAN : Number(head));
+      controls.push(field("Head", select(heads, String(this.head), chosen)));
+    }
+    this.controls.replaceChildren(...controls);
+    this.controls.hidden = !controls.length;
+    this.small.hidden = this.maps.length < 2;
+    this.title.textContent = this.heads.length ? "Every layer (down) and head (across)" : TITLES[this.kind] ?? "";
+    this.grid.style.setProperty("--columns", this.heads.length || Math.min(this.maps.length, 5));
+    this.grid.replaceChildren(...this.maps.map((map) => this.thumbnail(map)));
+  }
+
+  thumbnail(map) {
+    const canvas = element("canvas", { width: 64, height: 64, "aria-hidden": "true" });
+    drawOverlay(canvas, this.image, map.values);
+    const name = this.kind === "occlusion" ? `evidence for ${map.title}` : map.title;
+    const press = () => (this.kind === "occlusion" ? this.showLabel(map.title) : this.choose(map.layer, map.head));
+    return element("button", { type: "button", title: name, "aria-label": name, onclick: press }, canvas);
+  }
+
+  choose(layer, head) {
+    Object.assign(this, { layer, head });
+    this.showControls();
+    this.show();
+  }
+
+  show() {
+    const fits = (map) => (this.kind === "occlusion" ? map.title === (this.label ?? this.maps[0].title)
+      : (this.layer === null || map.layer === this.layer) && (this.head === MEAN || this.head === null || map.head === this.head));
+    const shown = this.maps.filter(fits);
+    drawOverlay(this.canvas, this.image, mean(shown.map((map) => map.values)));
+    const title = this.kind === "occlusion" ? `Evidence for ${shown[0].title}` : this.titleOf(shown);
+    this.canvas.setAttribute("aria-label", `${title}, as colours over the image`);
+    this.caption.replaceChildren(element("strong", {}, title), ` ${KINDS[this.kind][1]}`);
+    [...this.grid.children].forEach((button, at) => {
+      button.setAttribute("aria-pressed", String(shown.includes(this.maps[at])));
+    });
+  }
+
+  titleOf(shown) {
+    if (this.kind === "rollout") return "Rollout.";
+    return shown.length > 1 ? `Layer ${this.layer}, mean of ${shown.length} heads.` : `${capital(shown[0].title)}.`;
+  }
+}
+
+const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
