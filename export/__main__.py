@@ -92,7 +92,7 @@ def check(
     """
     if target is not None:
         return _check_target(folder, target, json)
-    from export.ladder import climb
+    from export.ladder import checkpoint_of, climb
     from export.parity import require_parity, rungs_of, write_report
     from export.precisions import precision_named
     from export.quality.budgets import budget_of, require_budget, verdicts_of
@@ -105,9 +105,10 @@ def check(
     precision = precision_named(manifest.precision)
     if manifest.form == "onnx" and not precision.ort_cpu:
         sys.stderr.write(_NO_KERNELS.format(precision.name))
-    measurements = climb(folder, source)
+    checkpoint = checkpoint_of(manifest, source)
+    measurements = climb(folder, checkpoint)
     rungs = rungs_of(measurements, precision)
-    qualities = measure_quality(folder, source, full)
+    qualities = measure_quality(folder, checkpoint, full)
     verdicts = verdicts_of(qualities, budget_of(precision.name))
     quality = quality_to_json(precision.name, qualities, verdicts)
     report = write_report(measurements, rungs, folder, quality)

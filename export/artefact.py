@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,7 +33,9 @@ from models.tasks.graph import TaskGraph
 from models.tensor_names import EXPLAINED
 
 
-def write_artefact(name: str, out: Path, options: Mapping[str, Option], fingerprint: str) -> Manifest:
+def write_artefact(
+    name: str, out: Path, options: Mapping[str, Option], fingerprint: str, exported: Path | None = None
+) -> Manifest:
     """Export every graph of a checkpoint, whatever the folder holds.
 
     Args:
@@ -40,6 +43,7 @@ def write_artefact(name: str, out: Path, options: Mapping[str, Option], fingerpr
         out: the artefact's folder; replaced in one step.
         options: flag of ``export onnx`` → value.
         fingerprint: for the manifest.
+        exported: the same in fp32, if that is there already.
 
     Raises:
         As :func:`export.stage.export_onnx`.
@@ -50,7 +54,7 @@ def write_artefact(name: str, out: Path, options: Mapping[str, Option], fingerpr
     require_task(precision, checkpoint.family.task.name)
     graphs = checkpoint.graphs(explain, bool(options["uint8"]))
     with replaced_folder(out) as staged:
-        passes = _write_graphs(name, checkpoint, graphs, precision, staged, options)
+        passes = _write_graphs(name, checkpoint, graphs, precision, staged, options, exported)
         for companion in checkpoint.companions():
             shutil.copyfile(companion, staged / companion.name)
         lowered = lowered_graphs(staged, (graph.signature for graph in graphs)) if precision.ort_cpu else ()
@@ -74,27 +78,39 @@ def _write_graphs(
     precision: Precision,
     folder: Path,
     options: Mapping[str, Option],
+    exported: Path | None,
 ) -> dict[str, list[dict[str, Any]]]:
     if precision is PRECISIONS["fp32"]:
         _export_graphs(name, checkpoint, graphs, folder)
         return {}
-    with TemporaryDirectory(dir=folder) as float32:
-        _export_graphs(name, checkpoint, graphs, Path(float32))
+    with _float32_graphs(name, checkpoint, graphs, folder, exported) as float32:
         every, calibration = signatures_of(graphs), options.get("calibration")
         samples = Path(str(calibration)) if calibration else None
         given = [
             Given(
                 checkpoint=checkpoint,
-                folder=Path(float32),
+                folder=float32,
                 signature=wanted,
-                float32=exported,
+                float32=plain,
                 calibration=samples,
                 every=every,
             )
-            for wanted, exported in zip(signatures_in(precision, every), every, strict=True)
+            for wanted, plain in zip(signatures_in(precision, every), every, strict=True)
         ]
         done = rewrite_graphs(precision, given, folder)
     return {graph: [outcome.to_json() for outcome in outcomes] for graph, outcomes in done.items()}
+
+
+@contextmanager
+def _float32_graphs(
+    name: str, checkpoint: Checkpoint, graphs: Sequence[TaskGraph], folder: Path, exported: Path | None
+) -> Iterator[Path]:
+    if exported is not None:
+        yield exported
+        return
+    with TemporaryDirectory(dir=folder) as made:
+        _export_graphs(name, checkpoint, graphs, Path(made))
+        yield Path(made)
 
 
 def _export_graphs(name: str, checkpoint: Checkpoint, graphs: Sequence[TaskGraph], folder: Path) -> None:

@@ -35,12 +35,12 @@ TORCH = "torch"
 """The rung of artefacts that torch runs, instead of ONNX Runtime's."""
 
 
-def climb(folder: Path, source: str | None = None) -> list[Measurement]:
+def climb(folder: Path, source: str | Checkpoint | None = None) -> list[Measurement]:
     """Compare an artefact's graphs with the model they were made from.
 
     Args:
         folder: the artefact.
-        source: the checkpoint, if not the one that the manifest names.
+        source: the checkpoint, by name or loaded, if not the one that the manifest names.
 
     Returns:
         One measurement for each case and runner.
@@ -50,8 +50,7 @@ def climb(folder: Path, source: str | None = None) -> list[Measurement]:
     """
     manifest = Manifest.read(folder)
     manifest.verify(folder)
-    checkpoint = checkpoint_named(source or manifest.source)
-    require_same_model(checkpoint, manifest)
+    checkpoint = checkpoint_of(manifest, source)
     if sum(parameter.numel() for parameter in checkpoint.model.parameters()) < SMALL_MODEL:
         torch.set_num_threads(1)  # more threads make a toy model up to 20 times slower where cores are shared
     names = [signature.name for signature in manifest.graphs]
@@ -110,12 +109,22 @@ def _openvino_runners(folder: Path, manifest: Manifest) -> dict[str, Runner]:
     return runners
 
 
-def require_same_model(checkpoint: Checkpoint, manifest: Manifest) -> None:
-    """Refuse a checkpoint that is not the one of an artefact.
+def checkpoint_of(manifest: Manifest, source: str | Checkpoint | None = None) -> Checkpoint:
+    """The model that an artefact was made from.
+
+    Args:
+        manifest: the artefact's.
+        source: the checkpoint, by name or loaded, if not the one that the manifest names.
 
     Raises:
         ArtefactError: its name, family or configuration is another.
     """
+    checkpoint = source if isinstance(source, Checkpoint) else checkpoint_named(source or manifest.source)
+    _require_same_model(checkpoint, manifest)
+    return checkpoint
+
+
+def _require_same_model(checkpoint: Checkpoint, manifest: Manifest) -> None:
     wanted = manifest.name, manifest.family, manifest.config
     found = checkpoint.name, checkpoint.family.name, config_to_json(checkpoint.config)
     if wanted != found:

@@ -6,6 +6,7 @@ Nothing here imports torch, so that an unchanged export is known as such in a fr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -29,6 +30,7 @@ def export_onnx(
     uint8: bool = False,
     precision: str = "fp32",
     calibration: Path | None = None,
+    exported: Path | None = None,
 ) -> tuple[Manifest, bool]:
     """Export every graph of a checkpoint, unless the folder already holds just that.
 
@@ -40,6 +42,7 @@ def export_onnx(
         precision: of the graphs, a name of :data:`export.precisions.PRECISIONS`.
         calibration: a file or folder with samples, for a precision that is calibrated
             (:func:`export.calibration.samples.samples_for`).
+        exported: an artefact; where it is this export in fp32, its graphs are rewritten instead of others.
 
     Returns:
         The manifest, and whether anything was done.
@@ -55,7 +58,7 @@ def export_onnx(
     options: dict[str, Option] = {"explain": explain, "uint8": uint8, "precision": precision_named(precision).name}
     if calibration is not None:
         options["calibration"] = str(calibration.resolve())
-    return _export("onnx", name, out, options, _write_graphs)
+    return _export("onnx", name, out, options, partial(_write_graphs, exported=exported))
 
 
 def export_torch(name: str, out: Path, precision: str = "fp32") -> tuple[Manifest, bool]:
@@ -90,11 +93,19 @@ def _export(form: Form, name: str, out: Path, options: Options, write: _Write) -
         return (write(name, out, options, fingerprint), True) if current is None else (current, False)
 
 
-def _write_graphs(name: str, out: Path, options: Options, fingerprint: str) -> Manifest:
-    start_importing()
+def _write_graphs(name: str, out: Path, options: Options, fingerprint: str, exported: Path | None) -> Manifest:
+    float32 = None if exported is None else _same_in_fp32(name, exported, options)
+    if float32 is None:
+        start_importing()
     from export.artefact import write_artefact  # torch: seconds, for those alone who need it
 
-    return write_artefact(name, out, options, fingerprint)
+    return write_artefact(name, out, options, fingerprint, float32)
+
+
+def _same_in_fp32(name: str, exported: Path, options: Options) -> Path | None:
+    others = {flag: value for flag, value in options.items() if flag != "calibration"}
+    fingerprint = fingerprint_of(name, {**others, "precision": "fp32"})
+    return None if current_artefact(exported, fingerprint) is None else exported
 
 
 def _write_weights(name: str, out: Path, options: Options, fingerprint: str) -> Manifest:

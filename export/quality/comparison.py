@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,14 +48,18 @@ def compared_models(models: Sequence[str], precisions: Sequence[str], out: Path,
         full: as for :func:`export.quality.measure.measure_quality`.
     """
     for model in models:
+        place = out / Path(model).stem
+        if len(precisions) > 1:
+            with suppress(AttendantError):  # which every precision then tells of itself
+                export_onnx(model, place / "fp32")  # once, for all of them
         for precision in precisions:
-            yield _compared(model, precision, out / Path(model).stem / precision, full)
+            yield _compared(model, precision, place / precision, full)
 
 
 def _compared(model: str, precision: str, folder: Path, full: bool) -> Compared:
     name = Path(model).stem
     try:
-        manifest, _ = export_onnx(model, folder, precision=precision)
+        manifest, _ = export_onnx(model, folder, precision=precision, exported=folder.parent / "fp32")
         qualities = measure_quality(folder, full=full)
     except AttendantError as error:
         return Compared(model=name, precision=precision, sizes={}, refusal=f"{error.expected}; found {error.found}")

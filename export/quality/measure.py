@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from export.eager import eager_runners
-from export.ladder import SMALL_MODEL, require_same_model, spreads_of
+from export.ladder import SMALL_MODEL, checkpoint_of, spreads_of
 from export.precisions import precision_named
 from export.quality.agreement import Agreement, Prefix, agreement_of, prefix_of
 from export.quality.answers import Answers, Graphs, answers_of
@@ -20,7 +20,6 @@ from export.quality.held_out import has_held_out, held_out_questions
 from export.quality.questions import Questions
 from export.quality.random_questions import random_questions
 from export.rounded import rounded_runners
-from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import Checkpoint
 from models.errors import MachineError
 from models.manifest import Manifest
@@ -83,12 +82,12 @@ class Quality:
     accuracy: Right | None = None
 
 
-def measure_quality(folder: Path, source: str | None = None, full: bool = False) -> list[Quality]:
+def measure_quality(folder: Path, source: str | Checkpoint | None = None, full: bool = False) -> list[Quality]:
     """Ask an artefact and its model the same questions.
 
     Args:
         folder: the artefact.
-        source: the checkpoint, if not the one that the manifest names.
+        source: the checkpoint, by name or loaded, if not the one that the manifest names.
         full: whether every held-out example is asked, also where that takes longer than seconds.
 
     Returns:
@@ -98,8 +97,7 @@ def measure_quality(folder: Path, source: str | None = None, full: bool = False)
         ArtefactError: a runtime cannot load a graph, or the checkpoint has another configuration.
     """
     manifest = Manifest.read(folder)
-    checkpoint = checkpoint_named(source or manifest.source)
-    require_same_model(checkpoint, manifest)
+    checkpoint = checkpoint_of(manifest, source)
     large = sum(parameter.numel() for parameter in checkpoint.model.parameters()) >= SMALL_MODEL
     if not large:
         torch.set_num_threads(1)

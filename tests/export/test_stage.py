@@ -63,6 +63,23 @@ def test_an_unchanged_export_is_known_without_torch(tiny_classifier):
     assert (known.stdout, known.stderr) == ("[]\n", "")
 
 
+def test_graphs_that_are_there_in_fp32_are_rewritten_and_those_of_another_model_or_option_are_not(
+    tiny_classifier, tmp_path, monkeypatch
+):
+    wanted, _ = export_onnx("vit-tiny", tmp_path / "alone", precision="int8")
+    monkeypatch.setattr("export.artefact.run_each", refused)
+    manifest, done = export_onnx("vit-tiny", tmp_path / "from-fp32", precision="int8", exported=tiny_classifier)
+    assert done
+    assert (manifest.files, manifest.fingerprint) == (wanted.files, wanted.fingerprint)
+    for name, options in (("swin-tiny", {}), ("vit-tiny", {"uint8": True})):
+        with pytest.raises(RuntimeError, match="exported anew"):
+            export_onnx(name, tmp_path / "others", precision="int8", exported=tiny_classifier, **options)
+
+
+def refused(*_):
+    raise RuntimeError("exported anew")
+
+
 def test_of_two_exports_at_once_one_works_and_the_other_finds_it_done(tmp_path):
     out = tmp_path / "artefact"
     command = [sys.executable, "-m", "export", "onnx", "vit-tiny", "--out", str(out)]

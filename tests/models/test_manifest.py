@@ -189,3 +189,19 @@ def test_the_file_for_a_target_is_the_lowered_one_where_there_is_one():
     assert manifest.file_for("decoder", "ort-cpu") == "decoder.ort-cpu.onnx"
     assert manifest.file_for("decoder", "tensorrt") == "decoder.onnx"
     assert manifest.file_for("explained", "ort-cpu") == "explained.onnx", "where no pass had anything to do"
+
+
+def test_the_signature_for_a_target_has_the_types_of_the_lowered_graph_and_is_else_the_graphs():
+    cache, out = (TensorSpec(name=name, dtype="float32", axes=("batch", 2, 8, 4)) for name in ("cache_in", "cache_out"))
+    mask = TensorSpec(name="mask", dtype="bool", axes=("batch",))
+    graph = GraphSignature(name="decoder", inputs=(cache, mask), outputs=(out,), aliases={"cache_out": "cache_in"})
+    types = {"cache_in": "int8", "cache_out": "int8"}
+    lowered = (Lowered(graph="decoder", target="ort-cpu", file="decoder.ort-cpu.onnx", types=types),)
+    manifest = small_manifest(graphs=(graph,), lowered=lowered)
+    kept = manifest.signature_for("decoder", "ort-cpu")
+    assert [spec.dtype for spec in (*kept.inputs, *kept.outputs)] == ["int8", "bool", "int8"]
+    assert kept.aliases == graph.aliases
+    assert manifest.signature_for("decoder", "tensorrt") == graph
+    halved = dataclasses.replace(lowered[0], types={"cache_in": "int8"})
+    with pytest.raises(ArtefactError, match="to alias an output with an input of the same type"):
+        small_manifest(graphs=(graph,), lowered=(halved,)).signature_for("decoder", "ort-cpu")

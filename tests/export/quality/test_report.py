@@ -10,6 +10,7 @@ from export.quality.agreement import Agreement, Step
 from export.quality.budgets import BUDGETS, verdicts_of
 from export.quality.measure import Quality
 from export.quality.report import print_quality, quality_to_json
+from models.checkpoints.resolve import checkpoint_named
 from models.errors import ParityError
 from models.manifest import Manifest
 from tests.export.quality.test_measure import noisy
@@ -47,6 +48,18 @@ def test_check_writes_every_step_into_the_report_and_ends_with_1_beyond_a_budget
     broken = {(one["form"], one["limit"]) for one in report["quality"]["verdicts"] if not one["passed"]}
     assert {("served", "drift of logits"), ("served", "KL of logits")} <= broken
     assert "standard" not in {form for form, _ in broken}
+
+
+def test_check_loads_the_model_once(digits_artefact, monkeypatch):
+    loaded = []
+
+    def noted(name, *options):
+        loaded.append(name)
+        return checkpoint_named(name, *options)
+
+    monkeypatch.setattr("export.ladder.checkpoint_named", noted)
+    assert check(digits_artefact) == 0
+    assert loaded == ["digits-vit"]
 
 
 def test_what_is_not_finite_is_null_for_programs_and_beyond_for_people(capsys):
