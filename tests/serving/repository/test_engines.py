@@ -99,6 +99,13 @@ def test_a_text_encoders_graph_is_triton_s_own_and_its_body_tokenizes_and_asks_i
     assert [one.name for one in check_engines(repository)] == [TEXT_ENCODER]
 
 
+def test_a_text_encoder_with_plugins_stays_with_the_runner_that_bounds_its_lengths(text_encoder, tmp_path):
+    with_engines(text_encoder, tmp_path / TEXT_ENCODER, plugins={"flash_attention": "ab"})
+    write_repository([tmp_path / TEXT_ENCODER], tmp_path / "repository")
+    assert [path.name for path in (tmp_path / "repository").iterdir()] == [TEXT_ENCODER]
+    assert (tmp_path / "repository" / TEXT_ENCODER / "1/model.plan").is_file()
+
+
 def test_without_engines_that_model_is_gone_again(text_encoder, tmp_path):
     with_engines(text_encoder, tmp_path / TEXT_ENCODER)
     write_repository([tmp_path / TEXT_ENCODER], tmp_path / "repository")
