@@ -47,8 +47,8 @@ def tokens_model(manifest: Manifest) -> str:
 def tokens_engine(manifest: Manifest, engines: EngineManifest | None) -> Engine | None:
     """The engine of a text encoder that Triton serves by itself, asked by a body that tokenizes; none where it cannot.
 
-    It can where the graph itself makes one vector of a text, so that what comes back is small, and where no plugin leaks
-    memory at every new length (NVIDIA/TensorRT #4849), which our own runner takes care of.
+    It can where the graph itself makes one vector of a text, so that what comes back is small, and where no plugin
+    leaks memory at every new length (NVIDIA/TensorRT #4849), which our own runner takes care of.
     """
     pools = manifest.task == "embed" and any(spec.name == POOLED for spec in manifest.graph(_GRAPH).outputs)
     engine = triton_engine(replace(manifest, task="predict"), engines) if pools else None
