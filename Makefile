@@ -1,4 +1,4 @@
-.PHONY: bench browser help quickstart test test-full-width test-gpu test-trt check format up clean
+.PHONY: bench browser help quickstart test test-proofs test-full-width test-gpu test-trt check format up clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -15,6 +15,16 @@ quickstart: .venv/.cpu  ## export, prove, serve and ask the shipped models
 
 test: .venv/.dev browser  ## run every test, in two processes
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
+# What stands in for TensorRT and a GPU: docs/tensorrt.md says what each proves.
+PROOFS := tests/export/kernels tests/export/plugins tests/export/engines tests/export/test_engine.py \
+	tests/export/test_refit.py tests/export/restrictions tests/export/test_target_check.py tests/serving/runtime/trt \
+	tests/serving/runtime/test_trt_runner.py tests/serving/runtime/test_create_runners_with_engines.py \
+	tests/serving/runtime/test_torch_runner.py tests/serving/runtime/test_torch_capture.py \
+	tests/serving/repository/test_engines.py tests/models/test_engine_manifest.py tests/test_deployment.py
+
+test-proofs: .venv/.dev  ## of `make test`, what can be proved of engines and kernels without TensorRT and a GPU
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(PROOFS)
 
 test-full-width: .venv/.dev  ## import and serve models as wide as published: some minutes, 8 GB of memory
 	$(BIN)/python -m pytest -m full_width

@@ -210,6 +210,9 @@ def engine(
     files = ", ".join(one.file for one in engines.engines)
     where = f"{engines.platform.gpu}, TensorRT {engines.platform.tensorrt}"
     sys.stdout.write(f"{engines.name}: {files} {'built' if done else 'up to date'} for {where}\n")
+    for one in engines.engines:
+        counts = ", ".join(f"{count} {kernel}" for kernel, count in one.attention.items()) or "none"
+        sys.stdout.write(f"  {one.file}: attention in {counts}\n")
     return 0
 
 

@@ -11,3 +11,5 @@ RUNTIMES: tuple[Runtime, ...] = get_args(Runtime)
 DEVICE = "device"
 Device = Literal["auto", "cpu", "cuda"]
 DEVICES: tuple[Device, ...] = get_args(Device)
+GRAPH_MODEL = "graph_model"
+"""The model of the same server that runs the graph of a body, where it does not run it itself."""

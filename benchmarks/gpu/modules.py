@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from models.layers.attend import Kernel, attend_in_groups
+from models.layers.attend import Kernel
+from serving.runtime.torch_loading import attention_on
 
 
 def made(build: Callable[[], nn.Module], device: torch.device) -> nn.Module:
@@ -33,11 +34,7 @@ def with_the_same_weights(module: nn.Module) -> nn.Module:
 @cache
 def attention_for(device: torch.device) -> Kernel:
     """What serving attends by on a device: one for all variants, which share layers."""
-    if device.type == "cpu":
-        return attend_in_groups
-    from serving.runtime.torch_attention import fused_attention
-
-    return fused_attention(device)
+    return attention_on(device)
 
 
 def seconds(call: Callable[[], Any], repeats: int, device: torch.device) -> float:

@@ -9,7 +9,8 @@ Source: pytorch/TensorRT pull request 4435 (scratch pointers, version of PTX); N
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import triton
@@ -101,6 +102,25 @@ def compiled(
         shared_bytes=made.metadata.shared,
         report=report,
     )
+
+
+def fitting(specialised: Specialisation, target: str, shared_limit_bytes: int) -> CompiledKernel:
+    """Compile with as many loads ahead as there is shared memory for.
+
+    Args:
+        specialised: whose ``stages`` are the most.
+        target: ``sm_80`` to ``sm_120``.
+        shared_limit_bytes: of a block.
+
+    Raises:
+        ExportError: it does not fit without any either.
+        MachineError: as :func:`compiled`.
+        UnknownNameError: no such target.
+    """
+    for stages in range(specialised.stages, 1, -1):
+        with suppress(ExportError):
+            return compiled(replace(specialised, stages=stages), target, shared_limit_bytes=shared_limit_bytes)
+    return compiled(replace(specialised, stages=1), target, shared_limit_bytes=shared_limit_bytes)
 
 
 def stripped(ptx: str, types: Mapping[str, str], metadata: Any) -> str:

@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from export.kernels.gpu_targets import GpuTarget, target_of
+from export.kernels.gpu_targets import WITHOUT_LEAVE_BYTES, GpuTarget, target_of
 from export.kernels.heads import HeadsConfig, heads_of
 from export.kernels.launch import Arguments, launch, require_shape
 from export.kernels.online_softmax import averaged, load_rows, nothing_seen, see, store_rows
@@ -92,7 +92,9 @@ def tiles(heads: HeadsConfig, target: GpuTarget) -> tuple[int, int, int, int]:
         return 128, 64, 8, 3
     if heads.block == 128:
         return (128, 64, 8, 3) if roomy else (128, 32, 8, 2)
-    return (128, 32, 8, 2) if target.shared_bytes > 200 * 1024 else (64, 32, 8, 2)
+    if target.shared_bytes > WITHOUT_LEAVE_BYTES:
+        return (128, 32, 8, 2) if target.shared_bytes > 200 * 1024 else (64, 32, 8, 2)
+    return 64, 16, 8, 2
 
 
 def specialised(heads: HeadsConfig, causal: bool, target: GpuTarget, lengths: str = "int32") -> Specialisation:

@@ -1,27 +1,26 @@
 """What an engine embeds of a plugin: its kernel as PTX, and how TensorRT shall launch it.
 
 The grid is computed by the kernel's own ``grid``: PyTorch's launcher calls it with numbers, TensorRT with symbols.
-A block takes at most 48 KiB of shared memory, with tiles of a small GPU and, if need be, fewer loads ahead: nobody has
+A block takes at most 48 KiB of shared memory, with tiles for so much and, if need be, fewer loads ahead: nobody has
 told whether TensorRT asks the driver for leave to use more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
 import tensorrt.plugin as trtp
 
-from export.kernels.compile import CompiledKernel, compiled
+from export.kernels.compile import CompiledKernel, fitting
 from export.kernels.gpu_targets import WITHOUT_LEAVE_BYTES, GpuTarget, gpu_target
 from export.kernels.specialisation import Specialisation
 from export.plugins.sources import source_hash
 from models.errors import ExportError
 
-NARROW_BYTES = 99 * 1024
 Launch = tuple[str, str, Any, Any]
 """Of a kernel: its name, PTX, ``KernelLaunchParams`` and ``SymIntExprs``."""
 
@@ -48,7 +47,7 @@ class Embedding:
         """
         key = _key(specialised)
         if key not in self.kernels:
-            self.kernels[key] = _fitting(specialised, self.target.name)
+            self.kernels[key] = fitting(specialised, self.target.name, WITHOUT_LEAVE_BYTES)
         self.plugins.setdefault(plugin, set()).add(key)
         return self.kernels[key]
 
@@ -81,7 +80,7 @@ def embedding(target: str) -> Iterator[Embedding]:
         UnknownNameError: there is no such target.
     """
     known = gpu_target(target)
-    _current.append(Embedding(target=replace(known, shared_bytes=min(known.shared_bytes, NARROW_BYTES))))
+    _current.append(Embedding(target=replace(known, shared_bytes=WITHOUT_LEAVE_BYTES)))
     try:
         yield _current[-1]
     finally:
@@ -121,13 +120,6 @@ def launched(plugin: str, specialised: Specialisation, grid: tuple[Any, ...], nu
     for index, number in enumerate(numbers.values()):
         extra[index] = trtp.SymInt32(number)
     return made.name, made.ptx, parameters, extra
-
-
-def _fitting(specialised: Specialisation, target: str) -> CompiledKernel:
-    for stages in range(specialised.stages, 1, -1):
-        with suppress(ExportError):
-            return compiled(replace(specialised, stages=stages), target, shared_limit_bytes=WITHOUT_LEAVE_BYTES)
-    return compiled(replace(specialised, stages=1), target, shared_limit_bytes=WITHOUT_LEAVE_BYTES)
 
 
 def _embedding() -> Embedding:

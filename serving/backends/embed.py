@@ -1,12 +1,16 @@
-"""Triton's body of a text encoder: requests that the dynamic batcher gathered are one run of the graph."""
+"""Triton's body of a text encoder: requests that the dynamic batcher gathered are one run of the graph.
+
+The graph runs in this process, or is a model of its own, which Triton's TensorRT backend serves and this one asks.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from models.tensor_names import HIDDEN, POOLED, TEXT_INPUT, TOKEN_MASK
+from models.tensor_names import TEXT_INPUT, TOKEN_MASK
 from serving.backends import triton_api
 from serving.generation.embedder import Embedder, Embedding
 
@@ -15,12 +19,15 @@ class TritonPythonModel:
     """What Triton calls; one instance a stub process."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        """Load tokenizer and graph."""
-        self._embedder = Embedder(*triton_api.load_artefact(args))
+        """Load the tokenizer, and the graph unless another model runs it."""
+        asked = triton_api.graph_model(args)
+        graph = partial(triton_api.ask_model, asked) if asked else None
+        self._embedder = Embedder(*triton_api.load_artefact(args), graph=graph)
 
     def execute(self, requests: list[Any]) -> list[Any]:
         """Answer each request with the outputs that it asks for, or with its own error."""
-        answers = self._embedder.embed([_texts(request) for request in requests])
+        wanted = set().union(*(triton_api.wanted_outputs(request) for request in requests))
+        answers = self._embedder.embed([_texts(request) for request in requests], wanted)
         return [
             triton_api.error_response(answer) if isinstance(answer, Exception) else _response(request, answer)
             for request, answer in zip(requests, answers, strict=True)
@@ -34,6 +41,6 @@ def _texts(request: Any) -> list[str]:
 
 
 def _response(request: Any, answer: Embedding) -> Any:
-    outputs = {POOLED: answer.pooled, HIDDEN: answer.hidden, TOKEN_MASK: answer.token_mask}
-    wanted = triton_api.wanted_outputs(request)  # hidden is large, and seldom wanted
+    outputs = {**answer.vectors, TOKEN_MASK: answer.token_mask}
+    wanted = triton_api.wanted_outputs(request)
     return triton_api.response({name: np.ascontiguousarray(outputs[name]) for name in outputs if name in wanted})

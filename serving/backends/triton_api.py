@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from models.errors import BusyError, DeadlineError, InputError, MachineError
 from models.manifest import Manifest
 from models.tensor_names import CANCEL, EXPLAIN, RENDERED
 from serving.generation.settings import EngineSettings
-from serving.parameters import DEVICE, RUNTIME, THREADS, Device, Runtime
+from serving.parameters import DEVICE, GRAPH_MODEL, RUNTIME, THREADS, Device, Runtime
 from serving.runtime.base import Array
 
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
@@ -41,6 +42,38 @@ def load_artefact(arguments: dict[str, str]) -> tuple[Path, Manifest, int, Runti
     parameters = json.loads(arguments["model_config"])["parameters"]
     runtime, device = (parameters.get(key, {"string_value": "auto"})["string_value"] for key in (RUNTIME, DEVICE))
     return folder, manifest, int(parameters[THREADS]["string_value"]), runtime, device
+
+
+def graph_model(arguments: dict[str, str]) -> str:
+    """The model that runs the graph of a body; empty where it runs it itself.
+
+    Args:
+        arguments: what Triton hands to ``initialize``.
+    """
+    parameters = json.loads(arguments["model_config"])["parameters"]
+    return str(parameters.get(GRAPH_MODEL, {"string_value": ""})["string_value"])
+
+
+def ask_model(name: str, inputs: Mapping[str, Array], wanted: Collection[str]) -> dict[str, Array]:
+    """Ask another model of this server.
+
+    Args:
+        name: of the model.
+        inputs: its tensors.
+        wanted: the outputs that are wanted.
+
+    Raises:
+        MachineError: it failed.
+    """
+    tensors = [pb_utils.Tensor(key, np.ascontiguousarray(array)) for key, array in inputs.items()]
+    on_host = pb_utils.PreferredMemory(pb_utils.TRITONSERVER_MEMORY_CPU, 0)
+    request = pb_utils.InferenceRequest(
+        model_name=name, inputs=tensors, requested_output_names=list(wanted), preferred_memory=on_host
+    )
+    answer = request.exec()
+    if answer.has_error():
+        raise MachineError(f"an answer of model {name!r}", answer.error().message(), "see the server's log")
+    return {key: pb_utils.get_output_tensor_by_name(answer, key).as_numpy() for key in wanted}
 
 
 def require_numpy_1(version: str) -> None:

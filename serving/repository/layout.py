@@ -2,6 +2,7 @@
 
 <out>/<name>/config.pbtxt, labels.txt        <out>/<name>/1/model.py, manifest.json, graphs, tokenizer, engines
 Where Triton's own TensorRT backend serves a model: <out>/<name>/1/manifest.json, engine.json, model.plan
+Where it runs a text encoder's graph: that, in <out>/<name>-tokens, beside the model that tokenizes and asks it
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from models.folders import one_at_a_time, replaced_folder
 from models.manifest import Manifest
 from models.tokenization import MARIAN_FILES, TOKENIZER_NAME
 from serving.generation.settings import EngineSettings
-from serving.parameters import Device, Runtime
+from serving.parameters import GRAPH_MODEL, Device, Runtime
 from serving.repository.chat_template import add_chat_template
 from serving.repository.model_config import LABELS_NAME, model_config_from_manifest
 from serving.repository.pbtxt import pbtxt_from_config
-from serving.repository.tensorrt_config import serve_with_tensorrt, triton_engine
+from serving.repository.tensorrt_config import serve_with_tensorrt, tokens_engine, tokens_model, triton_engine
 from serving.runtime.create_runners import engines_for
 from serving.runtime.executable import require_executable
 
@@ -70,11 +71,15 @@ def write_repository(
     for manifest in manifests:
         require_executable(manifest, runtime, device, plans[manifest.name])
     require_different_names(manifests)
-    with replaced_models(out, {manifest.name for manifest in manifests}) as staged:
+    with replaced_models(out, {name for manifest in manifests for name in _model_names(manifest)}) as staged:
         for folder, manifest in artefacts:
             config = model_config_from_manifest(manifest, threads, runtime, engine, device)
             add_chat_template(config, folder)
-            _write_model(folder, manifest, staged / manifest.name, config, plans[manifest.name])
+            engines = plans[manifest.name]
+            if tokens_engine(manifest, engines) is not None:
+                _write_tokens_model(folder, manifest, staged, engines)
+                config.parameters[GRAPH_MODEL].string_value, engines = tokens_model(manifest), None
+            _write_model(folder, manifest, staged / manifest.name, config, engines)
     return manifests
 
 
@@ -123,13 +128,17 @@ def _either() -> str:
     return ", or ".join(" and ".join(names) for names in _TOKENIZERS)
 
 
+def _model_names(manifest: Manifest) -> list[str]:
+    return [manifest.name, *([tokens_model(manifest)] if manifest.task == "embed" else [])]
+
+
 def require_different_names(manifests: Sequence[Manifest]) -> None:
     """Refuse artefacts that would be one model.
 
     Raises:
         ArtefactError: two share a name.
     """
-    names = [manifest.name for manifest in manifests]
+    names = [name for manifest in manifests for name in _model_names(manifest)]
     if len(set(names)) < len(names):
         raise ArtefactError("artefacts of different names", str(sorted(names)), "name each model once")
 
@@ -162,6 +171,11 @@ def _write_model(folder: Path, manifest: Manifest, model: Path, config: Any, eng
     manifest.write(version)
     if engines is not None:
         _write_engines(folder, engines if by_triton is None else replace(engines, engines=(by_triton,)), version)
+
+
+def _write_tokens_model(folder: Path, manifest: Manifest, staged: Path, engines: EngineManifest | None) -> None:
+    tokens = replace(manifest, name=tokens_model(manifest), task="predict", details={}, example={})
+    _write_model(folder, tokens, staged / tokens.name, model_config_from_manifest(tokens), engines)
 
 
 def _write_engines(folder: Path, engines: EngineManifest, version: Path) -> None:

@@ -8,7 +8,7 @@ Source: the server's ``model_config.proto``; tensorrt_backend's README.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tritonclient.grpc import model_config_pb2 as pb
@@ -16,6 +16,7 @@ from tritonclient.grpc import model_config_pb2 as pb
 from models.engine_manifest import Engine, EngineManifest
 from models.manifest import Manifest
 from models.signature import Axis, GraphSignature
+from models.tensor_names import POOLED
 from serving.parameters import THREADS
 
 _GRAPH = "model"
@@ -36,6 +37,22 @@ def triton_engine(manifest: Manifest, engines: EngineManifest | None) -> Engine 
     """
     engine = engines.engine(_GRAPH) if engines is not None and manifest.task in _TASKS else None
     return engine if engine is not None and not engine.aliases and engine.weights != "stripped" else None
+
+
+def tokens_model(manifest: Manifest) -> str:
+    """The name of the model that runs a text encoder's graph on Triton's own backend."""
+    return f"{manifest.name}-tokens"
+
+
+def tokens_engine(manifest: Manifest, engines: EngineManifest | None) -> Engine | None:
+    """The engine of a text encoder that Triton serves by itself, asked by a body that tokenizes; none where it cannot.
+
+    It can where the graph itself makes one vector of a text, so that what comes back is small, and where no plugin
+    leaks memory at every new length (NVIDIA/TensorRT #4849), which our own runner takes care of.
+    """
+    pools = manifest.task == "embed" and any(spec.name == POOLED for spec in manifest.graph(_GRAPH).outputs)
+    engine = triton_engine(replace(manifest, task="predict"), engines) if pools else None
+    return engine if engine is not None and not engine.plugins else None
 
 
 def serve_with_tensorrt(config: Any, signature: GraphSignature, engine: Engine) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor
 from export.kernels.decode_attention import decode_attention
 from export.kernels.decode_tiles import most_rows, splits_for
 from export.kernels.flash_attention import flash_attention
+from export.kernels.gpu_targets import target_of
 from export.kernels.heads import heads_of
 from models.errors import ConfigError
 from models.layers.attend import attend_in_groups
@@ -73,7 +74,7 @@ class FusedAttention:
 
     def _reach(self, keys: Tensor, mask: Tensor | None) -> tuple[Tensor, bool] | None:
         if mask is None:
-            return torch.full((len(keys),), keys.shape[2], dtype=torch.int32, device=keys.device), False
+            return self._all(keys), False
         for name, given in self._inputs.items():
             if given.data_ptr() != mask.data_ptr() or given.dtype != torch.bool:
                 continue
@@ -81,6 +82,12 @@ class FusedAttention:
             if is_padding or (name == "self_mask" and mask.shape == given.shape):
                 return self._length(name), not is_padding
         return None
+
+    def _all(self, keys: Tensor) -> Tensor:
+        name = f"all {keys.shape[2]}"
+        if name not in self._lengths:
+            self._lengths[name] = torch.full((len(keys),), keys.shape[2], dtype=torch.int32, device=keys.device)
+        return self._lengths[name]
 
     def _length(self, name: str) -> Tensor:
         if name not in self._lengths:
@@ -102,5 +109,10 @@ def _whole(cut: Tensor) -> Tensor:
 
 
 def fused_attention(device: torch.device) -> FusedAttention:
-    """For a GPU that torch sees."""
+    """For a GPU that torch sees.
+
+    Raises:
+        UnknownNameError: there are no kernels for its compute capability.
+    """
+    target_of(device)
     return FusedAttention(torch.cuda.get_device_properties(device).multi_processor_count)

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from models.checkpoints.store import load_checkpoint
-from models.errors import MachineError
+from models.errors import MachineError, UnknownNameError
 from models.layers.attend import Kernel, attend_in_groups
 from models.manifest import Manifest
 from models.signature import GraphSignature
@@ -38,7 +38,7 @@ class TorchGraphs:
             torch.set_num_threads(threads)
         checkpoint = load_checkpoint(folder)
         self._graphs = {graph.signature.name: graph for graph in checkpoint.graphs()}
-        self._attention = _attention(self._device)  # one for all graphs: they share layers
+        self._attention = attention_on(self._device)  # one for all graphs: they share layers
 
     def runner(self, signature: GraphSignature) -> TorchRunner:
         """What runs the graph of a signature."""
@@ -46,14 +46,16 @@ class TorchGraphs:
         return TorchRunner(signature, graph.module, self._device, self._dtype, graph.below, attention=self._attention)
 
 
-def _attention(device: torch.device) -> Kernel:
+def attention_on(device: torch.device) -> Kernel:
+    """What attention layers compute by: our own kernels on a GPU that they are made for, torch's elsewhere."""
     if device.type == "cpu":
         return attend_in_groups
     try:
         from serving.runtime.torch_attention import fused_attention  # Triton comes along with CUDA builds of torch
-    except ImportError:
+
+        return fused_attention(device)
+    except (ImportError, UnknownNameError):  # no Triton, or a GPU that the kernels are not made for
         return attend_in_groups
-    return fused_attention(device)
 
 
 def _device(asked: Device) -> torch.device:

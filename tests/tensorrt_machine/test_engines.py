@@ -119,3 +119,22 @@ def test_translations_with_plugins_are_those_of_the_other_runner(tmp_path, appen
         model = Translator(folder, Manifest.read(folder), runtime=runtime)
         answers.append([piece.text for piece in model.stream(model.request("3 May 1999"))])
     assert answers[0] == answers[1]
+
+
+def test_prompts_of_ever_new_lengths_do_not_eat_the_devices_memory(tmp_path):
+    """NVIDIA/TensorRT #4849: with plugins, each change of a shape leaks a module."""
+    from cuda.bindings import driver
+
+    from serving.runtime.cached_decoder import CachedDecoder
+    from serving.runtime.create_runners import create_runners
+
+    folder = _built("gpt2-tiny", tmp_path, attention="plugin")
+    runner = create_runners(folder, Manifest.read(folder))["decoder"]
+    capacity, free = CachedDecoder(runner, 1).capacity, []
+    for _ in range(3):
+        for length in range(2, capacity):
+            decoder = CachedDecoder(runner, 1)
+            last = np.array([[length - 1]])
+            decoder.step(np.ones((1, length), dtype=np.int64), np.zeros(1, dtype=np.int64), last)
+        free.append(driver.cuMemGetInfo()[1])
+    assert free[1] - free[2] < 2**20, "the first round makes what the later ones use"

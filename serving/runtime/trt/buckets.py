@@ -40,7 +40,7 @@ def of_steps(signature: GraphSignature) -> tuple[str, ...]:
 
 def of_runs(signature: GraphSignature) -> tuple[str, ...]:
     """Every axis along which a run can be lengthened, its results cut to size again."""
-    return (*of_steps(signature), *(symbol for symbol in signature.axes if _has_padding(signature, symbol)))
+    return (*of_steps(signature), *(symbol for symbol in signature.symbols() if _has_padding(signature, symbol)))
 
 
 def lengthened(signature: GraphSignature, arrays: Mapping[str, Array], symbols: Collection[str]) -> dict[str, Array]:
@@ -58,6 +58,8 @@ def lengthened(signature: GraphSignature, arrays: Mapping[str, Array], symbols: 
 
 def _has_padding(signature: GraphSignature, symbol: str) -> bool:
     having = [spec for spec in signature.inputs if symbol in spec.axes]
+    if symbol not in signature.axes:
+        return False
     if symbol == BATCH:
         return not signature.aliases
     if symbol in (STEPS, SCORED):

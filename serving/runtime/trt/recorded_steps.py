@@ -14,7 +14,7 @@ from serving.runtime.trt.device import Device
 from serving.runtime.trt.device_buffer import DeviceBuffer
 from serving.runtime.trt.driver import Recording
 
-MOST = 64
+MOST = 256
 """Recordings that are kept; the one that was not used for longest makes room."""
 
 

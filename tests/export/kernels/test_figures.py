@@ -3,7 +3,7 @@ import json
 import pytest
 import triton
 
-from export.kernels.figures import DOCUMENT, FIGURES, USUAL, measured, table
+from export.kernels.figures import DOCUMENT, FIGURES, USUAL, WITHOUT_LEAVE, measured, table
 from export.kernels.gpu_targets import GPU_TARGETS, WITHOUT_LEAVE_BYTES
 
 RECORDED = json.loads(FIGURES.read_text())
@@ -12,7 +12,7 @@ REGISTERS = 0 if RECORDED["versions"]["triton"] == triton.__version__ else 24
 
 
 @pytest.mark.parametrize("target", GPU_TARGETS)
-@pytest.mark.parametrize("kernel", USUAL)
+@pytest.mark.parametrize("kernel", [*USUAL, *WITHOUT_LEAVE])
 def test_every_kernel_compiles_for_every_target_without_spills_and_takes_what_is_recorded(kernel, target):
     found, recorded = measured(kernel, target), RECORDED["figures"][kernel][target]
     assert abs(found.pop("registers") - recorded.pop("registers")) <= REGISTERS
@@ -28,3 +28,9 @@ def test_kernels_of_one_block_of_shared_memory_are_known():
         kernel for kernel, row in RECORDED["figures"].items() if row["sm_90"]["shared_bytes"] <= WITHOUT_LEAVE_BYTES
     }
     assert least >= {"combine_splits", "window_attention", "window_attention, cosine", "additive_attention"}
+
+
+@pytest.mark.parametrize("kernel", WITHOUT_LEAVE)
+def test_heads_of_256_fit_what_a_plugin_may_have_on_every_target(kernel):
+    assert all(row["shared_bytes"] <= WITHOUT_LEAVE_BYTES for row in RECORDED["figures"][kernel].values())
+    assert RECORDED["figures"][kernel].keys() == GPU_TARGETS.keys()

@@ -7,8 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import suppress
-from dataclasses import replace
 
 import pytest
 import torch
@@ -22,11 +20,10 @@ from export.kernels import (
     launch,
     window_attention,
 )
-from export.kernels.compile import compiled
-from export.kernels.gpu_targets import GpuTarget
+from export.kernels.compile import fitting
+from export.kernels.gpu_targets import WITHOUT_LEAVE_BYTES, GpuTarget
 from export.kernels.ptx import parameters, version
 from export.plugins.nodes import NODES
-from models.errors import ExportError
 from models.layers.rope import Rotation
 from tests.nvidia.libraries import HERE, ROOT, VERSIONS, bindings, made_libraries
 
@@ -250,7 +247,7 @@ def _launched(case, patch):
     ):
         patch.setattr(module, "launch", note)
         if hasattr(module, "target_of"):
-            patch.setattr(module, "target_of", lambda device: GpuTarget(90, 99 * 1024, "as plugins tile"))
+            patch.setattr(module, "target_of", lambda device: GpuTarget(90, WITHOUT_LEAVE_BYTES, "as plugins tile"))
     tensors = [torch.zeros(shape, dtype=TYPES[kind]) for kind, shape in case["inputs"]]
     _call(case["plugin"], tensors, case["attributes"])
     return made[0]
@@ -294,7 +291,7 @@ def differences(plugin, found, launched):
     names = list(specialised.types)
     numbers = [name for name in names if specialised.types[name] == "i32"]
     outputs = names[names.index(numbers[-1]) + 1 :]
-    compiled = fitting(specialised)
+    compiled = fitting(specialised, TARGET, WITHOUT_LEAVE_BYTES)
     wanted = {
         "grid": [*grid, 1, 1][:3],
         "block": [32 * specialised.warps, 1, 1],
@@ -306,14 +303,6 @@ def differences(plugin, found, launched):
         "ptx": compiled.ptx,
     }
     return [name for name, value in wanted.items() if found[name] != value]
-
-
-def fitting(specialised):
-    """Compiled as for an engine: with fewer loads ahead where 48 KiB are too little."""
-    for stages in range(specialised.stages, 0, -1):
-        with suppress(ExportError):
-            return compiled(replace(specialised, stages=stages), TARGET, shared_limit_bytes=48 * 1024)
-    raise AssertionError("no kernel fits")
 
 
 def aliases(node):
@@ -358,7 +347,9 @@ def test_the_ptx_takes_what_tensorrt_passes_and_nothing_else(driven, by_torch, p
     pointers = [".u64" in one or ".ptr" in one for one in declared]
     assert pointers == [kind != "i32" for kind in specialised.types.values()]
     assert version(found["ptx"]) <= 87
-    assert found["shared"] <= 48 * 1024, "more needs the driver's leave, which nobody has seen TensorRT ask for"
+    assert found["shared"] <= WITHOUT_LEAVE_BYTES, (
+        "more needs the driver's leave, which nobody has seen TensorRT ask for"
+    )
 
 
 @pytest.mark.parametrize(

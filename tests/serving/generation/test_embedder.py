@@ -28,10 +28,10 @@ def test_each_text_in_a_padded_batch_is_embedded_as_the_eager_model_embeds_it_al
     (answer,) = embedder.embed([TEXTS])
     for row, text in enumerate(TEXTS):
         hidden, pooled = eager(text)
-        np.testing.assert_allclose(answer.pooled[row], pooled, rtol=0, atol=2e-6)
-        np.testing.assert_allclose(answer.hidden[row, : len(hidden)], hidden, rtol=0, atol=2e-6)
+        np.testing.assert_allclose(answer.vectors["pooled"][row], pooled, rtol=0, atol=2e-6)
+        np.testing.assert_allclose(answer.vectors["hidden"][row, : len(hidden)], hidden, rtol=0, atol=2e-6)
         assert answer.token_mask[row].tolist() == [True] * len(hidden) + [False] * (
-            answer.hidden.shape[1] - len(hidden)
+            answer.vectors["hidden"].shape[1] - len(hidden)
         )
 
 
@@ -41,10 +41,10 @@ def test_requests_are_answered_as_if_each_had_come_alone_and_cut_to_their_own_le
     alone = [embedder.embed([request])[0] for request in requests]
     for one, other in zip(together, alone, strict=True):
         np.testing.assert_array_equal(one.token_mask, other.token_mask)
-        np.testing.assert_allclose(one.pooled, other.pooled, rtol=0, atol=2e-6)
+        np.testing.assert_allclose(one.vectors["pooled"], other.vectors["pooled"], rtol=0, atol=2e-6)
         real = one.token_mask
-        np.testing.assert_allclose(one.hidden[real], other.hidden[real], rtol=0, atol=2e-6)
-    lengths = [answer.hidden.shape[1] for answer in together]
+        np.testing.assert_allclose(one.vectors["hidden"][real], other.vectors["hidden"][real], rtol=0, atol=2e-6)
+    lengths = [answer.vectors["hidden"].shape[1] for answer in together]
     assert len(set(lengths)) > 1 and lengths == [answer.token_mask.sum(1).max() for answer in together]
 
 
@@ -54,12 +54,12 @@ def test_without_its_mask_padding_would_change_a_vector(embedder, text_encoder):
     token_ids, mask = padded([tokens, [*tokens, *tokens]], pad=0)
     feeds = {"token_ids": token_ids, "mask": np.ones_like(mask), "token_types": np.zeros_like(token_ids)}
     unmasked = runner.run(feeds)["pooled"].numpy()[0]
-    assert np.abs(unmasked - embedder.embed([["fish"]])[0].pooled[0]).max() > 1e-3
+    assert np.abs(unmasked - embedder.embed([["fish"]])[0].vectors["pooled"][0]).max() > 1e-3
 
 
 def test_another_text_gives_another_vector(embedder):
     (answer,) = embedder.embed([["the cat ate the dog", "the dog ate the cat"]])
-    assert np.abs(answer.pooled[0] - answer.pooled[1]).max() > 0.01
+    assert np.abs(answer.vectors["pooled"][0] - answer.vectors["pooled"][1]).max() > 0.01
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,15 @@ def test_a_bad_text_earns_its_own_request_an_error(embedder, bad, says):
     assert isinstance(error, InputError)
     with pytest.raises(InputError, match=says):
         raise error
-    np.testing.assert_allclose(first.pooled, embedder.embed([[PROMPT]])[0].pooled, rtol=0, atol=2e-6)
-    assert last.pooled.shape == (1, 16)
+    np.testing.assert_allclose(
+        first.vectors["pooled"], embedder.embed([[PROMPT]])[0].vectors["pooled"], rtol=0, atol=2e-6
+    )
+    assert last.vectors["pooled"].shape == (1, 16)
 
 
 def test_the_longest_text_that_fits_is_embedded(embedder):
     (answer,) = embedder.embed([["fish " * (LONGEST - 2)]])
-    assert answer.hidden.shape[1] == LONGEST
+    assert answer.vectors["hidden"].shape[1] == LONGEST
 
 
 def test_nothing_but_bad_texts_runs_nothing(embedder):
@@ -88,3 +90,10 @@ def test_padding_fills_up_at_the_end():
     token_ids, mask = padded([[5, 6, 7], [8]], pad=3)
     assert token_ids.tolist() == [[5, 6, 7], [8, 3, 3]]
     assert mask.tolist() == [[True] * 3, [True, False, False]]
+
+
+def test_vectors_that_nobody_wants_are_not_fetched(embedder, monkeypatch):
+    asked, graph = [], embedder._graph
+    monkeypatch.setattr(embedder, "_graph", lambda feeds, wanted: asked.append(wanted) or graph(feeds, wanted))
+    (answer,) = embedder.embed([["fish"]], {"pooled", "token_mask"})
+    assert asked == [["pooled"]] and answer.vectors.keys() == {"pooled"} and answer.token_mask.shape[0] == 1

@@ -1,5 +1,6 @@
 """Repositories of artefacts with engines: who serves which, and which machine is refused."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from serving.repository import engine_check
 from serving.repository.engine_check import check_engines
 from serving.repository.layout import write_repository
 from serving.repository.pbtxt import config_from_pbtxt
-from tests.conftest import DATES, DIGITS
+from tests.conftest import DATES, DIGITS, TEXT_ENCODER
 from tests.nvidia.engines import H100, with_engines
 
 
@@ -78,6 +79,46 @@ def test_a_model_that_updates_a_cache_keeps_its_python_body_with_the_engines_bes
     assert config.backend == "python"
     names = {path.name for path in (repository / DATES / "1").iterdir()}
     assert {"model.py", "engine.json", "encoder.plan", "decoder.plan", "decoder.onnx"} <= names
+
+
+def test_a_text_encoders_graph_is_triton_s_own_and_its_body_tokenizes_and_asks_it(text_encoder, tmp_path, monkeypatch):
+    with_engines(text_encoder, tmp_path / TEXT_ENCODER)
+    repository = tmp_path / "repository"
+    write_repository([tmp_path / TEXT_ENCODER], repository)
+    body, graph = config_of(repository, TEXT_ENCODER), config_of(repository, f"{TEXT_ENCODER}-tokens")
+    assert (body.backend, graph.backend) == ("python", "tensorrt")
+    assert body.parameters["graph_model"].string_value == f"{TEXT_ENCODER}-tokens"
+    assert graph.parameters["task"].string_value == "predict"
+    assert [one.name for one in graph.input] == ["token_ids", "mask", "token_types"]
+    assert {one.name for one in graph.output} == {"hidden", "pooled"} and len(graph.model_warmup) == 3
+    names = {path.name for path in (repository / f"{TEXT_ENCODER}-tokens" / "1").iterdir()}
+    assert names == {"manifest.json", "engine.json", "model.plan"}
+    assert not list((repository / TEXT_ENCODER).rglob("*.plan"))
+    assert [one for one in problems_of_repository(repository) if one.severity == "error"] == []
+    monkeypatch.setattr(engine_check, "this_platform", lambda: H100)
+    assert [one.name for one in check_engines(repository)] == [TEXT_ENCODER]
+
+
+def test_a_text_encoder_with_plugins_stays_with_the_runner_that_bounds_its_lengths(text_encoder, tmp_path):
+    with_engines(text_encoder, tmp_path / TEXT_ENCODER, plugins={"flash_attention": "ab"})
+    write_repository([tmp_path / TEXT_ENCODER], tmp_path / "repository")
+    assert [path.name for path in (tmp_path / "repository").iterdir()] == [TEXT_ENCODER]
+    assert (tmp_path / "repository" / TEXT_ENCODER / "1/model.plan").is_file()
+
+
+def test_without_engines_that_model_is_gone_again(text_encoder, tmp_path):
+    with_engines(text_encoder, tmp_path / TEXT_ENCODER)
+    write_repository([tmp_path / TEXT_ENCODER], tmp_path / "repository")
+    write_repository([tmp_path / TEXT_ENCODER], tmp_path / "repository", runtime="onnxruntime")
+    assert [path.name for path in (tmp_path / "repository").iterdir()] == [TEXT_ENCODER]
+    assert "graph_model" not in config_of(tmp_path / "repository", TEXT_ENCODER).parameters
+
+
+def test_an_artefact_of_the_name_of_that_model_is_refused_beside_it(text_encoder, digits_artefact, tmp_path):
+    shutil.copytree(digits_artefact, tmp_path / "other")
+    replace(Manifest.read(digits_artefact), name=f"{TEXT_ENCODER}-tokens").write(tmp_path / "other")
+    with pytest.raises(ArtefactError, match="artefacts of different names"):
+        write_repository([text_encoder, tmp_path / "other"], tmp_path / "repository")
 
 
 def test_an_engine_without_weights_is_not_left_to_triton(digits_artefact, tmp_path):

@@ -1,6 +1,7 @@
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,9 +9,11 @@ import torch
 
 from export.stage import export_torch
 from models.errors import ConfigError, MachineError
+from models.layers.attend import attend_in_groups
 from models.manifest import Manifest
 from serving.repository.layout import write_repository
 from serving.repository.model_config import model_config_from_manifest
+from serving.runtime import torch_loading
 from serving.runtime.create_runners import create_runners
 from serving.runtime.torch_runner import TorchRunner
 from tests.conftest import DIGITS
@@ -79,3 +82,15 @@ def test_the_device_travels_in_the_configuration_unless_the_server_is_to_choose(
     manifest = Manifest.read(digits)
     assert model_config_from_manifest(manifest, device="cuda").parameters["device"].string_value == "cuda"
     assert "device" not in model_config_from_manifest(manifest).parameters
+
+
+@pytest.mark.parametrize(
+    ("capability", "kind"),
+    [((9, 0), "FusedAttention"), ((8, 0), "FusedAttention"), ((7, 5), "function"), ((10, 3), "function")],
+)
+def test_a_gpu_attends_by_our_kernels_where_they_are_made_for_it_and_by_torchs_elsewhere(monkeypatch, capability, kind):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(multi_processor_count=4))
+    attention = torch_loading.attention_on(torch.device("cuda"))
+    assert type(attention).__name__ == kind
+    assert torch_loading.attention_on(torch.device("cpu")) is attend_in_groups
