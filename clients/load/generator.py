@@ -100,6 +100,8 @@ class Generator:
             due_s = self._began_s + intended_s
             if due_s > time.monotonic():
                 await alarm.until(due_s)
+            else:
+                await asyncio.sleep(0)  # late, and no reason to keep the answers waiting too
             if len(self._flights) < self._scenario.most_in_flight:
                 self._launch(intended_s)
             else:

@@ -195,7 +195,7 @@ class Scenario:
         name: in reports.
         target: whom it asks.
         arrivals: when.
-        workloads: what, in a mix by their weights.
+        workloads: what, mixed by their weights.
         warmup_s: seconds at the beginning that are no part of the figures.
         duration_s: seconds behind the warm-up in which requests are sent.
         requests: most that are sent behind the warm-up.
@@ -241,7 +241,7 @@ def kind_of(arrivals: Arrivals) -> str:
 def _without_none(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _without_none(one) for key, one in value.items() if one is not None}
-    return [_without_none(one) for one in value] if isinstance(value, tuple | list) else value
+    return [_without_none(one) for one in value] if isinstance(value, tuple) else value
 
 
 def _require_above_0(config: Any, *names: str) -> None:
