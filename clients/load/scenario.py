@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from clients.decoding import Decoding
-from clients.load.arrivals import Arrivals, ClosedLoop
+from clients.load.arrivals import Arrivals, ClosedLoop, kind_of
 from models.errors import ConfigError
 
 Transport = Literal["grpc", "http", "openai"]
@@ -231,11 +231,6 @@ class Scenario:
         plain = _without_none(asdict(self))
         plain["arrivals"] = {"kind": kind_of(self.arrivals)} | plain["arrivals"]
         return dict(plain)
-
-
-def kind_of(arrivals: Arrivals) -> str:
-    """What a scenario's file calls such arrivals."""
-    return "closed" if isinstance(arrivals, ClosedLoop) else type(arrivals).__name__.lower()
 
 
 def _without_none(value: Any) -> Any:
