@@ -142,6 +142,21 @@ def test_a_server_that_says_nothing_is_given_up_and_the_next_request_sent(ran):
     assert "within 0.2 s" in found.records[0].error
 
 
+def test_a_run_that_is_broken_off_takes_its_requests_back_and_leaves_no_task(known):
+    workload = Workload(name="a", model="slow", inputs=Inputs(kind="texts", texts=("a",)))
+    scenario = Scenario(workloads=(workload,), target=Target(address=known), arrivals=Constant(rate=50), duration_s=60)
+
+    async def broken_off():
+        run = asyncio.create_task(run_load(scenario))
+        await asyncio.sleep(0.5)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert asyncio.run(broken_off()) == set()
+
+
 def test_each_request_of_a_closed_loop_is_meant_for_the_end_of_its_predecessor(ran):
     records = ran("quick", requests=20).records
     assert [record.number for record in records] == list(range(20))
