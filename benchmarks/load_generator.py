@@ -133,6 +133,7 @@ def report(found: dict[str, list[Figures]]) -> str:
             *preamble("What the load generator drives", "benchmarks/load_generator.py", sys.argv[1:]),
             "One process of the generator and one Triton on the same machine; of each case the best round, for what "
             "others did meanwhile only takes away.\n",
+            f"Priority on the machine (nice) {os.nice(0)}.\n",
             table([*heads, *watched], rows),
         ]
     )
