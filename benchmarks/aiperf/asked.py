@@ -84,7 +84,7 @@ def _environment() -> dict[str, str]:
 
 def aiperf_command(asked: Asked, prompts: Path, scratch: Path) -> list[str]:
     """The command of a round."""
-    extra = {"max_tokens": asked.tokens, "ignore_eos": True, "temperature": 0}
+    extra = {"max_tokens": asked.tokens, "min_tokens": asked.tokens}
     return [
         *(str(AIPERF), "profile", "--model", asked.model, "--url", asked.url, "--endpoint-type", asked.endpoint),
         *("--streaming", "--tokenizer", str(asked.tokenizer), "--use-server-token-count", "--ui-type", "none"),
@@ -103,7 +103,7 @@ def our_round(asked: Asked) -> Figures:
         model=asked.model,
         endpoint=asked.endpoint,
         inputs=Inputs(kind="texts", texts=PROMPTS),
-        decoding=Decoding(max_tokens=asked.tokens, ignore_end=True),
+        decoding=Decoding(max_tokens=asked.tokens, min_tokens=asked.tokens),
     )
     scenario = Scenario(
         name="beside AIPerf",

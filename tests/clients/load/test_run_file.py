@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from clients.load.record import Outcome
-from clients.load.run_file import FORMAT, VERSION, read_run, write_run
+from clients.load.run_file import FORMAT, VERSION, claim, read_run, write_run
 from models.errors import ArtefactError, OutputError
 from tests.clients.load.simulated import records, run_of
 
@@ -72,3 +72,11 @@ def test_a_place_that_cannot_be_written_is_refused(written, tmp_path):
     run, path = written
     with pytest.raises(OutputError, match="choose another path"):
         write_run(run, path / "below a file")
+
+
+def test_a_place_is_claimed_without_harm_to_what_lies_there(written, tmp_path):
+    run, path = written
+    claim(path, None, tmp_path / "new" / "page.html")
+    assert read_run(path) == run
+    with pytest.raises(OutputError, match="a place to write at"):
+        claim(tmp_path)
