@@ -32,6 +32,7 @@ from clients.load.wanted import inputs_of
 from models.errors import InputError, OutputError
 
 STABILITY = "999"
+Array = NDArray[Any]
 _TYPES = {bool: "bool", int: "int", str: "string"}
 
 
@@ -90,13 +91,14 @@ def exported(scenario: Scenario, folder: Path) -> list[Exported]:
 
 
 def input_data(prepared: Prepared) -> dict[str, Any]:
-    """Every question as perf_analyzer's JSON has it; shapes leave out the batch, where the model has one."""
+    """Every question as perf_analyzer's JSON has it; of a batch each row by itself, for ``-b`` joins them."""
     assert prepared.model is not None, "it is checked"
-    rows = 1 if prepared.model.max_batch else 0
+    batched = prepared.model.max_batch > 0
     return {
         "data": [
-            {name: _tensor(array, rows) for name, array in _inputs(prepared, number).items()}
+            {name: _tensor(array) for name, array in row.items()}
             for number in range(len(prepared.questions))
+            for row in _rows(_inputs(prepared, number), batched)
         ]
     }
 
@@ -150,14 +152,21 @@ def _left_out(scenario: Scenario, workload: Workload) -> Iterator[str]:
         yield f"{workload.name}: it runs alone, at the rate of the whole mix"
 
 
-def _inputs(prepared: Prepared, number: int) -> Mapping[str, NDArray[Any]]:
+def _inputs(prepared: Prepared, number: int) -> Mapping[str, Array]:
     assert prepared.model is not None, "it is checked"
     return inputs_of(prepared.workload, prepared.model, prepared.questions[number])
 
 
-def _tensor(array: NDArray[Any], batch_axes: int) -> dict[str, Any]:
-    content = [_plain(value) for value in array.ravel().tolist()]
-    return {"content": content, "shape": list(array.shape[batch_axes:])}
+def _rows(inputs: Mapping[str, Array], batched: bool) -> Iterator[Mapping[str, Array]]:
+    if not batched:
+        yield inputs
+        return
+    for number in range(len(next(iter(inputs.values())))):
+        yield {name: array[number] for name, array in inputs.items()}
+
+
+def _tensor(array: Array) -> dict[str, Any]:
+    return {"content": [_plain(value) for value in array.ravel().tolist()], "shape": list(array.shape)}
 
 
 def _plain(value: Any) -> Any:

@@ -20,7 +20,7 @@ from clients.load.report.deliver import deliver
 from clients.load.report.sweep_page import write_sweep
 from clients.load.report.sweep_rows import sweep_json
 from clients.load.report.sweep_terminal import print_sweep
-from clients.load.run_file import read_run
+from clients.load.run_file import claim, read_run
 from clients.load.run_shown import run_shown
 from clients.load.scenario_file import read_scenario
 from clients.load.sweep import Load
@@ -70,6 +70,7 @@ def sweep(
     load, levels = _levels(rates, concurrency)
     kept, asked = objectives(slo), read_scenario(scenario)
     asked = asked if duration_s is None else replace(asked, duration_s=duration_s)
+    claim(html)
     found = swept(asked, load, levels, run_shown, kept, runs, out)
     if html is not None:
         write_sweep(found, load, html)

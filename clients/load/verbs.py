@@ -25,7 +25,7 @@ from clients.load.arrivals import Arrivals, ClosedLoop, Constant, Gamma, Poisson
 from clients.load.capacity import plan
 from clients.load.report.deliver import deliver
 from clients.load.report_verbs import compare, export_perf_analyzer, report, sweep
-from clients.load.run_file import write_run
+from clients.load.run_file import claim, write_run
 from clients.load.run_shown import run_shown
 from clients.load.scenario import InProcess, Scenario, Target, Transport, Workload
 from clients.load.scenario_file import read_scenario
@@ -93,6 +93,7 @@ def run(
             seed=seed,
             in_process=InProcess(repository=in_process),
         )
+    claim(out, html, csv)
     found = run_shown(asked)
     if out is not None:
         write_run(found, out)
