@@ -27,7 +27,9 @@ def overhead_of(model: WritingModel, decode: Table, prompt: Table | None, encode
 
     Args:
         model: whose engine is stepped.
-        decode, prompt, encoder: what the runs of its graphs take.
+        decode: what runs of its decoder take.
+        prompt: what runs take that read prompts, if there are any.
+        encoder: what runs of its encoder take, if it has one.
     """
     length = min(_QUESTION, longest_question(model) - 1) or 1
     counts = [number for number in (1, 2, 4, 8, 16) if number <= model.engine.slots]
