@@ -102,7 +102,11 @@ def _writing(loaded: Any, settings: EngineSettings) -> Ask:
     from serving.generation.translator import Translator
     from serving.generation.writing_model import WritingModel
 
-    kinds: dict[str, Callable[..., WritingModel]] = {"caption": Captioner, "generate": Generator, "translate": Translator}
+    kinds: dict[str, Callable[..., WritingModel]] = {
+        "caption": Captioner,
+        "generate": Generator,
+        "translate": Translator,
+    }
     writer = kinds[loaded[1].task](*loaded, settings)
 
     def ask(tensors: Tensors) -> None:
