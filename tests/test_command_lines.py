@@ -41,6 +41,9 @@ FROZEN = {
     "export refit": {"--engines"},
     "serving alone": set(),
     "serving engines": set(),
+    "serving profile": {
+        *("--out", "--threads", "--runtime", "--device", "--gpus", "--no-served", "--slots", "--prompt-tokens"),
+    },
     "serving lint": {"--command", "--json", "--rules"},
     "serving repository": {
         "--out",
@@ -76,6 +79,9 @@ FROZEN = {
         *("--model", "--server", "--metrics", "--transport"),
         *("--concurrency", "--rate", "--arrivals", "--shape", "--duration-s", "--warmup-s", "--seed"),
         "--in-process",
+    },
+    "clients load plan": {
+        *("--rate", "--slo", "--slots", "--waiting", "--prompt-tokens", "--requests", "--seed", "--json"),
     },
     "quickstart": {"--build", "--repository", "--texts"},
 }
