@@ -95,7 +95,7 @@ def profile(
     found = replace(measured(artefact, settings, threads, runtime, device, served), gpus=gpus)
     found.write(out)
     errors = ", ".join(f"{name} {error:.1%}" for name, error in found.fit_error.items())
-    sys.stdout.write(f"{out}: {found.name} on {found.machine}; largest errors at points held out: {errors}\n")
+    sys.stdout.write(f"{out}: {found.name} on {found.machine}; largest errors of the fit: {errors}\n")
     return 0
 
 

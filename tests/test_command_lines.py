@@ -48,6 +48,9 @@ FROZEN = {
         "--log-prompts",
     },
     "serving keys": {"--name", "--file", "--requests", "--tokens"},
+    "serving profile": {
+        *("--out", "--threads", "--runtime", "--device", "--gpus", "--no-served", "--slots", "--prompt-tokens"),
+    },
     "serving lint": {"--command", "--json", "--rules"},
     "serving repository": {
         "--out",
@@ -94,6 +97,9 @@ FROZEN = {
     },
     "clients load compare": {"--tolerance", "--json"},
     "clients load export-perf-analyzer": {"--out"},
+    "clients load plan": {
+        *("--rate", "--slo", "--slots", "--waiting", "--prompt-tokens", "--requests", "--seed", "--json"),
+    },
     "quickstart": {"--build", "--repository", "--texts"},
 }
 

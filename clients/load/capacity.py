@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from clients.load.capacity_report import print_plan
 from clients.load.analysis.slo import objectives
+from clients.load.capacity_report import print_plan
 
 
 def plan(

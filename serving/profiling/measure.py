@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import tempfile
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from clients.load.arrivals import ClosedLoop
+from clients.load.record import Outcome
+from models.errors import ServerError
 from models.progress import progress
-from models.tensor_names import INPUT_IDS, MAX_TOKENS, PIXELS, STREAM
 from serving.canary import canary_check
-from serving.generation.captioner import Captioner
 from serving.generation.settings import EngineSettings
 from serving.generation.writing_model import WritingModel
 from serving.parameters import Device, Runtime
+from serving.profiling.asking import asked, write_questions
 from serving.profiling.grids import Grids
 from serving.profiling.overhead import overhead_of
-from serving.profiling.served import Callers, figures, fitted, heard_of
-from serving.profiling.subjects import exactly, loaded, longest_question, subject_of
+from serving.profiling.served import Callers, figures, fitted
+from serving.profiling.subjects import exactly, loaded, longest_question
 from serving.repository.layout import write_repository
 from serving.runtime.processor import processor_name
 from serving.simulation.profile import Profile
@@ -35,6 +33,7 @@ _START_S = 120.0
 _ANSWER = 64
 _PROMPT = 32
 _WARM_UP_S, _LOOP_S = 0.5, 3.0
+_QUESTIONS = 64
 
 
 def measured(
@@ -51,7 +50,8 @@ def measured(
         folder: of a model that answers with text.
         settings: up to as many slots and prompt tokens.
         threads: that one run of a graph may use.
-        runtime, device: that run it.
+        runtime: that runs it.
+        device: that artefacts of torch run on.
         served: whether a tritonserver is started for what serving adds; without, that is nothing.
 
     Raises:
@@ -98,35 +98,21 @@ def _behind_triton(
         write_repository([folder], repository, threads, runtime, settings, device)
         http, grpc, metrics = free_ports(3)
         ports = ServerSettings(repository=repository, http_port=http, grpc_port=grpc, metrics_port=metrics)
+        questions = Path(scratch) / "questions.jsonl"
         with TritonServer(ports) as server, progress("served", len(plans)) as advance:
             server.wait_until_ready(canary_check({folder.name}, _START_S), _START_S)
             found = []
             for plan in plans:
-                found.append(_asked(server.endpoints.grpc, folder.name, model, plan))
+                write_questions(model, [(plan.prompt, plan.answer)] * _QUESTIONS, questions)
+                found.append(_asked(server.endpoints.grpc, folder.name, questions, plan))
                 advance(f"{plan.callers} callers")
     return found
 
 
-def _asked(address: str, name: str, model: WritingModel, plan: Callers) -> Callers:
-    rng = np.random.default_rng(1)
-
-    def question() -> Mapping[str, NDArray[Any]]:
-        return request_tensors(model, plan.prompt, plan.answer, plan.stream, rng)
-
-    asyncio.run(heard_of(address, name, plan, question, _WARM_UP_S))
-    return replace(plan, observed=figures(asyncio.run(heard_of(address, name, plan, question, _LOOP_S))))
-
-
-def request_tensors(
-    model: WritingModel, prompt: int, answer: int, stream: bool, rng: np.random.Generator
-) -> dict[str, NDArray[Any]]:
-    """What travels to a server for a random question and an answer of so many tokens."""
-    subject = subject_of(model, prompt, rng)
-    asked = (PIXELS, subject) if isinstance(model, Captioner) else (INPUT_IDS, np.array(subject, dtype=np.int32))
-    tensors = {
-        asked[0]: asked[1],
-        MAX_TOKENS: np.array([answer], dtype=np.int32),
-        "ignore_end": np.array([True]),
-        STREAM: np.array([stream]),
-    }
-    return {name: array[None] for name, array in tensors.items()}
+def _asked(address: str, name: str, questions: Path, plan: Callers) -> Callers:
+    arrivals = ClosedLoop(concurrency=plan.callers)
+    run = asked(address, name, questions, arrivals, stream=plan.stream, warmup_s=_WARM_UP_S, duration_s=_LOOP_S)
+    failed = [record.error for record in run.records if record.outcome is not Outcome.OK]
+    if failed:
+        raise ServerError("every request answered while a profile is measured", failed[0], "look at the server's log")
+    return replace(plan, observed=figures([record for record in run.records if record.intended_s >= _WARM_UP_S]))

@@ -27,10 +27,13 @@ def overhead_of(model: WritingModel, decode: Table, prompt: Table | None, encode
 
     Args:
         model: whose engine is stepped.
-        decode, prompt, encoder: what the runs of its graphs take.
+        decode: what runs of its decoder take.
+        prompt: what runs take that read prompts, if there are any.
+        encoder: what runs of its encoder take, if it has one.
     """
-    length = min(_QUESTION, longest_question(model) - 1) or 1
-    counts = [number for number in (1, 2, 4, 8, 16) if number <= model.engine.slots]
+    at_once = prompt.sizes[-1] if prompt is not None else _QUESTION * model.engine.slots
+    length = max(1, min(_QUESTION, longest_question(model) - 1, at_once))
+    counts = [number for number in (1, 2, 4, 8, 16) if number <= min(model.engine.slots, at_once // length)]
     first, later = np.array([_steps_s(model, number, length) for number in counts]).T
     attended = min((length if encoder is None else 1) + _TOKENS // 2, decode.lengths[-1])
     runs = [decode.at(number, attended) for number in counts]

@@ -9,31 +9,25 @@ Clients run on the same machine, so what they take from it is in the costs, as i
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
-from dataclasses import astuple, dataclass, field, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass, fields, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.triton_client import TritonClient
-from models.tensor_names import OUTPUT_IDS
 from serving.generation.settings import EngineSettings
 from serving.simulation.closed_loop import closed_loop
 from serving.simulation.profile import Profile, Served
 from serving.simulation.replica import Replica
-from serving.simulation.sending import Heard
 
 Values = NDArray[np.float64]
-Question = Callable[[], Mapping[str, NDArray[np.generic]]]
 _FIRST_GUESS = Served(request_s=1.5e-3, request_held_s=2e-4, response_s=3e-4, response_held_s=1e-4)
 _LEAST_S = 1e-6
 _STEP = 1.15  # of a cost, for its derivative
-_ROUNDS = 5
+_ROUNDS = 4
 _DAMPING = 0.05
-_LEAST_REQUESTS, _EACH = 20, 5  # of a loop that is simulated, and of each caller
+_LEAST_REQUESTS, _EACH = 12, 3  # of a loop that is simulated, and of each caller
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,43 +45,27 @@ class Callers:
     prompt: int
     answer: int
     stream: bool
-    observed: tuple[float, float, float] = field(default=(0.0, 0.0, 0.0))
+    observed: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
 
-async def heard_of(server: str, model: str, callers: Callers, question: Question, seconds: float) -> list[Heard]:
-    """Ask a server in a closed loop.
+class Answered(Protocol):
+    """A request that was answered."""
 
-    Args:
-        server: its gRPC address.
-        model: its name.
-        callers: how many, and how much they ask.
-        question: makes the tensors of one request.
-        seconds: in which requests are sent.
-    """
-    heard: list[Heard] = []
-    began_s = time.monotonic()
+    @property
+    def intended_s(self) -> float:
+        """When it was sent."""
 
-    async def call(client: TritonClient) -> None:
-        while time.monotonic() < began_s + seconds:
-            one = Heard(time.monotonic() - began_s, callers.prompt)
-            heard.append(one)
-            async with aclosing(client.stream(model, question())) as responses:
-                async for outputs in responses:
-                    one.responses_s.append(time.monotonic() - began_s)
-                    one.tokens.append(outputs[OUTPUT_IDS].size)
-            one.is_over = True
-
-    async with TritonClient(server, timeout_s=60.0) as client:
-        await asyncio.gather(*(call(client) for _ in range(callers.callers)))
-    return heard
+    @property
+    def responses_s(self) -> Sequence[float]:
+        """When its responses came."""
 
 
-def figures(heard: Sequence[Heard]) -> tuple[float, float, float]:
+def figures(heard: Sequence[Answered]) -> tuple[float, float, float]:
     """What a closed loop is compared by, logarithms (:class:`Callers`)."""
-    seconds = max(one.responses_s[-1] for one in heard)
+    seconds = max(one.responses_s[-1] for one in heard) - min(one.intended_s for one in heard)
     responses = np.mean([len(one.responses_s) for one in heard])
     first_s = np.mean([one.responses_s[0] - one.intended_s for one in heard])
-    logs = np.log([len(heard) / seconds, responses, first_s])
+    logs = np.log(np.array([len(heard) / seconds, float(responses), float(first_s)]))
     return float(logs[0]), float(logs[1]), float(logs[2])
 
 

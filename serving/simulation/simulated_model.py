@@ -1,4 +1,4 @@
-"""A model whose runs compute nothing and take the time that a profile says: an engine schedules it as it does a real one.
+"""A model whose runs compute nothing and take the time that a profile says; an engine schedules it as a real one.
 
 Answers end at ``max_tokens``, which are drawn; there is one token, whose logit is 0.
 

@@ -63,5 +63,5 @@ def test_a_mistake_in_a_profile_is_named(tmp_path, value, wanted):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(ConfigError, match="a JSON or TOML file at .*nowhere.json"):
+    with pytest.raises(ConfigError, match=r"a JSON or TOML file at .*nowhere.json"):
         Profile.read(tmp_path / "nowhere.json")

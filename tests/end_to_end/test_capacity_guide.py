@@ -1,0 +1,36 @@
+"""Every command of docs/capacity.md, and what it is said to print."""
+
+from models.manifest import Manifest
+from serving.simulation.profile import Profile
+from tests.end_to_end.documents import ROOT, blocks, commands, run_python, succeeded
+
+GUIDE = (ROOT / "docs/capacity.md").read_text()
+DEMAND = (ROOT / "docs/examples/capacity/chat.toml").read_text()
+EXPORT, PROFILE, PLAN, PLAN_OF_GPUS = commands(GUIDE)
+
+
+def lines(text):
+    return [line.rstrip() for line in text.rstrip().splitlines()]
+
+
+def test_the_plan_is_the_one_that_is_printed():
+    assert [lines(block) for block in blocks(GUIDE, "toml")] == [lines(DEMAND)]
+    assert lines(succeeded(PLAN)) == lines(blocks(GUIDE, "text")[0])
+
+
+def test_the_arithmetic_agrees_with_the_simulation():
+    assert [run_python(block) for block in blocks(GUIDE, "python")] == ["2 True\n3 True\n"]
+
+
+def test_a_plan_of_gpus_is_made_of_a_profile_by_hand():
+    told = succeeded(PLAN_OF_GPUS.replace("--requests 3000", "--requests 150"))
+    assert "GPU(s)" in told and "a month of 730 hours" in told
+    assert lines(blocks(GUIDE, "text")[1])[0] == lines(told)[0]
+
+
+def test_a_profile_is_measured_as_the_guide_says():
+    # What serving adds takes a minute to measure: tests/serving/profiling measures it in parts.
+    succeeded(EXPORT)
+    assert "largest errors" in succeeded(f"{PROFILE} --no-served")
+    made = Profile.read(ROOT / "build/stdlib-lm.profile.json")
+    assert made.name == Manifest.read(ROOT / "build/stdlib-lm").name == "stdlib-lm"

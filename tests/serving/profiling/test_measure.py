@@ -1,0 +1,65 @@
+"""A profile is measured of any model that writes: runs, engine, and what serving adds."""
+
+import numpy as np
+import pytest
+
+from clients.load.arrivals import ClosedLoop
+from clients.load.record import Outcome
+from models.errors import UserError
+from serving.generation.settings import EngineSettings
+from serving.profiling import measure, overhead, timing
+from serving.profiling.asking import asked, write_questions
+from serving.profiling.measure import measured
+from serving.profiling.subjects import loaded
+from serving.simulation.demand import Demand
+from serving.simulation.lengths import Constant
+from serving.simulation.levels import Levels
+from serving.simulation.profile import Profile, Served
+from tests.conftest import LANGUAGE_MODEL
+
+SETTINGS = EngineSettings(slots=2, prompt_tokens=8, prefix_bytes=0)
+
+
+@pytest.fixture(autouse=True)
+def _hasty(monkeypatch):
+    monkeypatch.setattr(timing, "_MOST_CALLS", 1)
+    monkeypatch.setattr(timing.medians, "__defaults__", (1,))
+    monkeypatch.setattr(overhead, "_ROUNDS", 2)
+
+
+@pytest.mark.parametrize("artefact", ["language_model", "dates_artefact", "captioner_artefact"])
+def test_a_profile_of_any_family_can_be_planned_with(artefact, request, tmp_path):
+    folder = request.getfixturevalue(artefact)
+    made = measured(folder, SETTINGS, served=False)
+    made.write(tmp_path / "profile.json")
+    read = Profile.read(tmp_path / "profile.json")
+    assert read == made and made.served == Served()
+    assert (made.encoder is None) == (artefact == "language_model") != (made.prompt is None)
+    assert made.decode.sizes == (1, 2) and made.decode.lengths[-1] == made.capacity
+    demand = Demand(rate=1.0, prompt=Constant(tokens=1), answer=Constant(tokens=3))
+    levels = Levels(profile=made, settings=SETTINGS, demand=demand, requests=100)
+    assert levels.limit.requests > levels.under(1).answered > 0
+
+
+def test_a_classifier_has_no_such_profile(digits_artefact):
+    with pytest.raises(UserError, match="an artefact of one of the tasks"):
+        measured(digits_artefact, SETTINGS, served=False)
+
+
+def test_callers_behind_a_real_server_are_answered_with_as_many_tokens_as_they_ask_for(
+    server, language_model, tmp_path
+):
+    model = loaded(language_model, SETTINGS)
+    write_questions(model, [(5, 3), (9, 4)], tmp_path / "questions.jsonl")
+    run = asked(
+        server.grpc,
+        LANGUAGE_MODEL,
+        tmp_path / "questions.jsonl",
+        ClosedLoop(concurrency=2),
+        stream=True,
+        warmup_s=0.0,
+        duration_s=0.3,
+    )
+    assert {one.outcome for one in run.records} == {Outcome.OK}
+    assert {sum(one.tokens) for one in run.records} == {3, 4}
+    assert np.isfinite(measure.figures(run.records)).all()
