@@ -67,6 +67,7 @@ FROZEN = {
         "--models",
         "--start-timeout-s",
         "--drain-timeout-s",
+        "--watch-s",
         "--log",
         "--otlp",
     },

@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import torch
 import transformers
 from shapes import SHAPES, Shape
@@ -20,6 +21,7 @@ def main() -> None:
     kind(kind.config_class(**shape.settings)).eval().save_pretrained(out)
     if shape.kind == "vision":
         _write_preprocessing(Path(out))
+        _write_calibration(Path(out))
     else:
         _write_tokenizer(shape, out)
 
@@ -47,6 +49,13 @@ def _write_preprocessing(out: Path) -> None:
         "size": {"height": 224, "width": 224},
     }
     (out / "preprocessor_config.json").write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+
+
+def _write_calibration(out: Path) -> None:
+    pixels = np.random.default_rng(0).standard_normal(
+        (16, 3, 224, 224), dtype=np.float32
+    )  # as OpenVINO's int8 is given
+    np.savez(out / "calibration.npz", pixels=pixels)
 
 
 if __name__ == "__main__":

@@ -100,13 +100,14 @@ def ours(kind: Kind, words: tuple[str, ...], runtime: str) -> Peer:
         words: for ``python -m export onnx``, beside model and folder, for instance ``--precision int8``.
         runtime: that executes it, of ``serving.parameters.RUNTIMES``.
     """
+    calibration = ("--calibration", "{source}/calibration.npz") if kind == "vision" and "int8-static" in words else ()
     title = " ".join(word.removeprefix("--") for word in words) or "fp32"
     return Peer(
         name=f"ours {title}, {runtime}",
         kind=kind,
         file="ours_vision.py" if kind == "vision" else "ours_decoder.py",
         environment="ours",
-        make=("{python}", "-m", "export", "onnx", "{ours}", "--out", "{out}", *words),
+        make=("{python}", "-m", "export", "onnx", "{ours}", "--out", "{out}", *words, *calibration),
         product="-".join(["artefact", *title.split()]),
         options={"runtime": runtime},
     )

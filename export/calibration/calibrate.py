@@ -64,7 +64,7 @@ def calibrate(
         path: as :func:`export.calibration.samples.samples_for` takes it.
 
     Raises:
-        InputError: there are no samples, or an activation is not finite on them.
+        InputError: there are no samples, the graph cannot be run on one, or an activation is not finite on it.
     """
     samples = samples_for(checkpoint, signatures[0], path)
     by_name = {signature.name: signature for signature in signatures}
@@ -73,8 +73,13 @@ def calibrate(
     encoder = OrtRunner(folder / "encoder.onnx", by_name["encoder"]) if needs_encoder else None
     details = checkpoint.serving_details()
     rng = np.random.default_rng(0)
-    for sample in samples.feeds:
-        _ask(observed, encoder, sample, details, rng)
+    for number, sample in enumerate(samples.feeds):
+        try:
+            _ask(observed, encoder, sample, details, rng)
+        except RuntimeError as error:  # of ONNX Runtime: a token that is in no vocabulary
+            raise InputError(
+                f"samples on which {graph} runs", f"in number {number}: {error}", "correct what --calibration names"
+            ) from error
     return Calibration(samples=samples, largest=_largest(observed.largest))
 
 
