@@ -27,6 +27,13 @@ from models.errors import AttendantError, BusyError, LateError, ServerError, Unk
 
 Array = NDArray[Any]
 DEFAULT_SERVER = "127.0.0.1:8001"
+_CHANNEL = [
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    # A server that comes back is found within a second, and not within two minutes, whatever another client met there.
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.use_local_subchannel_pool", 1),
+]
 RETRIED = (BusyError, UnreachableError)  # the request was not begun
 
 
@@ -205,7 +212,7 @@ class TritonClient:
 
     def _connect(self) -> aio.InferenceServerClient:
         self.server = self._addresses[0]
-        connection = aio.InferenceServerClient(self.server)
+        connection = aio.InferenceServerClient(self.server, channel_args=_CHANNEL)
         self._connections.append(connection)
         return connection
 

@@ -104,6 +104,7 @@ def up(
     drain_timeout_s: int = 10,
     watch_s: float = 2.0,
     log: Literal["file", "terminal"] = "file",
+    otlp: str = "",
 ) -> int:
     """Start tritonserver on a repository, wait until every model answers its example, and stop it on Ctrl-C.
 
@@ -121,6 +122,7 @@ def up(
         drain_timeout_s: how long running requests may take to finish at the end, in seconds.
         watch_s: seconds between one look at every model and the next; 0 for none, and no server is replaced.
         log: where the server's own output goes.
+        otlp: base URL of an OpenTelemetry collector that spans of every request go to.
     """
     from serving.canary import canary_check
     from serving.repository.engine_check import check_engines
@@ -136,6 +138,7 @@ def up(
         address=address,
         models=models,
         drain_timeout_s=drain_timeout_s,
+        otlp=otlp,
     )
     check_engines(repository)
     signal.signal(signal.SIGTERM, _interrupt)

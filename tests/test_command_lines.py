@@ -70,6 +70,7 @@ FROZEN = {
         "--drain-timeout-s",
         "--watch-s",
         "--log",
+        "--otlp",
     },
     "clients classify": {"--server", "--model", "--top", "--timeout-s", "--json"},
     "clients caption": ASKING | DECODING,

@@ -26,19 +26,19 @@ _FEWEST, _QUIETEST = 2, 3
 class Foreign:
     """Measures what others use, from when it is made."""
 
-    def __init__(self, group: int | None = None) -> None:
+    def __init__(self, *groups: int | None) -> None:
         """Begin.
 
         Args:
-            group: a process group that is ours beside this process: a server's.
+            groups: process groups that are ours beside this process: servers'.
         """
-        self._group = group
-        self._own, (self._busy, self._passed) = _own_seconds(group), processor_seconds()
+        self._groups = groups
+        self._own, (self._busy, self._passed) = _own_seconds(groups), processor_seconds()
 
     def share(self) -> float:
         """Of the processors, up to now."""
         busy, passed = processor_seconds()
-        own = _own_seconds(self._group) - self._own
+        own = _own_seconds(self._groups) - self._own
         return round(max(0.0, busy - self._busy - own) / max(passed - self._passed, 1e-9), 3)
 
 
@@ -58,11 +58,9 @@ def counting(samples: Sequence[Sample]) -> tuple[list[float], str]:
     return [value for value, _ in sorted(samples, key=lambda sample: sample[1])[:_QUIETEST]], " ?"
 
 
-def _own_seconds(group: int | None) -> float:
-    return time.process_time() + (
-        0.0
-        if group is None
-        else sum(_seconds(path) for path in Path("/proc").glob("[0-9]*") if _group_of(path) == group)
+def _own_seconds(groups: Sequence[int | None]) -> float:
+    return time.process_time() + sum(
+        _seconds(path) for path in Path("/proc").glob("[0-9]*") if _group_of(path) in groups
     )
 
 

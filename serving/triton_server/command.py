@@ -32,6 +32,7 @@ def command_line(settings: ServerSettings, installation: Installation, workspace
         *_python_backend(settings, name),
         f"--exit-timeout-secs={settings.drain_timeout_s}",
         *(["--log-verbose=1"] if settings.verbose else []),
+        *_traces(settings),
     ]
 
 
@@ -66,3 +67,13 @@ def _python_backend(settings: ServerSettings, name: str) -> list[str]:
         "shm-growth-byte-size": settings.shm_growth_bytes,
     }
     return [f"--backend-config=python,{option}={value}" for option, value in options.items()]
+
+
+def _traces(settings: ServerSettings) -> list[str]:
+    if not settings.otlp:
+        return []
+    url = f"{settings.otlp.rstrip('/')}/v1/traces"
+    return [
+        f"--trace-config={option}"
+        for option in ("mode=opentelemetry", f"opentelemetry,url={url}", "rate=1", "level=TIMESTAMPS")
+    ]

@@ -26,6 +26,7 @@ class ServerSettings:
         shm_growth_bytes: how much is added when a tensor does not fit.
         cache_bytes: the size of Triton's response cache; 0 starts none.
         verbose: write Triton's verbose log.
+        otlp: base URL of a collector, to which every request's spans go by OTLP over HTTP; empty sends none.
     """
 
     repository: Path
@@ -39,6 +40,7 @@ class ServerSettings:
     shm_growth_bytes: int = MIB_BYTES
     cache_bytes: int = 8 * MIB_BYTES
     verbose: bool = False
+    otlp: str = ""
 
     def __post_init__(self) -> None:
         _check_address(self.address)

@@ -9,10 +9,10 @@ from serving.triton_server.settings import ServerSettings
 
 
 @contextmanager
-def started(repository, ports=None):
+def started(repository, ports=None, **settings):
     """The server, whose models have answered their examples, on given ports or free ones."""
     http, grpc, metrics = ports or free_ports(3)
-    settings = ServerSettings(repository=repository, http_port=http, grpc_port=grpc, metrics_port=metrics)
+    settings = ServerSettings(repository=repository, http_port=http, grpc_port=grpc, metrics_port=metrics, **settings)
     names = {path.parent.name for path in repository.glob("*/config.pbtxt")}
     with TritonServer(settings) as server:
         server.wait_until_ready(canary_check(names, 10.0), 60.0)

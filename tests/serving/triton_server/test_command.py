@@ -66,6 +66,12 @@ def test_a_verbose_server_says_so_last():
     assert _command(replace(SETTINGS, verbose=True)) == [*GOLDEN, "--log-verbose=1"]
 
 
+def test_spans_go_to_the_collector_that_is_named():
+    told = _command(replace(SETTINGS, otlp="http://collector:4318/"))[len(GOLDEN) :]
+    assert "--trace-config=opentelemetry,url=http://collector:4318/v1/traces" in told
+    assert "--trace-config=mode=opentelemetry" in told and all(one.startswith("--trace-config=") for one in told)
+
+
 def test_a_complete_backends_folder_is_used_as_it_is():
     command = _command(installation=replace(WHEEL, stub=None))
     assert "--backend-directory=/wheel/backends" in command

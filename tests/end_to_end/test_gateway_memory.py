@@ -1,0 +1,41 @@
+"""What many open streams cost the gateway, in a process of its own."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+from benchmarks.gateway.bare_http import BareClient
+from benchmarks.gateway.processes import gateway_before, resident_mib
+from serving.generation.settings import EngineSettings
+from serving.repository.layout import write_repository
+from tests.conftest import LANGUAGE_MODEL
+from tests.end_to_end.asking import counted, until
+from tests.end_to_end.servers import started
+from tests.text_checkpoints import PROMPT
+
+STREAMS, MOST_MIB = 500, 200
+LONG = {"model": LANGUAGE_MODEL, "prompt": PROMPT, "max_tokens": 4000, "ignore_end": True, "stream": True}
+
+
+def test_five_hundred_idle_streams_take_less_than_200_megabytes(narrow_repository, tmp_path):
+    # One is answered, the others wait in its line.
+    artefact = narrow_repository.parent / "artefact"
+    write_repository([artefact], tmp_path / "repository", engine=EngineSettings(slots=1, waiting=STREAMS))
+    with started(tmp_path / "repository") as triton:
+
+        def waiting():
+            return counted(triton.endpoints, LANGUAGE_MODEL, "attendant_waiting")
+
+        async def opened(port, pid):
+            async with AsyncExitStack() as stack:
+                clients = [await stack.enter_async_context(BareClient(port)) for _ in range(STREAMS)]
+                for client in clients:
+                    client.send("/v1/completions", LONG)
+                assert await until(lambda: waiting() == STREAMS - 1), waiting()
+                await asyncio.gather(*(client.begun() for client in clients))
+                return resident_mib(pid)
+
+        with gateway_before(triton.endpoints.grpc, probe_s=3600) as (gateway, port):
+            most = asyncio.run(opened(port, gateway.pid))
+            assert asyncio.run(until(lambda: waiting() == 0))
+    print("RSS", most)
+    assert most < MOST_MIB

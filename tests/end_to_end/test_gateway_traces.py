@@ -1,0 +1,74 @@
+"""One trace from the gateway to the model: both send their spans to a collector, in this process."""
+
+import asyncio
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import httpx
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.conftest import DIGITS
+from tests.end_to_end.asking import until
+from tests.end_to_end.gateways import started as gateway_before
+from tests.end_to_end.servers import started
+from tests.end_to_end.test_gateway import DIGIT
+
+
+@contextmanager
+def collector():
+    """A collector of OTLP over HTTP: address and list of ``(name, trace, id, parent)``."""
+    spans = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            spans.extend(_of_json(body) if "json" in self.headers["Content-Type"] else _of_protobuf(body))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *words):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield "http://{}:{}".format(*server.server_address), spans
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def _of_protobuf(body):  # as OpenTelemetry's Python sends it
+    sent = ExportTraceServiceRequest.FromString(body)
+    for span in (span for one in sent.resource_spans for scope in one.scope_spans for span in scope.spans):
+        yield span.name, span.trace_id.hex(), span.span_id.hex(), span.parent_span_id.hex()
+
+
+def _of_json(body):  # as tritonserver 2.51 does
+    for span in (
+        span for one in json.loads(body)["resourceSpans"] for scope in one["scopeSpans"] for span in scope["spans"]
+    ):
+        yield span["name"], span["traceId"], span["spanId"], span.get("parentSpanId", "")
+
+
+def test_tritons_spans_are_children_of_the_gateways(digits_artefact, tmp_path):
+    from serving.repository.layout import write_repository
+
+    write_repository([digits_artefact], tmp_path / "repository")
+    with collector() as (url, spans), started(tmp_path / "repository", otlp=url) as triton:
+        with gateway_before(triton.endpoints.grpc, otlp=url, probe_s=3600.0) as running:
+            caller = {"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01"}
+            files = {"image": ("three.png", DIGIT, "image/png")}
+            done = httpx.post(f"{running.url}/v1/classify", data={"model": DIGITS}, files=files, headers=caller)
+            assert done.status_code == 200
+
+        def ours():
+            return {name: (span, parent) for name, trace, span, parent in spans if trace == "ab" * 16}
+
+        # Triton sends its spans every five seconds.
+        assert asyncio.run(until(lambda: {"POST /v1/classify", "InferRequest"} <= ours().keys(), seconds=15.0))
+        assert ours()["POST /v1/classify"][1] == "cd" * 8
+        assert ours()["InferRequest"][1] == ours()["POST /v1/classify"][0]
