@@ -48,8 +48,17 @@ def test_several_maps_stand_in_rows():
     assert one.shape == (PANEL, PANEL, 3) and five.shape[0] > five.shape[1]
 
 
-def test_an_alignment_of_words_and_of_no_token_can_be_drawn():
+def test_an_alignment_of_words_is_dark_where_its_weights_are_large():
     drawn = opened(draw_alignment(["the", "cat", "", " "], ["die", "Katze"], np.eye(2, 4)))
     cells = drawn[-54:-6, -102:-6].reshape(2, 24, 4, 24, 3)[:, 6:18, :, 6:18].mean((1, 3, 4))
     np.testing.assert_array_equal(cells < 128, np.eye(2, 4, dtype=bool))
-    assert opened(draw_alignment(["a"], [], np.zeros((0, 1)))).size
+
+
+def test_an_answer_without_a_token_is_drawn_too():
+    assert opened(draw_alignment(["a"], [], np.zeros((0, 0)))).min() == 255
+    assert opened(draw_overlays(np.zeros((1, 8, 8), np.float32), [])).shape == (PANEL, PANEL, 3)
+
+
+def test_long_texts_get_smaller_squares():
+    long = opened(draw_alignment(["a"] * 1000, ["b"] * 2, np.ones((2, 1000))))
+    assert long.shape == (8, 4000, 3) and not long.any()

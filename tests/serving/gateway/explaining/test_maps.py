@@ -44,6 +44,10 @@ def test_an_image_without_a_token_in_front_is_all_patches():
     assert one.values.shape == (3, 3)
 
 
+def test_an_answer_without_a_token_has_no_map():
+    assert token_maps([], np.zeros((0, 0))) == []
+
+
 def test_a_layer_that_there_is_not_is_refused_with_the_range():
     maps = [Map(title=f"{layer}", values=np.zeros((1, 1)), layer=layer) for layer in (1, 2)]
     assert [one.layer for one in chosen(maps, 2, None)] == [2]
