@@ -85,3 +85,28 @@ def test_the_bindings_are_of_the_version_that_the_images_library_says(dockerfile
 def test_every_command_of_the_containers_is_a_verb(services):
     words = re.findall(r"python3 -m (\w+) (\w+)", " ".join(str(service["command"]) for service in services.values()))
     assert {f"{package} {verb}" for package, verb in words} <= set(FROZEN) and len(words) >= 3
+
+
+@pytest.fixture
+def gateway(services):
+    return services["gateway"]
+
+
+def test_the_gateways_command_has_flags_that_there_are_and_its_image_every_package(gateway):
+    assert {word for word in gateway["command"] if word.startswith("--")} < FROZEN["serving gateway"]
+    copied = re.findall(r"^COPY (\w+) \1$", (ROOT / gateway["build"]["dockerfile"]).read_text(), re.MULTILINE)
+    assert set(copied) == set(PACKAGES)
+
+
+def test_the_gateway_is_published_on_loopback_and_may_finish_what_is_open(gateway):
+    assert gateway["ports"] == ["127.0.0.1:8080:8080"] and "readyz" in gateway["healthcheck"]["test"][-1]
+    assert int(gateway["stop_grace_period"].removesuffix("s")) > 30, "the default of --drain-timeout-s"
+
+
+def test_envoy_balances_by_load_ejects_outliers_and_passes_no_deadline_on():
+    envoy = yaml.safe_load((ROOT / "deploy/envoy.yaml").read_text())["static_resources"]
+    (cluster,) = envoy["clusters"]
+    assert cluster["lb_policy"] == "LEAST_REQUEST" and cluster["outlier_detection"]["consecutive_gateway_failure"] == 1
+    manager = envoy["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
+    (route,) = manager["route_config"]["virtual_hosts"][0]["routes"]
+    assert route["request_headers_to_remove"] == ["grpc-timeout"] and route["route"]["cluster"] == cluster["name"]

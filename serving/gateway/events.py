@@ -22,7 +22,8 @@ HEADERS_AFTER_S = 1.0
 """Longest wait for the first event: until then a failure still gets its own status."""
 ALIVE_S = 15.0
 DONE = b"data: [DONE]\n\n"
-EVENTS: dict[str, Any] = {"text/event-stream": {"schema": {"type": "string"}}}
+_EVENT = {"type": "object", "properties": {"data": {"type": "string"}}, "required": ["data"]}
+EVENTS: dict[str, Any] = {"text/event-stream": {"itemSchema": _EVENT}}
 """OpenAPI's description of a stream, beside that of the whole answer."""
 _ALIVE = b": waiting\n\n"
 _HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}

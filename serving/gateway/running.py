@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+from contextlib import suppress
 
 import uvicorn
 
@@ -26,11 +28,13 @@ def server_for(settings: GatewaySettings) -> uvicorn.Server:
 
 
 def serve(settings: GatewaySettings) -> int:
-    """Serve until a signal comes, and let open answers finish.
+    """Serve until SIGTERM or Ctrl-C, and let open answers finish.
 
     Returns:
         The exit status.
     """
     server = server_for(settings)
-    asyncio.run(server.serve())
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # uvicorn raises what it was stopped by once it is done
+    with suppress(KeyboardInterrupt):
+        asyncio.run(server.serve())
     return 0 if server.started else FAILURE_STATUS

@@ -37,5 +37,4 @@ def test_five_hundred_idle_streams_take_less_than_200_megabytes(narrow_repositor
         with gateway_before(triton.endpoints.grpc, probe_s=3600) as (gateway, port):
             most = asyncio.run(opened(port, gateway.pid))
             assert asyncio.run(until(lambda: waiting() == 0))
-    print("RSS", most)
     assert most < MOST_MIB
