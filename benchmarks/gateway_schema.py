@@ -32,7 +32,7 @@ SHIPPED = ["digits-vit", "dates-transformer", "digits-captioner"]
 def main() -> None:
     """Send, print, and write."""
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
-    parser.add_argument("--examples", type=int, default=150, help="valid ones, and as many invalid ones, an operation")
+    parser.add_argument("--examples", type=int, default=170, help="valid ones, and as many invalid ones, an operation")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, help="folder for <date>-gateway-schema.md and .json; none if absent")
     parser.add_argument("--scratch", type=Path, help="folder for artefacts; kept if given")

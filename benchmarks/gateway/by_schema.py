@@ -1,8 +1,8 @@
 """Requests that Schemathesis makes of the gateway's OpenAPI schema, and what their answers are held to.
 
 Valid and invalid ones: no answer has a status 5xx, or a status, header or body that the schema does not know, and no
-invalid request is taken. A valid one may be refused, as no schema says how many tokens a model takes. Well-formed names
-and images become ones that exist, or every request would end there.
+invalid request is taken. A valid one may be refused, as no schema says how many tokens a model takes. Well-formed names,
+images and dates become ones that exist, or every request would end there.
 """
 
 from __future__ import annotations
@@ -80,8 +80,10 @@ def _name_what_exists(case: Case) -> None:
         return
     if isinstance(body.get("model"), str) and 1 <= len(body["model"]) <= LONGEST_NAME:
         body["model"] = MODELS[case.path]
-    image = body.get("image")
+    image, text = body.get("image"), body.get("input")
     if isinstance(image, bytes):
         body["image"] = IMAGE.read_bytes()
-    elif isinstance(image, str) and len(image) % 2 == 0:
+    elif isinstance(image, str) and len(image) % 3:
         body["image"] = base64.b64encode(IMAGE.read_bytes()).decode()
+    if case.path == "/v1/translate" and isinstance(text, str) and len(text) % 3:
+        body["input"] = "3rd of march 1997"

@@ -10,7 +10,6 @@ from serving.gateway.schemas.base import Name, Usage
 from serving.gateway.schemas.decoding import INT32, Decoded, Token
 
 MOST_PROMPTS = 64
-Prompt = Annotated[str, Field(max_length=1_000_000)]
 
 
 class CompletionRequest(Decoded):
@@ -18,9 +17,9 @@ class CompletionRequest(Decoded):
 
     model: Name
     prompt: (
-        Prompt
+        str
         | Annotated[list[Token], Field(min_length=1)]
-        | Annotated[list[Prompt], Field(min_length=1, max_length=MOST_PROMPTS)]
+        | Annotated[list[str], Field(min_length=1, max_length=MOST_PROMPTS)]
         | Annotated[list[Annotated[list[Token], Field(min_length=1)]], Field(min_length=1, max_length=MOST_PROMPTS)]
     ) = Field(examples=["Open a file and"])
     max_tokens: Annotated[int, Field(ge=1, le=INT32)] | None = Field(

@@ -10,14 +10,13 @@ from clients.embed import Pooling
 from serving.gateway.schemas.base import Name, Strict, Usage
 
 MOST_TEXTS = 2048
-Text = Annotated[str, Field(max_length=1_000_000)]
 
 
 class EmbeddingRequest(Strict):
     """One or more texts."""
 
     model: Name
-    input: Text | Annotated[list[Text], Field(min_length=1, max_length=MOST_TEXTS)] = Field(examples=["a cat sat"])
+    input: str | Annotated[list[str], Field(min_length=1, max_length=MOST_TEXTS)] = Field(examples=["a cat sat"])
     encoding_format: Literal["float", "base64"] = "float"
     pooling: Pooling = Field(default="mean", description="how the vectors of a text's tokens become one")
     user: str | None = Field(default=None, description="taken, and not used")
