@@ -1,16 +1,20 @@
-"""What an explanation costs those who ask for it, and those who do not: plain and explained, side by side in one run.
+"""What an explanation costs those who ask for it, and those who do not: plain and explained, side by side in a run.
 
     python benchmarks/explain_cost.py [--models NAME ...] [--requests N] [--scratch DIR]
 
 In process: one run of the graph on one image, or one whole answer to the checkpoint's example. Over gRPC: the same from
-a client on this machine, behind Triton, with every output. Plain and explained requests take turns, so that whatever
-else the machine does meets both alike. Milliseconds are medians (p50) of single requests; one thread.
+a client on this machine, behind Triton, with every output. Over HTTP: through the gateway, /v1/classify or
+/v1/translate beside /v1/explain, as JSON and as a PNG, and for classifiers with the evidence of occlusion, which asks
+the plain graph once for each part of the image. The kinds take turns, so that whatever else the machine does meets all
+alike. Milliseconds are medians (p50) of single requests; one thread.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import base64
+import io
 import sys
 import tempfile
 import time
@@ -21,7 +25,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import httpx
 import numpy as np
+from PIL import Image
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -34,6 +40,8 @@ from export.stage import export_onnx  # noqa: E402
 from models.manifest import Manifest  # noqa: E402
 from models.tensor_names import EXPLAINED, LOGITS, PIXELS  # noqa: E402
 from serving.canary import canary_check  # noqa: E402
+from serving.gateway.beside import gateway_beside  # noqa: E402
+from serving.gateway.settings import GatewaySettings  # noqa: E402
 from serving.generation import translator  # noqa: E402
 from serving.generation.options import DecodingOptions  # noqa: E402
 from serving.repository.layout import write_repository  # noqa: E402
@@ -46,7 +54,8 @@ from serving.triton_server.settings import ServerSettings  # noqa: E402
 MODELS = ("digits-vit", "digits-swin", "vit-ti-16", "dates-transformer", "dates-gru")
 WARM_UP = 5
 TIMEOUT_S = 60.0
-COLUMNS = ("in process, plain", "explained", "gRPC, plain", "explained", "kB shown")
+PLAIN, HTTP_KINDS = "HTTP, plain", ("explained, JSON", "PNG", "occlusion")
+COLUMNS = ("in process, plain", "explained", "gRPC, plain", "explained", "kB shown", PLAIN, *HTTP_KINDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +75,16 @@ class Row:
     def cells(self) -> list[str]:
         """The medians in milliseconds, each explained one with its ratio to the plain one."""
         ms = {kind: 1e3 * median(values) for kind, values in self.seconds.items()}
-        inside, explained, served, shown = ms.values()
+        inside, explained, served, shown = list(ms.values())[:4]
+        plain = ms.get(PLAIN, 0.0)
         return [
             f"{inside:.2f}",
             f"{explained:.2f} ({explained / inside:.2f}×)",
             f"{served:.2f}",
             f"{shown:.2f} ({shown / served:.2f}×)",
             f"{self.shown / 1e3:.1f}",
+            f"{plain:.2f}" if plain else "",
+            *(f"{ms[kind]:.2f} ({ms[kind] / plain:.2f}×)" if kind in ms else "" for kind in HTTP_KINDS),
         ]
 
 
@@ -82,15 +94,21 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=list(MODELS), help="classifiers and translators")
     parser.add_argument("--requests", type=int, default=200, help="of each kind")
     parser.add_argument("--scratch", type=Path, default=None, help="folder for artefacts; kept if given")
-    asked = parser.parse_args()
+    wish = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        place = (asked.scratch or Path(temporary)) / "artefacts"
-        manifests = export_all(asked.models, place)
-        rows = {name: in_process(place / name, one, asked.requests) for name, one in manifests.items()}
-        with server_over(place, asked.models) as server:
+        place = (wish.scratch or Path(temporary)) / "artefacts"
+        manifests = export_all(wish.models, place)
+        rows = {name: in_process(place / name, one, wish.requests) for name, one in manifests.items()}
+        with server_over(place, wish.models) as server:
             for name, row in rows.items():
-                rows[name] = asyncio.run(over_grpc(row, manifests[name], server, asked.requests))
-    sys.stdout.write(table([rows[name] for name in asked.models]))
+                rows[name] = asyncio.run(over_grpc(row, manifests[name], server, wish.requests))
+            (port,) = free_ports(1)
+            settings = GatewaySettings(tritons=(server,), port=port, probe_s=TIMEOUT_S)
+            with gateway_beside(settings, settings.host) as url, httpx.Client(base_url=url, timeout=TIMEOUT_S) as http:
+                for name, row in rows.items():
+                    taken = in_turn(over_http(http, manifests[name]), wish.requests)
+                    rows[name] = Row(name=name, seconds={**row.seconds, **taken}, shown=row.shown)
+    sys.stdout.write(table([rows[name] for name in wish.models]))
 
 
 def export_all(names: list[str], place: Path) -> dict[str, Manifest]:
@@ -187,6 +205,38 @@ async def calls(client: TritonClient, manifest: Manifest) -> tuple[Call, Call]:
         return sum(array.nbytes for name, array in arrays.items() if name != LOGITS)
 
     return lambda: classifier.logits(pixels), maps
+
+
+def over_http(http: httpx.Client, manifest: Manifest) -> dict[str, Callable[[], Any]]:
+    """A plain request through the gateway, and explained ones."""
+    if manifest.task == "translate":
+        text = {"model": manifest.name, "input": manifest.example["inputs"]["text"]}
+        return {
+            PLAIN: lambda: asked(http, "translate", text),
+            HTTP_KINDS[0]: lambda: asked(http, "explain", text),
+            HTTP_KINDS[1]: lambda: asked(http, "explain", {**text, "format": "png"}),
+        }
+    if "preprocessing" not in manifest.details:  # a preset without a checkpoint does not say how to prepare a file
+        return {}
+    picture = {"model": manifest.name, "image": png(image(manifest)[0])}
+    return {
+        PLAIN: lambda: asked(http, "classify", picture),
+        HTTP_KINDS[0]: lambda: asked(http, "explain", picture),
+        HTTP_KINDS[1]: lambda: asked(http, "explain", {**picture, "format": "png"}),
+        HTTP_KINDS[2]: lambda: asked(http, "explain", {**picture, "kind": "occlusion"}),
+    }
+
+
+def asked(http: httpx.Client, route: str, body: dict[str, Any]) -> None:
+    """One request that succeeds."""
+    http.post(f"/v1/{route}", json=body).raise_for_status()
+
+
+def png(pixels: Array) -> str:
+    """An image ``[C, height, width]`` from 0 to 1 as a file in base64."""
+    file = io.BytesIO()
+    Image.fromarray((pixels.transpose(1, 2, 0) * 255).astype(np.uint8).squeeze()).save(file, "PNG")
+    return base64.b64encode(file.getvalue()).decode()
 
 
 def table(rows: list[Row]) -> str:

@@ -69,5 +69,5 @@ def _blanked(pixels: Array, rows: int, columns: int, model: ServedModel) -> Arra
 
 def _mean_bytes(model: ServedModel) -> Array:
     preprocessing = model.parameters["preprocessing"]
-    mean_C: Array = np.round(np.float32(preprocessing["mean"]) / np.float32(preprocessing["scale"])).astype(np.uint8)
-    return mean_C
+    mean_C = np.float32(preprocessing["mean"]) / np.float32(preprocessing["scale"])
+    return np.asarray(np.round(mean_C), dtype=np.uint8)

@@ -97,7 +97,8 @@ def _print_places(console: Console, folders: Sequence[Path], repository: Path, a
     console.print(f"graphs, manifests, parity.json   {', '.join(map(str, folders))}", highlight=False)
     console.print(f"Triton model repository          {repository}", highlight=False)
     console.print(f"what digits-vit attends to       {attention}", highlight=False)
-    console.print(f"done in {seconds:.0f} s, Triton is stopped; `make up` serves on, with a page to try the models on", highlight=False)
+    console.print(f"done in {seconds:.0f} s, and Triton is stopped", highlight=False)
+    console.print("`make up` leaves Triton, the gateway and its page running, and prints the address", highlight=False)
 
 
 def _require_equal(outcomes: list[Outcome]) -> None:

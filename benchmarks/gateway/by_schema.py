@@ -28,6 +28,7 @@ MODELS = {
     "/v1/classify": "digits-vit",
     "/v1/caption": "digits-captioner",
     "/v1/translate": "dates-transformer",
+    "/v1/explain": "digits-vit",
 }
 """Whom each path asks."""
 IMAGE = Path(__file__).parents[2] / "docs/examples/three.png"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
@@ -105,7 +106,7 @@ async def _classifier(gateway: Gateway, question: Question) -> Response:
     pixels, guesses, maps = await gateway.pool.once(asked.model, ask)
     if asked.format == "png":
         shown = maps[:1] if kind == "occlusion" else maps
-        return Response(draw_overlays(pixels, shown, max(one.head or 0 for one in shown)), media_type=PNG)
+        return await _picture(draw_overlays, pixels, shown, max(one.head or 0 for one in shown))
     return _told(question, guesses[0].label, maps=maps, labels=[asdict(guess) for guess in guesses])
 
 
@@ -126,7 +127,7 @@ async def _translator(gateway: Gateway, question: Question) -> Response:
     answer = await _whole(pieces, question.tally)
     weights_TS = _alignment(answer)
     if asked.format == "png":
-        return Response(draw_alignment(answer.source_texts, answer.token_texts, weights_TS), media_type=PNG)
+        return await _picture(draw_alignment, answer.source_texts, answer.token_texts, weights_TS)
     return _told(
         question,
         answer.text,
@@ -149,7 +150,7 @@ async def _captioner(gateway: Gateway, question: Question) -> Response:
     answer = await _whole(gateway.pieces(Captioner, asked.model, pieces), question.tally)
     maps = token_maps(answer.token_texts, _alignment(answer))
     if asked.format == "png":
-        return Response(draw_overlays(seen[-1], maps), media_type=PNG)
+        return await _picture(draw_overlays, seen[-1], maps)
     return _told(question, answer.text, tokens=list(answer.token_texts), maps=maps)
 
 
@@ -192,6 +193,11 @@ async def _whole(pieces: AsyncGenerator[Piece, None], tally: Tally) -> Answer:
 def _alignment(answer: Answer) -> Array:
     weights_TS: Array = np.zeros((0, 0)) if answer.alignment is None else answer.alignment
     return weights_TS
+
+
+async def _picture(draw: Callable[..., bytes], *what: object) -> Response:
+    # In another thread: other requests need not wait for a picture.
+    return Response(await asyncio.to_thread(draw, *what), media_type=PNG)
 
 
 def _told(question: Question, answer: str, maps: list[Map] | None = None, **parts: object) -> Response:

@@ -32,7 +32,7 @@ HEADERS = {
 
 def install(app: FastAPI) -> None:
     """Let an application serve the page."""
-    app.add_api_route("/", _page, include_in_schema=False)
+    app.add_api_route("/", _page, methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/playground", _Files(directory=FOLDER))
 
 

@@ -28,6 +28,7 @@ class Running:
 def started(*tritons, **choices):
     """A gateway in front of servers, by their gRPC addresses."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as uvicorn's own sockets have it
         settings = replace(GatewaySettings(tritons=tritons), **choices)
         running = Running(settings, listening)
         running.thread.start()

@@ -125,13 +125,14 @@ def test_each_word_of_a_caption_has_a_map(http):
     np.testing.assert_allclose(served, offline, atol=1e-4)
 
 
-def test_a_picture_glows_where_its_map_is_largest(http):
-    map_hw = maps(explain(http, "digits-vit", THREE))["rollout"]
-    overlay = picture(explain(http, "digits-vit", THREE, format="png"))
+def test_a_picture_glows_where_its_map_is_largest(http, tmp_path):
+    black = tmp_path / "black.png"
+    Image.new("L", (8, 8)).save(black)
+    map_hw = maps(explain(http, "digits-vit", black))["rollout"]
+    overlay = picture(explain(http, "digits-vit", black, format="png"))
     assert overlay.shape == (256, 256, 3)
-    row, column = np.unravel_index(map_hw.argmax(), map_hw.shape)
-    warm = (overlay[..., 0] - overlay[..., 2]).reshape(4, 64, 4, 64).mean((1, 3))
-    assert np.unravel_index(warm.argmax(), warm.shape) == (row, column)
+    glow = overlay.sum(-1).reshape(4, 64, 4, 64).mean((1, 3))
+    assert glow.argmax() == map_hw.argmax() and glow.argmin() == map_hw.argmin()
 
 
 def test_a_picture_of_several_maps_has_a_panel_for_each(http):
@@ -159,12 +160,18 @@ def test_an_alignment_is_darkest_where_its_weight_is_largest(http):
         ("dates-gru", {"input": TEXT, "layer": 1}, "no layer for alignment"),
         ("dates-gru", {"input": TEXT, "format": "gif"}, "format"),
         ("digits-vit", {"input": "a"}, "an image for 'digits-vit'"),
-        ("digits-vit", {"image": "!"}, "base64"),
+        ("digits-vit", {"kind": "alignment"}, "'occlusion'"),
     ],
 )
 def test_a_mistake_is_told_with_a_remedy(http, model, asked, says):
     answer = explain(http, model, **asked)
     assert answer.status_code in (400, 404) and says in answer.json()["error"]["message"]
+
+
+def test_an_image_that_is_none_is_refused(http):
+    for image, says in (("!", "base64"), ("aGVsbG8=", "an image file")):
+        refused = http.post("/v1/explain", json={"model": "digits-vit", "image": image})
+        assert refused.status_code == 400 and says in refused.json()["error"]["message"]
 
 
 def test_a_layer_or_label_that_there_is_not_is_refused(http):

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,9 +10,14 @@ import pytest
 from clients.caption import Captioner
 from clients.classify import Classifier
 from clients.health import health
+from clients.images import file_pixels
+from clients.occlusion import occlusion_maps
 from clients.triton_client import TritonClient
 from models.errors import InputError
-from models.tensor_names import PIXELS
+from models.images import pixels_from_file
+from models.manifest import Manifest
+from models.tensor_names import LOGITS, PIXELS
+from serving.runtime.create_runners import create_runners
 from tests.end_to_end.test_imported import served
 
 NAMES = ["digits-vit", "digits-captioner"]
@@ -50,6 +56,21 @@ def test_an_image_file_is_sent_as_bytes_and_answered_as_ever(server):
     assert guess.label == "3"
     assert guess.probability > 0.8
     assert asked(server, caption) == "a three left of an eight"
+
+
+def test_occlusion_blanks_bytes_too(server, digits_artefact):
+    async def occluded(client):
+        classifier = await Classifier.find(client)
+        return await occlusion_maps(classifier, file_pixels(classifier.model, Path("docs/examples/three.png")))
+
+    logits_K, maps_Khw = asked(server, occluded)
+    runner = create_runners(digits_artefact, Manifest.read(digits_artefact))["model"]
+    pixels = pixels_from_file(Path("docs/examples/three.png"), Manifest.read(digits_artefact).details["preprocessing"])
+    blanked = pixels.copy()
+    blanked[:, 6:8, 2:4] = 0
+    whole, partly = (runner.run({PIXELS: one[None]})[LOGITS].numpy()[0].copy() for one in (pixels, blanked))
+    np.testing.assert_allclose(logits_K, whole, atol=1e-4)
+    np.testing.assert_allclose(maps_Khw[:, 3, 1], whole - partly, atol=1e-4)
 
 
 def test_every_canary_is_right(server):

@@ -2,6 +2,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -88,8 +89,10 @@ def test_a_gateway_beside_it_serves_its_page_and_stops_with_it(repository):
     assert process.returncode == 0, errors
 
 
-def test_a_gateways_taken_port_is_one_line_before_anything_is_started(repository, gateway):
-    refused = python_m("serving", "up", "--repository", repository, "--gateway-port", gateway.url.split(":")[-1])
+def test_a_gateways_taken_port_is_one_line_before_anything_is_started(repository):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        refused = python_m("serving", "up", "--repository", repository, "--gateway-port", port)
     assert refused.returncode == 2
     assert refused.stderr.count("\n") == 1 and "--gateway-port" in refused.stderr
 

@@ -76,6 +76,8 @@ def classifier_maps(kind: Kind, arrays: Mapping[str, Array]) -> list[Map]:
 
 def token_maps(texts: Sequence[str], alignment: Array) -> list[Map]:
     """One map a token of a caption, of its alignment ``[T, S]`` to the patches, which fill a square."""
+    if not texts:
+        return []
     return [Map(title=text.strip(), values=one) for text, one in zip(texts, _at_patches(alignment), strict=True)]
 
 

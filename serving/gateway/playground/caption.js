@@ -50,7 +50,7 @@ class Caption {
     this.words = new TokenRow("Caption", (number) => this.point(number));
     this.words.element.classList.add("words");
     this.canvas = element("canvas", { width: 256, height: 256, className: "overlay", role: "img", "aria-label": "The image" });
-    this.caption = element("figcaption", { role: "status" });
+    this.caption = element("figcaption", { "aria-live": "polite" });
     this.whole = element("p", { className: "visually-hidden", "aria-live": "polite" });
     this.figure = element("figure", { className: "maps", hidden: true }, this.canvas, this.caption);
     this.note = element("p", { className: "note" }, "Draw two digits side by side, or take the sample.");

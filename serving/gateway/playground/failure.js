@@ -1,6 +1,7 @@
 // A failure in words: what was expected, what was found, and what to do.
 
 import { element, find } from "./dom.js";
+import { hideLatency } from "./latency.js";
 
 const TITLES = {
   0: "No connection",
@@ -25,6 +26,8 @@ export function showFailure(error, again) {
   const id = error.requestId ? element("p", { className: "hint" }, `Request ${error.requestId}`) : null;
   box.replaceChildren(element("strong", {}, title), list, ...[button, id].filter(Boolean));
   box.hidden = false;
+  box.scrollIntoView({ block: "nearest" });
+  hideLatency();
 }
 
 export function hideFailure() {

@@ -26,7 +26,7 @@ export class Maps {
       this.onKind();
     });
     this.canvas = element("canvas", { width: 256, height: 256, className: "overlay", role: "img", "aria-label": "No map yet" });
-    this.caption = element("figcaption", { role: "status" });
+    this.caption = element("figcaption", { "aria-live": "polite" });
     this.controls = element("div", { className: "map-controls" });
     this.grid = element("div", { className: "thumbnails", role: "group", "aria-label": "All maps of this kind" });
     this.title = element("h3", {});
@@ -100,8 +100,8 @@ export class Maps {
       : (this.layer === null || map.layer === this.layer) && (this.head === MEAN || this.head === null || map.head === this.head));
     const shown = this.maps.filter(fits);
     drawOverlay(this.canvas, this.image, mean(shown.map((map) => map.values)));
-    const title = this.kind === "occlusion" ? `Evidence for ${shown[0].title}` : this.titleOf(shown);
-    this.canvas.setAttribute("aria-label", `${title}, as colours over the image`);
+    const title = this.kind === "occlusion" ? `Evidence for ${shown[0].title}.` : this.titleOf(shown);
+    this.canvas.setAttribute("aria-label", `${title.slice(0, -1)}, as colours over the image`);
     this.caption.replaceChildren(element("strong", {}, title), ` ${KINDS[this.kind][1]}`);
     [...this.grid.children].forEach((button, at) => {
       button.setAttribute("aria-pressed", String(shown.includes(this.maps[at])));

@@ -1,6 +1,6 @@
 // Digits as strokes in a square of side 1, for who would rather not draw: each stroke is a row of points.
 
-const arc = (x, y, rx, ry, from, to, steps = 18) =>
+const arc = (x, y, rx, ry, from, to, steps = 48) =>
   Array.from({ length: steps + 1 }, (_, n) => {
     const angle = ((from + ((to - from) * n) / steps) * Math.PI) / 180;
     return [x + rx * Math.cos(angle), y + ry * Math.sin(angle)];

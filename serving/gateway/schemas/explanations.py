@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from serving.gateway.explaining.maps import Kind
 from serving.gateway.schemas.base import Name, Strict
-from serving.gateway.schemas.native import MOST_TEXT, Label
+from serving.gateway.schemas.native import Label
 
 MOST_LABELS = 5
 Number = Annotated[int, Field(ge=1, le=1024)]
@@ -19,7 +19,7 @@ class ExplanationRequest(Strict):
 
     model: Name
     image: str = Field(default="", description="a PNG, JPEG, WebP, GIF or BMP file in base64, also as a data URL")
-    input: Annotated[str, Field(max_length=MOST_TEXT, examples=["3rd of march 1997"])] | None = None
+    input: Annotated[str, Field(examples=["3rd of march 1997"])] | None = None
     kind: Kind | None = Field(default=None, description="the first of the model's `explains` if not given")
     layer: Number | None = Field(default=None, description="from 1; every layer if not given")
     head: Number | None = Field(default=None, description="from 1; every head if not given")

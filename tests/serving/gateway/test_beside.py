@@ -1,0 +1,58 @@
+import time
+
+import httpx
+import pytest
+
+from models.errors import ConfigError, ServerError
+from serving.gateway import beside
+from serving.gateway.beside import gateway_beside
+from serving.gateway.running import server_for
+from serving.gateway.settings import GatewaySettings
+from serving.triton_server.ports import free_ports
+
+
+@pytest.fixture
+def settings():
+    return GatewaySettings(port=free_ports(1)[0], drain_timeout_s=1.0, probe_s=60.0)
+
+
+def page(url):
+    for _ in range(100):
+        try:
+            return httpx.get(url, timeout=10).text
+        except httpx.ConnectError:
+            time.sleep(0.05)
+    raise AssertionError(f"nothing answers at {url}")
+
+
+def test_the_page_answers_while_the_block_lasts_and_not_after(settings):
+    with gateway_beside(settings, settings.host) as url:
+        assert "Ask a model" in page(url)
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(url, timeout=1)
+
+
+def test_a_taken_port_is_refused_with_its_flag(settings):
+    with (
+        gateway_beside(settings, settings.host),
+        pytest.raises(ConfigError, match="--gateway-port"),
+        gateway_beside(settings, settings.host),
+    ):
+        pass
+
+
+def test_a_gateway_that_ends_by_itself_ends_the_block(settings, monkeypatch):
+    def ending(settings):
+        server = server_for(settings)
+        server.should_exit = True
+        return server
+
+    monkeypatch.setattr(beside, "server_for", ending)
+    with pytest.raises(ServerError, match="a running gateway"), gateway_beside(settings, settings.host):
+        time.sleep(10)
+
+
+def test_ctrl_c_is_passed_on(settings):
+    with pytest.raises(KeyboardInterrupt), gateway_beside(settings, settings.host) as url:
+        page(url)
+        raise KeyboardInterrupt
