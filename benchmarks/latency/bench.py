@@ -1,6 +1,6 @@
 """The latency tests: each scenario beside this file against a real Triton over the shipped models, and its baseline.
 
-    python benchmarks/latency/bench.py [--scenarios NAME ...] [--out DIR] [--tolerance T] [--keep]
+    python benchmarks/latency/bench.py [--scenarios NAME ...] [--out DIR] [--tolerance T] [--keep] [--scratch DIR]
 
 The exit status is 1 where a figure is surely worse than its baseline by more than the tolerance, or an answer is wrong.
 A baseline is of one machine: on another, run once with --keep, which writes new ones, and compare with these.
@@ -44,14 +44,16 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench", help="folder for the runs")
     parser.add_argument("--tolerance", type=float, default=TOLERANCE, help="what may be lost, as a share")
     parser.add_argument("--keep", action="store_true", help="the runs become the baselines")
+    parser.add_argument("--scratch", type=Path, help="folder for artefacts; kept if given")
     asked = parser.parse_args()
     paths = {path.stem: path for path in sorted(PLACE.glob("*.toml"))}
     names = asked.scenarios or list(paths)
     models = sorted({workload.model for name in names for workload in read_scenario(paths[name]).workloads})
-    with tempfile.TemporaryDirectory() as scratch:
-        artefacts = exported(models, Path(scratch) / "artefacts")
-        with server_over(artefacts, Path(scratch), EngineSettings()) as server:
-            repository = Path(scratch) / "model_repository"
+    with tempfile.TemporaryDirectory() as temporary:
+        scratch = asked.scratch or Path(temporary)
+        artefacts = exported(models, scratch / "artefacts")
+        with server_over(artefacts, scratch, EngineSettings()) as server:
+            repository = scratch / "model_repository"
             runs = {name: ran(paths[name], server.endpoints, repository) for name in names}
     place = BASELINES if asked.keep else asked.out
     for name, run in runs.items():
