@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +27,8 @@ from clients.load.report.comparison_terminal import print_comparison  # noqa: E4
 from clients.load.report.deliver import deliver  # noqa: E402
 from clients.load.run_file import read_run, write_run  # noqa: E402
 from clients.load.run_shown import run_shown  # noqa: E402
-from clients.load.scenario_file import read_scenario  # noqa: E402
+from clients.load.scenario import Scenario  # noqa: E402
+from clients.load.scenario_file import read_scenario, scenario_from  # noqa: E402
 from models.errors import InputError  # noqa: E402
 from serving.generation.settings import EngineSettings  # noqa: E402
 from serving.triton_server.endpoints import Endpoints  # noqa: E402
@@ -69,7 +71,13 @@ def ran(path: Path, endpoints: Endpoints, repository: Path) -> LoadRun:
         target=replace(told.target, address=endpoints.grpc, metrics=endpoints.metrics),
         in_process=replace(told.in_process, repository=str(repository)),
     )
-    return replace(run_shown(here, path.stem), scenario=told.plain())
+    command = f"python benchmarks/latency/bench.py --scenarios {path.stem}"
+    return replace(run_shown(here, path.stem), scenario=as_written(path).plain(), command=command)
+
+
+def as_written(path: Path) -> Scenario:
+    """A scenario with its files named from the root, as they are on every machine."""
+    return scenario_from(tomllib.loads(path.read_text(encoding="utf-8")), path.parent.relative_to(ROOT))
 
 
 def judged(name: str, run: LoadRun, tolerance: float) -> int:
