@@ -13,11 +13,11 @@ from onnx import helper, numpy_helper
 
 from export.inspection import Cache, bits, inspect_artefact
 from export.inspection_page import page, write_page
-from models.quantities import bytes_text, count_text, seconds_text
 from export.timing import questions
 from models.checkpoints.resolve import checkpoint_named
 from models.errors import ArtefactError, OutputError
 from models.manifest import Manifest, sha256_of
+from models.quantities import bytes_text, count_text, seconds_text
 from serving.runtime.ort_runner import OrtRunner
 
 

@@ -99,6 +99,9 @@ def test_what_a_point_means_is_told_where_the_pointer_is(opened, page_of, exampl
     plot.hover()
     told = page.locator(".told:visible").inner_text()
     assert re.search(r"from the intended time\s+[\d.]+ %: [\d.]+ ms\nfrom the time it was sent\s+[\d.]+ %", told)
+    drawn, box = plot.bounding_box(), page.locator(".told:visible").bounding_box()
+    assert drawn["y"] < box["y"] < drawn["y"] + drawn["height"] / 2
+    assert box["x"] + box["width"] <= drawn["x"] + drawn["width"] + 20
     page.mouse.move(0, 0)
     assert page.locator(".told:visible").count() == 0
     assert said == []

@@ -47,6 +47,12 @@ def test_an_invalid_run_says_so_first(run):
     assert "[bold]UNAVAILABLE[/]" in text
 
 
+def test_an_overhead_that_was_not_measured_is_not_passed_over(run):
+    alone = replace(run, in_process_s=())
+    (line,) = [line for line in printed(print_report, summarise(alone)).splitlines() if "Added by serving" in line]
+    assert line.split()[-2:] == ["not", "measured"]
+
+
 def test_a_sweep_tells_what_each_level_misses_and_the_answer(run):
     slow = run_of(records(rate=20, count=500, tokens=6, service_s=0.03))
     found = highest([10, 20], lambda level: summarise(run if level < 14 else slow, objectives("ttft_p95<30ms")), runs=9)
