@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.latency.bench import as_written
+from clients.load.analysis.summary import summarise
 from clients.load.arrivals import ClosedLoop
+from clients.load.run_file import read_run
 from clients.load.scenario_file import read_scenario
 from models.checkpoints.place import shipped_names
 
@@ -34,3 +37,10 @@ def test_every_question_has_its_answer(path):
     questions = [json.loads(line) for line in path.read_text().splitlines()]
     assert len(questions) == 40
     assert all(question["answer"] for question in questions)
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_a_scenario_has_a_valid_baseline_of_itself(path):
+    baseline = summarise(read_run(PLACE / "baselines" / f"{path.stem}.json"))
+    assert not baseline.verdict.reasons
+    assert baseline.run.scenario == as_written(path).plain()
