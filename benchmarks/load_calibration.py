@@ -25,6 +25,7 @@ import numpy as np
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.generation.quiet import scheduling  # noqa: E402
 from benchmarks.generation.written import preamble, table, write_result  # noqa: E402
 from clients.load.arrivals import Poisson  # noqa: E402
 from clients.load.calibration import theory  # noqa: E402
@@ -117,6 +118,7 @@ def report(found: dict[str, dict[str, float]], asked: argparse.Namespace) -> str
             *preamble("The load generator where the times are known", "benchmarks/load_calibration.py", sys.argv[1:]),
             f"{asked.lines} lines, each used {asked.used:.0%} of the time; a mean service of {asked.service_ms:g} ms. "
             "Times run from when a request was meant to be sent to the end of its answer.\n",
+            f"{scheduling()}\n",
             table(heads, rows),
             "\nHow the generator fared; added: measured less drawn, of each request.\n",
             table(["queue", "requests", "failed", *shown, "generator, of a core", "machine used"], watched),

@@ -22,6 +22,7 @@ import numpy as np
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.generation.quiet import scheduling  # noqa: E402
 from benchmarks.generation.served import exported, server_over  # noqa: E402
 from benchmarks.generation.written import preamble, table, write_result  # noqa: E402
 from clients.decoding import Decoding  # noqa: E402
@@ -133,6 +134,7 @@ def report(found: dict[str, list[Figures]]) -> str:
             *preamble("What the load generator drives", "benchmarks/load_generator.py", sys.argv[1:]),
             "One process of the generator and one Triton on the same machine; of each case the best round, for what "
             "others did meanwhile only takes away.\n",
+            f"{scheduling()}\n",
             table([*heads, *watched], rows),
         ]
     )

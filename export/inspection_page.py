@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from export.inspection import BATCHES, ArtefactFacts, Cache, GraphFacts, Weight
-from models.markup import Markup, bar, code, colours, folded, keyed, safe, table
-from models.quantities import bytes_text, count_text, seconds_text
 from export.timing import Timing
 from models.errors import OutputError
+from models.markup import Markup, bar, code, colours, folded, keyed, safe, table
+from models.quantities import bytes_text, count_text, seconds_text
 from models.signature import TensorSpec
 
 _STYLE = Path(__file__).with_name("inspection_page.css")

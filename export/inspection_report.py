@@ -9,8 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from export.inspection import BATCHES, ArtefactFacts, Cache, GraphFacts
-from models.quantities import bytes_text, count_text, seconds_text
 from export.timing import Timing
+from models.quantities import bytes_text, count_text, seconds_text
 
 _BAR, _MOST_OPERATORS, _MOST_NODES = 24, 14, 5
 

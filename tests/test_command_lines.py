@@ -78,11 +78,18 @@ FROZEN = {
     "clients load run": {
         *("--model", "--server", "--metrics", "--transport"),
         *("--concurrency", "--rate", "--arrivals", "--shape", "--duration-s", "--warmup-s", "--seed"),
-        "--in-process",
+        *("--in-process", "--slo", "--out", "--html", "--csv", "--json"),
     },
     "clients load plan": {
         *("--rate", "--slo", "--slots", "--waiting", "--prompt-tokens", "--requests", "--seed", "--json"),
     },
+    "clients load report": {"--slo", "--html", "--csv", "--json"},
+    "clients load sweep": {
+        *("--rates", "--concurrency", "--duration-s"),
+        *("--slo", "--runs", "--out", "--html", "--json"),
+    },
+    "clients load compare": {"--tolerance", "--json"},
+    "clients load export-perf-analyzer": {"--out"},
     "quickstart": {"--build", "--repository", "--texts"},
 }
 

@@ -58,6 +58,13 @@ def counting(samples: Sequence[Sample]) -> tuple[list[float], str]:
     return [value for value, _ in sorted(samples, key=lambda sample: sample[1])[:_QUIETEST]], " ?"
 
 
+def scheduling() -> str:
+    """How this process is preferred to others, for a report; its children are so too."""
+    if os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR):
+        return "Run before all other work on the machine (real-time scheduling, `chrt -f`), and so not disturbed by it."
+    return f"Run beside other work, at priority (nice) {os.nice(0)}."
+
+
 def _own_seconds(group: int | None) -> float:
     return time.process_time() + (
         0.0

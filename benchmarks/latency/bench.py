@@ -1,6 +1,6 @@
 """The latency tests: each scenario beside this file against a real Triton over the shipped models, and its baseline.
 
-    python benchmarks/latency/bench.py [--scenarios NAME ...] [--out DIR] [--tolerance T] [--keep]
+    python benchmarks/latency/bench.py [--scenarios NAME ...] [--out DIR] [--tolerance T] [--keep] [--scratch DIR]
 
 The exit status is 1 where a figure is surely worse than its baseline by more than the tolerance, or an answer is wrong.
 A baseline is of one machine: on another, run once with --keep, which writes new ones, and compare with these.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +27,8 @@ from clients.load.report.comparison_terminal import print_comparison  # noqa: E4
 from clients.load.report.deliver import deliver  # noqa: E402
 from clients.load.run_file import read_run, write_run  # noqa: E402
 from clients.load.run_shown import run_shown  # noqa: E402
-from clients.load.scenario_file import read_scenario  # noqa: E402
+from clients.load.scenario import Scenario  # noqa: E402
+from clients.load.scenario_file import read_scenario, scenario_from  # noqa: E402
 from models.errors import InputError  # noqa: E402
 from serving.generation.settings import EngineSettings  # noqa: E402
 from serving.triton_server.endpoints import Endpoints  # noqa: E402
@@ -44,14 +46,16 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench", help="folder for the runs")
     parser.add_argument("--tolerance", type=float, default=TOLERANCE, help="what may be lost, as a share")
     parser.add_argument("--keep", action="store_true", help="the runs become the baselines")
+    parser.add_argument("--scratch", type=Path, help="folder for artefacts; kept if given")
     asked = parser.parse_args()
     paths = {path.stem: path for path in sorted(PLACE.glob("*.toml"))}
     names = asked.scenarios or list(paths)
     models = sorted({workload.model for name in names for workload in read_scenario(paths[name]).workloads})
-    with tempfile.TemporaryDirectory() as scratch:
-        artefacts = exported(models, Path(scratch) / "artefacts")
-        with server_over(artefacts, Path(scratch), EngineSettings()) as server:
-            repository = Path(scratch) / "model_repository"
+    with tempfile.TemporaryDirectory() as temporary:
+        scratch = asked.scratch or Path(temporary)
+        artefacts = exported(models, scratch / "artefacts")
+        with server_over(artefacts, scratch, EngineSettings()) as server:
+            repository = scratch / "model_repository"
             runs = {name: ran(paths[name], server.endpoints, repository) for name in names}
     place = BASELINES if asked.keep else asked.out
     for name, run in runs.items():
@@ -67,7 +71,13 @@ def ran(path: Path, endpoints: Endpoints, repository: Path) -> LoadRun:
         target=replace(told.target, address=endpoints.grpc, metrics=endpoints.metrics),
         in_process=replace(told.in_process, repository=str(repository)),
     )
-    return replace(run_shown(here, path.stem), scenario=told.plain())
+    command = f"python benchmarks/latency/bench.py --scenarios {path.stem}"
+    return replace(run_shown(here, path.stem), scenario=as_written(path).plain(), command=command)
+
+
+def as_written(path: Path) -> Scenario:
+    """A scenario with its files named from the root, as they are on every machine."""
+    return scenario_from(tomllib.loads(path.read_text(encoding="utf-8")), path.parent.relative_to(ROOT))
 
 
 def judged(name: str, run: LoadRun, tolerance: float) -> int:

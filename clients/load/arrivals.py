@@ -118,6 +118,11 @@ OpenLoop = Constant | Poisson | Gamma | Ramp
 Arrivals = ClosedLoop | OpenLoop | Replay
 
 
+def kind_of(arrivals: Arrivals) -> str:
+    """What a scenario's file calls such arrivals."""
+    return "closed" if isinstance(arrivals, ClosedLoop) else type(arrivals).__name__.lower()
+
+
 def times(
     arrivals: OpenLoop, rng: np.random.Generator, ends_s: float | None = None, number: int | None = None
 ) -> Times:

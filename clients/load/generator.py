@@ -2,7 +2,8 @@
 
 In an open loop a request's time is fixed beforehand, and does not wait for the answers to others; where so many are in
 flight already, it waits to be sent, and counts from its intended time all the same. In a closed loop each answer sends
-the next request. A request that gives no sign for long is given up, never cancelled (clients/calls.py).
+the next request. A request that gives no sign for long is given up, never cancelled (clients/calls.py); so are all that
+are under way when the run itself is broken off.
 
 Source: G. Tene, "How NOT to measure latency", 2013 (coordinated omission).
 """
@@ -62,7 +63,7 @@ class Generator:
         self._given_up: list[asyncio.Task[None]] = []
         self._waiting: deque[float] = deque()
         self._number = self._counted = 0
-        self._all_sent = False
+        self._all_sent = self._is_broken_off = False
         self._began_s = 0.0
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -82,11 +83,21 @@ class Generator:
             else:
                 await self._send_all(intended.tolist(), alarm)
             await self._over
+        except asyncio.CancelledError:
+            self._break_off()
+            raise
         finally:
             alarm.close()
             looking.cancel()
             if self._given_up:
                 await asyncio.wait(self._given_up, timeout=LATE_CALLS_S)
+
+    def _break_off(self) -> None:
+        self._is_broken_off = True
+        self._waiting.clear()
+        for flight, task in list(self._flights.items()):
+            self._given_up.append(task)
+            flight.leave(Outcome.CANCELLED)
 
     def _send_first(self) -> None:
         assert isinstance(self._scenario.arrivals, ClosedLoop)
@@ -100,6 +111,8 @@ class Generator:
             due_s = self._began_s + intended_s
             if due_s > time.monotonic():
                 await alarm.until(due_s)
+            else:
+                await asyncio.sleep(0)  # late, and no reason to keep the answers waiting too
             if len(self._flights) < self._scenario.most_in_flight:
                 self._launch(intended_s)
             else:
@@ -164,6 +177,8 @@ class Generator:
         self._follow(record.ended_s)
 
     def _follow(self, ended_s: float) -> None:
+        if self._is_broken_off:
+            return
         if isinstance(self._scenario.arrivals, ClosedLoop):
             if self._may_follow(ended_s):
                 self._launch(ended_s)

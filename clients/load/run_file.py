@@ -36,6 +36,21 @@ def write_run(run: LoadRun, path: Path) -> None:
         raise OutputError(f"a place to write a run at {path}", str(error), "choose another path") from error
 
 
+def claim(*paths: Path | None) -> None:
+    """Make sure that files can be written before anything is measured; those that are not given are left out.
+
+    Raises:
+        OutputError: one cannot.
+    """
+    for path in paths:
+        if path is not None:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.open("a").close()
+            except OSError as error:
+                raise OutputError(f"a place to write at {path}", str(error), "choose another path") from error
+
+
 def read_run(path: Path) -> LoadRun:
     """Read a run.
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from clients.decoding import Decoding
-from clients.load.arrivals import Arrivals, ClosedLoop
+from clients.load.arrivals import Arrivals, ClosedLoop, kind_of
 from models.errors import ConfigError
 
 Transport = Literal["grpc", "http", "openai"]
@@ -195,7 +195,7 @@ class Scenario:
         name: in reports.
         target: whom it asks.
         arrivals: when.
-        workloads: what, in a mix by their weights.
+        workloads: what, mixed by their weights.
         warmup_s: seconds at the beginning that are no part of the figures.
         duration_s: seconds behind the warm-up in which requests are sent.
         requests: most that are sent behind the warm-up.
@@ -233,15 +233,10 @@ class Scenario:
         return dict(plain)
 
 
-def kind_of(arrivals: Arrivals) -> str:
-    """What a scenario's file calls such arrivals."""
-    return "closed" if isinstance(arrivals, ClosedLoop) else type(arrivals).__name__.lower()
-
-
 def _without_none(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _without_none(one) for key, one in value.items() if one is not None}
-    return [_without_none(one) for one in value] if isinstance(value, tuple | list) else value
+    return [_without_none(one) for one in value] if isinstance(value, tuple) else value
 
 
 def _require_above_0(config: Any, *names: str) -> None:

@@ -6,6 +6,7 @@
     python -m clients load report run.json --html run.html                 a run again, as a page
     python -m clients load sweep scenario.toml --rates 10 80 --slo "ttft_p95<200ms"     the highest rate that keeps it
     python -m clients load compare before.json after.json                  ratios; exit status 1 if it is worse
+    python -m clients load export-perf-analyzer scenario.toml --out perf      where perf_analyzer runs
     python -m clients load plan profile.json demand.toml                   how many replicas a demand takes
 
 docs/guides/load-reports.md explains every figure, and docs/guides/load.md the file, the arrivals, and what is measured
@@ -23,8 +24,8 @@ from clients.load.analysis.slo import objectives
 from clients.load.arrivals import Arrivals, ClosedLoop, Constant, Gamma, Poisson
 from clients.load.capacity import plan
 from clients.load.report.deliver import deliver
-from clients.load.report_verbs import compare, report, sweep
-from clients.load.run_file import write_run
+from clients.load.report_verbs import compare, export_perf_analyzer, report, sweep
+from clients.load.run_file import claim, write_run
 from clients.load.run_shown import run_shown
 from clients.load.scenario import InProcess, Scenario, Target, Transport, Workload
 from clients.load.scenario_file import read_scenario
@@ -92,6 +93,7 @@ def run(
             seed=seed,
             in_process=InProcess(repository=in_process),
         )
+    claim(out, html, csv)
     found = run_shown(asked)
     if out is not None:
         write_run(found, out)
@@ -110,4 +112,11 @@ def _arrivals(concurrency: int, rate: float | None, kind: Kind, shape: float) ->
             return Gamma(rate=rate, shape=shape)
 
 
-VERBS: dict[str, Verb] = {"run": run, "report": report, "sweep": sweep, "compare": compare, "plan": plan}
+VERBS: dict[str, Verb] = {
+    "run": run,
+    "report": report,
+    "sweep": sweep,
+    "compare": compare,
+    "export-perf-analyzer": export_perf_analyzer,
+    "plan": plan,
+}

@@ -1,8 +1,8 @@
 """The highest load that keeps its objectives: first the given levels, then bisection between the last two.
 
 A level fails if it misses an objective, or if its run is invalid by the server's doing: errors, stalls, or latencies
-that never settle, which is what too much load looks like. Where the generator itself was the limit, the search ends:
-nothing above says anything of the server.
+that never settle, which is what too much load looks like. Where the generator itself was the limit, the level is
+measured once more, for it may have been disturbed; then the search ends: nothing above says anything of the server.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def highest(levels: Sequence[float], measure: Measure, runs: int, whole: bool = 
     """
     steps: list[Step] = []
     for level in sorted(levels):
-        steps.append(Step(level=level, summary=measure(level)))
+        steps.append(_step(level, measure))
         if not steps[-1].passes:
             break
     if steps[-1].passes:
@@ -93,6 +93,11 @@ def highest(levels: Sequence[float], measure: Measure, runs: int, whole: bool = 
     return Search(steps=tuple(sorted(steps, key=lambda step: step.level)), ended=ended)
 
 
+def _step(level: float, measure: Measure) -> Step:
+    step = Step(level=level, summary=measure(level))
+    return Step(level=level, summary=measure(level)) if step.generator_was_the_limit else step
+
+
 def _bisected(steps: list[Step], measure: Measure, runs: int, whole: bool) -> str:
     passing, failing = steps[-2], steps[-1]
     for _ in range(runs):
@@ -101,6 +106,6 @@ def _bisected(steps: list[Step], measure: Measure, runs: int, whole: bool) -> st
         level = round((passing.level * failing.level) ** 0.5) if whole else (passing.level * failing.level) ** 0.5
         if failing.level / passing.level <= CLOSE or level in (passing.level, failing.level):
             return f"{passing.level:.4g} keeps them and {failing.level:.4g} does not"
-        steps.append(Step(level=level, summary=measure(level)))
+        steps.append(_step(level, measure))
         passing, failing = (steps[-1], failing) if steps[-1].passes else (passing, steps[-1])
     return f"{passing.level:.4g} keeps them and {failing.level:.4g} does not; no more runs were allowed"

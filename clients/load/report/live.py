@@ -61,17 +61,18 @@ class Tally:
 
 
 @contextmanager
-def live(title: str, lasts_s: float | None) -> Iterator[OnRecord]:
+def live(title: str, lasts_s: float | None, clock: Callable[[], float] = time.monotonic) -> Iterator[OnRecord]:
     """Show how a run goes.
 
     Args:
         title: what runs.
         lasts_s: how long it is to send requests; None if it ends by their number.
+        clock: monotonic seconds.
 
     Yields:
         A function to call with each request that has ended; it returns at once.
     """
-    console, tally = Console(stderr=True), Tally(lasts_s)
+    console, tally = Console(stderr=True), Tally(lasts_s, clock)
     if not console.is_terminal:
         yield _plain(title, tally)
         return

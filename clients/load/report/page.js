@@ -21,9 +21,10 @@ for (const plot of document.querySelectorAll("svg[data-hover]")) {
       found.map(([, [px, py]]) => `<circle class="bead" cx="${px}" cy="${py}" r="3.5"/>`).join("");
     told.textContent = found.map(([name, [, , text]]) => (series.length > 1 ? `${name}  ${text}` : text)).join("\n");
     told.hidden = false;
-    const across = (at / box.width) * place.width;
-    told.style.left = `${Math.max(0, Math.min(across + 12, place.width - told.offsetWidth))}px`;
-    told.style.top = `${plot.offsetTop + 18}px`;
+    const card = plot.parentElement.getBoundingClientRect();
+    const across = place.left - card.left + (at / box.width) * place.width;
+    told.style.left = `${Math.max(8, Math.min(across + 12, card.width - told.offsetWidth - 8))}px`;
+    told.style.top = `${place.top - card.top + 30}px`;
   };
   const hide = () => {
     mark.replaceChildren();

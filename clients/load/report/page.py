@@ -12,7 +12,7 @@ from clients.load.analysis.summary import Met, Summary
 from clients.load.record import Outcome
 from clients.load.report.charts import charts
 from clients.load.report.page_parts import details, page, section, tiles, verdict_box
-from clients.load.report.titles import LATENCIES, RATES, SINGLE, STATISTICS, sure_text, time_text, value_text
+from clients.load.report.titles import LATENCIES, RATES, SINGLE, STATISTICS, span_text, sure_text, time_text, value_text
 from models.errors import OutputError
 from models.markup import Markup, code, safe, table
 
@@ -96,9 +96,8 @@ def _objectives(objectives: tuple[Met, ...]) -> str:
     rows = []
     for one in objectives:
         found = "no such figure" if one.found_s is None else time_text(one.found_s)
-        sure = "" if one.sure is None else " … ".join(map(time_text, one.sure))
         word = Markup('<span class="good">✓ met</span>' if one.met else '<span class="bad">✗ missed</span>')
-        rows.append((code(one.objective.text), word, found, sure))
+        rows.append((code(one.objective.text), word, found, span_text(one.sure)))
     held = table("each limit, and what was found", ("objective", "", "found", "95 % interval"), rows, (2, 3))
     return section("Objectives", f'<div class="card wide">{held}</div>')
 

@@ -35,7 +35,7 @@ def verdict_box(verdict: Verdict) -> Markup:
 def tiles(figures: dict[str, tuple[str, str]]) -> Markup:
     """Headline figures: name → figure, and what stands below it."""
     held = "".join(
-        f"<div><dt>{safe(name)}</dt><dd><b>{_with_unit(value)}</b><small>{safe(below)}</small></dd></div>"
+        f"<div><dt>{safe(name)}</dt><dd><b>{_with_unit(value)}</b><small>{_unbroken(below)}</small></dd></div>"
         for name, (value, below) in figures.items()
     )
     return Markup(f'<dl class="figures">{held}</dl>')
@@ -67,6 +67,11 @@ def section(title: str, held: str) -> Markup:
 def details(told: str, held: Markup) -> Markup:
     """Something behind a line that opens."""
     return Markup(f"<details><summary>{safe(told)}</summary>{held}</details>")
+
+
+def _unbroken(text: str) -> str:
+    # A line may end between figures, and not between a figure and its unit.
+    return safe(" · ".join(part.replace(" ", "\u00a0") for part in text.split(" · "))) if " · " in text else safe(text)
 
 
 def _with_unit(value: str) -> str:

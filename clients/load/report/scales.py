@@ -35,7 +35,7 @@ class Linear:
         """Multiples of 1, 2 or 5 times a power of ten."""
         raw = (self.high - self.low) / max(most, 1) or 1.0
         power = 10.0 ** math.floor(math.log10(raw))
-        step = power * next(one for one in (1, 2, 5, 10) if one * power >= raw * 0.999)
+        step = power * next(one for one in (1, 2, 5, 10) if one * power >= raw * 0.6)
         first = math.ceil(self.low / step - 1e-9)
         return [number * step for number in range(first, math.floor(self.high / step + 1e-9) + 1)]
 

@@ -37,9 +37,12 @@ def by_percentile(series: dict[str, Values], kept: Sequence[Objective] = (), wid
 
     def draw(frame: Frame) -> None:
         frame.axes(lambda rank: f"{rank:g} %", tick_text, "share of the requests that were faster", "latency")
-        for number, (name, values) in reversed(list(enumerate(series.items()))):
-            points = [(rank, float(np.percentile(values, rank))) for rank in ranks]
+        lines = {
+            name: [(rank, float(np.percentile(values, rank))) for rank in ranks] for name, values in series.items()
+        }
+        for number, points in reversed(list(enumerate(lines.values()))):
             frame.line(f"s{number}", points)
+        for name, points in lines.items():
             frame.tell(name, [(rank, took, f"{rank:.4g} %: {time_text(took)}") for rank, took in points[::2]])
         for objective in kept:
             frame.level("limit", objective.limit_s, objective.text)

@@ -21,6 +21,7 @@ def plain(summary: Summary) -> dict[str, Any]:
     run, verdict = summary.run, summary.verdict
     return {
         "schema_version": SCHEMA,
+        "serving_overhead": None,
         **_metrics(summary.metrics),
         "input_config": run.scenario,
         "was_cancelled": False,

@@ -13,7 +13,7 @@ from clients.load.sweep import Load
 
 _WIDE = 150
 _STATISTICS = ("p50", "p95", "p99")
-_FEW = ("request_throughput", "output_token_throughput", "image_throughput")
+_FEW = ("output_token_throughput", "image_throughput")
 
 
 def print_sweep(search: Search, load: Load, asked: bool, console: Console | None = None) -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from clients.load.analysis.metrics import Metric
 from clients.load.analysis.summary import Met, Summary
-from clients.load.report.titles import LATENCIES, RATES, SINGLE, STATISTICS, sure_text, time_text, value_text
+from clients.load.report.titles import LATENCIES, RATES, SINGLE, STATISTICS, span_text, sure_text, time_text, value_text
 
 _WIDE = 110
 _FEW = ("p50", "p95", "p99", "max")
@@ -73,6 +73,8 @@ def _rates(found: dict[str, Metric]) -> Table:
     for key, name in (RATES | SINGLE).items():
         if key in found:
             table.add_row(name, value_text(found[key]), sure_text(found[key]))
+    if "serving_overhead" not in found:
+        table.add_row(SINGLE["serving_overhead"], "not measured", "")
     return table
 
 
@@ -82,8 +84,7 @@ def _objectives(objectives: tuple[Met, ...]) -> Table:
         table.add_column(column, justify="left" if not column else "right", no_wrap=True)
     for one in objectives:
         found = "no such figure" if one.found_s is None else time_text(one.found_s)
-        sure = "" if one.sure is None else " … ".join(map(time_text, one.sure))
-        table.add_row(one.objective.text, found, sure, "[green]met[/]" if one.met else "[red]missed[/]")
+        table.add_row(one.objective.text, found, span_text(one.sure), "[green]met[/]" if one.met else "[red]missed[/]")
     return table
 
 

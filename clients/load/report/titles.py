@@ -40,9 +40,16 @@ def sure_text(metric: Metric, statistic: str = "avg") -> str:
     """The 95 % interval; empty where there is none."""
     if statistic not in metric.sure:
         return ""
-    low, high = metric.sure[statistic]
-    write = time_text if metric.unit == SECONDS else rate_text
-    return f"{write(low)} … {write(high)}"
+    return span_text(metric.sure[statistic], metric.unit)
+
+
+def span_text(sure: tuple[float, float] | None, unit: str = SECONDS) -> str:
+    """An interval, its unit said once if both ends have it; empty where there is none."""
+    if sure is None:
+        return ""
+    low, high = map(time_text if unit == SECONDS else rate_text, sure)
+    number, _, low_unit = low.partition(" ")
+    return f"{number if low_unit == high.partition(' ')[2] else low} … {high}"
 
 
 def time_text(seconds: float) -> str:

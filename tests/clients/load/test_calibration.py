@@ -19,6 +19,7 @@ from tests.clients.load.conftest import LINE_S, LINES, MODELS, TOKENS
 PROMISED = Decoding(max_tokens=TOKENS, ignore_end=True)
 WHOLE = "0 1 2 3 "
 SLOW_S = 0.3  # half of the stall
+CALM_S = 0.001  # a wake-up that is later was kept from the processor
 
 
 @pytest.mark.parametrize("kind", ["even", "random"])
@@ -39,10 +40,11 @@ def test_times_are_those_of_the_queues_that_were_drawn(known, kind):
         measured += [record.ended_s - record.intended_s for record in records]
     added_s, mean_s = np.array(measured) - drawn, float(np.mean(drawn))
     assert len(measured) == 160
-    assert np.median(added_s) < 0.03 * mean_s
-    if np.quantile(found.watch.loop_lags_s, 0.99) < 0.001:  # else the machine had no room, and the report says so
-        assert abs(np.mean(added_s)) < 0.03 * mean_s
-        assert abs(np.quantile(measured, 0.95) / np.quantile(drawn, 0.95) - 1) < 0.03
+    assert min(added_s) > -1e-6
+    if np.quantile(found.watch.loop_lags_s, 0.99) > CALM_S:
+        pytest.skip("the machine had no room for the generator, as its own watch says")
+    assert abs(np.mean(added_s)) < 0.03 * mean_s
+    assert abs(np.quantile(measured, 0.95) / np.quantile(drawn, 0.95) - 1) < 0.03
 
 
 def slow(records, since):
@@ -101,6 +103,14 @@ def test_a_generator_that_cannot_keep_up_shows_it(ran):
     assert max(record.sent_s - record.intended_s for record in found.records) > 0.1
 
 
+def test_a_rate_that_nobody_can_keep_is_sent_late_and_answered(ran):
+    found = ran("quick", arrivals=Constant(rate=100_000), requests=1000, most_in_flight=32)
+    assert [record.outcome for record in found.records] == [Outcome.OK] * 1000
+    assert found.records[-1].sent_s - found.records[-1].intended_s > 0.03
+    assert [record.number for record in found.records] == sorted(record.number for record in found.records)
+    assert found.records[0].ended_s < found.records[-1].sent_s
+
+
 def test_requests_are_taken_back_after_tokens(ran):
     found = ran("slow", arrivals=ClosedLoop(concurrency=2), cancel=Cancel(share=1.0, after_tokens=3))
     assert {record.outcome for record in found.records} == {Outcome.CANCELLED}
@@ -130,6 +140,21 @@ def test_a_server_that_says_nothing_is_given_up_and_the_next_request_sent(ran):
     found = ran("silent", target={"timeout_s": 0.2})
     assert [record.outcome for record in found.records] == [Outcome.ERROR] * 3
     assert "within 0.2 s" in found.records[0].error
+
+
+def test_a_run_that_is_broken_off_takes_its_requests_back_and_leaves_no_task(known):
+    workload = Workload(name="a", model="slow", inputs=Inputs(kind="texts", texts=("a",)))
+    scenario = Scenario(workloads=(workload,), target=Target(address=known), arrivals=Constant(rate=50), duration_s=60)
+
+    async def broken_off():
+        run = asyncio.create_task(run_load(scenario))
+        await asyncio.sleep(0.5)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert asyncio.run(broken_off()) == set()
 
 
 def test_each_request_of_a_closed_loop_is_meant_for_the_end_of_its_predecessor(ran):

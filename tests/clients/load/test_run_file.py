@@ -2,11 +2,14 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from clients.load.analysis.summary import summarise
 from clients.load.record import Outcome
-from clients.load.run_file import FORMAT, VERSION, read_run, write_run
+from clients.load.run_file import FORMAT, VERSION, claim, read_run, write_run
+from clients.load.scenario_file import read_scenario
 from models.errors import ArtefactError, OutputError
 from tests.clients.load.simulated import records, run_of
 
@@ -72,3 +75,19 @@ def test_a_place_that_cannot_be_written_is_refused(written, tmp_path):
     run, path = written
     with pytest.raises(OutputError, match="choose another path"):
         write_run(run, path / "below a file")
+
+
+def test_a_place_is_claimed_without_harm_to_what_lies_there(written, tmp_path):
+    run, path = written
+    claim(path, None, tmp_path / "new" / "page.html")
+    assert read_run(path) == run
+    with pytest.raises(OutputError, match="a place to write at"):
+        claim(tmp_path)
+
+
+def test_the_example_is_a_valid_run_of_the_scenario_beside_it():
+    examples = Path(__file__).parents[3] / "docs" / "examples"
+    run, scenario = read_run(examples / "load-run.json"), read_scenario(examples / "load-run.toml")
+    assert summarise(run).verdict.valid
+    assert run.scenario["name"] == scenario.name
+    assert run.scenario["arrivals"] == scenario.plain()["arrivals"]

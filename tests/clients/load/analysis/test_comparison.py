@@ -13,8 +13,8 @@ def summary(seed, **given):
 
 
 def test_runs_of_the_same_server_are_alike():
-    found = [one for seed in range(6) for one in compare(summary(seed), summary(seed + 50))]
-    assert len(found) >= 6 * 6
+    found = [one for seed in range(3) for one in compare(summary(seed), summary(seed + 50))]
+    assert len(found) >= 3 * 6
     assert sum(one.differs for one in found) <= 1
 
 

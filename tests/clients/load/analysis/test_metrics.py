@@ -96,12 +96,12 @@ def test_what_serving_adds_is_the_difference_of_medians(steps):
 
 def test_the_interval_of_a_rate_holds_the_rate_that_was_offered():
     held = 0
-    for seed in range(30):
+    for seed in range(20):
         low, high = metrics(run_of(records(rate=50, count=1000, seed=seed)), Window(begins_s=0.0, ends_s=19.0))[
             "request_throughput"
         ].sure["avg"]
         held += low <= 50 <= high
-    assert held >= 24
+    assert held >= 16
 
 
 def test_intervals_are_stated_of_every_latency_with_an_objective(steps):

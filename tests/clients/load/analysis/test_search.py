@@ -65,6 +65,14 @@ def test_a_generator_at_its_limit_ends_the_search():
     assert found.highest.level == 5
 
 
+def test_a_level_at_which_the_generator_was_disturbed_is_measured_once_more():
+    calls = []
+    quick, busy = measured(10.0, calls), measured(10.0, calls, cpu_share=1.0)
+    found = highest([5, 8], lambda level: busy(level) if calls.count(level) == 0 else quick(level), runs=5)
+    assert calls == [5, 5, 8, 8]
+    assert found.highest.level == 8
+
+
 def test_a_sweep_measures_every_level_in_order():
     calls = []
     found = every([40, 10], measured(20.0, calls))

@@ -1,0 +1,64 @@
+"""The comparison with AIPerf: what counts as agreement, and our side of it against a server of known times."""
+
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.aiperf import side_by_side  # noqa: E402
+from benchmarks.aiperf.agreement import agreement  # noqa: E402
+from benchmarks.aiperf.asked import Asked, aiperf_command, our_round  # noqa: E402
+from benchmarks.aiperf.tokenizer import tokenizer_folder  # noqa: E402
+
+
+@pytest.mark.parametrize(
+    ("aiperf", "ours", "word"),
+    [
+        ([100, 101, 99], [100.5, 100, 101], "yes"),
+        ([100, 103, 97], [104, 107, 101], "yes"),
+        ([100, 101, 99], [110, 111, 109], "no"),
+        ([100, 100, 100], [100.9, 100.9, 100.9], "yes"),
+        ([100, 100, 100], [101.1, 101.1, 101.1], "no"),
+        ([100, 140, 60], [150, 90, 200], "too noisy"),
+        ([100, 101, 99, 100, 500], [100, 101, 99, 100, 100], "yes"),
+    ],
+)
+def test_tools_agree_within_the_noise_of_their_rounds(aiperf, ours, word):
+    assert agreement(aiperf, ours).word == word
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory):
+    with side_by_side._server("") as url:
+        yield Asked(
+            url=url,
+            model="known",
+            tokenizer=tokenizer_folder(None, tmp_path_factory.mktemp("aiperf") / "tokenizer"),
+            endpoint="completions",
+            concurrency=4,
+            requests=12,
+            tokens=10,
+        )
+
+
+@pytest.mark.parametrize("endpoint", ["completions", "chat"])
+def test_our_figures_are_never_below_the_truth(asked, endpoint):
+    from dataclasses import replace
+
+    found, known = our_round(replace(asked, endpoint=endpoint)), side_by_side._known(asked.tokens)
+    assert found["time_to_first_token p50"] >= known["time_to_first_token p50"] - 0.5
+    assert found["request_latency p50"] >= known["request_latency p50"] - 0.5
+    assert found["output_token_throughput"] == pytest.approx(10 * found["request_throughput"])
+    assert found["request_throughput"] <= 4 / (known["request_latency p50"] / 1e3) * 1.05
+
+
+def test_aiperf_is_asked_the_same(asked, tmp_path):
+    command = aiperf_command(asked, tmp_path / "prompts.jsonl", tmp_path)
+    told = dict(pairwise(command))
+    assert (told["--url"], told["--concurrency"], told["--request-count"]) == (asked.url, "4", "12")
+    assert told["--extra-inputs"] == '{"max_tokens": 10, "min_tokens": 10}'
+    assert {path.name for path in asked.tokenizer.iterdir()} == {"tokenizer.json", "tokenizer_config.json"}

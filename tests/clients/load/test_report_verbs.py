@@ -1,0 +1,134 @@
+"""The verbs that work on runs: what they print, write and end with."""
+
+import json
+
+import pytest
+
+from clients.load import report_verbs
+from clients.load.record import Outcome
+from clients.load.run_file import write_run
+from models.errors import ConfigError, InputError
+from tests.clients.load.simulated import records, run_of
+
+SCENARIO = """
+name = "digits"
+duration_s = 5.0
+[arrivals]
+kind = "constant"
+rate = 1.0
+[[workloads]]
+name = "digits"
+model = "digits-vit"
+"""
+
+
+@pytest.fixture
+def runs(tmp_path):
+    made = {"before": {}, "same": {"seed": 1}, "slower": {"seed": 2, "token_s": 0.004}, "drowned": {"rate": 200}}
+    for name, given in made.items():
+        write_run(run_of(records(**{"rate": 20, "count": 400, "tokens": 6} | given)), tmp_path / f"{name}.json")
+    return tmp_path
+
+
+def test_a_run_is_reported_in_every_form(runs, capsys):
+    status = report_verbs.report(
+        runs / "before.json", "ttft_p95<1s", runs / "page" / "run.html", runs / "run.csv", json=True
+    )
+    told = json.loads(capsys.readouterr().out)
+    assert (status, told["valid"], told["objectives"][0]["met"]) == (0, True, True)
+    assert (runs / "page" / "run.html").read_text().startswith("<!doctype html>")
+    assert len((runs / "run.csv").read_text().splitlines()) == 401
+
+
+@pytest.mark.parametrize(("name", "slo"), [("before", "ttft_p95<1ms"), ("drowned", "")])
+def test_a_missed_objective_or_an_invalid_run_ends_with_1(runs, capsys, name, slo):
+    assert report_verbs.report(runs / f"{name}.json", slo) == 1
+    assert ("INVALID" if not slo else "missed") in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("second", "status"), [("before", 0), ("same", 0), ("slower", 1)])
+def test_compare_ends_with_1_where_the_second_is_worse(runs, capsys, second, status):
+    assert report_verbs.compare(runs / "before.json", runs / f"{second}.json") == status
+    told = capsys.readouterr().out.splitlines()[-1]
+    assert told.startswith("worse by more than 5%") == (status == 1)
+
+
+def test_compare_is_not_alarmed_within_its_tolerance(runs, capsys):
+    assert report_verbs.compare(runs / "before.json", runs / "slower.json", tolerance=2.0, json=True) == 0
+    figures = json.loads(capsys.readouterr().out)["figures"]
+    assert "within tolerance" in {one["verdict"] for one in figures}
+
+
+def test_compare_refuses_an_invalid_run(runs):
+    with pytest.raises(InputError) as refused:
+        report_verbs.compare(runs / "before.json", runs / "drowned.json")
+    assert refused.value.exit_status == 2
+
+
+def test_compare_refuses_a_negative_tolerance(runs):
+    with pytest.raises(ConfigError, match="at least 0"):
+        report_verbs.compare(runs / "before.json", runs / "same.json", tolerance=-0.1)
+
+
+@pytest.fixture
+def swept(tmp_path, monkeypatch):
+    """A scenario's file, whose runs are simulated: no server answers a level in this process."""
+    asked = []
+
+    def run(scenario, title):
+        asked.append((scenario.arrivals, scenario.duration_s, title))
+        arrivals = scenario.arrivals
+        rate = getattr(arrivals, "rate", None) or 10.0 * arrivals.concurrency
+        return run_of(records(rate=rate, count=400, tokens=4), arrivals={"rate": rate}, name=scenario.name)
+
+    monkeypatch.setattr(report_verbs, "run_shown", run)
+    (tmp_path / "scenario.toml").write_text(SCENARIO)
+    return tmp_path / "scenario.toml", asked
+
+
+def test_a_sweep_finds_the_highest_rate_and_keeps_its_runs(swept, tmp_path, capsys):
+    path, asked = swept
+    out, page = tmp_path / "runs", tmp_path / "sweep.html"
+    status = report_verbs.sweep(
+        path, rates=(20, 120), slo="effective_ttft_p95<80ms", runs=3, duration_s=2.0, out=out, html=page, json=True
+    )
+    told = json.loads(capsys.readouterr().out)
+    assert status == 0
+    assert 20 <= told["highest"] < 120
+    assert len(told["levels"]) == len(asked) == len(list(out.glob("rate-*.json"))) <= 5
+    assert {(arrivals.rate, seconds) for arrivals, seconds, _ in asked} == {
+        (one["level"], 2.0) for one in told["levels"]
+    }
+    assert type(asked[0][0]).__name__ == "Constant"
+    assert asked[0][2] == "digits, 20 requests/s offered"
+    assert "highest load that keeps the objectives" in page.read_text()
+
+
+def test_a_sweep_of_concurrency_measures_every_level(swept, capsys):
+    path, asked = swept
+    assert report_verbs.sweep(path, concurrency=(1, 2, 4)) == 0
+    assert [arrivals.concurrency for arrivals, *_ in asked] == [1, 2, 4]
+    assert "every level was measured" in capsys.readouterr().out
+
+
+def test_a_sweep_that_finds_no_level_ends_with_1(swept, capsys):
+    path, _ = swept
+    assert report_verbs.sweep(path, rates=(20, 40), slo="ttft_p95<1us") == 1
+    assert "no level keeps the objectives" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "levels", [{}, {"rates": (1.0,), "concurrency": (1,)}, {"rates": (0.0, 5.0)}, {"concurrency": (-1,)}]
+)
+def test_a_sweep_needs_one_kind_of_levels_above_0(swept, levels):
+    with pytest.raises(ConfigError):
+        report_verbs.sweep(swept[0], **levels)
+
+
+def test_a_run_of_errors_is_reported_and_not_lost(tmp_path, capsys):
+    from dataclasses import replace
+
+    failed = [replace(one, outcome=Outcome.ERROR, error="gone", responses_s=()) for one in records(count=50)]
+    write_run(run_of(failed, server=None), tmp_path / "run.json")
+    assert report_verbs.report(tmp_path / "run.json", html=tmp_path / "run.html") == 1
+    assert "50 of 50 requests failed; most often (50): gone" in " ".join(capsys.readouterr().out.split())
