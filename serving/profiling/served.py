@@ -1,7 +1,7 @@
 """What a server adds: callers behind a real Triton, and the costs with which the simulation repeats what they saw.
 
     observed, of each number of callers: requests a second, responses a request, mean time to the first token
-    costs θ = (request_s, request_held_s, response_s, response_held_s) by Gauss-Newton on log θ:
+    costs θ = (request_s, request_busy_s, request_held_s, response_s, response_wait) by Gauss-Newton on log θ:
     min Σ (ln simulated − ln observed)²
 
 Clients run on the same machine, so what they take from it is in the costs, as it is in the load to be planned for.
@@ -22,8 +22,8 @@ from serving.simulation.profile import Profile, Served
 from serving.simulation.replica import Replica
 
 Values = NDArray[np.float64]
-_FIRST_GUESS = Served(request_s=1.5e-3, request_held_s=2e-4, response_s=3e-4, response_held_s=1e-4)
-_LEAST_S = 1e-6
+_FIRST_GUESS = Served(request_s=1.5e-3, request_busy_s=1e-3, request_held_s=2e-4, response_s=2e-4, response_wait=0.5)
+_LEAST = 1e-6
 _STEP = 1.15  # of a cost, for its derivative
 _ROUNDS = 4
 _DAMPING = 0.05
@@ -108,9 +108,9 @@ def _first_better(
 
 
 def _served(logs: Values) -> Served:
-    values = np.maximum(np.exp(logs), _LEAST_S)
+    values = np.maximum(np.exp(logs), _LEAST)
     named = {spec.name: float(value) for spec, value in zip(fields(Served), values, strict=True)}
-    return Served(**{**named, "response_held_s": min(named["response_held_s"], named["response_s"])})
+    return Served(**{**named, "response_wait": min(named["response_wait"], 1.0)})
 
 
 def _figures(profile: Profile, settings: EngineSettings, loop: Callers) -> tuple[float, float, float]:

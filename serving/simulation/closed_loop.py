@@ -23,7 +23,8 @@ def closed_loop(replica: Replica, callers: int, requests: int, prompt: int, answ
     heapify(coming)
     left = requests
     while left or running:
-        if left and coming and coming[0] + way_s <= replica.clock.now_s:
+        busy_s = 0.0 if replica.engine.is_idle else replica.profile.served.request_busy_s
+        if left and coming and coming[0] + way_s + busy_s <= replica.clock.now_s:
             running.append(replica.submit(Arrival(at_s=heappop(coming), prompt=prompt, answer=answer)))
             left -= 1
         elif not replica.engine.is_idle:

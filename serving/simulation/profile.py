@@ -38,29 +38,30 @@ class Overhead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """What a server adds, in seconds; its clients too, where they share the machine.
+    """What a server adds; its clients too, where they share the machine.
 
     Attributes:
         request_s: from sending a request until it stands in line, and from a sent response until it is read.
+        request_busy_s: by which that takes longer while others are decoded.
         request_held_s: by which a request that comes holds up the decoding of others.
         response_s: to send one response; others wait for it, and leave together.
-        response_held_s: by which sending it holds up decoding.
+        response_wait: share of what is still to be sent at the end of a run that decoding waits for: both are threads
+            of one Python process.
 
     Raises:
-        ConfigError: one is negative, or sending holds up more than it takes.
+        ConfigError: one is negative, or the share is above 1.
     """
 
     request_s: float = 0.0
+    request_busy_s: float = 0.0
     request_held_s: float = 0.0
     response_s: float = 0.0
-    response_held_s: float = 0.0
+    response_wait: float = 0.0
 
     def __post_init__(self) -> None:
         _require_times(self)
-        if self.response_held_s > self.response_s:
-            raise ConfigError(
-                f"response_held_s of at most response_s, {self.response_s}", str(self.response_held_s), "correct it"
-            )
+        if self.response_wait > 1:
+            raise ConfigError("a response_wait from 0 to 1, a share", str(self.response_wait), "correct it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,4 +156,4 @@ def _fixed(value: Any) -> Any:
 def _require_times(times: Any) -> None:
     for name in times.__dataclass_fields__:
         if not getattr(times, name) >= 0:
-            raise ConfigError(f"{name} of at least 0 seconds", str(getattr(times, name)), f"correct {name}")
+            raise ConfigError(f"{name} of at least 0", str(getattr(times, name)), f"correct {name}")

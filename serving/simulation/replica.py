@@ -95,15 +95,18 @@ class Replica:
         """
         served = profile.served
         self.profile = profile
-        self.sending = Sending(served.response_s, served.response_held_s, stream)
-        self.clock = VirtualClock(self.sending)
+        self.sending = Sending(served.response_s, stream)
+        self.clock = VirtualClock(self.sending, served.response_wait)
         self.engine = Engine(simulated(profile, self.clock), settings, clock=self.clock)
         self.simulated = Simulated([], self.engine.meter)
 
     def run(self, arrivals: Sequence[Arrival]) -> Simulated:
         """Serve requests, in the order of their arrivals, to the end of the last answer."""
+        served = self.profile.served
         for arrival in arrivals:
-            self.advance(arrival.at_s + self.profile.served.request_s)
+            self.advance(arrival.at_s + served.request_s)
+            if not self.engine.is_idle:
+                self.advance(arrival.at_s + served.request_s + served.request_busy_s)
             self.submit(arrival)
         while not self.engine.is_idle:
             self.step()
@@ -137,7 +140,8 @@ class Replica:
         overhead, served = self.profile.overhead, self.profile.served
         self.clock.owe(overhead.request_s + (0.0 if self.engine.is_idle else served.request_held_s))
         now_s = self.clock.now_s
-        self.clock.now_s = min(now_s, arrival.at_s + served.request_s)  # it stood in line before the step ended
+        came_s = arrival.at_s + served.request_s + (0.0 if self.engine.is_idle else served.request_busy_s)
+        self.clock.now_s = min(now_s, came_s)  # it stood in line before the step ended
         try:
             self.engine.submit(self._request(arrival), partial(self.sending.say, heard))
         except BusyError as error:

@@ -36,19 +36,16 @@ class Sending:
 
     Attributes:
         busy_until_s: when the last of the responses that were begun is sent.
-        held_share: of the time in which a response is sent, by which it holds up decoding.
     """
 
-    def __init__(self, response_s: float, held_s: float, stream: bool) -> None:
+    def __init__(self, response_s: float, stream: bool) -> None:
         """Begin idle.
 
         Args:
             response_s: to send a response.
-            held_s: of that, for which decoding stands still.
             stream: whether tokens leave as they come, or an answer whole.
         """
         self._response_s = response_s
-        self.held_share = held_s / response_s if response_s else 0.0
         self.busy_until_s = 0.0
         self._stream = stream
         self._said: dict[Heard, None] = {}

@@ -62,15 +62,15 @@ class SimulatedDecoder:
         rows, width = _shape(feeds["token_ids"])
         attended = _shape(feeds["self_mask"])[3] if "self_mask" in feeds else 1
         scored = _shape(feeds["scored"])[1] if "scored" in feeds else width
-        self._clock.work(self._seconds(rows, width, attended))
+        self._clock.work(*self._seconds(rows, width, attended))
         return {LOGITS: _NoMemory((rows, scored, 1), "float32")}
 
-    def _seconds(self, rows: int, width: int, attended: int) -> float:
+    def _seconds(self, rows: int, width: int, attended: int) -> tuple[float, float]:
         profile, overhead = self._profile, self._profile.overhead
         if width == 1:
-            return profile.decode.at(rows, attended) + overhead.step_s + overhead.row_s * rows
+            return profile.decode.at(rows, attended), overhead.step_s + overhead.row_s * rows
         assert profile.prompt is not None  # or prompts are one token
-        return profile.prompt.at(rows * width, attended) + overhead.prompt_s
+        return profile.prompt.at(rows * width, attended), overhead.prompt_s
 
 
 class SimulatedEncoder:
@@ -99,7 +99,7 @@ class SimulatedEncoder:
     def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
         """Let the time of a run pass."""
         assert self._table is not None
-        self._clock.work(self._table.at(*_shape(feeds[SOURCE])) + self._overhead_s)
+        self._clock.work(self._table.at(*_shape(feeds[SOURCE])), self._overhead_s)
         return {}
 
 

@@ -22,13 +22,13 @@ def seen(made, callers, answer, stream):
 
 
 def test_the_costs_that_callers_met_are_found_again():
-    costs = Served(request_s=0.003, request_held_s=0.0005, response_s=0.0008, response_held_s=0.0005)
+    costs = Served(request_s=0.003, request_busy_s=0.004, request_held_s=0.0005, response_s=0.0008, response_wait=0.6)
     made = profile(0.0007, 0.002, served=costs)
     loops = [seen(made, *loop) for loop in ((1, 1, True), (1, 12, True), (4, 12, False), (4, 12, True), (6, 12, True))]
     found, error = fitted(replace(made, served=Served()), SETTINGS, loops)
-    assert error < 0.06
-    assert (found.request_s, found.response_s) == pytest.approx((costs.request_s, costs.response_s), rel=0.1)
-    assert found.response_held_s == pytest.approx(costs.response_held_s, rel=0.15)
+    assert error < 0.15
+    assert (found.request_s, found.response_s) == pytest.approx((costs.request_s, costs.response_s), rel=0.15)
+    assert found.response_wait == pytest.approx(costs.response_wait, rel=0.25)
 
 
 def test_callers_send_when_they_were_answered():

@@ -28,7 +28,7 @@ def test_a_profile_is_read_as_it_was_written(tmp_path):
     made = profile(
         encoder=flat(0.001),
         overhead=Overhead(step_s=1e-4, row_s=1e-5),
-        served=Served(request_s=1e-3, response_s=2e-4, response_held_s=1e-4),
+        served=Served(request_s=1e-3, response_s=2e-4, response_wait=0.6),
         fit_error={"decode": 0.02},
         gpus=2,
     )
@@ -52,8 +52,8 @@ def test_a_profile_can_be_written_by_hand(tmp_path):
         ({**BY_HAND, "decode": {**BY_HAND["decode"], "sizes": [2, 1]}}, "that rise in 'decode' of"),
         ({**BY_HAND, "decode": {**BY_HAND["decode"], "seconds": ["a", "b"]}}, "in 'decode' of"),
         ({**BY_HAND, "capacity": 9999}, "lengths of 'decode' up to the capacity, 9999"),
-        ({**BY_HAND, "served": {"response_s": -1}}, "response_s of at least 0 seconds in 'served'"),
-        ({**BY_HAND, "served": {"response_held_s": 1}}, "response_held_s of at most response_s"),
+        ({**BY_HAND, "served": {"response_s": -1}}, "response_s of at least 0 in 'served'"),
+        ({**BY_HAND, "served": {"response_wait": 2}}, "a response_wait from 0 to 1"),
         ({**BY_HAND, "prompt": None}, "a table 'prompt' or 'encoder'"),
     ],
 )

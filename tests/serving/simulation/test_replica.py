@@ -100,6 +100,14 @@ def test_served_costs_come_on_top():
     assert heard[0].responses_s == pytest.approx([1.0 + 0.02 + 0.003 + 0.004, 1.0 + 0.027 + 0.013])
 
 
+def test_who_comes_while_others_are_decoded_stands_in_line_later():
+    made = profile(0.01, 0.02, served=Served(request_busy_s=0.05))
+    arrivals = [Arrival(at_s=0.0, prompt=9, answer=9), Arrival(at_s=0.011, prompt=9, answer=1)]
+    found = Replica(made, engine_settings(4)).run(arrivals)
+    # A step that reads ends 20 ms and one that decodes 10 ms after its begin: the next after 61 ms begins at 70 ms.
+    assert [one.responses_s[0] for one in found.heard] == pytest.approx([0.02, 0.09])
+
+
 def test_a_translators_sources_are_encoded_together_and_its_answers_decoded():
     made = replace(profile(0.01), encoder=flat(0.5), prompt=None)
     arrivals = [Arrival(at_s=0.0, prompt=length, answer=3) for length in (5, 9)]
@@ -154,7 +162,7 @@ class RealReplica(Replica):
 def test_the_simulation_decides_as_the_engine_that_runs_a_real_model(language_model, slots, waiting, budget):
     model = Generator(language_model, Manifest.read(language_model))
     rng = np.random.default_rng(slots)
-    made = profile(0.004, 0.011, capacity=64, served=Served(response_s=0.0007, response_held_s=0.0003))
+    made = profile(0.004, 0.011, capacity=64, served=Served(response_s=0.0007, response_wait=0.4, request_busy_s=0.002))
     settings = EngineSettings(slots=slots, waiting=waiting, prompt_tokens=budget, prefix_bytes=0)
     at_s = np.cumsum(rng.exponential(0.02, 60))
     arrivals = [

@@ -11,35 +11,36 @@ TOKEN = Piece(text="", token_ids=(0,))
 LAST = Piece(text="", token_ids=(0,), finish_reason="length", is_last=True)
 
 
-def parts(response_s=1.0, held_s=0.25, stream=True):
-    sending = Sending(response_s, held_s, stream)
-    return sending, VirtualClock(sending)
+def parts(response_s=1.0, wait=0.5, stream=True):
+    sending = Sending(response_s, stream)
+    return sending, VirtualClock(sending, wait)
 
 
 def test_work_takes_its_time_where_nothing_is_sent():
     _, clock = parts()
-    clock.work(2.0)
+    clock.work(1.5, 0.5)
     clock.idle_until(5.0)
     clock.work(1.0)
     assert (clock(), clock.worked_s) == (6.0, 3.0)
 
 
-def test_work_is_held_up_while_a_response_is_sent():
+def test_a_run_goes_on_beside_what_is_sent():
     sending, clock = parts()
     sending.say(Heard(0.0, 1), TOKEN)
-    clock.work(2.0)  # 0.75 done in the second that the response takes, the rest behind it
-    assert clock() == pytest.approx(2.25) and clock.worked_s == pytest.approx(2.25)
+    clock.work(2.0, 0.5)
+    assert clock() == pytest.approx(2.5)
 
 
-def test_work_that_ends_before_a_response_is_sent_is_held_up_by_its_share():
+def test_the_engines_work_waits_for_a_share_of_what_is_still_to_be_sent():
     sending, clock = parts()
-    sending.say(Heard(0.0, 1), TOKEN)
-    clock.work(0.3)
-    assert clock() == pytest.approx(0.4)
+    for _ in range(3):
+        sending.say(Heard(0.0, 1), TOKEN)
+    clock.work(1.0, 0.25)
+    assert clock() == pytest.approx(1.0 + 0.5 * (3.0 - 1.0) + 0.25) and clock.worked_s == clock()
 
 
 def test_responses_leave_one_after_the_other_and_what_comes_meanwhile_gathers():
-    sending, clock = parts(held_s=0.0)
+    sending, clock = parts(wait=0.0)
     first, second = Heard(0.0, 1), Heard(0.0, 1)
     sending.say(first, TOKEN)
     sending.say(second, TOKEN)
@@ -76,10 +77,3 @@ def test_what_is_owed_is_worked_next_and_once():
     clock.work(1.0)
     clock.work(1.0)
     assert clock() == 2.5
-
-
-def test_sending_that_holds_up_everything_is_waited_for():
-    sending, clock = parts(held_s=1.0)
-    sending.say(Heard(0.0, 1), TOKEN)
-    clock.work(0.5)
-    assert clock() == 1.5
