@@ -104,7 +104,8 @@ def test_a_line_that_is_full_is_told_as_429_with_a_time_to_come_back(before_narr
     async def crowd():
         async with httpx.AsyncClient(base_url=before_narrow.url, timeout=30) as client:
             crowd = [asyncio.ensure_future(client.post("/v1/completions", json=LONG)) for _ in range(3)]
-            assert await until(lambda: counted(narrow, LANGUAGE_MODEL, "attendant_waiting") == 2)
+            waiting = await until(lambda: counted(narrow, LANGUAGE_MODEL, "attendant_waiting") == 2)
+            assert waiting, [one.result().text[:200] for one in crowd if one.done()]
             refused = await client.post("/v1/completions", json={**LONG, "stream": True})
             for one in crowd:
                 one.cancel()
