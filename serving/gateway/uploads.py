@@ -63,6 +63,9 @@ async def _json(request: Request) -> Any:
 
 async def _form(request: Request, schema: type[Asked]) -> tuple[Asked, bytes]:
     async with request.form(max_files=1, max_fields=MOST_FIELDS) as form:
+        twice = len(form.multi_items()) - len(form)
+        if twice:
+            raise InputError("each field of the form once", f"{twice} more", "send each once")
         file = form.get(IMAGE)
         if not isinstance(file, UploadFile):
             raise InputError(f"a file named {IMAGE!r} in the form", "none", "send one")

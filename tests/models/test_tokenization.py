@@ -4,7 +4,7 @@ from tokenizers import Tokenizer as Library
 from tokenizers.models import Unigram, WordLevel
 
 from models.errors import ArtefactError, ConfigError, InputError
-from models.tokenization import UNKNOWN_TOKEN, Tokenizer, load_tokenizer
+from models.tokenization import UNKNOWN_TOKEN, RenderedText, Tokenizer, load_tokenizer
 
 SPECIALS = ("<pad>", "<s>", "</s>", UNKNOWN_TOKEN)
 
@@ -156,3 +156,15 @@ def test_unknown_options_are_refused(options, tmp_path):
 def test_a_folder_without_a_tokenizer_is_refused_with_the_path(tmp_path):
     with pytest.raises(ArtefactError, match=str(tmp_path / "tokenizer.json")):
         load_tokenizer(tmp_path)
+
+
+def test_in_a_rendered_prompt_special_tokens_are_meant_and_none_is_added():
+    library = characters()
+    library.post_processor = processors.TemplateProcessing("<s> $A", special_tokens=[("<s>", 1)])
+    tokenizer = Tokenizer(library)
+    assert tokenizer.encode(RenderedText("<s>ab</s>"), longest=10) == [1, 4, 5, 2]
+    assert tokenizer.encode("ab", longest=10) == [1, 4, 5]
+    with pytest.raises(InputError, match="at most 2 tokens"):
+        tokenizer.encode(RenderedText("<s>ab</s>"), longest=2)
+    with pytest.raises(InputError, match="at least one token"):
+        tokenizer.encode(RenderedText(""), longest=2)

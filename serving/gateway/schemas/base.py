@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class Strict(BaseModel):
     """A request: a field that is not supported is refused by name."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Failure(BaseModel):
