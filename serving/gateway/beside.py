@@ -5,8 +5,8 @@ If it ends by itself, the main thread is interrupted, as by Ctrl-C.
 
 from __future__ import annotations
 
-import _thread
 import asyncio
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def gateway_beside(settings: GatewaySettings, host: str) -> Iterator[str]:
             finally:
                 ended.set()
                 if not leaving.is_set():
-                    _thread.interrupt_main()
+                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
         thread = threading.Thread(target=work, name="gateway", daemon=True)
         thread.start()
