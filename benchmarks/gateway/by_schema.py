@@ -1,7 +1,7 @@
 """Requests that Schemathesis makes of the gateway's OpenAPI schema, and what their answers are held to.
 
 Valid and invalid ones: no answer has a status 5xx, or a status or body that the schema does not know, and no invalid
-request is taken. A valid one may be refused, as no schema says how many tokens a model takes, and an invalid form may be
+request is taken. A valid one may be refused, as no schema says how many tokens a model takes. An invalid form may be
 taken, as an empty list is no field of one. Well-formed names, images and dates become ones that exist, or every request
 would end there.
 """
