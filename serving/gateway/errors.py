@@ -23,6 +23,7 @@ from clients.decoding import Decoding
 from models.errors import (
     AttendantError,
     BusyError,
+    CancelledError,
     DeadlineError,
     InputError,
     LateError,
@@ -32,12 +33,15 @@ from models.errors import (
 )
 
 RETRY_AFTER_S = "1"
+GONE = 499
+"""The status of a client that did not wait, as nginx has it."""
 INVALID = "invalid_request_error"
 _KINDS: tuple[tuple[type[AttendantError], int, str, str], ...] = (
     (InputError, 400, INVALID, "invalid_value"),
     (UnknownNameError, 404, "not_found_error", "model_not_found"),
     (BusyError, 429, "rate_limit_error", "busy"),
     (DeadlineError, 408, "timeout_error", "deadline_exceeded"),
+    (CancelledError, GONE, "cancelled", "client_gone"),
     (LateError, 504, "timeout_error", "upstream_silent"),
     (UnreachableError, 503, "server_error", "upstream_unreachable"),
     (ServerError, 502, "server_error", "upstream_failed"),

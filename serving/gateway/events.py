@@ -58,7 +58,12 @@ async def event_stream(request: Request, events: AsyncGenerator[bytes, None]) ->
     first: asyncio.Future[bytes | None] = asyncio.ensure_future(anext(events, None))
     leaving: asyncio.Future[Any] = asyncio.ensure_future(request.receive())
     waited: set[asyncio.Future[Any]] = {first, leaving}
-    await asyncio.wait(waited, timeout=HEADERS_AFTER_S, return_when=asyncio.FIRST_COMPLETED)
+    try:
+        await asyncio.wait(waited, timeout=HEADERS_AFTER_S, return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:  # the gateway stops
+        leaving.cancel()
+        await _close(events, first)
+        raise
     gone = leaving.done()
     leaving.cancel()
     if gone or (first.done() and first.exception() is not None):

@@ -13,11 +13,10 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from clients import request_context
+from serving.gateway.errors import GONE
 from serving.gateway.metrics import Metrics
 
 LOG = logging.getLogger("attendant.gateway")
-GONE = 499
-"""The status that the log says of a client that did not wait, as nginx has it."""
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _QUIET = ("/livez", "/readyz", "/metrics")
 

@@ -38,7 +38,7 @@ def post(server, path, body):
 async def until(condition, seconds=10.0):
     """Whether a condition came true in time."""
     ends = time.monotonic() + seconds
-    while not condition():
+    while not await asyncio.to_thread(condition):  # others of this loop go on while a page is fetched
         if time.monotonic() > ends:
             return False
         await asyncio.sleep(0.02)

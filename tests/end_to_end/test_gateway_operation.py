@@ -72,6 +72,16 @@ def test_a_client_that_goes_frees_its_slot_within_a_second(before_narrow, narrow
     assert counted(narrow, LANGUAGE_MODEL, "attendant_cancelled_total") == before + 1
 
 
+def test_a_client_that_did_not_wait_is_counted_as_such(before_narrow, narrow):
+    def gone():
+        line = 'attendant_gateway_requests_total{route="/v1/completions",status="499"}'
+        return line in httpx.get(f"{before_narrow.url}/metrics").text
+
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(f"{before_narrow.url}/v1/completions", json=LONG, timeout=0.3)
+    assert come_true(gone) and come_true(lambda: active(narrow) == 0, seconds=1.0)
+
+
 def _openai(asked):
     known = {name: value for name, value in asked.items() if name != "ignore_end"}
     return {**known, "extra_body": {"ignore_end": True}}
@@ -94,7 +104,8 @@ def test_a_line_that_is_full_is_told_as_429_with_a_time_to_come_back(before_narr
     async def crowd():
         async with httpx.AsyncClient(base_url=before_narrow.url, timeout=30) as client:
             crowd = [asyncio.ensure_future(client.post("/v1/completions", json=LONG)) for _ in range(3)]
-            assert await until(lambda: counted(narrow, LANGUAGE_MODEL, "attendant_waiting") == 2)
+            waiting = await until(lambda: counted(narrow, LANGUAGE_MODEL, "attendant_waiting") == 2)
+            assert waiting, [one.result().text[:200] for one in crowd if one.done()]
             refused = await client.post("/v1/completions", json={**LONG, "stream": True})
             for one in crowd:
                 one.cancel()

@@ -1,0 +1,38 @@
+import pytest
+
+from models.errors import (
+    BusyError,
+    CancelledError,
+    DeadlineError,
+    InputError,
+    LateError,
+    ServerError,
+    UnknownNameError,
+    UnreachableError,
+)
+from serving.gateway.errors import body_of
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        (InputError, 400),
+        (UnknownNameError, 404),
+        (DeadlineError, 408),
+        (BusyError, 429),
+        (CancelledError, 499),
+        (ServerError, 502),
+        (UnreachableError, 503),
+        (LateError, 504),
+    ],
+)
+def test_each_kind_of_failure_has_its_status_and_keeps_its_words(kind, status):
+    found, body, headers = body_of(kind("top_k of at least 0", "-1", "correct it"))
+    assert (found, body["error"]["param"]) == (status, "top_k")
+    assert body["error"]["message"] == "expected top_k of at least 0; found -1; correct it"
+    assert ("Retry-After" in headers) == (status in (429, 503))
+
+
+def test_an_unexpected_failure_tells_strangers_nothing(caplog):
+    status, body, _ = body_of(ValueError("a secret"))
+    assert status == 500 and "secret" not in str(body) and "a secret" in caplog.text
