@@ -104,7 +104,11 @@ def main() -> None:
                 rows[name] = asyncio.run(over_grpc(row, manifests[name], server, wish.requests))
             (port,) = free_ports(1)
             settings = GatewaySettings(tritons=(server,), port=port, probe_s=TIMEOUT_S)
-            with gateway_beside(settings, settings.host) as url, httpx.Client(base_url=url, timeout=TIMEOUT_S) as http:
+            with (
+                gateway_beside(settings, settings.host) as gateway,
+                httpx.Client(base_url=gateway.url, timeout=TIMEOUT_S) as http,
+            ):
+                gateway.start()
                 for name, row in rows.items():
                     taken = in_turn(over_http(http, manifests[name]), wish.requests)
                     rows[name] = Row(name=name, seconds={**row.seconds, **taken}, shown=row.shown)

@@ -19,6 +19,7 @@ from serving.generation.settings import EngineSettings
 from serving.parameters import Device, Runtime
 
 if TYPE_CHECKING:
+    from serving.gateway.beside import Beside
     from serving.triton_server.process import TritonServer
     from serving.triton_server.settings import ServerSettings
 
@@ -182,20 +183,20 @@ def up(
     supervision = Supervision(
         check=canary_check(names, CANARY_TIMEOUT_S), start_timeout_s=start_timeout_s, watch_s=watch_s
     )
-    beside = _gateway(settings, gateway_port) if gateway_port else nullcontext("")
+    beside = _gateway(settings, gateway_port) if gateway_port else nullcontext()
     try:
-        with beside as page:
+        with beside as gateway:
             supervise(
                 lambda: TritonServer(settings, log=log),
                 supervision,
-                lambda server: _print_endpoints(server, names, page),
+                lambda server: _when_ready(server, names, gateway),
             )
     except KeyboardInterrupt:
         sys.stderr.write("stopping: running requests may finish\n")
     return 0
 
 
-def _gateway(server: ServerSettings, port: int) -> AbstractContextManager[str]:
+def _gateway(server: ServerSettings, port: int) -> AbstractContextManager[Beside]:
     from serving.gateway.beside import gateway_beside
     from serving.gateway.settings import GatewaySettings, otlp_endpoint
     from serving.triton_server.endpoints import endpoints_at
@@ -252,15 +253,17 @@ def alone(model: Positional[Path]) -> int:
     return 0
 
 
-def _print_endpoints(server: TritonServer, names: set[str], page: str) -> None:
+def _when_ready(server: TritonServer, names: set[str], gateway: Beside | None) -> None:
     endpoints = server.endpoints
+    if gateway is not None:
+        gateway.start()
     lines = (
         f"every model answered its example: {', '.join(sorted(names))}",
         f"gRPC     {endpoints.grpc}",
         f"REST     http://{endpoints.http}/v2",
         f"metrics  http://{endpoints.metrics}/metrics",
         f"log      {server.log}",
-        *([f"gateway  {page}/v1", f"page     {page}"] if page else []),
+        *([f"gateway  {gateway.url}/v1", f"page     {gateway.url}"] if gateway is not None else []),
         "Ctrl-C stops it",
     )
     sys.stdout.write("\n".join(lines) + "\n")

@@ -5,8 +5,8 @@ If it ends by itself, the main thread is interrupted, as by Ctrl-C.
 
 from __future__ import annotations
 
-import _thread
 import asyncio
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -19,44 +19,70 @@ from serving.gateway.settings import GatewaySettings
 START_S = 30.0
 
 
+class Beside:
+    """A gateway that begins to serve when it is told to.
+
+    Attributes:
+        url: its address.
+    """
+
+    def __init__(self, settings: GatewaySettings, listening: socket.socket, url: str) -> None:
+        self.url, self._listening = url, listening
+        self._server = server_for(settings)
+        self._thread = threading.Thread(target=self._work, name="gateway", daemon=True)
+        self._leaving, self._ended = threading.Event(), threading.Event()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it served, and does no more."""
+        return self._ended.is_set()
+
+    def start(self) -> None:
+        """Serve from now on. Again is no harm."""
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """Let open answers finish."""
+        self._leaving.set()
+        self._server.should_exit = True
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+
+    def _work(self) -> None:
+        try:
+            asyncio.run(self._server.serve(sockets=[self._listening]))
+        finally:
+            self._ended.set()
+            if not self._leaving.is_set():
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
 @contextmanager
-def gateway_beside(settings: GatewaySettings, host: str) -> Iterator[str]:
-    """Serve while the block lasts, then let open answers finish; to be entered by the main thread.
+def gateway_beside(settings: GatewaySettings, host: str) -> Iterator[Beside]:
+    """A gateway for as long as the block lasts; to be entered by the main thread.
+
+    It takes its port at once, and serves from :meth:`Beside.start` on: gRPC waits ever longer for a server that was not
+    there when it was first asked.
 
     Args:
         settings: of the gateway.
         host: by which this machine reaches it.
 
-    Yields:
-        Its address.
-
     Raises:
         ConfigError: its port is taken.
-        ServerError: it does not start, or it ended before the block did.
+        ServerError: it ended before the block did.
     """
     with _listening(settings) as listening:
-        server, ended, leaving = server_for(settings), threading.Event(), threading.Event()
-
-        def work() -> None:
-            try:
-                asyncio.run(server.serve(sockets=[listening]))
-            finally:
-                ended.set()
-                if not leaving.is_set():
-                    _thread.interrupt_main()
-
-        thread = threading.Thread(target=work, name="gateway", daemon=True)
-        thread.start()
+        beside = Beside(settings, listening, f"http://{host}:{settings.port}")
         try:
-            yield f"http://{host}:{settings.port}"
+            yield beside
         except KeyboardInterrupt:
-            if ended.is_set():
+            if beside.has_ended:
                 raise ServerError("a running gateway", "it ended", "look at what it said above") from None
             raise
         finally:
-            leaving.set()
-            server.should_exit = True
-            thread.join(settings.drain_timeout_s + START_S)
+            beside.stop(settings.drain_timeout_s + START_S)
 
 
 def _listening(settings: GatewaySettings) -> socket.socket:

@@ -16,8 +16,9 @@ ASKING = [command for command in commands(GUIDE) if ADDRESS in command]
 def test_a_command_is_answered(command, shipped_gateway, tmp_path):
     said = succeeded(command.replace(ADDRESS, shipped_gateway.url).replace("build/", f"{tmp_path}/"))
     if "--output" in command:
-        (picture,) = tmp_path.glob("*.png")
-        assert min(Image.open(picture).size) >= 128
+        (file,) = tmp_path.glob("*.png")
+        with Image.open(file) as picture:
+            assert min(picture.size) >= 128
     elif "--no-buffer" in command:
         assert said.rstrip().endswith("data: [DONE]") and '"source"' in said
     else:

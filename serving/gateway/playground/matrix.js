@@ -24,7 +24,7 @@ export class Matrix {
   draw(rows, columns, weights, chosen = [null, null]) {
     Object.assign(this, { rows, columns });
     this.element.hidden = !rows.length;
-    const [width, height] = [LABEL + columns.length * CELL, LABEL + rows.length * CELL];
+    const [width, height] = [LABEL + columns.length * CELL + 2, LABEL + rows.length * CELL + 2];
     const density = window.devicePixelRatio || 1;
     Object.assign(this.canvas, { width: width * density, height: height * density });
     Object.assign(this.canvas.style, { width: `${width}px`, height: `${height}px` });

@@ -26,10 +26,17 @@ def page(url):
 
 
 def test_the_page_answers_while_the_block_lasts_and_not_after(settings):
-    with gateway_beside(settings, settings.host) as url:
-        assert "Ask a model" in page(url)
+    with gateway_beside(settings, settings.host) as gateway:
+        gateway.start()
+        gateway.start()
+        assert "Ask a model" in page(gateway.url)
     with pytest.raises(httpx.ConnectError):
-        httpx.get(url, timeout=1)
+        httpx.get(gateway.url, timeout=1)
+
+
+def test_one_that_was_never_started_leaves_at_once(settings):
+    with gateway_beside(settings, settings.host) as gateway:
+        assert not gateway.has_ended
 
 
 def test_a_taken_port_is_refused_with_its_flag(settings):
@@ -48,11 +55,13 @@ def test_a_gateway_that_ends_by_itself_ends_the_block(settings, monkeypatch):
         return server
 
     monkeypatch.setattr(beside, "server_for", ending)
-    with pytest.raises(ServerError, match="a running gateway"), gateway_beside(settings, settings.host):
+    with pytest.raises(ServerError, match="a running gateway"), gateway_beside(settings, settings.host) as gateway:
+        gateway.start()
         time.sleep(10)
 
 
 def test_ctrl_c_is_passed_on(settings):
-    with pytest.raises(KeyboardInterrupt), gateway_beside(settings, settings.host) as url:
-        page(url)
+    with pytest.raises(KeyboardInterrupt), gateway_beside(settings, settings.host) as gateway:
+        gateway.start()
+        page(gateway.url)
         raise KeyboardInterrupt
