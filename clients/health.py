@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from clients.canary import Verdict, ask
 from clients.served_model import ServedModel
 from clients.triton_client import TritonClient
-from models.errors import AttendantError, ServerError
+from models.errors import AttendantError, BusyError, ServerError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +47,8 @@ async def canary(client: TritonClient, model: ServedModel) -> ModelHealth:
     began = time.perf_counter()
     try:
         verdict = await ask(client, model)
+    except BusyError as error:  # the model itself said so: it is at work
+        verdict = Verdict(found=str(error), right=True)
     except AttendantError as error:
         verdict = Verdict(found=str(error), right=False)
     latency_ms = (time.perf_counter() - began) * 1e3

@@ -7,15 +7,17 @@ import sys
 from json import dumps
 from pathlib import Path
 from types import FrameType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional
 
 from models.cli import Verb, run
-from models.errors import ServerError, UserError
+from models.errors import UserError
 from serving.generation.settings import EngineSettings
 from serving.parameters import Device, Runtime
-from serving.triton_server.endpoints import Endpoints
+
+if TYPE_CHECKING:
+    from serving.triton_server.process import TritonServer
 
 CANARY_TIMEOUT_S = 10.0
 _ENGINE = EngineSettings()
@@ -96,9 +98,12 @@ def up(
     models: tuple[str, ...] = (),
     start_timeout_s: float = 60.0,
     drain_timeout_s: int = 10,
+    watch_s: float = 2.0,
     log: Literal["file", "terminal"] = "file",
 ) -> int:
     """Start tritonserver on a repository, wait until every model answers its example, and stop it on Ctrl-C.
+
+    Every few seconds each model is asked again: a server of which one answers no more is replaced.
 
     Args:
         repository: what `python -m serving repository` wrote.
@@ -109,12 +114,14 @@ def up(
         models: which models to load; all of them if none is named.
         start_timeout_s: longest time until the server is ready, in seconds.
         drain_timeout_s: how long running requests may take to finish at the end, in seconds.
+        watch_s: seconds between one look at every model and the next; 0 for none, and no server is replaced.
         log: where the server's own output goes.
     """
     from serving.canary import canary_check
     from serving.repository.engine_check import check_engines
     from serving.triton_server.process import TritonServer
     from serving.triton_server.settings import ServerSettings
+    from serving.triton_server.supervisor import Supervision, supervise
 
     settings = ServerSettings(
         repository=repository,
@@ -128,13 +135,13 @@ def up(
     check_engines(repository)
     signal.signal(signal.SIGTERM, _interrupt)
     names = set(models) or {path.name for path in repository.glob("*/") if (path / "config.pbtxt").is_file()}
-    with TritonServer(settings, log=log) as server:
-        try:
-            server.wait_until_ready(canary_check(names, CANARY_TIMEOUT_S), start_timeout_s)
-            _print_endpoints(server.endpoints, server.log, names)
-            raise ServerError("a running tritonserver", f"it ended with {server.wait()}", f"see {server.log}")
-        except KeyboardInterrupt:
-            sys.stderr.write("stopping: running requests may finish\n")
+    supervision = Supervision(
+        check=canary_check(names, CANARY_TIMEOUT_S), start_timeout_s=start_timeout_s, watch_s=watch_s
+    )
+    try:
+        supervise(lambda: TritonServer(settings, log=log), supervision, lambda server: _print_endpoints(server, names))
+    except KeyboardInterrupt:
+        sys.stderr.write("stopping: running requests may finish\n")
     return 0
 
 
@@ -170,13 +177,14 @@ def lint(
     return int(any(problem.severity == "error" for problem in problems))
 
 
-def _print_endpoints(endpoints: Endpoints, log: Path | None, names: set[str]) -> None:
+def _print_endpoints(server: TritonServer, names: set[str]) -> None:
+    endpoints = server.endpoints
     lines = (
         f"every model answered its example: {', '.join(sorted(names))}",
         f"gRPC     {endpoints.grpc}",
         f"REST     http://{endpoints.http}/v2",
         f"metrics  http://{endpoints.metrics}/metrics",
-        f"log      {log}",
+        f"log      {server.log}",
         "Ctrl-C stops it",
     )
     sys.stdout.write("\n".join(lines) + "\n")

@@ -61,6 +61,7 @@ FROZEN = {
         "--models",
         "--start-timeout-s",
         "--drain-timeout-s",
+        "--watch-s",
         "--log",
     },
     "clients classify": {"--server", "--model", "--top", "--timeout-s", "--json"},

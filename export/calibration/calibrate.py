@@ -64,7 +64,7 @@ def calibrate(
         path: as :func:`export.calibration.samples.samples_for` takes it.
 
     Raises:
-        InputError: there are no samples, or an activation is not finite on them.
+        InputError: there are no samples, the graph cannot be run on one, or an activation is not finite on it.
     """
     samples = samples_for(checkpoint, signatures[0], path)
     by_name = {signature.name: signature for signature in signatures}
@@ -110,8 +110,13 @@ def _asked(
     needs_encoder = "encoder" in by_name and graph != "encoder"
     encoder = OrtRunner(folder / "encoder.onnx", by_name["encoder"]) if needs_encoder else None
     rng = np.random.default_rng(0)
-    for sample in samples:
-        yield _ask(runner, encoder, sample, details, rng)
+    for number, sample in enumerate(samples):
+        try:
+            yield _ask(runner, encoder, sample, details, rng)
+        except RuntimeError as error:  # of ONNX Runtime: a token that is in no vocabulary
+            raise InputError(
+                f"samples on which {graph} runs", f"in number {number}: {error}", "correct what --calibration names"
+            ) from error
 
 
 def _ask(

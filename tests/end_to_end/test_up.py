@@ -121,7 +121,7 @@ def test_numpy_2_in_the_stubs_environment_is_refused_at_start_up(repository, tmp
 
 
 def test_a_dead_worker_is_seen_by_health_although_the_server_says_ready(repository):
-    with up(repository=repository) as (process, grpc):
+    with up("--watch-s", "0", repository=repository) as (process, grpc):
         process.stdout.readline()
         for pid in children_of(process.pid):
             arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")

@@ -10,6 +10,7 @@ import pytest
 
 from clients.decoding import Decoding
 from clients.generate import Generator
+from clients.health import health
 from clients.retry import RetryPolicy
 from clients.triton_client import TritonClient
 from export.stage import export_onnx
@@ -119,6 +120,8 @@ def test_one_request_more_than_may_wait_is_told_so_at_once_and_the_others_are_an
             assert await until(lambda: waiting(narrow) == WAITING)
             with pytest.raises(BusyError, match=f"fewer than {WAITING} waiting requests; found a full line"):
                 await generator.answer(PROMPT, SHORT)
+            (busy,) = await health(client)
+            assert busy.healthy and "a full line" in busy.found
         return await asyncio.gather(*patient)
 
     first, second = ask(narrow, crowd)

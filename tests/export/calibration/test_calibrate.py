@@ -71,6 +71,12 @@ def test_a_sample_on_which_the_model_overflows_is_refused(digits_artefact, tmp_p
         found(digits_artefact, "model", tmp_path / "huge.npz")
 
 
+def test_a_sample_with_a_token_of_no_vocabulary_is_named(language_model, tmp_path):
+    np.savez(tmp_path / "samples.npz", token_ids=np.array([[1, 2], [3, 10**6]]))
+    with pytest.raises(InputError, match=r"samples on which decoder runs.*number 1.*1000000.*--calibration"):
+        found(language_model, "decoder", tmp_path / "samples.npz")
+
+
 def test_the_observed_graph_leaves_no_file_behind_and_returns_the_graphs_own_outputs(digits_artefact):
     before = sorted(digits_artefact.iterdir())
     (signature,) = Manifest.read(digits_artefact).graphs
