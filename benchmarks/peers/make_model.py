@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 import transformers
 from shapes import SHAPES, Shape
@@ -22,6 +24,7 @@ def main() -> None:
         _write_preprocessing(Path(out))
     else:
         _write_tokenizer(shape, out)
+    np.savez(Path(out) / "calibration.npz", **_samples(shape))
 
 
 def _write_tokenizer(shape: Shape, out: str) -> None:
@@ -47,6 +50,17 @@ def _write_preprocessing(out: Path) -> None:
         "size": {"height": 224, "width": 224},
     }
     (out / "preprocessor_config.json").write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+
+
+def _samples(shape: Shape) -> dict[str, Any]:
+    # What ours is calibrated with; images as OpenVINO's int8 is given.
+    rng = np.random.default_rng(0)
+    if shape.kind == "vision":
+        return {"pixels": rng.standard_normal((16, 3, 224, 224), dtype=np.float32)}
+    ids_BT = rng.integers(3, shape.vocabulary - 1, (16, shape.prompt))
+    if shape.kind == "decoder":
+        return {"token_ids": ids_BT}
+    return {"source_ids": ids_BT, "source_mask": np.ones_like(ids_BT, dtype=bool)}
 
 
 if __name__ == "__main__":

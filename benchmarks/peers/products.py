@@ -7,15 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
-
 from benchmarks.peers.processes import ROOT, PeerError, interpreter, last_line, quiet_environment
 from benchmarks.peers.registry import Peer
 from benchmarks.peers.shapes import Shape
-from models.tensor_names import PIXELS
-from serving.runtime.base import Array
-
-_SAMPLES, _SAMPLED = "samples.npz", 16
 
 
 def make_source(shape: Shape, place: Path) -> None:
@@ -27,17 +21,6 @@ def make_source(shape: Shape, place: Path) -> None:
     make_model = (interpreter("modern"), "benchmarks/peers/make_model.py", shape.name, "{out}")
     _make(place / "source", make_model, place)
     _make(place / "ours", (sys.executable, "-m", "models", "import", "{source}", "--out", "{out}"), place)
-    np.savez(place / _SAMPLES, **_samples(shape))  # type: ignore[arg-type]  # of any name
-
-
-def _samples(shape: Shape) -> dict[str, Array]:
-    rng = np.random.default_rng(0)
-    if shape.kind == "vision":
-        return {PIXELS: rng.standard_normal((_SAMPLED, 3, 224, 224), np.float32)}
-    ids_BT = rng.integers(3, shape.vocabulary - 1, (_SAMPLED, shape.prompt))
-    if shape.kind == "decoder":
-        return {"token_ids": ids_BT}
-    return {"source_ids": ids_BT, "source_mask": np.ones_like(ids_BT, dtype=bool)}
 
 
 def make_product(peer: Peer, place: Path) -> Path:
@@ -58,7 +41,6 @@ def _make(out: Path, command: tuple[str, ...], place: Path) -> None:
         "out": str(out.with_suffix(".part")),
         "source": str(place / "source"),
         "ours": str(place / "ours"),
-        "samples": str(place / _SAMPLES),
         "python": sys.executable,
         "modern": interpreter("modern"),
         "optimum": interpreter("optimum"),

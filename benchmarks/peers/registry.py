@@ -1,8 +1,7 @@
 """Every peer, one row each: in which environment it runs, which file answers, and which command makes what it loads.
 
 A command's words may hold ``{source}``, transformers' folder with the shared weights, ``{out}``, where to write,
-``{ours}``, our checkpoint made from that folder, ``{samples}``, random inputs to calibrate it with, and the
-interpreters ``{modern}``, ``{optimum}`` and ``{python}``.
+``{ours}``, our checkpoint made from that folder, and the interpreters ``{modern}``, ``{optimum}`` and ``{python}``.
 """
 
 from __future__ import annotations
@@ -102,21 +101,18 @@ def ours(kind: Kind, words: tuple[str, ...], runtime: str) -> Peer:
         words: for ``python -m export onnx``, beside model and folder, for instance ``--precision int8``.
         runtime: that executes it, of ``serving.parameters.RUNTIMES``.
     """
+    calibrated = any(word in PRECISIONS and PRECISIONS[word].calibrated for word in words)
+    calibration = ("--calibration", "{source}/calibration.npz") if calibrated else ()
     title = " ".join(word.removeprefix("--") for word in words) or "fp32"
     return Peer(
         name=f"ours {title}, {runtime}",
         kind=kind,
         file="ours_vision.py" if kind == "vision" else "ours_decoder.py",
         environment="ours",
-        make=("{python}", "-m", "export", "onnx", "{ours}", "--out", "{out}", *words, *_samples(words)),
+        make=("{python}", "-m", "export", "onnx", "{ours}", "--out", "{out}", *words, *calibration),
         product="-".join(["artefact", *title.split()]),
         options={"runtime": runtime},
     )
-
-
-def _samples(words: tuple[str, ...]) -> tuple[str, ...]:
-    calibrated = any(word in PRECISIONS and PRECISIONS[word].calibrated for word in words)
-    return ("--calibration", "{samples}") if calibrated else ()
 
 
 def _all(kind: Kind) -> list[Peer]:

@@ -71,7 +71,7 @@ def test_graphs_that_are_there_in_fp32_are_rewritten_and_those_of_another_model_
     manifest, done = export_onnx("vit-tiny", tmp_path / "from-fp32", precision="int8", exported=tiny_classifier)
     assert done
     assert (manifest.files, manifest.fingerprint) == (wanted.files, wanted.fingerprint)
-    for name, options in (("swin-tiny", {}), ("vit-tiny", {"uint8": True})):
+    for name, options in (("swin-tiny", {}), ("vit-tiny", {"explain": True})):
         with pytest.raises(RuntimeError, match="exported anew"):
             export_onnx(name, tmp_path / "others", precision="int8", exported=tiny_classifier, **options)
 
