@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from models.errors import ConfigError
 
 METRICS = {
-    "ttft": "time_to_first_token",
+    "ttft": "effective_time_to_first_token",
     "ttst": "time_to_second_token",
     "itl": "inter_token_latency",
     "tpot": "inter_token_latency",
-    "latency": "request_latency",
-    "effective_latency": "effective_latency",
-    "effective_ttft": "effective_time_to_first_token",
+    "latency": "effective_latency",
+    "sent_ttft": "time_to_first_token",
+    "sent_latency": "request_latency",
 }
-"""What objectives call the metrics → their keys."""
-_FROM_INTENDED = {"request_latency": "effective_latency", "time_to_first_token": "effective_time_to_first_token"}
+"""What objectives call the metrics → their keys. What a caller waits counts from the intended time."""
 _UNITS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 _STATISTICS = ("avg", "max", "p50", "p75", "p90", "p95", "p99", "p99.9")
 _FORM = re.compile(r"\s*([a-z_]+)_([a-z0-9.]+)\s*(<=?)\s*([0-9.]+)\s*([a-zµ]*)\s*")
@@ -43,8 +42,8 @@ class Objective:
 
 
 def limits_on(metric: str, kept: Iterable[Objective]) -> list[Objective]:
-    """Objectives on a latency, whichever of its two beginnings they count from."""
-    return [one for one in kept if metric in (one.metric, _FROM_INTENDED.get(one.metric))]
+    """Those objectives that are on one metric."""
+    return [one for one in kept if one.metric == metric]
 
 
 def objectives(text: str) -> tuple[Objective, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from clients.decoding import Decoding
 from models.errors import InputError
@@ -76,6 +76,8 @@ class Options(Strict):
 class Decoded(Options):
     """The options that completions and chats share."""
 
+    # vLLM's name, which load generators send to any server of this protocol.
+    ignore_end: bool = Field(default=False, validation_alias=AliasChoices("ignore_end", "ignore_eos"))
     stream: bool = False
     stream_options: StreamOptions | None = None
     n: Annotated[int, Field(ge=1, le=32)] | None = None

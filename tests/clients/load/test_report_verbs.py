@@ -90,7 +90,7 @@ def test_a_sweep_finds_the_highest_rate_and_keeps_its_runs(swept, tmp_path, caps
     path, asked = swept
     out, page = tmp_path / "runs", tmp_path / "sweep.html"
     status = report_verbs.sweep(
-        path, rates=(20, 120), slo="effective_ttft_p95<80ms", runs=3, duration_s=2.0, out=out, html=page, json=True
+        path, rates=(20, 120), slo="ttft_p95<80ms", runs=3, duration_s=2.0, out=out, html=page, json=True
     )
     told = json.loads(capsys.readouterr().out)
     assert status == 0
