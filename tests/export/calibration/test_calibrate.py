@@ -4,13 +4,15 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from export.calibration.calibrate import calibrate
+from export.calibration.calibrate import calibrate, calibrate_caches
 from export.calibration.observed import ObservedRunner
 from export.passes.quantise_static import rounded_products
 from models.checkpoints.resolve import checkpoint_named
 from models.errors import InputError
 from models.manifest import Manifest
 from models.train.digit_data import training
+from serving.runtime.cached_decoder import CachedDecoder
+from serving.runtime.ort_runner import OrtRunner
 
 
 def found(folder, graph, path=None):
@@ -59,6 +61,20 @@ def test_a_prompt_is_taken_whole_and_continued(language_model, tmp_path):
     calibration = found(language_model, "decoder", tmp_path / "prompts.npz")
     assert calibration.largest.keys() == activations(language_model / "decoder.onnx")
     assert calibration.to_json()["inputs"] == {}
+
+
+def test_the_range_of_a_cache_is_the_largest_number_that_a_decode_left_in_it(language_model, tmp_path):
+    manifest = Manifest.read(language_model)
+    capacity = manifest.graph("decoder").axes["steps"].largest
+    ids = np.random.default_rng(0).integers(3, 60, (1, capacity))  # nothing goes on from it
+    np.savez(tmp_path / "prompts.npz", token_ids=ids)
+    checkpoint = checkpoint_named(manifest.source)
+    calibration = calibrate_caches(checkpoint, language_model, manifest.graphs, "decoder", tmp_path / "prompts.npz")
+    decoder = CachedDecoder(OrtRunner(language_model / "decoder.onnx", manifest.graph("decoder")), 1)
+    decoder.step(ids, np.array([0]))
+    assert calibration.largest == {
+        name: pytest.approx(float(np.abs(cache.numpy()).max())) for name, cache in decoder.caches.items()
+    }
 
 
 def test_ranges_of_the_same_samples_are_the_same(dates_artefact):
