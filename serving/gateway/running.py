@@ -22,7 +22,7 @@ def server_for(settings: GatewaySettings) -> uvicorn.Server:
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=round(settings.drain_timeout_s),
+        timeout_graceful_shutdown=settings.drain_timeout_s,  # type: ignore[arg-type]  # fractions work as well
     )
     return uvicorn.Server(config)
 

@@ -232,7 +232,7 @@ def _takes(url):
 
 
 def test_an_answer_that_outlasts_the_drain_is_cut_and_its_slot_is_free(narrow):
-    with started(narrow.grpc, probe_s=3600.0, drain_timeout_s=1.0) as running:
+    with started(narrow.grpc, probe_s=3600.0, drain_timeout_s=0.2) as running:
         with httpx.stream("POST", f"{running.url}/v1/completions", json={**LONG, "stream": True}, timeout=30) as answer:
             lines = answer.iter_lines()
             next(lines)

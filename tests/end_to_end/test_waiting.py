@@ -154,14 +154,14 @@ def test_the_higher_priority_is_served_first(narrow):
     async def ordered(client):
         done = []
 
-        async def asked(generator, priority):
-            await generator.answer(PROMPT, Decoding(max_tokens=50, ignore_end=True, priority=priority))
+        async def asked(generator, priority, tokens):
+            await generator.answer(PROMPT, Decoding(max_tokens=tokens, ignore_end=True, priority=priority))
             done.append(priority)
 
         async with occupied(client, narrow) as generator:
-            low = asyncio.ensure_future(asked(generator, 1))
+            low = asyncio.ensure_future(asked(generator, 1, 2000))  # long: a short one's end may be told late
             assert await until(lambda: waiting(narrow) == 1)
-            high = asyncio.ensure_future(asked(generator, 0))
+            high = asyncio.ensure_future(asked(generator, 0, 5))
             assert await until(lambda: waiting(narrow) == 2)
         await asyncio.gather(low, high)
         return done
