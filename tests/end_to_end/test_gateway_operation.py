@@ -148,7 +148,7 @@ def test_a_quota_of_tokens_counts_questions_and_answers(keyed):
     with httpx.Client(
         base_url=running.url, headers={"Authorization": f"Bearer {secrets['few']}"}, timeout=30
     ) as client:
-        asked = {"model": LANGUAGE_MODEL, "prompt": PROMPT, "max_tokens": 2, "stream": True}  # 9 tokens and 2
+        asked = {**LONG, "max_tokens": 2, "stream": True}  # 9 tokens and 2
         assert client.post("/v1/completions", json=asked).status_code == 200
         left = client.get("/v1/models")
         assert left.headers["ratelimit"].startswith('"tokens";r=1;')
