@@ -105,7 +105,9 @@ def _openvino_runners(folder: Path, manifest: Manifest) -> dict[str, Runner]:
     runners: dict[str, Runner] = {}
     for signature in manifest.graphs:
         with suppress(ArtefactError):  # a graph that it refuses is served by ONNX Runtime
-            runners[signature.name] = OpenVinoRunner(folder / f"{signature.name}.onnx", signature)
+            runners[signature.name] = OpenVinoRunner(
+                folder / manifest.file_for(signature.name, "openvino-cpu"), signature
+            )
     return runners
 
 

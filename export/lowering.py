@@ -13,13 +13,18 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from export.passes.attend_by_products import attend_by_products
 from export.passes.divide_while_rounding import divide_while_rounding
 from export.passes.feed_attention_packed import feed_attention_packed
+from export.passes.gather_windows import gather_windows
 from export.passes.lower_cached_attention import lower_cached_attention
 from export.passes.lower_signed_activations import lower_signed_activations
+from export.passes.normalise_rows import normalise_rows
 from export.passes.outcome import Outcome, require_no_misses
 from export.passes.rotate_in_attention import rotate_in_attention
+from export.passes.round_before_moves import round_before_moves
 from export.passes.scale_in_products import scale_in_products
+from export.targets import target_named
 from models.manifest import Lowered
 from models.signature import DType, GraphSignature
 
@@ -31,7 +36,8 @@ LOWERINGS: dict[str, tuple[Callable[[ir.Model], Outcome], ...]] = {
         lower_signed_activations,
         divide_while_rounding,
         scale_in_products,
-    )
+    ),
+    "openvino-cpu": (gather_windows, attend_by_products, normalise_rows, round_before_moves),
 }
 
 
@@ -41,9 +47,13 @@ def lowered_graphs(folder: Path, signatures: Iterable[GraphSignature]) -> tuple[
     Raises:
         ExportError: a pass left what is within the target's limits.
     """
-    pairs = ((signature, target) for signature in signatures for target in LOWERINGS)
+    pairs = ((signature, target) for signature in signatures for target in LOWERINGS if _runs(target, signature))
     found = ((signature, _lowered(folder, signature, target)) for signature, target in pairs)
     return tuple(lowered for signature, lowered in found if lowered.file or signature.aliases)
+
+
+def _runs(target: str, signature: GraphSignature) -> bool:
+    return target_named(target).updates_cache_in_place or not signature.aliases
 
 
 def _lowered(folder: Path, signature: GraphSignature, target: str) -> Lowered:

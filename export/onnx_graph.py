@@ -16,6 +16,7 @@ import onnx_ir as ir
 import torch
 
 from export.axes import axes_of
+from export.passes.outcome import OURS
 from export.sample_inputs import sample_inputs
 from export.translations import OPSET, TRANSLATIONS, measure_behind_casts
 from export.weights import Origins, optimize
@@ -119,7 +120,9 @@ def _strip_metadata(model: onnx.ModelProto) -> None:
     del model.graph.metadata_props[:]
     parts: list[Any] = [*model.graph.node, *model.graph.value_info, *model.graph.initializer]
     for part in parts:
+        ours = [entry for entry in part.metadata_props if entry.key.startswith(OURS)]
         del part.metadata_props[:]
+        part.metadata_props.extend(ours)
         part.doc_string = ""
 
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
 from onnx_ir.tape import Tape
 
-from export.passes.quantise_static import rounded_products
+from export.passes.quantise_static import calibrated_values
 from models.signature import GraphSignature, TensorSpec
 from serving.runtime.base import Array, Buffer
 from serving.runtime.ort_runner import OrtRunner
@@ -47,9 +47,9 @@ class ObservedRunner(OrtRunner):
 
 
 def observe(model: ir.Model) -> list[str]:
-    """Add an output for every activation that a product with a weight reads; their names, without the prefix."""
+    """Add an output for every value that is calibrated; their names, without the prefix."""
     tape, names = Tape(model.graph), list[str]()
-    for value in dict.fromkeys(product.activation for product in rounded_products(model.graph)):
+    for value in calibrated_values(model.graph):
         magnitude = tape.op("ReduceMax", [tape.op("Abs", [value])], {"keepdims": 0})
         magnitude.name, magnitude.shape = f"{_PREFIX}{value.name}", ir.Shape(())
         magnitude.type = ir.TensorType(ir.DataType.FLOAT)

@@ -7,6 +7,9 @@ from typing import Any
 
 from models.errors import ExportError
 
+OURS = "attendant."
+"""What the names of a node's metadata begin with that passes leave for each other; files keep no other."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:

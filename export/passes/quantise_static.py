@@ -25,6 +25,7 @@ from onnx_ir.tape import Tape
 
 from export.passes.outcome import Outcome
 from export.passes.products import products_of, stored
+from export.passes.score_factors import note_largest, score_factors
 
 LARGEST = 127
 """Of int8 without −128, so that the range is symmetric."""
@@ -54,6 +55,12 @@ def rounded_products(graph: ir.Graph) -> list[Rounded]:
     return [product for product in _every_product(graph) if _is_of_its_own(product)]
 
 
+def calibrated_values(graph: ir.Graph) -> list[ir.Value]:
+    """Everything of which calibration finds the largest magnitude: what is rounded here, or for one target."""
+    factors = [source for _, _, source in score_factors(graph)]
+    return list(dict.fromkeys([*(product.activation for product in rounded_products(graph)), *factors]))
+
+
 def quantise_static(model: ir.Model, largest: Mapping[str, float]) -> Outcome:
     """Put QuantizeLinear and DequantizeLinear before every product of a float32 activation with a constant.
 
@@ -62,6 +69,7 @@ def quantise_static(model: ir.Model, largest: Mapping[str, float]) -> Outcome:
         largest: name of an activation → the largest magnitude that calibration found for it.
     """
     graph, fired, misses, kept = model.graph, 0, [], list(_kept(model.graph))
+    note_largest(graph, largest)
     tape, activations, weights = Tape(graph), dict[str, ir.Value](), dict[str, ir.Value]()
     for product in rounded_products(graph):
         name, weight = str(product.activation.name), str(product.weight.name)
@@ -69,7 +77,7 @@ def quantise_static(model: ir.Model, largest: Mapping[str, float]) -> Outcome:
             misses.append(f"{product.node.outputs[0].name}: calibration saw no {name!r}")
             continue
         if name not in activations:
-            activations[name] = _rounded_activation(tape, graph, product.activation, largest[name])
+            activations[name] = rounded_activation(tape, graph, product.activation, largest[name])
         if weight not in weights:
             weights[weight] = _rounded_weight(tape, graph, product)
         product.node.replace_input_with(0, activations[name])
@@ -104,7 +112,18 @@ def _kept(graph: ir.Graph) -> Iterator[str]:
             yield f"{next(one.name for one in node.outputs if one.name)}: no runtime has a recurrent layer of Q/DQ"
 
 
-def _rounded_activation(tape: Tape, graph: ir.Graph, activation: ir.Value, largest: float) -> ir.Value:
+def rounded_activation(tape: Tape, graph: ir.Graph, activation: ir.Value, largest: float) -> ir.Value:
+    """Nodes that round an activation to int8 and restore it.
+
+    Args:
+        tape: adds them to the graph.
+        graph: keeps the scale.
+        activation: float32.
+        largest: its largest magnitude; any, if it was always 0.
+
+    Returns:
+        The rounded activation, float32.
+    """
     name = activation.name
     step = np.array((largest if largest > _NOTHING else 1.0) / LARGEST, np.float32)
     scale, zero = (

@@ -120,15 +120,17 @@ def _runner(folder: Path, manifest: Manifest, threads: int, runtime: Runtime, si
     in_integers = runtime == "auto" and manifest.precision in INTEGERS
     if signature.aliases or runtime == "onnxruntime" or in_integers:
         return OrtRunner(lowered, signature, threads)
+    for_openvino = folder / manifest.file_for(signature.name, "openvino-cpu")
     if runtime == "auto" and manifest.precision not in WITHOUT_ORT_CPU:
-        return _faster_runner(path, lowered, signature, threads, _BYTES_OF_FLOAT32.get(manifest.precision, 1))
-    return OpenVinoRunner(path, signature, threads, "bf16" if runtime == "openvino-bf16" else "f32")
+        bytes_of_float32 = _size(path) * _BYTES_OF_FLOAT32.get(manifest.precision, 1)
+        return _faster_runner(for_openvino, lowered, signature, threads, bytes_of_float32)
+    return OpenVinoRunner(for_openvino, signature, threads, "bf16" if runtime == "openvino-bf16" else "f32")
 
 
-def _faster_runner(path: Path, lowered: Path, signature: GraphSignature, threads: int, wider: int) -> Runner:
-    if _size(path) * wider >= LARGE and openvino_is_installed():
+def _faster_runner(for_openvino: Path, lowered: Path, signature: GraphSignature, threads: int, size: int) -> Runner:
+    if size >= LARGE and openvino_is_installed():
         with suppress(ArtefactError):  # a reader's own module may hold an operator that OpenVINO lacks
-            return OpenVinoRunner(path, signature, threads)
+            return OpenVinoRunner(for_openvino, signature, threads)
     return OrtRunner(lowered, signature, threads)
 
 

@@ -70,7 +70,7 @@ def test_the_manifest_says_what_it_was_calibrated_with_and_which_weights_are_int
 
 def test_beside_the_signed_graph_lies_an_unsigned_one_that_onnx_runtime_is_served_with(digits):
     manifest = Manifest.read(digits)
-    (lowered,) = manifest.lowered
+    lowered = next(one for one in manifest.lowered if one.target == "ort-cpu")
     assert (lowered.file, lowered.passes[0]["name"]) == ("model.ort-cpu.onnx", "lower_signed_activations")
     integers = [node.outputs[0].dtype for node in ir.load(digits / lowered.file).graph if node.op_type[0] == "Q"]
     assert set(integers) == {ir.DataType.UINT8}
