@@ -1,9 +1,12 @@
+import numpy as np
 import onnx_ir as ir
 import pytest
 
 from export.lowering import lowered_graphs
 from models.errors import ExportError
 from models.manifest import Manifest
+from serving.runtime.create_runners import create_runners
+from serving.runtime.openvino_runner import OpenVinoRunner, openvino_is_installed
 
 
 def test_an_artefact_holds_the_lowered_decoder_beside_the_standards_and_says_what_was_done(tiny_translator):
@@ -16,6 +19,25 @@ def test_an_artefact_holds_the_lowered_decoder_beside_the_standards_and_says_wha
 
 def test_graphs_without_a_cache_are_left_alone(tiny_classifier):
     assert Manifest.read(tiny_classifier).lowered == ()
+
+
+@pytest.mark.skipif(not openvino_is_installed(), reason="OpenVINO is not installed")
+def test_openvino_is_served_with_its_own_graph_of_windows_and_answers_as_the_standards(explained_swin):
+    manifest = Manifest.read(explained_swin)
+    (lowered,) = (one for one in manifest.lowered if one.graph == "model")
+    assert (lowered.target, lowered.file) == ("openvino-cpu", "model.openvino-cpu.onnx")
+    assert [one["name"] for one in lowered.passes] == ["gather_windows", "attend_by_products", "normalise_rows"]
+    signature, feeds = manifest.graph("model"), {}
+    for spec in signature.inputs:
+        feeds[spec.name] = np.random.default_rng(0).random(spec.shape({"batch": 4}), np.float32)
+    runners = (
+        create_runners(explained_swin, manifest, runtime="openvino")["model"],
+        OpenVinoRunner(explained_swin / lowered.file, signature),
+        create_runners(explained_swin, manifest, runtime="onnxruntime")["model"],
+    )
+    served, directly, standard = (runner.run(feeds)["logits"].numpy().copy() for runner in runners)
+    np.testing.assert_array_equal(served, directly)
+    np.testing.assert_allclose(served, standard, rtol=0, atol=2e-5 * np.abs(standard).max())
 
 
 def test_a_pass_that_misses_a_place_is_an_error(tiny_translator, tmp_path):
