@@ -19,6 +19,8 @@ ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.generation.served import exported, server_over  # noqa: E402
+from benchmarks.latency.text_encoder import NAME as TEXT_ENCODER  # noqa: E402
+from benchmarks.latency.text_encoder import text_encoder  # noqa: E402
 from clients.load.analysis.comparison import compare, differences  # noqa: E402
 from clients.load.analysis.slo import objectives  # noqa: E402
 from clients.load.analysis.summary import summarise  # noqa: E402
@@ -53,7 +55,8 @@ def main() -> int:
     models = sorted({workload.model for name in names for workload in read_scenario(paths[name]).workloads})
     with tempfile.TemporaryDirectory() as temporary:
         scratch = asked.scratch or Path(temporary)
-        artefacts = exported(models, scratch / "artefacts")
+        sources = [str(text_encoder(scratch / "checkpoints")) if model == TEXT_ENCODER else model for model in models]
+        artefacts = exported(sources, scratch / "artefacts")
         with server_over(artefacts, scratch, EngineSettings()) as server:
             repository = scratch / "model_repository"
             runs = {name: ran(paths[name], server.endpoints, repository) for name in names}

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.latency.bench import as_written
+from benchmarks.latency.text_encoder import NAME as TEXT_ENCODER
 from clients.load.analysis.summary import summarise
 from clients.load.arrivals import ClosedLoop
 from clients.load.run_file import read_run
@@ -16,9 +17,9 @@ PLACE = Path(__file__).parent.parent.parent / "benchmarks" / "latency"
 SCENARIOS = sorted(PLACE.glob("*.toml"))
 
 
-def test_every_shipped_model_has_a_scenario():
+def test_every_shipped_model_has_a_scenario_and_the_one_that_embeds():
     asked = {workload.model for path in SCENARIOS for workload in read_scenario(path).workloads}
-    assert asked == set(shipped_names())
+    assert asked == {*shipped_names(), TEXT_ENCODER}
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)

@@ -1,6 +1,6 @@
 """What perf_analyzer's command line takes, and what it refuses of what we write.
 
-Source: triton-inference-server/perf_analyzer at 263c5f6 (2025-12-15), src/command_line_parser.cc: ``long_options`` and the
+Source: triton-inference-server/perf_analyzer at 263c5f6 (2025-12-15), src/command_line_parser.cc: ``long_options``, the
 short ones of getopt_long, and the refusals of ``VerifyOptions``; docs/cli.md says what they mean.
 """
 
