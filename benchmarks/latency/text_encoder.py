@@ -1,7 +1,7 @@
 """A small BERT with random weights behind the tokenizer of ``stdlib-lm``: no shipped checkpoint embeds texts.
 
-4 layers of width 256, 4 heads, 128 positions: 3.8 million parameters. Its vectors mean nothing; they cost what vectors of
-such a shape cost.
+4 layers of width 256, 4 heads, 128 positions: 3.8 million parameters. Its vectors mean nothing; they cost what such
+vectors cost.
 """
 
 from __future__ import annotations
