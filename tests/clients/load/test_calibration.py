@@ -117,6 +117,7 @@ def test_who_has_to_wait_for_a_place_is_sent_behind_the_stall_and_counts_from_wh
     behind = [record for record in found.records if record.sent_s > end_of_stall_s(found) - EXACT_S]
     assert len(behind) == 100 - (STALL_AT - 1) - 2  # all but those whom the stall met, and those before it
     assert max(record.sent_s - record.intended_s for record in behind) > SLOW_S
+    assert slow(found.records, "sent_s") <= 4
 
 
 def test_a_closed_loop_sees_a_stall_once_a_caller(ran):
