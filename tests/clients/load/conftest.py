@@ -17,6 +17,7 @@ MODELS = {
     **{f"even-{line}": KnownModel(mean_s=LINE_S) for line in range(LINES)},
     **{f"random-{line}": KnownModel(service="exponential", mean_s=LINE_S, seed=line) for line in range(LINES)},
     "quick": KnownModel(),
+    "late": KnownModel(mean_s=LINE_S),
     "silent": KnownModel(mean_s=30.0),
     **{f"stalling-{turn}": KnownModel(stall_at=STALL_AT, stall_s=STALL_S) for turn in range(4)},
     "honest": KnownModel(tokens=TOKENS),
