@@ -158,7 +158,7 @@ def _parameters(scenario: Scenario, workload: Workload) -> dict[str, bool | int 
     if scenario.target.transport != "grpc":
         return {}
     named = workload.parameters.items()
-    return {name: value for name, value in named if not isinstance(value, float) and ":" not in f"{name}{value}"}
+    return {name: value for name, value in named if type(value) in _TYPES and ":" not in f"{name}{value}"}
 
 
 def _left_out(scenario: Scenario, workload: Workload) -> Iterator[str]:

@@ -51,10 +51,12 @@ def test_a_scenario_has_a_valid_baseline_of_itself(path):
     assert baseline.run.scenario == as_written(path).plain()
 
 
-def slower(run, times):
-    """The same run, had every answer taken so many times as long."""
+def slower(run, times, behind=0.0):
+    """The same run, had every answer behind a time taken so many times as long."""
 
     def later(one):
+        if one.intended_s < behind:
+            return one
         ended_s, responses_s = (
             [one.intended_s + times * (at - one.intended_s) for at in ats] for ats in ([one.ended_s], one.responses_s)
         )
@@ -73,10 +75,12 @@ def with_a_wrong_answer(run):
     [
         ([lambda run: run], 0, 1),
         ([lambda run: slower(run, 2), lambda run: run], 0, 2),
-        ([lambda run: slower(run, 2)] * 3, 1, 3),
+        ([lambda run: slower(run, 2)] * bench.TRIES, 1, bench.TRIES),
+        ([lambda run: slower(run, 0.6, behind=6.0)], 0, 1),
+        ([lambda run: slower(run, 2.0, behind=6.0)] * bench.TRIES, 1, bench.TRIES),
         ([with_a_wrong_answer], 1, 1),
     ],
-    ids=["as before", "slower once", "slower each time", "a wrong answer"],
+    ids=["as before", "slower once", "slower each time", "ever faster", "ever slower", "a wrong answer"],
 )
 def test_a_scenario_is_run_again_where_it_was_slower_and_fails_where_it_is_so_each_time(tmp_path, made, status, runs):
     name = "classify-digits-vit"
