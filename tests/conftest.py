@@ -12,6 +12,7 @@ DIGITS, DATES, CAPTIONER = "digits-vit", "dates-transformer", "digits-captioner"
 LANGUAGE_MODEL, TEXT_ENCODER = "language-model", "text-encoder"
 UNEXPLAINED = "stdlib-lm"  # it attends to nothing but its own text
 NARROW_WAITING = 2
+NARROW_LENGTH = 32_768  # an answer of as many tokens outlasts what a test does meanwhile
 EVERY_TASK = (DIGITS, DATES, CAPTIONER, LANGUAGE_MODEL, TEXT_ENCODER)
 
 torch.set_num_threads(1)
@@ -175,14 +176,14 @@ def server(repository_of_every_task):
 
 @pytest.fixture(scope="session")
 def narrow_repository(tmp_path_factory):
-    """One model with one slot for answers of thousands of tokens, and room for two that wait."""
+    """One model with one slot for answers of many thousand tokens, and room for two that wait."""
     from export.stage import export_onnx
     from serving.generation.settings import EngineSettings
     from serving.repository.layout import write_repository
     from tests.text_checkpoints import write_language_model
 
     place = tmp_path_factory.mktemp("narrow")
-    source = write_language_model(place / LANGUAGE_MODEL, max_length=4096)
+    source = write_language_model(place / LANGUAGE_MODEL, max_length=NARROW_LENGTH)
     export_onnx(str(source), place / "artefact")
     settings = EngineSettings(slots=1, waiting=NARROW_WAITING)
     write_repository([place / "artefact"], place / "repository", engine=settings)

@@ -127,8 +127,10 @@ class GrpcTransport:
         request_id = f"load-{id(self):x}-{next(self._ids)}"
         flight.send()
         call = next(self._streams)()
-        flight.take_back = partial(self._take_back, call, prepared, request_id)
         await call.write(with_id(prepared.message, request_id))
+        flight.take_back = partial(self._take_back, call, prepared, request_id)
+        if flight.outcome is not None:  # it was left while it was sent, and two writes at once are one too many
+            flight.take_back()
         failure: AttendantError | None = None
         final = False
         while (response := await call.read()) is not _END:

@@ -1,13 +1,15 @@
 """A scenario for perf_analyzer: its input data as JSON, its arrivals as intervals, and the command that runs them.
 
-    closed loop            --concurrency-range, every answer's end begins the next request
-    any open loop          --request-intervals, the very times that our generator would use, in microseconds
+    closed loop            --concurrency-range, every answer's end begins the next request; a duration in the three
+                           windows that it wants at least
+    any open loop          --request-intervals, the very times that our generator would use, in microseconds, each once
 
 What perf_analyzer cannot do is left out and told: verifying answers, cancelling requests, deadlines, mixes (each
-workload gets a command of its own). Its ``--stability-percentage`` is set so that a noisy machine does not end without
-a figure.
+workload gets a command of its own), parameters over HTTP or with fractions. Its ``--stability-percentage`` is set so
+that a noisy machine does not end without a figure.
 
-Source: perf_analyzer's docs/input_data.md and docs/cli.md (triton-inference-server/perf_analyzer).
+Source: triton-inference-server/perf_analyzer at 263c5f6, docs/cli.md, docs/input_data.md, docs/inference_load_modes.md,
+src/command_line_parser.cc (what it refuses), src/inference_profiler.cc (windows); run with perf_analyzer 2.60.0.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from clients.load.wanted import inputs_of
 from models.errors import InputError, OutputError
 
 STABILITY = "999"
+WINDOWS = 3
 Array = NDArray[Any]
 _TYPES = {bool: "bool", int: "int", str: "string"}
 
@@ -58,7 +61,7 @@ def export(scenario: Scenario, prepared: list[Prepared], folder: Path) -> list[E
         folder: is made.
 
     Raises:
-        InputError: the scenario asks an OpenAI endpoint, or a model of which nothing is known.
+        InputError: the scenario asks an OpenAI endpoint, a stream over HTTP, or a model of which nothing is known.
         OutputError: the folder cannot be written.
     """
     if scenario.target.transport == "openai":
@@ -106,6 +109,8 @@ def input_data(prepared: Prepared) -> dict[str, Any]:
 def _export(scenario: Scenario, prepared: Prepared, folder: Path) -> Exported:
     if prepared.model is None:
         raise InputError("a model that the server describes", prepared.workload.model, "ask Triton itself")
+    if prepared.model.decoupled and scenario.target.transport != "grpc":
+        raise InputError("a stream over gRPC, as perf_analyzer reads it", "transport http", "set transport to grpc")
     name = prepared.workload.name
     (folder / f"{name}.json").write_text(json.dumps(input_data(prepared)) + "\n", encoding="utf-8")
     command = [*_asked(scenario, prepared), *_arrivals(scenario, folder)]
@@ -124,21 +129,36 @@ def _asked(scenario: Scenario, prepared: Prepared) -> list[str]:
     rows = len(next(iter(_inputs(prepared, 0).values())))
     command += ["-b", str(rows)] if prepared.model.max_batch and rows > 1 else []
     command += ["--shared-memory", "system"] if target.shared_memory else []
-    for name, value in workload.parameters.items():
-        command += ["--request-parameter", f"{name}:{value}:{_TYPES.get(type(value), 'string')}"]
+    for name, value in _parameters(scenario, workload).items():
+        said = str(value).lower() if isinstance(value, bool) else value
+        command += ["--request-parameter", f"{name}:{said}:{_TYPES[type(value)]}"]
     return [*command, "--stability-percentage", STABILITY, "--profile-export-file", f"{workload.name}-profile.json"]
 
 
 def _arrivals(scenario: Scenario, folder: Path) -> list[str]:
-    milliseconds = 1000 if scenario.duration_s is None else int(1000 * scenario.duration_s)
-    count = [] if scenario.requests is None else ["--request-count", str(scenario.requests)]
-    measured = count or ["--measurement-interval", str(milliseconds), "--max-trials", "1"]
     if isinstance(scenario.arrivals, ClosedLoop):
-        return ["--concurrency-range", str(scenario.arrivals.concurrency), *measured]
+        return _closed_loop(scenario.arrivals.concurrency, scenario)
     times, _ = intended_times(scenario)
     gaps = np.maximum(np.rint(np.diff(times, prepend=0.0) * 1e6).astype(np.int64), 1)
     (folder / "intervals.txt").write_text("".join(f"{gap}\n" for gap in gaps), encoding="utf-8")
-    return ["--request-intervals", "intervals.txt", *measured]
+    return ["--request-intervals", "intervals.txt", "--request-count", str(len(gaps))]
+
+
+def _closed_loop(concurrency: int, scenario: Scenario) -> list[str]:
+    if scenario.requests is not None:
+        # It refuses more callers than requests.
+        count = scenario.requests
+        return ["--concurrency-range", str(min(concurrency, count)), "--request-count", str(count)]
+    seconds = scenario.duration_s or 1.0
+    window = ["--measurement-interval", str(round(1000 * seconds / WINDOWS)), "--max-trials", str(WINDOWS)]
+    return ["--concurrency-range", str(concurrency), *window]
+
+
+def _parameters(scenario: Scenario, workload: Workload) -> dict[str, bool | int | str]:
+    if scenario.target.transport != "grpc":
+        return {}
+    named = workload.parameters.items()
+    return {name: value for name, value in named if type(value) in _TYPES and ":" not in f"{name}{value}"}
 
 
 def _left_out(scenario: Scenario, workload: Workload) -> Iterator[str]:
@@ -148,6 +168,8 @@ def _left_out(scenario: Scenario, workload: Workload) -> Iterator[str]:
         yield f"{workload.name}: no request is cancelled"
     if workload.deadline_ms is not None:
         yield f"{workload.name}: no request has a deadline"
+    for name in sorted(workload.parameters.keys() - _parameters(scenario, workload).keys()):
+        yield f"{workload.name}: no parameter {name}, which it sends over gRPC only, without fractions and colons"
     if len(scenario.workloads) > 1:
         yield f"{workload.name}: it runs alone, at the rate of the whole mix"
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from models.errors import InputError
 from models.tensor_names import TEXT_INPUT, TOKEN_MASK
 from serving.backends import triton_api
 from serving.generation.embedder import Embedder, Embedding
@@ -26,12 +27,15 @@ class TritonPythonModel:
 
     def execute(self, requests: list[Any]) -> list[Any]:
         """Answer each request with the outputs that it asks for, or with its own error."""
-        wanted = set().union(*(triton_api.wanted_outputs(request) for request in requests))
-        answers = self._embedder.embed([_texts(request) for request in requests], wanted)
+        answers = triton_api.answered_unexplained(requests, self._answers)
         return [
             triton_api.error_response(answer) if isinstance(answer, Exception) else _response(request, answer)
             for request, answer in zip(requests, answers, strict=True)
         ]
+
+    def _answers(self, requests: list[Any]) -> list[Embedding | InputError]:
+        wanted = set().union(*(triton_api.wanted_outputs(request) for request in requests))
+        return self._embedder.embed([_texts(request) for request in requests], wanted)
 
 
 def _texts(request: Any) -> list[str]:

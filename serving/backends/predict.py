@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from models.errors import InputError
 from serving.backends import triton_api
 from serving.generation.predictor import predict
 from serving.runtime.base import Array
@@ -19,13 +20,16 @@ class TritonPythonModel:
 
     def execute(self, requests: list[Any]) -> list[Any]:
         """Answer each request with the outputs that it asks for, or with its own error."""
-        answers = predict(self._runner, [self._tensors(request) for request in requests])
+        answers = triton_api.answered_unexplained(requests, self._answers)
         return [
             triton_api.error_response(answer)
             if isinstance(answer, Exception)
             else triton_api.response({name: answer[name] for name in triton_api.wanted_outputs(request)})
             for request, answer in zip(requests, answers, strict=True)
         ]
+
+    def _answers(self, requests: list[Any]) -> list[dict[str, Array] | InputError]:
+        return predict(self._runner, [self._tensors(request) for request in requests])
 
     def _tensors(self, request: Any) -> dict[str, Array]:
         tensors = {spec.name: triton_api.tensor_of(request, spec.name) for spec in self._runner.signature.inputs}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -124,6 +124,19 @@ def asks_to_explain(request: Any) -> bool:
     return _switch(request, EXPLAIN)
 
 
+def answered_unexplained(requests: list[Any], answers_to: Callable[[list[Any]], Sequence[Any]]) -> list[Any]:
+    """Answers of a model that explains nothing: who asks it to is refused, the others are answered together.
+
+    Args:
+        requests: that came together.
+        answers_to: an answer, or an error, for each of some requests.
+    """
+    refusals = [_refused_explanation(request) for request in requests]
+    plain = [request for request, refusal in zip(requests, refusals, strict=True) if refusal is None]
+    answers = iter(answers_to(plain) if plain else ())
+    return [next(answers) if refusal is None else refusal for refusal in refusals]
+
+
 def is_rendered(request: Any) -> bool:
     """Whether the text of a request was made by a chat template.
 
@@ -159,6 +172,15 @@ _CODES: dict[type[Exception], str] = {
     BusyError: "UNAVAILABLE",
     DeadlineError: "DEADLINE_EXCEEDED",
 }
+
+
+def _refused_explanation(request: Any) -> InputError | None:
+    try:
+        explain = asks_to_explain(request)
+    except InputError as error:
+        return error
+    remedy = "leave the parameter explain out"
+    return InputError("a model that explains its answers", "one that cannot", remedy) if explain else None
 
 
 def _switch(request: Any, name: str) -> bool:

@@ -1,6 +1,8 @@
 """The comparison with AIPerf: what counts as agreement, and our side of it against a server of known times."""
 
+import os
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,7 +13,8 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.aiperf import side_by_side  # noqa: E402
 from benchmarks.aiperf.agreement import agreement  # noqa: E402
-from benchmarks.aiperf.asked import Asked, aiperf_command, our_round  # noqa: E402
+from benchmarks.aiperf.asked import PAUSE, Asked, aiperf_command, our_round  # noqa: E402
+from benchmarks.aiperf.servers import known_times, on_cores  # noqa: E402
 from benchmarks.aiperf.tokenizer import tokenizer_folder  # noqa: E402
 
 
@@ -33,7 +36,7 @@ def test_tools_agree_within_the_noise_of_their_rounds(aiperf, ours, word):
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory):
-    with side_by_side._server("") as url:
+    with known_times() as url:
         yield Asked(
             url=url,
             model="known",
@@ -47,13 +50,31 @@ def asked(tmp_path_factory):
 
 @pytest.mark.parametrize("endpoint", ["completions", "chat"])
 def test_our_figures_are_never_below_the_truth(asked, endpoint):
-    from dataclasses import replace
-
     found, known = our_round(replace(asked, endpoint=endpoint)), side_by_side._known(asked.tokens)
     assert found["time_to_first_token p50"] >= known["time_to_first_token p50"] - 0.5
     assert found["request_latency p50"] >= known["request_latency p50"] - 0.5
     assert found["output_token_throughput"] == pytest.approx(10 * found["request_throughput"])
     assert found["request_throughput"] <= 4 / (known["request_latency p50"] / 1e3) * 1.05
+
+
+def test_a_rate_is_asked_of_both_at_even_distances(asked, tmp_path):
+    even = replace(asked, rate=40.0)
+    told = dict(pairwise(aiperf_command(even, tmp_path / "prompts.jsonl", tmp_path)))
+    assert (told["--request-rate"], told["--arrival-pattern"]) == ("40.0", "constant")
+    assert "--concurrency" not in told
+    assert our_round(even)["request_throughput"] < 45
+
+
+def test_one_caller_says_how_long_it_pauses_between_two_requests(asked):
+    assert 0 <= our_round(replace(asked, concurrency=1, requests=4))[PAUSE] < 100
+    assert PAUSE not in our_round(asked)
+
+
+def test_what_is_started_on_some_cores_stays_there():
+    before = os.sched_getaffinity(0)
+    with on_cores({min(before)}):
+        assert os.sched_getaffinity(0) == {min(before)}
+    assert os.sched_getaffinity(0) == before
 
 
 def test_aiperf_is_asked_the_same(asked, tmp_path):

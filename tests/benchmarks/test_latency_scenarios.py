@@ -1,13 +1,18 @@
 """The latency tests: scenarios that can be run, and questions with known answers."""
 
 import json
+from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from benchmarks.latency import bench
 from benchmarks.latency.bench import as_written
+from benchmarks.latency.text_encoder import NAME as TEXT_ENCODER
 from clients.load.analysis.summary import summarise
 from clients.load.arrivals import ClosedLoop
+from clients.load.record import Outcome
 from clients.load.run_file import read_run
 from clients.load.scenario_file import read_scenario
 from models.checkpoints.place import shipped_names
@@ -16,9 +21,9 @@ PLACE = Path(__file__).parent.parent.parent / "benchmarks" / "latency"
 SCENARIOS = sorted(PLACE.glob("*.toml"))
 
 
-def test_every_shipped_model_has_a_scenario():
+def test_every_shipped_model_has_a_scenario_and_the_one_that_embeds():
     asked = {workload.model for path in SCENARIOS for workload in read_scenario(path).workloads}
-    assert asked == set(shipped_names())
+    assert asked == {*shipped_names(), TEXT_ENCODER}
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
@@ -44,3 +49,53 @@ def test_a_scenario_has_a_valid_baseline_of_itself(path):
     baseline = summarise(read_run(PLACE / "baselines" / f"{path.stem}.json"))
     assert not baseline.verdict.reasons
     assert baseline.run.scenario == as_written(path).plain()
+
+
+def slower(run, times, behind=0.0):
+    """The same run, had every answer behind a time taken so many times as long."""
+
+    def later(one):
+        if one.intended_s < behind:
+            return one
+        ended_s, responses_s = (
+            [one.intended_s + times * (at - one.intended_s) for at in ats] for ats in ([one.ended_s], one.responses_s)
+        )
+        return replace(one, ended_s=ended_s[0], responses_s=tuple(responses_s))
+
+    return replace(run, records=tuple(map(later, run.records)))
+
+
+def with_a_wrong_answer(run):
+    first, *others = run.records
+    return replace(run, records=(replace(first, outcome=Outcome.WRONG, error="another label"), *others))
+
+
+@pytest.mark.parametrize(
+    ("made", "status", "runs"),
+    [
+        ([lambda run: run], 0, 1),
+        ([lambda run: slower(run, 2), lambda run: run], 0, 2),
+        ([lambda run: slower(run, 2)] * bench.TRIES, 1, bench.TRIES),
+        ([lambda run: slower(run, 0.6, behind=6.0)], 0, 1),
+        ([lambda run: slower(run, 2.0, behind=6.0)] * bench.TRIES, 1, bench.TRIES),
+        ([with_a_wrong_answer], 1, 1),
+    ],
+    ids=["as before", "slower once", "slower each time", "ever faster", "ever slower", "a wrong answer"],
+)
+def test_a_scenario_is_run_again_where_it_was_slower_and_fails_where_it_is_so_each_time(tmp_path, made, status, runs):
+    name = "classify-digits-vit"
+    before = read_run(bench.BASELINES / f"{name}.json")
+    turns = iter(made)
+    asked = Namespace(out=tmp_path, tolerance=bench.TOLERANCE, tries=bench.TRIES)
+    assert bench.tried(name, lambda: next(turns)(before), asked) == status
+    assert len(made) - len(list(turns)) == runs
+
+
+def test_of_the_valid_runs_the_middle_one_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(bench, "BASELINES", tmp_path)
+    before = read_run(PLACE / "baselines" / "classify-digits-vit.json")
+    runs = iter([slower(before, 1.2), before, slower(before, 1.1)])
+    assert bench.kept("one", lambda: next(runs), Namespace(tries=3)) == 0
+    assert read_run(tmp_path / "one.json").records == slower(before, 1.1).records
+    assert bench.kept("two", lambda: with_a_wrong_answer(before), Namespace(tries=3)) == 1
+    assert not (tmp_path / "two.json").exists()

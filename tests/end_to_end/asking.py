@@ -57,6 +57,18 @@ def counted(server, model, metric):
     return sum(float(line.split()[-1]) for line in lines if line.startswith(metric + "{") and f'"{model}"' in line)
 
 
+def settled(server, model, metric, still_s=0.5):
+    """What a counter stands at once it has stood still for so long: Triton counts a request behind its answer."""
+    now = counted(server, model, metric)
+    for _ in range(20):
+        before = now
+        time.sleep(still_s)
+        now = counted(server, model, metric)
+        if now == before:
+            return now
+    raise AssertionError(f"{metric} of {model} still grows, to {now:g}: somebody else asks")
+
+
 def inferences_since(server, model, before, expected):
     """How many inferences a model made since a count, and in how many runs.
 

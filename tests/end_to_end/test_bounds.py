@@ -89,6 +89,16 @@ def test_a_request_that_is_too_long_is_the_clients_mistake_by_name_and_bound(ser
         mixed(server, 1, 13)
 
 
+def test_a_request_to_be_explained_is_refused_where_nothing_is(server):
+    async def asked():
+        inputs = {"readings": np.ones((1, 2, 8), np.float32), "valid": np.ones((1, 2), dtype=bool)}
+        async with TritonClient(server) as client:
+            await client.infer(NAMES[0], inputs, None, {"explain": True})
+
+    with pytest.raises(InputError, match="leave the parameter explain out"):
+        asyncio.run(asked())
+
+
 @pytest.mark.parametrize("sides", [(SIDE, SIDE), (SIDE, 5), (STRIDE, STRIDE)], ids=str)
 def test_images_of_several_sizes_are_described_as_the_eager_model_describes_them(server, place, sides):
     pixels = image(*sides)

@@ -86,6 +86,20 @@ def test_a_bad_text_is_refused_with_the_reason_and_leaves_the_others_alone(serve
         assert isinstance(error, InputError) and says in str(error)
 
 
+def test_who_wants_it_explained_is_told_that_it_cannot_be_and_the_others_are_answered(server, eager):
+    async def mixed(client):
+        asked = (
+            client.infer(TEXT_ENCODER, request(PROMPT), ["pooled"], {"explain": one}) for one in (False, True, 1) * 4
+        )
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    answers = ask(server, mixed)
+    for plain, explained, wrong in zip(answers[::3], answers[1::3], answers[2::3], strict=True):
+        np.testing.assert_allclose(plain["pooled"][0], eager(PROMPT)[1], rtol=0, atol=5e-6)
+        assert isinstance(explained, InputError) and "leave the parameter explain out" in str(explained)
+        assert isinstance(wrong, InputError) and "send a boolean" in str(wrong)
+
+
 def test_more_texts_than_a_request_takes_are_sent_in_several(server):
     texts = [f"{word} fish" for word in (TEXTS * 20)]
     served = ask(server, lambda client: vectors(client, texts))

@@ -12,13 +12,34 @@ from openai import APITimeoutError, AuthenticationError, OpenAI, RateLimitError
 
 from serving.gateway.keys import new_key
 from serving.triton_server.ports import free_ports
-from tests.conftest import DATES, DIGITS, EVERY_TASK, LANGUAGE_MODEL
+from tests.conftest import DATES, DIGITS, EVERY_TASK, LANGUAGE_MODEL, NARROW_LENGTH, NARROW_WAITING
 from tests.end_to_end.asking import active, counted, until
 from tests.end_to_end.gateways import started
 from tests.text_checkpoints import PROMPT
 
-LONG = {"model": LANGUAGE_MODEL, "prompt": PROMPT, "temperature": 0, "max_tokens": 4000, "ignore_end": True}
+LONG = {
+    "model": LANGUAGE_MODEL,
+    "prompt": PROMPT,
+    "temperature": 0,
+    "max_tokens": NARROW_LENGTH - 96,
+    "ignore_end": True,
+}
 DATE = {"model": DATES, "input": "3rd of march 1997"}
+
+
+def line(server):
+    """How many sequences the language model decodes, and how many wait."""
+    return active(server), counted(server, LANGUAGE_MODEL, "attendant_waiting")
+
+
+def asked_of(gateway, question):
+    """``question(client)`` is a coroutine; its result."""
+
+    async def asked():
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=30) as client:
+            return await question(client)
+
+    return asyncio.run(asked())
 
 
 def come_true(condition, seconds=10.0):
@@ -87,30 +108,41 @@ def _openai(asked):
     return {**known, "extra_body": {"ignore_end": True}}
 
 
-def test_a_client_that_goes_while_it_waits_leaves_the_line(before_narrow, narrow):
-    def waiting():
-        return counted(narrow, LANGUAGE_MODEL, "attendant_waiting")
+def test_a_client_that_goes_while_it_waits_leaves_the_line_and_the_answer_before_it_goes_on(before_narrow, narrow):
+    async def left(client):
+        async with client.stream("POST", "/v1/completions", json={**LONG, "stream": True}) as first:
+            lines = first.aiter_lines()
+            await anext(lines)
+            cancelled = counted(narrow, LANGUAGE_MODEL, "attendant_cancelled_total")
+            second = asyncio.ensure_future(client.post("/v1/completions", json={**LONG, "stream": True}))
+            assert await until(lambda: line(narrow) == (1, 1)), second
+            second.cancel()
+            assert await until(lambda: line(narrow)[1] == 0, seconds=1.0)
+            assert counted(narrow, LANGUAGE_MODEL, "attendant_cancelled_total") == cancelled + 1
+            tokens = counted(narrow, LANGUAGE_MODEL, "attendant_tokens_total")
+            assert await until(lambda: counted(narrow, LANGUAGE_MODEL, "attendant_tokens_total") > tokens)
+            assert line(narrow) == (1, 0)
+        assert await until(lambda: line(narrow) == (0, 0), seconds=1.0)
 
-    with httpx.stream("POST", f"{before_narrow.url}/v1/completions", json={**LONG, "stream": True}) as first:
-        lines = first.iter_lines()
-        next(lines)
-        with pytest.raises(httpx.ReadTimeout):
-            httpx.post(f"{before_narrow.url}/v1/completions", json={**LONG, "stream": True}, timeout=0.6)
-        assert come_true(lambda: waiting() == 0, seconds=1.0)
-    assert come_true(lambda: active(narrow) == 0, seconds=1.0)
+    asked_of(before_narrow, left)
 
 
-def test_a_line_that_is_full_is_told_as_429_with_a_time_to_come_back(before_narrow, narrow):
-    async def crowd():
-        async with httpx.AsyncClient(base_url=before_narrow.url, timeout=30) as client:
-            return await asyncio.gather(*(client.post("/v1/completions", json=LONG) for _ in range(6)))
+def test_one_more_than_may_wait_is_told_429_with_a_time_to_come_back(before_narrow, narrow):
+    async def crowd(client):
+        asked = []
+        for now in [(1, waiting) for waiting in range(NARROW_WAITING + 1)]:
+            asked.append(asyncio.ensure_future(client.post("/v1/completions", json=LONG)))
+            assert await until(lambda now=now: line(narrow) == now), asked  # else a line of three, which is too long
+        refused = [await client.post("/v1/completions", json={**LONG, "stream": stream}) for stream in (False, True)]
+        assert line(narrow) == (1, NARROW_WAITING)
+        for one in asked:
+            one.cancel()
+        assert await until(lambda: line(narrow) == (0, 0), seconds=2.0)
+        return refused
 
-    answers = asyncio.run(crowd())  # one slot, and a line of two
-    refused = [one for one in answers if one.status_code == 429]
-    assert 1 <= len(refused) <= 3 and all(one.status_code in (200, 429) for one in answers)
-    assert all(one.headers["retry-after"] == "1" for one in refused)
-    assert all(one.json()["error"]["code"] == "busy" for one in refused)
-    assert come_true(lambda: active(narrow) == 0, seconds=1.0)
+    for refused in asked_of(before_narrow, crowd):
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        assert refused.json()["error"]["code"] == "busy"
 
 
 def test_only_who_has_a_key_is_answered(keyed):

@@ -9,11 +9,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from tests.conftest import DIGITS
+from tests.conftest import DIGITS, LANGUAGE_MODEL
 from tests.end_to_end.asking import until
 from tests.end_to_end.gateways import started as gateway_before
 from tests.end_to_end.servers import started
 from tests.end_to_end.test_gateway import DIGIT
+from tests.text_checkpoints import PROMPT
 
 
 @contextmanager
@@ -54,21 +55,34 @@ def _of_json(body):  # as tritonserver 2.51 does
         yield span["name"], span["traceId"], span["spanId"], span.get("parentSpanId", "")
 
 
-def test_tritons_spans_are_children_of_the_gateways(digits_artefact, tmp_path):
+def classified(url, headers):
+    files = {"image": ("three.png", DIGIT, "image/png")}
+    return httpx.post(f"{url}/v1/classify", data={"model": DIGITS}, files=files, headers=headers)
+
+
+def completed(url, headers):
+    asked = {"model": LANGUAGE_MODEL, "prompt": PROMPT, "max_tokens": 5, "ignore_end": True, "stream": True}
+    answer = httpx.post(f"{url}/v1/completions", json=asked, headers=headers)
+    assert "data: [DONE]" in answer.text
+    return answer
+
+
+def test_tritons_spans_are_children_of_the_gateways_those_of_streams_too(digits_artefact, language_model, tmp_path):
     from serving.repository.layout import write_repository
 
-    write_repository([digits_artefact], tmp_path / "repository")
+    write_repository([digits_artefact, language_model], tmp_path / "repository")
+    asked = {"ab" * 16: ("/v1/classify", classified), "ef" * 16: ("/v1/completions", completed)}
     with collector() as (url, spans), started(tmp_path / "repository", otlp=url) as triton:
         with gateway_before(triton.endpoints.grpc, otlp=url, probe_s=3600.0) as running:
-            caller = {"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01"}
-            files = {"image": ("three.png", DIGIT, "image/png")}
-            done = httpx.post(f"{running.url}/v1/classify", data={"model": DIGITS}, files=files, headers=caller)
-            assert done.status_code == 200
+            for trace, (_, ask) in asked.items():
+                assert ask(running.url, {"traceparent": f"00-{trace}-{'cd' * 8}-01"}).status_code == 200
 
-        def ours():
-            return {name: (span, parent) for name, trace, span, parent in spans if trace == "ab" * 16}
+        def of(trace):
+            return {name: (span, parent) for name, traced, span, parent in spans if traced == trace}
 
-        # Triton sends its spans every five seconds.
-        assert asyncio.run(until(lambda: {"POST /v1/classify", "InferRequest"} <= ours().keys(), seconds=15.0))
-        assert ours()["POST /v1/classify"][1] == "cd" * 8
-        assert ours()["InferRequest"][1] == ours()["POST /v1/classify"][0]
+        for trace, (path, _) in asked.items():
+            # Triton sends its spans every five seconds.
+            wanted = {f"POST {path}", "InferRequest"}
+            assert asyncio.run(until(lambda: wanted <= of(trace).keys(), seconds=15.0)), spans  # noqa: B023  run at once
+            assert of(trace)[f"POST {path}"][1] == "cd" * 8
+            assert of(trace)["InferRequest"][1] == of(trace)[f"POST {path}"][0]

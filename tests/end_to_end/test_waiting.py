@@ -14,13 +14,13 @@ from clients.retry import RetryPolicy
 from clients.triton_client import TritonClient
 from models.errors import BusyError, DeadlineError, InputError, ServerError, UnreachableError
 from serving.triton_server.ports import free_ports
-from tests.conftest import LANGUAGE_MODEL, NARROW_WAITING, ROOT
+from tests.conftest import LANGUAGE_MODEL, NARROW_LENGTH, NARROW_WAITING, ROOT
 from tests.end_to_end.asking import active, ask, counted, python_m, until
 from tests.end_to_end.servers import started
 from tests.text_checkpoints import PROMPT
 
 WAITING = NARROW_WAITING
-LONG = Decoding(max_tokens=4000, ignore_end=True)
+LONG = Decoding(max_tokens=NARROW_LENGTH - 96, ignore_end=True)
 SHORT = Decoding(max_tokens=1, ignore_end=True)
 
 

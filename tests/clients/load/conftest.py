@@ -9,15 +9,17 @@ from clients.load.calibration.known_model import KnownModel, known_server
 from clients.load.run import run_load
 from clients.load.scenario import Inputs, Scenario, Target, Workload
 
-LINES = 8
-LINE_S = 0.05
+LINES = 32  # of each kind
+LINE_S = 0.25  # so long that what a busy machine adds is little beside it
 TOKENS = 4
+STALL_AT, STALL_S = 10, 0.6
 MODELS = {
     **{f"even-{line}": KnownModel(mean_s=LINE_S) for line in range(LINES)},
     **{f"random-{line}": KnownModel(service="exponential", mean_s=LINE_S, seed=line) for line in range(LINES)},
     "quick": KnownModel(),
+    "late": KnownModel(mean_s=LINE_S),
     "silent": KnownModel(mean_s=30.0),
-    **{f"stalling-{turn}": KnownModel(stall_at=10, stall_s=0.6) for turn in range(3)},
+    **{f"stalling-{turn}": KnownModel(stall_at=STALL_AT, stall_s=STALL_S) for turn in range(4)},
     "honest": KnownModel(tokens=TOKENS),
     "slow": KnownModel(tokens=200, step_s=0.01),
     "few": KnownModel(tokens=TOKENS, lie="few"),

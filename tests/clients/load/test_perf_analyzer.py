@@ -1,4 +1,4 @@
-"""A scenario becomes perf_analyzer's input data, intervals and command, as its documentation has them."""
+"""A scenario becomes perf_analyzer's input data, intervals and command; it takes them as its source reads them."""
 
 import json
 from dataclasses import replace
@@ -14,6 +14,7 @@ from clients.load.scenario import Cancel, Expect, Scenario, Target, Workload
 from clients.load.transport import Prepared
 from clients.served_model import ServedModel
 from models.errors import InputError, OutputError
+from tests.clients.load.perf_analyzer_flags import parsed
 
 WORKLOAD = Workload(name="mlp", model="my-mlp", parameters={"priority": 2}, expect=Expect(kind="same"))
 SCENARIO = Scenario(workloads=(WORKLOAD,), duration_s=3.0, arrivals=Poisson(rate=20.0))
@@ -50,8 +51,9 @@ def test_an_open_loop_is_given_as_the_very_intervals(tmp_path):
     assert " ".join(one.command) == (
         "perf_analyzer -m my-mlp -u 127.0.0.1:8001 -i grpc --input-data mlp.json --async "
         "--request-parameter priority:2:int --stability-percentage 999 --profile-export-file mlp-profile.json "
-        "--request-intervals intervals.txt --measurement-interval 3000 --max-trials 1"
+        f"--request-intervals intervals.txt --request-count {len(gaps)}"
     )
+    parsed(one.command)
     assert json.loads((tmp_path / "made" / "mlp.json").read_text()) == input_data(prepared())
     assert (tmp_path / "made" / "mlp.sh").stat().st_mode & 0o111
 
@@ -59,16 +61,44 @@ def test_an_open_loop_is_given_as_the_very_intervals(tmp_path):
 def test_a_closed_loop_of_streams_is_given_by_its_concurrency(tmp_path):
     scenario = replace(SCENARIO, arrivals=ClosedLoop(concurrency=4), duration_s=None, requests=50)
     (one,) = export(scenario, [prepared(replace(MODEL, decoupled=True))], tmp_path)
-    assert one.command[-4:] == ["--concurrency-range", "4", "--request-count", "50"]
-    assert "--streaming" in one.command
+    asked = parsed(one.command)
+    assert (asked.concurrency_range, asked.request_count, asked.streaming) == ("4", "50", True)
+
+
+def test_a_closed_loop_of_some_seconds_is_measured_in_the_three_windows_that_are_the_least(tmp_path):
+    (one,) = export(replace(SCENARIO, arrivals=ClosedLoop(concurrency=2)), [prepared()], tmp_path)
+    asked = parsed(one.command)
+    assert (asked.concurrency_range, asked.measurement_interval, asked.max_trials) == ("2", "1000", "3")
+
+
+def test_there_are_no_more_callers_than_requests(tmp_path):
+    scenario = replace(SCENARIO, arrivals=ClosedLoop(concurrency=8), duration_s=None, requests=3)
+    (one,) = export(scenario, [prepared()], tmp_path)
+    assert parsed(one.command).concurrency_range == "3"
+
+
+def test_parameters_are_passed_on_as_far_as_perf_analyzer_has_words_for_them(tmp_path):
+    rich = replace(WORKLOAD, parameters={"priority": 2, "explain": True, "tag": "a", "share": 0.5, "path": "a:b"})
+    (one,) = export(SCENARIO, [prepared(workload=rich)], tmp_path)
+    assert parsed(one.command).request_parameter == ["priority:2:int", "explain:true:bool", "tag:a:string"]
+    assert [line.split(",")[0] for line in one.left_out[1:]] == ["mlp: no parameter path", "mlp: no parameter share"]
+
+
+def test_http_takes_neither_parameters_nor_streams(tmp_path):
+    scenario = replace(SCENARIO, target=Target(transport="http", address="127.0.0.1:8000"))
+    (one,) = export(scenario, [prepared()], tmp_path)
+    assert parsed(one.command).request_parameter is None
+    assert any("no parameter priority" in line for line in one.left_out)
+    with pytest.raises(InputError, match="set transport to grpc"):
+        export(scenario, [prepared(replace(MODEL, decoupled=True))], tmp_path)
 
 
 def test_rows_and_shared_memory_are_passed_on(tmp_path):
     scenario = replace(SCENARIO, target=Target(shared_memory=True))
     rows = {"x": np.zeros((3, 2), np.float32)}
     (one,) = export(scenario, [prepared(inputs=rows)], tmp_path)
-    assert one.command[one.command.index("-b") + 1] == "3"
-    assert one.command[one.command.index("--shared-memory") + 1] == "system"
+    asked = parsed(one.command)
+    assert (asked.b, asked.shared_memory) == ("3", "system")
     assert input_data(prepared(inputs=rows))["data"] == [{"x": {"content": [0.0, 0.0], "shape": [2]}}] * 3
 
 
