@@ -123,7 +123,7 @@ def _plugin_of(layer: Mapping[str, Any]) -> str:
 def _counted(plugins: list[dict[str, Any]], planned: Mapping[str, str], made: Mapping[str, str]) -> dict[str, str]:
     # Layers that say which plugin they are, but not from which node: they count where they are as many as the nodes.
     nameless = [layer for layer in plugins if not _origins(layer) and str(layer["Name"]) not in made.values()]
-    found = {}
+    found: dict[str, str] = {}
     for plugin in set(planned.values()):
         nodes = [node for node, wanted in planned.items() if wanted == plugin and node not in made]
         layers = [str(layer["Name"]) for layer in nameless if _plugin_of(layer) == plugin]
