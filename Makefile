@@ -1,4 +1,4 @@
-.PHONY: bench browser help quickstart test test-proofs test-full-width test-gpu test-trt check format up clean
+.PHONY: bench bench-gpu browser help quickstart test test-proofs test-full-width test-gpu test-trt tune-gpu check format up clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -34,6 +34,13 @@ test-gpu: .venv/.dev  ## run the tests that need a GPU; without one, each says s
 
 test-trt: .venv/.dev  ## build engines and run them, where TensorRT and a GPU are
 	$(BIN)/python -m pytest -m needs_tensorrt
+
+bench-gpu: .venv/.cpu  ## run every benchmark of a GPU; the results go to benchmarks/results
+	$(BIN)/python benchmarks/gpu/all.py
+
+tune-gpu: .venv/.dev  ## time the kernels' tiles on this GPU, and keep them where the kernels read them
+	$(BIN)/python benchmarks/gpu/tiles.py
+	$(BIN)/python -m export.kernels.figures
 
 bench: .venv/.cpu  ## run the latency tests against Triton, and compare them with their baselines
 	$(BIN)/python benchmarks/latency/bench.py

@@ -44,12 +44,11 @@ def read(path: Path = FILE) -> Table:
 
 def write(table: Table, path: Path = FILE) -> None:
     """Keep them."""
-    plain = {
-        target: {
-            kernel: {shape: asdict(tiles) for shape, tiles in shapes.items()} for kernel, shapes in kernels.items()
-        }
-        for target, kernels in table.items()
-    }
+    plain: dict[str, dict[str, dict[str, dict[str, int]]]] = {}
+    for target, kernels in table.items():
+        for kernel, shapes in kernels.items():
+            for shape, tiles in shapes.items():
+                plain.setdefault(target, {}).setdefault(kernel, {})[shape] = asdict(tiles)
     path.write_text(json.dumps(plain, indent=1, sort_keys=True) + "\n")
 
 

@@ -19,8 +19,9 @@ def started(monkeypatch):
     return start
 
 
-def test_a_trial_has_a_rate_for_every_variant_and_batch_and_is_written_down(started, tmp_path, capsys):
-    started("--quick", "--out", tmp_path)
+@pytest.mark.parametrize("preset", ["vit-b-16", "swin-t", "swin-v2-t"])
+def test_a_trial_has_a_rate_for_every_variant_and_batch_and_is_written_down(started, tmp_path, capsys, preset):
+    started("--quick", "--out", tmp_path, "--preset", preset)
     written, found = sorted(tmp_path.iterdir(), key=lambda path: path.suffix == ".json")
     found = json.loads(found.read_text())
     assert written.read_text() in capsys.readouterr().out
