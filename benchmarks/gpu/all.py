@@ -3,9 +3,9 @@
     python benchmarks/gpu/all.py [--quick] [--out FOLDER] [--build FOLDER] [--only NAME …]
 
     attention   our kernels beside scaled_dot_product_attention's back ends and FlexAttention, copy and matmul roofs
-    export      the 1.1 B Llama's shape as ONNX in float16, where ONNX Runtime has the CUDA provider
+    export …    the 1.1 B Llama's shape and ViT-B/16 as ONNX in float16, where ONNX Runtime has the CUDA provider
     decoding    steps of that Llama on the torch runner, and on ONNX Runtime where it was exported
-    vit, swin, swin-v2    images a second beside torch.compile
+    vit, swin, swin-v2    images a second beside torch.compile, ViT on ONNX Runtime where it was exported
 
 One that fails is told at the end, and the others run. ``--quick`` is a trial of each on tiny sizes, on any machine.
 """
@@ -21,7 +21,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-LLAMA = "tinyllama-1.1b"
+LLAMA, VIT = "tinyllama-1.1b", "vit-b-16"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +47,18 @@ def steps(quick: bool, out: Path, build: Path, cuda_provider: bool) -> list[Step
         cuda_provider: whether ONNX Runtime can use the GPU.
     """
     said = ("--out", _short(out), *(["--quick"] if quick else []))
-    exported = build / LLAMA
-    brings_onnx = cuda_provider and not quick
-    onnx = ("--onnx", _short(exported)) if brings_onnx else ()
-    export = Step("export", ("-m", "export", "onnx", LLAMA, "--precision", "fp16", "--out", _short(exported)))
+    exported = (LLAMA, VIT) if cuda_provider and not quick else ()
+    onnx = {name: ("--onnx", _short(build / name)) for name in exported}
+    export = ("-m", "export", "onnx")
     vision = _short(HERE / "vision.py")
     return [
         Step("attention", (_short(HERE / "attention.py"), *said)),
-        *([export] if brings_onnx else []),
-        Step("decoding", (_short(HERE / "decoding.py"), *said, *onnx)),
-        Step("vit", (vision, *said)),
+        *(
+            Step(f"export {name}", (*export, name, "--precision", "fp16", "--out", _short(build / name)))
+            for name in exported
+        ),
+        Step("decoding", (_short(HERE / "decoding.py"), *said, *onnx.get(LLAMA, ()))),
+        Step("vit", (vision, *said, *onnx.get(VIT, ()))),
         Step("swin", (vision, *said, "--preset", "swin-t", "--compile", "default")),
         Step("swin-v2", (vision, *said, "--preset", "swin-v2-t", "--compile", "default")),
     ]

@@ -1,6 +1,7 @@
 """Images a second on a GPU: the torch runner and TensorRT's, beside the bare module and torch.compile.
 
-    python benchmarks/gpu/vision.py [--preset vit-b-16] [--engines ARTEFACT] [--compile MODE …] [--quick] [--out FOLDER]
+    python benchmarks/gpu/vision.py [--preset vit-b-16] [--engines ARTEFACT] [--onnx ARTEFACT] [--compile MODE …]
+                                    [--quick] [--out FOLDER]
 
 From pixels on the device to logits on the host, bfloat16, random weights; variants take turns, and the figure is the
 median of all rounds. Each batch is compiled for itself.
@@ -10,6 +11,7 @@ median of all rounds. Each batch is compiled for itself.
     the module itself   what a loop in a notebook would reach
     torch.compile       of the module, by default and max-autotune (which has CUDA graphs); compilation is not counted
     engine              an artefact with engines (--engines), in its own precision
+    onnxruntime         the CUDA provider on an artefact of `export onnx` (--onnx), in its own precision
 
 ``--quick`` is a trial of the script on the tiny preset of the same kind, on any machine, without torch.compile.
 """
@@ -56,6 +58,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
     parser.add_argument("--preset", default="vit-b-16", choices=sorted(TINY), help="of whose sizes the model is")
     parser.add_argument("--engines", type=Path, help="an artefact of such a model with engines, for TensorRT's runner")
+    parser.add_argument("--onnx", type=Path, help="an artefact of such a model for ONNX Runtime's CUDA provider")
     parser.add_argument("--compile", nargs="*", choices=MODES, default=MODES, help="how torch.compile does it")
     parser.add_argument("--quick", action="store_true", help="a trial on a tiny shape, on any machine")
     parser.add_argument("--out", type=Path, help="folder for <date>-gpu-vision.json and .md")
@@ -84,6 +87,8 @@ def measured(given: argparse.Namespace) -> dict[str, Any]:
         calls = dict(calls_of(model, batch, device, () if given.quick else given.compile))
         if given.engines is not None:
             calls["engine"] = engine_call(given.engines, batch)
+        if given.onnx is not None:
+            calls["onnxruntime"] = onnx_call(given.onnx, batch, device)
         rows += [{"variant": name, "batch": batch, "images_per_s": rate} for name, rate in rates(calls, batch, device)]
     return {
         "command": "python " + " ".join(sys.argv),
@@ -127,6 +132,15 @@ def engine_call(folder: Path, batch: int) -> Call:
     runner = create_runners(folder, Manifest.read(folder))["model"]
     spec = runner.signature.input("pixels")
     pixels = np.zeros(spec.shape({"batch": batch}), numpy_dtype(spec.dtype))
+    return lambda: runner.run({"pixels": pixels})["logits"].numpy()
+
+
+def onnx_call(folder: Path, batch: int, device: torch.device) -> Call:
+    """ONNX Runtime's provider of the device, on torch's memory."""
+    from benchmarks.gpu.ort_on_device import OrtOnDevice
+
+    runner = OrtOnDevice(folder, device, "model")
+    pixels = runner.allocate("pixels", {"batch": batch})
     return lambda: runner.run({"pixels": pixels})["logits"].numpy()
 
 

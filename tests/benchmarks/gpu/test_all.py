@@ -43,12 +43,13 @@ def test_every_step_is_a_script_that_knows_its_flags(monkeypatch, capsys):
         assert all(word in text for word in step.words if word.startswith("--"))
 
 
-def test_the_llama_is_exported_only_where_onnx_runtime_can_use_the_gpu():
+def test_models_are_exported_only_where_onnx_runtime_can_use_the_gpu():
     names = {with_it: [step.name for step in steps(False, ROOT, ROOT, with_it)] for with_it in (True, False)}
     assert names[False] == ["attention", "decoding", "vit", "swin", "swin-v2"]
-    assert names[True] == ["attention", "export", *names[False][1:]]
+    assert names[True] == ["attention", "export tinyllama-1.1b", "export vit-b-16", *names[False][1:]]
     exported = {step.name: step.words for step in steps(False, ROOT, ROOT / "build", True)}
-    assert exported["export"][-1] == exported["decoding"][-1] == "build/tinyllama-1.1b"
+    assert exported["export tinyllama-1.1b"][-1] == exported["decoding"][-1] == "build/tinyllama-1.1b"
+    assert exported["export vit-b-16"][-1] == exported["vit"][-1] == "build/vit-b-16"
     assert all("--onnx" not in step.words for step in steps(True, ROOT, ROOT, True))
 
 

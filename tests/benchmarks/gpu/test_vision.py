@@ -32,6 +32,12 @@ def test_a_trial_has_a_rate_for_every_variant_and_batch_and_is_written_down(star
     assert all(row["images_per_s"] > 0 for row in found["images"])
 
 
+def test_onnx_runtime_has_a_row_where_an_artefact_is_given(started, tiny_classifier, capsys):
+    started("--quick", "--onnx", tiny_classifier)
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| onnxruntime |")]
+    assert all(float(cell) > 0 for cell in row.split("|")[2:4])
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
 def test_without_a_gpu_engines_are_refused_by_name_and_nothing_but_a_trial_is_made(
     started, tiny_classifier, tmp_path, capsys
