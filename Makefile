@@ -21,7 +21,8 @@ PROOFS := tests/export/kernels tests/export/plugins tests/export/engines tests/e
 	tests/export/test_refit.py tests/export/restrictions tests/export/test_target_check.py tests/serving/runtime/trt \
 	tests/serving/runtime/test_trt_runner.py tests/serving/runtime/test_create_runners_with_engines.py \
 	tests/serving/runtime/test_torch_runner.py tests/serving/runtime/test_torch_capture.py \
-	tests/serving/repository/test_engines.py tests/models/test_engine_manifest.py tests/test_deployment.py
+	tests/serving/repository/test_engines.py tests/models/test_engine_manifest.py tests/test_deployment.py \
+	tests/test_image_contents.py tests/test_tensorrt_guide.py
 
 test-proofs: .venv/.dev  ## of `make test`, what can be proved of engines and kernels without TensorRT and a GPU
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(PROOFS)
