@@ -1,4 +1,4 @@
-.PHONY: bench browser help quickstart test test-proofs test-full-width test-gpu test-trt check format up clean
+.PHONY: bench bench-gpu browser help quickstart test test-proofs test-full-width test-gpu test-trt tune-gpu check format up clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -21,7 +21,8 @@ PROOFS := tests/export/kernels tests/export/plugins tests/export/engines tests/e
 	tests/export/test_refit.py tests/export/restrictions tests/export/test_target_check.py tests/serving/runtime/trt \
 	tests/serving/runtime/test_trt_runner.py tests/serving/runtime/test_create_runners_with_engines.py \
 	tests/serving/runtime/test_torch_runner.py tests/serving/runtime/test_torch_capture.py \
-	tests/serving/repository/test_engines.py tests/models/test_engine_manifest.py tests/test_deployment.py
+	tests/serving/repository/test_engines.py tests/models/test_engine_manifest.py tests/test_deployment.py \
+	tests/test_image_contents.py tests/test_tensorrt_guide.py
 
 test-proofs: .venv/.dev  ## of `make test`, what can be proved of engines and kernels without TensorRT and a GPU
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(PROOFS)
@@ -34,6 +35,13 @@ test-gpu: .venv/.dev  ## run the tests that need a GPU; without one, each says s
 
 test-trt: .venv/.dev  ## build engines and run them, where TensorRT and a GPU are
 	$(BIN)/python -m pytest -m needs_tensorrt
+
+bench-gpu: .venv/.cpu  ## run every benchmark of a GPU; the results go to benchmarks/results
+	$(BIN)/python benchmarks/gpu/all.py
+
+tune-gpu: .venv/.dev  ## time the kernels' tiles on this GPU, and keep them where the kernels read them
+	$(BIN)/python benchmarks/gpu/tiles.py
+	$(BIN)/python -m export.kernels.figures
 
 bench: .venv/.cpu  ## run the latency tests against Triton, and compare them with their baselines
 	$(BIN)/python benchmarks/latency/bench.py

@@ -14,7 +14,7 @@ COPY serving serving
 COPY clients clients
 COPY quickstart quickstart
 # numpy<2 comes from pyproject.toml: Triton's Python stub returns empty tensors under NumPy 2 (server #8301).
-RUN pip install --no-cache-dir --constraint constraints.txt onnxruntime onnx cuda-bindings .
+RUN pip install --no-cache-dir --constraint constraints.txt onnxruntime onnx onnx-ir cuda-bindings .
 ENV PYTHONPATH=/attendant
 # TensorRT's Python bindings, of exactly the version of the library that the image holds: they call it by position.
 ARG TENSORRT=11

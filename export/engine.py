@@ -134,8 +134,7 @@ def described_engine(
     )
     profiles = form.profiles or (Profile(name=EVERY, shapes={}),)
     reports = [
-        attention_report(signature.name, profile.name, layers_of(opened, number), form)
-        for number, profile in enumerate(profiles)
+        attention_report(signature.name, number, layers_of(opened, number), form) for number in range(len(profiles))
     ]
     device, weights = opened.device_memory_size_v2, weight_bytes_of(opened)
     if config.memory_mb is not None and device + weights > config.memory_mb * _MIB:

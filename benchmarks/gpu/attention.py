@@ -4,8 +4,12 @@
 
 Every call finds its inputs in memory and not in a cache; times are medians. float16 throughout. Prefill and decode:
 ``torch.nn.functional.scaled_dot_product_attention`` by each of its back ends. Windows: the library's route cuts the
-map, attends with the bias and mask of all pairs, and joins; ours reads the map as it lies, and is held to all of that.
-Writes ``<date>-gpu-attention.md`` and ``.json``.
+map, attends with the bias and mask of all pairs, and joins, by SDPA, by FlexAttention and compiled as a whole; ours
+reads the map as it lies, and is held to all of that. A step that writes its cache and additive attention have no
+target. Writes ``<date>-gpu-attention.md`` and ``.json``.
+
+``--quick`` is a trial on tiny sizes, on any machine; without a GPU kernels are interpreted (TRITON_INTERPRET=1), and
+nothing is compiled.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import datetime
 import json
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -25,20 +29,22 @@ import triton
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.gpu.cases import Case, decode, prefill, windows  # noqa: E402
+from benchmarks.gpu.cases import Case, decode, prefill  # noqa: E402
 from benchmarks.gpu.clock import Roofs, milliseconds, roofs  # noqa: E402
+from benchmarks.gpu.step_cases import additive, append  # noqa: E402
+from benchmarks.gpu.window_cases import windows  # noqa: E402
 from models.errors import MachineError  # noqa: E402
 from models.progress import progress  # noqa: E402
 
 TARGETS = {"prefill": 0.9, "decode": 1.2, "windows": 2.0}
-"""How many times as fast as the best library a kernel is to be."""
+"""How many times as fast as the best library a kernel is to be; others have no target."""
 DECODE_BANDWIDTH, LONG_CACHE = 0.85, 4096
 """Part of the copy bandwidth that decoding is to reach behind caches of this length and longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One case's times in milliseconds; a library that cannot do it has none."""
+    """One case's times in milliseconds; a library that cannot do it has none, and a reason."""
 
     kind: str
     name: str
@@ -47,6 +53,7 @@ class Measured:
     flops: int
     moved_bytes: int
     cached: int
+    refused: dict[str, str] = field(default_factory=dict)
 
     @property
     def speedup(self) -> float | None:
@@ -55,39 +62,56 @@ class Measured:
         return min(times) / self.ours if times else None
 
     def roof_part(self, limits: Roofs) -> float:
-        """Part of the bandwidth, where decoding, or else of the roof that is nearer."""
+        """Part of the bandwidth, behind a cache, or else of the roof that is nearer."""
         memory = self.moved_bytes / (self.ours / 1e3) / limits.bytes_per_second
-        return memory if self.kind == "decode" else max(memory, self.flops / (self.ours / 1e3) / limits.flops)
+        return memory if self.cached else max(memory, self.flops / (self.ours / 1e3) / limits.flops)
 
 
-def cases(quick: bool) -> list[Callable[[], Case]]:
+def cases(quick: bool, device: torch.device) -> list[Callable[[], Case]]:
     """What makes each case when its turn comes, so that two never share the memory."""
-    return list(_cases(quick))
+    return list(_tiny(device) if quick else _usual(device))
 
 
-def _cases(quick: bool) -> Iterator[Callable[[], Case]]:
-    multiprocessors = torch.cuda.get_device_properties().multi_processor_count
-    for length in (2048,) if quick else (512, 2048, 8192, 16384):
-        yield partial(prefill, 1, 32, 8, length, 128, True, "cuda")
-        yield partial(prefill, 4, 16, 16, length, 64, True, "cuda")
-    yield partial(prefill, 32, 12, 12, 197, 64, False, "cuda")
-    yield partial(prefill, 8, 16, 16, 1024, 80, False, "cuda")
-    for batch in (1,) if quick else (1, 4, 16):
-        for cached in (4096,) if quick else (1024, 4096, 16384, 65536):
-            yield partial(decode, batch, 32, 8, cached, 128, multiprocessors, "cuda")
-    for side, heads in ((56, 3),) if quick else ((56, 3), (28, 6), (14, 12), (7, 24)):
-        yield partial(windows, 64, side, heads, 32, 7, 3 if side > 7 else 0, True, "cuda")
-    yield partial(windows, 16, 64, 4, 32, 16, 8, True, "cuda")
+def _usual(device: torch.device) -> Iterator[Callable[[], Case]]:
+    multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
+    for length in (512, 2048, 8192, 16384):
+        yield partial(prefill, 1, 32, 8, length, 128, True, device)
+        yield partial(prefill, 4, 16, 16, length, 64, True, device)
+    yield partial(prefill, 32, 12, 12, 197, 64, False, device)
+    yield partial(prefill, 8, 16, 16, 1024, 80, False, device)
+    for batch in (1, 4, 16):
+        for cached in (1024, 4096, 16384, 65536):
+            yield partial(decode, batch, 32, 8, cached, 128, multiprocessors, device)
+        yield partial(append, batch, 32, 8, 4096, 128, multiprocessors, device)
+    for side, heads in ((56, 3), (28, 6), (14, 12), (7, 24)):
+        yield partial(windows, 64, side, heads, 32, 7, 3 if side > 7 else 0, device)
+    yield partial(windows, 64, 64, 3, 32, 8, 4, device, cosine=True)
+    yield partial(windows, 16, 64, 4, 32, 16, 8, device, cosine=True)
+    for batch, source, width, columns in ((32, 50, 1000, 2000), (32, 196, 512, 512)):
+        yield partial(additive, batch, source, width, columns, device)
 
 
-def measure(case: Case, clock: Callable[[Callable[[], object]], float] = milliseconds) -> Measured:
+def _tiny(device: torch.device) -> Iterator[Callable[[], Case]]:
+    compiles = device.type == "cuda"
+    yield partial(prefill, 1, 2, 1, 20, 16, True, device)
+    yield partial(decode, 2, 4, 2, 300, 16, 4, device)
+    yield partial(append, 2, 4, 2, 40, 16, 4, device)
+    for cosine in (False, True):
+        yield partial(windows, 1, 8, 2, 16, 4, 2, device, cosine=cosine, compiles=compiles)
+    yield partial(additive, 2, 9, 16, 24, device, compiles=compiles)
+
+
+def measure(case: Case, clock: Callable[[Callable[[], object]], float]) -> Measured:
     """Time our kernel and every library that can do the same."""
     rivals: dict[str, float | None] = {}
+    refused = {}
     for name, call in case.rivals.items():
         try:
             rivals[name] = clock(call)
-        except RuntimeError:
-            rivals[name] = None
+        except torch.AcceleratorError:  # the device is not to be trusted any more
+            raise
+        except (RuntimeError, ValueError) as error:
+            rivals[name], refused[name] = None, str(error).strip().split("\n", 1)[0]
     return Measured(
         kind=case.kind,
         name=case.name,
@@ -96,6 +120,7 @@ def measure(case: Case, clock: Callable[[Callable[[], object]], float] = millise
         flops=case.flops,
         moved_bytes=case.moved_bytes,
         cached=case.cached,
+        refused=refused,
     )
 
 
@@ -109,13 +134,14 @@ def report(measured: list[Measured], limits: Roofs, title: str) -> str:
     ]
     for kind in dict.fromkeys(one.kind for one in measured):
         rows = [one for one in measured if one.kind == kind]
-        lines += ["", f"## {kind}: at least {TARGETS[kind]} × the best library", "", *_table(rows, limits)]
+        target = f"at least {TARGETS[kind]} × the best library" if kind in TARGETS else "no target"
+        lines += ["", f"## {kind}: {target}", "", *_table(rows, limits), *_refusals(rows)]
     return "\n".join(lines) + "\n"
 
 
 def reaches(one: Measured, limits: Roofs) -> bool | None:
-    """Whether a case is as fast as it is to be; None if no library could be compared."""
-    if one.speedup is None:
+    """Whether a case is as fast as it is to be; None if no library could be compared, or there is no target."""
+    if one.speedup is None or one.kind not in TARGETS:
         return None
     wide_enough = one.cached < LONG_CACHE or one.roof_part(limits) >= DECODE_BANDWIDTH
     return one.speedup >= TARGETS[one.kind] and wide_enough
@@ -127,9 +153,17 @@ def _table(rows: list[Measured], limits: Roofs) -> Iterator[str]:
     yield "|---" + "|---:" * (len(libraries) + 3) + "|---|"
     for one in rows:
         times = " | ".join(_text(one.rivals.get(name), "{:.4f}") for name in libraries)
-        verdict = {True: "reached", False: "missed", None: "alone"}[reaches(one, limits)]
+        verdict = {True: "reached", False: "missed", None: ""}[reaches(one, limits)]
         share = f"{100 * one.roof_part(limits):.0f}"
         yield f"| {one.name} | {one.ours:.4f} | {times} | {_text(one.speedup, '{:.2f}')} | {share} | {verdict} |"
+
+
+def _refusals(rows: list[Measured]) -> Iterator[str]:
+    reasons = {(name, why) for one in rows for name, why in one.refused.items()}
+    if reasons:
+        yield ""
+    for name, why in sorted(reasons):
+        yield f"- {name}, where it has no time: {why}"
 
 
 def _text(number: float | None, form: str) -> str:
@@ -144,25 +178,27 @@ def main() -> None:
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
-    parser.add_argument("--quick", action="store_true", help="few sizes")
+    parser.add_argument("--quick", action="store_true", help="a trial on tiny sizes, on any machine")
     arguments = parser.parse_args()
-    if not torch.cuda.is_available():
-        raise MachineError("a CUDA device", "none", "run this where PyTorch sees one")
-    limits, measured = roofs(), []
-    makers = cases(arguments.quick)
+    if not arguments.quick and not torch.cuda.is_available():
+        raise MachineError("a CUDA device", "none", "run this where PyTorch sees one, or try --quick")
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    limits = roofs(device, 2**20, 128) if arguments.quick else roofs(device)
+    makers, measured = cases(arguments.quick, device), []
     with progress("cases", len(makers)) as advance:
         for make in makers:
-            measured.append(measure(make()))
+            measured.append(measure(make(), partial(milliseconds, device=device)))
             advance(measured[-1].name)
     write(measured, limits, arguments.out)
 
 
 def write(measured: list[Measured], limits: Roofs, folder: Path) -> None:
     """Write the tables and the numbers that they are made of."""
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "a CPU: figures mean nothing"
     now = datetime.datetime.now(datetime.UTC)
     versions = f"torch {torch.__version__}, CUDA {torch.version.cuda}, Triton {triton.__version__}"
     title = f"Attention on {device}, {now:%Y-%m-%d %H:%M} UTC, {versions}"
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{now:%Y-%m-%d}-gpu-attention"
     path.with_suffix(".md").write_text(report(measured, limits, title))
     numbers = {"title": title, "roofs": asdict(limits), "measured": [asdict(one) for one in measured]}

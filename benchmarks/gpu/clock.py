@@ -1,21 +1,30 @@
-"""How long a GPU takes for a call, and how fast it copies and multiplies: what all times of one run stand beside."""
+"""How long a device takes for a call, and how fast it copies and multiplies: what all times of one run stand beside.
+
+On a CPU the same functions take a few readings of the processor's clock: a trial of the scripts, whose figures mean
+nothing.
+"""
 
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
 FLUSHED_BYTES = 512 * 2**20
-"""Written before every call: more than any cache of today's GPUs, so that a call finds its inputs in memory."""
+"""Read before every call: more than any cache of today's GPUs, so that a call finds its inputs in memory."""
 _WARM, _TIMED = 5, 30
+_TRIED = 2
+_CYCLES_A_SECOND = 2.0e9
+"""Of the fastest of today's GPUs; a slower one waits longer, which does no harm."""
+_LEAST_AHEAD_S = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
 class Roofs:
-    """What the GPU can do at most.
+    """What the device can do at most.
 
     Attributes:
         bytes_per_second: read and written by a copy of 1 GiB.
@@ -26,27 +35,54 @@ class Roofs:
     flops: float
 
 
-def milliseconds(call: Callable[[], object]) -> float:
-    """Median time of a call on the current CUDA device, its inputs not in any cache."""
-    flushed = torch.empty(FLUSHED_BYTES, dtype=torch.uint8, device="cuda")
-    for _ in range(_WARM):
-        call()
-    pairs = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(_TIMED)]
-    for begin, end in pairs:
-        # The GPU is still writing when the call is queued, so that Python's time is not in it.
-        flushed.zero_()
-        begin.record()
-        call()
-        end.record()
+def milliseconds(call: Callable[[], object], device: torch.device, timed: int = _TIMED) -> float:
+    """Median time of a call, its inputs not in any cache."""
+    return _on_gpu(call, device, timed) if device.type == "cuda" else _on_cpu(call)
+
+
+def roofs(device: torch.device, copied: int = 2**30, side: int = 8192) -> Roofs:
+    """Measure a device."""
+    source = torch.zeros(copied, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    a, b = torch.randn(2, side, side, device=device).half()
+    copy_ms = milliseconds(lambda: target.copy_(source), device)
+    multiply_ms = milliseconds(lambda: a @ b, device)
+    return Roofs(2 * copied / copy_ms * 1e3, 2 * side**3 / multiply_ms * 1e3)
+
+
+def _on_gpu(call: Callable[[], object], device: torch.device, timed: int) -> float:
+    with torch.cuda.device(device):
+        # Read, not written: lines that are dirty would go to memory during the call.
+        flushed = torch.zeros(FLUSHED_BYTES // 4, dtype=torch.float32, device=device)
+        for _ in range(_WARM):
+            call()
+        ahead = _cycles_ahead(call)
+        pairs = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(timed)]
+        for begin, end in pairs:
+            flushed.sum()
+            # The GPU is still waiting when the call has been queued, so that no time of Python's is in it.
+            torch.cuda._sleep(ahead)
+            begin.record()
+            call()
+            end.record()
+        torch.cuda.synchronize()
+        return statistics.median(begin.elapsed_time(end) for begin, end in pairs)
+
+
+def _cycles_ahead(call: Callable[[], object]) -> int:
     torch.cuda.synchronize()
-    return statistics.median(begin.elapsed_time(end) for begin, end in pairs)
+    began = time.perf_counter()
+    call()
+    queued_s = time.perf_counter() - began
+    torch.cuda.synchronize()
+    return int(2 * max(queued_s, _LEAST_AHEAD_S) * _CYCLES_A_SECOND)
 
 
-def roofs() -> Roofs:
-    """Measure the current CUDA device."""
-    source = torch.empty(2**30, dtype=torch.uint8, device="cuda")
-    target, side = torch.empty_like(source), 8192
-    a, b = torch.randn(2, side, side, dtype=torch.float16, device="cuda")
-    copied = milliseconds(lambda: target.copy_(source))
-    multiplied = milliseconds(lambda: a @ b)
-    return Roofs(2 * source.numel() / copied * 1e3, 2 * side**3 / multiplied * 1e3)
+def _on_cpu(call: Callable[[], object]) -> float:
+    call()
+    times = []
+    for _ in range(_TRIED):
+        began = time.perf_counter()
+        call()
+        times.append((time.perf_counter() - began) * 1e3)
+    return statistics.median(times)

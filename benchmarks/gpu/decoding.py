@@ -40,6 +40,7 @@ from benchmarks.gpu.decoding_page import Row, page, row  # noqa: E402
 from benchmarks.gpu.modules import attention_for, made, seconds, with_the_same_weights  # noqa: E402
 from models.families.decoder import Decoder  # noqa: E402
 from models.layers.attend import attend_in_groups  # noqa: E402
+from models.manifest import Manifest  # noqa: E402
 from models.presets import PRESETS  # noqa: E402
 from models.signature import GraphSignature  # noqa: E402
 from models.tasks import generate  # noqa: E402
@@ -125,7 +126,8 @@ def decoding_rows(
         for behind in shapes.behind:
             steps = {name: step_of(runner, caches, batch) for name, runner in runners.items()}
             times = in_turn(steps, behind, shapes)
-            read = weights + sum(cache.nbytes for cache in caches.values()) * behind // shapes.llama.max_length
+            attended = behind + shapes.steps / 2
+            read = weights + sum(cache.nbytes for cache in caches.values()) * attended / shapes.llama.max_length
             yield from (row(name, batch, behind, taken, read / bandwidth) for name, taken in times.items())
 
 
@@ -144,13 +146,23 @@ def onnx_rows(folder: Path, shapes: Shapes, bandwidth: float, device: torch.devi
     fitting = [length for length in shapes.behind if length + shapes.steps <= capacity]
     if not fitting:
         yield {"variant": name, "missing": f"a cache of {shapes.behind[0] + shapes.steps} positions: it has {capacity}"}
-    weights = sum(path.stat().st_size for path in folder.glob("decoder.onnx*"))
+        return
+    weights = sum(path.stat().st_size for path in folder.glob("decoder.onnx*")) - table_bytes(folder)
     for batch in shapes.batches:
         caches = random_caches(runner, batch)
         for behind in fitting:
             (taken,) = in_turn({name: step_of(runner, caches, batch)}, behind, shapes).values()
-            read = weights + sum(cache.nbytes for cache in caches.values()) * behind // capacity
+            read = weights + sum(cache.nbytes for cache in caches.values()) * (behind + shapes.steps / 2) / capacity
             yield row(name, batch, behind, taken, read / bandwidth)
+
+
+def table_bytes(folder: Path) -> int:
+    """Of the embedding of tokens, of which a step reads a few rows; none where it is the head as well."""
+    manifest = Manifest.read(folder)
+    config = manifest.config
+    if config.get("tied", True) or not {"vocabulary_size", "width"} <= config.keys():
+        return 0
+    return int(config["vocabulary_size"] * config["width"]) * (4 if manifest.precision == "fp32" else 2)
 
 
 def runner_of(variant: str, signature: GraphSignature, module: nn.Module, device: torch.device) -> TorchRunner:

@@ -6,6 +6,8 @@ import datetime
 from typing import Any
 
 Row = dict[str, Any]
+LIMIT_SHARE = 0.7
+"""Of the bandwidth limit, what a step of one row as it is served is to reach."""
 
 
 def row(variant: str, batch: int, behind: int, taken_s: float, limit_s: float) -> Row:
@@ -39,4 +41,7 @@ def page(found: dict[str, Any]) -> str:
             continue
         figures = f"{one['step_ms']:.3f} | {one['tokens_per_s']:.0f} | {one['share_of_limit']:.0%}"
         lines.append(f"| {one['variant']} | {one['batch']} | {one['behind']} | {figures} |")
+    alone = [one["share_of_limit"] for one in found["decoding"] if one["variant"] == "recorded" and one["batch"] == 1]
+    verdict = "reached" if min(alone) >= LIMIT_SHARE else "missed"
+    lines += ["", f"At batch 1, recorded, at least {LIMIT_SHARE:.0%} of the limit: {verdict} ({min(alone):.0%})."]
     return "\n".join([*lines, ""])

@@ -21,7 +21,8 @@ def made(build: Callable[[], nn.Module], device: torch.device) -> nn.Module:
     torch.set_default_dtype(torch.bfloat16)
     try:
         with device:
-            return build().eval().requires_grad_(False)
+            # Tables that are computed come in float32; runners convert them, and so does what goes without a runner.
+            return build().to(torch.bfloat16).eval().requires_grad_(False)
     finally:
         torch.set_default_dtype(before)
 

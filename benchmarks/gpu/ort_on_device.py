@@ -1,4 +1,4 @@
-"""A decoder's ONNX graph on ONNX Runtime's CUDA provider, fed from torch's memory; on a CPU, its CPU provider."""
+"""A standard's ONNX graph on ONNX Runtime's CUDA provider, fed from torch's memory; on a CPU, its CPU provider."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class Host:
 
 
 class OrtOnDevice:
-    """The standard's decoder graph of an artefact; a runner as far as :class:`CachedDecoder` needs one."""
+    """A graph of an artefact; a runner as far as :class:`CachedDecoder` needs one."""
 
-    def __init__(self, folder: Path, device: torch.device) -> None:
+    def __init__(self, folder: Path, device: torch.device, graph: str = "decoder") -> None:
         self._device = device
-        self.signature: GraphSignature = Manifest.read(folder).graph("decoder")
+        self.signature: GraphSignature = Manifest.read(folder).graph(graph)
         options = ort.SessionOptions()
         options.log_severity_level = 3
         providers = [PROVIDERS[device.type]]
-        self._session = ort.InferenceSession(str(folder / "decoder.onnx"), options, providers=providers)
+        self._session = ort.InferenceSession(str(folder / f"{graph}.onnx"), options, providers=providers)
 
     def allocate(self, name: str, sizes: Mapping[str, int]) -> TorchBuffer:
         """A zeroed buffer for the input of that name."""

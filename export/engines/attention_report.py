@@ -6,18 +6,18 @@ from collections import Counter
 
 from export.engines.fusion import fused_attention, present_plugins, require_all
 from export.engines.phases import Form
-from models.engine_manifest import NATIVE
+from models.engine_manifest import EVERY, NATIVE
 
 _UNFUSED = "export it with --precision fp16 or bf16, or build for fewer GPUs; see docs/tensorrt.md"
 _NO_PLUGIN = "read TensorRT's log (logger `tensorrt`), or build with --attention native; see docs/tensorrt.md"
 
 
-def attention_report(graph: str, profile: str, layers: str, form: Form) -> dict[str, int]:
+def attention_report(graph: str, number: int, layers: str, form: Form) -> dict[str, int]:
     """How many layers of an engine compute attention, under one profile.
 
     Args:
         graph: its name.
-        profile: its name.
+        number: of the profile.
         layers: what TensorRT's inspector printed.
         form: what the engine was built from, which plans them.
 
@@ -27,7 +27,8 @@ def attention_report(graph: str, profile: str, layers: str, form: Form) -> dict[
     Raises:
         ExportError: an Attention node is in no fused kernel, or a plugin's node in no plugin's layer.
     """
-    fused, present = fused_attention(layers, form.attention), present_plugins(layers, form.plugins)
+    profile = form.profiles[number].name if form.profiles else EVERY
+    fused, present = fused_attention(layers, number, form.attention), present_plugins(layers, number, form.plugins)
     require_all(graph, profile, fused, "Attention nodes in a fused kernel", _UNFUSED)
     require_all(graph, profile, present, "plugins in layers of their own", _NO_PLUGIN)
     counts = Counter(form.plugins[node] for node in present)

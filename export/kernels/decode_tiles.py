@@ -5,8 +5,10 @@ from __future__ import annotations
 from export.kernels.gpu_targets import GpuTarget
 from export.kernels.heads import HeadsConfig
 from export.kernels.specialisation import power_of_two, quotient_up
+from export.kernels.tuned import Tiles, tuned
 from models.config import require
 
+KERNEL = "decode_attention"
 MOST_SPLITS = 128
 _FEWEST_KEYS = 256
 """Of a split: fewer are not worth a program of their own."""
@@ -46,6 +48,24 @@ def rows_of(heads: HeadsConfig, queries: int) -> int:
     return rows
 
 
+def tiles(heads: HeadsConfig, rows: int, target: GpuTarget) -> Tiles:
+    """What was timed on the target, or what fits its shared memory without spilling registers."""
+    tile_bytes = (16 if target.shared_bytes > 128 * 1024 else 8) * 1024
+    many = rows > _SMALLEST_PRODUCT or heads.row_bytes > 256
+    fitting = Tiles(
+        queries=power_of_two(_SMALLEST_PRODUCT, rows),
+        keys=min(128, max(_SMALLEST_PRODUCT, tile_bytes // heads.row_bytes)),
+        warps=8 if many else 4,
+        stages=3 if heads.dtype != "float32" else 2,
+    )
+    return tuned(target, KERNEL, shape_of(heads, rows)) or fitting
+
+
+def shape_of(heads: HeadsConfig, rows: int) -> str:
+    """What tiles depend on."""
+    return f"{heads.bits} bits, heads of {heads.block}, {power_of_two(_SMALLEST_PRODUCT, rows)} rows"
+
+
 def decode_constants(
     heads: HeadsConfig, rows: int, splits: int, target: GpuTarget
 ) -> tuple[dict[str, object], int, int]:
@@ -56,14 +76,13 @@ def decode_constants(
     """
     require(0 < rows <= most_rows(heads), f"1 to {most_rows(heads)} rows a key head", rows, "use flash_attention")
     require(0 < splits <= MOST_SPLITS, f"1 to {MOST_SPLITS} splits", splits)
-    tile_bytes = (16 if target.shared_bytes > 128 * 1024 else 8) * 1024
+    tile = tiles(heads, rows, target)
     constants: dict[str, object] = {
         "HEADS": heads.heads,
         "KV_HEADS": heads.kv_heads,
         "SPLITS": splits,
-        "BLOCK_R": power_of_two(_SMALLEST_PRODUCT, rows),
-        "BLOCK_T": min(128, max(_SMALLEST_PRODUCT, tile_bytes // heads.row_bytes)),
+        "BLOCK_R": tile.queries,
+        "BLOCK_T": tile.keys,
         **heads.constants(),
     }
-    many = rows > _SMALLEST_PRODUCT or heads.row_bytes > 256
-    return constants, 8 if many else 4, 3 if heads.dtype != "float32" else 2
+    return constants, tile.warps, tile.stages

@@ -21,6 +21,9 @@ from export.kernels.heads import HeadsConfig, heads_of
 from export.kernels.launch import Arguments, launch, require_shape
 from export.kernels.online_softmax import averaged, load_rows, nothing_seen, see, store_rows
 from export.kernels.specialisation import Specialisation, pointer, quotient_up, type_name
+from export.kernels.tuned import Tiles, tuned
+
+KERNEL = "flash_attention"
 
 
 @triton.jit
@@ -81,8 +84,19 @@ def flash_attention_kernel(
     store_rows(out_SD, s_S, s_S < queries, averaged(weighted_SD, total_S), HEAD_SIZE, BLOCK_D)
 
 
-def tiles(heads: HeadsConfig, target: GpuTarget) -> tuple[int, int, int, int]:
-    """Queries and keys of a tile, warps and stages: what fits the target's shared memory without spilling registers."""
+def tiles(heads: HeadsConfig, target: GpuTarget) -> Tiles:
+    """What was timed on the target, or what fits its shared memory without spilling registers."""
+    queries, keys, warps, stages = _fitting(heads, target)
+    fitting = Tiles(queries=queries, keys=keys, warps=warps, stages=stages)
+    return tuned(target, KERNEL, shape_of(heads)) or fitting
+
+
+def shape_of(heads: HeadsConfig) -> str:
+    """What tiles depend on."""
+    return f"{heads.bits} bits, heads of {heads.block}"
+
+
+def _fitting(heads: HeadsConfig, target: GpuTarget) -> tuple[int, int, int, int]:
     if heads.dtype == "float32":
         if heads.block <= 64:
             return 32, 16 if heads.block == 64 else 32, 4, 2
@@ -106,7 +120,7 @@ def specialised(heads: HeadsConfig, causal: bool, target: GpuTarget, lengths: st
         target: what it will run on.
         lengths: type of the lengths.
     """
-    block_s, block_t, warps, stages = tiles(heads, target)
+    tile = tiles(heads, target)
     floats = pointer(heads.dtype)
     return Specialisation(
         kernel=flash_attention_kernel,
@@ -123,12 +137,12 @@ def specialised(heads: HeadsConfig, causal: bool, target: GpuTarget, lengths: st
             "HEADS": heads.heads,
             "KV_HEADS": heads.kv_heads,
             "CAUSAL": causal,
-            "BLOCK_S": block_s,
-            "BLOCK_T": block_t,
+            "BLOCK_S": tile.queries,
+            "BLOCK_T": tile.keys,
             **heads.constants(),
         },
-        warps=warps,
-        stages=stages,
+        warps=tile.warps,
+        stages=tile.stages,
     )
 
 

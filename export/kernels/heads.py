@@ -50,9 +50,14 @@ class HeadsConfig:
         return power_of_two(_SMALLEST_PRODUCT, self.head_size)
 
     @property
+    def bits(self) -> int:
+        """Of one number."""
+        return 32 if self.dtype == "float32" else 16
+
+    @property
     def row_bytes(self) -> int:
         """Of one head of one position, as it lies in shared memory."""
-        return self.block * (4 if self.dtype == "float32" else 2)
+        return self.block * self.bits // 8
 
     def constants(self) -> dict[str, object]:
         """What kernels of attention take of this, by the names of their arguments."""

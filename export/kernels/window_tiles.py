@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from export.kernels.gpu_targets import GpuTarget
 from export.kernels.online_softmax import LOG2_E
 from export.kernels.specialisation import pointer, power_of_two, product_precision, require_float_type
+from export.kernels.tuned import Tiles, tuned
 from models.config import require, require_bool, require_positive
 
+KERNEL = "window_attention"
 _SMALLEST_PRODUCT = 16
 
 
@@ -73,14 +75,36 @@ class WindowConfig:
         floats = dict.fromkeys(("q", "k", "v", "table"), pointer(self.dtype))
         return {**floats, **scales, "height": "i32", "width": "i32", "out": pointer(self.dtype)}
 
+    @property
+    def block(self) -> int:
+        """The head size as the kernel computes it."""
+        return power_of_two(_SMALLEST_PRODUCT, self.head_size)
+
+    @property
+    def places(self) -> int:
+        """Of a window, as the kernel counts them at least."""
+        return power_of_two(_SMALLEST_PRODUCT, self.window**2)
+
+    @property
+    def shape(self) -> str:
+        """What tiles depend on."""
+        scores = "cosines" if self.cosine else "products"
+        bits = 32 if self.dtype == "float32" else 16
+        return f"{bits} bits, heads of {self.block}, {self.places} places, {scores}"
+
+    def tiles(self, target: GpuTarget) -> Tiles:
+        """What was timed on the target, or what fits its shared memory without spilling registers."""
+        if self.dtype == "float32":
+            queries, keys = (32, 16) if self.block <= 32 else (16, 16)
+        else:
+            queries, keys = (64, 64) if self.block <= 128 else (32, 32)
+        stages = 2 if target.shared_bytes > 128 * 1024 else 1
+        fitting = Tiles(queries=min(self.places, queries), keys=min(self.places, keys), warps=4, stages=stages)
+        return tuned(target, KERNEL, self.shape) or fitting
+
     def constants(self, target: GpuTarget) -> tuple[dict[str, object], int, int]:
         """Constants of the kernel, its warps and its stages."""
-        block_d = power_of_two(_SMALLEST_PRODUCT, self.head_size)
-        places = power_of_two(_SMALLEST_PRODUCT, self.window**2)
-        if self.dtype == "float32":
-            queries, keys = (32, 16) if block_d <= 32 else (16, 16)
-        else:
-            queries, keys = (64, 64) if block_d <= 128 else (32, 32)
+        tile = self.tiles(target)
         constants: dict[str, object] = {
             "HEADS": self.heads,
             "HEAD_SIZE": self.head_size,
@@ -89,9 +113,9 @@ class WindowConfig:
             "COSINE": self.cosine,
             "SCALE": self.scale,
             "LOG2_E": LOG2_E,
-            "BLOCK_S": min(places, queries),
-            "BLOCK_T": min(places, keys),
-            "BLOCK_D": block_d,
+            "BLOCK_S": tile.queries,
+            "BLOCK_T": tile.keys,
+            "BLOCK_D": self.block,
             "PRECISION": product_precision(self.dtype),
         }
-        return constants, 4, 2 if target.shared_bytes > 128 * 1024 else 1
+        return constants, tile.warps, tile.stages

@@ -45,8 +45,14 @@ class ContinuousPositionBias(nn.Module):
 
     def forward(self) -> Tensor:
         """The bias of all pairs of places, ``[H, S, S]``, each between 0 and 16."""
-        bias_OH = _LARGEST * torch.sigmoid(self.contract(F.relu(self.expand(self.offsets))))
-        return F.embedding(self.pairs, bias_OH).permute(2, 0, 1)
+        return F.embedding(self.pairs, self._of_offsets()).permute(2, 0, 1)
+
+    def table(self) -> Tensor:
+        """The bias of each offset, in the order of :func:`models.layers.relative_position_2d.offsets`: ``[H, O]``."""
+        return self._of_offsets().T
+
+    def _of_offsets(self) -> Tensor:
+        return _LARGEST * torch.sigmoid(self.contract(F.relu(self.expand(self.offsets))))
 
 
 def log_spaced_offsets(window: int, pretrained_window: int) -> Tensor:

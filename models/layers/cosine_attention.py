@@ -32,8 +32,11 @@ class ScaledCosine(nn.Module):
 
     def forward(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
         """Queries ``[…, H, S, D]`` of length 1/τ and keys ``[…, H, S, D]`` of length 1."""
-        scale_H11 = self.log_scale.clamp(max=math.log(_LARGEST_SCALE)).exp()
-        return _unit(queries) * scale_H11, _unit(keys)
+        return _unit(queries) * self.scales(), _unit(keys)
+
+    def scales(self) -> Tensor:
+        """1/τ, ``[H, 1, 1]``."""
+        return self.log_scale.clamp(max=math.log(_LARGEST_SCALE)).exp()
 
 
 def _unit(vectors: Tensor) -> Tensor:

@@ -45,3 +45,7 @@ class OffsetBias(nn.Module):
     def forward(self) -> Tensor:
         """The bias of all pairs of places, ``[H, S, S]``."""
         return F.embedding(self.pairs, self.weight).permute(2, 0, 1)
+
+    def table(self) -> Tensor:
+        """The bias of each offset, in the order of :func:`offsets`: ``[H, O]``."""
+        return self.weight.T

@@ -2,7 +2,8 @@
 
 A kernel takes no mask, but how many of a row's keys it sees. That is known of the masks that are inputs of the graph:
 ``self_mask`` shows a row's new positions what stands before them, ``start`` + T keys; a padding mask shows all queries
-the keys that it counts. A mask that a layer has made anew (a window), a bias, or heads without a kernel go to torch.
+the keys that it counts. A mask that a layer has made anew (a window of positions), a bias, or heads without a kernel go
+to torch. Windows of a map and additive attention have kernels of their own.
 
 Legend: B batch, S new positions, T keys, M capacity, H query heads, G key and value heads, D head size.
 """
@@ -14,11 +15,13 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from export.kernels.additive_attention import additive_attention
 from export.kernels.decode_attention import decode_attention
 from export.kernels.decode_tiles import most_rows, splits_for
 from export.kernels.flash_attention import flash_attention
 from export.kernels.gpu_targets import target_of
 from export.kernels.heads import heads_of
+from export.kernels.window_attention import window_attention
 from models.errors import ConfigError
 from models.layers.attend import attend_in_groups
 
@@ -60,6 +63,26 @@ class FusedAttention:
             except ConfigError:  # no kernel for such heads
                 pass
         return attend_in_groups(q_BHSD, k_BGTD, v_BGTD, mask, bias, scale)
+
+    def in_windows(
+        self, q: Tensor, k: Tensor, v: Tensor, table: Tensor, window: int, shift: int, scales: Tensor | None
+    ) -> Tensor | None:
+        """As :data:`models.layers.window_attention.WindowKernel`."""
+        scales = None if scales is None else scales.float()
+        try:
+            return window_attention(q, k, v, table.contiguous(), window, shift, scales)
+        except ConfigError:  # no kernel for such windows or heads
+            return None
+
+    def additively(
+        self, query: Tensor, keys: Tensor, score: Tensor, annotations: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor] | None:
+        """As :data:`models.layers.additive_attention.AdditiveKernel`."""
+        mask = keys.new_ones(keys.shape[:2], dtype=torch.bool) if mask is None else mask
+        try:
+            return additive_attention(query, keys, score, annotations, mask)
+        except ConfigError:  # no kernel for so long a source
+            return None
 
     def _attended(
         self, queries: Tensor, keys: Tensor, values: Tensor, reach: tuple[Tensor, bool], scale: float | None

@@ -15,8 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from models.layers.additive_attention import attend_additively_by
 from models.layers.attend import Kernel, attend_by, attend_in_groups
 from models.layers.kv_cache import write_in_place
+from models.layers.window_attention import attend_in_windows_by
 from models.signature import GraphSignature, TensorSpec
 from serving.runtime.admission import Admission, not_a_buffer
 from serving.runtime.base import Array, Buffer, numpy_dtype
@@ -54,7 +56,7 @@ class TorchRunner:
             below: for inputs that index a table, its length.
             recorder: of single steps; CUDA graphs on a GPU, and nothing on a CPU, if not given.
             attention: what every attention layer computes by; if it has a method ``begin``, that is told the inputs of
-                each run.
+                each run, and if it has ``in_windows`` and ``additively``, layers of those kinds compute by them.
         """
         self.recordings = Recordings()
         self._signature, self._device, self._dtype = signature, device, dtype
@@ -62,6 +64,8 @@ class TorchRunner:
         self._module = _moved(module, device, dtype).eval()
         write_in_place(self._module)
         attend_by(self._module, attention)
+        attend_in_windows_by(self._module, getattr(attention, "in_windows", None))
+        attend_additively_by(self._module, getattr(attention, "additively", None))
         self._begin: Callable[[Mapping[str, Tensor]], None] = getattr(attention, "begin", _begin_nothing)
         self._below = dict(below or {})
         self._inputs = {spec.name: spec for spec in signature.inputs}

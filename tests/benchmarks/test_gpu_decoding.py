@@ -29,6 +29,7 @@ def test_a_trial_has_a_row_for_every_variant_and_is_written_down(started, langua
     }
     assert variants == by_torch | {("onnxruntime", batch, 16) for batch in (1, 2)}
     assert all(row["step_ms"] > 0 and row["share_of_limit"] > 0 for row in found["decoding"])
+    assert "At batch 1, recorded, at least 70% of the limit: missed" in page.read_text()
 
 
 def test_an_artefact_that_is_too_short_is_said_to_be(started, captioner_artefact, capsys):

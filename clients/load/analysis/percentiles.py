@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from hdrh.histogram import HdrHistogram
 from numpy.typing import NDArray
 
 RANKS = (1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9)
@@ -50,6 +49,8 @@ def distribution(values: NDArray[np.float64]) -> Distribution | None:
     """Spread of non-negative values, at most a million; None of no values."""
     if not len(values):
         return None
+    from hdrh.histogram import HdrHistogram  # of the extra `load`; the other verbs of clients do without
+
     histogram = HdrHistogram(1, int(_MOST * _STEPS_A_UNIT), _DIGITS)
     steps, counts = np.unique(np.rint(values * _STEPS_A_UNIT).astype(np.int64), return_counts=True)
     for step, count in zip(steps.tolist(), counts.tolist(), strict=True):

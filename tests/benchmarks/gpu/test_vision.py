@@ -19,8 +19,9 @@ def started(monkeypatch):
     return start
 
 
-def test_a_trial_has_a_rate_for_every_variant_and_batch_and_is_written_down(started, tmp_path, capsys):
-    started("--quick", "--out", tmp_path)
+@pytest.mark.parametrize("preset", ["vit-b-16", "swin-t", "swin-v2-t"])
+def test_a_trial_has_a_rate_for_every_variant_and_batch_and_is_written_down(started, tmp_path, capsys, preset):
+    started("--quick", "--out", tmp_path, "--preset", preset)
     written, found = sorted(tmp_path.iterdir(), key=lambda path: path.suffix == ".json")
     found = json.loads(found.read_text())
     assert written.read_text() in capsys.readouterr().out
@@ -29,6 +30,12 @@ def test_a_trial_has_a_rate_for_every_variant_and_batch_and_is_written_down(star
         (name, at) for name in variants for at in (1, 2)
     }
     assert all(row["images_per_s"] > 0 for row in found["images"])
+
+
+def test_onnx_runtime_has_a_row_where_an_artefact_is_given(started, tiny_classifier, capsys):
+    started("--quick", "--onnx", tiny_classifier)
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| onnxruntime |")]
+    assert all(float(cell) > 0 for cell in row.split("|")[2:4])
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")

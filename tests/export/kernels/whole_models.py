@@ -31,5 +31,21 @@ def decoded(runner, memories=None, rows=2):
     return logits
 
 
+def recurrent_steps(preset, attention, recorder=None, device="cpu"):
+    """Logits and alignments of two steps of a recurrent decoder over a padded source."""
+    made, mask = runners(preset, attention, recorder, device), np.array([[True] * 4, [True] * 2 + [False] * 2])
+    source = {"source_ids": np.arange(8).reshape(2, 4), "source_mask": mask}
+    read = {name: buffer.numpy() for name, buffer in made["encoder"].run(source).items()}
+    decoder, found = made["decoder"], []
+    states = {name: decoder.allocate(name, {"batch": 2}) for name in decoder.signature.aliases.values()}
+    for name, state in states.items():
+        state.write(read[name.removesuffix("_in")])
+    given = {"source_mask": mask, **states, **{name: read[name] for name in read if f"{name}_in" not in states}}
+    for token in (1, 3):
+        stepped = decoder.run({"token_ids": np.full((2, 1), token), **given})
+        found += [stepped[name].numpy() for name in ("logits", "alignment")]
+    return found
+
+
 def worst(found, wanted):
     return max(float(np.abs(one - other).max()) for one, other in zip(found, wanted, strict=True))

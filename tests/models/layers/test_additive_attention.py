@@ -2,7 +2,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from models.layers.additive_attention import AdditiveAttention
+from export.kernels.additive_attention_reference import additive_attention_reference
+from models.layers.additive_attention import AdditiveAttention, attend_additively_by
 from tests.models.agreement import TOLERANCES, both_precisions, difference, parameters_that_do_not_matter, randomised
 
 BATCH, POSITIONS, STATE, ANNOTATION, WIDTH = 3, 5, 4, 6, 7
@@ -107,3 +108,13 @@ def test_keys_may_come_from_another_network_and_context_from_the_annotations_all
     context, found = layer(state, annotations, layer.keys(annotations), None)
     assert difference(found, weights) <= 1e-12
     assert difference(context, torch.einsum("bs,bsc->bc", weights, annotations)) <= 1e-12
+
+
+def test_a_kernel_in_its_place_gives_the_same_answer_and_none_leaves_it_to_torch():
+    layer, (state, annotations) = layer_of(torch.float64), inputs_of(torch.float64)
+    keys = layer.keys(annotations)
+    plain = both(*layer(state, annotations, keys, MASK))
+    attend_additively_by(layer, additive_attention_reference)
+    assert difference(both(*layer(state, annotations, keys, MASK)), plain) < 1e-12
+    attend_additively_by(layer, lambda *arguments: None)
+    assert torch.equal(both(*layer(state, annotations, keys, MASK)), plain)

@@ -1,11 +1,12 @@
 import pytest
 import torch
 
+from export.kernels.window_attention_reference import window_attention_reference
 from models.errors import ConfigError
 from models.layers.continuous_position_bias import ContinuousPositionBias
 from models.layers.cosine_attention import ScaledCosine
 from models.layers.relative_position_2d import OffsetBias
-from models.layers.window_attention import WindowAttention
+from models.layers.window_attention import WindowAttention, attend_in_windows_by
 from models.layers.windows import Windows
 from tests.models.agreement import TOLERANCES, both_precisions, difference, parameters_that_do_not_matter, randomised
 from tests.models.layers.windows_by_loops import WindowsByLoops
@@ -147,3 +148,27 @@ def test_another_image_of_the_batch_changes_nothing_in_this_one(kind):
 def test_a_width_that_the_heads_do_not_divide_is_refused():
     with pytest.raises(ConfigError, match="a width that is a multiple of 4 heads; found 6"):
         WindowAttention(WIDTH, 4, CUTS[0], OffsetBias(2, 4))
+
+
+@both_kinds
+@pytest.mark.parametrize("windows", CUTS, ids=str)
+def test_a_kernel_that_reads_the_map_as_it_lies_gives_the_same_answer(kind, windows):
+    layer, grid = layer_of(kind, windows), grid_of(windows.side)
+    cut, asked = layer(grid), []
+
+    def on_map(*arguments):
+        asked.append(arguments)
+        return window_attention_reference(*arguments)
+
+    attend_in_windows_by(layer, on_map)
+    assert difference(layer(grid), cut) < 1e-12 and len(asked) == 1
+    attend_in_windows_by(layer, lambda *arguments: None)
+    assert torch.equal(layer(grid), cut)
+
+
+def test_while_somebody_observes_no_kernel_is_asked():
+    layer, seen = layer_of(dot_product, CUTS[1]), []
+    attend_in_windows_by(layer, pytest.fail)
+    layer.attend.observer = seen.append
+    layer(grid_of(4))
+    assert len(seen) == 1

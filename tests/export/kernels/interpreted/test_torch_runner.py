@@ -4,11 +4,15 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import torch
 
 import serving.runtime.torch_attention as fused
 from models.layers.attend import attend_in_groups
+from models.layers.relative_position_2d import OffsetBias
+from models.layers.window_attention import WindowAttention, attend_in_windows_by
+from models.layers.windows import windows_of
 from serving.runtime.torch_attention import FusedAttention
-from tests.export.kernels.whole_models import decoded, runners, worst
+from tests.export.kernels.whole_models import decoded, recurrent_steps, runners, worst
 from tests.serving.runtime.torch_devices import ReplayedOnCpu
 
 TOLERANCE = 2e-5
@@ -26,7 +30,7 @@ def kernels(monkeypatch):
 
         return counted
 
-    for name in ("decode_attention", "flash_attention", "attend_in_groups"):
+    for name in ("decode_attention", "flash_attention", "window_attention", "additive_attention", "attend_in_groups"):
         monkeypatch.setattr(fused, name, counting(name, getattr(fused, name)))
     return counts
 
@@ -59,6 +63,33 @@ def test_an_encoder_of_images_computes_the_same(kernels):
         found.append([runner.run({"pixels": np.resize(pixels, shape)})["logits"].numpy()])
     assert worst(*found) < TOLERANCE
     assert kernels and "attend_in_groups" not in kernels
+
+
+@pytest.mark.parametrize("preset", ["swin-tiny", "swin-v2-tiny"])
+def test_windows_of_a_map_shifted_and_padded_compute_the_same(kernels, preset):
+    found = []
+    for attention in (FusedAttention(8), attend_in_groups):
+        runner = runners(preset, attention)["model"]
+        pixels = np.random.default_rng(0).normal(size=runner.signature.inputs[0].shape({"batch": 2}))
+        found.append([runner.run({"pixels": pixels.astype(np.float32)})["logits"].numpy()])
+    assert worst(*found) < TOLERANCE
+    assert kernels == {"window_attention": 4}
+
+
+def test_windows_without_a_kernel_are_torchs(kernels):
+    layer = WindowAttention(8, 1, windows_of(33, 33, False), OffsetBias(33, 1))
+    grid = torch.randn(1, 33, 33, 8)
+    plain = layer(grid)
+    attend_in_windows_by(layer, FusedAttention(8).in_windows)
+    assert torch.equal(layer(grid), plain) and kernels == {"window_attention": 1}
+
+
+@pytest.mark.parametrize("recorder", [None, ReplayedOnCpu()], ids=["as it is", "recorded"])
+@pytest.mark.parametrize("preset", ["gru-seq2seq-tiny", "lstm-seq2seq-tiny"])
+def test_additive_attention_over_a_padded_source_computes_the_same(kernels, preset, recorder):
+    found = [recurrent_steps(preset, attention, recorder) for attention in (FusedAttention(8), attend_in_groups)]
+    assert worst(*found) < TOLERANCE
+    assert kernels["additive_attention"] >= 2
 
 
 def test_many_new_positions_are_read_by_flash_attention(kernels, monkeypatch):

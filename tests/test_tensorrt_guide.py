@@ -1,0 +1,54 @@
+"""Every command of docs/tensorrt.md and docs/kernels.md exists, with its flags, and every test that they rest on."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.test_command_lines import FROZEN
+
+ROOT = Path(__file__).parent.parent
+PAGES = {name: (ROOT / "docs" / name).read_text() for name in ("tensorrt.md", "kernels.md")}
+every_page = pytest.mark.parametrize("page", PAGES)
+COMMAND = re.compile(r"python3? -m (models|export|serving|clients) (\w+)([^`|\n]*)")
+
+
+@every_page
+def test_every_command_is_a_verb_with_flags_that_it_has(page):
+    said = COMMAND.findall(PAGES[page])
+    unknown = [
+        (verb, flag)
+        for package, verb, rest in said
+        for flag in re.findall(r"(?<!\S)--[a-z-]+", rest)
+        if flag not in FROZEN[f"{package} {verb}"]
+    ]
+    assert unknown == []
+    assert {f"{package} {verb}" for package, verb, _ in said} <= FROZEN.keys()
+
+
+def test_the_flags_that_the_guide_explains_are_those_of_export_engine():
+    explained = set(re.findall(r"^\| `(--[a-z-]+)`", PAGES["tensorrt.md"], re.MULTILINE))
+    assert explained <= FROZEN["export engine"]
+    assert FROZEN["export engine"] - explained <= {"--out", "--tf32"} and "--tf32" in PAGES["tensorrt.md"]
+
+
+@every_page
+def test_every_make_target_script_and_module_is_there(page):
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"`make ([a-z-]+)`", PAGES[page])) <= targets
+    scripts = re.findall(r"python (benchmarks/\S+?\.py)", PAGES[page])
+    assert [script for script in scripts if not (ROOT / script).is_file()] == []
+    modules = re.findall(r"python -m (export\.[\w.]+\w)", PAGES[page])
+    assert [name for name in modules if not (ROOT / f"{name.replace('.', '/')}.py").is_file()] == []
+
+
+@every_page
+def test_every_file_that_a_claim_rests_on_is_there(page):
+    named = set(re.findall(r"`((?:[\w/]+/)?test_\w+\.py)(?:::\w+)?`", PAGES[page]))
+    tests = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")}
+    assert named and [name for name in named if not any(f"/{path}".endswith(f"/{name}") for path in tests)] == []
+
+
+def test_a_flag_that_does_not_exist_would_be_found():
+    (found,) = COMMAND.findall("`python -m export engine DIR --fast`")
+    assert "--fast" in found[2] and "--fast" not in FROZEN["export engine"]
