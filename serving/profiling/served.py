@@ -19,7 +19,7 @@ from clients.load.record import RequestRecord
 from models.errors import ServerError
 from serving.profiling.traced import Trace
 from serving.simulation.profile import Profile
-from serving.simulation.series import series_of
+from serving.simulation.series import spread_of, stretches_of
 from serving.simulation.served import Served
 
 
@@ -60,11 +60,11 @@ def served_of(profile: Profile, trace: Trace, records: Sequence[RequestRecord], 
     first, later = _responses_s(trace)
     return Served(
         tokens_per_s=tokens_per_s,
-        way_s=series_of(_ways_s(trace, records)),
-        first_response_s=series_of(first),
-        response_s=series_of(later or first),
-        decode_factor=series_of(decode),
-        prompt_factor=series_of(prompt or decode),
+        way_s=spread_of(_ways_s(trace, records)),
+        first_response_s=stretches_of(first),
+        response_s=stretches_of(later or first),
+        decode_factor=spread_of(decode),
+        prompt_factor=spread_of(prompt or decode),
     )
 
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from models.errors import ConfigError
-from serving.simulation.series import Draws, Series
+from serving.simulation.series import STRETCH, Draws, Series
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """What was added while so many tokens were answered a second; each in the order in which it was measured.
+    """What was added while so many tokens were answered a second: spreads, and of responses stretches.
 
     Attributes:
         tokens_per_s: the load.
@@ -61,7 +61,8 @@ class Additions:
 
     def draws(self, name: str, seed: int) -> Draws:
         """Values of one of the series of :class:`Served`."""
-        return Draws([(getattr(one, name), share) for one, share in self._mixture], seed)
+        stretch = STRETCH if name.endswith("response_s") else 1
+        return Draws([(getattr(one, name), share) for one, share in self._mixture], seed, stretch)
 
 
 def require_rising(served: Sequence[Served]) -> None:
