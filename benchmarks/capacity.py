@@ -3,8 +3,8 @@
     python benchmarks/capacity.py [--models M ...] [--seconds S] [--profile FILE] [--out DIR] [--scratch DIR]
 
 The profile is measured first, of this machine, server and clients together (`python -m serving profile`). Then Poisson
-arrivals at about 30, 60 and 85 % of the rate at which the simulation saturates, sent, and simulated: the simulation knows
-when they came and how long they were.
+arrivals at about 30, 60 and 85 % of the rate at which the simulation saturates, sent, and simulated: the simulation
+knows when they came and how long they were.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from benchmarks.peers.processes import wait_until_quiet  # noqa: E402
 from benchmarks.peers.rounds import QUIET  # noqa: E402
 from clients.load.analysis.intervals import intervals  # noqa: E402
 from clients.load.arrivals import Poisson  # noqa: E402
-from clients.load.record import LoadRun, Outcome  # noqa: E402
+from clients.load.record import LoadRun, Outcome, RequestRecord  # noqa: E402
 from serving.generation.settings import EngineSettings  # noqa: E402
 from serving.profiling.asking import asked, write_questions  # noqa: E402
 from serving.profiling.measure import measured  # noqa: E402
@@ -48,16 +48,18 @@ TOLERANCE = 0.15
 SETTINGS = EngineSettings(prefix_bytes=0)
 DEMAND = Demand(rate=1.0, prompt=Lognormal(median=40, p95=120, most=150), answer=Lognormal(median=30, p95=80, most=96))
 QUESTIONS = 500
-SIMULATED = 20_000
-"""Requests of each load, at the least: its arrivals again and again, with a pause between."""
-WARM_UP_S, PAUSE_S = 5.0, 20.0
+SIMULATED = 8_000
+"""Requests of each load, at the least: its arrivals again and again."""
+ROUNDS, FIRST_SEED = 3, 100
+"""Servers that are started one after the other, and arrivals that no profile has seen."""
+WARM_UP_S, PERIOD_S = 2.0, 1000.0
 
 
 def main() -> int:
     """Measure, simulate, send, print and write; 1 if a prediction is out of tolerance."""
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
     parser.add_argument("--models", nargs="+", default=list(MODELS), help="shipped checkpoints, or gpt2-small")
-    parser.add_argument("--seconds", type=float, default=60.0, help="of each load")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of each load, all rounds together")
     parser.add_argument("--patience", type=float, default=120.0, help="seconds to wait for a quiet machine, each load")
     parser.add_argument("--profile", type=Path, help="of one model, measured before")
     parser.add_argument("--out", type=Path, help="folder for <date>-capacity.md and .json; none if absent")
@@ -85,44 +87,50 @@ def compared(name: str, scratch: Path, words: argparse.Namespace) -> dict[str, A
     rng = np.random.default_rng(7)
     lengths = zip(DEMAND.prompt.draw(rng, QUESTIONS).tolist(), DEMAND.answer.draw(rng, QUESTIONS).tolist(), strict=True)
     write_questions(loaded(folder, SETTINGS), lengths, questions)
-    made = []
-    with server_over({name: folder}, scratch / f"served-{name}", SETTINGS) as server:
-        for load in LOADS:
-            wait_until_quiet(words.patience, QUIET)
-            foreign = Foreign(server.group)
-            run = asked(
-                server.endpoints.grpc,
-                name,
-                questions,
-                Poisson(rate=load * limit),
-                stream=True,
-                warmup_s=WARM_UP_S,
-                duration_s=words.seconds,
-            )
-            made.append({"load": load, "foreign": foreign.share(), **beside(profile, run, words.seconds)})
+    runs: list[list[LoadRun]] = [[] for _ in LOADS]
+    foreign: list[list[float]] = [[] for _ in LOADS]
+    for number in range(ROUNDS):
+        with server_over({name: folder}, scratch / f"served-{name}", SETTINGS) as server:
+            for place, load in enumerate(LOADS):
+                wait_until_quiet(words.patience, QUIET)
+                others = Foreign(server.group)
+                run = asked(
+                    server.endpoints.grpc,
+                    name,
+                    questions,
+                    Poisson(rate=load * limit),
+                    warmup_s=WARM_UP_S,
+                    duration_s=words.seconds / ROUNDS,
+                    seed=FIRST_SEED + number,
+                )
+                runs[place].append(run)
+                foreign[place].append(others.share())
+    made = [
+        {"load": load, "foreign": max(shares), **beside(profile, of_load, words.seconds)}
+        for load, of_load, shares in zip(LOADS, runs, foreign, strict=True)
+    ]
     return {"profile": profile.to_json(), "saturation": limit, "levels": made}
 
 
-def beside(profile: Profile, run: LoadRun, seconds: float) -> dict[str, Any]:
-    """What a run measured beside what is predicted of the same arrivals."""
-    failed = sum(one.outcome is not Outcome.OK for one in run.records)
-    seen = Seen([one.intended_s for one in run.records], [one.responses_s for one in run.records])
-    period_s = seen.sent_s[-1] + PAUSE_S
-    times = range(-(-SIMULATED // len(run.records)))
+def beside(profile: Profile, runs: Sequence[LoadRun], seconds: float) -> dict[str, Any]:
+    """What the runs of a load measured beside what is predicted of the same arrivals."""
+    records = [_shifted(one, number) for number, run in enumerate(runs) for one in run.records]
+    failed = sum(one.outcome is not Outcome.OK for one in records)
+    times = -(-SIMULATED // len(records))
     arrivals = [
-        Arrival(at_s=one.intended_s + number * period_s, prompt=one.input_tokens, answer=sum(one.tokens))
-        for number in times
-        for one in run.records
+        Arrival(
+            at_s=one.intended_s + number * len(runs) * PERIOD_S, prompt=one.input_tokens, answer=max(1, sum(one.tokens))
+        )
+        for number in range(times)
+        for one in records
     ]
-    tokens_per_s = sum(arrival.answer for arrival in arrivals) / len(times) / seen.sent_s[-1]
+    tokens_per_s = sum(sum(one.tokens) for one in records) / (seconds + len(runs) * WARM_UP_S)
     heard = Replica(profile, SETTINGS, tokens_per_s=tokens_per_s).run(arrivals).heard
-    made = Seen(
-        [one.intended_s % period_s for one in heard],
-        [[at_s - one.intended_s // period_s * period_s for at_s in one.responses_s] for one in heard],
-    )
-    wanted_s, found_s = made.first_s(seconds), seen.first_s(seconds)
+    made = Seen([one.intended_s for one in heard], [one.responses_s for one in heard], seconds / len(runs))
+    seen = Seen([one.intended_s for one in records], [one.responses_s for one in records], seconds / len(runs))
+    wanted_s, found_s = made.first_s(), seen.first_s()
     figures = {
-        "requests/s": (made.ended(seconds) / len(times) / seconds, seen.ended(seconds) / seconds),
+        "requests/s": (made.ended() / times / seconds, seen.ended() / seconds),
         "TTFT p50": (float(np.percentile(wanted_s, 50)), float(np.percentile(found_s, 50))),
         "TTFT p95": (float(np.percentile(wanted_s, 95)), float(np.percentile(found_s, 95))),
     }
@@ -131,26 +139,36 @@ def beside(profile: Profile, run: LoadRun, seconds: float) -> dict[str, Any]:
         "figures": {name: {"predicted": one, "measured": other} for name, (one, other) in figures.items()},
         "p95_interval": intervals(found_s)["p95"],
         "failed": failed,
-        "lag_s": float(np.percentile([one.sent_s - one.intended_s for one in run.records], 95)),
+        "lag_s": float(np.percentile([one.sent_s - one.intended_s for one in records], 95)),
         "within": not failed and max(abs(errors["requests/s"]), abs(errors["TTFT p95"])) <= TOLERANCE,
     }
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """When requests were sent and answered, in seconds since the run began."""
+    """When requests were sent and answered, in periods that begin with a warm-up, and the seconds that then count."""
 
     sent_s: Sequence[float]
     responses_s: Sequence[Sequence[float]]
+    seconds: float
 
-    def first_s(self, seconds: float) -> NDArray[np.float64]:
+    def first_s(self) -> NDArray[np.float64]:
         """Of each request behind the warm-up, the time to its first token."""
         pairs = zip(self.sent_s, self.responses_s, strict=True)
-        return np.array([said[0] - sent_s for sent_s, said in pairs if said and 0 <= sent_s - WARM_UP_S < seconds])
+        return np.array([said[0] - sent_s for sent_s, said in pairs if said and self._counts(sent_s)])
 
-    def ended(self, seconds: float) -> int:
+    def ended(self) -> int:
         """How many were answered behind the warm-up."""
-        return sum(bool(said) and 0 <= said[-1] - WARM_UP_S < seconds for said in self.responses_s)
+        return sum(bool(said) and self._counts(said[-1]) for said in self.responses_s)
+
+    def _counts(self, at_s: float) -> bool:
+        return 0 <= at_s % PERIOD_S - WARM_UP_S < self.seconds
+
+
+def _shifted(record: RequestRecord, number: int) -> RequestRecord:
+    by_s = number * PERIOD_S
+    responses_s = tuple(at_s + by_s for at_s in record.responses_s)
+    return replace(record, intended_s=record.intended_s + by_s, sent_s=record.sent_s + by_s, responses_s=responses_s)
 
 
 def report(found: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """A model behind a real Triton under loads of its own, and what serving it added at each of them.
 
 saturation, measured    as many callers as slots, each with one request after the other
-loads                   Poisson arrivals at shares of it, lengths that vary
+loads                   Poisson arrivals at shares of it, lengths that vary, at each of several servers
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ from serving.parameters import Device, Runtime
 from serving.profiling.asking import asked, write_questions
 from serving.profiling.served import during, read_trace, served_of
 from serving.profiling.subjects import exactly, longest_question
-from serving.profiling.traced import MODEL_PY, TRACE
+from serving.profiling.traced import MODEL_PY, TRACE, Trace
 from serving.repository.layout import VERSION, write_repository
 from serving.simulation.demand import Demand
 from serving.simulation.lengths import Values
@@ -37,10 +38,12 @@ from serving.triton_server.process import TritonServer
 from serving.triton_server.settings import ServerSettings
 
 SHARES = (0.25, 0.5, 0.75)
-REQUESTS = 1000
-"""Of each load, in no less and no more than so many seconds."""
-LEAST_S, MOST_S = 5.0, 30.0
-_LOOP_S, _WARM_UP_S = 4.0, 1.0
+REQUESTS = 1500
+"""Of each load, all rounds together, in no less and no more than so many seconds."""
+LEAST_S, MOST_S = 12.0, 60.0
+ROUNDS = 3
+"""Servers that are started one after the other: some are faster than others, whatever the reason."""
+_LOOP_S, _WARM_UP_S = 3.0, 1.0
 _START_S = 120.0
 _ANSWER, _PROMPT = 64, 96
 _QUESTIONS = 64
@@ -49,12 +52,13 @@ _SEED = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """A load: when it was, by the monotonic clock, and what its clients saw behind the warm-up."""
+    """A load: when it was, by the monotonic clock, what its clients saw behind the warm-up, and the server's trace."""
 
     began_s: float
     ended_s: float
     seconds: float
     records: list[RequestRecord]
+    trace: Trace = field(default_factory=Trace)
 
 
 def behind_triton(
@@ -81,17 +85,20 @@ def behind_triton(
         ServerError: the server does not start or answer.
     """
     lengths = _lengths(model)
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch, progress("served", ROUNDS) as advance:
         repository, questions = Path(scratch) / "model_repository", Path(scratch) / "questions.jsonl"
         write_repository([folder], repository, threads, runtime, settings, device)
         body = MODEL_PY.format(task=Manifest.read(folder).task)
         (repository / folder.name / VERSION / "model.py").write_text(body, encoding="utf-8")
         write_questions(model, lengths, questions)
-        loads = _loads(folder.name, repository, questions, settings.slots)
-        trace = read_trace(next((repository / folder.name).rglob(TRACE), repository / TRACE))
+        rounds: list[list[Answered]] = []
+        rates: list[float] = []
+        for number in range(ROUNDS):
+            rounds.append(_loads(folder.name, repository, questions, settings.slots, rates, number))
+            advance(f"{rates[-1]:.4g} requests/s")
+    loads = list(zip(*rounds, strict=True))
     served = [
-        served_of(profile, during(trace, load.began_s, load.ended_s), load.records, _tokens(load) / load.seconds)
-        for load in loads
+        served_of(profile, [(one.trace, one.records) for one in load], _tokens(load) / _seconds(load)) for load in loads
     ]
     made = replace(profile, served=tuple(sorted(served, key=lambda one: one.tokens_per_s)))
     error = max(_error(made, settings, lengths, load) for load in loads)
@@ -106,25 +113,27 @@ def _lengths(model: WritingModel) -> list[tuple[int, int]]:
     return list(zip(prompts.tolist(), answers.tolist(), strict=True))
 
 
-def _loads(name: str, repository: Path, questions: Path, slots: int) -> list[Answered]:
+def _loads(name: str, repository: Path, questions: Path, slots: int, rates: list[float], seed: int) -> list[Answered]:
     http, grpc, metrics = free_ports(3)
     ports = ServerSettings(repository=repository, http_port=http, grpc_port=grpc, metrics_port=metrics)
-    loads = []
-    with TritonServer(ports) as server, progress("served", len(SHARES) + 1) as advance:
+    with TritonServer(ports) as server:
         server.wait_until_ready(canary_check({name}, _START_S), _START_S)
-        full = _asked(server.endpoints.grpc, name, questions, ClosedLoop(concurrency=slots), _LOOP_S)
-        advance("saturation")
-        for share in SHARES:
-            rate = share * len(full.records) / full.seconds
-            seconds = float(np.clip(REQUESTS / rate, LEAST_S, MOST_S))
-            loads.append(_asked(server.endpoints.grpc, name, questions, Poisson(rate=rate), seconds))
-            advance(f"{rate:.4g} requests/s")
-    return loads
+        ask = partial(_asked, server.endpoints.grpc, name, questions, seed)
+        if not rates:
+            full = ask(ClosedLoop(concurrency=slots), _LOOP_S)
+            rates += [share * len(full.records) / full.seconds for share in SHARES]
+        loads = [ask(Poisson(rate=rate), _long_enough_s(rate)) for rate in rates]
+    trace = read_trace(next((repository / name).rglob(TRACE), repository / TRACE))
+    return [replace(load, trace=during(trace, load.began_s, load.ended_s)) for load in loads]
 
 
-def _asked(address: str, name: str, questions: Path, arrivals: Arrivals, seconds: float) -> Answered:
+def _long_enough_s(rate: float) -> float:
+    return float(np.clip(REQUESTS / rate, LEAST_S, MOST_S)) / ROUNDS
+
+
+def _asked(address: str, name: str, questions: Path, seed: int, arrivals: Arrivals, seconds: float) -> Answered:
     began_s = time.monotonic()
-    run = asked(address, name, questions, arrivals, stream=True, warmup_s=_WARM_UP_S, duration_s=seconds)
+    run = asked(address, name, questions, arrivals, warmup_s=_WARM_UP_S, duration_s=seconds, seed=seed)
     failed = [record.error for record in run.records if record.outcome is not Outcome.OK]
     if failed:
         raise ServerError("every request answered while a profile is measured", failed[0], "look at the server's log")
@@ -133,13 +142,20 @@ def _asked(address: str, name: str, questions: Path, arrivals: Arrivals, seconds
     return Answered(began_s=began_s, ended_s=time.monotonic(), seconds=passed_s, records=records)
 
 
-def _tokens(load: Answered) -> int:
-    return sum(sum(record.tokens) for record in load.records)
+def _tokens(load: Sequence[Answered]) -> int:
+    return sum(sum(record.tokens) for one in load for record in one.records)
 
 
-def _error(profile: Profile, settings: EngineSettings, lengths: Sequence[tuple[int, int]], load: Answered) -> float:
+def _seconds(load: Sequence[Answered]) -> float:
+    return sum(one.seconds for one in load)
+
+
+def _error(
+    profile: Profile, settings: EngineSettings, lengths: Sequence[tuple[int, int]], load: Sequence[Answered]
+) -> float:
     prompts, answers = (Values(values=tuple(values)) for values in zip(*lengths, strict=True))
-    demand = Demand(rate=len(load.records) / load.seconds, prompt=prompts, answer=answers)
+    records = [record for one in load for record in one.records]
+    demand = Demand(rate=len(records) / _seconds(load), prompt=prompts, answer=answers)
     outcome = Levels(profile=profile, settings=settings, demand=demand, requests=2 * REQUESTS).under(1)
-    seen_s = np.percentile([one.responses_s[0] - one.intended_s for one in load.records], 95)
+    seen_s = np.percentile([one.responses_s[0] - one.intended_s for one in records], 95)
     return float(abs(outcome.statistic("time_to_first_token", "p95") / seen_s - 1))

@@ -47,20 +47,28 @@ def during(trace: Trace, began_s: float, ended_s: float) -> Trace:
     )
 
 
-def served_of(profile: Profile, trace: Trace, records: Sequence[RequestRecord], tokens_per_s: float) -> Served:
+def served_of(
+    profile: Profile, observed: Sequence[tuple[Trace, Sequence[RequestRecord]]], tokens_per_s: float
+) -> Served:
     """What serving added.
 
     Args:
         profile: what the engine takes by itself.
-        trace: of the server, from before the first of the requests to after the last.
-        records: of requests that were answered; their numbers end the ids by which the server knew them.
+        observed: of each server that was started, its trace during a load, and what became of the requests behind the
+            warm-up; all were answered, and their numbers end the ids by which the server knew them.
         tokens_per_s: of their answers.
     """
-    decode, prompt = _factors(profile, trace)
-    first, later = _responses_s(trace)
+    decode, prompt, ways = list[float](), list[float](), list[float]()
+    first, later = list[float](), list[float]()
+    for trace, records in observed:
+        for whole, part in zip((decode, prompt), _factors(profile, trace), strict=True):
+            whole += part
+        for whole, part in zip((first, later), _responses_s(trace), strict=True):
+            whole += part
+        ways += _ways_s(trace, records)
     return Served(
         tokens_per_s=tokens_per_s,
-        way_s=spread_of(_ways_s(trace, records)),
+        way_s=spread_of(ways),
         first_response_s=stretches_of(first),
         response_s=stretches_of(later or first),
         decode_factor=spread_of(decode),
