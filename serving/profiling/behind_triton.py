@@ -1,7 +1,7 @@
 """A model behind a real Triton under loads of its own, and what serving it added at each of them.
 
-saturation, measured    as many callers as slots, each with one request after the other
-loads                   Poisson arrivals at shares of it, lengths that vary, at each of several servers
+saturation    half as many callers again as there are slots, each with one request after the other
+other loads   Poisson arrivals at shares of it; lengths vary; all that at each of several servers
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from serving.triton_server.settings import ServerSettings
 SHARES = (0.25, 0.5, 0.75)
 REQUESTS = 1500
 """Of each load, all rounds together, in no less and no more than so many seconds."""
-LEAST_S, MOST_S = 12.0, 60.0
+LEAST_S, MOST_S = 12.0, 30.0
 ROUNDS = 3
 """Servers that are started one after the other: some are faster than others, whatever the reason."""
 _LOOP_S, _WARM_UP_S = 3.0, 1.0
@@ -101,7 +101,7 @@ def behind_triton(
         served_of(profile, [(one.trace, one.records) for one in load], _tokens(load) / _seconds(load)) for load in loads
     ]
     made = replace(profile, served=tuple(sorted(served, key=lambda one: one.tokens_per_s)))
-    error = max(_error(made, settings, lengths, load) for load in loads)
+    error = max(_error(made, settings, lengths, load) for load in loads[: len(SHARES)])
     return replace(made, fit_error={**made.fit_error, "served": error})
 
 
@@ -119,10 +119,10 @@ def _loads(name: str, repository: Path, questions: Path, slots: int, rates: list
     with TritonServer(ports) as server:
         server.wait_until_ready(canary_check({name}, _START_S), _START_S)
         ask = partial(_asked, server.endpoints.grpc, name, questions, seed)
+        full = ask(ClosedLoop(concurrency=slots + -(-slots // 2)), _LOOP_S)
         if not rates:
-            full = ask(ClosedLoop(concurrency=slots), _LOOP_S)
             rates += [share * len(full.records) / full.seconds for share in SHARES]
-        loads = [ask(Poisson(rate=rate), _long_enough_s(rate)) for rate in rates]
+        loads = [*(ask(Poisson(rate=rate), _long_enough_s(rate)) for rate in rates), full]
     trace = read_trace(next((repository / name).rglob(TRACE), repository / TRACE))
     return [replace(load, trace=during(trace, load.began_s, load.ended_s)) for load in loads]
 
