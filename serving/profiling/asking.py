@@ -39,28 +39,36 @@ def write_questions(model: WritingModel, lengths: Iterable[tuple[int, int]], pat
 
 
 def asked(
-    address: str, name: str, questions: Path, arrivals: Arrivals, *, stream: bool, warmup_s: float, duration_s: float
+    address: str,
+    name: str,
+    questions: Path,
+    arrivals: Arrivals,
+    *,
+    warmup_s: float,
+    duration_s: float,
+    seed: int = 0,
 ) -> LoadRun:
-    """Ask a server for some seconds.
+    """Ask a server for some seconds; tokens are sent as they come.
 
     Args:
         address: of its gRPC endpoint.
         name: of the model.
         questions: that :func:`write_questions` wrote; they are asked in turn.
         arrivals: when they are asked.
-        stream: whether tokens are to be sent as they come.
         warmup_s: seconds before those that count.
         duration_s: seconds that count.
+        seed: of the arrivals.
 
     Raises:
         ServerError: it does not answer.
     """
     inputs: Any = Inputs(kind="files", files=(str(questions),))
     scenario = Scenario(
-        workloads=(Workload(name=name, model=name, inputs=inputs, stream=stream),),
+        workloads=(Workload(name=name, model=name, inputs=inputs, stream=True),),
         target=Target(address=address, timeout_s=60.0),
         arrivals=arrivals,
         warmup_s=warmup_s,
         duration_s=duration_s,
+        seed=seed,
     )
     return asyncio.run(run_load(scenario))

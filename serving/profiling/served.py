@@ -1,122 +1,137 @@
-"""What a server adds: callers behind a real Triton, and the costs with which the simulation repeats what they saw.
+"""A trace of a server under load, and what its clients saw → what serving adds to the engine.
 
-    observed, of each number of callers: requests a second, responses a request, mean time to the first token
-    costs θ = (request_s, request_busy_s, request_held_s, response_s, response_wait) by Gauss-Newton on log θ:
-    min Σ (ln simulated − ln observed)²
-
-Clients run on the same machine, so what they take from it is in the costs, as it is in the load to be planned for.
+way of a request       time to its first token − (first response sent − the engine could begin with it)
+factor of a step       its time / what the profile says of its runs
+time of a response     sent − the last one was sent, or, where none was being sent, − its first piece was there
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, fields, replace
-from typing import Protocol
+import json
+from bisect import bisect_right
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from serving.generation.settings import EngineSettings
-from serving.simulation.closed_loop import closed_loop
-from serving.simulation.profile import Profile, Served
-from serving.simulation.replica import Replica
-
-Values = NDArray[np.float64]
-_FIRST_GUESS = Served(request_s=1.5e-3, request_busy_s=1e-3, request_held_s=2e-4, response_s=2e-4, response_wait=0.5)
-_LEAST = 1e-6
-_STEP = 1.15  # of a cost, for its derivative
-_ROUNDS = 4
-_DAMPING = 0.05
-_LEAST_REQUESTS, _EACH = 12, 3  # of a loop that is simulated, and of each caller
+from clients.load.record import RequestRecord
+from models.errors import ServerError
+from serving.profiling.traced import Trace
+from serving.simulation.profile import Profile
+from serving.simulation.series import spread_of, stretches_of
+from serving.simulation.served import Served
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Callers:
-    """What callers in a closed loop saw.
+def read_trace(path: Path) -> Trace:
+    """The trace that a server wrote.
 
-    Attributes:
-        callers: at once.
-        prompt, answer: tokens of each.
-        stream: whether tokens were sent as they came.
-        observed: natural logarithms of requests a second, responses a request, and mean seconds to the first token.
+    Raises:
+        ServerError: there is none.
     """
-
-    callers: int
-    prompt: int
-    answer: int
-    stream: bool
-    observed: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    try:
+        return Trace(**json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise ServerError(f"a trace at {path}", str(error), "look at the server's log") from error
 
 
-class Answered(Protocol):
-    """A request that was answered."""
-
-    @property
-    def intended_s(self) -> float:
-        """When it was sent."""
-
-    @property
-    def responses_s(self) -> Sequence[float]:
-        """When its responses came."""
-
-
-def figures(heard: Sequence[Answered]) -> tuple[float, float, float]:
-    """What a closed loop is compared by, logarithms (:class:`Callers`)."""
-    seconds = max(one.responses_s[-1] for one in heard) - min(one.intended_s for one in heard)
-    responses = np.mean([len(one.responses_s) for one in heard])
-    first_s = np.mean([one.responses_s[0] - one.intended_s for one in heard])
-    logs = np.log(np.array([len(heard) / seconds, float(responses), float(first_s)]))
-    return float(logs[0]), float(logs[1]), float(logs[2])
+def during(trace: Trace, began_s: float, ended_s: float) -> Trace:
+    """The part of a trace between two times of the monotonic clock, from the first request of a load on."""
+    began_s = min(at_s for request, at_s in trace.lined if at_s >= began_s and request.startswith(_LOAD))
+    return Trace(
+        runs=[run for run in trace.runs if began_s <= run[0] < ended_s],
+        steps=[step for step in trace.steps if began_s <= step[0] < ended_s],
+        lined=[one for one in trace.lined if began_s <= one[1] < ended_s],
+        said=[one for one in trace.said if began_s <= one[1] < ended_s],
+        sent=[one for one in trace.sent if began_s <= one[1] < ended_s],
+    )
 
 
-def fitted(profile: Profile, settings: EngineSettings, loops: Sequence[Callers]) -> tuple[Served, float]:
-    """The costs with which a simulation repeats what callers saw best, and its largest relative error then.
+def served_of(
+    profile: Profile, observed: Sequence[tuple[Trace, Sequence[RequestRecord]]], tokens_per_s: float
+) -> Served:
+    """What serving added.
 
     Args:
-        profile: of the model; its own served costs are not looked at.
-        settings: of the engine that was asked.
-        loops: what was seen.
+        profile: what the engine takes by itself.
+        observed: of each server that was started, its trace during a load, and what became of the requests behind the
+            warm-up; all were answered, and their numbers end the ids by which the server knew them.
+        tokens_per_s: of their answers.
     """
-    observed = np.array([loop.observed for loop in loops]).reshape(-1)
-
-    def simulated(logs: Values) -> Values:
-        served = _served(logs)
-        return np.array([_figures(replace(profile, served=served), settings, loop) for loop in loops]).reshape(-1)
-
-    logs = np.log(np.array(astuple(_FIRST_GUESS)))
-    found = simulated(logs)
-    for _ in range(_ROUNDS):
-        columns = [(simulated(logs + step) - found) / np.log(_STEP) for step in np.eye(len(logs)) * np.log(_STEP)]
-        matrix = np.stack(columns, axis=1)
-        damped = matrix.T @ matrix + _DAMPING * np.eye(len(logs))
-        move = np.clip(np.linalg.solve(damped, matrix.T @ (observed - found)), -1.0, 1.0)
-        better = _first_better(simulated, logs, move, observed, float(np.square(observed - found).sum()))
-        if better is None:
-            break
-        logs, found = better
-    return _served(logs), float(np.expm1(np.abs(observed - found)).max())
+    decode, prompt, ways = list[float](), list[float](), list[float]()
+    first, later = list[float](), list[float]()
+    for trace, records in observed:
+        for whole, part in zip((decode, prompt), _factors(profile, trace), strict=True):
+            whole += part
+        for whole, part in zip((first, later), _responses_s(trace), strict=True):
+            whole += part
+        ways += _ways_s(trace, records)
+    return Served(
+        tokens_per_s=tokens_per_s,
+        way_s=spread_of(ways),
+        first_response_s=stretches_of(first),
+        response_s=stretches_of(later or first),
+        decode_factor=spread_of(decode),
+        prompt_factor=spread_of(prompt or decode),
+    )
 
 
-def _first_better(
-    simulated: Callable[[Values], Values], logs: Values, move: Values, observed: Values, error: float
-) -> tuple[Values, Values] | None:
-    for share in (1.0, 0.5, 0.2):
-        found = simulated(logs + share * move)
-        if np.square(observed - found).sum() < error * 0.999:
-            return logs + share * move, found
-    return None
+def _factors(profile: Profile, trace: Trace) -> tuple[list[float], list[float]]:
+    decode, prompt, runs = list[float](), list[float](), deque(trace.runs)
+    for began_s, ended_s in trace.steps:
+        expected_s, reads = 0.0, False
+        while runs and runs[0][0] < ended_s:
+            _, graph, rows, width, attended = runs.popleft()
+            if graph == "encoder":
+                expected_s += profile.encoding_s(rows, width)
+            elif width > 1:
+                expected_s += profile.reading_s(rows, width, attended)
+            else:
+                expected_s += profile.decoding_s(rows, attended)
+            reads = reads or graph == "encoder" or width > 1
+        if expected_s:
+            (prompt if reads else decode).append((ended_s - began_s) / expected_s)
+    return decode, prompt
 
 
-def _served(logs: Values) -> Served:
-    values = np.maximum(np.exp(logs), _LEAST)
-    named = {spec.name: float(value) for spec, value in zip(fields(Served), values, strict=True)}
-    return Served(**{**named, "response_wait": min(named["response_wait"], 1.0)})
+def _ways_s(trace: Trace, records: Sequence[RequestRecord]) -> list[float]:
+    begins, ends = np.array(trace.steps).T.tolist()
+    first_sent: dict[int, float] = {}
+    for request, _, sent_s in trace.sent:
+        first_sent.setdefault(_number(request), sent_s)
+    ready = {_number(request): _ready_s(lined_s, begins, ends) for request, lined_s in trace.lined}
+    return [
+        max(0.0, one.responses_s[0] - one.intended_s - (first_sent[one.number] - ready[one.number])) for one in records
+    ]
 
 
-def _figures(profile: Profile, settings: EngineSettings, loop: Callers) -> tuple[float, float, float]:
-    replica = Replica(profile, settings, loop.stream)
-    return figures(closed_loop(replica, loop.callers, _requests(loop), loop.prompt, loop.answer))
+def _ready_s(lined_s: float, begins: Sequence[float], ends: Sequence[float]) -> float:
+    place = bisect_right(begins, lined_s)
+    is_stepping = place > 0 and lined_s < ends[place - 1]
+    return lined_s if is_stepping or place == len(begins) else begins[place]
 
 
-def _requests(loop: Callers) -> int:
-    return _LEAST_REQUESTS + _EACH * loop.callers
+def _responses_s(trace: Trace) -> tuple[list[float], list[float]]:
+    said: defaultdict[str, deque[float]] = defaultdict(deque)
+    for request, said_s in trace.said:
+        said[request].append(said_s)
+    first, later, last_s = list[float](), list[float](), 0.0
+    for request, began_s, sent_s in trace.sent:
+        pieces = said[request]
+        there_s = pieces[0] if pieces and pieces[0] <= began_s else last_s
+        while pieces and pieces[0] <= began_s:
+            pieces.popleft()
+        if there_s > last_s:
+            first.append(sent_s - there_s)
+        else:
+            later.append(sent_s - last_s)
+        last_s = sent_s
+    return first, later
+
+
+_LOAD = "load-"
+"""How the ids begin that clients/load gives its requests; their numbers end them."""
+
+
+def _number(request: str) -> int:
+    return int(request.rpartition("-")[2])

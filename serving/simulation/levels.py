@@ -76,8 +76,10 @@ class Levels:
 
     def under(self, replicas: int) -> Outcome:
         """What one of so many replicas does under its share."""
-        replica = Replica(self.profile, self.settings, self.demand.stream)
-        return outcome_of(replica.run(list(self._arrivals(self.requests, replicas))))
+        arrivals = list(self._arrivals(self.requests, replicas))
+        tokens_per_s = self.demand.rate / replicas * float(np.mean([arrival.answer for arrival in arrivals]))
+        replica = Replica(self.profile, self.settings, self.demand.stream, tokens_per_s)
+        return outcome_of(replica.run(arrivals))
 
     @cached_property
     def limit(self) -> Limit:
@@ -88,7 +90,7 @@ class Levels:
         coming = self._arrivals(min(self.requests, _LIMIT_REQUESTS), 1)
         while batch := list(islice(coming, settings.slots - meter.waiting)):
             for arrival in batch:
-                replica.submit(replace(arrival, at_s=replica.clock.now_s, deadline_ms=None))
+                replica.submit(replace(arrival, at_s=replica.clock.now_s, deadline_ms=None), replica.clock.now_s)
             replica.step()
             while meter.waiting >= settings.slots:
                 replica.step()

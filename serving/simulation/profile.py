@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from models.errors import ConfigError
 from serving.simulation.reading import made, read_plain
+from serving.simulation.served import Additions, Served, require_rising
 from serving.simulation.table import Table
 
 
@@ -21,7 +22,7 @@ class Overhead:
         step_s: for each run that decodes.
         row_s: for each sequence in it.
         prompt_s: for each run that reads prompts or sources.
-        request_s: to give a request its slot.
+        request_s: for each sequence in it.
 
     Raises:
         ConfigError: one is negative.
@@ -34,34 +35,6 @@ class Overhead:
 
     def __post_init__(self) -> None:
         _require_times(self)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
-    """What a server adds; its clients too, where they share the machine.
-
-    Attributes:
-        request_s: from sending a request until it stands in line, and from a sent response until it is read.
-        request_busy_s: by which that takes longer while others are decoded.
-        request_held_s: by which a request that comes holds up the decoding of others.
-        response_s: to send one response; others wait for it, and leave together.
-        response_wait: share of what is still to be sent at the end of a run that decoding waits for: both are threads
-            of one Python process.
-
-    Raises:
-        ConfigError: one is negative, or the share is above 1.
-    """
-
-    request_s: float = 0.0
-    request_busy_s: float = 0.0
-    request_held_s: float = 0.0
-    response_s: float = 0.0
-    response_wait: float = 0.0
-
-    def __post_init__(self) -> None:
-        _require_times(self)
-        if self.response_wait > 1:
-            raise ConfigError("a response_wait from 0 to 1, a share", str(self.response_wait), "correct it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +51,12 @@ class Profile:
             are one start token, as a translator's.
         encoder: rows × length of the longest source; None without an encoder.
         overhead: of the engine.
-        served: of the server.
-        fit_error: table → its largest error, relative, at points between those that it was made of.
+        served: of the server, at each load that was measured, rising; empty where it adds nothing.
+        fit_error: table → its largest error, relative, at points between those that it was made of; ``served`` → that
+            of a simulation of the loads that it was made of, at the 95th percentile of the time to the first token.
 
     Raises:
-        ConfigError: a table does not reach the capacity.
+        ConfigError: a table does not reach the capacity, or the loads of what is served do not rise.
     """
 
     name: str
@@ -93,7 +67,7 @@ class Profile:
     prompt: Table | None = None
     encoder: Table | None = None
     overhead: Overhead = field(default_factory=Overhead)
-    served: Served = field(default_factory=Served)
+    served: tuple[Served, ...] = ()
     fit_error: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -105,6 +79,44 @@ class Profile:
                 raise ConfigError(f"lengths of {name!r} up to the capacity, {self.capacity}", found, "add them")
         if self.gpus < 0:
             raise ConfigError("gpus of at least 0", str(self.gpus), "correct gpus")
+        require_rising(self.served)
+
+    def decoding_s(self, rows: int, attended: int) -> float:
+        """What an engine takes to give so many rows a token each, of which the longest attends so many positions.
+
+        Raises:
+            ConfigError: it lies beyond the table.
+        """
+        return self.decode.at(rows, attended) + self.overhead.step_s + rows * self.overhead.row_s
+
+    def reading_s(self, rows: int, width: int, attended: int) -> float:
+        """What it takes to read as many positions of each of so many prompts.
+
+        Raises:
+            ConfigError: it lies beyond the table, or there is none.
+        """
+        return self._table("prompt").at(rows * width, attended) + self._starting_s(rows)
+
+    def encoding_s(self, rows: int, length: int) -> float:
+        """What it takes to encode so many sources, of which the longest is so long.
+
+        Raises:
+            ConfigError: it lies beyond the table, or there is none.
+        """
+        return self._table("encoder").at(rows, length) + self._starting_s(rows)
+
+    def additions(self, tokens_per_s: float) -> Additions:
+        """What a server adds while so many tokens are answered a second."""
+        return Additions(self.served, tokens_per_s)
+
+    def _starting_s(self, rows: int) -> float:
+        return self.overhead.prompt_s + rows * self.overhead.request_s
+
+    def _table(self, name: str) -> Table:
+        table: Table | None = getattr(self, name)
+        if table is None:
+            raise ConfigError(f"a table {name!r} in the profile of {self.name}", "none", "measure or add it")
+        return table
 
     @classmethod
     def read(cls, path: Path) -> Profile:
@@ -114,7 +126,13 @@ class Profile:
             ConfigError: the file is missing, or a value is none that it can have.
         """
         value = read_plain(path)
-        parts = {name: _part(kind, value, name, path) for name, kind in _PARTS.items() if value.get(name) is not None}
+        parts = {
+            name: _part(kind, value[name], f"{name!r} of {path}")
+            for name, kind in _PARTS.items()
+            if value.get(name) is not None
+        }
+        if "served" in value:
+            parts["served"] = _loads(value["served"], path)
         profile: Profile = made(cls, {**value, **parts}, str(path))
         return profile
 
@@ -129,23 +147,33 @@ class Profile:
     def write(self, path: Path) -> None:
         """Write it to a JSON file that :meth:`read` reads."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
+        text = json.dumps(self.to_json(), indent=1)
+        path.write_text(_NUMBERS.sub(_on_one_line, text) + "\n", encoding="utf-8")
 
 
+_REMEDY = "see docs/capacity.md"
 _PARTS: dict[str, type[Any]] = {
     "decode": Table,
     "prompt": Table,
     "encoder": Table,
     "overhead": Overhead,
-    "served": Served,
 }
+_NUMBERS = re.compile(r"\[[^][{}\"]*\]")
 
 
-def _part(kind: type[Any], value: Mapping[str, Any], name: str, path: Path) -> Any:
-    place = f"{name!r} of {path}"
-    part = value[name]
+def _on_one_line(numbers: re.Match[str]) -> str:
+    return " ".join(numbers[0].split()).replace("[ ", "[").replace(" ]", "]")
+
+
+def _loads(value: Any, path: Path) -> tuple[Served, ...]:
+    if not isinstance(value, list):
+        raise ConfigError(f"a list as 'served' of {path}, one object a load", type(value).__name__, _REMEDY)
+    return tuple(_part(Served, one, f"'served' of {path}") for one in value)
+
+
+def _part(kind: type[Any], part: Any, place: str) -> Any:
     if not isinstance(part, dict):
-        raise ConfigError(f"an object as {place}", type(part).__name__, "see docs/capacity.md")
+        raise ConfigError(f"an object as {place}", type(part).__name__, _REMEDY)
     return made(kind, {key: _fixed(one) for key, one in part.items()}, place)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
+from operator import attrgetter
 
 import numpy as np
 
@@ -85,32 +87,35 @@ class Replica:
         simulated: what came of it so far.
     """
 
-    def __init__(self, profile: Profile, settings: EngineSettings, stream: bool = True) -> None:
+    def __init__(
+        self, profile: Profile, settings: EngineSettings, stream: bool = True, tokens_per_s: float = inf
+    ) -> None:
         """Begin idle at 0.
 
         Args:
             profile: what its work takes.
             settings: of the engine; its prefix cache stays empty, as if no two prompts began alike.
             stream: whether tokens are sent as they come, or each answer whole.
+            tokens_per_s: of answers, that will be asked for.
         """
-        served = profile.served
+        additions = profile.additions(tokens_per_s)
         self.profile = profile
-        self.sending = Sending(served.response_s, stream)
-        self.clock = VirtualClock(self.sending, served.response_wait)
-        self.engine = Engine(simulated(profile, self.clock), settings, clock=self.clock)
+        self.sending = Sending(additions.draws("first_response_s", 4), additions.draws("response_s", 5), stream)
+        self.clock = VirtualClock(self.sending)
+        self.engine = Engine(simulated(profile, self.clock, additions), settings, clock=self.clock)
         self.simulated = Simulated([], self.engine.meter)
+        self._way_s = additions.draws("way_s", 6)
 
     def run(self, arrivals: Sequence[Arrival]) -> Simulated:
         """Serve requests, in the order of their arrivals, to the end of the last answer."""
-        served = self.profile.served
-        for arrival in arrivals:
-            self.advance(arrival.at_s + served.request_s)
-            if not self.engine.is_idle:
-                self.advance(arrival.at_s + served.request_s + served.request_busy_s)
-            self.submit(arrival)
+        coming = [(arrival.at_s + self._way_s(), number) for number, arrival in enumerate(arrivals)]
+        for came_s, number in sorted(coming):  # the later can be faster
+            self.advance(came_s)
+            self.submit(arrivals[number], came_s)
         while not self.engine.is_idle:
             self.step()
-        self.clock.idle_until(self.sending.busy_until_s + 1.0)
+        self.sending.finish(self.clock.now_s)
+        self.simulated.heard.sort(key=attrgetter("intended_s"))
         return self.simulated
 
     def advance(self, time_s: float) -> None:
@@ -133,15 +138,16 @@ class Replica:
         load.active += passed_s * (meter.active + meter.finished - finished)  # who ended had a slot until now
         load.waiting += passed_s * meter.waiting
 
-    def submit(self, arrival: Arrival) -> Heard:
-        """Put a request in line; one that is refused is told so."""
+    def submit(self, arrival: Arrival, came_s: float) -> Heard:
+        """Put a request in line; one that is refused is told so.
+
+        Args:
+            arrival: the request.
+            came_s: when it stood in line, perhaps before the step that ended just now did.
+        """
         heard = Heard(arrival.at_s, arrival.prompt)
         self.simulated.heard.append(heard)
-        overhead, served = self.profile.overhead, self.profile.served
-        self.clock.owe(overhead.request_s + (0.0 if self.engine.is_idle else served.request_held_s))
-        now_s = self.clock.now_s
-        came_s = arrival.at_s + served.request_s + (0.0 if self.engine.is_idle else served.request_busy_s)
-        self.clock.now_s = min(now_s, came_s)  # it stood in line before the step ended
+        now_s, self.clock.now_s = self.clock.now_s, min(self.clock.now_s, came_s)
         try:
             self.engine.submit(self._request(arrival), partial(self.sending.say, heard))
         except BusyError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from models.errors import AttendantError
@@ -38,14 +39,15 @@ class Sending:
         busy_until_s: when the last of the responses that were begun is sent.
     """
 
-    def __init__(self, response_s: float, stream: bool) -> None:
+    def __init__(self, first_response_s: Callable[[], float], response_s: Callable[[], float], stream: bool) -> None:
         """Begin idle.
 
         Args:
-            response_s: to send a response.
+            first_response_s: gives what it takes to send a response while none is being sent.
+            response_s: to send one that waited for others.
             stream: whether tokens leave as they come, or an answer whole.
         """
-        self._response_s = response_s
+        self._first_response_s, self._response_s = first_response_s, response_s
         self.busy_until_s = 0.0
         self._stream = stream
         self._said: dict[Heard, None] = {}
@@ -60,12 +62,19 @@ class Sending:
         if self._stream or heard.is_over or heard.error:
             self._said[heard] = None
 
+    def finish(self, now_s: float) -> None:
+        """Send all that was said."""
+        self.begin(now_s)
+        self.begin(self.busy_until_s)
+
     def begin(self, now_s: float) -> None:
         """Send what was said by now, if nothing else is being sent."""
         if not self._said or now_s < self.busy_until_s:
             return
+        is_awake = now_s == self.busy_until_s
         for heard in self._said:
-            now_s += self._response_s
+            now_s += self._response_s() if is_awake else self._first_response_s()
+            is_awake = True
             heard.responses_s.append(now_s)
             heard.tokens.append(heard.held)
             heard.held = 0

@@ -18,17 +18,18 @@ from serving.generation.token_rules import TokenRules
 from serving.generation.written import Written
 from serving.runtime.base import Array, Buffer, numpy_dtype
 from serving.simulation.profile import Profile
+from serving.simulation.served import Additions
 from serving.simulation.virtual_clock import VirtualClock
 
 SOURCE = "source_ids"
 
 
-def simulated(profile: Profile, clock: VirtualClock) -> Written:
+def simulated(profile: Profile, clock: VirtualClock, additions: Additions) -> Written:
     """What an engine decodes with; its runs let the clock go on."""
     tokenizer = _DotTokenizer()
     return Written(
-        decoder=SimulatedDecoder(profile, clock),
-        encoder=None if profile.encoder is None else SimulatedEncoder(profile, clock),
+        decoder=SimulatedDecoder(profile, clock, additions),
+        encoder=None if profile.encoder is None else SimulatedEncoder(profile, clock, additions),
         tokenizer=tokenizer,
         rules=TokenRules(),
         guides=Guides(tokenizer, 1, frozenset()),
@@ -42,15 +43,20 @@ class SimulatedDecoder:
         signature: of the same inputs as a real one's, of the smallest sizes.
     """
 
-    def __init__(self, profile: Profile, clock: VirtualClock) -> None:
+    def __init__(self, profile: Profile, clock: VirtualClock, additions: Additions) -> None:
         """Decode.
 
         Args:
             profile: what runs take.
             clock: that they let go on.
+            additions: by what they take longer.
         """
         self.signature = _signature(profile.capacity)
         self._profile, self._clock = profile, clock
+        self._decode_factor, self._prompt_factor = (
+            additions.draws("decode_factor", 1),
+            additions.draws("prompt_factor", 2),
+        )
 
     def allocate(self, name: str, sizes: Mapping[str, int]) -> Buffer:
         """A buffer of zeros that takes no memory."""
@@ -59,18 +65,15 @@ class SimulatedDecoder:
 
     def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
         """Let the time of a run pass; every logit is 0."""
-        rows, width = _shape(feeds["token_ids"])
-        attended = _shape(feeds["self_mask"])[3] if "self_mask" in feeds else 1
+        rows, width, attended = shape_of(feeds)
         scored = _shape(feeds["scored"])[1] if "scored" in feeds else width
-        self._clock.work(*self._seconds(rows, width, attended))
+        self._clock.work(self._seconds(rows, width, attended))
         return {LOGITS: _NoMemory((rows, scored, 1), "float32")}
 
-    def _seconds(self, rows: int, width: int, attended: int) -> tuple[float, float]:
-        profile, overhead = self._profile, self._profile.overhead
+    def _seconds(self, rows: int, width: int, attended: int) -> float:
         if width == 1:
-            return profile.decode.at(rows, attended), overhead.step_s + overhead.row_s * rows
-        assert profile.prompt is not None  # or prompts are one token
-        return profile.prompt.at(rows * width, attended), overhead.prompt_s
+            return self._profile.decoding_s(rows, attended) * self._decode_factor()
+        return self._profile.reading_s(rows, width, attended) * self._prompt_factor()
 
 
 class SimulatedEncoder:
@@ -80,16 +83,17 @@ class SimulatedEncoder:
         signature: one input.
     """
 
-    def __init__(self, profile: Profile, clock: VirtualClock) -> None:
+    def __init__(self, profile: Profile, clock: VirtualClock, additions: Additions) -> None:
         """Encode.
 
         Args:
             profile: what runs take.
             clock: that they let go on.
+            additions: by what they take longer.
         """
         source = TensorSpec(name=SOURCE, dtype="int64", axes=("batch", "source"))
         self.signature = GraphSignature(name="encoder", inputs=(source,), outputs=())
-        self._table, self._overhead_s, self._clock = profile.encoder, profile.overhead.prompt_s, clock
+        self._profile, self._clock, self._factor = profile, clock, additions.draws("prompt_factor", 3)
 
     def allocate(self, name: str, sizes: Mapping[str, int]) -> Buffer:
         """A buffer of zeros that takes no memory."""
@@ -98,9 +102,14 @@ class SimulatedEncoder:
 
     def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
         """Let the time of a run pass."""
-        assert self._table is not None
-        self._clock.work(self._table.at(*_shape(feeds[SOURCE])), self._overhead_s)
+        self._clock.work(self._profile.encoding_s(*_shape(feeds[SOURCE])) * self._factor())
         return {}
+
+
+def shape_of(feeds: Mapping[str, Array | Buffer]) -> tuple[int, int, int]:
+    """Of a decoder's run: rows, new positions of each, and the positions that the longest attends, 1 of an RNN."""
+    rows, width = _shape(feeds["token_ids"])
+    return rows, width, _shape(feeds["self_mask"])[3] if "self_mask" in feeds else 1
 
 
 class _DotTokenizer:

@@ -1,20 +1,19 @@
 """A profile is measured of any model that writes: runs, engine, and what serving adds."""
 
-import numpy as np
 import pytest
 
 from clients.load.arrivals import ClosedLoop
 from clients.load.record import Outcome
 from models.errors import UserError
 from serving.generation.settings import EngineSettings
-from serving.profiling import measure, overhead, timing
+from serving.profiling import behind_triton, overhead, timing
 from serving.profiling.asking import asked, write_questions
 from serving.profiling.measure import measured
 from serving.profiling.subjects import loaded
 from serving.simulation.demand import Demand
 from serving.simulation.lengths import Constant
 from serving.simulation.levels import Levels
-from serving.simulation.profile import Profile, Served
+from serving.simulation.profile import Profile
 from tests.conftest import LANGUAGE_MODEL
 
 SETTINGS = EngineSettings(slots=2, prompt_tokens=8, prefix_bytes=0)
@@ -24,7 +23,11 @@ SETTINGS = EngineSettings(slots=2, prompt_tokens=8, prefix_bytes=0)
 def _hasty(monkeypatch):
     monkeypatch.setattr(timing, "_MOST_CALLS", 1)
     monkeypatch.setattr(timing.medians, "__defaults__", (1,))
+    monkeypatch.setattr(timing, "_LEAST_CALLS", 1)
     monkeypatch.setattr(overhead, "_ROUNDS", 2)
+    hasty = {"LEAST_S": 1.0, "MOST_S": 1.0, "ROUNDS": 1, "_LOOP_S": 0.5, "_WARM_UP_S": 0.2, "_QUESTIONS": 8}
+    for name, value in hasty.items():
+        monkeypatch.setattr(behind_triton, name, value)
 
 
 @pytest.mark.parametrize("artefact", ["language_model", "dates_artefact", "captioner_artefact"])
@@ -33,12 +36,23 @@ def test_a_profile_of_any_family_can_be_planned_with(artefact, request, tmp_path
     made = measured(folder, SETTINGS, served=False)
     made.write(tmp_path / "profile.json")
     read = Profile.read(tmp_path / "profile.json")
-    assert read == made and made.served == Served()
+    assert read == made and made.served == ()
     assert (made.encoder is None) == (artefact == "language_model") != (made.prompt is None)
     assert made.decode.sizes == (1, 2) and made.decode.lengths[-1] == made.capacity
     demand = Demand(rate=1.0, prompt=Constant(tokens=1), answer=Constant(tokens=3))
     levels = Levels(profile=made, settings=SETTINGS, demand=demand, requests=100)
     assert levels.limit.requests > levels.under(1).answered > 0
+
+
+@pytest.mark.parametrize("artefact", ["language_model", "captioner_artefact"])
+def test_what_a_real_server_adds_is_measured_at_rising_loads(artefact, request):
+    made = measured(request.getfixturevalue(artefact), SETTINGS)
+    loads = [one.tokens_per_s for one in made.served]
+    assert len(loads) == len(behind_triton.SHARES) + 1 and loads == sorted(loads) and loads[0] > 0
+    for one in made.served:
+        assert min(one.response_s) > 0 and 0 < max(one.way_s) < 5.0
+        assert 0.2 < sum(one.decode_factor) / len(one.decode_factor) < 100
+    assert made.fit_error["served"] >= 0
 
 
 def test_a_classifier_has_no_such_profile(digits_artefact):
@@ -56,10 +70,8 @@ def test_callers_behind_a_real_server_are_answered_with_as_many_tokens_as_they_a
         LANGUAGE_MODEL,
         tmp_path / "questions.jsonl",
         ClosedLoop(concurrency=2),
-        stream=True,
         warmup_s=0.0,
         duration_s=0.3,
     )
     assert {one.outcome for one in run.records} == {Outcome.OK}
     assert {sum(one.tokens) for one in run.records} == {3, 4}
-    assert np.isfinite(measure.figures(run.records)).all()

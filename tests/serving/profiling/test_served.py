@@ -1,47 +1,59 @@
-"""Served costs are found from what callers saw: those with which the simulation was made come out again."""
-
-from dataclasses import replace
+"""A trace of a server says what serving adds to its engine; of one written by hand, what was written."""
 
 import numpy as np
 import pytest
 
-from serving.generation.settings import EngineSettings
-from serving.profiling.served import Callers, figures, fitted
-from serving.simulation.closed_loop import closed_loop
-from serving.simulation.profile import Served
-from serving.simulation.replica import Replica
+from clients.load.record import RequestRecord
+from models.errors import ServerError
+from serving.profiling.served import during, read_trace, served_of
+from serving.profiling.traced import Trace
 from tests.serving.simulation.profiles import profile
 
-SETTINGS = EngineSettings(slots=4, prefix_bytes=0)
+# The first request finds the engine asleep, the second comes within a step; reading should take 20 ms, decoding 10.
+RUNS = [[10.001, "decoder", 1, 5, 5], [10.061, "decoder", 1, 1, 6], [10.081, "decoder", 1, 7, 7]]
+STEPS = [[10.001, 10.061], [10.061, 10.081], [10.081, 10.121]]
+LINED = [["load-a-0", 10.0], ["load-a-1", 10.07]]
+SAID = [["load-a-0", 10.06], ["load-a-0", 10.08], ["load-a-1", 10.12]]
+SENT = [["load-a-0", 10.062, 10.07], ["load-a-0", 10.0805, 10.125], ["load-a-1", 10.1255, 10.13]]
+TRACE = Trace(runs=RUNS, steps=STEPS, lined=LINED, said=SAID, sent=SENT)
 
 
-def seen(made, callers, answer, stream):
-    heard = closed_loop(Replica(made, SETTINGS, stream), callers, 12 + 3 * callers, 8, answer)
-    loop = Callers(callers=callers, prompt=8, answer=answer, stream=stream)
-    return replace(loop, observed=figures(heard))
+def record(number, intended_s, first_s):
+    return RequestRecord(
+        number=number, workload="w", intended_s=intended_s, sent_s=intended_s, ended_s=first_s, responses_s=(first_s,)
+    )
 
 
-def test_the_costs_that_callers_met_are_found_again():
-    costs = Served(request_s=0.003, request_busy_s=0.004, request_held_s=0.0005, response_s=0.0008, response_wait=0.6)
-    made = profile(0.0007, 0.002, served=costs)
-    loops = [seen(made, *loop) for loop in ((1, 1, True), (1, 12, True), (4, 12, False), (4, 12, True), (6, 12, True))]
-    found, error = fitted(replace(made, served=Served()), SETTINGS, loops)
-    assert error < 0.15
-    assert (found.request_s, found.response_s) == pytest.approx((costs.request_s, costs.response_s), rel=0.15)
-    assert found.response_wait == pytest.approx(costs.response_wait, rel=0.25)
+RECORDS = [record(0, 1.0, 1.1), record(1, 1.08, 1.15)]
 
 
-def test_callers_send_when_they_were_answered():
-    made = profile(0.01, 0.02, served=Served(request_s=0.005, response_s=0.001))
-    heard = closed_loop(Replica(made, SETTINGS), 1, 5, 8, 3)
-    ends_s = [one.responses_s[-1] for one in heard]
-    assert [one.intended_s for one in heard[1:]] == pytest.approx(ends_s[:-1])
-    assert np.diff(ends_s) == pytest.approx(0.005 + 0.02 + 2 * 0.01 + 0.001)
+@pytest.fixture
+def served():
+    return served_of(profile(0.01, 0.02), [(TRACE, RECORDS)], 30.0)
 
 
-def test_no_more_requests_run_than_there_are_callers():
-    heard = closed_loop(Replica(profile(0.01), SETTINGS), 3, 20, 8, 4)
-    spans = [(one.intended_s, one.responses_s[-1]) for one in heard]
-    assert len(heard) == 20
-    for now_s, _ in spans:
-        assert sum(began_s <= now_s < ended_s for began_s, ended_s in spans) <= 3
+def test_steps_take_longer_by_what_they_took_of_what_they_should(served):
+    assert served.tokens_per_s == 30.0
+    assert np.mean(served.decode_factor) == pytest.approx(2.0)
+    assert np.mean(served.prompt_factor) == pytest.approx((3.0 + 2.0) / 2)
+
+
+def test_a_request_is_on_its_way_while_neither_the_engine_nor_the_sender_has_it(served):
+    # The first token came after 100 ms, 69 of them from waking the engine until it was sent; the second's 70 and 60.
+    assert sorted({round(one, 4) for one in served.way_s}) == [0.01, 0.031]
+
+
+def test_who_sends_is_woken_for_a_response_or_goes_on_to_the_next(served):
+    assert served.first_response_s == pytest.approx((0.01, 0.045), rel=1e-3)
+    assert served.response_s == pytest.approx((0.005,), rel=1e-3)
+
+
+def test_a_load_begins_with_its_first_request():
+    others = Trace(lined=[["count", 9.0], *LINED], steps=[[9.0, 9.1], *STEPS], runs=RUNS, said=SAID, sent=SENT)
+    part = during(others, 8.0, 10.09)
+    assert part.lined == LINED and part.steps == STEPS[0:3] and part.sent == SENT[:2]
+
+
+def test_a_server_without_a_trace_is_named(tmp_path):
+    with pytest.raises(ServerError, match=r"a trace at .*trace.json"):
+        read_trace(tmp_path / "trace.json")

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from models.errors import ConfigError
-from serving.simulation.profile import Overhead, Profile, Served
+from serving.simulation.profile import Overhead, Profile
+from serving.simulation.served import Served
 from tests.serving.simulation.profiles import flat, profile
 
 BY_HAND = {
@@ -28,7 +29,7 @@ def test_a_profile_is_read_as_it_was_written(tmp_path):
     made = profile(
         encoder=flat(0.001),
         overhead=Overhead(step_s=1e-4, row_s=1e-5),
-        served=Served(request_s=1e-3, response_s=2e-4, response_wait=0.6),
+        served=(Served(tokens_per_s=50.0, way_s=(1e-3, 2e-3)), Served(tokens_per_s=90.0, way_s=(1e-3, 3e-3))),
         fit_error={"decode": 0.02},
         gpus=2,
     )
@@ -38,7 +39,7 @@ def test_a_profile_is_read_as_it_was_written(tmp_path):
 
 def test_a_profile_can_be_written_by_hand(tmp_path):
     read = Profile.read(written(tmp_path, BY_HAND))
-    assert read.gpus == 1 and read.decode.at(64, 4096) == 0.02 and read.served == Served()
+    assert read.gpus == 1 and read.decode.at(64, 4096) == 0.02 and read.served == ()
 
 
 @pytest.mark.parametrize(
@@ -52,8 +53,10 @@ def test_a_profile_can_be_written_by_hand(tmp_path):
         ({**BY_HAND, "decode": {**BY_HAND["decode"], "sizes": [2, 1]}}, "that rise in 'decode' of"),
         ({**BY_HAND, "decode": {**BY_HAND["decode"], "seconds": ["a", "b"]}}, "in 'decode' of"),
         ({**BY_HAND, "capacity": 9999}, "lengths of 'decode' up to the capacity, 9999"),
-        ({**BY_HAND, "served": {"response_s": -1}}, "response_s of at least 0 in 'served'"),
-        ({**BY_HAND, "served": {"response_wait": 2}}, "a response_wait from 0 to 1"),
+        ({**BY_HAND, "served": [{"response_s": [-1]}]}, "response_s of values of at least 0 in 'served'"),
+        ({**BY_HAND, "served": {"way_s": [0.1]}}, "a list as 'served' of"),
+        ({**BY_HAND, "served": [5]}, "an object as 'served' of"),
+        ({**BY_HAND, "served": [{}, {}]}, "'served' by tokens_per_s that rise"),
         ({**BY_HAND, "prompt": None}, "a table 'prompt' or 'encoder'"),
     ],
 )

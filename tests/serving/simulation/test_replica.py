@@ -1,7 +1,7 @@
 """A simulated replica waits as queueing theory says, and decides as the engine does that runs a real model."""
 
 from dataclasses import replace
-from math import factorial
+from math import factorial, inf
 
 import numpy as np
 import pytest
@@ -11,8 +11,9 @@ from serving.generation.engine import Engine
 from serving.generation.generator import Generator
 from serving.generation.options import DecodingOptions
 from serving.generation.settings import EngineSettings
-from serving.simulation.profile import Overhead, Served
+from serving.simulation.profile import Overhead
 from serving.simulation.replica import Arrival, Replica
+from serving.simulation.served import Served
 from serving.simulation.simulated_model import SimulatedDecoder, simulated
 from tests.serving.simulation.profiles import flat, profile
 
@@ -83,29 +84,29 @@ def test_what_is_in_the_replica_on_average_is_its_rate_times_the_time_there():
     assert inside == pytest.approx(rate * times_s(found, 0).mean(), rel=0.08)
 
 
-def test_served_costs_come_on_top():
-    costs = Served(request_s=0.1, response_s=0.05)
-    heard = (
-        Replica(profile(0.01, 0.02, served=costs), engine_settings(4))
-        .run([Arrival(at_s=1.0, prompt=9, answer=2)])
-        .heard
-    )
-    assert heard[0].responses_s == pytest.approx([1.0 + 0.1 + 0.02 + 0.05, 1.0 + 0.1 + 0.02 + 0.05 + 0.05])
+def alone(made):
+    return Replica(made, engine_settings(4)).run([Arrival(at_s=1.0, prompt=9, answer=2)]).heard[0].responses_s
+
+
+def test_what_a_server_adds_comes_on_top():
+    served = Served(way_s=(0.1,), first_response_s=(0.05,), decode_factor=(2.0,), prompt_factor=(3.0,))
+    first_s = 1.0 + 0.1 + 3 * 0.02
+    # The engine goes on beside what is sent: the second token is there before the first one is heard, and follows it.
+    assert alone(profile(0.01, 0.02, served=(served,))) == pytest.approx([first_s + 0.05, first_s + 0.05])
+
+
+def test_what_an_engine_adds_comes_on_top():
     overhead = Overhead(step_s=0.001, row_s=0.002, prompt_s=0.003, request_s=0.004)
-    heard = (
-        Replica(profile(0.01, 0.02, overhead=overhead), engine_settings(4))
-        .run([Arrival(at_s=1.0, prompt=9, answer=2)])
-        .heard
-    )
-    assert heard[0].responses_s == pytest.approx([1.0 + 0.02 + 0.003 + 0.004, 1.0 + 0.027 + 0.013])
+    assert alone(profile(0.01, 0.02, overhead=overhead)) == pytest.approx([1.027, 1.027 + 0.013])
 
 
-def test_who_comes_while_others_are_decoded_stands_in_line_later():
-    made = profile(0.01, 0.02, served=Served(request_busy_s=0.05))
-    arrivals = [Arrival(at_s=0.0, prompt=9, answer=9), Arrival(at_s=0.011, prompt=9, answer=1)]
-    found = Replica(made, engine_settings(4)).run(arrivals)
-    # A step that reads ends 20 ms and one that decodes 10 ms after its begin: the next after 61 ms begins at 70 ms.
-    assert [one.responses_s[0] for one in found.heard] == pytest.approx([0.02, 0.09])
+def test_who_was_longer_on_the_way_comes_after_who_was_sent_later():
+    made = profile(0.01, 0.02, served=(Served(way_s=(0.0, 0.3)),))
+    arrivals = [Arrival(at_s=0.1 * number, prompt=9, answer=1) for number in range(40)]
+    found = Replica(made, engine_settings(4)).run(arrivals).heard
+    first_s = [one.responses_s[0] for one in found]
+    assert [one.intended_s for one in found] == [one.at_s for one in arrivals] and first_s != sorted(first_s)
+    assert {round(one.responses_s[0] - one.intended_s, 2) for one in found} >= {0.02, 0.32}
 
 
 def test_a_translators_sources_are_encoded_together_and_its_answers_decoded():
@@ -142,7 +143,7 @@ class RealReplica(Replica):
 
     def __init__(self, model, made, settings):
         super().__init__(made, settings)
-        timed = SimulatedDecoder(made, self.clock)
+        timed = SimulatedDecoder(made, self.clock, made.additions(inf))
         self.recorded = Recorded(model.runners["decoder"], timed.run)
         self.engine = Engine(replace(model._written(), decoder=self.recorded), settings, clock=self.clock)
         self.simulated.meter = self.engine.meter
@@ -162,7 +163,8 @@ class RealReplica(Replica):
 def test_the_simulation_decides_as_the_engine_that_runs_a_real_model(language_model, slots, waiting, budget):
     model = Generator(language_model, Manifest.read(language_model))
     rng = np.random.default_rng(slots)
-    made = profile(0.004, 0.011, capacity=64, served=Served(response_s=0.0007, response_wait=0.4, request_busy_s=0.002))
+    served = Served(way_s=(0.001, 0.004), response_s=(0.0007, 0.002), decode_factor=(1.0, 1.5, 3.0))
+    made = profile(0.004, 0.011, capacity=64, served=(served,))
     settings = EngineSettings(slots=slots, waiting=waiting, prompt_tokens=budget, prefix_bytes=0)
     at_s = np.cumsum(rng.exponential(0.02, 60))
     arrivals = [
@@ -177,7 +179,7 @@ def test_the_simulation_decides_as_the_engine_that_runs_a_real_model(language_mo
     ]
     real = RealReplica(model, made, settings)
     replica = Replica(made, settings)
-    written = simulated(made, replica.clock)
+    written = simulated(made, replica.clock, made.additions(inf))
     recorded = Recorded(written.decoder, lambda feeds: None)
     replica.engine = Engine(replace(written, decoder=recorded), settings, clock=replica.clock)
     replica.simulated.meter = replica.engine.meter
