@@ -1,10 +1,10 @@
-"""Write attention as its two products and the softmax between them, which OpenVINO runs as one.
+"""Write attention with a constant bias as its two products and the softmax between them, which OpenVINO runs as one.
 
     before    Attention(Q, K, V, bias)
     after     Softmax(Q · scale @ Kᵀ + bias) @ V
 
-Where there is a bias, OpenVINO 2026.4 takes Attention apart with a guard for rows that see nothing, and does not put it
-together again. Queries and keys whose ranges were calibrated are rounded to int8 (:mod:`export.passes.score_factors`).
+OpenVINO 2026.4 takes Attention apart with a guard for rows that see nothing, and then does not put it together again.
+Queries and keys whose ranges were calibrated are rounded to int8 (:mod:`export.passes.score_factors`).
 
 Legend: B batch, H heads, P positions, D head size.
 Source: ONNX operator specification, Attention; Vaswani et al. 2017, section 3.2.1.
@@ -22,16 +22,16 @@ from onnx_ir.tape import Tape
 from export.passes.outcome import Outcome
 from export.passes.products import stored
 from export.passes.quantise_static import rounded_activation
-from export.passes.score_factors import bias_of, noted_largest, sees_all
+from export.passes.score_factors import has_constant_bias, noted_largest
 
 _EXCHANGED = [0, 1, 3, 2]
 
 
 def attend_by_products(model: ir.Model) -> Outcome:
-    """Rewrite every Attention of float32 with a constant bias or ranges, and as many heads of keys as of queries."""
+    """Rewrite every Attention of float32 with a constant bias and as many heads of keys as of queries."""
     graph, fired, refusals = model.graph, 0, []
     tape = Tape(graph)
-    for node in [node for node in graph if sees_all(node) and (bias_of(node) or any(noted_largest(node)))]:
+    for node in [node for node in graph if has_constant_bias(node)]:
         if (why := _beyond(node)) is not None:
             refusals.append(f"{node.outputs[0].name}: {why}")
             continue
@@ -48,7 +48,7 @@ def _beyond(node: ir.Node) -> str | None:
     shapes = [None if value is None else value.shape for value in node.inputs[:2]]
     if any(shape is None or len(shape) != 4 for shape in shapes) or shapes[0][1] != shapes[1][1]:  # type: ignore[index]
         return "its heads are not an axis of their own, or differ in number"
-    if any(value is not None and value.dtype != ir.DataType.FLOAT for value in node.inputs):
+    if any(value is None or value.dtype != ir.DataType.FLOAT for value in node.inputs):
         return "it is not of float32"
     if node.attributes.get_int("is_causal", 0) or node.attributes.get_float("softcap", 0):
         return "it is causal, or caps its scores"
@@ -62,7 +62,7 @@ def _head_size(queries: ir.Value) -> int:
 
 
 def _products(tape: Tape, graph: ir.Graph, node: ir.Node) -> ir.Value:
-    queries, keys, values = node.inputs[:3]
+    queries, keys, values, bias = node.inputs
     assert queries is not None and keys is not None
     factors = [
         value if largest is None else rounded_activation(tape, graph, value, largest)
@@ -73,6 +73,4 @@ def _products(tape: Tape, graph: ir.Graph, node: ir.Node) -> ir.Value:
     factor = stored(graph, f"scale.{scale:.9g}", np.array(scale, np.float32))
     exchanged = tape.op("Transpose", [factors[1]], {"perm": _EXCHANGED})
     scores = tape.op("MatMul", [tape.op("Mul", [factors[0], factor]), exchanged])
-    if (bias := bias_of(node)) is not None:
-        scores = tape.op("Add", [scores, bias])
-    return tape.op("MatMul", [tape.op("Softmax", [scores], {"axis": -1}), values])
+    return tape.op("MatMul", [tape.op("Softmax", [tape.op("Add", [scores, bias])], {"axis": -1}), values])

@@ -1,4 +1,4 @@
-"""Queries and keys of attention without a mask, but for a constant bias: where they may be rounded to integers.
+"""Queries and keys that are multiplied under a constant bias, as windows are: where they may be rounded to integers.
 
 Only those that come straight out of a product with a weight: a cosine is scaled afterwards, and its error with it.
 Their ranges travel with the Attention node, as metadata, from calibration to the targets that round them.
@@ -17,22 +17,17 @@ _LARGEST = f"{OURS}largest"
 _FACTORS = ("queries", "keys")
 
 
-def sees_all(node: ir.Node) -> bool:
-    """Whether a node is Attention under no mask that a run decides, and remembers nothing."""
-    if node.op_type != "Attention" or node.domain or len(node.inputs) not in {3, 4} or len(node.outputs) != 1:
+def has_constant_bias(node: ir.Node) -> bool:
+    """Whether a node is Attention with a bias that is part of the graph, and nothing remembered."""
+    if node.op_type != "Attention" or node.domain or len(node.inputs) != 4 or len(node.outputs) != 1:
         return False
-    bias = bias_of(node)
-    return bias is None or bias.const_value is not None
-
-
-def bias_of(node: ir.Node) -> ir.Value | None:
-    """What an Attention node adds to its scores."""
-    return node.inputs[3] if len(node.inputs) > 3 else None
+    bias = node.inputs[3]
+    return bias is not None and bias.const_value is not None
 
 
 def score_factors(graph: ir.Graph) -> list[tuple[ir.Node, str, ir.Value]]:
     """Attention nodes, ``queries`` or ``keys``, and what these are before they are moved."""
-    nodes = [node for node in graph if sees_all(node)]
+    nodes = [node for node in graph if has_constant_bias(node)]
     found = [(node, name, _source(node.inputs[index])) for node in nodes for index, name in enumerate(_FACTORS)]
     return [(node, name, source) for node, name, source in found if source is not None]
 
