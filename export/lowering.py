@@ -23,6 +23,7 @@ from export.passes.normalise_rows import normalise_rows
 from export.passes.outcome import Outcome, require_no_misses
 from export.passes.rotate_in_attention import rotate_in_attention
 from export.passes.round_before_moves import round_before_moves
+from export.passes.round_score_factors import round_score_factors
 from export.passes.scale_in_products import scale_in_products
 from export.targets import target_named
 from models.manifest import Lowered
@@ -37,7 +38,13 @@ LOWERINGS: dict[str, tuple[Callable[[ir.Model], Outcome], ...]] = {
         divide_while_rounding,
         scale_in_products,
     ),
-    "openvino-cpu": (gather_windows, attend_by_products, normalise_rows, round_before_moves),
+    "openvino-cpu": (
+        round_score_factors,
+        gather_windows,
+        attend_by_products,
+        normalise_rows,
+        round_before_moves,
+    ),
 }
 
 

@@ -3,8 +3,8 @@
     before    Attention(Q, K, V, bias)
     after     Softmax(Q · scale @ Kᵀ + bias) @ V
 
-OpenVINO 2026.4 takes Attention apart with a guard for rows that see nothing, and then does not put it together again.
-Queries and keys whose ranges were calibrated are rounded to int8 (:mod:`export.passes.score_factors`).
+Where there is a bias, OpenVINO 2026.4 takes Attention apart with a guard for rows that see nothing, and does not put it
+together again.
 
 Legend: B batch, H heads, P positions, D head size.
 Source: ONNX operator specification, Attention; Vaswani et al. 2017, section 3.2.1.
@@ -21,8 +21,7 @@ from onnx_ir.tape import Tape
 
 from export.passes.outcome import Outcome
 from export.passes.products import stored
-from export.passes.quantise_static import rounded_activation
-from export.passes.score_factors import has_constant_bias, noted_largest
+from export.passes.score_factors import bias_of, sees_all
 
 _EXCHANGED = [0, 1, 3, 2]
 
@@ -31,7 +30,7 @@ def attend_by_products(model: ir.Model) -> Outcome:
     """Rewrite every Attention of float32 with a constant bias and as many heads of keys as of queries."""
     graph, fired, refusals = model.graph, 0, []
     tape = Tape(graph)
-    for node in [node for node in graph if has_constant_bias(node)]:
+    for node in [node for node in graph if sees_all(node) and bias_of(node)]:
         if (why := _beyond(node)) is not None:
             refusals.append(f"{node.outputs[0].name}: {why}")
             continue
@@ -63,14 +62,10 @@ def _head_size(queries: ir.Value) -> int:
 
 def _products(tape: Tape, graph: ir.Graph, node: ir.Node) -> ir.Value:
     queries, keys, values, bias = node.inputs
-    assert queries is not None and keys is not None
-    factors = [
-        value if largest is None else rounded_activation(tape, graph, value, largest)
-        for value, largest in zip((queries, keys), noted_largest(node), strict=True)
-    ]
+    assert queries is not None
     given = node.attributes.get("scale")
     scale = 1 / math.sqrt(_head_size(queries)) if given is None else given.as_float()
     factor = stored(graph, f"scale.{scale:.9g}", np.array(scale, np.float32))
-    exchanged = tape.op("Transpose", [factors[1]], {"perm": _EXCHANGED})
-    scores = tape.op("MatMul", [tape.op("Mul", [factors[0], factor]), exchanged])
+    exchanged = tape.op("Transpose", [keys], {"perm": _EXCHANGED})
+    scores = tape.op("MatMul", [tape.op("Mul", [queries, factor]), exchanged])
     return tape.op("MatMul", [tape.op("Softmax", [tape.op("Add", [scores, bias])], {"axis": -1}), values])

@@ -57,7 +57,7 @@ def rounded_products(graph: ir.Graph) -> list[Rounded]:
 
 def calibrated_values(graph: ir.Graph) -> list[ir.Value]:
     """Everything of which calibration finds the largest magnitude: what is rounded here, or for one target."""
-    factors = [source for _, _, source in score_factors(graph)]
+    factors = [factor.source for factor in score_factors(graph)]
     return list(dict.fromkeys([*(product.activation for product in rounded_products(graph)), *factors]))
 
 

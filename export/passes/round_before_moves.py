@@ -1,4 +1,4 @@
-"""Round what a norm or a product returns before it is moved: a quarter of the bytes are moved, and the norm rounds.
+"""Round what a norm returns before it is moved: a quarter of the bytes are moved, and the norm itself rounds.
 
     before    x → moves → QuantizeLinear → DequantizeLinear
     after     x → QuantizeLinear → moves → DequantizeLinear
@@ -17,17 +17,16 @@ from onnx_ir.tape import Tape
 
 from export.passes.moves import before_moves
 from export.passes.outcome import Outcome
-from export.passes.score_factors import is_of_product
 
 
 def round_before_moves(model: ir.Model) -> Outcome:
-    """Rewrite every QuantizeLinear of one scale in front of which a norm's or a product's numbers are only moved."""
+    """Rewrite every QuantizeLinear of one scale in front of which a norm's numbers are only moved."""
     fired, tape = 0, Tape(model.graph)
     for node in [node for node in model.graph if node.op_type == "QuantizeLinear"]:
         value, scale = node.inputs[:2]
         assert value is not None and scale is not None
         source, moves = before_moves(value)
-        if not moves or len(scale.shape or ()) or not (_is_of_norm(source) or is_of_product(source)):
+        if not moves or len(scale.shape or ()) or not _is_of_norm(source):
             continue
         made = tape.op("QuantizeLinear", [source, *node.inputs[1:]], dict(node.attributes))
         _describe(made, source.shape, node.outputs[0].dtype)

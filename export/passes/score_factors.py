@@ -1,4 +1,4 @@
-"""Queries and keys that are multiplied under a constant bias, as windows are: where they may be rounded to integers.
+"""Queries and keys of attention without a mask, but for a constant bias: where they may be rounded to integers.
 
 Only those that come straight out of a product with a weight: a cosine is scaled afterwards, and its error with it.
 Their ranges travel with the Attention node, as metadata, from calibration to the targets that round them.
@@ -7,6 +7,7 @@ Their ranges travel with the Attention node, as metadata, from calibration to th
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
@@ -17,43 +18,67 @@ _LARGEST = f"{OURS}largest"
 _FACTORS = ("queries", "keys")
 
 
-def has_constant_bias(node: ir.Node) -> bool:
-    """Whether a node is Attention with a bias that is part of the graph, and nothing remembered."""
-    if node.op_type != "Attention" or node.domain or len(node.inputs) != 4 or len(node.outputs) != 1:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Factor:
+    """Queries or keys.
+
+    Attributes:
+        node: Attention.
+        name: ``queries`` or ``keys``.
+        source: what they are before they are moved.
+        read: the node that moves it first, or Attention itself, and which of its inputs it is.
+    """
+
+    node: ir.Node
+    name: str
+    source: ir.Value
+    read: tuple[ir.Node, int]
+
+
+def sees_all(node: ir.Node) -> bool:
+    """Whether a node is Attention under no mask that a run decides, and remembers nothing."""
+    if node.op_type != "Attention" or node.domain or len(node.inputs) not in {3, 4} or len(node.outputs) != 1:
         return False
-    bias = node.inputs[3]
-    return bias is not None and bias.const_value is not None
+    bias = bias_of(node)
+    return bias is None or bias.const_value is not None
 
 
-def score_factors(graph: ir.Graph) -> list[tuple[ir.Node, str, ir.Value]]:
-    """Attention nodes, ``queries`` or ``keys``, and what these are before they are moved."""
-    nodes = [node for node in graph if has_constant_bias(node)]
-    found = [(node, name, _source(node.inputs[index])) for node in nodes for index, name in enumerate(_FACTORS)]
-    return [(node, name, source) for node, name, source in found if source is not None]
+def bias_of(node: ir.Node) -> ir.Value | None:
+    """What an Attention node adds to its scores."""
+    return node.inputs[3] if len(node.inputs) > 3 else None
+
+
+def score_factors(graph: ir.Graph) -> list[Factor]:
+    """The queries and the keys of every node that :func:`sees_all`, where they come out of a product."""
+    nodes = [node for node in graph if sees_all(node)]
+    found = (_factor(node, name, index) for node in nodes for index, name in enumerate(_FACTORS))
+    return [factor for factor in found if factor is not None]
 
 
 def note_largest(graph: ir.Graph, largest: Mapping[str, float]) -> None:
     """Write the largest magnitude of each factor that calibration saw to its Attention node."""
-    for node, name, source in score_factors(graph):
-        if (found := largest.get(str(source.name))) is not None:
-            node.metadata_props[f"{_LARGEST}_{name}"] = repr(found)
+    for factor in score_factors(graph):
+        if (found := largest.get(str(factor.source.name))) is not None:
+            factor.node.metadata_props[f"{_LARGEST}_{factor.name}"] = repr(found)
 
 
-def noted_largest(node: ir.Node) -> list[float | None]:
-    """The largest magnitudes of a node's queries and keys; none where they were not calibrated."""
-    noted = [node.metadata_props.get(f"{_LARGEST}_{name}") for name in _FACTORS]
-    return [None if text is None else float(text) for text in noted]
+def noted_largest(factor: Factor) -> float | None:
+    """The largest magnitude that was noted; none where nothing was calibrated."""
+    noted = factor.node.metadata_props.get(f"{_LARGEST}_{factor.name}")
+    return None if noted is None else float(noted)
 
 
-def _source(factor: ir.Value | None) -> ir.Value | None:
-    if factor is None:
+def _factor(node: ir.Node, name: str, index: int) -> Factor | None:
+    value = node.inputs[index]
+    if value is None:
         return None
-    source, _ = before_moves(factor)
-    return source if is_of_product(source) else None
+    source, moves = before_moves(value)
+    if not _is_of_product(source):
+        return None
+    return Factor(node=node, name=name, source=source, read=(moves[0], 0) if moves else (node, index))
 
 
-def is_of_product(value: ir.Value) -> bool:
-    """Whether a value is computed by a product with a weight, with what is added to it."""
+def _is_of_product(value: ir.Value) -> bool:
     node = value.producer()
     if node is not None and node.op_type == "Add":
         terms = [term for term in node.inputs if term is not None and term.const_value is None]

@@ -2,11 +2,9 @@
 
 import numpy as np
 import onnx_ir as ir
-import onnxruntime as ort
 import pytest
 
 from export.passes.attend_by_products import attend_by_products
-from export.passes.score_factors import note_largest, score_factors
 from tests.export.passes.images import logits, operators
 
 
@@ -28,16 +26,6 @@ def test_a_second_run_fires_nothing(swin):
     before = operators(swin)
     assert attend_by_products(swin).fired == 0
     assert operators(swin) == before
-
-
-def test_queries_and_keys_with_a_range_are_rounded_by_it(swin):
-    before = logits(swin)
-    note_largest(swin.graph, {source.name: 20.0 for _, _, source in score_factors(swin.graph)})
-    windows = attend_by_products(swin).fired
-    assert operators(swin).count("QuantizeLinear") == 2 * windows
-    # ONNX Runtime 1.31 fails to optimise signed integers here: these are for another runtime.
-    off = np.abs(logits(swin, level=ort.GraphOptimizationLevel.ORT_DISABLE_ALL) - before).max() / np.abs(before).max()
-    assert 1e-5 < off < 0.1
 
 
 def test_attention_without_a_bias_or_with_a_causal_one_stays(swin, tiny_classifier):
