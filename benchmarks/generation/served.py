@@ -20,7 +20,7 @@ START_TIMEOUT_S = 120.0
 
 def exported(names: list[str], place: Path, precision: str = "fp32") -> dict[str, Path]:
     """Artefacts of checkpoints, name → folder; made unless they are there."""
-    folders = {name: place / Path(name).name for name in names}
+    folders = {name: place / Path(name).name.removesuffix(".py") for name in names}
     for name, folder in folders.items():
         export_onnx(name, folder, precision=precision)
     return {folder.name: folder for folder in folders.values()}

@@ -46,6 +46,8 @@ from serving.generation.settings import EngineSettings  # noqa: E402
 from serving.triton_server.endpoints import Endpoints  # noqa: E402
 
 PLACE = Path(__file__).parent
+OWN = "sensors"
+"""A model in a file beside this one."""
 BASELINES = PLACE / "baselines"
 TOLERANCE, TRIES = 0.25, 4
 """What is left to one start of a server and another, and to a machine that others use too."""
@@ -59,8 +61,7 @@ def main() -> int:
     models = sorted({workload.model for name in names for workload in read_scenario(paths[name]).workloads})
     with tempfile.TemporaryDirectory() as temporary:
         scratch = asked.scratch or Path(temporary)
-        sources = [str(text_encoder(scratch / "checkpoints")) if model == TEXT_ENCODER else model for model in models]
-        artefacts = exported(sources, scratch / "artefacts")
+        artefacts = exported([checkpoint(model, scratch) for model in models], scratch / "artefacts")
         with server_over(artefacts, scratch, EngineSettings()) as server:
             run = partial(ran, endpoints=server.endpoints, repository=scratch / "model_repository")
             return max([(kept if asked.keep else tried)(name, partial(run, paths[name]), asked) for name in names])
@@ -75,6 +76,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--keep", action="store_true", help="the runs become the baselines")
     parser.add_argument("--scratch", type=Path, help="folder for artefacts; kept if given")
     return parser.parse_args()
+
+
+def checkpoint(model: str, scratch: Path) -> str:
+    """What is exported for a scenario: a shipped checkpoint, or one that is made or stands here."""
+    if model == TEXT_ENCODER:
+        return str(text_encoder(scratch / "checkpoints"))
+    return str(PLACE / f"{OWN}.py") if model == OWN else model
 
 
 def tried(name: str, run: Callable[[], LoadRun], asked: argparse.Namespace) -> int:
