@@ -96,7 +96,7 @@ def _runtime_runners(folder: Path, manifest: Manifest, graphs: Iterable[TaskGrap
 
 
 def _lowered_runners(folder: Path, manifest: Manifest) -> dict[str, Runner]:
-    lowered = [one.graph for one in manifest.lowered if one.file]
+    lowered = [one.graph for one in manifest.lowered if one.file and one.target == "ort-cpu"]
     served = create_runners(folder, manifest, runtime="onnxruntime") if lowered else {}
     return {graph: served[graph] for graph in lowered}
 

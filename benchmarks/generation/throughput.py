@@ -51,7 +51,7 @@ def rate_in_process(model: WritingModel, engine: Engine, flights: int, count: in
 
 
 async def rate_served(server: str, name: str, below: int, flights: int, count: int, seed: int) -> float:
-    """Tokens per second of as many streams.
+    """Tokens per second of as many streams; NaN where the last one's all came at once.
 
     Args:
         server: its gRPC address.
@@ -75,4 +75,6 @@ async def rate_served(server: str, name: str, below: int, flights: int, count: i
 def _rate(times_s: Sequence[Sequence[float]]) -> float:
     began = max(one[0] for one in times_s)
     ended = max(one[-1] for one in times_s)
+    if ended == began:
+        return float("nan")  # all of the last stream in one response, behind the others
     return sum(time > began for one in times_s for time in one) / (ended - began)

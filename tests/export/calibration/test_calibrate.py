@@ -7,6 +7,7 @@ import pytest
 from export.calibration.calibrate import calibrate, calibrate_caches
 from export.calibration.observed import ObservedRunner
 from export.passes.quantise_static import rounded_products
+from export.passes.score_factors import score_factors
 from models.checkpoints.resolve import checkpoint_named
 from models.errors import InputError
 from models.manifest import Manifest
@@ -24,9 +25,14 @@ def activations(path):
     return {str(product.activation.name) for product in rounded_products(ir.load(path).graph)}
 
 
-def test_every_activation_that_a_product_reads_has_a_range_and_the_inputs_is_the_samples(digits_artefact):
+def test_every_activation_that_a_product_reads_has_a_range_and_queries_and_keys_and_the_inputs_is_the_samples(
+    digits_artefact,
+):
     calibration = found(digits_artefact, "model")
-    assert calibration.largest.keys() == activations(digits_artefact / "model.onnx")
+    path = digits_artefact / "model.onnx"
+    factors = {factor.source.name for factor in score_factors(ir.load(path).graph)}
+    assert len(factors) == 2 * sum(node.op_type == "Attention" for node in ir.load(path).graph) > 0
+    assert calibration.largest.keys() == activations(path) | factors
     assert all(magnitude > 0 for magnitude in calibration.largest.values())
     assert calibration.largest["pixels"] == training()[0][:128].max()
 
