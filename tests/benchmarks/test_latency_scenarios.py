@@ -21,9 +21,9 @@ PLACE = Path(__file__).parent.parent.parent / "benchmarks" / "latency"
 SCENARIOS = sorted(PLACE.glob("*.toml"))
 
 
-def test_every_shipped_model_has_a_scenario_and_the_one_that_embeds():
+def test_every_shipped_model_has_a_scenario_and_those_that_embed_and_predict():
     asked = {workload.model for path in SCENARIOS for workload in read_scenario(path).workloads}
-    assert asked == {*shipped_names(), TEXT_ENCODER}
+    assert asked == {*shipped_names(), TEXT_ENCODER, bench.OWN}
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
