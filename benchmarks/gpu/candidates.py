@@ -11,12 +11,13 @@ import torch
 
 from benchmarks.gpu.cases import Case, decode, prefill
 from benchmarks.gpu.window_cases import windows
-from export.kernels import decode_attention, decode_tiles, flash_attention, window_attention, window_tiles
-from export.kernels.gpu_targets import GpuTarget
-from export.kernels.heads import HeadsConfig
-from export.kernels.specialisation import Specialisation
-from export.kernels.tuned import Tiles
-from export.kernels.window_tiles import WindowConfig
+from export.kernel_configs import decode_tiles, window_tiles
+from export.kernel_configs.gpu_targets import GpuTarget
+from export.kernel_configs.heads import HeadsConfig
+from export.kernel_configs.specialisation import Specialisation
+from export.kernel_configs.tuned import Tiles
+from export.kernel_configs.window_tiles import WindowConfig
+from export.kernels import decode_attention, flash_attention, window_attention
 
 _MULTIPROCESSORS = 132
 

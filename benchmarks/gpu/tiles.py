@@ -30,11 +30,11 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.gpu.candidates import Question, questions  # noqa: E402
 from benchmarks.gpu.clock import milliseconds  # noqa: E402
-from export.kernels import tuned  # noqa: E402
+from export.kernel_configs import tuned  # noqa: E402
+from export.kernel_configs.gpu_targets import WITHOUT_LEAVE_BYTES, GpuTarget, target_of  # noqa: E402
+from export.kernel_configs.tuned import Tiles  # noqa: E402
 from export.kernels.compile import compiled  # noqa: E402
-from export.kernels.gpu_targets import WITHOUT_LEAVE_BYTES, GpuTarget, target_of  # noqa: E402
 from export.kernels.interpreter import interprets  # noqa: E402
-from export.kernels.tuned import Tiles  # noqa: E402
 from models.errors import ExportError, MachineError  # noqa: E402
 from models.progress import progress  # noqa: E402
 

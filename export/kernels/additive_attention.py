@@ -14,12 +14,18 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from export.kernel_configs.limits import MOST_POSITIONS
+from export.kernel_configs.specialisation import (
+    LOG2_E,
+    Specialisation,
+    pointer,
+    power_of_two,
+    require_float_type,
+    type_name,
+)
 from export.kernels.launch import Arguments, launch, require_shape
-from export.kernels.online_softmax import LOG2_E
-from export.kernels.specialisation import Specialisation, pointer, power_of_two, require_float_type, type_name
 from models.config import require
 
-MOST_POSITIONS = 2048
 _TILE = 4096
 """Elements of a tile of keys or annotations: 32 a thread."""
 

@@ -13,8 +13,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from export.kernel_configs.specialisation import Specialisation, pointer, power_of_two, require_float_type, type_name
 from export.kernels.launch import Arguments, launch, require_shape
-from export.kernels.specialisation import Specialisation, pointer, power_of_two, require_float_type, type_name
 
 
 @triton.jit

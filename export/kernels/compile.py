@@ -17,12 +17,12 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from export.kernels.gpu_targets import GpuTarget, gpu_target
+from export.kernel_configs.gpu_targets import GpuTarget, gpu_target
+from export.kernel_configs.specialisation import Specialisation
 from export.kernels.interpreter import interprets
 from export.kernels.launch import FP_FUSION
 from export.kernels.ptx import parameters, without_last_parameters
 from export.kernels.ptxas import AssemblerReport, assembled
-from export.kernels.specialisation import Specialisation
 from models.config import require
 from models.errors import ExportError, MachineError
 

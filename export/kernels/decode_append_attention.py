@@ -18,15 +18,15 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from export.kernel_configs.decode_tiles import decode_constants, rows_of
+from export.kernel_configs.gpu_targets import GpuTarget, target_of
+from export.kernel_configs.heads import HeadsConfig, heads_of
+from export.kernel_configs.specialisation import Specialisation, pointer, power_of_two, type_name
 from export.kernels.combine_splits import combine_splits
 from export.kernels.decode_attention import grid, masked_scores, split_of, store_part
-from export.kernels.decode_tiles import decode_constants, rows_of
-from export.kernels.gpu_targets import GpuTarget, target_of
-from export.kernels.heads import HeadsConfig, heads_of
 from export.kernels.launch import Arguments, launch, require_shape
 from export.kernels.online_softmax import load_rows, nothing_seen, see, store_rows
 from export.kernels.rotary import load_rotated_rows
-from export.kernels.specialisation import Specialisation, pointer, power_of_two, type_name
 from models.config import require
 from models.layers.rope import Rotation
 
@@ -100,7 +100,7 @@ def specialised(
         heads: of queries, keys and values.
         layout: which dimensions are turned together: ``half``, ``interleaved``; ``none`` turns none, and takes
             neither cosines nor sines.
-        rows: R at most, which :func:`export.kernels.decode_tiles.most_rows` limits.
+        rows: R at most, which :func:`export.kernel_configs.decode_tiles.most_rows` limits.
         splits: N.
         target: what it will run on.
         start: type of the starts.

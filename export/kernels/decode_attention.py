@@ -19,13 +19,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from export.kernel_configs.decode_tiles import decode_constants, rows_of
+from export.kernel_configs.gpu_targets import GpuTarget, target_of
+from export.kernel_configs.heads import HeadsConfig, heads_of
+from export.kernel_configs.specialisation import Specialisation, pointer, type_name
 from export.kernels.combine_splits import combine_splits
-from export.kernels.decode_tiles import decode_constants, rows_of
-from export.kernels.gpu_targets import GpuTarget, target_of
-from export.kernels.heads import HeadsConfig, heads_of
 from export.kernels.launch import Arguments, launch, require_shape
 from export.kernels.online_softmax import averaged, load_rows, nothing_seen, see, store_rows
-from export.kernels.specialisation import Specialisation, pointer, type_name
 
 
 @triton.jit
@@ -125,7 +125,7 @@ def specialised(
     Args:
         heads: of queries, keys and values.
         causal: whether a query sees no position behind its own.
-        rows: R at most, which :func:`export.kernels.decode_tiles.most_rows` limits.
+        rows: R at most, which :func:`export.kernel_configs.decode_tiles.most_rows` limits.
         splits: N.
         target: what it will run on.
         lengths: type of the lengths.
@@ -177,7 +177,7 @@ def decode_attention(
         lengths: int32 or int64 ``[B]``; what lies behind M is as if it were padding.
         causal: whether a query sees no position behind its own.
         scale: of the scores; 1/√D if not given.
-        splits: N; :func:`export.kernels.decode_tiles.splits_for` says how many fill a GPU.
+        splits: N; :func:`export.kernel_configs.decode_tiles.splits_for` says how many fill a GPU.
 
     Returns:
         ``[B, H, S, D]``; zeros where a query sees nothing.

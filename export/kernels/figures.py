@@ -13,6 +13,10 @@ from pathlib import Path
 
 import triton
 
+from export.kernel_configs.gpu_targets import GPU_TARGETS, WITHOUT_LEAVE_BYTES, GpuTarget
+from export.kernel_configs.heads import HeadsConfig
+from export.kernel_configs.specialisation import Specialisation
+from export.kernel_configs.window_tiles import WindowConfig
 from export.kernels import (
     additive_attention,
     combine_splits,
@@ -22,10 +26,6 @@ from export.kernels import (
     window_attention,
 )
 from export.kernels.compile import PTX_VERSION, compiled, fitting
-from export.kernels.gpu_targets import GPU_TARGETS, WITHOUT_LEAVE_BYTES, GpuTarget
-from export.kernels.heads import HeadsConfig
-from export.kernels.specialisation import Specialisation
-from export.kernels.window_tiles import WindowConfig
 
 FIGURES = Path(__file__).with_suffix(".json")
 DOCUMENT = Path(__file__).parents[2] / "docs" / "kernels.md"

@@ -16,12 +16,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from export.kernels.gpu_targets import WITHOUT_LEAVE_BYTES, GpuTarget, target_of
-from export.kernels.heads import HeadsConfig, heads_of
+from export.kernel_configs.gpu_targets import WITHOUT_LEAVE_BYTES, GpuTarget, target_of
+from export.kernel_configs.heads import HeadsConfig, heads_of
+from export.kernel_configs.specialisation import Specialisation, pointer, quotient_up, type_name
+from export.kernel_configs.tuned import Tiles, tuned
 from export.kernels.launch import Arguments, launch, require_shape
 from export.kernels.online_softmax import averaged, load_rows, nothing_seen, see, store_rows
-from export.kernels.specialisation import Specialisation, pointer, quotient_up, type_name
-from export.kernels.tuned import Tiles, tuned
 
 KERNEL = "flash_attention"
 

@@ -7,8 +7,8 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor
 
+from export.kernel_configs.specialisation import Specialisation, pointer, type_name
 from export.kernels.interpreter import interprets, mend_bfloat16
-from export.kernels.specialisation import Specialisation, pointer, type_name
 from models.errors import InputError, MachineError
 
 Arguments = dict[str, Tensor | int]

@@ -20,11 +20,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from export.kernels.gpu_targets import GpuTarget, target_of
+from export.kernel_configs.gpu_targets import GpuTarget, target_of
+from export.kernel_configs.specialisation import Specialisation, quotient_up, type_name
+from export.kernel_configs.window_tiles import WindowConfig
 from export.kernels.launch import Arguments, launch, require_shape
 from export.kernels.online_softmax import averaged, nothing_seen, see
-from export.kernels.specialisation import Specialisation, quotient_up, type_name
-from export.kernels.window_tiles import WindowConfig
 from models.errors import InputError
 
 

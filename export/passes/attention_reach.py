@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 from onnx_ir.tape import Tape
 
-from export.kernels.heads import HeadsConfig
+from export.kernel_configs.heads import HeadsConfig
 from export.passes.head_layout import producer
 from models.errors import ConfigError
 

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass, TopologicalSortPass
 from onnx_ir.tape import Tape
 
-from export.kernels.additive_attention import MOST_POSITIONS
+from export.kernel_configs.limits import MOST_POSITIONS
 from export.passes.attention_reach import RefusalError
 from export.passes.head_layout import producer
 from export.passes.outcome import Outcome

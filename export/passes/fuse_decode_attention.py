@@ -16,7 +16,7 @@ from functools import partial
 import onnx_ir as ir
 from onnx_ir.tape import Tape
 
-from export.kernels.decode_tiles import most_rows, splits_for
+from export.kernel_configs.decode_tiles import most_rows, splits_for
 from export.passes.attention_reach import Reach, RefusalError
 from export.passes.fused_attention import fuse_every_attention
 from export.passes.outcome import Outcome

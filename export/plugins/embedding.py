@@ -15,9 +15,9 @@ from typing import Any
 
 import tensorrt.plugin as trtp
 
+from export.kernel_configs.gpu_targets import WITHOUT_LEAVE_BYTES, GpuTarget, gpu_target
+from export.kernel_configs.specialisation import Specialisation
 from export.kernels.compile import CompiledKernel, fitting
-from export.kernels.gpu_targets import WITHOUT_LEAVE_BYTES, GpuTarget, gpu_target
-from export.kernels.specialisation import Specialisation
 from export.plugins.sources import source_hash
 from models.errors import ExportError
 

@@ -6,11 +6,13 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-_KERNELS = Path(__file__).parents[1] / "kernels"
+_FOLDERS = ("kernels", "kernel_configs")
 
 
 @cache
 def source_hash() -> str:
-    """SHA-256 over every file of export/kernels."""
-    parts = (path.name.encode() + b"\0" + path.read_bytes() for path in sorted(_KERNELS.glob("*.py")))
+    """SHA-256 over every file of export/kernels and export/kernel_configs."""
+    export = Path(__file__).parents[1]
+    files = sorted(path for folder in _FOLDERS for path in (export / folder).glob("*.py"))
+    parts = (str(path.relative_to(export)).encode() + b"\0" + path.read_bytes() for path in files)
     return sha256(b"\0".join(parts)).hexdigest()

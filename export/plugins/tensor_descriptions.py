@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorrt as trt
 
-from export.kernels.heads import HeadsConfig
+from export.kernel_configs.heads import HeadsConfig
 from models.errors import ExportError
 
 _NAMES = {"FLOAT": "float32", "HALF": "float16", "BF16": "bfloat16", "INT32": "int32", "INT64": "int64"}

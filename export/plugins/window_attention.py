@@ -9,8 +9,8 @@ from typing import Any
 
 import tensorrt.plugin as trtp
 
+from export.kernel_configs.window_tiles import WindowConfig
 from export.kernels import window_attention
-from export.kernels.window_tiles import WindowConfig
 from export.plugins.embedding import Launch, launched, tiles_target
 from export.plugins.nodes import COSINE_WINDOW, NAMESPACE, WINDOW
 from export.plugins.tensor_descriptions import fixed, type_of

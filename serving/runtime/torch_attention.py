@@ -15,12 +15,12 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from export.kernel_configs.decode_tiles import most_rows, splits_for
+from export.kernel_configs.gpu_targets import target_of
+from export.kernel_configs.heads import heads_of
 from export.kernels.additive_attention import additive_attention
 from export.kernels.decode_attention import decode_attention
-from export.kernels.decode_tiles import most_rows, splits_for
 from export.kernels.flash_attention import flash_attention
-from export.kernels.gpu_targets import target_of
-from export.kernels.heads import heads_of
 from export.kernels.window_attention import window_attention
 from models.errors import ConfigError
 from models.layers.attend import attend_in_groups

@@ -5,14 +5,14 @@ import pytest
 import triton
 import triton.language as tl
 
+from export.kernel_configs.gpu_targets import GPU_TARGETS
+from export.kernel_configs.heads import HeadsConfig
+from export.kernel_configs.specialisation import Specialisation
 from export.kernels import combine_splits, flash_attention
 from export.kernels.compile import compiled, stripped
 from export.kernels.figures import USUAL
-from export.kernels.gpu_targets import GPU_TARGETS
-from export.kernels.heads import HeadsConfig
 from export.kernels.ptx import parameters, version
 from export.kernels.ptxas import assembled
-from export.kernels.specialisation import Specialisation
 from models.errors import ConfigError, ExportError, UnknownNameError
 
 COMBINE = combine_splits.specialised(64, 4, "float16")

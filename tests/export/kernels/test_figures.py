@@ -3,8 +3,8 @@ import json
 import pytest
 import triton
 
+from export.kernel_configs.gpu_targets import GPU_TARGETS, WITHOUT_LEAVE_BYTES
 from export.kernels.figures import DOCUMENT, FIGURES, USUAL, WITHOUT_LEAVE, measured, table
-from export.kernels.gpu_targets import GPU_TARGETS, WITHOUT_LEAVE_BYTES
 
 RECORDED = json.loads(FIGURES.read_text())
 # Another assembler may allot some registers more or fewer; what a kernel lays out in shared memory is Triton's to say.

@@ -6,7 +6,7 @@ import pytest
 from triton.backends.compiler import GPUTarget
 from triton.runtime.driver import driver
 
-from export.kernels.gpu_targets import GPU_TARGETS
+from export.kernel_configs.gpu_targets import GPU_TARGETS
 from tests.export.kernels.cases import additive, append, decode, flash, windows
 
 LAUNCHERS = ("flash_attention", "decode_attention", "decode_append_attention", "combine_splits", "window_attention")

@@ -11,6 +11,7 @@ import sys
 import pytest
 import torch
 
+from export.kernel_configs.gpu_targets import WITHOUT_LEAVE_BYTES, GpuTarget
 from export.kernels import (
     additive_attention,
     combine_splits,
@@ -21,7 +22,6 @@ from export.kernels import (
     window_attention,
 )
 from export.kernels.compile import fitting
-from export.kernels.gpu_targets import WITHOUT_LEAVE_BYTES, GpuTarget
 from export.kernels.ptx import parameters, version
 from export.plugins.nodes import NODES
 from models.layers.rope import Rotation

@@ -10,8 +10,8 @@ from benchmarks.gpu import attention, tiles
 from benchmarks.gpu.cases import decode, prefill
 from benchmarks.gpu.step_cases import additive, append
 from benchmarks.gpu.window_cases import windows
-from export.kernels import tuned
-from export.kernels.tuned import Tiles
+from export.kernel_configs import tuned
+from export.kernel_configs.tuned import Tiles
 from tests.models.agreement import difference
 
 CPU = torch.device("cpu")

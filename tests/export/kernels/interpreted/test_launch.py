@@ -1,11 +1,11 @@
 import pytest
 import torch
 
+from export.kernel_configs.decode_tiles import splits_for
 from export.kernels.combine_splits import specialised
 from export.kernels.compile import compiled
 from export.kernels.decode_append_attention import decode_append_attention
 from export.kernels.decode_attention import decode_attention
-from export.kernels.decode_tiles import splits_for
 from export.kernels.flash_attention import flash_attention
 from export.kernels.window_attention import window_attention
 from models.errors import ConfigError, InputError, MachineError

@@ -108,7 +108,6 @@ def test_a_planted_bug_is_caught(bug, tmp_path, monkeypatch):
 def plant(stem, line, instead, folder):
     package = f"planted_{len(sys.modules)}"
     (folder / package).mkdir()
-    (folder / package / "tiles.json").write_text((SOURCES / "tiles.json").read_text())
     for source in SOURCES.glob("*.py"):
         text = source.read_text()
         if source.stem == stem:

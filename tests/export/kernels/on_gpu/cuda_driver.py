@@ -10,8 +10,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from export.kernel_configs.gpu_targets import WITHOUT_LEAVE_BYTES, target_of
 from export.kernels.compile import compiled
-from export.kernels.gpu_targets import WITHOUT_LEAVE_BYTES, target_of
 
 MAX_DYNAMIC_SHARED_SIZE_BYTES = 8  # of CUfunction_attribute
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from benchmarks.gpu import attention, decoding, tiles, vision
-from export.kernels import tuned
+from export.kernel_configs import tuned
 
 pytestmark = [
     pytest.mark.needs_gpu,

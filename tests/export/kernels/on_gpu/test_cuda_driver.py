@@ -4,9 +4,9 @@ import ctypes
 
 import torch
 
+from export.kernel_configs.gpu_targets import GPU_TARGETS
+from export.kernel_configs.heads import HeadsConfig
 from export.kernels.flash_attention import grid, specialised
-from export.kernels.gpu_targets import GPU_TARGETS
-from export.kernels.heads import HeadsConfig
 from tests.export.kernels.on_gpu.cuda_driver import MAX_DYNAMIC_SHARED_SIZE_BYTES, launch_by_driver, packed
 
 

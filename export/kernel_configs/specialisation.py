@@ -13,6 +13,8 @@ from models.config import require
 FloatType = Literal["float16", "bfloat16", "float32"]
 TRITON_TYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "int32": "i32", "int64": "i64", "bool": "i1"}
 """PyTorch's names of types → Triton's."""
+LOG2_E = 1.4426950408889634
+"""log₂ e: kernels take powers of two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

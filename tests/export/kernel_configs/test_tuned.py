@@ -2,12 +2,13 @@ from dataclasses import replace
 
 import pytest
 
-from export.kernels import decode_attention, flash_attention, tuned, window_attention
-from export.kernels.decode_tiles import shape_of as step_shape
-from export.kernels.gpu_targets import GPU_TARGETS, WITHOUT_LEAVE_BYTES
-from export.kernels.heads import HeadsConfig
-from export.kernels.tuned import Tiles
-from export.kernels.window_tiles import WindowConfig
+from export.kernel_configs import tuned
+from export.kernel_configs.decode_tiles import shape_of as step_shape
+from export.kernel_configs.gpu_targets import GPU_TARGETS, WITHOUT_LEAVE_BYTES
+from export.kernel_configs.heads import HeadsConfig
+from export.kernel_configs.tuned import Tiles
+from export.kernel_configs.window_tiles import WindowConfig
+from export.kernels import decode_attention, flash_attention, window_attention
 
 H100 = GPU_TARGETS["sm_90"]
 NARROW = replace(H100, shared_bytes=WITHOUT_LEAVE_BYTES)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from export.kernels.gpu_targets import GpuTarget
-from export.kernels.online_softmax import LOG2_E
-from export.kernels.specialisation import pointer, power_of_two, product_precision, require_float_type
-from export.kernels.tuned import Tiles, tuned
+from export.kernel_configs.gpu_targets import GpuTarget
+from export.kernel_configs.specialisation import LOG2_E, pointer, power_of_two, product_precision, require_float_type
+from export.kernel_configs.tuned import Tiles, tuned
 from models.config import require, require_bool, require_positive
 
 KERNEL = "window_attention"

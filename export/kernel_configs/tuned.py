@@ -11,7 +11,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from export.kernels.gpu_targets import GPU_TARGETS, GpuTarget
+from export.kernel_configs.gpu_targets import GPU_TARGETS, GpuTarget
 
 FILE = Path(__file__).with_name("tiles.json")
 Table = dict[str, dict[str, dict[str, "Tiles"]]]

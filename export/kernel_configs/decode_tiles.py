@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from export.kernels.gpu_targets import GpuTarget
-from export.kernels.heads import HeadsConfig
-from export.kernels.specialisation import power_of_two, quotient_up
-from export.kernels.tuned import Tiles, tuned
+from export.kernel_configs.gpu_targets import GpuTarget
+from export.kernel_configs.heads import HeadsConfig
+from export.kernel_configs.specialisation import power_of_two, quotient_up
+from export.kernel_configs.tuned import Tiles, tuned
 from models.config import require
 
 KERNEL = "decode_attention"

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from export.kernels.gpu_targets import GPU_TARGETS, gpu_target, target_of
+from export.kernel_configs.gpu_targets import GPU_TARGETS, gpu_target, target_of
 from models.errors import UnknownNameError
 
 

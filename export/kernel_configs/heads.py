@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from export.kernels.online_softmax import LOG2_E
-from export.kernels.specialisation import power_of_two, product_precision, require_float_type, type_name
+from export.kernel_configs.specialisation import LOG2_E, power_of_two, product_precision, require_float_type, type_name
 from models.config import require, require_positive
 
 _SMALLEST_PRODUCT = 16
