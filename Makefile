@@ -84,7 +84,7 @@ clean:  ## remove the environment and everything built
 	@touch $@
 
 .venv/.dev: .venv/.cpu
-	$(PIP) --editable '.[cpu,dev]'
+	$(PIP) --editable '.[dev]'
 	$(PIP) --no-deps timm==1.0.31
 	$(BIN)/python -c 'import triton' 2>/dev/null || $(PIP) --no-deps triton==3.9.0
 	$(PIP) --no-deps --upgrade --target .venv/tensorrt-11.4 tensorrt-cu13-bindings

@@ -17,7 +17,6 @@ import onnx
 import onnx_ir as ir
 
 from export.block_quantisers import half_quadratic
-from export.calibration.calibrate import calibrate, calibrate_caches
 from export.onnx_graph import check_graph, origins_of, save_graph
 from export.passes.lower_precision import lower_precision
 from export.passes.outcome import Outcome, require_no_misses
@@ -71,6 +70,8 @@ def _narrow(dtype: ir.DataType) -> Callable[[Given], Sequence[Pass]]:
 
 
 def _static_passes(given: Given) -> Sequence[Pass]:
+    from export.calibration.calibrate import calibrate  # runs graphs: other precisions need no runtime
+
     found = calibrate(given.checkpoint, given.folder, given.every, given.float32.name, given.calibration)
     return (lambda model: replace(quantise_static(model, found.largest), calibration=found.to_json()),)
 
@@ -80,6 +81,8 @@ def _cached_passes(given: Given) -> Sequence[Pass]:
     weights: Sequence[Pass] = (pack_products, partial(quantise_weights, block_size=256), quantise_tables)
     if not any(spec.name == "self_mask" for spec in given.signature.inputs):
         return weights
+    from export.calibration.calibrate import calibrate_caches
+
     found = calibrate_caches(given.checkpoint, given.folder, given.every, given.float32.name, given.calibration)
     return (
         *weights,

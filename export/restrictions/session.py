@@ -10,12 +10,13 @@ from export.restrictions.restriction import Breach, Restriction
 from export.restrictions.sources import ORT
 from export.targets import Target
 from models.errors import ArtefactError
-from serving.runtime.ort_runner import OrtRunner
 
 _NODE = re.compile(r"node with name '([^']*)'|Node \(([^)]*)\)")
 
 
 def _session(graph: Graph, target: Target) -> Iterator[Breach]:
+    from serving.runtime.ort_runner import OrtRunner  # other restrictions are read, and need no runtime
+
     try:
         OrtRunner(graph.path, graph.signature)
     except ArtefactError as error:

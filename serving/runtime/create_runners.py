@@ -26,8 +26,6 @@ from serving.parameters import Device, Runtime
 from serving.runtime.base import Runner
 from serving.runtime.executable import WITHOUT_ORT_CPU, require_executable
 from serving.runtime.openvino_runner import OpenVinoRunner, openvino_is_installed
-from serving.runtime.ort_runner import OrtRunner
-from serving.runtime.row_by_row import RowByRow
 from serving.runtime.trt.engines import Engines
 
 LARGE = 10_000_000
@@ -114,6 +112,9 @@ def _torch_loader(folder: Path, manifest: Manifest, threads: int, device: Device
 
 
 def _runner(folder: Path, manifest: Manifest, threads: int, runtime: Runtime, signature: GraphSignature) -> Runner:
+    from serving.runtime.ort_runner import OrtRunner  # an image that holds TensorRT alone has no ONNX Runtime
+    from serving.runtime.row_by_row import RowByRow
+
     path = folder / f"{signature.name}.onnx"
     lowered = folder / manifest.file_for(signature.name, "ort-cpu")
     if signature.aliases and lowered != path:
@@ -124,15 +125,11 @@ def _runner(folder: Path, manifest: Manifest, threads: int, runtime: Runtime, si
     for_openvino = folder / manifest.file_for(signature.name, "openvino-cpu")
     if runtime == "auto" and manifest.precision not in WITHOUT_ORT_CPU:
         bytes_of_float32 = _size(path) * _BYTES_OF_FLOAT32.get(manifest.precision, 1)
-        return _faster_runner(for_openvino, lowered, signature, threads, bytes_of_float32)
+        if bytes_of_float32 >= LARGE and openvino_is_installed():
+            with suppress(ArtefactError):  # a custom module may hold an operator that OpenVINO lacks
+                return OpenVinoRunner(for_openvino, signature, threads)
+        return OrtRunner(lowered, signature, threads)
     return OpenVinoRunner(for_openvino, signature, threads, "bf16" if runtime == "openvino-bf16" else "f32")
-
-
-def _faster_runner(for_openvino: Path, lowered: Path, signature: GraphSignature, threads: int, size: int) -> Runner:
-    if size >= LARGE and openvino_is_installed():
-        with suppress(ArtefactError):  # a reader's own module may hold an operator that OpenVINO lacks
-            return OpenVinoRunner(for_openvino, signature, threads)
-    return OrtRunner(lowered, signature, threads)
 
 
 def _size(path: Path) -> int:

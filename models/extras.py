@@ -1,0 +1,174 @@
+"""What each extra of the distribution promises: packages and modules that import with it, and verbs that run with it.
+
+The README's installation names two of them: ``cpu`` (``make quickstart``) and ``dev`` (``make test``). An extra that
+builds on another repeats nothing of it. ``tests/test_extras.py`` holds every row in a process that hides all
+distributions which the extra does not bring; docs/extras.md shows the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+NEEDS_TRITON_LANGUAGE = (
+    *(f"export.kernels.{name}" for name in ("additive_attention", "combine_splits", "compile", "flash_attention")),
+    *(f"export.kernels.{name}" for name in ("decode_append_attention", "decode_attention", "window_attention")),
+    *(f"export.kernels.{name}" for name in ("figures", "interpreter", "launch", "online_softmax", "ptxas", "rotary")),
+    "serving.runtime.torch_attention",
+)
+"""Modules that import the Triton language, which a CUDA build of torch brings, and the Makefile's ``dev``."""
+NEEDS_TENSORRT = (
+    *(f"export.plugins.{name}" for name in ("additive_attention", "combine_splits", "decode_append_attention")),
+    *(f"export.plugins.{name}" for name in ("decode_attention", "embedding", "flash_attention")),
+    *(f"export.plugins.{name}" for name in ("tensor_descriptions", "window_attention")),
+)
+"""Modules that import TensorRT's bindings, of the very version of the libraries that an image holds."""
+NEEDS_TRITON_SERVER = (
+    *(f"serving.backends.{name}" for name in ("answering", "caption", "classify", "embed", "engine_metrics")),
+    *(f"serving.backends.{name}" for name in ("generate", "predict", "stream", "translate", "triton_api")),
+)
+"""Modules that run inside tritonserver alone: its Python backend's stub provides their API."""
+NEEDS_RUNTIME = (
+    *("export.calibration.calibrate", "export.calibration.observed", "export.ladder", "export.rounded"),
+    *("export.inspection", "export.inspection_page", "export.inspection_report", "export.timing"),
+    *(f"export.quality.{name}" for name in ("budgets", "comparison", "comparison_report", "measure", "page", "report")),
+)
+"""Modules of ``export`` that run graphs by ONNX Runtime: ``cpu`` and ``gpu`` bring one each."""
+NEEDS_ORT = tuple(f"serving.runtime.{name}" for name in ("kept_bindings", "node_times", "ort_runner", "row_by_row"))
+"""Modules of ``serving.runtime`` that import ONNX Runtime."""
+NEEDS_TORCH = (
+    *(f"serving.runtime.torch_{name}" for name in ("attention", "buffer", "capture", "loading", "runner")),
+)
+"""Modules of ``serving.runtime`` that are torch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extra:
+    """One extra of pyproject.toml, or none.
+
+    Attributes:
+        purpose: what one installs it for.
+        packages: packages and modules that import with it, with all that they hold.
+        without: modules in them that do not.
+        verbs: command lines that run with it: a program, its verbs.
+    """
+
+    purpose: str
+    packages: tuple[str, ...]
+    verbs: dict[str, tuple[str, ...]]
+    without: tuple[str, ...] = ()
+
+
+_ASK = ("classify", "caption", "translate", "generate", "embed", "predict", "explain", "health")
+_LOAD = ("run", "report", "sweep", "compare", "plan", "export-perf-analyzer")
+_MODELS = ("list", "describe", "train", "import", "explain")
+_GROUND = (
+    *(f"models.{name}" for name in ("cli", "config", "engine_manifest", "errors", "extras", "folders", "images")),
+    *(f"models.{name}" for name in ("manifest", "marian_tokenization", "progress", "quantities", "signature")),
+    *("models.tensor_names", "models.tokenization"),
+)
+_SERVING = (
+    *("serving.parameters", "serving.canary", "serving.generation", "serving.lint", "serving.repository"),
+    *("serving.runtime", "serving.triton_server"),
+)
+
+EXTRAS = {
+    "": Extra(
+        purpose="ask a server; lay out and check a repository; what Triton's Python backend runs on",
+        packages=(*_GROUND, "clients", *_SERVING),
+        without=("clients.load", *NEEDS_ORT, *NEEDS_TORCH),
+        verbs={"clients": _ASK, "serving": ("repository", "lint", "engines")},
+    ),
+    "export": Extra(
+        purpose="PyTorch → ONNX; bring a runtime of your own to check it with",
+        packages=("models", "export"),
+        without=(*NEEDS_RUNTIME, *NEEDS_TRITON_LANGUAGE, *NEEDS_TENSORRT),
+        verbs={"models": _MODELS, "export": ("onnx", "torch")},
+    ),
+    "gateway": Extra(
+        purpose="OpenAI's API and the playground in front of a Triton",
+        packages=("serving.gateway",),
+        verbs={"serving": ("gateway", "keys")},
+    ),
+    "load": Extra(
+        purpose="load tests and capacity plans",
+        packages=("clients.load", "serving.simulation", "serving.profiling.served", "serving.profiling.timing"),
+        verbs={"clients load": _LOAD},
+    ),
+    "openvino": Extra(
+        purpose="a second runtime for a CPU, in which large encoders are faster",
+        packages=("serving.runtime.openvino_runner",),
+        verbs={},
+    ),
+    "cpu": Extra(
+        purpose="everything on a CPU: `make quickstart` installs it",
+        packages=("models", "export", "serving", "clients", "quickstart"),
+        without=(*NEEDS_TRITON_LANGUAGE, *NEEDS_TENSORRT, *NEEDS_TRITON_SERVER),
+        verbs={
+            "models": _MODELS,
+            "export": ("onnx", "torch", "check", "compare", "inspect"),
+            "serving": ("repository", "profile", "engines", "lint", "up", "gateway", "keys", "alone"),
+            "clients": _ASK,
+            "clients load": _LOAD,
+            "quickstart": ("",),
+        },
+    ),
+    "gpu": Extra(
+        purpose="engines, kernels and torch on a GPU; TensorRT's bindings come with its image",
+        packages=("models", "export", "serving.runtime"),
+        without=NEEDS_TENSORRT,
+        verbs={
+            "models": _MODELS,
+            "export": ("onnx", "torch", "check", "compare", "inspect", "engine", "refit"),
+            "serving": ("engines",),
+        },
+    ),
+    "dev": Extra(
+        purpose="the tests and checks of this repository: `make test` installs it, with the Triton language",
+        packages=("models", "export", "serving", "clients", "quickstart", "tests"),
+        without=(*NEEDS_TENSORRT, *NEEDS_TRITON_SERVER),
+        verbs={},
+    ),
+}
+"""Extra → its promise; "" is the distribution with none."""
+
+_PROVIDERS = {
+    "export": ("matplotlib", "onnx", "onnx_ir", "onnxscript", "safetensors", "sklearn", "torch"),
+    "cpu": ("onnxruntime",),
+    "gateway": (
+        *("fastapi", "jinja2", "limits", "opentelemetry", "prometheus_client", "pybreaker", "pydantic"),
+        *("python_multipart", "starlette", "uvicorn"),
+    ),
+    "load": ("aiohttp", "hdrh", "httpx"),
+    "openvino": ("openvino",),
+    "gpu": ("cuda",),
+    "dev": ("triton",),
+}
+
+
+def provider_of(module: str) -> str | None:
+    """The extra to install for an imported module that is missing; None if no extra brings it.
+
+    Args:
+        module: as ModuleNotFoundError names it, for instance ``onnx.helper``.
+    """
+    top = module.partition(".")[0]
+    return next((extra for extra, modules in _PROVIDERS.items() if top in modules), None)
+
+
+def table() -> str:
+    """The promises as a table in Markdown."""
+    return "".join(_rows())
+
+
+def _rows() -> Iterator[str]:
+    yield "| extra | for | imports | verbs |\n|---|---|---|---|\n"
+    for name, extra in EXTRAS.items():
+        packages = ", ".join(f"`{one}`" for one in extra.packages)
+        lacking = f", without {', '.join(f'`{one}`' for one in extra.without)}" if extra.without else ""
+        verbs = "; ".join(f"`python -m {program} {_either(verbs)}`" for program, verbs in extra.verbs.items())
+        yield f"| {f'`{name}`' if name else '(none)'} | {extra.purpose} | {packages}{lacking} | {verbs} |\n"
+
+
+def _either(verbs: tuple[str, ...]) -> str:
+    return "\\|".join(verbs)
