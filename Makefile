@@ -1,11 +1,16 @@
-.PHONY: bench bench-gpu browser help quickstart test test-proofs test-full-width test-gpu test-trt tune-gpu check format up clean
+.PHONY: bench bench-gpu help quickstart system test test-slow test-proofs test-full-width test-gpu test-trt \
+	tune-gpu check format up clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
+PYTEST := $(BIN)/python -m pytest --durations=50
+# A process takes all tests of a server or of a file (tests/conftest.py), those that take longest first.
+IN_TWO_PROCESSES := --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 # Toy models are up to 20 times slower with more threads than idle cores.
 export OMP_NUM_THREADS ?= 1
+APT := apt-get update --quiet --quiet && apt-get install --yes --quiet --quiet --no-install-recommends
 
 help:  ## say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -13,8 +18,11 @@ help:  ## say what each target does
 quickstart: .venv/.cpu  ## export, prove, serve and ask the shipped models
 	$(BIN)/python -m quickstart
 
-test: .venv/.dev browser  ## run every test, in two processes
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+test: .venv/.dev system  ## prove what the README says, in two processes: some minutes
+	$(PYTEST) $(IN_TWO_PROCESSES)
+
+test-slow: .venv/.dev system  ## run the long half of the tests: whole guides, soaks, every preset
+	$(PYTEST) $(IN_TWO_PROCESSES) -m slow
 
 # What stands in for TensorRT and a GPU: docs/tensorrt.md says what each proves.
 PROOFS := tests/export/kernels tests/export/plugins tests/export/engines tests/export/test_engine.py \
@@ -25,7 +33,7 @@ PROOFS := tests/export/kernels tests/export/plugins tests/export/engines tests/e
 	tests/test_image_contents.py tests/test_tensorrt_guide.py
 
 test-proofs: .venv/.dev  ## of `make test`, what can be proved of engines and kernels without TensorRT and a GPU
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(PROOFS)
+	$(PYTEST) $(IN_TWO_PROCESSES) $(PROOFS)
 
 test-full-width: .venv/.dev  ## import and serve models as wide as published: some minutes, 8 GB of memory
 	$(BIN)/python -m pytest -m full_width
@@ -60,10 +68,13 @@ format: .venv/.dev  ## let ruff rewrite the files
 up: .venv/.cpu  ## serve model_repository/ until Ctrl-C, with a page to try it on at http://127.0.0.1:8080
 	$(BIN)/python -m serving up --gateway-port 8080
 
-# Pages are looked at in Debian's Chromium; where it cannot be installed, their tests are skipped and say so.
-browser:
-	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; } >/dev/null 2>&1 \
-		|| echo "no chromium, and it could not be installed: tests that look at pages will be skipped"
+# Tests look at pages in Debian's Chromium, make stand-ins for NVIDIA's libraries with gcc, and ask by curl as the README
+# does. Where one is missing and cannot be installed, its tests are skipped or fail, and say so.
+PACKAGES := chromium gcc curl
+system:
+	@missing=; for one in $(PACKAGES); do command -v $$one >/dev/null || missing="$$missing $$one"; done; \
+	test -z "$$missing" || { echo "installing Debian's$$missing"; $(APT) $$missing libc6-dev; } \
+		|| echo "could not install$$missing: tests that need them are skipped or fail"
 
 clean:  ## remove the environment and everything built
 	rm -rf .venv build model_repository/*/1/*.onnx .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -73,20 +84,25 @@ clean:  ## remove the environment and everything built
 # constraints.txt: a CUDA build of torch demands the very Triton that it brings along, which then stays.
 # TensorRT's bindings, 1 MB each, lie apart: both versions are one package, and need libraries that tests make with gcc.
 # torch is installed first and alone: a later requirement on it then finds the CPU build.
+# Triton's Python stub needs the interpreter's shared library, and venv its own package, where Python is Debian's.
 .venv/.torch: constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11) and "expected Python 3.11 to 3.13; found " + sys.version + "; run make with PYTHON=python3.11")'
-	$(PYTHON) -m venv .venv
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11) and "expected Python 3.11 to 3.13; found " + sys.version + "; run make with PYTHON=python3.11")'
+	@echo "making .venv and installing into it: torch, then what runs and serves models; two minutes or less, once"
+	@$(PYTHON) -m venv .venv || { $(APT) python3-venv && $(PYTHON) -m venv .venv; }
 	$(PIP) torch==2.13.0
 	@touch $@
 
 .venv/.cpu: .venv/.torch pyproject.toml
 	$(PIP) --editable '.[cpu]'
+	@$(BIN)/python -c 'from serving.triton_server.installation import find_installation; find_installation()' \
+		|| { $(APT) "$$($(BIN)/python -c 'import sys; print("libpython%d.%d" % sys.version_info[:2])')"; } || true
 	@touch $@
 
 .venv/.dev: .venv/.cpu
+	@echo "installing what the tests need as well: a minute, once"
 	$(PIP) --editable '.[dev]'
 	$(PIP) --no-deps timm==1.0.31
-	$(BIN)/python -c 'import triton' 2>/dev/null || $(PIP) --no-deps triton==3.9.0
+	@$(BIN)/python -c 'import triton' 2>/dev/null || $(PIP) --no-deps triton==3.9.0
 	$(PIP) --no-deps --upgrade --target .venv/tensorrt-11.4 tensorrt-cu13-bindings
 	$(PIP) --no-deps --upgrade --target .venv/tensorrt-10.16 tensorrt-cu12-bindings
 	@touch $@

@@ -10,7 +10,8 @@ from typing import Any, NoReturn
 
 import tyro
 
-from models.errors import AttendantError
+from models.errors import AttendantError, MachineError
+from models.extras import provider_of
 
 Verb = Callable[..., int]
 FAILURE_STATUS = 1
@@ -57,8 +58,20 @@ def _status(command: Callable[[], int], verbose: bool) -> int:
         # The reader left: what is still buffered goes nowhere, so that Python ends without a second error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return FAILURE_STATUS
+    except ModuleNotFoundError as error:
+        return _tell(_lacking(error), FAILURE_STATUS, verbose)
     except Exception as error:
         return _tell(error, FAILURE_STATUS, verbose)
+
+
+def _lacking(error: ModuleNotFoundError) -> Exception:
+    module = error.name or ""
+    if (extra := provider_of(module)) is None:
+        return error
+    remedy = f"run python -m pip install --constraint constraints.txt --editable '.[{extra}]'"
+    lacking = MachineError(f"the module {module!r}, of the extra {extra!r}", "it not installed", remedy)
+    lacking.__cause__ = error
+    return lacking
 
 
 def _tell(error: Exception, status: int, verbose: bool) -> int:

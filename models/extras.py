@@ -36,9 +36,7 @@ NEEDS_RUNTIME = (
 """Modules of ``export`` that run graphs by ONNX Runtime: ``cpu`` and ``gpu`` bring one each."""
 NEEDS_ORT = tuple(f"serving.runtime.{name}" for name in ("kept_bindings", "node_times", "ort_runner", "row_by_row"))
 """Modules of ``serving.runtime`` that import ONNX Runtime."""
-NEEDS_TORCH = (
-    *(f"serving.runtime.torch_{name}" for name in ("attention", "buffer", "capture", "loading", "runner")),
-)
+NEEDS_TORCH = (*(f"serving.runtime.torch_{name}" for name in ("attention", "buffer", "capture", "loading", "runner")),)
 """Modules of ``serving.runtime`` that are torch."""
 
 
@@ -139,7 +137,7 @@ _PROVIDERS = {
         *("fastapi", "jinja2", "limits", "opentelemetry", "prometheus_client", "pybreaker", "pydantic"),
         *("python_multipart", "starlette", "uvicorn"),
     ),
-    "load": ("aiohttp", "hdrh", "httpx"),
+    "load": ("aiohttp",),
     "openvino": ("openvino",),
     "gpu": ("cuda",),
     "dev": ("triton",),

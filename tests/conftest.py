@@ -18,6 +18,27 @@ EVERY_TASK = (DIGITS, DATES, CAPTIONER, LANGUAGE_MODEL, TEXT_ENCODER)
 torch.set_num_threads(1)
 
 
+# Servers that tests of several files share: all of them run in one process, so that each starts once.
+SERVERS = ("shipped_server", "narrow", "server")
+# Folders whose files take longest stand in front, so that both processes of a run end together.
+LONG_FIRST = ("tests/end_to_end", "tests/export", "tests/benchmarks", "tests/serving", "tests/clients", "tests")
+
+
+def pytest_collection_modifyitems(items):
+    """With ``--dist loadgroup`` a process takes all tests of a server, or else those of a file."""
+    for item in items:
+        path = item.nodeid.partition("::")[0]
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(next(filter(item.fixturenames.__contains__, SERVERS), path)))
+    items.sort(key=_rank)
+
+
+def _rank(item):
+    on_a_server = item.get_closest_marker("xdist_group").args[0] in SERVERS
+    folder = next(number for number, folder in enumerate(LONG_FIRST) if item.nodeid.startswith(f"{folder}/"))
+    return not on_a_server, folder
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _cache_of_its_own(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:

@@ -1,7 +1,7 @@
 """Run in a process that lacks distributions: ``python -m tests.hidden_distributions``, of the standard library alone.
 
-Standard input is a JSON object: ``hidden`` top-level modules, ``modules`` to import, ``commands`` (a program and its words)
-to run. The last line of standard output is JSON as well: what failed, and how.
+Standard input is a JSON object: ``hidden`` top-level modules, ``modules`` to import, ``commands`` (a program and its
+words) to run. The last line of standard output is JSON as well: what failed, and how.
 """
 
 import contextlib
@@ -46,4 +46,4 @@ def failures(modules, commands):
 if __name__ == "__main__":
     order = json.load(sys.stdin)
     sys.meta_path[sys.meta_path.index(PathFinder)] = Hidden(order["hidden"])
-    print(json.dumps(failures(order["modules"], order["commands"])))
+    sys.stdout.write(json.dumps(failures(order["modules"], order["commands"])) + "\n")

@@ -1,4 +1,4 @@
-"""Every extra brings what it promises: docs/extras.md and :mod:`models.extras` are held in processes that lack the rest."""
+"""Every extra brings what it promises in :mod:`models.extras`: seen in processes that lack the rest."""
 
 import json
 import pkgutil
@@ -109,6 +109,22 @@ def test_an_import_of_a_hidden_distribution_is_seen(extra, module, hidden):
     assert in_a_process_without_the_rest(extra, [module]) == {
         module: f"ModuleNotFoundError: No module named '{hidden}'"
     }
+
+
+@pytest.mark.parametrize(
+    ("command", "extra", "module"),
+    [
+        (["serving", "gateway"], "gateway", "uvicorn"),
+        (["models", "describe", "vit-tiny"], "export", "torch"),
+        (["export", "inspect", "model_repository"], "export", "onnx"),
+    ],
+)
+def test_a_verb_says_in_one_line_which_extra_it_lacks(command, extra, module):
+    (said,) = in_a_process_without_the_rest("", [], [command]).values()
+    assert said == (
+        f"error: expected the module {module!r}, of the extra {extra!r}; found it not installed; "
+        f"run python -m pip install --constraint constraints.txt --editable '.[{extra}]'\n"
+    )
 
 
 @pytest.fixture(scope="module")

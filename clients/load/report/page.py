@@ -49,7 +49,7 @@ _HEADLINES = {
     "effective_latency": "Whole answer",
 }
 _FOOT = (
-    "Percentiles by HDR histogram, three digits. Intervals: 95 %, by resampling blocks of consecutive requests "
+    "Percentiles are exact. Intervals: 95 %, by resampling blocks of consecutive requests "
     "(Politis and Romano). Steady state: MSER-5 on ranks (White and others). A figure with a question mark has fewer "
     "than ten requests beyond it. Made by <code>python -m clients load</code>."
 )

@@ -1,4 +1,6 @@
-"""Histograms agree with exact percentiles to a thousandth."""
+"""Percentiles are those of the definition."""
+
+from math import floor
 
 import numpy as np
 import pytest
@@ -7,11 +9,16 @@ from clients.load.analysis.percentiles import RANKS, distribution
 
 
 @pytest.mark.parametrize("scale", [1e-4, 1e-2, 1.0, 30.0, 3000.0])
-def test_percentiles_are_exact_to_a_thousandth(scale):
+def test_a_percentile_lies_between_the_values_beside_its_rank(scale):
     values = scale * np.random.default_rng(0).lognormal(size=20_000)
     found = distribution(values)
-    exact = np.percentile(values, RANKS, method="inverted_cdf")
-    assert list(found.percentiles.values()) == pytest.approx(exact.tolist(), rel=2e-3, abs=1e-7)
+    ascending = sorted(values.tolist())
+    places = {rank: (len(ascending) - 1) * rank / 100 for rank in RANKS}
+    exact = {
+        rank: ascending[floor(place)] + (place - floor(place)) * (ascending[floor(place) + 1] - ascending[floor(place)])
+        for rank, place in places.items()
+    }
+    assert found.percentiles == pytest.approx(exact)
     assert (found.avg, found.std) == pytest.approx((values.mean(), values.std()))
     assert (found.min, found.max, found.count) == (values.min(), values.max(), 20_000)
     assert found.total == pytest.approx(values.sum())
@@ -23,7 +30,7 @@ def test_a_percentile_never_lies_beyond_the_extremes():
 
 
 def test_lengths_of_long_texts_fit():
-    assert distribution(np.array([131_072.0] * 3)).percentiles[50.0] == pytest.approx(131_072, rel=1e-3)
+    assert distribution(np.array([131_072.0] * 3)).percentiles[50.0] == 131_072
 
 
 def test_no_values_have_no_distribution():
