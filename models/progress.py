@@ -80,7 +80,8 @@ def _lines(title: str, total: int) -> Iterator[Advance]:
         if done % max(1, -(-total // _MOST_LINES)) and done != total:
             return
         elapsed = time.monotonic() - began
-        left = f", {elapsed / done * (total - done):.0f} s left" if done < total else ""
-        sys.stderr.write(f"{title} {done}/{total} ({elapsed:.1f} s{left}): {finished}\n")
+        left = elapsed / done * (total - done)
+        times = f"{elapsed:.1f} s" + (f", {left:.0f} s left" if left >= 1 else "")
+        sys.stderr.write(f"{title} {done}/{total} ({times}): {' '.join(finished.split())}\n")
 
     yield advance

@@ -20,8 +20,8 @@ def lines_of(total, capsys):
 def test_without_a_terminal_each_step_is_a_plain_line_on_standard_error(capsys):
     lines = lines_of(3, capsys)
     assert [re.sub(r"\d+\.\d s", "T", line) for line in lines] == [
-        "training 1/3 (T, 0 s left): step 1",
-        "training 2/3 (T, 0 s left): step 2",
+        "training 1/3 (T): step 1",
+        "training 2/3 (T): step 2",
         "training 3/3 (T): step 3",
     ]
 
@@ -42,6 +42,12 @@ def test_an_error_in_the_work_passes_through(capsys):
         advance("one")
         raise ZeroDivisionError
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_what_was_finished_stays_on_its_line(capsys):
+    with progress("writing", 1) as advance:
+        advance("two\n\nlines")
+    assert capsys.readouterr().err.endswith(": two lines\n")
 
 
 def test_what_is_left_is_as_slow_as_what_is_done(capsys, monkeypatch):
