@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import DIGITS, ROOT
-from tests.end_to_end.test_up import regions
 
 END_S = 30
 """Longest wait for an end that takes some tenths of a second where nothing else runs."""
@@ -84,8 +83,13 @@ def processes(identity):
 
 
 def shared_memory(pids):
-    """Regions of servers that any of these processes has started."""
-    return set().union(*map(regions, pids))
+    """The files in /dev/shm that any of these processes has mapped: regions of servers, semaphores."""
+    found = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+            found |= {Path(line.split()[5]) for line in lines if " /dev/shm/" in line}
+    return {path for path in found if path.exists()}
 
 
 def read_until(process, beginning):
@@ -100,7 +104,7 @@ def read_until(process, beginning):
 
 def await_shared_memory(process, identity):
     """Return when a server has begun to start its models."""
-    while not shared_memory(processes(identity)):
+    while not any(path.name.startswith("attendant_") for path in shared_memory(processes(identity))):
         assert process.poll() is None
         time.sleep(0.02)
 
@@ -111,6 +115,7 @@ def require_an_end_without_a_trace(moment, interrupt, place, temporary):
         if moment in ("2/5 ", "4/5 "):
             await_shared_memory(process, identity)
         pids = processes(identity)
+        shared = shared_memory(pids)
         assert len(pids) >= 2
         interrupt(process.pid, signal.SIGINT)
         rest, _ = process.communicate(timeout=END_S)
@@ -118,7 +123,7 @@ def require_an_end_without_a_trace(moment, interrupt, place, temporary):
     printed = "".join(lines) + rest
     assert process.returncode == 130, printed
     assert [word for word in TRACES if word in printed] == [], printed
-    assert shared_memory(pids) == set()
+    assert [path for path in shared if path.exists()] == []
     assert list(temporary.iterdir()) == []
     beside = [*place.iterdir(), *(place / "build").glob("*")]
     assert [path.name for path in beside if path.name.startswith(".")] == []
