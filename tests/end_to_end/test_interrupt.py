@@ -17,7 +17,7 @@ from tests.conftest import DIGITS, ROOT
 
 END_S = 30
 """Longest wait for an end that takes some tenths of a second where nothing else runs."""
-TRACES = ("Traceback", "Interrupt", "Exception", "rror", "Warning")
+TRACES = ("Traceback", "Interrupt", "Exception", "rror:", "Warning")
 FIRST = [
     pytest.param("1/5 ", os.kill, id="torch is imported"),
     pytest.param("export digits-vit 1/2 ", os.killpg, id="a graph is exported"),
