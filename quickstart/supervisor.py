@@ -57,12 +57,12 @@ def supervise(work: Callable[[], int], clean_up: Callable[[], None]) -> int:
         shutil.rmtree(temporary, ignore_errors=True)
     if ending >= 0:
         return ending
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{_SHOW_CURSOR}\n")  # a progress bar hides it
     clean_up()
     if -ending not in ENDING:
         remedy = "see that there is enough memory"
         raise MachineError("the quickstart to end by itself", f"signal {-ending} ended it", remedy)
-    if sys.stderr.isatty():
-        sys.stderr.write(f"{_SHOW_CURSOR}\n")  # a progress bar hides it
     return SIGNALLED_STATUS - ending
 
 
