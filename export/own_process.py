@@ -11,10 +11,11 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from multiprocessing import forkserver, get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from threading import Thread
+from threading import RLock, Thread
 from typing import Any
 
 from models.errors import AttendantError, ExportError
@@ -83,6 +84,7 @@ def _start(function: Callable[..., None], arguments: Call) -> tuple[Connection, 
 
 def _call(environment: dict[str, str], sender: Connection, function: Callable[..., None], arguments: Call) -> None:
     _end_with_parent()
+    _share_no_lock()
     _set_environment(environment)
     try:
         function(*arguments)
@@ -105,7 +107,17 @@ def _set_environment(environment: dict[str, str]) -> None:
     forked_with.update(environment)
 
 
+def _share_no_lock() -> None:
+    # torch's tracing asks tqdm for a bar, and that for a lock among processes: a semaphore, which lies in /dev/shm
+    # until this one ends, and for good when it is killed.
+    with suppress(ImportError):
+        from tqdm import tqdm  # type: ignore[import-untyped]
+
+        tqdm.set_lock(RLock())
+
+
 def _end_with_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears of a Ctrl-C, and ends this process
     # By an exception, so that what other libraries share is given back.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     # A parent that is killed ends nobody: its work would go on for minutes, in a folder that nobody will read.

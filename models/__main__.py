@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.table import Table
 
 from models.cli import run
+from models.inventory import read_inventory
 
 if TYPE_CHECKING:
     from models.checkpoints.store import Checkpoint
-    from models.presets.preset import Preset
 
 Name = tyro.conf.Positional[str]
 Out = Annotated[Path | None, tyro.conf.arg(metavar="DIR")]
@@ -37,7 +37,7 @@ def list_(json: bool = False) -> int:
     Args:
         json: print JSON instead of tables.
     """
-    _show(_inventory(), json, _print_inventory)
+    _show(read_inventory(), json, _print_inventory)
     return 0
 
 
@@ -126,46 +126,6 @@ def explain(
     answer = explained(checkpoint, wish) if words else explain_positions(checkpoint, out)
     sys.stdout.write(f"{out}: {answer}\n")
     return 0
-
-
-def _inventory() -> dict[str, list[dict[str, Any]]]:
-    from models.checkpoints.place import PRETRAINED, shipped_names
-    from models.checkpoints.store import load_checkpoint
-    from models.families.registry import FAMILIES
-    from models.presets import PRESETS
-    from models.size import parts_of
-
-    shipped = [load_checkpoint(PRETRAINED / name) for name in shipped_names()]
-    return {
-        "checkpoints": [
-            {
-                "name": one.name,
-                "family": one.family.name,
-                "task": one.family.task.name,
-                "parameters": parts_of(one.model).total(),
-            }
-            for one in shipped
-        ],
-        "presets": [_preset(name, preset) for name, preset in PRESETS.items()],
-        "families": [
-            {"name": one.name, "task": one.task.name, "config": one.config.__name__} for one in FAMILIES.values()
-        ],
-    }
-
-
-def _preset(name: str, preset: Preset) -> dict[str, Any]:
-    from models.families.registry import FAMILIES
-    from models.size import size_of
-
-    size = size_of(preset)
-    return {
-        "name": name,
-        "family": preset.family,
-        "task": FAMILIES[preset.family].task.name,
-        "parameters": size.parameters,
-        "GMAC": round(size.gmac, 6),
-        "compared with": preset.compared_with,
-    }
 
 
 def _description(checkpoint: Checkpoint) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def one_at_a_time(target: Path) -> Iterator[None]:
         OutputError: the place cannot be written.
     """
     target = target.resolve()
-    lock = target.with_name(f".{target.name}.lock")
+    lock = _lock_of(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         descriptor = _locked(lock, target)
@@ -77,6 +77,30 @@ def replaced_folder(target: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
+def clear_left_behind(target: Path) -> None:
+    """Remove what lies beside a folder of processes that were killed while they wrote it; what the living hold stays.
+
+    Args:
+        target: the folder, which need not exist.
+    """
+    target = target.resolve()
+    if not target.parent.is_dir():
+        return
+    _clear_staged(target)
+    with suppress(FileNotFoundError):
+        lock = _lock_of(target)
+        descriptor = os.open(lock, os.O_RDONLY)
+        try:
+            if _try_lock(descriptor, without_locks=False) and _is_still(lock, descriptor):
+                lock.unlink()
+        finally:
+            os.close(descriptor)
+
+
+def _lock_of(target: Path) -> Path:
+    return target.with_name(f".{target.name}.lock")
+
+
 def _locked(lock: Path, target: Path) -> int:
     told = False
     while True:
@@ -96,7 +120,7 @@ def _stage(target: Path) -> tuple[Path, int]:
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.exists() and not (target.is_dir() and os.access(target, os.W_OK)):
             raise PermissionError(errno.EACCES, "not a folder that can be written", str(target))
-        _clear_left_behind(target)
+        _clear_staged(target)
         return _new_folder(target)
     except OSError as error:
         raise _output_error(target, error) from error
@@ -117,7 +141,7 @@ def _new_folder(target: Path) -> tuple[Path, int]:
             os.close(descriptor)
 
 
-def _clear_left_behind(target: Path) -> None:
+def _clear_staged(target: Path) -> None:
     for path in sorted(target.parent.iterdir()):
         if path.name.startswith(_prefix(target)) and path.is_dir():
             with suppress(FileNotFoundError), _held(path) as held:

@@ -20,6 +20,8 @@ from rich.progress import (
 
 Advance = Callable[[str], None]
 _MOST_LINES = 10
+_shown: list[Progress] = []
+"""What is on the terminal now, if anything: work within other work adds its bar to it."""
 
 
 @contextmanager
@@ -40,14 +42,31 @@ def progress(title: str, total: int) -> Iterator[Advance]:
 
 @contextmanager
 def _bar(console: Console, title: str, total: int) -> Iterator[Advance]:
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-    with Progress(SpinnerColumn(), *columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console) as bar:
-        task = bar.add_task(title, total=total)
+    with _bars(console) as bars:
+        task = bars.add_task(title, total=total)
 
         def advance(finished: str) -> None:
-            bar.update(task, advance=1, description=f"{title}: {finished}")
+            bars.update(task, advance=1, description=f"{title}: {finished}")
 
         yield advance
+        if bars.task_ids[0] != task:  # a bar within others: those say what is left
+            bars.remove_task(task)
+
+
+@contextmanager
+def _bars(console: Console) -> Iterator[Progress]:
+    if _shown:
+        yield _shown[0]
+        return
+    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    times = TimeElapsedColumn(), TimeRemainingColumn()
+    # Lines that are printed meanwhile go above the bars, but not from a file or a pipe to the terminal.
+    with Progress(*columns, *times, console=console, redirect_stdout=sys.stdout.isatty()) as bars:
+        _shown.append(bars)
+        try:
+            yield bars
+        finally:
+            _shown.clear()
 
 
 @contextmanager
@@ -60,6 +79,9 @@ def _lines(title: str, total: int) -> Iterator[Advance]:
         done += 1
         if done % max(1, -(-total // _MOST_LINES)) and done != total:
             return
-        sys.stderr.write(f"{title} {done}/{total} ({time.monotonic() - began:.1f} s): {finished}\n")
+        elapsed = time.monotonic() - began
+        left = elapsed / done * (total - done)
+        times = f"{elapsed:.1f} s" + (f", {left:.0f} s left" if left >= 1 else "")
+        sys.stderr.write(f"{title} {done}/{total} ({times}): {' '.join(finished.split())}\n")
 
     yield advance

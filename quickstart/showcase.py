@@ -147,3 +147,19 @@ class Prompts(Showcase):
         for prompt, answer in list(zip(PROMPTS, outcome.served.answers, strict=True))[:SAMPLES]:
             line = " ".join((prompt + "▸" + answer).split())
             console.print(f"{self.name:>20} {line}", highlight=False, markup=False)
+
+
+def showcases(texts: int) -> list[Showcase]:
+    """One for each of :data:`quickstart.stages.MODELS`.
+
+    Args:
+        texts: how many held-out dates, and how many pairs of digits, to ask.
+    """
+    return [
+        Digits("digits-vit"),
+        Digits("digits-swin"),
+        Captions("digits-captioner", texts),
+        Dates("dates-transformer", texts),
+        Dates("dates-gru", texts),
+        Prompts("stdlib-lm"),
+    ]

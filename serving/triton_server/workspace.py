@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from serving.triton_server.installation import Installation
 
+ENVIRONMENTS = Path("/tmp")  # noqa: S108  where Triton's Python backend has its folders, whatever TMPDIR says
 PYTHON_BACKEND_PARTS = ("libtriton_python.so", "triton_python_backend_utils.py")
 
 
@@ -29,6 +31,24 @@ def lay_out_backends(installation: Installation, workspace: Path) -> None:
     parts = [installation.backends / "python" / name for name in PYTHON_BACKEND_PARTS]
     for part in (*parts, installation.stub):
         (python / part.name).symlink_to(part)
+
+
+def remove_dead_environments() -> None:
+    """Remove the empty folders that servers made for Python environments and were killed before they removed.
+
+    Nothing tells whose one is: while any server runs here, all of them stay.
+    """
+    if any(_is_server(entry) for entry in Path("/proc").glob("[0-9]*")):
+        return
+    for folder in ENVIRONMENTS.glob("python_env_??????"):
+        with suppress(OSError):  # another user's, or in use: it is not empty
+            folder.rmdir()
+
+
+def _is_server(process: Path) -> bool:
+    with suppress(OSError):  # it has ended
+        return (process / "comm").read_text() == "tritonserver\n"
+    return False
 
 
 def log_path(workspace: Path) -> Path:

@@ -21,6 +21,8 @@ def has(*parts):
 
 EXPECTED = {
     "make quickstart": has(
+        "→ 3 (",
+        "the first answer came after",
         "served, gRPC",
         "358/360 = 99.44%",
         "500/500 = 100.00%",

@@ -1,4 +1,5 @@
 import errno
+import io
 import multiprocessing
 import os
 import signal
@@ -8,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tqdm import tqdm
 
 from export.own_process import run_each
 from models.errors import ConfigError, ExportError
@@ -38,6 +40,11 @@ def share_a_lock(path):
     lock = multiprocessing.RLock()
     with lock:
         sleep_long(path)
+
+
+def trace_with_a_bar(path):
+    list(tqdm([1], file=io.StringIO()))
+    path.write_text(Path("/proc/self/maps").read_text())
 
 
 def no_room(path):
@@ -73,6 +80,11 @@ def test_a_process_that_dies_is_an_error_that_says_how(tmp_path):
 def test_a_full_disk_comes_across_as_such(tmp_path):
     with pytest.raises(OSError, match="No space left on device"):
         list(run_each(no_room, {"a": (tmp_path,)}))
+
+
+def test_a_bar_that_torch_asks_for_shares_no_semaphore(tmp_path):
+    list(run_each(trace_with_a_bar, {"a": (tmp_path / "maps",)}))
+    assert "/dev/shm/sem" not in (tmp_path / "maps").read_text()  # noqa: S108
 
 
 STARTS = """

@@ -10,13 +10,13 @@ import pytest
 
 from models import folders
 from models.errors import OutputError
-from models.folders import one_at_a_time, replaced_folder
+from models.folders import clear_left_behind, one_at_a_time, replaced_folder
 
 ROOT = Path(__file__).parent.parent.parent
 KILLED_IN_THE_MIDDLE = """
 import os, signal, sys
 from pathlib import Path
-from models.folders import one_at_a_time, replaced_folder
+from models.folders import clear_left_behind, one_at_a_time, replaced_folder
 with replaced_folder(Path(sys.argv[1])) as staged:
     (staged / "new").write_text("half")
     os.kill(os.getpid(), signal.SIGKILL)
@@ -165,6 +165,27 @@ def test_where_a_file_system_has_no_locks_a_folder_is_replaced_and_nothing_is_cl
         (staged / "new").write_text("new")
     assert contents(target) == {"new": "new"}
     assert beside(target) == [".artefact.staging-abc", "artefact"]
+
+
+def test_what_a_killed_process_has_left_is_cleared_away_without_writing_anew(target):
+    killed = KILLED_IN_THE_MIDDLE.replace("with replaced", "with one_at_a_time(Path(sys.argv[1])), replaced")
+    subprocess.run([sys.executable, "-c", killed, str(target)], cwd=ROOT, check=False)
+    assert len(beside(target)) == 3
+    clear_left_behind(target)
+    assert beside(target) == ["artefact"]
+    assert contents(target) == OLD
+
+
+def test_what_another_process_holds_is_not_cleared_away(target):
+    with one_at_a_time(target), replaced_folder(target):
+        held = beside(target)
+        clear_left_behind(target)
+        assert beside(target) == held and len(held) == 3
+
+
+def test_where_there_is_no_folder_nothing_was_left_behind(tmp_path):
+    clear_left_behind(tmp_path / "missing" / "artefact")
+    assert names(tmp_path) == []
 
 
 HOLDS = """

@@ -17,12 +17,24 @@ def models(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_help_names_every_verb_and_imports_no_torch() -> None:
-    script = "import runpy, sys; sys.argv = ['models', '--help']\ntry: runpy.run_module('models', run_name='__main__')"
+def run_in_process(*words: str) -> list[str]:
+    """The lines of a verb, and a last one that says how it ended and whether it has imported torch."""
+    script = (
+        f"import runpy, sys; sys.argv = ['models', *{words!r}]\ntry: runpy.run_module('models', run_name='__main__')"
+    )
     script += "\nexcept SystemExit as leaving: print('status', leaving.code, 'torch' in sys.modules)"
-    shown = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert all(verb in shown for verb in ("list", "describe", "train"))
-    assert shown.splitlines()[-1] == "status 0 False"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def test_help_names_every_verb_and_imports_no_torch() -> None:
+    *shown, last = run_in_process("--help")
+    assert all(verb in "\n".join(shown) for verb in ("list", "describe", "train"))
+    assert last == "status 0 False"
+
+
+def test_list_imports_no_torch() -> None:
+    assert run_in_process("list")[-1] == "status 0 False"
 
 
 def test_the_flags_of_each_verb_are_these() -> None:

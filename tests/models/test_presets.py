@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from models.families.registry import FAMILIES, family_named
+from models.inventory import read_inventory
 from models.presets import PRESETS
 from models.size import size_of
 from tests.models.checkpoints.folders import TINY
@@ -130,6 +131,8 @@ GMAC = {
     "swin-v2-t-w16": 6.661,
 }
 
+STORED = {row["name"]: row for row in read_inventory()["presets"]}  # tests/models/test_inventory.py counts them anew
+
 
 def parameters_of(family_name, config):
     with torch.device("meta"):
@@ -144,7 +147,7 @@ def test_a_preset_has_exactly_the_published_number_of_parameters(name):
 
 @pytest.mark.parametrize("name", GMAC)
 def test_a_preset_does_the_work_that_was_counted_in_another_library(name):
-    assert size_of(PRESETS[name]).gmac == pytest.approx(GMAC[name], abs=0.005)
+    assert STORED[name]["GMAC"] == pytest.approx(GMAC[name], abs=0.005)
 
 
 @pytest.mark.parametrize(

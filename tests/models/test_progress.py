@@ -44,10 +44,53 @@ def test_an_error_in_the_work_passes_through(capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_on_a_terminal_it_is_a_bar_that_ends_full(capsys, monkeypatch):
+def test_what_was_finished_stays_on_its_line(capsys):
+    with progress("writing", 1) as advance:
+        advance("two\n\nlines")
+    assert capsys.readouterr().err.endswith(": two lines\n")
+
+
+def test_what_is_left_is_as_slow_as_what_is_done(capsys, monkeypatch):
+    clock = iter((0.0, 3.0, 6.0, 9.0, 12.0))
+    monkeypatch.setattr(module.time, "monotonic", lambda: next(clock))
+    assert [line.partition(":")[0] for line in lines_of(4, capsys)] == [
+        "training 1/4 (3.0 s, 9 s left)",
+        "training 2/4 (6.0 s, 6 s left)",
+        "training 3/4 (9.0 s, 3 s left)",
+        "training 4/4 (12.0 s)",
+    ]
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Standard error as on a terminal."""
     for name, value in TERMINAL.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(module.Console, "is_terminal", property(lambda _: True))
+
+
+@pytest.mark.usefixtures("terminal")
+def test_on_a_terminal_work_within_work_has_a_bar_below_until_it_is_done(capsys):
+    with progress("outer", 2) as outer:
+        with progress("inner", 1) as inner:
+            inner("half")
+        outer("first")
+        with progress("second", 1) as inner:
+            inner("half")
+        outer("last")
+    last = capsys.readouterr().err.rpartition("\r")[2]
+    assert "outer: last" in last and "inner" not in last and "second" not in last
+
+
+@pytest.mark.usefixtures("terminal")
+def test_an_error_on_a_terminal_leaves_the_next_bar_a_display_of_its_own(capsys):
+    with pytest.raises(ZeroDivisionError), progress("outer", 1), progress("inner", 1):
+        raise ZeroDivisionError
+    assert "training: step 1" in "\n".join(lines_of(1, capsys))
+
+
+@pytest.mark.usefixtures("terminal")
+def test_on_a_terminal_it_is_a_bar_that_ends_full(capsys):
     shown = "\n".join(lines_of(2, capsys))
     assert "\x1b[" in shown
     assert "training: step 2" in shown
