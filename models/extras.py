@@ -7,37 +7,41 @@ distributions which the extra does not bring; docs/extras.md shows the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-NEEDS_TRITON_LANGUAGE = (
-    *(f"export.kernels.{name}" for name in ("additive_attention", "combine_splits", "compile", "flash_attention")),
-    *(f"export.kernels.{name}" for name in ("decode_append_attention", "decode_attention", "window_attention")),
-    *(f"export.kernels.{name}" for name in ("figures", "interpreter", "launch", "online_softmax", "ptxas", "rotary")),
-    "serving.runtime.torch_attention",
-)
-"""Modules that import the Triton language, which a CUDA build of torch brings, and the Makefile's ``dev``."""
-NEEDS_TENSORRT = (
-    *(f"export.plugins.{name}" for name in ("additive_attention", "combine_splits", "decode_append_attention")),
-    *(f"export.plugins.{name}" for name in ("decode_attention", "embedding", "flash_attention")),
-    *(f"export.plugins.{name}" for name in ("tensor_descriptions", "window_attention")),
-)
-"""Modules that import TensorRT's bindings, of the very version of the libraries that an image holds."""
-NEEDS_TRITON_SERVER = (
-    *(f"serving.backends.{name}" for name in ("answering", "caption", "classify", "embed", "engine_metrics")),
-    *(f"serving.backends.{name}" for name in ("generate", "predict", "stream", "translate", "triton_api")),
-)
-"""Modules that run inside tritonserver alone: its Python backend's stub provides their API."""
-NEEDS_RUNTIME = (
-    *("export.calibration.calibrate", "export.calibration.observed", "export.ladder", "export.rounded"),
-    *("export.inspection", "export.inspection_page", "export.inspection_report", "export.timing"),
-    *(f"export.quality.{name}" for name in ("budgets", "comparison", "comparison_report", "measure", "page", "report")),
-)
-"""Modules of ``export`` that run graphs by ONNX Runtime: ``cpu`` and ``gpu`` bring one each."""
-NEEDS_ORT = tuple(f"serving.runtime.{name}" for name in ("kept_bindings", "node_times", "ort_runner", "row_by_row"))
-"""Modules of ``serving.runtime`` that import ONNX Runtime."""
-NEEDS_TORCH = (*(f"serving.runtime.torch_{name}" for name in ("attention", "buffer", "capture", "loading", "runner")),)
-"""Modules of ``serving.runtime`` that are torch."""
+LEFT_OUT = {
+    "the Triton language": (
+        *(f"export.kernels.{name}" for name in ("additive_attention", "combine_splits", "compile", "flash_attention")),
+        *(f"export.kernels.{name}" for name in ("decode_append_attention", "decode_attention", "window_attention")),
+        *(
+            f"export.kernels.{name}"
+            for name in ("figures", "interpreter", "launch", "online_softmax", "ptxas", "rotary")
+        ),
+        "serving.runtime.torch_attention",
+    ),
+    "TensorRT's bindings": (
+        *(f"export.plugins.{name}" for name in ("additive_attention", "combine_splits", "decode_append_attention")),
+        *(f"export.plugins.{name}" for name in ("decode_attention", "embedding", "flash_attention")),
+        *(f"export.plugins.{name}" for name in ("tensor_descriptions", "window_attention")),
+    ),
+    "tritonserver": (
+        *(f"serving.backends.{name}" for name in ("answering", "caption", "classify", "embed", "engine_metrics")),
+        *(f"serving.backends.{name}" for name in ("generate", "predict", "stream", "translate", "triton_api")),
+    ),
+    "a runtime to check with": (
+        *("export.calibration.calibrate", "export.calibration.observed", "export.ladder", "export.rounded"),
+        *("export.inspection", "export.inspection_page", "export.inspection_report", "export.timing"),
+        *(f"export.quality.{name}" for name in ("budgets", "comparison", "comparison_report", "measure")),
+        *("export.quality.page", "export.quality.report"),
+    ),
+    "ONNX Runtime": tuple(
+        f"serving.runtime.{name}" for name in ("kept_bindings", "node_times", "ort_runner", "row_by_row")
+    ),
+    "torch": tuple(f"serving.runtime.torch_{name}" for name in ("attention", "buffer", "capture", "loading", "runner")),
+    "load tests": ("clients.load",),
+}
+"""What an extra may lack → the modules that import it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,14 +51,14 @@ class Extra:
     Attributes:
         purpose: what one installs it for.
         packages: packages and modules that import with it, with all that they hold.
-        without: modules in them that do not.
+        lacks: of :data:`LEFT_OUT`: the modules there are not among them.
         verbs: command lines that run with it: a program, its verbs.
     """
 
     purpose: str
     packages: tuple[str, ...]
     verbs: dict[str, tuple[str, ...]]
-    without: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
 
 
 _ASK = ("classify", "caption", "translate", "generate", "embed", "predict", "explain", "health")
@@ -74,13 +78,13 @@ EXTRAS = {
     "": Extra(
         purpose="ask a server; lay out and check a repository; what Triton's Python backend runs on",
         packages=(*_GROUND, "clients", *_SERVING),
-        without=("clients.load", *NEEDS_ORT, *NEEDS_TORCH),
+        lacks=("load tests", "ONNX Runtime", "torch"),
         verbs={"clients": _ASK, "serving": ("repository", "lint", "engines")},
     ),
     "export": Extra(
         purpose="PyTorch → ONNX; bring a runtime of your own to check it with",
         packages=("models", "export"),
-        without=(*NEEDS_RUNTIME, *NEEDS_TRITON_LANGUAGE, *NEEDS_TENSORRT),
+        lacks=("a runtime to check with", "the Triton language", "TensorRT's bindings"),
         verbs={"models": _MODELS, "export": ("onnx", "torch")},
     ),
     "gateway": Extra(
@@ -101,7 +105,7 @@ EXTRAS = {
     "cpu": Extra(
         purpose="everything on a CPU: `make quickstart` installs it",
         packages=("models", "export", "serving", "clients", "quickstart"),
-        without=(*NEEDS_TRITON_LANGUAGE, *NEEDS_TENSORRT, *NEEDS_TRITON_SERVER),
+        lacks=("the Triton language", "TensorRT's bindings", "tritonserver"),
         verbs={
             "models": _MODELS,
             "export": ("onnx", "torch", "check", "compare", "inspect"),
@@ -114,7 +118,7 @@ EXTRAS = {
     "gpu": Extra(
         purpose="engines, kernels and torch on a GPU; TensorRT's bindings come with its image",
         packages=("models", "export", "serving.runtime"),
-        without=NEEDS_TENSORRT,
+        lacks=("TensorRT's bindings",),
         verbs={
             "models": _MODELS,
             "export": ("onnx", "torch", "check", "compare", "inspect", "engine", "refit"),
@@ -123,8 +127,8 @@ EXTRAS = {
     ),
     "dev": Extra(
         purpose="the tests and checks of this repository: `make test` installs it, with the Triton language",
-        packages=("models", "export", "serving", "clients", "quickstart", "tests"),
-        without=(*NEEDS_TENSORRT, *NEEDS_TRITON_SERVER),
+        packages=("models", "export", "serving", "clients", "quickstart"),
+        lacks=("TensorRT's bindings", "tritonserver"),
         verbs={},
     ),
 }
@@ -154,19 +158,27 @@ def provider_of(module: str) -> str | None:
     return next((extra for extra, modules in _PROVIDERS.items() if top in modules), None)
 
 
-def table() -> str:
-    """The promises as a table in Markdown."""
+def tables() -> str:
+    """The promises as tables in Markdown: extras, their verbs, and what is left out."""
     return "".join(_rows())
 
 
 def _rows() -> Iterator[str]:
-    yield "| extra | for | imports | verbs |\n|---|---|---|---|\n"
+    yield "| extra | for | imports | lacks |\n|---|---|---|---|\n"
     for name, extra in EXTRAS.items():
-        packages = ", ".join(f"`{one}`" for one in extra.packages)
-        lacking = f", without {', '.join(f'`{one}`' for one in extra.without)}" if extra.without else ""
-        verbs = "; ".join(f"`python -m {program} {_either(verbs)}`" for program, verbs in extra.verbs.items())
-        yield f"| {f'`{name}`' if name else '(none)'} | {extra.purpose} | {packages}{lacking} | {verbs} |\n"
+        yield f"| {_title(name)} | {extra.purpose} | {_code(extra.packages)} | {', '.join(extra.lacks)} |\n"
+    yield "\n| extra | verbs |\n|---|---|\n"
+    for name, extra in EXTRAS.items():
+        for program, verbs in extra.verbs.items():
+            yield f"| {_title(name)} | `python -m {program}` {_code(filter(None, verbs))} |\n"
+    yield "\n| lacks | modules that an extra does not promise then |\n|---|---|\n"
+    for need, modules in LEFT_OUT.items():
+        yield f"| {need} | {_code(modules)} |\n"
 
 
-def _either(verbs: tuple[str, ...]) -> str:
-    return "\\|".join(verbs)
+def _title(extra: str) -> str:
+    return f"`{extra}`" if extra else "(none)"
+
+
+def _code(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)
