@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,6 +17,24 @@ NARROW_LENGTH = 32_768  # an answer of as many tokens outlasts what a test does 
 EVERY_TASK = (DIGITS, DATES, CAPTIONER, LANGUAGE_MODEL, TEXT_ENCODER)
 
 torch.set_num_threads(1)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup():
+    """Random weights are the same whichever tests ran before: also those that a module or a session shares."""
+    _seed()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call():
+    """And so is what a test itself draws."""
+    _seed()
+
+
+def _seed():
+    # Not Python's own generator: the ids of traces are drawn from it, and must differ from test to test.
+    torch.manual_seed(0)
+    np.random.seed(0)
 
 
 @pytest.fixture(scope="session", autouse=True)

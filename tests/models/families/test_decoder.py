@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from models.errors import ConfigError
 from models.layers.rope import RopeConfig
-from tests.models.agreement import TOLERANCES, difference
+from tests.models.agreement import EXACT, difference
 from tests.models.families.cached_decoding import STALE, seen_mask
 from tests.models.families.language_models import KINDS, LENGTH, language_model, random_tokens
 
@@ -47,7 +47,7 @@ def splits(draw):
 @given(calls=splits(), spare=st.integers(0, 1))
 def test_any_split_of_a_cached_decode_equals_the_full_forward(kind, calls, spare):
     found = decode_in_calls(MODELS[kind], calls, spare)
-    assert difference(found, FULL[kind]) <= TOLERANCES[torch.float64]
+    assert difference(found, FULL[kind]) <= EXACT
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -67,13 +67,13 @@ def test_rows_at_different_positions_do_not_touch_each_other(kind):
     new = torch.stack([TOKENS[row, begin : begin + 4] for row, begin in enumerate(start.tolist())])
     logits, _ = model.decode_cached(new, start, seen_mask(start, 4, first + 4), caches)
     for row, begin in enumerate(start.tolist()):
-        assert difference(logits[row], FULL[kind][row, begin : begin + 4]) <= TOLERANCES[torch.float64]
+        assert difference(logits[row], FULL[kind][row, begin : begin + 4]) <= EXACT
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_of_a_batch_are_independent(kind):
     for row in range(ROWS):
-        assert difference(MODELS[kind](TOKENS[[row]]), FULL[kind][[row]]) <= TOLERANCES[torch.float64]
+        assert difference(MODELS[kind](TOKENS[[row]]), FULL[kind][[row]]) <= EXACT
 
 
 @pytest.mark.parametrize("kind", KINDS)

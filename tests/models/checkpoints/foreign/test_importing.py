@@ -4,10 +4,13 @@ import sys
 
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 from transformers import LlamaForCausalLM
 
+from models.checkpoints.foreign.compare import inputs_for, largest_difference, ours, theirs
 from models.checkpoints.foreign.importing import import_checkpoint
+from models.checkpoints.foreign.registry import ARCHITECTURES
 from models.checkpoints.store import load_checkpoint
 from models.errors import ArtefactError, ConfigError, OutputError, ParityError
 from tests.models.checkpoints.folders import written_folder
@@ -41,8 +44,10 @@ def test_an_import_says_what_it_did(folder, tmp_path):
     done = import_checkpoint(folder, tmp_path / "ours", name="my-llama", max_length=20)
     assert (done.name, done.family, done.architecture) == ("my-llama", "decoder", "LlamaForCausalLM")
     assert done.notes == ("not followed yet when answers are decoded: no_repeat_ngram_size 3",)
-    assert done.difference <= 2e-6
     checkpoint = load_checkpoint(tmp_path / "ours")
+    inputs = inputs_for(checkpoint)
+    other = theirs(transformers, ARCHITECTURES["llama"], folder, checkpoint.family.task.name, inputs)
+    assert done.difference == largest_difference(ours(checkpoint, inputs), other)  # the same numbers in the same models
     assert done.parameters == sum(parameter.numel() for parameter in checkpoint.model.parameters())
     assert (checkpoint.name, checkpoint.config.max_length) == ("my-llama", 20)
     assert checkpoint.details == {
