@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from tests.planted_bugs import COLLECTED
+
 ROOT = Path(__file__).parent.parent
 DIGITS, DATES, CAPTIONER = "digits-vit", "dates-transformer", "digits-captioner"
 LANGUAGE_MODEL, TEXT_ENCODER = "language-model", "text-encoder"
@@ -17,6 +19,12 @@ NARROW_LENGTH = 32_768  # an answer of as many tokens outlasts what a test does 
 EVERY_TASK = (DIGITS, DATES, CAPTIONER, LANGUAGE_MODEL, TEXT_ENCODER)
 
 torch.set_num_threads(1)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Keep what was collected, before anything is deselected."""
+    config.stash[COLLECTED] = list(items)
 
 
 @pytest.hookimpl(tryfirst=True)

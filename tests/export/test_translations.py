@@ -129,6 +129,7 @@ def test_the_reference_evaluator_of_onnx_agrees_where_nothing_is_padded(exported
     assert worst(found, by_loops(graph.module, WHOLE)) <= 2e-6
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("tensor", ["W", "R", "B"])
 def test_two_rows_of_a_nodes_weights_that_change_places_are_seen(exported, cell, tensor):
@@ -170,6 +171,7 @@ def test_whatever_reads_a_state_has_read_it_before_it_is_overwritten(decoder):
         assert readers and not late
 
 
+@pytest.mark.planted
 def test_a_reader_that_may_come_too_late_is_seen():
     view = helper.make_node("Identity", ["state_in"], ["view"])
     early = helper.make_node("Neg", ["state_in"], ["state_out"])

@@ -90,6 +90,7 @@ def test_an_outlier_in_one_row_changes_no_bit_of_the_others():
     assert not np.array_equal(calm[0], loud[0])
 
 
+@pytest.mark.planted
 def test_one_scale_for_all_rows_fails_that_test(tmp_path):
     ir.save(layer(WIDTH, OUT), tmp_path / "layer.onnx")
     quantize_dynamic(tmp_path / "layer.onnx", tmp_path / "stock.onnx", weight_type=QuantType.QInt8, per_channel=True)

@@ -34,6 +34,7 @@ def test_it_has_as_many_parameters_as_the_strangers(kind):
     assert counts[0] == counts[1]
 
 
+@pytest.mark.planted
 @every_kind
 def test_a_change_of_any_parameter_but_the_biases_of_keys_is_seen(kind):
     model = language_model(kind)
@@ -44,6 +45,7 @@ def test_a_change_of_any_parameter_but_the_biases_of_keys_is_seen(kind):
     assert blind == unturned
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     ("kind", "broken"),
     [(kind, "causal_mask") for kind in KINDS]
@@ -62,6 +64,7 @@ def everything(mask):
     return lambda queries, keys, window: torch.ones(len(queries), 1, queries.shape[1], len(keys), dtype=torch.bool)
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
@@ -81,6 +84,7 @@ def test_another_setting_is_seen(kind, changes):
     assert difference(language_model(kind, **changes)(random_tokens()), wanted) > 1e-7
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     "change",
     [{"factor": 8.0}, {"low_frequency_factor": 1.5}, {"high_frequency_factor": 6.0}, {"original_length": 16}],

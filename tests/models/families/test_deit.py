@@ -34,6 +34,7 @@ def test_it_equals_the_stranger_with_the_same_weights(stranger, dtype):
     yield model(pixels), stranger(model)(pixels)
 
 
+@pytest.mark.planted
 @every_stranger
 def test_a_change_of_any_parameter_but_the_biases_of_keys_is_seen(stranger):
     model, pixels = classifier(), pixels_of()
@@ -51,6 +52,7 @@ def test_either_head_says_what_transformers_says_of_its_own_token():
     assert difference(by_class, by_distillation) > 1e-3
 
 
+@pytest.mark.planted
 def test_exchanging_the_two_tokens_or_the_two_heads_is_seen():
     pixels = pixels_of()
     wanted = deit_from_ours(classifier())(pixel_values=pixels).logits

@@ -72,6 +72,7 @@ def test_it_has_as_many_parameters_as_bert():
     assert counts[0] == counts[1]
 
 
+@pytest.mark.planted
 def test_a_change_of_any_parameter_but_the_biases_of_keys_is_seen():
     model = reader()
     wanted = by_bert(model)
@@ -80,6 +81,7 @@ def test_a_change_of_any_parameter_but_the_biases_of_keys_is_seen():
     assert blind == {name for name, _ in model.named_parameters() if name.endswith("key.bias")}
 
 
+@pytest.mark.planted
 @every_oracle
 def test_a_mask_that_hides_nothing_is_seen(oracle, monkeypatch):
     model = reader()
@@ -88,6 +90,7 @@ def test_a_mask_that_hides_nothing_is_seen(oracle, monkeypatch):
     assert difference(ours(model), wanted) > 1e-3
 
 
+@pytest.mark.planted
 @every_oracle
 @pytest.mark.parametrize("changes", [{"norm_eps": 1e-12}, {"activation": "gelu_tanh"}], ids=str)
 def test_another_setting_without_weights_is_seen(oracle, changes):

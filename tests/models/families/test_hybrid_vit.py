@@ -74,6 +74,7 @@ def test_the_backbone_compared_with_is_layer_for_layer_that_of_timms_registered_
     assert embed.num_patches == (config.vit.image_size // config.vit.patch_size) ** 2
 
 
+@pytest.mark.planted
 @every_config
 def test_a_change_of_any_parameter_but_the_biases_of_keys_is_seen(config):
     model, pixels = classifier(config), pixels_of(config)

@@ -34,6 +34,7 @@ def test_every_kind_computes_what_its_formulas_say(kind, dtype):
     yield logits_of(model, batch), by_loops(model, batch)[0]
 
 
+@pytest.mark.planted
 @every_kind
 def test_a_change_of_any_parameter_is_seen_by_the_comparison_with_the_formulas(kind):
     model = recurrent_captioner(**KINDS[kind])
@@ -84,6 +85,7 @@ def test_any_split_of_a_decode_is_teacher_forcing_cut_in_pieces(kind):
         assert difference(torch.cat(logits, dim=1), full) <= 1e-12
 
 
+@pytest.mark.planted
 def test_states_that_are_not_carried_on_are_seen():
     model = recurrent_captioner()
     memory, states = model.encode(BATCH.pixels)

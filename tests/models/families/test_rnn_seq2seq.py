@@ -38,6 +38,7 @@ def test_every_kind_computes_what_its_formulas_say(kind, dtype):
     yield logits_of(model, BATCH), by_loops(model)[0]
 
 
+@pytest.mark.planted
 @every_kind
 def test_a_change_of_any_parameter_is_seen_by_the_comparison_with_the_formulas(kind):
     model = recurrent_translator(**KINDS[kind])

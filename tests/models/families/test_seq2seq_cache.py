@@ -36,10 +36,12 @@ def test_single_steps_equal_the_full_forward(dtype):
     yield from step_by_step_and_at_once(translator(dtype), BATCH)
 
 
+@pytest.mark.planted
 def test_a_start_that_is_wrong_by_one_is_seen():
     assert worst_difference(MODEL, BATCH, [[2, 4]] * ROWS, start_error=1) > 1e-3
 
 
+@pytest.mark.planted
 def test_a_mask_that_shows_what_another_request_left_is_seen():
     start = torch.zeros(ROWS, dtype=torch.long)
     crosses = MODEL.cross_keys_and_values(MODEL.encode(BATCH.source_ids, BATCH.source_mask))

@@ -63,6 +63,7 @@ def test_the_encoder_alone_equals_that_of_marian_wherever_there_is_a_token(dtype
     yield ours[BATCH.source_mask], theirs[BATCH.source_mask]
 
 
+@pytest.mark.planted
 @every_pair
 def test_a_change_of_any_parameter_but_the_biases_of_keys_is_seen(variant, oracle):
     model = translator(**VARIANTS[variant])
@@ -72,6 +73,7 @@ def test_a_change_of_any_parameter_but_the_biases_of_keys_is_seen(variant, oracl
     assert blind == {name for name, _ in model.named_parameters() if name.endswith("key.bias")}
 
 
+@pytest.mark.planted
 @both_of_the_paper
 @pytest.mark.parametrize(
     ("mask", "broken"),
@@ -87,12 +89,14 @@ def test_a_mask_that_hides_nothing_is_seen(oracle, mask, broken, monkeypatch):
     assert difference(logits_of(model, BATCH), wanted) > 1e-3
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(("variant", "oracle"), [*PAIRS[:1], *PAIRS[-2:], ("mBART", logits_by_transformers)])
 def test_another_epsilon_is_seen(variant, oracle):
     wanted = oracle(translator(**VARIANTS[variant]))
     assert difference(logits_of(translator(norm_eps=1e-6, **VARIANTS[variant]), BATCH), wanted) > 1e-7
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(("variant", "other"), [("the paper's", "concatenated"), ("Marian", "interleaved")])
 def test_sinusoids_in_the_other_layout_are_seen(variant, other):
     model = translator(**VARIANTS[variant])
@@ -102,6 +106,7 @@ def test_sinusoids_in_the_other_layout_are_seen(variant, other):
     assert difference(logits_of(model, BATCH), wanted) > 1e-3
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("side", ["source_encoding", "target_encoding"])
 def test_learned_positions_that_are_off_by_one_are_seen(side):
     model = translator(**BART)
@@ -110,6 +115,7 @@ def test_learned_positions_that_are_off_by_one_are_seen(side):
     assert difference(logits_of(model, BATCH), wanted) > 1e-3
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("variant", ["Marian", "BART", "mBART"])
 def test_another_bias_of_the_logits_is_seen(variant):
     model = translator(**VARIANTS[variant])
@@ -118,6 +124,7 @@ def test_another_bias_of_the_logits_is_seen(variant):
     assert difference(logits_of(model, BATCH), wanted) == pytest.approx(0.01)
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     ("variant", "changes"),
     [

@@ -61,6 +61,7 @@ def test_it_equals_transformers_where_windows_do_not_divide_the_map(kind, size, 
     yield model(pixels), logits_of_transformers(model, pixels)
 
 
+@pytest.mark.planted
 @every_kind
 @pytest.mark.parametrize("oracle", ORACLES)
 def test_a_change_of_any_parameter_is_seen(kind, oracle):
@@ -72,6 +73,7 @@ def test_a_change_of_any_parameter_is_seen(kind, oracle):
     assert blind == {name for name, _ in model.named_parameters() if name.endswith("key.bias")}
 
 
+@pytest.mark.planted
 @every_kind
 @pytest.mark.parametrize("changes", [{"norm_eps": 1e-6}, {"window": 4}, {"depths": (1, 3)}], ids=str)
 def test_another_epsilon_window_or_depth_is_seen_by_the_comparison(kind, changes):

@@ -91,6 +91,7 @@ def test_it_has_as_many_parameters_as_the_stranger(version):
     assert counts[0] == counts[1]
 
 
+@pytest.mark.planted
 @every_version
 def test_a_change_of_any_parameter_is_seen(version):
     model = translator(version=version)
@@ -99,6 +100,7 @@ def test_a_change_of_any_parameter_is_seen(version):
     assert blind == set()
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     ("mask", "broken"),
     [
@@ -113,6 +115,7 @@ def test_a_mask_that_hides_nothing_is_seen(mask, broken, monkeypatch):
     assert difference(logits_of(model, BATCH), wanted) > 1e-3
 
 
+@pytest.mark.planted
 def test_scores_that_are_scaled_are_seen():
     model = translator()
     wanted = strangers_logits(model)
@@ -122,6 +125,7 @@ def test_scores_that_are_scaled_are_seen():
     assert difference(logits_of(model, BATCH), wanted) > 1e-3
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("side", ["encoder_bias", "decoder_bias"])
 def test_distances_counted_the_other_way_are_seen(side):
     model = translator()
@@ -131,6 +135,7 @@ def test_distances_counted_the_other_way_are_seen(side):
     assert difference(logits_of(model, BATCH), wanted) > 1e-3
 
 
+@pytest.mark.planted
 def test_a_one_way_bias_in_the_encoder_is_seen():
     model = translator()
     wanted = strangers_logits(model)
@@ -140,6 +145,7 @@ def test_a_one_way_bias_in_the_encoder_is_seen():
     assert difference(logits_of(model, BATCH), wanted) > 1e-3
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     ("version", "changes"),
     [
@@ -183,6 +189,7 @@ def test_single_steps_equal_the_full_forward_of_every_version(version, dtype):
     yield from step_by_step_and_at_once(model, BATCH)
 
 
+@pytest.mark.planted
 def test_a_bias_that_forgets_where_the_rows_begin_is_seen(monkeypatch):
     forgetful = encoder_decoder._bias
 
@@ -193,6 +200,7 @@ def test_a_bias_that_forgets_where_the_rows_begin_is_seen(monkeypatch):
     assert worst_difference(MODEL, BATCH, [[2, 4]] * ROWS) > 1e-3
 
 
+@pytest.mark.planted
 def test_a_start_that_is_wrong_by_one_is_seen():
     assert worst_difference(MODEL, BATCH, [[2, 4]] * ROWS, start_error=1) > 1e-3
 

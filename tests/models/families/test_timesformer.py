@@ -33,6 +33,7 @@ def test_it_equals_the_stranger_with_the_same_weights(attention, dtype):
     yield model(videos), wanted
 
 
+@pytest.mark.planted
 @every_form
 def test_a_change_of_any_parameter_but_the_biases_of_keys_is_seen(attention):
     model, videos = classifier(attention), videos_of()
@@ -42,6 +43,7 @@ def test_a_change_of_any_parameter_but_the_biases_of_keys_is_seen(attention):
     assert blind == {name for name, _ in model.named_parameters() if name.endswith("key.bias")}
 
 
+@pytest.mark.planted
 def test_another_epsilon_is_seen():
     model, videos = classifier(), videos_of()
     assert difference(model(videos), logits_by_stranger(stranger_from_ours(model, norm_eps=1e-12), videos)) > 1e-8

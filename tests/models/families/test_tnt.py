@@ -40,6 +40,7 @@ def test_it_equals_the_stranger_with_the_same_weights(word_size, dtype):
     yield model(pixels), stranger_from_ours(model)(pixels)
 
 
+@pytest.mark.planted
 def test_a_change_of_any_parameter_is_seen():
     model, pixels = classifier(), pixels_of()
     wanted = stranger_from_ours(model)(pixels)
@@ -47,6 +48,7 @@ def test_a_change_of_any_parameter_is_seen():
     assert blind == set()
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("block", range(CONFIG.layers))
 def test_a_change_of_one_output_of_the_projection_is_seen(block):
     model, pixels = classifier(), pixels_of()
@@ -55,6 +57,7 @@ def test_a_change_of_one_output_of_the_projection_is_seen(block):
     assert difference(model(pixels), wanted) > 1e-5
 
 
+@pytest.mark.planted
 def test_another_epsilon_is_seen():
     model, pixels = classifier(), pixels_of()
     wanted = stranger_from_ours(model)(pixels)

@@ -30,6 +30,7 @@ def test_every_token_equals_that_of_other_peoples_layers(kind, dtype):
     yield memory, memory_by_others(model, config, pixels)
 
 
+@pytest.mark.planted
 @every_kind
 def test_a_change_of_any_parameter_but_the_biases_of_keys_is_seen(kind):
     model, pixels = encoder(**KINDS[kind]), image_batch().pixels

@@ -69,6 +69,7 @@ def test_it_has_as_many_parameters_as_the_stranger(variant):
     assert sum(one.numel() for one in model.parameters()) == sum(one.numel() for one in theirs.parameters())
 
 
+@pytest.mark.planted
 @every_variant
 def test_a_change_of_any_parameter_but_the_biases_of_keys_is_seen(variant):
     model = captioner(**VARIANTS[variant])
@@ -78,6 +79,7 @@ def test_a_change_of_any_parameter_but_the_biases_of_keys_is_seen(variant):
     assert blind == {name for name, _ in model.named_parameters() if name.endswith("key.bias")}
 
 
+@pytest.mark.planted
 def test_a_mask_that_shows_the_future_is_seen(monkeypatch):
     wanted = logits_by_torch(MODEL, BATCH)
     everything = lambda length, device: torch.ones(1, 1, length, length, dtype=torch.bool)  # noqa: E731
@@ -85,6 +87,7 @@ def test_a_mask_that_shows_the_future_is_seen(monkeypatch):
     assert difference(logits_of(MODEL, BATCH), wanted) > 1e-3
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     ("variant", "changes"),
     [
@@ -104,6 +107,7 @@ def test_another_setting_without_weights_is_seen(variant, changes):
     assert difference(logits_of(captioner(**{**VARIANTS[variant], **changes}), BATCH), wanted) > 1e-7
 
 
+@pytest.mark.planted
 def test_learned_positions_that_are_off_by_one_are_seen():
     model = captioner(**TROCR)
     wanted = logits_by_stranger(model, BATCH)
@@ -111,6 +115,7 @@ def test_learned_positions_that_are_off_by_one_are_seen():
     assert difference(logits_of(model, BATCH), wanted) > 1e-3
 
 
+@pytest.mark.planted
 def test_another_epsilon_of_the_encoder_is_seen():
     model = captioner(**TROCR)
     assert difference(logits_of(model, BATCH), logits_by_stranger(model, BATCH, layer_norm_eps=1e-12)) > 1e-8
@@ -132,10 +137,12 @@ def test_single_steps_equal_the_full_forward(dtype):
     yield from step_by_step_and_at_once(captioner(dtype), image_batch(dtype))
 
 
+@pytest.mark.planted
 def test_a_start_that_is_wrong_by_one_is_seen():
     assert worst_difference(MODEL, BATCH, [[2, 4]] * ROWS, start_error=1) > 1e-3
 
 
+@pytest.mark.planted
 def test_a_mask_that_shows_what_another_request_left_is_seen():
     start = torch.zeros(ROWS, dtype=torch.long)
     crosses, caches = MODEL.cross_keys_and_values(MODEL.encode(BATCH.pixels)), stale_caches(MODEL, ROWS)

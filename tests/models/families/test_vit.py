@@ -48,6 +48,7 @@ def test_with_a_linear_head_it_equals_timms_too(dtype):
     yield model(pixels), timm_from_ours(model)(pixels)
 
 
+@pytest.mark.planted
 def test_a_change_of_any_parameter_but_the_biases_of_keys_is_seen_by_the_comparison_with_timm():
     model, pixels = classifier(), pixels_of()
     wanted = timm_from_ours(model)(pixels)
@@ -55,6 +56,7 @@ def test_a_change_of_any_parameter_but_the_biases_of_keys_is_seen_by_the_compari
     assert blind == {name for name, _ in model.named_parameters() if name.endswith("key.bias")}
 
 
+@pytest.mark.planted
 @every_head
 def test_a_change_of_any_parameter_but_the_biases_of_keys_is_seen(head_width):
     model, pixels = classifier(head_width=head_width), pixels_of()
@@ -64,6 +66,7 @@ def test_a_change_of_any_parameter_but_the_biases_of_keys_is_seen(head_width):
     assert blind == {name for name, _ in model.named_parameters() if name.endswith("key.bias")}
 
 
+@pytest.mark.planted
 def test_another_epsilon_is_seen():
     model, pixels = classifier(), pixels_of()
     assert difference(model(pixels), logits_by_stranger(model, pixels, norm_eps=1e-12)) > 1e-8

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
@@ -61,6 +62,7 @@ def test_context_and_weights_are_what_the_formula_says(dtype):
     yield attended(layer, state, annotations, MASK), wanted
 
 
+@pytest.mark.planted
 def test_a_change_of_any_parameter_or_of_the_mask_is_seen_by_the_comparison():
     layer, (state, annotations) = layer_of(torch.float64), inputs_of(torch.float64)
     wanted = looped(layer, state, annotations, MASK)

@@ -40,6 +40,7 @@ def test_attention_equals_its_formula_written_as_loops(dtype):
     yield attend(q, k, v), looped(q, k, v, everything)
 
 
+@pytest.mark.planted
 def test_one_flipped_entry_of_the_mask_is_seen_by_the_comparison_with_the_loops():
     q, k, v = queries_keys_values(torch.float64)
     mask = random_mask()
@@ -58,6 +59,7 @@ def test_a_query_that_may_see_nothing_gets_zeros(dtype):
     yield out, looped(q, k, v, mask)
 
 
+@pytest.mark.planted
 @agrees_in_both_precisions
 @pytest.mark.parametrize("groups", [1, 2])
 def test_grouped_heads_equal_every_head_with_its_own_copy_of_the_groups_keys_and_values(groups, dtype):
@@ -75,6 +77,7 @@ def test_grouped_heads_equal_every_head_with_its_own_copy_of_the_groups_keys_and
         assert difference(looped(q, *strided, mask), wanted) > 1e-3
 
 
+@pytest.mark.planted
 @agrees_in_both_precisions
 def test_a_bias_is_added_to_the_scaled_scores_and_a_query_that_may_see_nothing_still_gets_zeros(dtype):
     q, k, v = queries_keys_values(dtype)
@@ -89,6 +92,7 @@ def test_a_bias_is_added_to_the_scaled_scores_and_a_query_that_may_see_nothing_s
     assert difference(attend(q, k, v, mask, 1.1 * bias), wanted) > 1e-3
 
 
+@pytest.mark.planted
 @agrees_in_both_precisions
 def test_a_scale_takes_the_place_of_the_roots(dtype):
     q, k, v = queries_keys_values(dtype)
@@ -131,6 +135,7 @@ def test_multi_head_attention_equals_that_of_pytorch_with_the_same_weights(dtype
     yield compared_with_torch(dtype, bias)[1]()
 
 
+@pytest.mark.planted
 def test_a_change_of_any_parameter_but_the_bias_of_the_keys_is_seen_by_the_comparison_with_pytorch():
     layer, answers = compared_with_torch(torch.float64, bias=True)
     # That bias adds the same to every score of a query, which the softmax takes away again.
@@ -159,6 +164,7 @@ def test_projected_keys_and_values_can_be_kept_for_later_queries():
     assert difference(torch.cat(one_by_one, dim=1), layer(source, source)) <= 1e-12
 
 
+@pytest.mark.planted
 @agrees_in_both_precisions
 def test_keys_and_values_of_another_width_equal_those_of_pytorch(dtype):
     layer = randomised(MultiHeadAttention(WIDTH, HEADS, source_width=7), dtype)

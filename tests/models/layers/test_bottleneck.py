@@ -54,6 +54,7 @@ def test_it_equals_timms(channels, stride, dtype):
     yield ours(features), by_timm(ours, channels, stride)(features)
 
 
+@pytest.mark.planted
 @every_case
 def test_every_parameter_is_seen_by_the_comparison_with_timm(channels, stride):
     ours, features = block(channels, stride), features_of(channels)
@@ -62,6 +63,7 @@ def test_every_parameter_is_seen_by_the_comparison_with_timm(channels, stride):
     assert blind == set()
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("other", [{"groups": 8}, {"norm_eps": 1e-6}], ids=str)
 def test_other_groups_and_another_epsilon_are_seen_by_the_comparison_with_timm(other):
     ours, features = block(CHANNELS, 2), features_of(CHANNELS)

@@ -55,6 +55,7 @@ def test_the_largest_offset_of_the_trained_window_is_log2_9_over_3_and_that_of_a
     assert larger.max().item() == pytest.approx(math.log2(1 + 8 * 15 / 7) / 3)
 
 
+@pytest.mark.planted
 def test_a_larger_window_keeps_the_biases_of_the_offsets_that_the_network_was_trained_with():
     small, large = layer_of(3), layer_of(5, pretrained_window=3)
     large.load_state_dict(small.state_dict())
@@ -74,6 +75,7 @@ def test_a_bias_lies_between_0_and_16_whatever_the_weights():
     assert layer().max() - layer().min() > 10
 
 
+@pytest.mark.planted
 def test_a_changed_weight_and_another_trained_window_are_seen_by_the_comparison():
     layer = layer_of(4, 3)
     wanted = bias_by_loops(layer, 4, 3)

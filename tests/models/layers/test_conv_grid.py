@@ -35,6 +35,7 @@ def test_the_annotations_are_what_the_formulas_say_row_by_row(dtype):
     yield annotations, looped(layer, pixels)
 
 
+@pytest.mark.planted
 def test_a_change_of_any_parameter_is_seen_by_the_comparison():
     layer, pixels = layer_of(), pixels_of()
     wanted = looped(layer, pixels)

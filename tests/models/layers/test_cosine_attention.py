@@ -31,6 +31,7 @@ def test_a_score_is_the_cosine_over_the_temperature_of_its_head(dtype):
     yield scores_of(layer, queries, keys), scores_by_torch(layer, queries, keys)
 
 
+@pytest.mark.planted
 def test_a_changed_temperature_is_seen_by_the_comparison():
     layer, queries, keys = randomised(ScaledCosine(HEADS), torch.float64), vectors(), vectors(seed=1)
     wanted = scores_by_torch(layer, queries, keys)

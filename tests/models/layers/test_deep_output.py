@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import torch
 
 from models.layers.deep_output import DeepOutput, SummedOutput
@@ -39,6 +40,7 @@ def test_the_scores_are_what_the_formula_says(dtype):
     yield layer(*inputs), deep_output_by_loops(layer, inputs)
 
 
+@pytest.mark.planted
 def test_a_change_of_any_parameter_or_of_the_order_is_seen_by_the_comparison():
     layer, inputs = layer_of(torch.float64), inputs_of(torch.float64)
     wanted = deep_output_by_loops(layer, inputs)
@@ -65,6 +67,7 @@ def test_the_scores_by_a_sum_are_what_the_formula_says(dtype):
     yield layer(*inputs), summed_output_by_loops(layer, inputs)
 
 
+@pytest.mark.planted
 def test_a_change_of_any_parameter_or_input_of_the_sum_is_seen_by_the_comparison():
     layer, inputs = layer_of(torch.float64, summed=True), inputs_of(torch.float64)
     wanted = summed_output_by_loops(layer, inputs)

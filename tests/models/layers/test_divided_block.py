@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from models.layers.divided_block import DividedBlock
@@ -56,6 +57,7 @@ def test_it_equals_attention_place_by_place_and_then_frame_by_frame(dtype):
     yield block(tokens), by_loops(block, tokens)
 
 
+@pytest.mark.planted
 def test_a_change_of_any_parameter_but_the_biases_of_keys_is_seen():
     block, tokens = block_of(), tokens_of()
     wanted = by_loops(block, tokens)

@@ -63,6 +63,7 @@ def test_every_tiling_equals_the_attention_of_pytorch(tiles, dtype):
     yield tiled(q, k, v, mask, tiles, scale=0.3)[0], wanted
 
 
+@pytest.mark.planted
 def test_one_flipped_entry_of_the_mask_and_another_scale_are_seen_by_the_comparison():
     q, k, v = queries_keys_values(torch.float64)
     mask = random_mask()
@@ -73,6 +74,7 @@ def test_one_flipped_entry_of_the_mask_and_another_scale_are_seen_by_the_compari
     assert difference(flash_attend(q, k, v, mask, scale=0.4)[0], wanted) > 1e-3
 
 
+@pytest.mark.planted
 def test_forgetting_to_rescale_is_seen_wherever_there_is_more_than_one_tile_of_keys(monkeypatch):
     q, k, v = queries_keys_values(torch.float64)
     wanted = F.scaled_dot_product_attention(q, k, v)
@@ -91,6 +93,7 @@ def test_query_heads_share_key_and_value_heads_as_in_pytorch(groups, tiles, dtyp
     yield tiled(q, k, v, mask, tiles)[0], wanted
 
 
+@pytest.mark.planted
 def test_another_grouping_of_heads_is_seen_by_the_comparison():
     q, k, v = queries_keys_values(torch.float64, 2)
     wanted = F.scaled_dot_product_attention(q, k.repeat(1, 2, 1, 1), v.repeat(1, 2, 1, 1))

@@ -59,6 +59,7 @@ def test_attention_over_the_inputs_themselves_equals_its_formula_written_as_loop
     yield from zip(attention(queries, inputs, inputs, score, temperature), wanted, strict=True)
 
 
+@pytest.mark.planted
 def test_another_score_and_another_temperature_are_seen_by_the_comparison_with_the_loops():
     inputs, queries = vectors(torch.float64, INPUTS, KEY), vectors(torch.float64, QUERIES, KEY, seed=1)
     wanted = by_loops(queries, inputs, inputs, SCORES[dot])
@@ -78,6 +79,7 @@ def test_projected_keys_and_values_equal_the_formula_written_as_loops(score, dty
     yield from zip((mixed, weights), wanted, strict=True)
 
 
+@pytest.mark.planted
 def test_the_scale_is_the_root_of_the_key_width_and_not_of_the_input_width():
     layer = randomised(GeneralAttention(WIDTH, KEY, VALUE), torch.float64)
     queries, inputs = queries_and_inputs(torch.float64)
@@ -104,6 +106,7 @@ def test_self_attention_equals_the_formula_written_as_loops(score, dtype):
     yield from zip(layer(inputs), by_loops(*parts, SCORES[score], 2.0), strict=True)
 
 
+@pytest.mark.planted
 @every_score
 def test_every_parameter_of_self_attention_is_seen_by_the_comparison(score):
     layer, inputs = (
@@ -129,6 +132,7 @@ def test_the_general_score_joins_queries_and_keys_of_two_widths_by_a_matrix(dtyp
     yield from zip(attention(queries, inputs, inputs, score), wanted, strict=True)
 
 
+@pytest.mark.planted
 def test_the_matrix_of_the_general_score_is_seen_by_the_comparison():
     score, by_formula = general_score(torch.float64)
     queries, inputs = queries_and_inputs(torch.float64)

@@ -38,6 +38,7 @@ def test_gelu_is_the_exact_one_and_not_the_approximation_by_tanh():
     assert 1e-6 < difference(layer(inputs), wanted) < 1e-2
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("activation", FORMULAS)
 def test_every_parameter_is_seen_by_the_comparison_with_the_formula(activation):
     layer, inputs = randomised(MLP(4, 8, activation), torch.float64), inputs_of(torch.float64)
@@ -50,6 +51,7 @@ def gated_by_formula(layer, inputs, formula):
     return ((inputs @ gate).apply_(formula) * (inputs @ expand)) @ contract
 
 
+@pytest.mark.planted
 @agrees_in_both_precisions
 @pytest.mark.parametrize("activation", FORMULAS)
 def test_a_gated_layer_equals_its_formula_and_every_parameter_is_seen(activation, dtype):

@@ -40,6 +40,7 @@ def test_it_equals_its_formula_written_as_loops(kind, dtype):
     yield layer(inputs), by_loops(layer, kind, inputs)
 
 
+@pytest.mark.planted
 @every_kind
 def test_every_parameter_and_epsilon_are_seen_by_the_comparison_with_the_loops(kind):
     layer, inputs = randomised(norm(kind, WIDTH, EPS), torch.float64), inputs_of(torch.float64)
@@ -68,6 +69,7 @@ def test_the_root_mean_square_norm_equals_that_of_llama(dtype):
     yield compared_with_llama(dtype)[1]()
 
 
+@pytest.mark.planted
 def test_the_scale_is_seen_by_the_comparison_with_llama():
     ours, answers = compared_with_llama(torch.float64)
     assert parameters_that_do_not_matter(ours, lambda: difference(*answers())) == set()

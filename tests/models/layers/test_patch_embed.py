@@ -27,6 +27,7 @@ def test_the_convolution_equals_flattened_patches_times_a_matrix(dtype):
     yield tokens, flattened_and_projected(layer, pixels)
 
 
+@pytest.mark.planted
 def test_every_parameter_is_seen_by_the_comparison_with_flattened_patches():
     layer, pixels = randomised(PatchEmbed(SIDE, PATCH, CHANNELS, WIDTH), torch.float64), pixels_of(torch.float64)
     wanted = flattened_and_projected(layer, pixels)

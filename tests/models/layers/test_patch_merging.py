@@ -39,6 +39,7 @@ def test_it_equals_the_stranger_with_the_same_weights(order, size, dtype):
     yield layer(grid), merged_by_stranger(order, layer, grid)
 
 
+@pytest.mark.planted
 @every_order
 def test_a_change_of_any_parameter_is_seen(order):
     layer, grid = layer_of(order), grid_of(4, 4)

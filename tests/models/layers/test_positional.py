@@ -83,6 +83,7 @@ def test_the_concatenated_layout_equals_that_of_marian_to_the_last_bit(width):
     assert torch.equal(sinusoids(30, width, "concatenated"), theirs)
 
 
+@pytest.mark.planted
 def test_the_other_layout_is_seen_by_the_comparison_with_marian():
     theirs = MarianSinusoidalPositionalEmbedding(30, WIDTH).create_weight()
     assert difference(sinusoids(30, WIDTH, "interleaved"), theirs) > 1
@@ -129,6 +130,7 @@ def test_a_learned_table_with_two_unused_rows_equals_that_of_bart(dtype):
     yield compared_with_bart(2, dtype)
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("offset", [0, 1])
 def test_another_offset_is_seen_by_the_comparison_with_bart(offset):
     assert difference(*compared_with_bart(offset, torch.float64)) > 0.1
@@ -191,6 +193,7 @@ def test_resized_positions_equal_those_of_transformers(grid, tokens_in_front, dt
     yield found, resized_by_transformers(table, tokens_in_front, grid)
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("tokens_in_front", [0, 1, 2])
 @every_grid
 def test_resized_positions_equal_those_of_timm_without_its_smoothing_and_not_with_it(grid, tokens_in_front):

@@ -64,6 +64,7 @@ def test_without_a_mask_and_without_states_it_reads_everything_from_zero(cell, b
     assert difference(found, together(*layer(inputs, mask_of([POSITIONS] * BATCH)))) <= 1e-12
 
 
+@pytest.mark.planted
 @every_cell
 @both_directions
 def test_a_change_of_any_parameter_is_seen_by_the_comparison_with_the_formulas(cell, bidirectional):
@@ -74,6 +75,7 @@ def test_a_change_of_any_parameter_is_seen_by_the_comparison_with_the_formulas(c
     )
 
 
+@pytest.mark.planted
 @every_cell
 def test_a_length_that_is_wrong_by_one_is_seen_by_the_comparison_with_the_formulas(cell):
     layer, inputs = layer_of(cell, True), random_inputs()
@@ -175,6 +177,7 @@ def test_an_unknown_cell_is_refused():
         Recurrent("elman", INPUT, WIDTH)
 
 
+@pytest.mark.planted
 def test_the_loops_are_not_fooled_by_the_order_of_gates():
     rng = np.random.default_rng(0)
     weights = [rng.normal(size=shape) for shape in ((9, 5), (9, 3), (9,), (9,))]

@@ -46,6 +46,7 @@ def test_a_distance_at_an_edge_falls_where_the_rounding_of_float32_puts_it(bidir
     assert 5 + int(math.log(10 / 5) / math.log(160 / 5) * 5) == 5  # float64 comes out just below the exact 1
 
 
+@pytest.mark.planted
 @every_direction
 @pytest.mark.parametrize(("buckets", "longest"), [(30, 128), (32, 126)], ids=str)
 def test_other_buckets_and_another_longest_distance_are_seen_by_the_comparison(bidirectional, buckets, longest):
@@ -53,6 +54,7 @@ def test_other_buckets_and_another_longest_distance_are_seen_by_the_comparison(b
     assert not torch.equal(buckets_found(layer), buckets_of_t5(bidirectional, 32, 128))
 
 
+@pytest.mark.planted
 def test_the_other_direction_is_seen_by_the_comparison():
     assert not torch.equal(buckets_found(bias_of(True)), buckets_of_t5(False, 32, 128))
     assert not torch.equal(buckets_found(bias_of(True)), buckets_of_t5(True, 32, 128).flip(0))
@@ -93,6 +95,7 @@ def test_the_bias_equals_that_of_t5_with_the_same_weights(bidirectional, dtype):
     yield compared_with_t5(bidirectional, dtype)[1]()
 
 
+@pytest.mark.planted
 @every_direction
 def test_the_weights_and_queries_one_position_late_are_seen_by_the_comparison_with_t5(bidirectional):
     layer, biases = compared_with_t5(bidirectional, torch.float64)

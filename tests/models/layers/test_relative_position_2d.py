@@ -41,6 +41,7 @@ def test_every_row_of_the_table_is_used():
     assert offset_of_pair(4).unique().tolist() == list(range(7**2))
 
 
+@pytest.mark.planted
 def test_a_changed_table_is_seen_by_the_comparison():
     layer = randomised(OffsetBias(3, HEADS), torch.float64)
     wanted = bias_by_loops(layer.weight, 3)

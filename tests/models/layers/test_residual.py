@@ -37,12 +37,14 @@ def test_sublayer_residual_and_norm_stand_in_the_order_of_the_formula(order, dty
     yield layer(inputs, torch.sin), wanted
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(("order", "other"), list(permutations(ORDERS, 2)))
 def test_the_other_order_is_another_function(order, other):
     layer, inputs = randomised(order(WIDTH, EPS), torch.float64), inputs_of(torch.float64)
     assert difference(layer(inputs, torch.sin), ORDERS[other](inputs, torch.sin, norm_by_formula(layer))) > 0.1
 
 
+@pytest.mark.planted
 @every_order
 def test_another_epsilon_is_seen_by_the_comparison_with_the_formula(order):
     layer, inputs = randomised(order(WIDTH, EPS), torch.float64), inputs_of(torch.float64)

@@ -52,6 +52,7 @@ def test_frequencies_are_those_of_the_published_implementation_to_the_last_bit(s
     assert torch.equal(Rope(SIZE, config).frequencies, frequencies_of_llama(config, SIZE))
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     ("scaling", "other"),
     [
@@ -128,6 +129,7 @@ def test_the_interleaved_layout_equals_a_product_of_complex_numbers():
     assert difference(rotated(config, heads, positions), exact) <= 1e-12
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     ("layout", "by"), [("interleaved", rotated_by_llama), ("half", rotated_by_gptj)], ids=["llama", "gptj"]
 )
@@ -137,6 +139,7 @@ def test_the_other_layout_is_seen_by_the_comparisons(layout, by):
     assert difference(rotated(config, heads, positions), by(config, heads, positions)) > 0.1
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     ("layout", "by"), [("half", rotated_by_llama), ("interleaved", rotated_by_gptj)], ids=["llama", "gptj"]
 )

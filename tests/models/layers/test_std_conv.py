@@ -39,12 +39,14 @@ def test_it_equals_timms(kernel, stride, side, dtype):
     yield found, by_timm(layer, kernel, stride)(features)
 
 
+@pytest.mark.planted
 @every_case
 def test_another_epsilon_is_seen_by_the_comparison_with_timm(kernel, stride, side):
     layer, features = convolution(kernel, stride), features_of(side)
     assert difference(layer(features), by_timm(layer, kernel, stride, eps=1e-6)(features)) > 1e-8
 
 
+@pytest.mark.planted
 def test_every_parameter_is_seen_by_the_comparison_with_timm():
     layer, features = convolution(3, 2), features_of(6)
     wanted = by_timm(layer, 3, 2)(features)
@@ -89,6 +91,7 @@ def test_the_pool_equals_timms_and_never_sees_the_padding(side):
     assert max_pool(features).max() < 0
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("padding", [(1, 1, 1, 1), (1, 0, 1, 0)], ids=["both sides", "in front"])
 def test_another_padding_of_the_pool_or_of_the_convolution_is_seen(padding):
     features, layer = features_of(7, channels=CHANNELS)[..., :6, :6], convolution(3, 2)

@@ -46,6 +46,7 @@ def test_it_is_torchs_pre_norm_encoder_layer_with_gelu(query_bias, dtype):
     yield block(tokens), stranger_from_ours(block)(tokens)
 
 
+@pytest.mark.planted
 @every_bias
 def test_a_change_of_any_parameter_but_the_bias_of_keys_is_seen(query_bias):
     block, tokens = block_of(query_bias=query_bias), tokens_of()

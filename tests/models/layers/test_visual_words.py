@@ -51,6 +51,7 @@ def test_words_equal_a_window_around_each_within_its_patch(dtype):
     yield words, words_by_loops(layer, pixels)
 
 
+@pytest.mark.planted
 def test_every_parameter_of_the_words_is_seen_by_the_loops():
     layer, pixels = embed_of(), random(2, CHANNELS, IMAGE, IMAGE)
     wanted = words_by_loops(layer, pixels)
@@ -85,6 +86,7 @@ def tokens_by_loops(layer, words):
     return torch.stack(tokens).view(-1, PATCHES, WIDTH)
 
 
+@pytest.mark.planted
 def test_every_parameter_of_the_projection_is_seen_by_the_loops():
     layer, words = projection_of(), random(2 * PATCHES, WORDS, INNER)
     wanted = tokens_by_loops(layer, words)

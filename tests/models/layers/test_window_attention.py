@@ -87,6 +87,7 @@ def test_every_place_attends_to_those_it_sees_as_the_formula_has_it(kind, window
     yield layer(grid), grid_by_loops(layer, grid)
 
 
+@pytest.mark.planted
 @both_kinds
 @shifted_cut
 def test_a_change_of_any_parameter_is_seen(kind, windows):

@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from models.presets import PRESETS
@@ -12,6 +13,7 @@ def test_the_server_is_told_the_longest_sequence_and_the_padding():
     assert TASK.details(CONFIG) == {"max_length": 12, "pad_token": 0}
 
 
+@pytest.mark.planted
 def test_the_one_graph_takes_what_the_model_takes_in_the_same_order():
     model = tiny_checkpoint("bert-tiny").model
     (graph,) = TASK.graphs(model)

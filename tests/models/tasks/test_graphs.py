@@ -155,6 +155,7 @@ def test_an_aliased_output_holds_its_input_wherever_the_step_wrote_nothing():
         assert unchanged.tolist() == [[False] * 2 + [True] * 6] * 3, output
 
 
+@pytest.mark.planted
 def test_encoder_and_decoder_graph_together_give_the_logits_of_the_model():
     batch, checkpoint = random_batch(target_length=4), tiny_checkpoint("transformer-tiny")
     model = checkpoint.model.double()

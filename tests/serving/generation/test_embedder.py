@@ -48,6 +48,7 @@ def test_requests_are_answered_as_if_each_had_come_alone_and_cut_to_their_own_le
     assert len(set(lengths)) > 1 and lengths == [answer.token_mask.sum(1).max() for answer in together]
 
 
+@pytest.mark.planted
 def test_without_its_mask_padding_would_change_a_vector(embedder, text_encoder):
     runner = create_runners(text_encoder, Manifest.read(text_encoder))["model"]
     tokens = Tokenizer.load(text_encoder / "tokenizer.json").encode("fish", LONGEST)

@@ -113,6 +113,7 @@ def test_a_window_or_a_bias_is_torchs(kernels, preset):
     assert kernels["attend_in_groups"]
 
 
+@pytest.mark.planted
 def test_lengths_that_are_off_by_one_would_be_noticed(monkeypatch):
     attention = FusedAttention(8)
     length = FusedAttention._length

@@ -37,6 +37,7 @@ def test_a_comparison_runs_both_models_with_the_same_inputs(pair):
     assert largest_difference(ours(checkpoint, inputs), other, inputs.get("mask")) < TOLERANCE / 10
 
 
+@pytest.mark.planted
 def test_a_comparison_notices_a_wrong_number_in_any_matrix(pair):
     checkpoint, folder, architecture = pair
     inputs = inputs_for(checkpoint)

@@ -26,6 +26,7 @@ def folder(tmp_path):
     return llama(tmp_path / "theirs")
 
 
+@pytest.mark.planted
 def test_a_checkpoint_in_many_files_is_read_as_one(folder, tmp_path):
     whole = imported(folder)
     theirs = LlamaForCausalLM.from_pretrained(folder)
@@ -73,6 +74,7 @@ def test_the_rules_of_a_translators_answers_are_kept(tmp_path):
     assert "end_tokens" not in details
 
 
+@pytest.mark.planted
 def test_marians_own_tokenizer_travels_with_the_weights(tmp_path):
     from transformers import MarianMTModel
 
@@ -89,6 +91,7 @@ def test_marians_own_tokenizer_travels_with_the_weights(tmp_path):
     assert_same(checkpoint, MarianMTModel, folder, translating(), indifferent=INDIFFERENT)
 
 
+@pytest.mark.planted
 def test_without_transformers_the_comparison_is_left_out_and_said_to_be(folder, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)  # as where it is not installed
     done = import_checkpoint(folder, tmp_path / "ours")
@@ -97,6 +100,7 @@ def test_without_transformers_the_comparison_is_left_out_and_said_to_be(folder, 
     assert_same(load_checkpoint(tmp_path / "ours"), LlamaForCausalLM, folder, causal())
 
 
+@pytest.mark.planted
 def test_a_model_that_computes_something_else_is_not_written(folder, tmp_path, monkeypatch):
     from models.checkpoints.foreign import llama as table
 
@@ -166,6 +170,7 @@ def test_a_checkpoint_of_ours_may_be_replaced_and_other_folders_may_not(folder, 
         import_checkpoint(folder, folder)
 
 
+@pytest.mark.planted
 def test_a_tied_model_may_hold_its_head_too_if_it_is_the_same(tmp_path):
     folder = llama(tmp_path / "theirs", tie_word_embeddings=True)
     tensors = load_file(folder / "model.safetensors")

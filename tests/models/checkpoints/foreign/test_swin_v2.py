@@ -13,6 +13,7 @@ def swin_v2(folder, **settings):
     return swin_folder(folder, Swinv2ForImageClassification, Swinv2Config, **settings)
 
 
+@pytest.mark.planted
 @both_precisions
 @pytest.mark.parametrize(
     "settings",
@@ -33,6 +34,7 @@ def test_windows_of_zero_are_those_of_the_training(tmp_path):
     assert imported(folder).config.pretrained_windows == (2, 4)
 
 
+@pytest.mark.planted
 def test_tables_that_version_4_stored_are_passed_over(tmp_path):
     folder = swin_v2(tmp_path / "theirs")
     weights, attention = folder / "model.safetensors", "swinv2.encoder.layers.0.blocks.0.attention.self."

@@ -44,6 +44,7 @@ SMALL = {
 }
 
 
+@pytest.mark.planted
 @both_precisions
 @pytest.mark.parametrize(("architecture", "config"), CASES.values(), ids=CASES)
 def test_a_model_from_their_tensors_computes_what_timm_does(architecture, config, dtype, tmp_path):

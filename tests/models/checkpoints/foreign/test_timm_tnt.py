@@ -56,6 +56,7 @@ def by_authors(folder):
     save_file({**named, "inner_pos": words, "outer_tokens": torch.zeros(1, 9, 16)}, path)
 
 
+@pytest.mark.planted
 @both_precisions
 @pytest.mark.parametrize("settings", [{}, {"in_chans": 3, "depth": 1, "mlp_ratio": 3.0}], ids=str)
 def test_an_imported_model_computes_what_timm_does(settings, dtype, tmp_path):

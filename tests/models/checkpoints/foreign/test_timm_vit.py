@@ -41,6 +41,7 @@ def theirs(architecture, config):
     return timm_from_ours(model)
 
 
+@pytest.mark.planted
 @both_precisions
 @every_case
 def test_a_model_from_their_tensors_computes_what_timm_does(architecture, config, dtype, tmp_path):
