@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,13 @@ NARROW_LENGTH = 32_768  # an answer of as many tokens outlasts what a test does 
 EVERY_TASK = (DIGITS, DATES, CAPTIONER, LANGUAGE_MODEL, TEXT_ENCODER)
 
 torch.set_num_threads(1)
+
+
+def pytest_configure():
+    """A limit that torch does not know would leave `make test-any-processor` with nothing to show."""
+    wanted, found = os.environ.get("ATEN_CPU_CAPABILITY"), torch.backends.cpu.get_cpu_capability()  # noqa: TID251
+    if wanted and wanted.upper() != found:
+        raise pytest.UsageError(f"expected ATEN_CPU_CAPABILITY={wanted} to be in force; found {found}")
 
 
 @pytest.hookimpl(tryfirst=True)

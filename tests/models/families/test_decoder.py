@@ -98,7 +98,7 @@ def test_behind_a_window_a_layer_forgets():
 
 def test_dropout_rests_in_evaluation():
     model = language_model("llama", dropout=0.5)
-    assert torch.equal(model(TOKENS), FULL["llama"])
+    assert torch.equal(model(TOKENS), FULL["llama"])  # the same computation twice, in one process
     assert difference(model.train()(TOKENS), FULL["llama"]) > 1e-3
 
 

@@ -87,7 +87,7 @@ def test_another_image_of_the_batch_changes_no_logit_of_this_one(row):
 
 def test_dropout_acts_in_training_and_rests_in_evaluation():
     model, pixels = classifier(dropout=0.5), pixels_of()
-    assert torch.equal(model(pixels), model(pixels))
+    assert torch.equal(model(pixels), model(pixels))  # the same computation twice, in one process
     model.train()
     assert difference(model(pixels), model(pixels)) > 1e-3
 

@@ -133,7 +133,7 @@ def test_every_token_sees_those_before_and_those_behind_it():
 
 def test_dropout_falls_on_embeddings_and_behind_every_sublayer_and_rests_in_evaluation():
     model = reader(dropout=0.5)
-    assert torch.equal(ours(model), ours(model))
+    assert torch.equal(ours(model), ours(model))  # the same computation twice, in one process
     dropped = []
     for module in model.train().modules():
         if isinstance(module, nn.Dropout) and module.p:

@@ -49,7 +49,7 @@ def test_the_weights_of_every_step_are_what_the_formula_says_and_sum_to_one_over
     assert alignments.shape == (ROWS, TARGET_LENGTH, CONFIG.source_length)
     assert difference(alignments, by_loops(model)[1]) <= 1e-12
     assert difference(alignments.sum(2), torch.ones(ROWS, TARGET_LENGTH).double()) <= 1e-12
-    assert torch.equal(logits, logits_of(model, BATCH))
+    assert torch.equal(logits, logits_of(model, BATCH))  # the same computation twice, in one process
 
 
 def test_a_model_without_attention_has_no_weights_to_show():
@@ -100,19 +100,19 @@ def test_no_logit_depends_on_a_later_word(kind):
     changed = BATCH.target_ids.clone()
     changed[:, 3] = (changed[:, 3] + 1) % CONFIG.vocabulary_size
     after = logits_of(model, BATCH.replaced(target_ids=changed))
-    assert torch.equal(after[:, :3], before[:, :3])
+    assert torch.equal(after[:, :3], before[:, :3])  # each row by itself, in the same order of sums
     assert ((after[:, 3:] - before[:, 3:]).abs().amax(-1) > 1e-7).all()
 
 
 def test_without_attention_the_context_is_the_first_state():
     memory, states = recurrent_captioner(**PLAIN).encode(BATCH.pixels)
     assert len(memory) == 1
-    assert torch.equal(memory[0], states[0])
+    assert torch.equal(memory[0], states[0])  # numbers are moved, and none is computed
 
 
 def test_dropout_acts_in_training_and_rests_in_evaluation():
     model = recurrent_captioner()
-    assert torch.equal(logits_of(model, BATCH), logits_of(model, BATCH))
+    assert torch.equal(logits_of(model, BATCH), logits_of(model, BATCH))  # the same computation twice, in one process
     model.train()
     assert difference(logits_of(model, BATCH), logits_of(model, BATCH)) > 1e-3
 

@@ -50,7 +50,7 @@ def test_the_alignment_of_every_step_is_what_the_formula_says():
     model = recurrent_translator()
     logits, alignments = model.align(BATCH.source_ids, BATCH.source_mask, BATCH.target_ids)
     assert difference(alignments, by_loops(model)[1]) <= 1e-12
-    assert torch.equal(logits, logits_of(model, BATCH))
+    assert torch.equal(logits, logits_of(model, BATCH))  # the same computation twice, in one process
 
 
 def test_a_model_without_attention_has_no_alignment_to_show():
@@ -64,6 +64,7 @@ def test_a_row_depends_neither_on_its_padding_nor_on_the_other_rows(kind):
     model = recurrent_translator(**KINDS[kind])
     together = logits_of(model, BATCH)
     padded = torch.where(BATCH.source_mask, BATCH.source_ids, 7)
+    # What is masked has a weight of exactly zero.
     assert torch.equal(logits_of(model, BATCH.replaced(source_ids=padded)), together)
     for number in range(3):
         assert difference(logits_of(model, BATCH.row(number)), together[[number]]) <= 1e-12
@@ -88,7 +89,7 @@ def test_no_logit_depends_on_a_later_target_token(kind):
     changed = BATCH.target_ids.clone()
     changed[:, 3] = (changed[:, 3] + 1) % CONFIG.target_vocabulary_size
     after = logits_of(model, BATCH.replaced(target_ids=changed))
-    assert torch.equal(after[:, :3], before[:, :3])
+    assert torch.equal(after[:, :3], before[:, :3])  # each row by itself, in the same order of sums
     assert ((after[:, 3:] - before[:, 3:]).abs().amax(-1) > 1e-6).all()
 
 
@@ -104,6 +105,7 @@ def test_greedy_decoding_gives_every_row_what_it_gets_alone():
 
 def test_dropout_changes_training_and_not_evaluation():
     model = recurrent_translator(dropout=0.5)
+    # The same computation twice, in one process.
     assert torch.equal(logits_of(model, BATCH), logits_of(recurrent_translator(), BATCH))
     model.train()
     assert difference(logits_of(model, BATCH), logits_of(model, BATCH)) > 1e-3

@@ -151,7 +151,7 @@ def test_the_sides_of_the_maps_are_rounded_up(kind, image_size, sides):
 @every_kind
 def test_dropout_acts_in_training_and_rests_in_evaluation(kind):
     model, pixels = classifier(kind, dropout=0.5), pixels_of()
-    assert torch.equal(model(pixels), model(pixels))
+    assert torch.equal(model(pixels), model(pixels))  # the same computation twice, in one process
     model.train()
     assert difference(model(pixels), model(pixels)) > 1e-3
 

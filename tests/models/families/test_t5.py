@@ -226,7 +226,7 @@ def test_the_order_of_the_source_matters():
 
 def test_dropout_falls_on_both_ends_of_each_stack_and_behind_every_sublayer_and_rests_in_evaluation():
     model = translator(dropout=0.5)
-    assert torch.equal(logits_of(model, BATCH), logits_of(model, BATCH))
+    assert torch.equal(logits_of(model, BATCH), logits_of(model, BATCH))  # the same computation twice, in one process
     dropped = []
     for module in model.train().modules():
         if isinstance(module, nn.Dropout) and module.p:

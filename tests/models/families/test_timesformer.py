@@ -109,7 +109,7 @@ def test_a_token_attends_to_its_place_and_then_its_frame_or_to_all_frames_or_to_
 
 def test_dropout_acts_in_training_and_rests_in_evaluation():
     model, videos = classifier(dropout=0.5), videos_of()
-    assert torch.equal(model(videos), model(videos))
+    assert torch.equal(model(videos), model(videos))  # the same computation twice, in one process
     model.train()
     assert difference(model(videos), model(videos)) > 1e-3
 

@@ -93,7 +93,7 @@ def test_words_meet_the_words_of_their_own_patch_alone():
     before, after = seen
     changed = (before != after).flatten(1).any(1)
     assert changed.tolist() == [patch == 3 for patch in range(9)]
-    assert (before != after)[3].any(-1).tolist() == [True] * 4
+    assert ((after - before)[3].abs().amax(-1) > 1e-3).all()
 
 
 def test_nothing_is_added_to_the_class_token_in_front_of_the_outer_block():
@@ -104,7 +104,7 @@ def test_nothing_is_added_to_the_class_token_in_front_of_the_outer_block():
     block.outer.register_forward_pre_hook(lambda _, inputs: outer.append(inputs[0]))
     model(images)
     before, after = outer
-    assert torch.equal(before[:, 0], after[:, 0])
+    assert torch.equal(before[:, 0], after[:, 0])  # numbers are moved, and none is computed
     assert difference(before[:, 1:], after[:, 1:]) > 1e-3
 
 
@@ -115,7 +115,7 @@ def test_queries_keys_and_values_have_no_biases():
 
 def test_dropout_acts_in_training_and_rests_in_evaluation():
     model, pixels = classifier(dropout=0.5), pixels_of()
-    assert torch.equal(model(pixels), model(pixels))
+    assert torch.equal(model(pixels), model(pixels))  # the same computation twice, in one process
     model.train()
     assert difference(model(pixels), model(pixels)) > 1e-3
 

@@ -55,7 +55,7 @@ def test_the_encoder_of_cptr_does_the_work_that_was_counted_in_another_library()
 
 def test_dropout_acts_in_training_and_rests_in_evaluation():
     model, pixels = encoder(dropout=0.5), image_batch().pixels
-    assert torch.equal(model(pixels), model(pixels))
+    assert torch.equal(model(pixels), model(pixels))  # the same computation twice, in one process
     model.train()
     assert difference(model(pixels), model(pixels)) > 1e-3
 

@@ -188,7 +188,7 @@ def test_every_parameter_is_trained(variant):
 
 def test_dropout_acts_in_training_and_rests_in_evaluation():
     model = captioner()
-    assert torch.equal(logits_of(model, BATCH), logits_of(model, BATCH))
+    assert torch.equal(logits_of(model, BATCH), logits_of(model, BATCH))  # the same computation twice, in one process
     model.train()
     assert difference(logits_of(model, BATCH), logits_of(model, BATCH)) > 1e-3
 

@@ -107,12 +107,12 @@ def test_the_class_token_stands_in_front_and_is_what_the_head_reads():
     model(pixels)
     normed, read = seen
     assert normed.shape == (3, 1 + 9, CONFIG.width)
-    assert torch.equal(read, normed[:, 0])
+    assert torch.equal(read, normed[:, 0])  # numbers are moved, and none is computed
 
 
 def test_dropout_acts_in_training_and_rests_in_evaluation():
     model, pixels = classifier(dropout=0.5), pixels_of()
-    assert torch.equal(model(pixels), model(pixels))
+    assert torch.equal(model(pixels), model(pixels))  # the same computation twice, in one process
     model.train()
     assert difference(model(pixels), model(pixels)) > 1e-3
 

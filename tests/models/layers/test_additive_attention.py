@@ -86,6 +86,7 @@ def test_a_source_of_padding_alone_gets_zeros(dtype):
 def test_what_stands_at_padding_does_not_matter():
     layer, (state, annotations) = layer_of(torch.float64), inputs_of(torch.float64)
     scrambled = torch.where(MASK[..., None], annotations, 1e6)
+    # What is masked has a weight of exactly zero.
     assert torch.equal(attended(layer, state, annotations, MASK), attended(layer, state, scrambled, MASK))
 
 
@@ -125,4 +126,5 @@ def test_a_kernel_in_its_place_gives_the_same_answer_and_none_leaves_it_to_torch
     attend_additively_by(layer, additive_attention_reference)
     assert difference(both(*layer(state, annotations, keys, MASK)), plain) < 1e-12
     attend_additively_by(layer, lambda *arguments: None)
+    # The same computation twice, in one process.
     assert torch.equal(both(*layer(state, annotations, keys, MASK)), plain)

@@ -227,7 +227,7 @@ def test_an_observer_is_told_the_weights_that_the_values_are_mixed_by(groups, bi
     layer.observer = told.append
     assert difference(layer(q, k, v, mask, bias), unobserved) <= 1e-12
     (weights,) = told
-    assert torch.equal(weights, attention_weights(q, k, mask, bias))
+    assert torch.equal(weights, attention_weights(q, k, mask, bias))  # the same computation twice, in one process
     seen = mask.any(-1).double() if masked else torch.ones(3).double()
     assert difference(weights.sum(-1), seen.expand(2, 4, 3)) <= 1e-12
     assert difference(weights @ v.repeat_interleave(4 // groups, dim=1), unobserved) <= 1e-12
@@ -256,6 +256,6 @@ def test_a_kernel_takes_the_place_of_attention_in_every_layer_inside_a_module():
     layers = nn.ModuleList([Attend(0.3), Attend()])
     attend_by(layers, kernel)
     q, k, v = queries_keys_values(torch.float64)
-    assert torch.equal(layers[0](q, k, v), 2 * attend(q, k, v, scale=0.3))
+    assert torch.equal(layers[0](q, k, v), 2 * attend(q, k, v, scale=0.3))  # a power of two rounds nothing
     layers[1](q, k, v, random_mask())
     assert (asked[0], asked[1][1:]) == ((None, None, 0.3), (None, None))

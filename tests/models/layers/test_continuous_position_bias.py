@@ -45,6 +45,7 @@ def test_every_pair_of_places_has_the_bias_of_the_formula(window, pretrained_win
 def test_the_offsets_are_to_the_last_bit_those_of_transformers(window, pretrained_window):
     before = pretrained_window if pretrained_window > 1 else 0  # transformers divides 0 by 0 otherwise
     theirs = Swinv2SelfAttention(Swinv2Config(), HEADS, HEADS, window, [before, before])
+    # The same operations on the same numbers.
     assert torch.equal(log_spaced_offsets(window, pretrained_window), theirs.relative_coords_table.flatten(0, 2))
     assert torch.equal(offset_of_pair(window), theirs.relative_position_index)
 

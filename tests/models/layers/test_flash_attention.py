@@ -135,7 +135,8 @@ def test_half_precision_sums_in_float32():
     output, logsumexp = tiled(q, k, v, random_mask(), (2, 3))
     assert (output.dtype, logsumexp.dtype) == (torch.float16, torch.float32)
     exact, _ = flash_attend(*(x.double() for x in (q, k, v)), random_mask())
-    assert torch.equal(output, exact.half())
+    # Rounded once, at the end: by half a unit of 11 bits, and by float32's own error, which is a thousandth of that.
+    assert ((output - exact).abs() <= 1.001 * 2.0**-11 * exact.abs()).all()
 
 
 def test_values_may_be_of_another_size_than_keys():

@@ -72,4 +72,4 @@ def test_dropout_follows_both_linear_layers_and_rests_in_evaluation():
     dropped = layer.train()(ones)
     assert dropped.unique().tolist() == [0.0, 4.0]  # kept twice, each time doubled
     assert (dropped > 0).double().mean().item() == pytest.approx(0.25, abs=0.03)
-    assert torch.equal(layer.eval()(ones), ones)
+    assert torch.equal(layer.eval()(ones), ones)  # products with an identity round nothing

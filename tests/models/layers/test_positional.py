@@ -80,7 +80,7 @@ def test_every_position_is_unique_and_bounded(layout):
 @pytest.mark.parametrize("width", [2, 5, 16, 512])
 def test_the_concatenated_layout_equals_that_of_marian_to_the_last_bit(width):
     theirs = MarianSinusoidalPositionalEmbedding(30, width).create_weight()
-    assert torch.equal(sinusoids(30, width, "concatenated"), theirs)
+    assert torch.equal(sinusoids(30, width, "concatenated"), theirs)  # float64 rounded to float32: its last bit is lost
 
 
 @pytest.mark.planted
@@ -91,7 +91,7 @@ def test_the_other_layout_is_seen_by_the_comparison_with_marian():
 
 def test_the_concatenated_layout_has_the_sines_first_and_the_cosines_behind_them():
     table, halves = sinusoids(30, WIDTH), sinusoids(30, WIDTH, "concatenated").chunk(2, dim=1)
-    assert torch.equal(table, torch.stack(halves, dim=-1).flatten(1))
+    assert torch.equal(table, torch.stack(halves, dim=-1).flatten(1))  # numbers are moved, and none is computed
 
 
 def test_another_layout_is_refused():
@@ -103,7 +103,7 @@ def test_another_layout_is_refused():
 def test_positions_are_looked_up_row_by_row_whatever_their_order(layout):
     positions = torch.tensor([[0, 5, 2], [7, 7, 1]])
     found = SinusoidalPositions(8, WIDTH, layout)(positions)
-    assert torch.equal(found, sinusoids(8, WIDTH, layout)[positions])
+    assert torch.equal(found, sinusoids(8, WIDTH, layout)[positions])  # numbers are moved, and none is computed
 
 
 def test_the_fixed_table_is_not_stored_in_checkpoints():
@@ -156,6 +156,7 @@ def test_learned_positions_are_added_to_every_row_of_the_batch():
     layer = LearnedPositions(3, 2, deviation=0.5)
     tokens = torch.arange(12.0).view(2, 3, 2)
     out = layer(tokens)
+    # The same operations on the same numbers.
     assert all(torch.equal(out[row], tokens[row] + layer.table[0]) for row in range(2))
     assert list(layer.state_dict()) == ["table"]
 
@@ -211,6 +212,7 @@ def test_resizing_keeps_the_rows_in_front_and_to_the_same_grid_all_rows(tokens_i
     table = square_table(tokens_in_front)
     larger = resized_positions(table, tokens_in_front, (6, 5))
     assert larger.shape == (1, tokens_in_front + 30, WIDTH)
+    # Numbers are moved, and none is computed.
     assert torch.equal(larger[:, :tokens_in_front], table[:, :tokens_in_front])
     assert difference(resized_positions(table, tokens_in_front, (4, 4)), table) <= 1e-12
 

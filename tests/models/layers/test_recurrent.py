@@ -150,6 +150,7 @@ def test_the_custom_operator_is_the_layer(cell, bidirectional):
     outputs, *last = recurrent(inputs, lengths, list(initial), list(layer.parameters()), cell, bidirectional)
     assert [state.numel() > 0 for state in last] == [True, cell == "lstm"]
     found = together(outputs, last[: len(initial)])
+    # The same computation twice, in one process.
     assert torch.equal(found, together(*layer(inputs, mask_of(LENGTHS), initial)))
 
 

@@ -49,6 +49,7 @@ def rotated(config, heads, positions):
 @every_scaling
 def test_frequencies_are_those_of_the_published_implementation_to_the_last_bit(scaling):
     config = config_of(scaling)
+    # The same operations on the same numbers.
     assert torch.equal(Rope(SIZE, config).frequencies, frequencies_of_llama(config, SIZE))
 
 
@@ -77,8 +78,8 @@ def test_every_field_is_seen_by_the_comparison_of_frequencies(scaling, other):
 def test_llama3_scaling_keeps_fast_pairs_slows_slow_ones_in_full_and_mixes_between():
     plain, scaled = (Rope(SIZE, config_of(scaling)).frequencies for scaling in ("none", "llama3"))
     turns = TRAINED * plain / (2 * math.pi)
-    assert torch.equal(scaled[turns > 4], plain[turns > 4])
-    assert torch.equal(scaled[turns < 1], plain[turns < 1] / 8)
+    assert torch.equal(scaled[turns > 4], plain[turns > 4])  # the same operations on the same numbers
+    assert torch.equal(scaled[turns < 1], plain[turns < 1] / 8)  # a power of two rounds nothing
     between = (turns >= 1) & (turns <= 4)
     assert [len(turns[turns > 4]), between.sum(), len(turns[turns < 1])] == [2, 1, 5]
     assert ((scaled[between] < plain[between]) & (scaled[between] > plain[between] / 8)).all()
@@ -107,7 +108,7 @@ def test_cosines_and_sines_in_float32_are_those_that_llama_computes():
     for ours, theirs in zip(
         (rotation.cos, rotation.sin), llama_of(config, SIZE)(torch.zeros(1), positions), strict=True
     ):
-        assert torch.equal(ours[:, 0], theirs[..., : SIZE // 2])
+        assert torch.equal(ours[:, 0], theirs[..., : SIZE // 2])  # the same operations on the same numbers
 
 
 @agrees_in_both_precisions
@@ -180,6 +181,7 @@ def test_the_product_does_depend_on_the_distance(layout):
 @every_layout
 def test_position_zero_turns_nothing(layout):
     heads, positions = sample(torch.float32)
+    # Zero times anything is exactly zero.
     assert torch.equal(rotated(config_of("none", layout=layout), heads, torch.zeros_like(positions)), heads)
 
 
@@ -189,7 +191,7 @@ def test_a_model_in_half_precision_computes_its_angles_in_float32(dtype):
     rope = Rope(SIZE, config_of("none"))
     exact = rope(positions)
     halved = rope.to(dtype)
-    assert torch.equal(halved(positions).cos, exact.cos)
+    assert torch.equal(halved(positions).cos, exact.cos)  # the same operations on the same numbers
     assert halved(positions).apply(torch.ones(1, 1, 1, SIZE, dtype=dtype)).dtype == dtype
     coarse = (4096 * exact_frequencies_in(dtype)).cos()
     assert difference(coarse, exact.cos[0, 0, 0]) > 0.1  # what rounding the frequencies would do

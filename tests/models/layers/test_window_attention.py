@@ -115,7 +115,7 @@ def test_opposite_edges_share_a_window_after_the_shift_and_do_not_see_each_other
     before = layer(grid)
     changed = grid.clone()
     changed[:, 0] += 1.0
-    assert torch.equal(layer(changed)[:, 3], before[:, 3])
+    assert torch.equal(layer(changed)[:, 3], before[:, 3])  # each row by itself, in the same order of sums
     layer.mask = torch.ones_like(layer.mask)
     assert difference(layer(changed)[:, 3], layer(grid)[:, 3]) > 1e-3
 
@@ -164,7 +164,7 @@ def test_a_kernel_that_reads_the_map_as_it_lies_gives_the_same_answer(kind, wind
     attend_in_windows_by(layer, on_map)
     assert difference(layer(grid), cut) < 1e-12 and len(asked) == 1
     attend_in_windows_by(layer, lambda *arguments: None)
-    assert torch.equal(layer(grid), cut)
+    assert torch.equal(layer(grid), cut)  # the same computation twice, in one process
 
 
 def test_while_somebody_observes_no_kernel_is_asked():

@@ -81,6 +81,7 @@ def test_windows_without_a_kernel_are_torchs(kernels):
     grid = torch.randn(1, 33, 33, 8)
     plain = layer(grid)
     attend_in_windows_by(layer, FusedAttention(8).in_windows)
+    # The same computation twice, in one process.
     assert torch.equal(layer(grid), plain) and kernels == {"window_attention": 1}
 
 
