@@ -30,9 +30,9 @@ test-proofs: .venv/.dev  ## of `make test`, what can be proved of engines and ke
 # What compares floats, with other libraries' models or with float64, and what the shipped checkpoints answer. Under each
 # limit torch adds the same numbers in another order. An AMD processor gets the same kernels of MKL whatever
 # MKL_ENABLE_INSTRUCTIONS says; MKL_CBWR=COMPATIBLE gives it others. ONNX Runtime and OpenVINO know none of these.
-# Left out is what computes nothing, trains, or starts a process of its own.
+# Left out is what computes nothing, trains, starts a process of its own, or draws many splits of one decode.
 NOT_NUMERIC := the_command or refused or every_name or every_tensor or every_architecture or drawing or loss or seed or noise \
-	or registry or training
+	or registry or training or any_split or drift_alone
 NUMERIC := tests/test_instruction_sets.py tests/models/layers tests/models/families tests/models/tasks \
 	tests/models/explain tests/models/checkpoints/foreign tests/models/train/test_command.py \
 	tests/models/train/test_digits.py tests/export/test_translations.py tests/export/kernels/test_*_reference.py \
