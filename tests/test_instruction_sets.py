@@ -4,10 +4,13 @@ They bind torch, ATen and its two libraries of kernels. ONNX Runtime and OpenVIN
 """
 
 import os
+import platform
 import subprocess
 import sys
 
 import pytest
+
+pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="these are names of x86's instruction sets")
 
 FOUND = """
 import torch
