@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+
+from tests.planted_bugs import COLLECTED
 
 ROOT = Path(__file__).parent.parent
 DIGITS, DATES, CAPTIONER = "digits-vit", "dates-transformer", "digits-captioner"
@@ -24,8 +28,35 @@ SERVERS = ("shipped_server", "narrow", "server")
 LONG_FIRST = ("tests/end_to_end", "tests/export", "tests/benchmarks", "tests/serving", "tests/clients", "tests")
 
 
-def pytest_collection_modifyitems(items):
+def pytest_configure():
+    """A limit that torch does not know would leave `make test-any-processor` with nothing to show."""
+    wanted, found = os.environ.get("ATEN_CPU_CAPABILITY"), torch.backends.cpu.get_cpu_capability()  # noqa: TID251
+    if wanted and wanted.upper() != found:
+        raise pytest.UsageError(f"expected ATEN_CPU_CAPABILITY={wanted} to be in force; found {found}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup():
+    """Random weights are the same whichever tests ran before: also those that a module or a session shares."""
+    _seed()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call():
+    """And so is what a test itself draws."""
+    _seed()
+
+
+def _seed():
+    # Not Python's own generator: the ids of traces are drawn from it, and must differ from test to test.
+    torch.manual_seed(0)
+    np.random.seed(0)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
     """With ``--dist loadgroup`` a process takes all tests of a server, or else those of a file."""
+    config.stash[COLLECTED] = list(items)  # before anything is deselected
     for item in items:
         path = item.nodeid.partition("::")[0]
         if item.get_closest_marker("xdist_group") is None:

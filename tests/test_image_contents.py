@@ -70,6 +70,7 @@ def test_the_image_with_torch_has_what_plugins_import_too():
     assert missing(PLUGINS, ("onnxscript",), installed(LIGHT) | installed(TORCH) | BROUGHT) == set()
 
 
+@pytest.mark.planted
 def test_a_package_that_is_left_out_is_found():
     without = LIGHT.replace(" onnx-ir", "")
     assert "onnx_ir" in missing(BUILDING, NO_TORCH, installed(without))

@@ -49,6 +49,7 @@ def test_every_file_that_a_claim_rests_on_is_there(page):
     assert named and [name for name in named if not any(f"/{path}".endswith(f"/{name}") for path in tests)] == []
 
 
+@pytest.mark.planted
 def test_a_flag_that_does_not_exist_would_be_found():
     (found,) = COMMAND.findall("`python -m export engine DIR --fast`")
     assert "--fast" in found[2] and "--fast" not in FROZEN["export engine"]

@@ -41,6 +41,7 @@ def test_the_mix_is_what_its_seed_says_and_holds_every_kind_of_request():
     assert 300 < len(given_up) < 500
 
 
+@pytest.mark.planted
 def test_an_answer_with_another_token_is_a_difference_that_rounding_does_not_explain(alone):
     (one,) = mix(["dates-transformer"], 1, 1.0, seed=0)
     one = replace(one, options=DecodingOptions(), leaves_after=None, leaves_at_s=None)

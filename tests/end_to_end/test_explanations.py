@@ -62,6 +62,7 @@ def test_attention_is_what_the_class_token_looks_at_and_one_layer_and_head_can_b
         np.testing.assert_allclose(every[f"layer 4, head {head}"].reshape(-1), one, atol=1e-4)
     (chosen,) = explain(http, "digits-vit", THREE, kind="attention", layer=4, head=2).json()["maps"]
     assert (chosen["layer"], chosen["head"]) == (4, 2)
+    # The same computation twice, in one process.
     np.testing.assert_array_equal(chosen["values"], every["layer 4, head 2"])
 
 

@@ -2,11 +2,14 @@
 
 import os
 
+import pytest
+
 from serving.repository.layout import write_repository
 from tests.end_to_end.test_up import READY_S, up
 from tests.export.test_external_data import DATA_NAME, with_external_data
 
 
+@pytest.mark.planted
 def test_a_truncated_file_of_weights_keeps_the_server_from_being_ready(tiny_classifier, tmp_path):
     artefact = with_external_data(tiny_classifier, tmp_path / "artefact")
     write_repository([artefact], tmp_path / "repository")

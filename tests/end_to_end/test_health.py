@@ -35,6 +35,7 @@ def test_every_model_answers_its_example(server):
     require_healthy(list(results.values()), set(EVERY_TASK))
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(("name", "answer"), [(DIGITS, "4"), (DATES, "2001-01-01"), (LANGUAGE_MODEL, "x")])
 def test_a_wrong_answer_is_not_healthy(server, name, answer):
     result = asked_with(server, name, {**example_of(server, name), "answer": answer})

@@ -111,6 +111,7 @@ def test_a_repository_that_is_not_there_is_status_2(tmp_path):
     assert refused.stderr.count("\n") == 1
 
 
+@pytest.mark.planted
 def test_a_model_whose_graph_was_changed_keeps_the_server_from_being_ready(repository, tmp_path):
     copy = tmp_path / "model_repository"
     subprocess.run(["cp", "-r", str(repository), str(copy)], check=True)
@@ -122,6 +123,7 @@ def test_a_model_whose_graph_was_changed_keeps_the_server_from_being_ready(repos
     assert errors.count("\n") == 1
 
 
+@pytest.mark.planted
 def test_a_model_that_answers_wrongly_keeps_the_server_from_being_ready(repository, tmp_path):
     copy = tmp_path / "model_repository"
     subprocess.run(["cp", "-r", str(repository), str(copy)], check=True)

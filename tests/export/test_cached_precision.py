@@ -108,6 +108,7 @@ def test_slots_and_their_plan_are_of_bytes_and_what_is_read_of_a_row_is_restored
     slots.restore(2, 0, blocks)
     slots.copy([0], [1], 6)
     rows = [slots.decoder(row, row + 1).step(IDS[:1, :1], np.array([6]))["logits"] for row in (0, 1, 2)]
+    # The same operations on the same numbers.
     assert np.array_equal(rows[0], rows[1]) and np.array_equal(rows[0], rows[2])
     slots.clear(2)
     assert not np.array_equal(slots.decoder(2, 3).step(IDS[:1, :1], np.array([6]))["logits"], rows[0])
@@ -128,7 +129,7 @@ def test_what_one_row_asks_changes_no_bit_of_what_others_are_answered(writer):
         np.asarray(CachedDecoder(decoder(writer), 4).step(np.vstack([first, others]), np.zeros(4, np.int64))["logits"])
         for first in (np.full(7, 5), np.arange(7) + 20)
     ]
-    assert np.array_equal(answers[0][1:], answers[1][1:])
+    assert np.array_equal(answers[0][1:], answers[1][1:])  # each row by itself, in the same order of sums
     assert not np.array_equal(answers[0][0], answers[1][0])
 
 

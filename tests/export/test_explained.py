@@ -16,6 +16,7 @@ SHOWN = {
 }
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("preset", SHOWN)
 def test_it_passes_the_ladder_with_every_output_and_a_changed_weight_fails_in_its_graph_alone(preset, tmp_path):
     folder, measurements = travel(preset, tmp_path, {**WITH_EXPLAINED[preset], "explained": {}}, explain=True)

@@ -44,6 +44,7 @@ def test_weights_in_their_own_file_are_part_of_what_is_checked(external):
     assert all(rung.passed for rung in rungs_of(climb(external)))
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("name", ["model.onnx", DATA_NAME])
 def test_a_truncated_file_is_found_by_name_before_anything_runs(name, external):
     os.truncate(external / name, (external / name).stat().st_size - 1)
@@ -52,6 +53,7 @@ def test_a_truncated_file_is_found_by_name_before_anything_runs(name, external):
     assert current_artefact(external, Manifest.read(external).fingerprint) is None
 
 
+@pytest.mark.planted
 def test_a_truncated_file_that_its_manifest_trusts_is_refused_by_the_runtime(external):
     os.truncate(external / DATA_NAME, 100)
     trusted(external)
@@ -59,6 +61,7 @@ def test_a_truncated_file_that_its_manifest_trusts_is_refused_by_the_runtime(ext
         create_runners(external, Manifest.read(external))
 
 
+@pytest.mark.planted
 def test_a_missing_file_of_weights_is_found_by_name(external):
     (external / DATA_NAME).unlink()
     with pytest.raises(ArtefactError, match=rf"{DATA_NAME} with SHA-256 .*; found no file; export again"):

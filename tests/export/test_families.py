@@ -55,6 +55,7 @@ WITH_EXPLAINED = {
 DAMAGED = {"swin-v2-tiny": "head.weight"}
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("preset", NODES)
 def test_it_exports_in_standard_operators_passes_the_ladder_and_a_changed_weight_fails(preset, tmp_path):
     folder = travel(preset, tmp_path, NODES[preset])[0]

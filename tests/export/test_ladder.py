@@ -71,11 +71,13 @@ def test_a_classifier_agrees_with_float64_on_every_rung(tiny_classifier):
     assert {rung.name: rung.passed for rung in rungs} == dict.fromkeys({YARDSTICK, *RUNTIMES}, True)
 
 
+@pytest.mark.planted
 def test_one_weight_off_by_a_thousandth_in_the_decoder_fails(copied):
     damage(copied, "decoder", nudged)
     assert failed(copied) == {("decoder", f"cached {RUNTIME}")}
 
 
+@pytest.mark.planted
 def test_one_weight_off_by_a_thousandth_in_the_lowered_decoder_fails_there_alone(copied):
     damage(copied, "decoder.ort-cpu", nudged)
     assert failed(copied) == {("decoder", f"cached {LOWERED}")}
@@ -91,6 +93,7 @@ def test_a_pass_that_forgets_the_scale_fails(copied):
     assert failed(copied) == {("decoder", f"cached {LOWERED}")}
 
 
+@pytest.mark.planted
 def test_one_weight_off_by_a_thousandth_in_the_encoder_fails_there_and_downstream(copied):
     damage(copied, "encoder", nudged)
     assert failed(copied) == {
@@ -124,6 +127,7 @@ def exchange(folder, first, second):
     trust(folder, path)
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     ("first", "second"),
     [("self_00_key_out", "self_00_value_out"), ("self_00_key_out", "self_01_key_out")],
@@ -137,6 +141,7 @@ def test_an_exchanged_pair_of_caches_fails_in_cached_decoding_and_is_told(first,
         require_parity(rungs, copied / "parity.json")
 
 
+@pytest.mark.planted
 def test_a_flipped_bit_of_a_weight_is_found_before_anything_runs(copied):
     path = copied / "decoder.onnx"
     content = path.read_bytes()
@@ -150,6 +155,7 @@ def test_a_flipped_bit_of_a_weight_is_found_before_anything_runs(copied):
         climb(copied)
 
 
+@pytest.mark.planted
 def test_a_file_that_is_not_the_manifests_is_refused_before_anything_runs(copied):
     (copied / "decoder.onnx").write_bytes((copied / "encoder.onnx").read_bytes())
     with pytest.raises(ArtefactError, match=r"decoder\.onnx with SHA-256"):
@@ -175,6 +181,7 @@ def test_a_checkpoint_of_another_size_is_refused(copied):
         climb(copied)
 
 
+@pytest.mark.planted
 def test_the_command_prints_a_table_writes_the_report_and_fails_on_damage(copied):
     def check():
         return subprocess.run(

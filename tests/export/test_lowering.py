@@ -36,7 +36,7 @@ def test_openvino_is_served_with_its_own_graph_of_windows_and_answers_as_the_sta
         create_runners(explained_swin, manifest, runtime="onnxruntime")["model"],
     )
     served, directly, standard = (runner.run(feeds)["logits"].numpy().copy() for runner in runners)
-    np.testing.assert_array_equal(served, directly)
+    np.testing.assert_array_equal(served, directly)  # the same computation twice, in one process
     np.testing.assert_allclose(served, standard, rtol=0, atol=2e-5 * np.abs(standard).max())
 
 

@@ -18,6 +18,7 @@ def exported(tmp_path_factory):
     return path, folder / "artefact"
 
 
+@pytest.mark.planted
 def test_it_passes_the_ladder_over_batches_and_lengths_and_a_changed_weight_fails(exported):
     _, folder = exported
     measurements = climb(folder)

@@ -53,6 +53,7 @@ def test_a_large_file_keeps_its_hash_when_its_folder_is_put_in_another_place(wei
     assert hashed == ["weights"]
 
 
+@pytest.mark.planted
 def test_a_change_is_noticed_even_where_size_and_time_of_writing_are_put_back(weights):
     before = remembered_sha256(weights)
     with weights.open("r+b") as file:
@@ -64,6 +65,7 @@ def test_a_change_is_noticed_even_where_size_and_time_of_writing_are_put_back(we
     assert remembered_sha256(weights) == sha256_of(weights) != before
 
 
+@pytest.mark.planted
 def test_a_file_put_in_the_place_of_another_is_noticed(weights, tmp_path):
     before = remembered_sha256(weights)
     other = tmp_path / "other"

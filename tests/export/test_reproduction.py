@@ -43,6 +43,7 @@ def test_an_artefact_comes_with_a_script_that_makes_it_again(tiny_classifier, tm
     assert (again / REPRODUCTION_NAME).read_bytes() == (tiny_classifier / REPRODUCTION_NAME).read_bytes()
 
 
+@pytest.mark.planted
 def test_the_script_fails_where_a_file_comes_out_differently(tiny_classifier, tmp_path):
     script = tmp_path / "changed.sh"
     text = (tiny_classifier / REPRODUCTION_NAME).read_text()

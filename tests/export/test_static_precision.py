@@ -76,7 +76,7 @@ def test_beside_the_signed_graph_lies_an_unsigned_one_that_onnx_runtime_is_serve
     assert set(integers) == {ir.DataType.UINT8}
     served = create_runners(digits, manifest)["model"]
     directly = OrtRunner(digits / lowered.file, manifest.graph("model"))
-    np.testing.assert_array_equal(logits(served)[0], logits(directly)[0])
+    np.testing.assert_array_equal(logits(served)[0], logits(directly)[0])  # the same computation twice, in one process
 
 
 def test_it_reads_held_out_digits_as_well_as_float32_does(digits, digits_artefact):

@@ -41,6 +41,7 @@ def test_openvino_reads_the_encoder_and_no_cached_decoder(tiny_translator):
     assert all(node.endswith("(TensorScatter)") for *_, node in found)
 
 
+@pytest.mark.planted
 def test_a_swapped_cache_pair_is_caught_at_both_nodes(tiny_translator, tmp_path):
     folder = shutil.copytree(tiny_translator, tmp_path / "artefact")
     model = onnx.load(folder / "decoder.onnx")

@@ -14,6 +14,7 @@ from models.tensor_names import EXPLAINED
 from tests.export.test_ladder import damage, failed, nudged
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(("artefact", "explain"), [("digits_in_bytes", True), ("captioner_in_bytes", False)])
 def test_every_rung_agrees_on_bytes_and_a_changed_weight_fails(artefact, explain, tmp_path, request):
     folder = shutil.copytree(request.getfixturevalue(artefact), tmp_path / "artefact")

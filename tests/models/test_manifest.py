@@ -152,6 +152,7 @@ def test_an_artefact_that_is_what_its_manifest_says_is_taken(artefact):
     Manifest.read(artefact).verify(artefact)
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json"])
 def test_a_changed_file_is_detected(name, artefact):
     path = artefact / name
@@ -163,6 +164,7 @@ def test_a_changed_file_is_detected(name, artefact):
     assert "export again" in caught.value.remedy
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json"])
 def test_a_missing_file_is_detected(name, artefact):
     (artefact / name).unlink()

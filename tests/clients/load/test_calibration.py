@@ -28,6 +28,7 @@ def end_of_stall_s(found):
     return sorted(record.sent_s for record in found.records)[STALL_AT - 1] + STALL_S
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(("model", "most_in_flight"), [("stalling-0", 1000), ("stalling-1", 2)])
 def test_a_stall_is_seen_by_all_who_meant_to_ask_while_it_lasted(ran, model, most_in_flight):
     found = ran(model, arrivals=Constant(rate=100), requests=100, most_in_flight=most_in_flight)
@@ -58,6 +59,7 @@ def test_an_honest_stream_is_right_and_each_token_has_its_time(ran):
         assert record.responses_s[-1] <= record.ended_s
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     ("model", "outcome", "told"),
     [
@@ -72,12 +74,14 @@ def test_a_lie_about_the_last_token_is_caught(ran, model, outcome, told):
         assert told in record.error
 
 
+@pytest.mark.planted
 def test_answers_to_the_same_question_must_be_the_same(ran):
     found = ran("quick", expect=Expect(kind="same", tolerance=0.0))  # it answers with the time
     assert [record.outcome for record in found.records] == [Outcome.OK, Outcome.WRONG, Outcome.WRONG]
     assert "times differs" in found.records[1].error
 
 
+@pytest.mark.planted
 def test_a_generator_that_cannot_keep_up_shows_it(ran):
     found = ran("quick", on_record=lambda record: time.sleep(0.05), arrivals=Constant(rate=50), requests=20)
     assert max(found.watch.loop_lags_s) > 0.03

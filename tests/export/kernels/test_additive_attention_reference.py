@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from export.kernels.additive_attention_reference import additive_attention_reference
@@ -5,6 +6,7 @@ from models.layers.additive_attention import AdditiveAttention
 from tests.models.agreement import difference, randomised
 
 
+@pytest.mark.planted
 def test_the_reference_equals_the_layer_of_bahdanau():
     layer = randomised(AdditiveAttention(state_width=5, annotation_width=6, width=7), torch.float64)
     generator = torch.Generator().manual_seed(0)

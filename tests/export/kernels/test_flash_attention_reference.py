@@ -47,7 +47,7 @@ def test_the_reference_equals_the_attention_of_pytorch_and_the_layers(causal):
 def test_the_scale_is_one_over_the_root_of_the_head_size_if_not_given():
     q, k, v, lengths = inputs()
     given = flash_attention_reference(q, k, v, lengths, scale=10**-0.5)
-    assert torch.equal(flash_attention_reference(q, k, v, lengths), given)
+    assert torch.equal(flash_attention_reference(q, k, v, lengths), given)  # the same computation twice, in one process
 
 
 def test_a_query_that_sees_nothing_yields_zeros_and_what_lies_behind_the_length_is_not_read():

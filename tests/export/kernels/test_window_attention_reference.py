@@ -42,6 +42,7 @@ def test_the_reference_equals_the_layer_of_swin(cosine, shifted, side):
     assert difference(layer.output(attended)[:, :side, :side], layer(grid)) < 1e-12
 
 
+@pytest.mark.planted
 def test_another_shift_is_seen_by_the_comparison():
     generator = torch.Generator().manual_seed(0)
     q, k, v = torch.randn(3, 1, 8, 8, WIDTH, generator=generator, dtype=torch.float64)

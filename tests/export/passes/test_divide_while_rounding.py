@@ -29,7 +29,7 @@ def test_answers_have_the_same_bits(quantised, shape):
     x[0, 0], x[-1, -1, 5] = 0, 900  # a row of zeros, and one that is far larger than the rest
     before = answers(quantised, x)
     assert divide_while_rounding(quantised).fired == 1
-    np.testing.assert_array_equal(answers(quantised, x), before)
+    np.testing.assert_array_equal(answers(quantised, x), before)  # the same integers
 
 
 def test_the_node_takes_each_row_as_one_block(quantised):

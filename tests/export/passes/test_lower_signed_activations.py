@@ -31,7 +31,7 @@ def test_every_number_rounds_and_saturates_as_before(quantised, largest):
     x.ravel()[:5] = np.float32([0.5, -0.5, 1.5, 2.5, -1.5]) * np.float32(2 / 127)  # halves go to the even neighbour
     before = rounded(quantised, x)
     lower_signed_activations(quantised)
-    np.testing.assert_array_equal(rounded(quantised, x), before)
+    np.testing.assert_array_equal(rounded(quantised, x), before)  # the same integers
 
 
 def rounded(model, x):

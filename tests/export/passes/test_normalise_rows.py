@@ -12,7 +12,7 @@ def test_every_norm_of_a_map_becomes_one_of_rows(explained_swin):
     assert normalise_rows(swin).fired > 0
     norms = [node for node in swin.graph if node.op_type == "LayerNormalization"]
     assert {len(node.inputs[0].shape) for node in norms} <= {2, 3}
-    assert (logits(swin) == before).all()
+    assert (logits(swin) == before).all()  # each row by itself, in the same order of sums
 
 
 def test_a_second_run_fires_nothing(explained_swin):

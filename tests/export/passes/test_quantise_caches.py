@@ -148,6 +148,7 @@ def spread(model, scatter, rounding, restoring):
         node.replace_input_with(1, scale)
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     ("change", "why"),
     [

@@ -36,7 +36,7 @@ def test_a_product_computes_what_rounding_both_factors_by_hand_gives():
 def test_what_is_larger_than_calibration_saw_becomes_the_largest():
     model, x = layer(16, 8), np.ones((1, 1, 16), np.float32)
     quantise_static(model, {"x": 2.0})
-    np.testing.assert_array_equal(answers(model, 2.1 * x), answers(model, 100 * x))
+    np.testing.assert_array_equal(answers(model, 2.1 * x), answers(model, 100 * x))  # the same integers
 
 
 def test_the_integers_are_signed_and_every_zero_point_is_0(classifier):

@@ -25,7 +25,7 @@ def rounded(explained_swin):
 def test_norms_are_rounded_where_they_are_computed_and_answers_keep_their_bits(rounded):
     before = logits(rounded)
     assert round_before_moves(rounded).fired > 0
-    assert (logits(rounded) == before).all()
+    assert (logits(rounded) == before).all()  # the same operations on the same numbers
     norms = [node.outputs[0] for node in rounded.graph if node.op_type == "LayerNormalization"]
     by = [[reader.op_type for reader in norm.consumers()] for norm in norms]
     assert by.count(["QuantizeLinear"]) >= 2 * operators(rounded).count("Attention")

@@ -218,6 +218,7 @@ def test_additive_attention_computes_the_same_and_still_shows_its_weights(small,
     assert breaches(folder, "decoder", tmp_path / "decoder.onnx") == []
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("change", ["causal", "lengths"])
 def test_a_broken_fusion_is_found_by_these_comparisons(small, tmp_path, change):
     folder = small("llama-tiny")
@@ -235,6 +236,7 @@ def test_a_broken_fusion_is_found_by_these_comparisons(small, tmp_path, change):
     assert worst(found, wanted) > 100 * TOLERANCE
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(("attribute", "value"), [("shift", 0), ("window", 1)])
 def test_a_broken_window_is_found_by_these_comparisons(small, tmp_path, attribute, value):
     folder = small("swin-tiny")

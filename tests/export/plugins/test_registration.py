@@ -164,6 +164,7 @@ def test_a_launch_is_that_of_pytorchs_launcher(driven, by_torch, plugin):
     assert [list(arguments[name].shape) for name in names[:first]] == [shape for _, shape in case["inputs"]]
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_bug_in_a_registration_is_caught_by_these_comparisons(planted, by_torch, bug):
     _, plugin, _, _, where = BUGS[bug]

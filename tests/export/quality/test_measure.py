@@ -54,6 +54,7 @@ def test_a_classifier_is_served_as_it_stands_and_reads_every_held_out_digit(digi
     assert beyond([quality]) == set()
 
 
+@pytest.mark.planted
 def test_noise_in_the_lowered_decoder_is_seen_by_every_measure_of_what_is_served_alone(dates):
     damage(dates, "decoder.ort-cpu", noisy(3.0))
     served, standard = measure_quality(dates)
@@ -64,11 +65,13 @@ def test_noise_in_the_lowered_decoder_is_seen_by_every_measure_of_what_is_served
     assert served.agreements["logits"].cosine < 0.99 < standard.agreements["logits"].cosine
 
 
+@pytest.mark.planted
 def test_noise_in_the_encoder_is_seen_in_both(dates):
     damage(dates, "encoder", noisy(0.1))
     assert {form for form, _ in beyond(measure_quality(dates))} == {SERVED, STANDARD}
 
 
+@pytest.mark.planted
 def test_noise_in_a_classifier_costs_right_answers(digits):
     damage(digits, "model", noisy(3.0), name="patch")
     (quality,) = measure_quality(digits)
@@ -76,6 +79,7 @@ def test_noise_in_a_classifier_costs_right_answers(digits):
     assert (SERVED, "loss of images with their digit in points") in beyond([quality])
 
 
+@pytest.mark.planted
 def test_a_weight_that_is_not_finite_is_within_no_budget(digits):
     damage(digits, "model", lambda array: array * np.nan)
     (quality,) = measure_quality(digits)
@@ -92,6 +96,7 @@ def test_random_weights_are_held_to_the_drift_alone(artefact, request):
     assert not any(quality.real or quality.accuracy for quality in qualities)
 
 
+@pytest.mark.planted
 def test_noise_in_a_language_model_with_random_weights_is_seen_by_its_drift(language_model, tmp_path):
     folder = shutil.copytree(language_model, tmp_path / "artefact")
     damage(folder, "decoder", noisy(0.01))
@@ -101,6 +106,7 @@ def test_noise_in_a_language_model_with_random_weights_is_seen_by_its_drift(lang
     assert standard.prefix.whole == served.prefix.common
 
 
+@pytest.mark.planted
 def test_noise_in_a_text_encoder_turns_its_vectors(text_encoder, tmp_path):
     folder = shutil.copytree(text_encoder, tmp_path / "artefact")
     damage(folder, "model", noisy(0.5))
@@ -111,6 +117,7 @@ def test_noise_in_a_text_encoder_turns_its_vectors(text_encoder, tmp_path):
     assert (SERVED, "drift of hidden") in beyond([broken])
 
 
+@pytest.mark.planted
 def test_what_is_beyond_a_budget_is_told_with_what_to_do(digits):
     damage(digits, "model", noisy(0.5))
     verdicts = verdicts_of(measure_quality(digits), BUDGETS["fp32"])

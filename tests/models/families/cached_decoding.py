@@ -1,6 +1,6 @@
 """A cached decode in pieces: every row of the batch advances at its own pace, as in a server's batch."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -67,6 +67,12 @@ def worst_difference(model: CrossDecoder, batch: Any, pieces: Sequence[Sequence[
     full = logits_of(model, batch)
     rows = decode_in_pieces(model, batch, pieces, **options)
     return max(difference(row, full[number, : len(row)]) for number, row in enumerate(rows))
+
+
+def step_by_step_and_at_once(model: CrossDecoder, batch: Any) -> Iterator[tuple[Tensor, Tensor]]:
+    """For each row its logits by a cached decode of one token a call, and by the full forward pass."""
+    rows = decode_in_pieces(model, batch, [[1] * TARGET_LENGTH] * len(batch.target_ids))
+    return zip(rows, logits_of(model, batch), strict=True)
 
 
 @st.composite

@@ -84,7 +84,7 @@ def captioner(dtype: torch.dtype = torch.float64, **changes: object) -> VisionSe
 def image_batch(dtype: torch.dtype = torch.float64, target_length: int = TARGET_LENGTH) -> ImageBatch:
     """Three images, and captions that begin with the start token."""
     generator = torch.Generator().manual_seed(1)
-    pixels = torch.randn(ROWS, 3, 12, 12, generator=generator, dtype=torch.float64)
+    pixels = torch.randn(ROWS, 3, 12, 12, generator=generator)
     target_ids = torch.randint(3, 17, (ROWS, target_length), generator=generator)
     target_ids[:, 0] = CONFIG.start_token
     return ImageBatch(pixels.to(dtype), target_ids)

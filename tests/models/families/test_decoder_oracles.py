@@ -7,7 +7,7 @@ import torch
 
 from models.families import decoder
 from models.layers.rope import RopeConfig
-from tests.models.agreement import TOLERANCES, both_precisions, difference, parameters_that_do_not_matter
+from tests.models.agreement import agrees_in_both_precisions, difference, parameters_that_do_not_matter
 from tests.models.families.language_models import KINDS, language_model, random_tokens, stranger_from_ours
 from tests.models.float64_oracles import oracle_precision
 
@@ -20,11 +20,11 @@ def strangers_logits(kind, model):
         return stranger(random_tokens(), use_cache=False).logits
 
 
-@both_precisions
+@agrees_in_both_precisions
 @every_kind
 def test_it_equals_transformers_with_the_same_weights(kind, dtype):
     model = language_model(kind, dtype)
-    assert difference(model(random_tokens()), strangers_logits(kind, model)) <= TOLERANCES[dtype]
+    yield model(random_tokens()), strangers_logits(kind, model)
 
 
 @every_kind
@@ -34,16 +34,18 @@ def test_it_has_as_many_parameters_as_the_strangers(kind):
     assert counts[0] == counts[1]
 
 
+@pytest.mark.planted
 @every_kind
 def test_a_change_of_any_parameter_but_the_biases_of_keys_is_seen(kind):
     model = language_model(kind)
     wanted = strangers_logits(kind, model)
-    blind = parameters_that_do_not_matter(model, lambda: difference(model(random_tokens()), wanted), 1e-6)
+    blind = parameters_that_do_not_matter(model, lambda: difference(model(random_tokens()), wanted))
     # A bias of the keys adds the same to every score of a query, unless a rotation turns it with the key.
     unturned = {name for name, _ in model.named_parameters() if name.endswith("key.bias") and model.rope is None}
     assert blind == unturned
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     ("kind", "broken"),
     [(kind, "causal_mask") for kind in KINDS]
@@ -62,6 +64,7 @@ def everything(mask):
     return lambda queries, keys, window: torch.ones(len(queries), 1, queries.shape[1], len(keys), dtype=torch.bool)
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
@@ -81,6 +84,7 @@ def test_another_setting_is_seen(kind, changes):
     assert difference(language_model(kind, **changes)(random_tokens()), wanted) > 1e-7
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     "change",
     [{"factor": 8.0}, {"low_frequency_factor": 1.5}, {"high_frequency_factor": 6.0}, {"original_length": 16}],

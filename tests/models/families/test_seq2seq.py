@@ -48,7 +48,7 @@ def test_a_target_token_changes_its_own_and_later_logits_and_no_earlier_one(posi
     model, target_ids = translator(), BATCH.target_ids.clone()
     target_ids[:, position] = 3 + (target_ids[:, position] - 2) % (CONFIG.vocabulary_size - 3)
     before, after = logits_of(model, BATCH), logits_of(model, BATCH.replaced(target_ids=target_ids))
-    assert torch.equal(after[:, :position], before[:, :position])
+    assert torch.equal(after[:, :position], before[:, :position])  # what is masked has a weight of exactly zero
     assert ((after[:, position:] - before[:, position:]).abs().amax(-1) > 1e-6).all()
 
 
@@ -103,7 +103,7 @@ def test_the_start_may_be_padding_or_the_end():
 
 def test_dropout_acts_in_training_and_rests_in_evaluation():
     model = translator(dropout=0.5)
-    assert torch.equal(logits_of(model, BATCH), logits_of(model, BATCH))
+    assert torch.equal(logits_of(model, BATCH), logits_of(model, BATCH))  # the same computation twice, in one process
     model.train()
     assert difference(logits_of(model, BATCH), logits_of(model, BATCH)) > 1e-3
 

@@ -3,8 +3,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.models.agreement import TOLERANCES, difference
-from tests.models.families.cached_decoding import any_pieces, seen_mask, stale_caches, worst_difference
+from tests.models.agreement import EXACT, agrees_in_both_precisions, difference
+from tests.models.families.cached_decoding import (
+    any_pieces,
+    seen_mask,
+    stale_caches,
+    step_by_step_and_at_once,
+    worst_difference,
+)
 from tests.models.families.translation import TARGET_LENGTH, VARIANTS, logits_of, random_batch, translator
 
 BATCH = random_batch()
@@ -15,32 +21,34 @@ FULL = logits_of(MODEL, BATCH)
 
 @given(pieces=any_pieces(), spare=st.integers(0, 3))
 def test_any_split_of_a_cached_decode_equals_the_full_forward(pieces, spare):
-    assert worst_difference(MODEL, BATCH, pieces, spare=spare) <= TOLERANCES[torch.float64]
+    assert worst_difference(MODEL, BATCH, pieces, spare=spare) <= EXACT
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_split_in_which_rows_advance_at_different_paces_equals_the_full_forward_of_every_variant(variant):
     split = [[2, 1, 3], [4, 1, 1], [1, 0, 5]]
     model = translator(**VARIANTS[variant])
-    assert worst_difference(model, BATCH, split, spare=2) <= TOLERANCES[torch.float64]
+    assert worst_difference(model, BATCH, split, spare=2) <= EXACT
 
 
-def test_in_float32_single_steps_equal_the_full_forward():
-    model = translator(torch.float32)
-    assert worst_difference(model, BATCH, [[1] * TARGET_LENGTH] * ROWS) <= TOLERANCES[torch.float32]
+@agrees_in_both_precisions
+def test_single_steps_equal_the_full_forward(dtype):
+    yield from step_by_step_and_at_once(translator(dtype), BATCH)
 
 
+@pytest.mark.planted
 def test_a_start_that_is_wrong_by_one_is_seen():
     assert worst_difference(MODEL, BATCH, [[2, 4]] * ROWS, start_error=1) > 1e-3
 
 
+@pytest.mark.planted
 def test_a_mask_that_shows_what_another_request_left_is_seen():
     start = torch.zeros(ROWS, dtype=torch.long)
     crosses = MODEL.cross_keys_and_values(MODEL.encode(BATCH.source_ids, BATCH.source_mask))
     caches = stale_caches(MODEL, ROWS)
     mask = seen_mask(start, TARGET_LENGTH, TARGET_LENGTH + 1)
     right, _ = MODEL.decode_cached(BATCH.target_ids, start, mask, BATCH.source_mask, caches, crosses)
-    assert difference(right, FULL) <= TOLERANCES[torch.float64]
+    assert difference(right, FULL) <= EXACT
     mask[..., -1] = True
     wrong, _ = MODEL.decode_cached(BATCH.target_ids, start, mask, BATCH.source_mask, caches, crosses)
     assert difference(wrong, FULL) > 1e-3

@@ -10,8 +10,14 @@ from models.families import encoder_decoder
 from models.families.vision_seq2seq import VisionSeq2Seq
 from models.presets import PRESETS
 from models.size import parts_of
-from tests.models.agreement import TOLERANCES, both_precisions, difference, parameters_that_do_not_matter
-from tests.models.families.cached_decoding import any_pieces, seen_mask, stale_caches, worst_difference
+from tests.models.agreement import EXACT, agrees_in_both_precisions, difference, parameters_that_do_not_matter
+from tests.models.families.cached_decoding import (
+    any_pieces,
+    seen_mask,
+    stale_caches,
+    step_by_step_and_at_once,
+    worst_difference,
+)
 from tests.models.families.captioning import (
     CONFIG,
     ENCODER,
@@ -49,11 +55,11 @@ def logits_by_others(variant, model, batch):
         return (logits_by_torch if variant in BY_TORCH else logits_by_stranger)(model, batch)
 
 
-@both_precisions
+@agrees_in_both_precisions
 @every_variant
 def test_it_equals_the_stranger_with_the_same_weights(variant, dtype):
     model, batch = captioner(dtype, **VARIANTS[variant]), image_batch(dtype)
-    assert difference(logits_of(model, batch), logits_by_others(variant, model, batch)) <= TOLERANCES[dtype]
+    yield logits_of(model, batch), logits_by_others(variant, model, batch)
 
 
 @pytest.mark.parametrize("variant", [variant for variant in VARIANTS if variant not in BY_TORCH])
@@ -63,15 +69,17 @@ def test_it_has_as_many_parameters_as_the_stranger(variant):
     assert sum(one.numel() for one in model.parameters()) == sum(one.numel() for one in theirs.parameters())
 
 
+@pytest.mark.planted
 @every_variant
 def test_a_change_of_any_parameter_but_the_biases_of_keys_is_seen(variant):
     model = captioner(**VARIANTS[variant])
     wanted = logits_by_others(variant, model, BATCH)
-    blind = parameters_that_do_not_matter(model, lambda: difference(logits_of(model, BATCH), wanted), 1e-5)
+    blind = parameters_that_do_not_matter(model, lambda: difference(logits_of(model, BATCH), wanted))
     # A bias of the keys adds the same to every score of a query, which the softmax takes away again.
     assert blind == {name for name, _ in model.named_parameters() if name.endswith("key.bias")}
 
 
+@pytest.mark.planted
 def test_a_mask_that_shows_the_future_is_seen(monkeypatch):
     wanted = logits_by_torch(MODEL, BATCH)
     everything = lambda length, device: torch.ones(1, 1, length, length, dtype=torch.bool)  # noqa: E731
@@ -79,6 +87,7 @@ def test_a_mask_that_shows_the_future_is_seen(monkeypatch):
     assert difference(logits_of(MODEL, BATCH), wanted) > 1e-3
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     ("variant", "changes"),
     [
@@ -98,6 +107,7 @@ def test_another_setting_without_weights_is_seen(variant, changes):
     assert difference(logits_of(captioner(**{**VARIANTS[variant], **changes}), BATCH), wanted) > 1e-7
 
 
+@pytest.mark.planted
 def test_learned_positions_that_are_off_by_one_are_seen():
     model = captioner(**TROCR)
     wanted = logits_by_stranger(model, BATCH)
@@ -105,6 +115,7 @@ def test_learned_positions_that_are_off_by_one_are_seen():
     assert difference(logits_of(model, BATCH), wanted) > 1e-3
 
 
+@pytest.mark.planted
 def test_another_epsilon_of_the_encoder_is_seen():
     model = captioner(**TROCR)
     assert difference(logits_of(model, BATCH), logits_by_stranger(model, BATCH, layer_norm_eps=1e-12)) > 1e-8
@@ -112,24 +123,26 @@ def test_another_epsilon_of_the_encoder_is_seen():
 
 @given(pieces=any_pieces(), spare=st.integers(0, 3))
 def test_any_split_of_a_cached_decode_equals_the_full_forward(pieces, spare):
-    assert worst_difference(MODEL, BATCH, pieces, spare=spare) <= TOLERANCES[torch.float64]
+    assert worst_difference(MODEL, BATCH, pieces, spare=spare) <= EXACT
 
 
 @every_variant
 def test_rows_that_advance_at_different_paces_equal_the_full_forward_of_every_variant(variant):
     model = captioner(**VARIANTS[variant])
-    assert worst_difference(model, BATCH, [[2, 1, 3], [4, 1, 1], [1, 0, 5]], spare=2) <= TOLERANCES[torch.float64]
+    assert worst_difference(model, BATCH, [[2, 1, 3], [4, 1, 1], [1, 0, 5]], spare=2) <= EXACT
 
 
-def test_in_float32_single_steps_equal_the_full_forward():
-    model, batch = captioner(torch.float32), image_batch(torch.float32)
-    assert worst_difference(model, batch, [[1] * TARGET_LENGTH] * ROWS) <= TOLERANCES[torch.float32]
+@agrees_in_both_precisions
+def test_single_steps_equal_the_full_forward(dtype):
+    yield from step_by_step_and_at_once(captioner(dtype), image_batch(dtype))
 
 
+@pytest.mark.planted
 def test_a_start_that_is_wrong_by_one_is_seen():
     assert worst_difference(MODEL, BATCH, [[2, 4]] * ROWS, start_error=1) > 1e-3
 
 
+@pytest.mark.planted
 def test_a_mask_that_shows_what_another_request_left_is_seen():
     start = torch.zeros(ROWS, dtype=torch.long)
     crosses, caches = MODEL.cross_keys_and_values(MODEL.encode(BATCH.pixels)), stale_caches(MODEL, ROWS)
@@ -175,7 +188,7 @@ def test_every_parameter_is_trained(variant):
 
 def test_dropout_acts_in_training_and_rests_in_evaluation():
     model = captioner()
-    assert torch.equal(logits_of(model, BATCH), logits_of(model, BATCH))
+    assert torch.equal(logits_of(model, BATCH), logits_of(model, BATCH))  # the same computation twice, in one process
     model.train()
     assert difference(logits_of(model, BATCH), logits_of(model, BATCH)) > 1e-3
 

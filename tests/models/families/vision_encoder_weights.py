@@ -39,8 +39,8 @@ def memory_by_others(ours: VisionEncoder, config: VisionEncoderConfig, pixels: T
 
 def _memory_by_torch(ours: VisionEncoder, config: VisionEncoderConfig, pixels: Tensor) -> Tensor:
     grid, projection = ours.patches
-    kernels = [weight.double().numpy() for weight in grid.parameters()]
-    images = [grid_by_loops(kernels, config.grid.depths, image) for image in pixels.double().numpy()]
+    kernels = [weight.numpy() for weight in grid.parameters()]
+    images = [grid_by_loops(kernels, config.grid.depths, image) for image in pixels.numpy()]
     annotations = torch.stack([torch.from_numpy(image) for image in images]).to(pixels.dtype)
     layer = nn.TransformerEncoderLayer(
         config.width,

@@ -7,7 +7,7 @@ from models.errors import ConfigError
 from models.layers.attend import Attend, attend, attend_by, attend_in_groups, attention_weights
 from models.layers.attention import MultiHeadAttention
 from models.layers.masks import causal_mask
-from tests.models.agreement import TOLERANCES, both_precisions, difference, parameters_that_do_not_matter, randomised
+from tests.models.agreement import agrees_in_both_precisions, difference, parameters_that_do_not_matter, randomised
 from tests.models.layers.attention_by_loops import attention_by_loops
 
 BATCH, HEADS, QUERIES, KEYS, SIZE = 2, 3, 4, 5, 6
@@ -17,7 +17,7 @@ WIDTH = HEADS * SIZE
 def queries_keys_values(dtype, queries=QUERIES):
     generator = torch.Generator().manual_seed(0)
     lengths = queries, KEYS, KEYS
-    return [torch.randn(BATCH, HEADS, length, SIZE, generator=generator, dtype=dtype) for length in lengths]
+    return [torch.randn(BATCH, HEADS, length, SIZE, generator=generator).to(dtype) for length in lengths]
 
 
 def random_mask():
@@ -28,18 +28,19 @@ def random_mask():
 
 
 def looped(q, k, v, mask):
-    return torch.from_numpy(attention_by_loops(*(tensor.double().numpy() for tensor in (q, k, v)), mask.numpy()))
+    return torch.from_numpy(attention_by_loops(*(tensor.numpy() for tensor in (q, k, v)), mask.numpy()))
 
 
-@both_precisions
+@agrees_in_both_precisions
 def test_attention_equals_its_formula_written_as_loops(dtype):
     q, k, v = queries_keys_values(dtype)
     mask = random_mask()
-    assert difference(attend(q, k, v, mask).double(), looped(q, k, v, mask)) <= TOLERANCES[dtype]
+    yield attend(q, k, v, mask), looped(q, k, v, mask)
     everything = torch.ones_like(mask)
-    assert difference(attend(q, k, v).double(), looped(q, k, v, everything)) <= TOLERANCES[dtype]
+    yield attend(q, k, v), looped(q, k, v, everything)
 
 
+@pytest.mark.planted
 def test_one_flipped_entry_of_the_mask_is_seen_by_the_comparison_with_the_loops():
     q, k, v = queries_keys_values(torch.float64)
     mask = random_mask()
@@ -48,54 +49,57 @@ def test_one_flipped_entry_of_the_mask_is_seen_by_the_comparison_with_the_loops(
     assert difference(attend(q, k, v, mask), wanted) > 1e-3
 
 
-@both_precisions
+@agrees_in_both_precisions
 def test_a_query_that_may_see_nothing_gets_zeros(dtype):
     q, k, v = queries_keys_values(dtype)
     mask = random_mask()
     mask[0, :, 2] = False
     out = attend(q, k, v, mask)
     assert (out[0, :, 2] == 0).all()
-    assert difference(out.double(), looped(q, k, v, mask)) <= TOLERANCES[dtype]
+    yield out, looped(q, k, v, mask)
 
 
-@both_precisions
+@pytest.mark.planted
+@agrees_in_both_precisions
 @pytest.mark.parametrize("groups", [1, 2])
 def test_grouped_heads_equal_every_head_with_its_own_copy_of_the_groups_keys_and_values(groups, dtype):
     heads, share = 4, 4 // groups
     generator = torch.Generator().manual_seed(0)
-    q = torch.randn(BATCH, heads, QUERIES, SIZE, generator=generator, dtype=dtype)
-    k, v = torch.randn(2, BATCH, groups, KEYS, SIZE, generator=generator, dtype=dtype)
+    q = torch.randn(BATCH, heads, QUERIES, SIZE, generator=generator).to(dtype)
+    k, v = torch.randn(2, BATCH, groups, KEYS, SIZE, generator=generator).to(dtype)
     mask = torch.ones(BATCH, heads, QUERIES, KEYS, dtype=torch.bool).tril(1)
     # Query head h belongs to group ⌊h G / H⌋: neighbours share.
     copied = [torch.stack([x[:, head // share] for head in range(heads)], dim=1) for x in (k, v)]
     wanted = looped(q, *copied, mask)
-    assert difference(attend(q, k, v, mask).double(), wanted) <= TOLERANCES[dtype]
+    yield attend(q, k, v, mask), wanted
     if groups > 1:
         strided = [torch.stack([x[:, head % groups] for head in range(heads)], dim=1) for x in (k, v)]
         assert difference(looped(q, *strided, mask), wanted) > 1e-3
 
 
-@both_precisions
+@pytest.mark.planted
+@agrees_in_both_precisions
 def test_a_bias_is_added_to_the_scaled_scores_and_a_query_that_may_see_nothing_still_gets_zeros(dtype):
     q, k, v = queries_keys_values(dtype)
     mask = random_mask()
     mask[0, 1, 2] = False
-    bias = torch.randn(1, HEADS, QUERIES, KEYS, generator=torch.Generator().manual_seed(5), dtype=dtype)
-    arrays = (tensor.double().numpy() for tensor in (q, k, v))
-    wanted = torch.from_numpy(attention_by_loops(*arrays, mask.numpy(), bias.double().expand_as(mask).numpy()))
+    bias = torch.randn(1, HEADS, QUERIES, KEYS, generator=torch.Generator().manual_seed(5)).to(dtype)
+    arrays = (tensor.numpy() for tensor in (q, k, v))
+    wanted = torch.from_numpy(attention_by_loops(*arrays, mask.numpy(), bias.expand_as(mask).numpy()))
     found = attend(q, k, v, mask, bias)
-    assert difference(found.double(), wanted) <= TOLERANCES[dtype]
+    yield found, wanted
     assert (found[0, 1, 2] == 0).all()
-    assert difference(attend(q, k, v, mask, 1.1 * bias).double(), wanted) > 1e-3
+    assert difference(attend(q, k, v, mask, 1.1 * bias), wanted) > 1e-3
 
 
-@both_precisions
+@pytest.mark.planted
+@agrees_in_both_precisions
 def test_a_scale_takes_the_place_of_the_roots(dtype):
     q, k, v = queries_keys_values(dtype)
     mask = random_mask()
     wanted = looped(q * SIZE**0.5, k, v, mask)
-    assert difference(attend(q, k, v, mask, scale=1.0).double(), wanted) <= TOLERANCES[dtype]
-    assert difference(attend(q, k, v, mask).double(), wanted) > 1e-3
+    yield attend(q, k, v, mask, scale=1.0), wanted
+    assert difference(attend(q, k, v, mask), wanted) > 1e-3
 
 
 def torch_attention_with_weights_of(layer, bias, dtype):
@@ -113,29 +117,29 @@ def torch_attention_with_weights_of(layer, bias, dtype):
 
 
 def compared_with_torch(dtype, bias):
-    """Our layer, and a function that gives its difference from PyTorch's layer with our weights of now."""
+    """Our layer, and what gives its answer now, and that of PyTorch's layer with the weights that it began with."""
     generator = torch.Generator().manual_seed(2)
-    inputs = torch.randn(BATCH, QUERIES, WIDTH, generator=generator, dtype=dtype)
-    source = torch.randn(BATCH, KEYS, WIDTH, generator=generator, dtype=dtype)
+    inputs = torch.randn(BATCH, QUERIES, WIDTH, generator=generator).to(dtype)
+    source = torch.randn(BATCH, KEYS, WIDTH, generator=generator).to(dtype)
     allowed = random_mask()[:, :1]
     layer = randomised(MultiHeadAttention(WIDTH, HEADS, bias), dtype)
     theirs = torch_attention_with_weights_of(layer, bias, dtype)
     refused = ~allowed.expand(-1, HEADS, -1, -1).flatten(0, 1)
     wanted, _ = theirs(inputs, source, source, attn_mask=refused, need_weights=False)
-    return layer, lambda: difference(layer(inputs, source, allowed), wanted)
+    return layer, lambda: (layer(inputs, source, allowed), wanted)
 
 
-@both_precisions
+@agrees_in_both_precisions
 @pytest.mark.parametrize("bias", [True, False], ids=["with biases", "without biases"])
 def test_multi_head_attention_equals_that_of_pytorch_with_the_same_weights(dtype, bias):
-    _, compare = compared_with_torch(dtype, bias)
-    assert compare() <= TOLERANCES[dtype]
+    yield compared_with_torch(dtype, bias)[1]()
 
 
+@pytest.mark.planted
 def test_a_change_of_any_parameter_but_the_bias_of_the_keys_is_seen_by_the_comparison_with_pytorch():
-    layer, compare = compared_with_torch(torch.float64, bias=True)
+    layer, answers = compared_with_torch(torch.float64, bias=True)
     # That bias adds the same to every score of a query, which the softmax takes away again.
-    assert parameters_that_do_not_matter(layer, compare, 1e-4) == {"key.bias"}
+    assert parameters_that_do_not_matter(layer, lambda: difference(*answers())) == {"key.bias"}
 
 
 def test_self_attention_without_a_mask_follows_a_permutation_of_its_tokens():
@@ -160,7 +164,8 @@ def test_projected_keys_and_values_can_be_kept_for_later_queries():
     assert difference(torch.cat(one_by_one, dim=1), layer(source, source)) <= 1e-12
 
 
-@both_precisions
+@pytest.mark.planted
+@agrees_in_both_precisions
 def test_keys_and_values_of_another_width_equal_those_of_pytorch(dtype):
     layer = randomised(MultiHeadAttention(WIDTH, HEADS, source_width=7), dtype)
     theirs = (
@@ -171,10 +176,10 @@ def test_keys_and_values_of_another_width_equal_those_of_pytorch(dtype):
     theirs.in_proj_bias.copy_(torch.cat([layer.query.bias, layer.key.bias, layer.value.bias]))
     theirs.out_proj.load_state_dict(layer.output.state_dict())
     generator = torch.Generator().manual_seed(3)
-    inputs = torch.randn(BATCH, QUERIES, WIDTH, generator=generator, dtype=dtype)
-    source = torch.randn(BATCH, KEYS, 7, generator=generator, dtype=dtype)
+    inputs = torch.randn(BATCH, QUERIES, WIDTH, generator=generator).to(dtype)
+    source = torch.randn(BATCH, KEYS, 7, generator=generator).to(dtype)
     wanted, _ = theirs(inputs, source, source, need_weights=False)
-    assert difference(layer(inputs, source), wanted) <= TOLERANCES[dtype]
+    yield layer(inputs, source), wanted
     layer.key.weight[0, 6] += 0.1
     assert difference(layer(inputs, source), wanted) > 1e-5
 
@@ -222,7 +227,7 @@ def test_an_observer_is_told_the_weights_that_the_values_are_mixed_by(groups, bi
     layer.observer = told.append
     assert difference(layer(q, k, v, mask, bias), unobserved) <= 1e-12
     (weights,) = told
-    assert torch.equal(weights, attention_weights(q, k, mask, bias))
+    assert torch.equal(weights, attention_weights(q, k, mask, bias))  # the same computation twice, in one process
     seen = mask.any(-1).double() if masked else torch.ones(3).double()
     assert difference(weights.sum(-1), seen.expand(2, 4, 3)) <= 1e-12
     assert difference(weights @ v.repeat_interleave(4 // groups, dim=1), unobserved) <= 1e-12
@@ -251,6 +256,6 @@ def test_a_kernel_takes_the_place_of_attention_in_every_layer_inside_a_module():
     layers = nn.ModuleList([Attend(0.3), Attend()])
     attend_by(layers, kernel)
     q, k, v = queries_keys_values(torch.float64)
-    assert torch.equal(layers[0](q, k, v), 2 * attend(q, k, v, scale=0.3))
+    assert torch.equal(layers[0](q, k, v), 2 * attend(q, k, v, scale=0.3))  # a power of two rounds nothing
     layers[1](q, k, v, random_mask())
     assert (asked[0], asked[1][1:]) == ((None, None, 0.3), (None, None))

@@ -58,6 +58,7 @@ def test_the_order_of_norm_and_residual_and_the_bias_make_a_difference():
     assert all(difference(one, other) > 1e-3 for i, one in enumerate(found) for other in found[:i])
 
 
+@pytest.mark.planted
 def test_a_block_attends_to_what_its_memory_returns():
     block, mask, cross_mask = block_of(DecoderBlock, "pre"), causal_mask(4), key_mask(SOURCE_MASK, 4)
     cross = block.cross_attention.keys_and_values(SOURCE)

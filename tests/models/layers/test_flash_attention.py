@@ -5,7 +5,7 @@ from torch.nn import functional as F
 from models.errors import ConfigError
 from models.layers import flash_attention
 from models.layers.flash_attention import flash_attend
-from tests.models.agreement import TOLERANCES, both_precisions, difference
+from tests.models.agreement import agrees_in_both_precisions, both_precisions, difference
 from tests.models.layers.attention_by_loops import attention_by_loops
 
 BATCH, HEADS, QUERIES, KEYS, SIZE = 2, 4, 5, 7, 6
@@ -16,7 +16,7 @@ every_tile = pytest.mark.parametrize("tiles", TILES, ids=str)
 def queries_keys_values(dtype, groups=HEADS):
     generator = torch.Generator().manual_seed(0)
     shapes = (HEADS, QUERIES), (groups, KEYS), (groups, KEYS)
-    return [torch.randn(BATCH, *shape, SIZE, generator=generator, dtype=dtype) for shape in shapes]
+    return [torch.randn(BATCH, *shape, SIZE, generator=generator).to(dtype) for shape in shapes]
 
 
 def random_mask():
@@ -32,37 +32,38 @@ def logsumexp_of(q, k, mask, scale=SIZE**-0.5):
     return (q @ k.mT * scale).masked_fill(~mask, -torch.inf).logsumexp(-1)
 
 
-def finite_difference(found, wanted):
-    """The largest difference where neither is −∞; infinite where only one is."""
-    return difference(*(x.masked_fill((found == wanted) & x.isinf(), 0) for x in (found, wanted)))
+def finite(logsumexp):
+    """A number in place of −∞, from which nothing can be subtracted; no logarithm here is as large."""
+    return logsumexp.clamp(min=-1000)
 
 
 def tiled(q, k, v, mask, tiles, **settings):
     return flash_attend(q, k, v, mask, query_tile=tiles[0], key_tile=tiles[1], **settings)
 
 
-@both_precisions
+@agrees_in_both_precisions
 @every_tile
 def test_every_tiling_equals_attention_written_as_loops(tiles, dtype):
     q, k, v = queries_keys_values(dtype)
     mask = random_mask()
-    wanted = attention_by_loops(*(x.double().numpy() for x in (q, k, v)), mask.numpy())
+    wanted = attention_by_loops(*(x.numpy() for x in (q, k, v)), mask.numpy())
     output, logsumexp = tiled(q, k, v, mask, tiles)
     assert (output.dtype, logsumexp.dtype) == (dtype, dtype)
-    assert difference(output.double(), torch.from_numpy(wanted)) <= TOLERANCES[dtype]
-    assert finite_difference(logsumexp, logsumexp_of(q, k, mask)) <= TOLERANCES[dtype]
+    yield output, torch.from_numpy(wanted)
+    yield finite(logsumexp), finite(logsumexp_of(q, k, mask))
 
 
-@both_precisions
+@agrees_in_both_precisions
 @every_tile
 def test_every_tiling_equals_the_attention_of_pytorch(tiles, dtype):
     q, k, v = queries_keys_values(dtype)
-    assert difference(tiled(q, k, v, None, tiles)[0], F.scaled_dot_product_attention(q, k, v)) <= TOLERANCES[dtype]
+    yield tiled(q, k, v, None, tiles)[0], F.scaled_dot_product_attention(q, k, v)
     mask = random_mask()
     wanted = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=0.3)
-    assert difference(tiled(q, k, v, mask, tiles, scale=0.3)[0], wanted) <= TOLERANCES[dtype]
+    yield tiled(q, k, v, mask, tiles, scale=0.3)[0], wanted
 
 
+@pytest.mark.planted
 def test_one_flipped_entry_of_the_mask_and_another_scale_are_seen_by_the_comparison():
     q, k, v = queries_keys_values(torch.float64)
     mask = random_mask()
@@ -73,6 +74,7 @@ def test_one_flipped_entry_of_the_mask_and_another_scale_are_seen_by_the_compari
     assert difference(flash_attend(q, k, v, mask, scale=0.4)[0], wanted) > 1e-3
 
 
+@pytest.mark.planted
 def test_forgetting_to_rescale_is_seen_wherever_there_is_more_than_one_tile_of_keys(monkeypatch):
     q, k, v = queries_keys_values(torch.float64)
     wanted = F.scaled_dot_product_attention(q, k, v)
@@ -81,16 +83,17 @@ def test_forgetting_to_rescale_is_seen_wherever_there_is_more_than_one_tile_of_k
     assert {tiles for tiles, found in differences.items() if found > 1e-3} == {tiles for tiles in TILES if tiles[1] < 7}
 
 
-@both_precisions
+@agrees_in_both_precisions
 @pytest.mark.parametrize("tiles", [(2, 3), (64, 64)], ids=str)
 @pytest.mark.parametrize("groups", [1, 2])
 def test_query_heads_share_key_and_value_heads_as_in_pytorch(groups, tiles, dtype):
     q, k, v = queries_keys_values(dtype, groups)
     mask = random_mask()
     wanted = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
-    assert difference(tiled(q, k, v, mask, tiles)[0], wanted) <= TOLERANCES[dtype]
+    yield tiled(q, k, v, mask, tiles)[0], wanted
 
 
+@pytest.mark.planted
 def test_another_grouping_of_heads_is_seen_by_the_comparison():
     q, k, v = queries_keys_values(torch.float64, 2)
     wanted = F.scaled_dot_product_attention(q, k.repeat(1, 2, 1, 1), v.repeat(1, 2, 1, 1))
@@ -116,15 +119,15 @@ def test_a_query_that_may_see_nothing_gets_zeros_and_no_logarithm(tiles, dtype):
     assert not output.isnan().any()
 
 
-@both_precisions
+@agrees_in_both_precisions
 def test_scores_far_beyond_the_exponential_do_not_overflow(dtype):
     q, k, v = queries_keys_values(dtype)
     q, k = 100 * q.sign(), 100 * k.sign()  # every score is exact in float32, and many are equal
     output, logsumexp = tiled(q, k, v, None, (2, 3), scale=0.25)
-    assert difference(output, F.scaled_dot_product_attention(q, k, v, scale=0.25)) <= TOLERANCES[dtype]
+    yield output, F.scaled_dot_product_attention(q, k, v, scale=0.25)
     wanted = logsumexp_of(q, k, torch.ones(KEYS, dtype=torch.bool), scale=0.25)
     assert wanted.max() > 1e4
-    assert difference(logsumexp / wanted, torch.ones_like(wanted)) <= TOLERANCES[dtype]
+    yield logsumexp / wanted, torch.ones_like(wanted)
 
 
 def test_half_precision_sums_in_float32():
@@ -132,7 +135,8 @@ def test_half_precision_sums_in_float32():
     output, logsumexp = tiled(q, k, v, random_mask(), (2, 3))
     assert (output.dtype, logsumexp.dtype) == (torch.float16, torch.float32)
     exact, _ = flash_attend(*(x.double() for x in (q, k, v)), random_mask())
-    assert torch.equal(output, exact.half())
+    # Rounded once, at the end: by half a unit of 11 bits, and by float32's own error, which is a thousandth of that.
+    assert ((output - exact).abs() <= 1.001 * 2.0**-11 * exact.abs()).all()
 
 
 def test_values_may_be_of_another_size_than_keys():

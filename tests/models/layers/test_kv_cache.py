@@ -55,9 +55,10 @@ def calls(draw):
 
 @given(calls())
 def test_it_does_what_the_onnx_operator_of_the_same_name_does(call):
-    assert torch.equal(tensor_scatter(*call), by_onnx(*call))
+    assert torch.equal(tensor_scatter(*call), by_onnx(*call))  # numbers are moved, and none is computed
 
 
+@pytest.mark.planted
 def test_a_start_that_is_wrong_by_one_is_seen_by_the_comparison_with_onnx():
     cache, new, start = sample()
     assert not torch.equal(tensor_scatter(cache, new, start), by_onnx(cache, new, start - torch.tensor([0, 1])))
@@ -76,7 +77,7 @@ def test_the_cache_that_was_given_is_not_changed():
     cache, new, start = sample()
     before = cache.clone()
     tensor_scatter(cache, new, start)
-    assert torch.equal(cache, before)
+    assert torch.equal(cache, before)  # numbers are moved, and none is computed
 
 
 def test_an_entry_behind_the_capacity_is_refused():
@@ -98,6 +99,7 @@ def test_written_in_place_a_cache_is_what_the_operator_returns_and_stays_where_i
     wanted = [tensor_scatter(one, other, start) for one, other in zip(pair, others, strict=True)]
     writer = InPlaceWriter(pair, start, cache.shape[2])
     seen = writer(*others)
+    # Numbers are moved, and none is computed.
     assert all(torch.equal(one, other) for one, other in zip(pair, wanted, strict=True))
     assert [one.data_ptr() for one in (*writer.present, *seen)] == 2 * [one.data_ptr() for one in pair]
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from models.layers.mlp import MLP, GatedMLP
-from tests.models.agreement import TOLERANCES, both_precisions, difference, parameters_that_do_not_matter, randomised
+from tests.models.agreement import agrees_in_both_precisions, difference, parameters_that_do_not_matter, randomised
 
 FORMULAS = {
     "relu": lambda x: max(0.0, x),
@@ -16,20 +16,20 @@ FORMULAS = {
 
 def by_formula(layer, inputs, formula):
     first, second = layer.expand, layer.contract
-    hidden = (inputs.double() @ first.weight.double().T + first.bias.double()).apply_(formula)
-    return hidden @ second.weight.double().T + second.bias.double()
+    hidden = (inputs @ first.weight.T + first.bias).apply_(formula)
+    return hidden @ second.weight.T + second.bias
 
 
 def inputs_of(dtype):
-    return torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0), dtype=dtype)
+    return torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0)).to(dtype)
 
 
-@both_precisions
+@agrees_in_both_precisions
 @pytest.mark.parametrize("activation", FORMULAS)
 def test_it_equals_its_formula(activation, dtype):
     layer = randomised(MLP(4, 8, activation), dtype)
     inputs = inputs_of(dtype)
-    assert difference(layer(inputs).double(), by_formula(layer, inputs, FORMULAS[activation])) <= TOLERANCES[dtype]
+    yield layer(inputs), by_formula(layer, inputs, FORMULAS[activation])
 
 
 def test_gelu_is_the_exact_one_and_not_the_approximation_by_tanh():
@@ -38,26 +38,28 @@ def test_gelu_is_the_exact_one_and_not_the_approximation_by_tanh():
     assert 1e-6 < difference(layer(inputs), wanted) < 1e-2
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("activation", FORMULAS)
 def test_every_parameter_is_seen_by_the_comparison_with_the_formula(activation):
     layer, inputs = randomised(MLP(4, 8, activation), torch.float64), inputs_of(torch.float64)
     wanted = by_formula(layer, inputs, FORMULAS[activation])
-    assert parameters_that_do_not_matter(layer, lambda: difference(layer(inputs), wanted), 1e-4) == set()
+    assert parameters_that_do_not_matter(layer, lambda: difference(layer(inputs), wanted)) == set()
 
 
 def gated_by_formula(layer, inputs, formula):
-    gate, expand, contract = (linear.weight.double().T for linear in (layer.gate, layer.expand, layer.contract))
-    return ((inputs.double() @ gate).apply_(formula) * (inputs.double() @ expand)) @ contract
+    gate, expand, contract = (linear.weight.T for linear in (layer.gate, layer.expand, layer.contract))
+    return ((inputs @ gate).apply_(formula) * (inputs @ expand)) @ contract
 
 
-@both_precisions
+@pytest.mark.planted
+@agrees_in_both_precisions
 @pytest.mark.parametrize("activation", FORMULAS)
 def test_a_gated_layer_equals_its_formula_and_every_parameter_is_seen(activation, dtype):
     layer, inputs = randomised(GatedMLP(4, 8, activation), dtype), inputs_of(dtype)
     wanted = gated_by_formula(layer, inputs, FORMULAS[activation])
-    assert difference(layer(inputs).double(), wanted) <= TOLERANCES[dtype]
-    blind = parameters_that_do_not_matter(layer, lambda: difference(layer(inputs).double(), wanted), 1e-4)
-    assert blind == set()
+    yield layer(inputs), wanted
+    # Far above the rounding of float32 as well: values are of the order of 1.
+    assert parameters_that_do_not_matter(layer, lambda: difference(layer(inputs), wanted), 1e-3) == set()
 
 
 def test_dropout_follows_both_linear_layers_and_rests_in_evaluation():
@@ -70,4 +72,4 @@ def test_dropout_follows_both_linear_layers_and_rests_in_evaluation():
     dropped = layer.train()(ones)
     assert dropped.unique().tolist() == [0.0, 4.0]  # kept twice, each time doubled
     assert (dropped > 0).double().mean().item() == pytest.approx(0.25, abs=0.03)
-    assert torch.equal(layer.eval()(ones), ones)
+    assert torch.equal(layer.eval()(ones), ones)  # products with an identity round nothing

@@ -5,39 +5,47 @@ from torch import nn
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from models.layers.norm import norm
-from tests.models.agreement import TOLERANCES, both_precisions, difference, parameters_that_do_not_matter, randomised
+from tests.models.agreement import (
+    EXACT,
+    agrees_in_both_precisions,
+    difference,
+    parameters_that_do_not_matter,
+    randomised,
+)
+from tests.models.float64_oracles import oracle_precision
 
 WIDTH, EPS = 8, 1e-3
 every_kind = pytest.mark.parametrize("kind", ["layer", "rms"])
 
 
 def inputs_of(dtype):
-    return 1 + 2 * torch.randn(2, 3, WIDTH, generator=torch.Generator().manual_seed(0), dtype=dtype)
+    return 1 + 2 * torch.randn(2, 3, WIDTH, generator=torch.Generator().manual_seed(0)).to(dtype)
 
 
 def by_loops(layer, kind, inputs, eps=EPS):
     out = np.empty(inputs.shape)
     for token in np.ndindex(*inputs.shape[:-1]):
-        x = inputs[token].double().numpy()
+        x = inputs[token].numpy()
         centred = x - (sum(x) / WIDTH if kind == "layer" else 0)
         size = (sum(centred * centred) / WIDTH + eps) ** 0.5
-        out[token] = centred / size * layer.weight.double().numpy()
-        out[token] += layer.bias.double().numpy() if kind == "layer" else 0
+        out[token] = centred / size * layer.weight.numpy()
+        out[token] += layer.bias.numpy() if kind == "layer" else 0
     return torch.from_numpy(out)
 
 
-@both_precisions
+@agrees_in_both_precisions
 @every_kind
 def test_it_equals_its_formula_written_as_loops(kind, dtype):
     layer, inputs = randomised(norm(kind, WIDTH, EPS), dtype), inputs_of(dtype)
-    assert difference(layer(inputs).double(), by_loops(layer, kind, inputs)) <= TOLERANCES[dtype]
+    yield layer(inputs), by_loops(layer, kind, inputs)
 
 
+@pytest.mark.planted
 @every_kind
 def test_every_parameter_and_epsilon_are_seen_by_the_comparison_with_the_loops(kind):
     layer, inputs = randomised(norm(kind, WIDTH, EPS), torch.float64), inputs_of(torch.float64)
     wanted = by_loops(layer, kind, inputs)
-    assert parameters_that_do_not_matter(layer, lambda: difference(layer(inputs), wanted), 1e-4) == set()
+    assert parameters_that_do_not_matter(layer, lambda: difference(layer(inputs), wanted)) == set()
     assert difference(layer(inputs), by_loops(layer, kind, inputs, eps=2 * EPS)) > 1e-5
 
 
@@ -51,26 +59,28 @@ def compared_with_llama(dtype):
     ours, inputs = randomised(norm("rms", WIDTH, EPS), dtype), inputs_of(dtype)
     theirs = LlamaRMSNorm(WIDTH, eps=EPS)
     theirs.load_state_dict(ours.state_dict())
-    wanted = theirs.to(dtype)(inputs)
-    return ours, lambda: difference(ours(inputs), wanted)
+    with oracle_precision(dtype):
+        wanted = theirs.to(dtype)(inputs)
+    return ours, lambda: (ours(inputs), wanted)
 
 
-@both_precisions
-def test_the_root_mean_square_norm_equals_that_of_llama_which_computes_in_float32(dtype):
-    _, compare = compared_with_llama(dtype)
-    assert compare() <= TOLERANCES[torch.float32]
+@agrees_in_both_precisions
+def test_the_root_mean_square_norm_equals_that_of_llama(dtype):
+    yield compared_with_llama(dtype)[1]()
 
 
+@pytest.mark.planted
 def test_the_scale_is_seen_by_the_comparison_with_llama():
-    ours, compare = compared_with_llama(torch.float32)
-    assert parameters_that_do_not_matter(ours, compare, 1e-4) == set()
+    ours, answers = compared_with_llama(torch.float64)
+    assert parameters_that_do_not_matter(ours, lambda: difference(*answers())) == set()
 
 
 @every_kind
 def test_a_new_norm_neither_scales_nor_shifts(kind):
-    out = norm(kind, WIDTH, 0.0)(inputs_of(torch.float64).float())
-    assert difference((out**2).mean(-1), torch.ones(2, 3)) < 1e-6
-    assert (difference(out.mean(-1), torch.zeros(2, 3)) < 1e-6) == (kind == "layer")
+    out = norm(kind, WIDTH, 0.0).double()(inputs_of(torch.float64))
+    assert difference((out**2).mean(-1), torch.ones(2, 3)) <= EXACT
+    mean = difference(out.mean(-1), torch.zeros(2, 3))
+    assert mean <= EXACT if kind == "layer" else mean > 0.1
 
 
 def test_a_layer_norm_standardises_each_token_and_a_batch_norm_each_feature():

@@ -8,7 +8,7 @@ from transformers.models.t5.modeling_t5 import T5Attention
 
 from models.errors import ConfigError
 from models.layers.relative_position import RelativePositionBias
-from tests.models.agreement import TOLERANCES, both_precisions, difference, parameters_that_do_not_matter, randomised
+from tests.models.agreement import agrees_in_both_precisions, difference, parameters_that_do_not_matter, randomised
 
 HEADS = 3
 DISTANCES = torch.arange(-600, 601)
@@ -46,6 +46,7 @@ def test_a_distance_at_an_edge_falls_where_the_rounding_of_float32_puts_it(bidir
     assert 5 + int(math.log(10 / 5) / math.log(160 / 5) * 5) == 5  # float64 comes out just below the exact 1
 
 
+@pytest.mark.planted
 @every_direction
 @pytest.mark.parametrize(("buckets", "longest"), [(30, 128), (32, 126)], ids=str)
 def test_other_buckets_and_another_longest_distance_are_seen_by_the_comparison(bidirectional, buckets, longest):
@@ -53,6 +54,7 @@ def test_other_buckets_and_another_longest_distance_are_seen_by_the_comparison(b
     assert not torch.equal(buckets_found(layer), buckets_of_t5(bidirectional, 32, 128))
 
 
+@pytest.mark.planted
 def test_the_other_direction_is_seen_by_the_comparison():
     assert not torch.equal(buckets_found(bias_of(True)), buckets_of_t5(False, 32, 128))
     assert not torch.equal(buckets_found(bias_of(True)), buckets_of_t5(True, 32, 128).flip(0))
@@ -76,7 +78,7 @@ def test_the_buckets_are_the_formula_written_as_a_loop(bidirectional):
 
 
 def compared_with_t5(bidirectional, dtype, starts=(0, 4)):
-    """Our layer, and its difference from T5's bias of a few queries behind each row's start."""
+    """Our layer, and what gives its bias of a few queries behind each row's start, and T5's."""
     layer = bias_of(bidirectional, 8, 20, dtype)
     config = T5Config(num_heads=HEADS, relative_attention_num_buckets=8, relative_attention_max_distance=20)
     config.is_decoder = not bidirectional
@@ -84,21 +86,21 @@ def compared_with_t5(bidirectional, dtype, starts=(0, 4)):
     theirs.relative_attention_bias.load_state_dict(layer.state_dict())
     wanted = torch.cat([theirs.compute_bias(5, 30, past_seen_tokens=start) for start in starts])
     queries = torch.tensor(starts)[:, None] + torch.arange(5)
-    return layer, lambda late=0: difference(layer(queries + late, torch.arange(30)), wanted)
+    return layer, lambda late=0: (layer(queries + late, torch.arange(30)), wanted)
 
 
-@both_precisions
+@agrees_in_both_precisions
 @every_direction
 def test_the_bias_equals_that_of_t5_with_the_same_weights(bidirectional, dtype):
-    _, compare = compared_with_t5(bidirectional, dtype)
-    assert compare() <= TOLERANCES[dtype]
+    yield compared_with_t5(bidirectional, dtype)[1]()
 
 
+@pytest.mark.planted
 @every_direction
 def test_the_weights_and_queries_one_position_late_are_seen_by_the_comparison_with_t5(bidirectional):
-    layer, compare = compared_with_t5(bidirectional, torch.float64)
-    assert parameters_that_do_not_matter(layer, compare, 1e-4) == set()
-    assert compare(late=1) > 0.1
+    layer, biases = compared_with_t5(bidirectional, torch.float64)
+    assert parameters_that_do_not_matter(layer, lambda: difference(*biases())) == set()
+    assert difference(*biases(late=1)) > 0.1
 
 
 def test_only_the_weight_is_stored_and_it_begins_without_preference():

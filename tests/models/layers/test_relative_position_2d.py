@@ -21,7 +21,7 @@ def bias_by_loops(weight, window):
 @every_window
 def test_every_pair_of_places_has_the_bias_of_its_offset(window):
     layer = randomised(OffsetBias(window, HEADS), torch.float64)
-    assert torch.equal(layer(), bias_by_loops(layer.weight, window))
+    assert torch.equal(layer(), bias_by_loops(layer.weight, window))  # numbers are moved, and none is computed
 
 
 @every_window
@@ -41,8 +41,9 @@ def test_every_row_of_the_table_is_used():
     assert offset_of_pair(4).unique().tolist() == list(range(7**2))
 
 
+@pytest.mark.planted
 def test_a_changed_table_is_seen_by_the_comparison():
     layer = randomised(OffsetBias(3, HEADS), torch.float64)
     wanted = bias_by_loops(layer.weight, 3)
-    assert parameters_that_do_not_matter(layer, lambda: difference(layer(), wanted), 1e-6) == set()
+    assert parameters_that_do_not_matter(layer, lambda: difference(layer(), wanted)) == set()
     assert difference(layer().mT, wanted) > 0.1

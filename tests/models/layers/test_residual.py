@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from models.layers.residual import PostNorm, PreNorm, ResPostNorm
-from tests.models.agreement import TOLERANCES, both_precisions, difference, randomised
+from tests.models.agreement import agrees_in_both_precisions, difference, randomised
 
 WIDTH, EPS = 8, 1e-3
 ORDERS = {
@@ -26,23 +26,25 @@ def norm_by_formula(layer, eps=EPS):
 
 
 def inputs_of(dtype):
-    return torch.randn(2, 3, WIDTH, generator=torch.Generator().manual_seed(0), dtype=dtype)
+    return torch.randn(2, 3, WIDTH, generator=torch.Generator().manual_seed(0)).to(dtype)
 
 
-@both_precisions
+@agrees_in_both_precisions
 @every_order
 def test_sublayer_residual_and_norm_stand_in_the_order_of_the_formula(order, dtype):
     layer, inputs = randomised(order(WIDTH, EPS), dtype), inputs_of(dtype)
     wanted = ORDERS[order](inputs, torch.sin, norm_by_formula(layer))
-    assert difference(layer(inputs, torch.sin), wanted) <= TOLERANCES[dtype]
+    yield layer(inputs, torch.sin), wanted
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(("order", "other"), list(permutations(ORDERS, 2)))
 def test_the_other_order_is_another_function(order, other):
     layer, inputs = randomised(order(WIDTH, EPS), torch.float64), inputs_of(torch.float64)
     assert difference(layer(inputs, torch.sin), ORDERS[other](inputs, torch.sin, norm_by_formula(layer))) > 0.1
 
 
+@pytest.mark.planted
 @every_order
 def test_another_epsilon_is_seen_by_the_comparison_with_the_formula(order):
     layer, inputs = randomised(order(WIDTH, EPS), torch.float64), inputs_of(torch.float64)

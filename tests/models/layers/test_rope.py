@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from models.config import config_from_json, config_to_json
 from models.errors import ConfigError
 from models.layers.rope import Rope, RopeConfig
-from tests.models.agreement import TOLERANCES, both_precisions, difference
+from tests.models.agreement import agrees_in_both_precisions, difference
 from tests.models.layers.rotary_by_others import (
     TRAINED,
     frequencies_of_llama,
@@ -38,7 +38,7 @@ def config_of(scaling, **fields):
 
 def sample(dtype):
     generator = torch.Generator().manual_seed(0)
-    heads = torch.randn(2, 3, 5, SIZE, generator=generator, dtype=dtype)
+    heads = torch.randn(2, 3, 5, SIZE, generator=generator).to(dtype)
     return heads, torch.tensor([[0, 1, 2, 3, 4], [100, 3, 257, 0, 8]])
 
 
@@ -49,9 +49,11 @@ def rotated(config, heads, positions):
 @every_scaling
 def test_frequencies_are_those_of_the_published_implementation_to_the_last_bit(scaling):
     config = config_of(scaling)
+    # The same operations on the same numbers.
     assert torch.equal(Rope(SIZE, config).frequencies, frequencies_of_llama(config, SIZE))
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     ("scaling", "other"),
     [
@@ -76,8 +78,8 @@ def test_every_field_is_seen_by_the_comparison_of_frequencies(scaling, other):
 def test_llama3_scaling_keeps_fast_pairs_slows_slow_ones_in_full_and_mixes_between():
     plain, scaled = (Rope(SIZE, config_of(scaling)).frequencies for scaling in ("none", "llama3"))
     turns = TRAINED * plain / (2 * math.pi)
-    assert torch.equal(scaled[turns > 4], plain[turns > 4])
-    assert torch.equal(scaled[turns < 1], plain[turns < 1] / 8)
+    assert torch.equal(scaled[turns > 4], plain[turns > 4])  # the same operations on the same numbers
+    assert torch.equal(scaled[turns < 1], plain[turns < 1] / 8)  # a power of two rounds nothing
     between = (turns >= 1) & (turns <= 4)
     assert [len(turns[turns > 4]), between.sum(), len(turns[turns < 1])] == [2, 1, 5]
     assert ((scaled[between] < plain[between]) & (scaled[between] > plain[between] / 8)).all()
@@ -89,14 +91,14 @@ def test_ntk_scaling_keeps_the_fastest_pair_and_slows_the_slowest_by_the_factor(
     assert scaled[-1].item() == pytest.approx(plain[-1].item() / 4, rel=1e-6)
 
 
-@both_precisions
+@agrees_in_both_precisions
 @every_scaling
 def test_the_half_layout_equals_the_published_llama(scaling, dtype):
     heads, positions = sample(dtype)
     config = config_of(scaling)
     ours = rotated(config, heads, positions)
     assert ours.dtype == dtype
-    assert difference(ours, rotated_by_llama(config, heads, positions)) <= TOLERANCES[dtype]
+    yield ours, rotated_by_llama(config, heads, positions)
 
 
 def test_cosines_and_sines_in_float32_are_those_that_llama_computes():
@@ -106,16 +108,16 @@ def test_cosines_and_sines_in_float32_are_those_that_llama_computes():
     for ours, theirs in zip(
         (rotation.cos, rotation.sin), llama_of(config, SIZE)(torch.zeros(1), positions), strict=True
     ):
-        assert torch.equal(ours[:, 0], theirs[..., : SIZE // 2])
+        assert torch.equal(ours[:, 0], theirs[..., : SIZE // 2])  # the same operations on the same numbers
 
 
-@both_precisions
+@agrees_in_both_precisions
 @every_scaling
 def test_the_interleaved_layout_equals_the_published_gptj(scaling, dtype):
     heads, positions = sample(dtype)
     config = config_of(scaling, layout="interleaved")
     wanted = rotated_by_gptj(config, heads, positions)
-    assert difference(rotated(config, heads, positions), wanted) <= TOLERANCES[dtype]
+    yield rotated(config, heads, positions), wanted
 
 
 def test_the_interleaved_layout_equals_a_product_of_complex_numbers():
@@ -128,6 +130,7 @@ def test_the_interleaved_layout_equals_a_product_of_complex_numbers():
     assert difference(rotated(config, heads, positions), exact) <= 1e-12
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     ("layout", "by"), [("interleaved", rotated_by_llama), ("half", rotated_by_gptj)], ids=["llama", "gptj"]
 )
@@ -137,6 +140,7 @@ def test_the_other_layout_is_seen_by_the_comparisons(layout, by):
     assert difference(rotated(config, heads, positions), by(config, heads, positions)) > 0.1
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     ("layout", "by"), [("half", rotated_by_llama), ("interleaved", rotated_by_gptj)], ids=["llama", "gptj"]
 )
@@ -177,6 +181,7 @@ def test_the_product_does_depend_on_the_distance(layout):
 @every_layout
 def test_position_zero_turns_nothing(layout):
     heads, positions = sample(torch.float32)
+    # Zero times anything is exactly zero.
     assert torch.equal(rotated(config_of("none", layout=layout), heads, torch.zeros_like(positions)), heads)
 
 
@@ -186,7 +191,7 @@ def test_a_model_in_half_precision_computes_its_angles_in_float32(dtype):
     rope = Rope(SIZE, config_of("none"))
     exact = rope(positions)
     halved = rope.to(dtype)
-    assert torch.equal(halved(positions).cos, exact.cos)
+    assert torch.equal(halved(positions).cos, exact.cos)  # the same operations on the same numbers
     assert halved(positions).apply(torch.ones(1, 1, 1, SIZE, dtype=dtype)).dtype == dtype
     coarse = (4096 * exact_frequencies_in(dtype)).cos()
     assert difference(coarse, exact.cos[0, 0, 0]) > 0.1  # what rounding the frequencies would do

@@ -56,6 +56,7 @@ def test_encoder_and_decoder_graph_together_give_the_logits_of_the_model(variant
     assert difference(torch.cat(logits, dim=1), logits_of(model, BATCH)) <= 1e-12
 
 
+@pytest.mark.planted
 def test_keys_in_the_place_of_values_are_seen():
     model = captioner()
     encoder, decoder = graphs(model)

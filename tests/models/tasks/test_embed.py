@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from models.presets import PRESETS
@@ -12,6 +13,7 @@ def test_the_server_is_told_the_longest_sequence_and_the_padding():
     assert TASK.details(CONFIG) == {"max_length": 12, "pad_token": 0}
 
 
+@pytest.mark.planted
 def test_the_one_graph_takes_what_the_model_takes_in_the_same_order():
     model = tiny_checkpoint("bert-tiny").model
     (graph,) = TASK.graphs(model)
@@ -21,8 +23,8 @@ def test_the_one_graph_takes_what_the_model_takes_in_the_same_order():
     hidden, pooled = graph.module(*(inputs[spec.name] for spec in graph.signature.inputs))
     wanted_hidden, wanted_pooled = model(**inputs)
     assert [spec.name for spec in graph.signature.outputs] == ["hidden", "pooled"]
-    assert torch.equal(hidden, wanted_hidden)
-    assert torch.equal(pooled, wanted_pooled)
+    assert torch.equal(hidden, wanted_hidden)  # the same computation twice, in one process
+    assert torch.equal(pooled, wanted_pooled)  # the same computation twice, in one process
     swapped, _ = graph.module(token_types, token_ids > 0, token_ids.clamp(max=1))
     assert difference(swapped, hidden) > 1e-3
 

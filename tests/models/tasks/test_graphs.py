@@ -11,7 +11,7 @@ from models.families.seq2seq import Seq2SeqTransformer
 from models.presets import PRESETS
 from models.signature import GraphSignature
 from models.tasks.translate import decoder_signature
-from tests.models.agreement import difference
+from tests.models.agreement import EXACT, difference
 from tests.models.checkpoints.folders import TINY, tiny_checkpoint
 from tests.models.families.cached_decoding import seen_mask
 from tests.models.families.translation import CONFIG, logits_of, random_batch, translator
@@ -155,18 +155,21 @@ def test_an_aliased_output_holds_its_input_wherever_the_step_wrote_nothing():
         assert unchanged.tolist() == [[False] * 2 + [True] * 6] * 3, output
 
 
+@pytest.mark.planted
 def test_encoder_and_decoder_graph_together_give_the_logits_of_the_model():
     batch, checkpoint = random_batch(target_length=4), tiny_checkpoint("transformer-tiny")
-    model = checkpoint.model
+    model = checkpoint.model.double()
     assert isinstance(model, Seq2SeqTransformer)
     encoder, decoder = checkpoint.graphs()
     crosses = encoder.module(batch.source_ids, batch.source_mask)
     start = torch.zeros(3, dtype=torch.int64)
-    caches = [torch.zeros(spec.shape({"batch": 3})) for spec in decoder.signature.inputs if spec.name.endswith("_in")]
+    caches = [
+        torch.zeros(spec.shape({"batch": 3})).double() for spec in decoder.signature.inputs if spec.name.endswith("_in")
+    ]
     every = torch.arange(4)[None].expand(3, 4)
     inputs = batch.target_ids, start, seen_mask(start, 4, 4), every, batch.source_mask
     logits, *_ = decoder.module(*inputs, *caches, *crosses)
-    assert difference(logits, logits_of(model, batch)) <= 2e-6
+    assert difference(logits, logits_of(model, batch)) <= EXACT
     swapped, *_ = decoder.module(*inputs, *caches, *reversed(crosses))
     assert difference(swapped, logits_of(model, batch)) > 1e-3
 

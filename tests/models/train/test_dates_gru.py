@@ -16,6 +16,7 @@ def shipped() -> RecurrentSeq2Seq:
     return model
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     "part", ["attention.query.weight", "attention.key.weight", "encoder.cells.weight_hh_l0_reverse"]
 )

@@ -62,6 +62,7 @@ def test_the_example_is_a_held_out_image_that_the_shipped_model_reads_right(name
     assert answer == checkpoint.example["answer"] == str(labels[match[0]]) == "3"
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("part", ["patches.projection.weight", "blocks.0.attention.value.weight", "head.weight"])
 def test_a_zeroed_matrix_lowers_the_accuracy(part: str) -> None:
     model = checkpoint_named("digits-vit").model

@@ -32,6 +32,7 @@ def test_the_example_is_a_held_out_pair_that_the_shipped_model_describes_rightly
     assert answer == checkpoint.example["answer"] == captions[match] == "a three left of an eight"
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("part", ["encoder.patches.projection.weight", "decoder.1.cross_attention.value.weight"])
 def test_a_zeroed_matrix_lowers_the_exact_match(part: str) -> None:
     model = checkpoint_named("digits-captioner").model

@@ -32,7 +32,7 @@ def test_a_reproducible_block_leaves_the_outer_random_numbers_and_threads_alone(
         assert torch.get_num_threads() == 1
     after = torch.rand(3)
     torch.manual_seed(5)
-    assert torch.equal(after, torch.rand(3))
+    assert torch.equal(after, torch.rand(3))  # drawn from one seed
     with reproducible(1):
         assert torch.equal(inner, torch.rand(3))
     assert torch.get_num_threads() == 2

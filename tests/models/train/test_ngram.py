@@ -43,6 +43,7 @@ def test_the_model_agrees_with_the_formulas_counted_directly(tokens: list[int]) 
     assert difference(DIRECT, tokens) <= 1e-12
 
 
+@pytest.mark.planted
 def test_plain_counts_instead_of_continuation_counts_would_be_noticed() -> None:
     plain = DirectKneserNey(ORDER, VOCABULARY, START, STREAMS, continuation_counts=False)
     assert difference(plain, random_streams(1)[0]) > 1e-3

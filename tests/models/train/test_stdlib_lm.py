@@ -49,6 +49,7 @@ def test_the_model_card_tells_these_figures_as_far_as_this_python_has_the_same_t
     assert re.sub(r"[\d.,]+ ", "", row) == re.sub(r"[\d.,]+ ", "", str(score))
 
 
+@pytest.mark.planted
 def test_a_zeroed_matrix_costs_bits(shipped: Checkpoint) -> None:
     broken = checkpoint_named("stdlib-lm").model
     broken.get_parameter("blocks.1.attention.value.weight").zero_()

@@ -61,6 +61,7 @@ def test_tokens_are_drawn_from_the_exact_distribution(case):
         assert chi_square_p(drawn(seed=seed, **arguments), expected / expected.sum()) > 1e-4
 
 
+@pytest.mark.planted
 def test_the_measure_of_the_test_above_finds_a_small_bias():
     wrong = P + 0.06 * (np.arange(V) == 1)
     assert chi_square_p(drawn(), wrong / wrong.sum()) < 1e-4

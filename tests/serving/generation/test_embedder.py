@@ -7,6 +7,7 @@ from models.manifest import Manifest
 from models.tokenization import Tokenizer
 from serving.generation.embedder import Embedder, padded
 from serving.runtime.create_runners import create_runners
+from tests.models.agreement import assert_rounded
 from tests.text_checkpoints import LONGEST, OTHER_PROMPT, PROMPT, eager_embedding
 
 TEXTS = [PROMPT, "fish", OTHER_PROMPT, "attention is all you need"]
@@ -19,35 +20,40 @@ def embedder(text_encoder):
 
 @pytest.fixture(scope="module")
 def eager(text_encoder):
-    model = checkpoint_named(Manifest.read(text_encoder).source).model
+    """Hidden and pooled vectors of a text, each in float32 and in float64."""
+    rounded, exact = (checkpoint_named(Manifest.read(text_encoder).source).model for _ in range(2))
+    models = rounded, exact.double()
     tokenizer = Tokenizer.load(text_encoder / "tokenizer.json")
-    return lambda text: eager_embedding(model, tokenizer.encode(text, LONGEST))
+    return lambda text: zip(*(eager_embedding(one, tokenizer.encode(text, LONGEST)) for one in models), strict=True)
 
 
 def test_each_text_in_a_padded_batch_is_embedded_as_the_eager_model_embeds_it_alone(embedder, eager):
     (answer,) = embedder.embed([TEXTS])
-    for row, text in enumerate(TEXTS):
+    assert_embedded(answer, TEXTS, eager)
+
+
+def assert_embedded(answer, texts, eager):
+    for row, text in enumerate(texts):
         hidden, pooled = eager(text)
-        np.testing.assert_allclose(answer.vectors["pooled"][row], pooled, rtol=0, atol=2e-6)
-        np.testing.assert_allclose(answer.vectors["hidden"][row, : len(hidden)], hidden, rtol=0, atol=2e-6)
-        assert answer.token_mask[row].tolist() == [True] * len(hidden) + [False] * (
-            answer.vectors["hidden"].shape[1] - len(hidden)
+        length = len(hidden[0])
+        assert_rounded(answer.vectors["pooled"][row], *pooled)
+        assert_rounded(answer.vectors["hidden"][row, :length], *hidden)
+        assert answer.token_mask[row].tolist() == [True] * length + [False] * (
+            answer.vectors["hidden"].shape[1] - length
         )
 
 
-def test_requests_are_answered_as_if_each_had_come_alone_and_cut_to_their_own_length(embedder):
+def test_requests_are_answered_as_if_each_had_come_alone_and_cut_to_their_own_length(embedder, eager):
     requests = [TEXTS[:1], TEXTS[1:3], TEXTS[3:]]
     together = embedder.embed(requests)
-    alone = [embedder.embed([request])[0] for request in requests]
-    for one, other in zip(together, alone, strict=True):
-        np.testing.assert_array_equal(one.token_mask, other.token_mask)
-        np.testing.assert_allclose(one.vectors["pooled"], other.vectors["pooled"], rtol=0, atol=2e-6)
-        real = one.token_mask
-        np.testing.assert_allclose(one.vectors["hidden"][real], other.vectors["hidden"][real], rtol=0, atol=2e-6)
+    for request, answer in zip(requests, together, strict=True):
+        assert_embedded(answer, request, eager)
+        assert_embedded(*embedder.embed([request]), request, eager)
     lengths = [answer.vectors["hidden"].shape[1] for answer in together]
     assert len(set(lengths)) > 1 and lengths == [answer.token_mask.sum(1).max() for answer in together]
 
 
+@pytest.mark.planted
 def test_without_its_mask_padding_would_change_a_vector(embedder, text_encoder):
     runner = create_runners(text_encoder, Manifest.read(text_encoder))["model"]
     tokens = Tokenizer.load(text_encoder / "tokenizer.json").encode("fish", LONGEST)
@@ -66,14 +72,12 @@ def test_another_text_gives_another_vector(embedder):
     ("bad", "says"),
     [("", "at least one token"), (" \n", "at least one token"), ("fish " * LONGEST, f"at most {LONGEST} tokens")],
 )
-def test_a_bad_text_earns_its_own_request_an_error(embedder, bad, says):
+def test_a_bad_text_earns_its_own_request_an_error(embedder, eager, bad, says):
     first, error, last = embedder.embed([[PROMPT], ["fish", bad], ["fish"]])
     assert isinstance(error, InputError)
     with pytest.raises(InputError, match=says):
         raise error
-    np.testing.assert_allclose(
-        first.vectors["pooled"], embedder.embed([[PROMPT]])[0].vectors["pooled"], rtol=0, atol=2e-6
-    )
+    assert_embedded(first, [PROMPT], eager)
     assert last.vectors["pooled"].shape == (1, 16)
 
 

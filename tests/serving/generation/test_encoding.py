@@ -36,6 +36,7 @@ def test_a_source_is_read_as_it_is_alone_and_has_its_own_length(encoder):
 def test_one_source_is_not_padded(encoder):
     (memories,) = encoded(encoder, SOURCES[:1])
     outputs = encoder.run({spec.name: SOURCES[0][spec.name] for spec in encoder.signature.inputs})
+    # The same computation twice, in one process.
     assert all(np.array_equal(memories[name], buffer.numpy()[0]) for name, buffer in outputs.items())
 
 

@@ -137,6 +137,7 @@ def test_a_cleared_row_spoils_no_later_sequence_by_numbers_that_are_none(languag
         assert np.isnan(slots.decoder(0, 2).caches[name].numpy()[0]).all()
     assert np.isnan(slots.decoder(0, 2).step(tokens, start)["logits"][0]).all(), "a mask keeps no NaN out"
     slots.clear(0)
+    # The same computation twice, in one process.
     assert np.array_equal(slots.decoder(0, 2).step(tokens, start)["logits"], expected)
 
 

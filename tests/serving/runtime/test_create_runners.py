@@ -1,8 +1,11 @@
+import os
 import sys
+from pathlib import Path
 
-import numpy as np
 import pytest
+import torch
 
+from export.stage import export_torch
 from models.errors import ConfigError, MachineError
 from models.manifest import Manifest
 from serving.runtime import create_runners as module
@@ -70,7 +73,33 @@ def test_an_unknown_runtime_is_refused(digits_artefact):
         create_runners(digits_artefact, Manifest.read(digits_artefact), runtime="abacus")
 
 
-def test_every_graph_gets_the_threads_that_were_asked_for(digits_artefact):
-    one, two = (create_runners(digits_artefact, Manifest.read(digits_artefact), threads) for threads in (1, 2))
-    feeds = {"pixels": np.zeros((1, 1, 8, 8), dtype=np.float32)}
-    np.testing.assert_allclose(one["model"].run(feeds)["logits"].numpy(), two["model"].run(feeds)["logits"].numpy())
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_every_graph_gets_the_threads_that_were_asked_for(dates_artefact, threads):
+    before = threads_of_this_process()
+    runners = create_runners(dates_artefact, Manifest.read(dates_artefact), threads, "onnxruntime")
+    # Each graph has a pool of its own, and whoever runs it works beside those of the pool.
+    assert len(threads_of_this_process() - before) == len(runners) * (threads - 1)
+
+
+def threads_of_this_process():
+    return {path.name for path in Path("/proc/self/task").iterdir()}
+
+
+@needs_openvino
+@pytest.mark.parametrize("threads", [1, 2])
+def test_openvino_gets_the_threads_that_were_asked_for_or_as_many_as_there_are_processors(dates_artefact, threads):
+    encoder = create_runners(dates_artefact, Manifest.read(dates_artefact), threads, "openvino")["encoder"]
+    found = encoder._compiled.get_property("INFERENCE_NUM_THREADS")  # it starts them when it first needs them
+    assert found == min(threads, len(os.sched_getaffinity(0)))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_torch_gets_the_threads_that_were_asked_for(tmp_path, threads):
+    before = torch.get_num_threads()
+    manifest, _ = export_torch("transformer-tiny", tmp_path / "artefact")
+    try:
+        torch.set_num_threads(3)
+        create_runners(tmp_path / "artefact", manifest, threads)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)

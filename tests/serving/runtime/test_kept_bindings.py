@@ -49,7 +49,7 @@ def test_decoders_that_take_turns_answer_as_alone(begin):
     alone = [logits(begin(source)) for source in SOURCES[:2]]
     decoders = [begin(source) for source in SOURCES[:2]]
     turns = [[one.step(np.array([[5 + at]]), np.array([at]))["logits"].copy() for one in decoders] for at in range(4)]
-    np.testing.assert_array_equal(np.array(turns).swapaxes(0, 1), alone)
+    np.testing.assert_array_equal(np.array(turns).swapaxes(0, 1), alone)  # the same computation twice, in one process
     assert (np.array(alone[0]) != np.array(alone[1])).any()
 
 
@@ -58,7 +58,7 @@ def test_calls_at_once_answer_as_one_after_another(begin):
     with ThreadPoolExecutor(4) as threads:
         at_once = [list(threads.map(logits, map(begin, SOURCES))) for _ in range(5)]
     for found in at_once:
-        np.testing.assert_array_equal(found, alone)
+        np.testing.assert_array_equal(found, alone)  # the same computation twice, in one process
 
 
 def test_caches_that_nobody_holds_are_given_back(begin):

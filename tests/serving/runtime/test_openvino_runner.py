@@ -67,7 +67,7 @@ def test_threads_may_share_a_runner(digits_artefact):
     for thread in threads:
         thread.join()
     for seed, logits in enumerate(wanted):
-        np.testing.assert_array_equal(found[seed].numpy(), logits)
+        np.testing.assert_array_equal(found[seed].numpy(), logits)  # the same computation twice, in one process
 
 
 def test_a_buffer_is_written_in_place_and_fed(digits_artefact):

@@ -159,7 +159,7 @@ def test_what_a_replay_returned_outlives_the_next_one():
     ]
     assert (outputs[0].numpy() != outputs[1].numpy()).any()
     again = runner.run({**STEP, "token_ids": np.full((3, 1), 5), **decoder.caches})["logits"]
-    np.testing.assert_array_equal(outputs[0].numpy(), again.numpy())
+    np.testing.assert_array_equal(outputs[0].numpy(), again.numpy())  # the same computation twice, in one process
 
 
 STEP = {
@@ -194,6 +194,7 @@ def test_a_buffer_of_another_runtime_is_read_as_an_array():
     runner = torch_runner(encoder)
     wanted = runner.run(feeds)
     found = runner.run({name: ArrayBuffer(array) for name, array in feeds.items()})
+    # The same computation twice, in one process.
     assert all((found[name].numpy() == wanted[name].numpy()).all() for name in wanted)
 
 

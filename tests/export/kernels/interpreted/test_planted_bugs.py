@@ -96,6 +96,7 @@ def test_without_a_bug_the_comparison_passes(call):
     assert worst(case(**sizes)) <= TOLERANCES["float32"]
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_caught(bug, tmp_path, monkeypatch):
     call, stem, line, instead = BUGS[bug]

@@ -81,6 +81,7 @@ def test_windows_without_a_kernel_are_torchs(kernels):
     grid = torch.randn(1, 33, 33, 8)
     plain = layer(grid)
     attend_in_windows_by(layer, FusedAttention(8).in_windows)
+    # The same computation twice, in one process.
     assert torch.equal(layer(grid), plain) and kernels == {"window_attention": 1}
 
 
@@ -113,6 +114,7 @@ def test_a_window_or_a_bias_is_torchs(kernels, preset):
     assert kernels["attend_in_groups"]
 
 
+@pytest.mark.planted
 def test_lengths_that_are_off_by_one_would_be_noticed(monkeypatch):
     attention = FusedAttention(8)
     length = FusedAttention._length

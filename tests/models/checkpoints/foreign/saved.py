@@ -8,7 +8,7 @@ from tokenizers.models import WordLevel
 
 from models.checkpoints.foreign.importing import import_checkpoint
 from models.checkpoints.store import load_checkpoint
-from tests.models.agreement import TOLERANCES, difference, parameters_that_do_not_matter
+from tests.models.agreement import compare_models, parameters_that_do_not_matter
 from tests.oracles.timm_models import timm, timm_model
 
 SPECIALS = ["<pad>", "</s>", "<unk>", "<s>"]
@@ -44,6 +44,7 @@ def saved(theirs, folder, *, deviation=0.15, **changes):
 
 def saved_by_timm(folder, name, *, deviation=0.15, **settings):
     """Write a model of timm's registry whose every number is random, as timm writes it."""
+    torch.manual_seed(0)
     theirs, generator = timm_model(name, **settings), torch.Generator().manual_seed(1)
     for parameter in theirs.parameters():
         parameter.data += deviation * torch.randn(parameter.shape, generator=generator)
@@ -91,6 +92,12 @@ def translating():
     )
 
 
+def looking_at(shape, batch=3):
+    """How a model is run on the same images, in its own type."""
+    pixels = torch.randn(batch, *shape, generator=torch.Generator().manual_seed(1))
+    return lambda model: model(pixels.to(next(model.parameters()).dtype))
+
+
 def assert_same(checkpoint, kind, folder, runs, dtype=torch.float32, indifferent=()):
     """Ours and theirs, each read from its folder, compute the same; and every parameter of ours matters to that.
 
@@ -103,9 +110,8 @@ def assert_same(checkpoint, kind, folder, runs, dtype=torch.float32, indifferent
         indifferent: endings of parameters that no output depends on.
     """
     run_ours, run_theirs = runs
-    ours, theirs = checkpoint.model.to(dtype), kind.from_pretrained(folder, dtype=torch.float32).to(dtype).eval()
-    with torch.no_grad():
-        wanted = run_theirs(theirs)
-        assert difference(run_ours(ours), wanted) <= TOLERANCES[dtype]
-        blind = parameters_that_do_not_matter(ours, lambda: difference(run_ours(ours), wanted), 10 * TOLERANCES[dtype])
+    theirs = kind.from_pretrained(folder, dtype=torch.float32).eval()
+    error, tolerance = compare_models(checkpoint.model, run_ours, theirs, run_theirs, dtype)
+    assert error() <= tolerance
+    blind = parameters_that_do_not_matter(checkpoint.model, error, 10 * tolerance)
     assert {name for name in blind if not name.endswith(tuple(indifferent))} == set()

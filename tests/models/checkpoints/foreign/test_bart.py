@@ -14,6 +14,7 @@ def bart(folder, kind=BartForConditionalGeneration, **settings):
     return saved(kind(BartConfig(**{**SIZES, **TOKENS, **settings})), folder)
 
 
+@pytest.mark.planted
 @both_precisions
 @pytest.mark.parametrize(
     "settings", [{}, {"scale_embedding": True, "decoder_layers": 1}, {"tie_word_embeddings": False}], ids=str
@@ -23,6 +24,7 @@ def test_an_imported_bart_computes_what_transformers_does(settings, dtype, tmp_p
     assert_same(imported(folder), BartForConditionalGeneration, folder, translating(), dtype, INDIFFERENT)
 
 
+@pytest.mark.planted
 def test_a_shorter_model_has_a_shorter_table(tmp_path):
     folder = bart(tmp_path / "theirs")
     checkpoint = imported(folder, max_length=9)
@@ -30,6 +32,7 @@ def test_a_shorter_model_has_a_shorter_table(tmp_path):
     assert_same(checkpoint, BartForConditionalGeneration, folder, translating(), indifferent=INDIFFERENT)
 
 
+@pytest.mark.planted
 def test_a_bare_model_without_prefix_and_head_is_understood(tmp_path):
     folder = bart(tmp_path / "theirs", BartModel)
     tensors = load_file(folder / "model.safetensors")
@@ -38,6 +41,7 @@ def test_a_bare_model_without_prefix_and_head_is_understood(tmp_path):
     assert_same(imported(folder), BartForConditionalGeneration, folder, translating(), indifferent=INDIFFERENT)
 
 
+@pytest.mark.planted
 def test_a_tensor_under_another_of_its_names_is_found(tmp_path):
     folder = bart(tmp_path / "theirs")
     path = folder / "model.safetensors"

@@ -36,6 +36,7 @@ def reading():
     return run_ours, run_theirs
 
 
+@pytest.mark.planted
 @both_precisions
 @pytest.mark.parametrize(
     "settings", [{}, {"hidden_act": "relu", "layer_norm_eps": 0.01, "type_vocab_size": 3}], ids=str
@@ -48,12 +49,14 @@ def test_an_imported_bert_computes_what_transformers_does(settings, dtype, tmp_p
     assert len(checkpoint.example["answer"]) == 8
 
 
+@pytest.mark.planted
 def test_a_model_with_the_heads_of_its_training_is_read_without_them(tmp_path):
     folder = bert(tmp_path / "theirs", BertForPreTraining)
     assert "cls.seq_relationship.weight" in load_file(folder / "model.safetensors")
     assert_same(imported(folder), BertModel, folder, reading(), indifferent=INDIFFERENT)
 
 
+@pytest.mark.planted
 def test_the_names_of_the_first_files_are_understood(tmp_path):
     folder = bert(tmp_path / "theirs", BertForPreTraining)
     path = folder / "model.safetensors"
@@ -65,6 +68,7 @@ def test_the_names_of_the_first_files_are_understood(tmp_path):
     assert_same(imported(folder), BertModel, folder, reading(), indifferent=INDIFFERENT)
 
 
+@pytest.mark.planted
 def test_a_shorter_model_has_a_shorter_table(tmp_path):
     folder = bert(tmp_path / "theirs")
     checkpoint = imported(folder, max_length=10)

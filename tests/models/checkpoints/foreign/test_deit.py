@@ -21,6 +21,7 @@ def deit(folder, kind=WITH_TEACHER, **settings):
     return folder
 
 
+@pytest.mark.planted
 @both_precisions
 @pytest.mark.parametrize("settings", [{}, {"layer_norm_eps": 0.01, "patch_size": 3}], ids=str)
 def test_an_imported_deit_computes_what_transformers_does(settings, dtype, tmp_path):
@@ -28,6 +29,7 @@ def test_an_imported_deit_computes_what_transformers_does(settings, dtype, tmp_p
     assert_same(imported(folder), WITH_TEACHER, folder, seeing(), dtype, INDIFFERENT)
 
 
+@pytest.mark.planted
 def test_the_names_of_a_model_in_memory_are_understood_too(tmp_path):
     folder = deit(tmp_path / "theirs")
     tensors = WITH_TEACHER.from_pretrained(folder).state_dict()

@@ -16,6 +16,7 @@ def gpt2(folder, changes=(), **settings):
     return saved(GPT2LMHeadModel(GPT2Config(**{**sizes, **settings})), folder, **dict(changes))
 
 
+@pytest.mark.planted
 @both_precisions
 @pytest.mark.parametrize(
     "settings",
@@ -29,6 +30,7 @@ def test_an_imported_gpt2_computes_what_transformers_does(settings, dtype, tmp_p
     assert checkpoint.config.position_table == checkpoint.config.max_length == 40
 
 
+@pytest.mark.planted
 def test_names_without_a_prefix_and_stored_masks_are_understood(tmp_path):
     folder = gpt2(tmp_path / "theirs")
     whole = {name.removeprefix("transformer."): one for name, one in load_file(folder / "model.safetensors").items()}
@@ -37,6 +39,7 @@ def test_names_without_a_prefix_and_stored_masks_are_understood(tmp_path):
     assert_same(imported(folder), GPT2LMHeadModel, folder, causal(), indifferent=INDIFFERENT)
 
 
+@pytest.mark.planted
 def test_a_shorter_model_keeps_the_whole_position_table(tmp_path):
     folder = gpt2(tmp_path / "theirs")
     checkpoint = imported(folder, max_length=16)

@@ -34,6 +34,7 @@ def mistral(folder, **settings):
     return saved(MistralForCausalLM(MistralConfig(**{**SIZES, **settings})), folder)
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize(
     "settings",
     [
@@ -49,6 +50,7 @@ def test_an_imported_llama_computes_what_transformers_does(settings, tmp_path):
     assert_same(imported(folder), LlamaForCausalLM, folder, causal())
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("rope", ROPES)
 def test_every_supported_rope_type_is_transformers_own(rope, tmp_path):
     folder = llama(tmp_path / "theirs", rope_parameters={"rope_type": rope, **ROPES[rope]})
@@ -104,6 +106,7 @@ def test_a_refused_rope_type_names_those_that_are_supported(tmp_path):
         imported(folder)
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("window", [4, None])
 def test_an_imported_mistral_computes_what_transformers_does_beyond_its_window(window, tmp_path):
     folder = mistral(tmp_path / "theirs", sliding_window=window)
@@ -114,6 +117,7 @@ def test_an_imported_mistral_computes_what_transformers_does_beyond_its_window(w
     assert_same(checkpoint, MistralForCausalLM, folder, causal(12))
 
 
+@pytest.mark.planted
 def test_a_window_one_position_wider_would_be_noticed(tmp_path):
     folder = mistral(tmp_path / "theirs", sliding_window=4)
     checkpoint = imported(folder)
@@ -123,6 +127,7 @@ def test_a_window_one_position_wider_would_be_noticed(tmp_path):
         assert_same(checkpoint, MistralForCausalLM, folder, causal(12))
 
 
+@pytest.mark.planted
 def test_a_model_in_half_precision_keeps_its_type_on_disk_and_computes_in_float32(tmp_path):
     theirs = LlamaForCausalLM(LlamaConfig(**SIZES)).to(torch.bfloat16)
     folder = saved(theirs, tmp_path / "theirs")

@@ -28,6 +28,7 @@ def marian(folder, **settings):
     return saved(MarianMTModel(MarianConfig(**{**SIZES, **settings})), folder)
 
 
+@pytest.mark.planted
 @both_precisions
 @pytest.mark.parametrize(
     "settings",
@@ -55,6 +56,7 @@ def test_the_bias_of_the_logits_is_imported(tmp_path):
     assert imported(folder).model.logits_bias.tolist() == bias.flatten().tolist()
 
 
+@pytest.mark.planted
 def test_copies_of_the_embedding_and_stored_sinusoids_are_understood(tmp_path):
     folder = marian(tmp_path / "theirs")
     path = folder / "model.safetensors"

@@ -14,6 +14,7 @@ def qwen(kind, folder, **settings):
     return saved(model(config(**{**SIZES, **settings})), folder)
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("tied", [False, True])
 def test_an_imported_qwen_computes_what_transformers_does(kind, tied, tmp_path):
@@ -21,6 +22,7 @@ def test_an_imported_qwen_computes_what_transformers_does(kind, tied, tmp_path):
     assert_same(imported(folder), KINDS[kind][1], folder, causal())
 
 
+@pytest.mark.planted
 def test_qwen3_may_have_heads_of_their_own_size_and_biases(tmp_path):
     folder = qwen("qwen3", tmp_path / "theirs", head_dim=6, attention_bias=True)
     checkpoint = imported(folder)
@@ -28,6 +30,7 @@ def test_qwen3_may_have_heads_of_their_own_size_and_biases(tmp_path):
     assert_same(checkpoint, Qwen3ForCausalLM, folder, causal())
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("first", [0, 1])
 def test_the_last_blocks_may_have_a_window(kind, first, tmp_path):

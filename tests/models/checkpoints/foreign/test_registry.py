@@ -10,7 +10,7 @@ from models.checkpoints.foreign.fields import Fields
 from models.checkpoints.foreign.registry import ARCHITECTURES, architecture_of
 from models.errors import ConfigError, UnknownNameError
 from models.presets import PRESETS
-from tests.models.agreement import difference
+from tests.models.agreement import SEEN, difference
 from tests.models.checkpoints.foreign import (
     captioners,
     swins,
@@ -126,7 +126,7 @@ def outputs(model_type, values, weights):
         model = kind(kind.config_class(**values)).eval()
         model.load_state_dict(weights, strict=False)
         with torch.no_grad():
-            return run[1](model)
+            return run[1](model.double())
     except Exception:  # whatever a meaningless value leads to
         return None
 
@@ -144,7 +144,7 @@ def test_a_field_that_changes_what_transformers_computes_changes_our_configurati
     for name, value in values.items():
         for other in changed(value):
             found = outputs(model_type, {**values, name: other}, weights)
-            if found is None or (found.shape == wanted.shape and difference(found, wanted) < 1e-6):
+            if found is None or (found.shape == wanted.shape and difference(found, wanted) < SEEN):
                 continue
             noticed += 1
             with contextlib.suppress(ConfigError, UnknownNameError):

@@ -16,6 +16,7 @@ def swin(folder, **settings):
     return swin_folder(folder, SwinForImageClassification, SwinConfig, **settings)
 
 
+@pytest.mark.planted
 @both_precisions
 @pytest.mark.parametrize(
     "settings", [{}, {"image_size": 30}, {"window_size": 4, "patch_size": 5}, {"mlp_ratio": 3.0}], ids=str
@@ -40,6 +41,7 @@ def test_files_have_the_names_of_version_4_and_those_of_version_5_are_read_too(t
     assert all(torch.equal(*pair) for pair in pairs)
 
 
+@pytest.mark.planted
 def test_tables_that_version_4_stored_are_passed_over(tmp_path):
     folder = swin(tmp_path / "theirs")
     weights = folder / "model.safetensors"

@@ -30,6 +30,7 @@ def t5(folder, own_head=False, **settings):
 
 
 # In float32 alone: whatever the model's type, theirs takes the mean of squares in float32.
+@pytest.mark.planted
 @pytest.mark.parametrize("settings", [{}, {"feed_forward_proj": "gated-silu", "num_decoder_layers": 3}], ids=str)
 def test_an_imported_t5_computes_what_transformers_does(settings, tmp_path):
     folder = t5(tmp_path / "theirs", **settings)
@@ -40,6 +41,7 @@ def test_an_imported_t5_computes_what_transformers_does(settings, tmp_path):
     assert (config.max_source_length, config.max_target_length) == (512, 512)
 
 
+@pytest.mark.planted
 def test_an_imported_t5_of_version_1_1_computes_what_transformers_does(tmp_path):
     folder = t5(tmp_path / "theirs", own_head=True, **V1_1)
     checkpoint = imported(folder)
@@ -55,6 +57,7 @@ def test_the_older_form_of_version_1_1_says_it_with_the_tie(tmp_path):
     assert imported(folder).config == new
 
 
+@pytest.mark.planted
 def test_an_activation_that_is_written_out_counts_more_than_its_abbreviation(tmp_path):
     folder = t5(tmp_path / "theirs", own_head=True, **V1_1)
     rewrite(folder / "config.json", dense_act_fn="gelu")

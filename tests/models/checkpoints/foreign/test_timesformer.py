@@ -36,6 +36,7 @@ def watching():
     )
 
 
+@pytest.mark.planted
 @both_precisions
 @pytest.mark.parametrize(
     "settings", [{}, {"attention_type": "joint_space_time"}, {"layer_norm_eps": 0.01, "patch_size": 2}], ids=str

@@ -9,8 +9,8 @@ from models.checkpoints.foreign.timm import flattened
 from models.checkpoints.foreign.timm_tnt import TIMM_TNT
 from models.errors import ArtefactError, ConfigError
 from models.presets import PRESETS
-from tests.models.agreement import TOLERANCES, both_precisions, difference, parameters_that_do_not_matter
-from tests.models.checkpoints.foreign.saved import imported, rewrite, saved_by_timm
+from tests.models.agreement import both_precisions, compare_models, parameters_that_do_not_matter
+from tests.models.checkpoints.foreign.saved import imported, looking_at, rewrite, saved_by_timm
 from tests.oracles.timm_models import timm
 
 THEIR_SIZES = {
@@ -56,30 +56,25 @@ def by_authors(folder):
     save_file({**named, "inner_pos": words, "outer_tokens": torch.zeros(1, 9, 16)}, path)
 
 
-def pixels_of(dtype):
-    return torch.randn(3, 3, 24, 24, generator=torch.Generator().manual_seed(1), dtype=dtype)
-
-
+@pytest.mark.planted
 @both_precisions
 @pytest.mark.parametrize("settings", [{}, {"in_chans": 3, "depth": 1, "mlp_ratio": 3.0}], ids=str)
 def test_an_imported_model_computes_what_timm_does(settings, dtype, tmp_path):
-    folder, pixels = tnt(tmp_path / "theirs", **settings), pixels_of(dtype)
-    ours = imported(folder).model.to(dtype)
-    theirs = timm.create_model(f"local-dir:{folder}", pretrained=True).eval().to(dtype)
-    with torch.no_grad():
-        wanted = theirs(pixels)
-    assert difference(ours(pixels), wanted) <= TOLERANCES[dtype]
-    blind = parameters_that_do_not_matter(ours, lambda: difference(ours(pixels), wanted), 10 * TOLERANCES[dtype])
-    # What scales all outputs of these, or adds one number to them, the normalisation behind them undoes, but for its ε.
-    assert blind <= {f"blocks.{block}.projection.linear.weight" for block in range(2)}
+    folder, look = tnt(tmp_path / "theirs", **settings), looking_at((3, 24, 24))
+    ours, theirs = imported(folder).model, timm.create_model(f"local-dir:{folder}", pretrained=True).eval()
+    error, tolerance = compare_models(ours, look, theirs, look, dtype)
+    assert error() <= tolerance
+    blind = parameters_that_do_not_matter(ours, error, 10 * tolerance)
+    assert blind == set()
 
 
 def test_the_authors_names_are_understood(tmp_path, monkeypatch):
     folder = tnt(tmp_path / "theirs")
-    wanted = imported(folder).model(pixels_of(torch.float32))
+    look = looking_at((3, 24, 24))
+    wanted = look(imported(folder).model)
     by_authors(folder)
     monkeypatch.setitem(LIBRARIES, "timm", lambda: None)  # timm itself reads files of its own names only
-    assert torch.equal(imported(folder).model(pixels_of(torch.float32)), wanted)
+    assert torch.equal(look(imported(folder).model), wanted)  # the same numbers in the same model
 
 
 def test_the_way_to_prepare_an_image_travels_with_it(tmp_path):

@@ -12,9 +12,9 @@ from models.families.hybrid_vit import HybridViTConfig
 from models.families.registry import FAMILIES
 from models.families.resnet import ResNetConfig
 from models.presets import PRESETS
-from tests.models.agreement import TOLERANCES, both_precisions, difference, parameters_that_do_not_matter, randomised
+from tests.models.agreement import both_precisions, compare_models, parameters_that_do_not_matter, randomised
 from tests.models.checkpoints.foreign.paired import filled_with
-from tests.models.checkpoints.foreign.saved import imported, saved_by_timm
+from tests.models.checkpoints.foreign.saved import imported, looking_at, saved_by_timm
 from tests.models.families.timm_vit_weights import timm_from_ours
 from tests.oracles.timm_models import timm, timm_model
 
@@ -41,18 +41,18 @@ def theirs(architecture, config):
     return timm_from_ours(model)
 
 
+@pytest.mark.planted
 @both_precisions
 @every_case
 def test_a_model_from_their_tensors_computes_what_timm_does(architecture, config, dtype, tmp_path):
     timms = theirs(architecture, config)
-    ours = filled_with(architecture, config, timms.state_dict(), tmp_path).to(dtype)
-    shape = config.pixel_shape
-    pixels = torch.randn(3, *shape, generator=torch.Generator().manual_seed(1), dtype=dtype)
-    wanted = timms.to(dtype)(pixels)
-    assert difference(ours(pixels), wanted) <= TOLERANCES[dtype]
-    blind = parameters_that_do_not_matter(ours, lambda: difference(ours(pixels), wanted), 10 * TOLERANCES[dtype])
-    # A bias of the keys adds the same to every score of a query; standardising undoes a scale and a shift.
-    assert all(name.endswith(("attention.key.bias", "convolution.weight")) for name in blind)
+    ours = filled_with(architecture, config, timms.state_dict(), tmp_path)
+    look = looking_at(config.pixel_shape)
+    error, tolerance = compare_models(ours, look, timms, look, dtype)
+    assert error() <= tolerance
+    blind = parameters_that_do_not_matter(ours, error, 10 * tolerance)
+    # A bias of the keys adds the same to every score of a query.
+    assert all(name.endswith("attention.key.bias") for name in blind)
 
 
 SMALL = {"embed_dim": 16, "depth": 2, "num_heads": 2, "mlp_ratio": 1.5, "num_classes": 5}
@@ -68,8 +68,9 @@ def test_a_folder_of_timms_is_imported_and_computes_what_timm_does(name, tmp_pat
     folder = saved_by_timm(tmp_path / "theirs", name, **SMALL, **NAMES[name])
     checkpoint = imported(folder)
     timms = timm.create_model(f"local-dir:{folder}", pretrained=True).eval().requires_grad_(False)
-    pixels = torch.randn(3, *checkpoint.config.pixel_shape, generator=torch.Generator().manual_seed(1))
-    assert difference(checkpoint.model(pixels), timms(pixels)) <= TOLERANCES[torch.float32]
+    look = looking_at(checkpoint.config.pixel_shape)
+    error, tolerance = compare_models(checkpoint.model, look, timms, look, torch.float32)
+    assert error() <= tolerance
     assert checkpoint.details["preprocessing"]["crop"] == list(checkpoint.config.pixel_shape[1:])
 
 

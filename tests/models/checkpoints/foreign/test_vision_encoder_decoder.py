@@ -34,6 +34,7 @@ def told(value):
 either_kind = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
 
 
+@pytest.mark.planted
 @both_precisions
 @pytest.mark.parametrize(
     ("make", "settings"),
@@ -115,6 +116,7 @@ def change_part(folder, part, **changes):
     rewrite(folder / "config.json", **{part: kept})
 
 
+@pytest.mark.planted
 @either_kind
 def test_a_shorter_captioner_keeps_the_first_positions(make, tmp_path):
     folder = make(tmp_path / "theirs")
@@ -221,6 +223,7 @@ def test_every_tensor_of_a_published_size_has_a_place_of_its_shape(preset):
     assert ours == made
 
 
+@pytest.mark.planted
 def test_the_command_imports_a_folder_and_says_how_far_it_is_from_transformers(tmp_path):
     folder, out = trocr(tmp_path / "theirs"), tmp_path / "ours"
     words = [sys.executable, "-m", "models", "import", str(folder), "--out", str(out), "--name", "mine"]

@@ -39,6 +39,7 @@ def seeing():
     )
 
 
+@pytest.mark.planted
 @both_precisions
 @pytest.mark.parametrize("settings", [{}, {"layer_norm_eps": 0.01, "patch_size": 3}], ids=str)
 def test_an_imported_vit_computes_what_transformers_does(settings, dtype, tmp_path):
