@@ -169,7 +169,7 @@ def server(repository_of_every_task):
     http, grpc, metrics = free_ports(3)
     settings = ServerSettings(repository=repository_of_every_task, http_port=http, grpc_port=grpc, metrics_port=metrics)
     with TritonServer(settings) as running:
-        running.wait_until_ready(canary_check(set(EVERY_TASK), 10.0), 60.0)
+        running.wait_until_ready(canary_check(set(EVERY_TASK), 60.0), 240.0)
         yield running.endpoints
         assert running.poll() is None, running.log.read_text()[-3000:]
 

@@ -46,7 +46,7 @@ def server(explaining):
     http, grpc, metrics = free_ports(3)
     settings = ServerSettings(repository=explaining, http_port=http, grpc_port=grpc, metrics_port=metrics)
     with TritonServer(settings) as running:
-        running.wait_until_ready(canary_check({*EXPLAINED, GRU}, 10.0), 60.0)
+        running.wait_until_ready(canary_check({*EXPLAINED, GRU}, 60.0), 240.0)
         yield running.endpoints
         assert running.poll() is None, running.log.read_text()[-3000:]
 
