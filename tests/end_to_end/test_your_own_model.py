@@ -10,7 +10,16 @@ GUIDE = (ROOT / "docs/guides/your-own-model.md").read_text()
 FILE, CLIENT = blocks(GUIDE, "python")
 
 
-@pytest.mark.timeout(600)
+def test_the_file_of_the_guide_is_a_model_that_can_be_described(tmp_path):
+    file = tmp_path / "sensors.py"
+    file.write_text(FILE)
+    assert "sensors" in succeeded(f"python {file} && python -m models describe {file}")
+
+
+# Shorter ways: tests/export/test_own_model.py exports one, and tests/end_to_end/test_bounds.py serves it.
+@pytest.mark.slow
+@pytest.mark.xdist_group("ports of the documents")
+@pytest.mark.timeout(1800)
 def test_the_guide_takes_a_module_from_its_file_to_a_served_answer():
     (ROOT / "build").mkdir(exist_ok=True)
     (ROOT / "build/sensors.py").write_text(FILE)
