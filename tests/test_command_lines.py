@@ -106,7 +106,7 @@ FROZEN = {
 
 
 def python_m(*words):
-    return subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, timeout=60)
+    return subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, timeout=240)
 
 
 @pytest.fixture

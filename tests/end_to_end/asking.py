@@ -37,13 +37,19 @@ def post(server, path, body):
         return answer.read().decode()
 
 
+def page(url):
+    """A text, fetched without what httpx does anew for each: who waits for a text to change fetches it often."""
+    with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:  # noqa: S310
+        return answer.read().decode()
+
+
 async def until(condition, seconds=PATIENCE_S):
     """Whether a condition came true."""
     ends = time.monotonic() + seconds
     while not await asyncio.to_thread(condition):  # others of this loop go on while a page is fetched
         if time.monotonic() > ends:
             return False
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.05)
     return True
 
 
@@ -54,8 +60,7 @@ def active(server):
 
 def counted(server, model, metric):
     """What one of Triton's counters stands at for a model."""
-    with urllib.request.urlopen(f"http://{server.metrics}/metrics", timeout=PATIENCE_S) as page:
-        lines = page.read().decode().splitlines()
+    lines = page(f"http://{server.metrics}/metrics").splitlines()
     return sum(float(line.split()[-1]) for line in lines if line.startswith(metric + "{") and f'"{model}"' in line)
 
 

@@ -63,5 +63,5 @@ def until_ctrl_c(command):
         yield
     finally:
         server.send_signal(signal.SIGINT)
-        server.communicate(timeout=60)
+        server.communicate(timeout=240)
     assert server.returncode == 0

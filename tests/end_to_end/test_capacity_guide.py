@@ -15,6 +15,7 @@ def lines(text):
     return [line.rstrip() for line in text.rstrip().splitlines()]
 
 
+@pytest.mark.slow
 def test_the_plan_is_the_one_that_is_printed():
     assert [lines(block) for block in blocks(GUIDE, "toml")] == [lines(DEMAND)]
     assert lines(succeeded(PLAN)) == lines(blocks(GUIDE, "text")[0])

@@ -13,7 +13,7 @@ import pytest
 from serving.triton_server.group import living_members
 from serving.triton_server.ports import free_ports
 from tests.conftest import DATES, DIGITS
-from tests.end_to_end.asking import PATIENCE_S, counted, until
+from tests.end_to_end.asking import PATIENCE_S, counted, page, until
 from tests.end_to_end.gateways import started as gateway_before
 from tests.end_to_end.servers import started
 from tests.end_to_end.test_gateway import DIGIT
@@ -55,7 +55,7 @@ def worker_of(server, model):
 
 def is_out(gateway, server, model):
     label = f'attendant_gateway_upstream_out{{model="{model}",upstream="{server.endpoints.grpc}"}} '
-    (line,) = [line for line in httpx.get(f"{gateway.url}/metrics").text.splitlines() if line.startswith(label)]
+    (line,) = [line for line in page(f"{gateway.url}/metrics").splitlines() if line.startswith(label)]
     return line.endswith(" 1.0")
 
 

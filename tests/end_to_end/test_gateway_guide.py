@@ -54,7 +54,7 @@ def gateway_of(command, triton):
         yield port
     finally:
         process.send_signal(signal.SIGTERM)
-        _, log = process.communicate(timeout=60)
+        _, log = process.communicate(timeout=240)
     lines = [json.loads(line) for line in log.decode().splitlines()]
     assert process.returncode == 0 and any(line.get("path") == "/v1/models" for line in lines)
 

@@ -13,7 +13,7 @@ from openai import AsyncOpenAI, AuthenticationError, OpenAI, RateLimitError
 from serving.gateway.keys import new_key
 from serving.triton_server.ports import free_ports
 from tests.conftest import DATES, DIGITS, EVERY_TASK, LANGUAGE_MODEL, NARROW_LENGTH, NARROW_WAITING
-from tests.end_to_end.asking import PATIENCE_S, active, counted, until
+from tests.end_to_end.asking import PATIENCE_S, active, counted, page, until
 from tests.end_to_end.gateways import started
 from tests.text_checkpoints import PROMPT
 
@@ -95,7 +95,7 @@ def test_a_client_that_goes_frees_its_slot_and_is_counted(before_narrow, narrow,
 
     def gone():
         line = 'attendant_gateway_requests_total{route="/v1/completions",status="499"} '
-        lines = httpx.get(f"{before_narrow.url}/metrics").text.splitlines()
+        lines = page(f"{before_narrow.url}/metrics").splitlines()
         return sum(float(one.removeprefix(line)) for one in lines if one.startswith(line))
 
     cancelled_before, gone_before = asyncio.run(left())
