@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from models.errors import ConfigError
 
 GROWTH = 2.0
+_MOST_DOUBLINGS = 1000  # a float has no more: a longer pause than any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,4 +39,5 @@ class RetryPolicy:
         """How long to wait after so many tries, in seconds; None if there is to be no other."""
         if tries >= self.tries:
             return None
-        return random.uniform(0, min(self.longest_pause_s, self.pause_s * GROWTH ** (tries - 1)))  # noqa: S311
+        doublings = min(tries - 1, _MOST_DOUBLINGS)
+        return random.uniform(0, min(self.longest_pause_s, self.pause_s * GROWTH**doublings))  # noqa: S311

@@ -181,12 +181,23 @@ def repository(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def repository_of_two(digits_artefact, dates_artefact, tmp_path_factory):
+    """A Triton repository of a classifier and a translator, for servers that are started and ended."""
+    from serving.repository.layout import write_repository
+
+    out = tmp_path_factory.mktemp("serving") / "model_repository"
+    write_repository([digits_artefact, dates_artefact], out)
+    return out
+
+
+@pytest.fixture(scope="session")
 def shipped_server(repository):
     """A real Triton over every shipped checkpoint; its endpoints."""
     from tests.end_to_end.servers import started
 
     with started(repository) as running:
         yield running.endpoints
+        assert running.poll() is None, running.log.read_text()[-3000:]
 
 
 @pytest.fixture(scope="session")
@@ -213,15 +224,9 @@ def repository_of_every_task(
 @pytest.fixture(scope="session")
 def server(repository_of_every_task):
     """A real Triton over one model a task; its endpoints."""
-    from serving.canary import canary_check
-    from serving.triton_server.ports import free_ports
-    from serving.triton_server.process import TritonServer
-    from serving.triton_server.settings import ServerSettings
+    from tests.end_to_end.servers import started
 
-    http, grpc, metrics = free_ports(3)
-    settings = ServerSettings(repository=repository_of_every_task, http_port=http, grpc_port=grpc, metrics_port=metrics)
-    with TritonServer(settings) as running:
-        running.wait_until_ready(canary_check(set(EVERY_TASK), 10.0), 60.0)
+    with started(repository_of_every_task) as running:
         yield running.endpoints
         assert running.poll() is None, running.log.read_text()[-3000:]
 

@@ -1,6 +1,7 @@
 """The command lines are frozen: a change of a flag shows here first."""
 
 import re
+import runpy
 import subprocess
 import sys
 
@@ -105,14 +106,29 @@ FROZEN = {
 
 
 def python_m(*words):
-    return subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, timeout=60)
+    return subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, timeout=240)
+
+
+@pytest.fixture
+def help_of(capsys, monkeypatch):
+    """What ``python -m`` with these words and ``--help`` prints, in this process."""
+
+    def render(command):
+        program, *verbs = command.split()
+        monkeypatch.setattr(sys, "argv", [program, *verbs, "--help"])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        shown = capsys.readouterr()
+        assert ended.value.code == 0, shown.err
+        return shown.out
+
+    return render
 
 
 @pytest.mark.parametrize("command", FROZEN)
-def test_a_verb_has_its_frozen_flags(command):
-    shown = python_m(*command.split(), "--help")
-    assert shown.returncode == 0, shown.stderr
-    flags = set(re.findall(r"(?<![\w`-])(--[a-z][a-z0-9-]*)", shown.stdout)) - {
+def test_a_verb_has_its_frozen_flags(command, help_of):
+    shown = help_of(command)
+    flags = set(re.findall(r"(?<![\w`-])(--[a-z][a-z0-9-]*)", shown)) - {
         "--help",
         "--verbose",
         "--no-json",
@@ -123,25 +139,24 @@ def test_a_verb_has_its_frozen_flags(command):
         "--no-tf32",
         "--no-log-prompts",
     }
-    options = shown.stdout.split("options", 1)[1]
+    options = shown.split("options", 1)[1]
     assert {flag for flag in flags if flag in options} == FROZEN[command]
 
 
 @pytest.mark.parametrize("package", ["models", "export", "serving", "clients"])
-def test_every_verb_of_a_package_is_frozen(package):
-    shown = python_m(package, "--help").stdout
-    verbs = set(re.search(r"{([a-z,]+)}", shown).group(1).split(","))
+def test_every_verb_of_a_package_is_frozen(package, help_of):
+    verbs = set(re.search(r"{([a-z,]+)}", help_of(package)).group(1).split(","))
     assert verbs == {command.split()[1] for command in FROZEN if command.startswith(f"{package} ")}
 
 
-def test_the_help_of_clients_shows_an_example_of_every_verb():
-    shown = python_m("clients", "--help").stdout
+def test_the_help_of_clients_shows_an_example_of_every_verb(help_of):
+    shown = help_of("clients")
     verbs = [command.split()[1] for command in FROZEN if command.startswith("clients ")]
     assert [verb for verb in verbs if f"python -m clients {verb}" not in shown] == []
 
 
-@pytest.mark.parametrize("package", ["models", "export", "serving", "clients"])
-def test_an_unknown_verb_is_a_usage_error(package):
+@pytest.mark.parametrize("package", ["models", "export", "serving", "clients", "quickstart"])
+def test_an_unknown_word_is_a_usage_error_of_the_real_process(package):
     refused = python_m(package, "fly")
     assert refused.returncode == 2
     assert "fly" in refused.stderr + refused.stdout

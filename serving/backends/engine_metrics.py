@@ -65,10 +65,11 @@ class EngineMetrics:
 
     def tell(self) -> None:
         """Bring Triton's metrics up to date; what has not changed costs nothing."""
+        # Read before the counters and told after them: a request that is active no more is counted already.
+        gauges = {name: getattr(self._meter, name) for name in _GAUGES}
         for name in _COUNTERS:
             self._count(name, getattr(self._meter, name))
-        for name in _GAUGES:
-            value = getattr(self._meter, name)
+        for name, value in gauges.items():
             if self._told.get(name) != value:
                 self._metrics[name].set(value)
                 self._told[name] = value

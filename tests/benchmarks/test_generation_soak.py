@@ -24,6 +24,7 @@ def alone(dates_artefact):
     return Alone(dates_artefact)
 
 
+@pytest.mark.slow
 def test_a_short_soak_finds_nothing_wrong(artefacts, tmp_path):
     found = soak(artefacts, tmp_path, count=300, rate=150.0)
     assert found["wrong"] == []

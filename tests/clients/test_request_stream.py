@@ -1,4 +1,4 @@
-"""A request is taken back by another on its stream, before the real server."""
+"""A request is taken back by another on its stream, before a real server with one slot."""
 
 import asyncio
 
@@ -8,15 +8,15 @@ from tritonclient.utils import np_to_triton_dtype
 from clients.decoding import Decoding
 from clients.decoding_tensors import question_tensors, tensors_of
 from clients.request_stream import RequestStream
-from serving.generation.settings import EngineSettings
-from tests.conftest import LANGUAGE_MODEL
+from tests.conftest import LANGUAGE_MODEL, NARROW_LENGTH
+from tests.end_to_end.asking import PATIENCE_S, active, counted, until
 from tests.text_checkpoints import OTHER_PROMPT
 
-EVERY_SLOT = Decoding(temperature=1.0, candidates=EngineSettings().slots, ignore_end=True)
+LONGEST = NARROW_LENGTH - 96
 
 
-def _request():
-    arrays = question_tensors(OTHER_PROMPT) | tensors_of(EVERY_SLOT)
+def _request(max_tokens):
+    arrays = question_tensors(OTHER_PROMPT) | tensors_of(Decoding(max_tokens=max_tokens, ignore_end=True))
     inputs = [aio.InferInput(name, array.shape, np_to_triton_dtype(array.dtype)) for name, array in arrays.items()]
     for tensor in inputs:
         tensor.set_data_from_numpy(arrays[tensor.name()])
@@ -42,20 +42,27 @@ async def _answered(stream):
 
 
 async def _in_the_queue(server):
-    """Requests that each take every slot, the last of them taken back at once; how many tokens came for each."""
+    """One request has the slot, two wait, and first the one that waits is taken back: the tokens that came for each."""
+
+    def waiting():
+        return counted(server, LANGUAGE_MODEL, "attendant_waiting")
+
     async with aio.InferenceServerClient(server.grpc) as client:
-        others = [_Counting(client.stream_infer, _request()) for _ in range(20)]
-        answered = [asyncio.ensure_future(_answered(stream)) for stream in others]
-        await asyncio.wait(answered, timeout=10, return_when=asyncio.FIRST_COMPLETED)
-        last = _Counting(client.stream_infer, _request())
-        await asyncio.sleep(0.001)
-        await asyncio.wait_for(last.leave(), 10)
-        assert not all(stream.done() for stream in answered), "it should have had to wait"
-        await asyncio.wait_for(asyncio.gather(*answered), 60)
-        return [stream.count for stream in (*others, last)]
+        served = _Counting(client.stream_infer, _request(LONGEST))
+        assert await until(lambda: active(server) == 1)
+        left = _Counting(client.stream_infer, _request(3))
+        assert await until(lambda: waiting() == 1)
+        other = _Counting(client.stream_infer, _request(3))
+        assert await until(lambda: waiting() == 2)
+        await asyncio.wait_for(left.leave(), PATIENCE_S)
+        assert await until(lambda: waiting() == 1)
+        assert active(server) == 1, "the answer that has the slot should have outlasted this"
+        await asyncio.wait_for(served.leave(), PATIENCE_S)
+        await asyncio.wait_for(_answered(other), PATIENCE_S)
+        return served.count, left.count, other.count
 
 
-def test_a_request_that_is_taken_back_while_it_waits_is_not_answered(server):
-    *others, last = asyncio.run(_in_the_queue(server))
-    assert min(others) > 10 * EngineSettings().slots
-    assert last == 0
+def test_a_request_that_is_taken_back_is_not_answered_and_the_one_behind_it_is(narrow):
+    served, left, other = asyncio.run(_in_the_queue(narrow))
+    assert served < LONGEST
+    assert (left, other) == (0, 3)

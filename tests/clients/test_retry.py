@@ -25,6 +25,10 @@ def test_pauses_are_spread_from_nothing_to_a_bound_that_doubles_up_to_the_longes
     assert 0 <= min(found) < 0.1 * longest and 0.9 * longest < max(found) <= longest
 
 
+def test_a_pause_stays_the_longest_however_often_was_tried():
+    assert max(pauses(RetryPolicy(tries=10_000, longest_pause_s=1.5), 9_999)) <= 1.5
+
+
 @pytest.mark.parametrize("wrong", [{"tries": 0}, {"pause_s": -1.0}, {"longest_pause_s": math.nan}])
 def test_a_policy_that_cannot_be_is_refused_by_name(wrong):
     (name,) = wrong

@@ -11,7 +11,7 @@ ARGUMENTS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-WAIT_MS = 20_000
+WAIT_MS = 60_000
 
 
 @contextmanager

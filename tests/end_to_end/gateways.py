@@ -39,5 +39,5 @@ def started(*tritons, **choices):
             yield running
         finally:
             running.server.should_exit = True
-            running.thread.join(settings.drain_timeout_s + 10)
+            running.thread.join(settings.drain_timeout_s + 60)
             assert not running.thread.is_alive()

@@ -1,5 +1,7 @@
 """Every command of docs/capacity.md, and what it is said to print."""
 
+import pytest
+
 from models.manifest import Manifest
 from serving.simulation.profile import Profile
 from tests.end_to_end.documents import ROOT, blocks, commands, run_python, succeeded
@@ -13,11 +15,13 @@ def lines(text):
     return [line.rstrip() for line in text.rstrip().splitlines()]
 
 
+@pytest.mark.slow
 def test_the_plan_is_the_one_that_is_printed():
     assert [lines(block) for block in blocks(GUIDE, "toml")] == [lines(DEMAND)]
     assert lines(succeeded(PLAN)) == lines(blocks(GUIDE, "text")[0])
 
 
+@pytest.mark.slow
 def test_the_arithmetic_agrees_with_the_simulation():
     assert [run_python(block) for block in blocks(GUIDE, "python")] == ["2 True\n3 True\n"]
 
@@ -28,6 +32,8 @@ def test_a_plan_of_gpus_is_made_of_a_profile_by_hand():
     assert lines(blocks(GUIDE, "text")[1])[0] == lines(told)[0]
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_a_profile_is_measured_as_the_guide_says():
     # What serving adds takes a minute to measure: tests/serving/profiling measures it in parts.
     succeeded(EXPORT)

@@ -11,16 +11,13 @@ import pytest
 
 from clients.embed import Embedder
 from models.manifest import Manifest
-from serving.canary import canary_check
 from serving.parameters import GRAPH_MODEL
 from serving.repository.layout import write_repository
 from serving.repository.pbtxt import config_from_pbtxt, pbtxt_from_config
 from serving.repository.tensorrt_config import tokens_model
-from serving.triton_server.ports import free_ports
-from serving.triton_server.process import TritonServer
-from serving.triton_server.settings import ServerSettings
 from tests.conftest import TEXT_ENCODER
 from tests.end_to_end.asking import ask
+from tests.end_to_end.servers import started
 
 TEXTS = ["attention is all you need", "fish"]
 
@@ -38,10 +35,7 @@ def server_of_two(text_encoder, tmp_path_factory):
     config = config_from_pbtxt(path.read_text())
     config.parameters[GRAPH_MODEL].string_value = graph.name
     path.write_text(pbtxt_from_config(config))
-    http, grpc, metrics = free_ports(3)
-    ports = {"http_port": http, "grpc_port": grpc, "metrics_port": metrics}
-    with TritonServer(ServerSettings(repository=tmp_path / "repository", **ports)) as running:
-        running.wait_until_ready(canary_check({TEXT_ENCODER, graph.name}, 30.0), 60.0)
+    with started(tmp_path / "repository") as running:
         yield running.endpoints
 
 

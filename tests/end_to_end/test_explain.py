@@ -21,12 +21,9 @@ from models.explain.windows import received_attention
 from models.manifest import Manifest
 from models.tokenization import load_tokenizer
 from models.train.digit_data import held_out
-from serving.canary import canary_check
 from serving.repository.layout import write_repository
-from serving.triton_server.ports import free_ports
-from serving.triton_server.process import TritonServer
-from serving.triton_server.settings import ServerSettings
 from tests.end_to_end.asking import ask, post, python_m
+from tests.end_to_end.servers import started
 
 VIT, SWIN, TRANSFORMER, GRU = "digits-vit", "digits-swin", "dates-transformer", "dates-gru"
 EXPLAINED = (VIT, SWIN, TRANSFORMER)
@@ -43,10 +40,7 @@ def explaining(explained_digits, explained_dates, explained_swin, explained_gru,
 
 @pytest.fixture(scope="module")
 def server(explaining):
-    http, grpc, metrics = free_ports(3)
-    settings = ServerSettings(repository=explaining, http_port=http, grpc_port=grpc, metrics_port=metrics)
-    with TritonServer(settings) as running:
-        running.wait_until_ready(canary_check({*EXPLAINED, GRU}, 10.0), 60.0)
+    with started(explaining) as running:
         yield running.endpoints
         assert running.poll() is None, running.log.read_text()[-3000:]
 

@@ -22,7 +22,7 @@ TEXT = "3rd of march 1997"
 
 @pytest.fixture(scope="module")
 def http(shipped_gateway):
-    with httpx.Client(base_url=shipped_gateway.url, timeout=30) as client:
+    with httpx.Client(base_url=shipped_gateway.url, timeout=60) as client:
         yield client
 
 

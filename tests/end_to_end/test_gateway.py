@@ -26,7 +26,7 @@ def openai(gateway):
 
 @pytest.fixture(scope="module")
 def http(gateway):
-    with httpx.Client(base_url=gateway.url, timeout=30) as client:
+    with httpx.Client(base_url=gateway.url, timeout=60) as client:
         yield client
 
 

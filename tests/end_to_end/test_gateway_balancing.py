@@ -10,11 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from serving.repository.layout import write_repository
 from serving.triton_server.group import living_members
 from serving.triton_server.ports import free_ports
 from tests.conftest import DATES, DIGITS
-from tests.end_to_end.asking import counted, until
+from tests.end_to_end.asking import PATIENCE_S, counted, page, until
 from tests.end_to_end.gateways import started as gateway_before
 from tests.end_to_end.servers import started
 from tests.end_to_end.test_gateway import DIGIT
@@ -24,18 +23,16 @@ PROBE_S = 0.3
 
 
 @pytest.fixture(scope="module")
-def both(digits_artefact, dates_artefact, tmp_path_factory):
+def both(repository_of_two):
     """Two servers over the same models, one of which is started again on its own ports by whoever has killed it."""
-    repository = tmp_path_factory.mktemp("balanced") / "repository"
-    write_repository([digits_artefact, dates_artefact], repository)
     ports = free_ports(3)
-    with ExitStack() as first, started(repository) as second:
-        servers = {"first": first.enter_context(started(repository, ports)), "second": second}
+    with ExitStack() as first, started(repository_of_two) as second:
+        servers = {"first": first.enter_context(started(repository_of_two, ports)), "second": second}
 
         def again():
             os.killpg(servers["first"]._guard.pid, signal.SIGKILL)  # to drain it with a dead worker takes its time
             first.close()
-            servers["first"] = first.enter_context(started(repository, ports))
+            servers["first"] = first.enter_context(started(repository_of_two, ports))
 
         yield servers, again
 
@@ -58,7 +55,7 @@ def worker_of(server, model):
 
 def is_out(gateway, server, model):
     label = f'attendant_gateway_upstream_out{{model="{model}",upstream="{server.endpoints.grpc}"}} '
-    (line,) = [line for line in httpx.get(f"{gateway.url}/metrics").text.splitlines() if line.startswith(label)]
+    (line,) = [line for line in page(f"{gateway.url}/metrics").splitlines() if line.startswith(label)]
     return line.endswith(" 1.0")
 
 
@@ -71,7 +68,7 @@ async def flowing(gateway, kind):
         while not stopping.is_set():
             brought.append(await kind(client))
 
-    async with httpx.AsyncClient(base_url=gateway.url, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=PATIENCE_S) as client:
         clients = [asyncio.ensure_future(ask(client)) for _ in range(4)]
         yield brought
         stopping.set()

@@ -1,19 +1,19 @@
 """Every command of docs/guides/gateway.md, before a Triton with the shipped models."""
 
+import asyncio
 import json
 import re
 import shlex
 import signal
 import subprocess
-import time
 from contextlib import contextmanager
 
 import httpx
 import pytest
 
 from serving.triton_server.ports import free_ports
+from tests.end_to_end.asking import until
 from tests.end_to_end.documents import ROOT, blocks, commands, environment, run_python, succeeded
-from tests.end_to_end.servers import started
 
 GUIDE = (ROOT / "docs/guides/gateway.md").read_text()
 STARTS = [command for command in commands(GUIDE) if "serving gateway" in command]
@@ -21,9 +21,8 @@ CURLS = [command for command in commands(GUIDE) if command.startswith("curl")]
 
 
 @pytest.fixture(scope="module")
-def triton(repository):
-    with started(repository) as running:
-        yield running.endpoints.grpc
+def triton(shipped_server):
+    return shipped_server.grpc
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +30,13 @@ def address(triton):
     """Of the gateway that the first command starts."""
     with gateway_of(STARTS[0], triton) as port:
         yield f"127.0.0.1:{port}"
+
+
+def lists_models(port):
+    try:
+        return bool(httpx.get(f"http://127.0.0.1:{port}/v1/models").json()["data"])
+    except (httpx.TransportError, KeyError):
+        return False
 
 
 @contextmanager
@@ -44,16 +50,11 @@ def gateway_of(command, triton):
         stderr=subprocess.PIPE,
     )
     try:
-        for _ in range(300):
-            try:
-                if httpx.get(f"http://127.0.0.1:{port}/v1/models").json()["data"]:
-                    break
-            except (httpx.TransportError, KeyError):
-                time.sleep(0.1)
+        assert asyncio.run(until(lambda: lists_models(port)))
         yield port
     finally:
         process.send_signal(signal.SIGTERM)
-        _, log = process.communicate(timeout=60)
+        _, log = process.communicate(timeout=240)
     lines = [json.loads(line) for line in log.decode().splitlines()]
     assert process.returncode == 0 and any(line.get("path") == "/v1/models" for line in lines)
 

@@ -76,9 +76,11 @@ def compare(place, names, as_published):
         assert tokens, name
 
 
+# The other is asked more in tests/serving/generation/test_equals_transformers.py.
 @pytest.mark.timeout(600)
-def test_a_caption_served_is_the_one_that_transformers_generates(tmp_path):
-    compare(tmp_path, list(TINY), as_published=False)
+@pytest.mark.parametrize("name", ["trocr", pytest.param("vit-gpt2", marks=pytest.mark.slow)])
+def test_a_caption_served_is_the_one_that_transformers_generates(name, tmp_path):
+    compare(tmp_path, [name], as_published=False)
 
 
 @pytest.mark.full_width

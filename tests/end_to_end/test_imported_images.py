@@ -18,6 +18,8 @@ from tests.end_to_end.imported_image_models import KINDS
 from tests.end_to_end.test_imported import served
 
 TOP = 5
+ONE_OF_A_KIND = ["hf-vit", "hf-timesformer", "timm-swin"]  # whole images, videos and windows
+OTHERS = [name for name in KINDS if name not in ONE_OF_A_KIND]
 
 
 def photograph(path):
@@ -59,8 +61,9 @@ def compare(place, names, as_published):
 
 
 @pytest.mark.timeout(600)
-def test_what_every_imported_architecture_sees_when_served_is_what_its_library_sees(tmp_path):
-    compare(tmp_path, list(KINDS), as_published=False)
+@pytest.mark.parametrize("names", [ONE_OF_A_KIND, pytest.param(OTHERS, marks=pytest.mark.slow)], ids=["one", "others"])
+def test_what_every_imported_architecture_sees_when_served_is_what_its_library_sees(names, tmp_path):
+    compare(tmp_path, names, as_published=False)
 
 
 @pytest.mark.full_width

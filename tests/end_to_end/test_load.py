@@ -141,6 +141,6 @@ def test_a_scenario_is_run_by_a_command(server, tmp_path):
         f'[[workloads]]\nmodel = "{DIGITS}"\nexpect = {{ kind = "example" }}\n'
     )
     command = [sys.executable, "-m", "clients", "load", "run", str(path)]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    found = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert "unexpected" not in found.stderr
     assert "20" in found.stdout, json.dumps(found.stderr)

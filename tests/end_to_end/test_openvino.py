@@ -7,14 +7,10 @@ from clients.classify import Classifier
 from models.manifest import Manifest
 from models.tensor_names import LOGITS, PIXELS
 from models.train.digit_data import held_out
-from serving.canary import canary_check
 from serving.repository.layout import write_repository
 from serving.runtime.create_runners import create_runners
-from serving.triton_server.ports import free_ports
-from serving.triton_server.process import TritonServer
-from serving.triton_server.settings import ServerSettings
-from tests.conftest import DIGITS
 from tests.end_to_end.asking import ask
+from tests.end_to_end.servers import started
 
 pytest.importorskip("openvino")
 
@@ -22,10 +18,7 @@ pytest.importorskip("openvino")
 @pytest.fixture
 def server(digits_artefact, tmp_path):
     write_repository([digits_artefact], tmp_path / "repository", runtime="openvino-bf16")
-    http, grpc, metrics = free_ports(3)
-    ports = {"http_port": http, "grpc_port": grpc, "metrics_port": metrics}
-    with TritonServer(ServerSettings(repository=tmp_path / "repository", **ports)) as running:
-        running.wait_until_ready(canary_check({DIGITS}, 30.0), 60.0)
+    with started(tmp_path / "repository") as running:
         yield running.endpoints
 
 

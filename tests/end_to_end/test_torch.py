@@ -7,23 +7,17 @@ import pytest
 from clients.translate import Translator
 from export.stage import export_torch
 from models.train.date_data import held_out
-from serving.canary import canary_check
 from serving.repository.layout import write_repository
-from serving.triton_server.ports import free_ports
-from serving.triton_server.process import TritonServer
-from serving.triton_server.settings import ServerSettings
 from tests.conftest import DATES
 from tests.end_to_end.asking import ask
+from tests.end_to_end.servers import started
 
 
 @pytest.fixture
 def server(tmp_path):
     export_torch(DATES, tmp_path / "artefact", "bf16")
     write_repository([tmp_path / "artefact"], tmp_path / "repository", device="cpu")
-    http, grpc, metrics = free_ports(3)
-    ports = {"http_port": http, "grpc_port": grpc, "metrics_port": metrics}
-    with TritonServer(ServerSettings(repository=tmp_path / "repository", **ports)) as running:
-        running.wait_until_ready(canary_check({DATES}, 30.0), 60.0)
+    with started(tmp_path / "repository") as running:
         yield running.endpoints
 
 

@@ -5,17 +5,16 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 
-from models.checkpoints.place import shipped_names
 from serving.triton_server.ports import free_ports
-from tests.end_to_end.asking import python_m
+from tests.conftest import DATES, DIGITS
+from tests.end_to_end.asking import PATIENCE_S, python_m
 
-READY_S = 60
+READY_S = 240  # of patience
 
 
 def regions(pid):
@@ -55,51 +54,52 @@ def up(*words, repository):
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=60)
+            process.communicate(timeout=READY_S)
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_the_server_says_where_it_answers_and_leaves_nothing_behind(repository, ending):
-    with up(repository=repository) as (process, grpc):
+def test_the_server_says_where_it_answers_and_leaves_nothing_behind(repository_of_two, ending):
+    with up(repository=repository_of_two) as (process, grpc):
         first = process.stdout.readline()
-        assert f"every model answered its example: {', '.join(shipped_names())}" in first
+        assert f"every model answered its example: {DATES}, {DIGITS}" in first
         assert grpc in process.stdout.readline()
         assert python_m("clients", "health", "--server", f"127.0.0.1:{grpc}").returncode == 0
         family = children_of(process.pid)
         assert len(family) >= 3, "the server and a stub for each model"
         assert regions(process.pid)
         process.send_signal(ending)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=READY_S)
     assert process.returncode == 0, errors
     assert alive(family) == set()
     assert regions(process.pid) == set()
 
 
-def test_a_gateway_beside_it_serves_its_page_and_stops_with_it(repository):
+def test_a_gateway_beside_it_serves_its_page_and_stops_with_it(repository_of_two):
     (port,) = free_ports(1)
-    with up("--gateway-port", str(port), repository=repository) as (process, _):
+    with up("--gateway-port", str(port), repository=repository_of_two) as (process, _):
         told = [process.stdout.readline() for _ in range(7)]
         assert f"page     http://127.0.0.1:{port}\n" in told
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as page:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=PATIENCE_S) as page:
             assert "Ask a model" in page.read().decode()
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models", timeout=10) as answer:
-            assert {card["id"] for card in json.load(answer)["data"]} == set(shipped_names())
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models", timeout=PATIENCE_S) as answer:
+            assert {card["id"] for card in json.load(answer)["data"]} == {DATES, DIGITS}
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=READY_S)
     assert process.returncode == 0, errors
 
 
-def test_a_gateways_taken_port_is_one_line_before_anything_is_started(repository):
+def test_a_gateways_taken_port_is_one_line_before_anything_is_started(repository_of_two):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        refused = python_m("serving", "up", "--repository", repository, "--gateway-port", port)
+        refused = python_m("serving", "up", "--repository", repository_of_two, "--gateway-port", port)
     assert refused.returncode == 2
     assert refused.stderr.count("\n") == 1 and "--gateway-port" in refused.stderr
 
 
-def test_a_taken_port_is_one_line_and_status_2(repository, server):
-    port = server.grpc.split(":")[1]
-    refused = python_m("serving", "up", "--repository", repository, "--grpc-port", port)
+def test_a_taken_port_is_one_line_and_status_2(repository_of_two):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        refused = python_m("serving", "up", "--repository", repository_of_two, "--grpc-port", port)
     assert refused.returncode == 2
     assert refused.stderr.count("\n") == 1
     assert port in refused.stderr and "--grpc-port" in refused.stderr
@@ -112,9 +112,9 @@ def test_a_repository_that_is_not_there_is_status_2(tmp_path):
 
 
 @pytest.mark.planted
-def test_a_model_whose_graph_was_changed_keeps_the_server_from_being_ready(repository, tmp_path):
+def test_a_model_whose_graph_was_changed_keeps_the_server_from_being_ready(repository_of_two, tmp_path):
     copy = tmp_path / "model_repository"
-    subprocess.run(["cp", "-r", str(repository), str(copy)], check=True)
+    subprocess.run(["cp", "-r", str(repository_of_two), str(copy)], check=True)
     os.truncate(copy / "digits-vit/1/model.onnx", 1000)
     with up(repository=copy) as (process, _):
         _, errors = process.communicate(timeout=READY_S)
@@ -124,9 +124,9 @@ def test_a_model_whose_graph_was_changed_keeps_the_server_from_being_ready(repos
 
 
 @pytest.mark.planted
-def test_a_model_that_answers_wrongly_keeps_the_server_from_being_ready(repository, tmp_path):
+def test_a_model_that_answers_wrongly_keeps_the_server_from_being_ready(repository_of_two, tmp_path):
     copy = tmp_path / "model_repository"
-    subprocess.run(["cp", "-r", str(repository), str(copy)], check=True)
+    subprocess.run(["cp", "-r", str(repository_of_two), str(copy)], check=True)
     config = copy / "dates-transformer/config.pbtxt"
     config.write_text(config.read_text().replace("1997-03-03", "2001-01-01"))
     with up(repository=copy) as (process, _):
@@ -135,27 +135,26 @@ def test_a_model_that_answers_wrongly_keeps_the_server_from_being_ready(reposito
     assert "the right answer from 'dates-transformer'" in errors and "1997-03-03" in errors
 
 
-def test_numpy_2_in_the_stubs_environment_is_refused_at_start_up(repository, tmp_path):
+def test_numpy_2_in_the_stubs_environment_is_refused_at_start_up(repository_of_two, tmp_path):
     # A distribution named numpy that comes first on the path, as a second installation would.
     info = tmp_path / "numpy-2.9.9.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 2.9.9\n")
-    command = [sys.executable, "-m", "serving", "up", "--repository", str(repository)]
+    command = [sys.executable, "-m", "serving", "up", "--repository", str(repository_of_two)]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}  # noqa: TID251
-    refused = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=READY_S, env=environment)
     assert refused.returncode == 1
     assert "2.9.9" in refused.stderr and 'pip install "numpy<2"' in refused.stderr
 
 
-def test_a_dead_worker_is_seen_by_health_although_the_server_says_ready(repository):
-    with up("--watch-s", "0", repository=repository) as (process, grpc):
+def test_a_dead_worker_is_seen_by_health_although_the_server_says_ready(repository_of_two):
+    with up("--watch-s", "0", repository=repository_of_two) as (process, grpc):
         process.stdout.readline()
         for pid in children_of(process.pid):
             arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
             if "stub" in arguments[0] and any("digits-vit" in word for word in arguments):
                 os.kill(pid, signal.SIGKILL)
-        time.sleep(0.5)
-        told = python_m("clients", "health", "--server", f"127.0.0.1:{grpc}", "--timeout-s", "3")
+        told = python_m("clients", "health", "--server", f"127.0.0.1:{grpc}", "--timeout-s", "5")
         assert told.returncode == 1
         assert "digits-vit (classify): FAILED" in told.stdout
         assert "dates-transformer (translate): ok" in told.stdout

@@ -15,7 +15,7 @@ from clients.triton_client import TritonClient
 from models.errors import BusyError, DeadlineError, InputError, ServerError, UnreachableError
 from serving.triton_server.ports import free_ports
 from tests.conftest import LANGUAGE_MODEL, NARROW_LENGTH, NARROW_WAITING, ROOT
-from tests.end_to_end.asking import active, ask, counted, python_m, until
+from tests.end_to_end.asking import PATIENCE_S, active, ask, counted, python_m, until
 from tests.end_to_end.servers import started
 from tests.text_checkpoints import PROMPT
 
@@ -34,6 +34,11 @@ async def occupied(client, server):
     assert await until(lambda: active(server) == 0)
 
 
+def cancelled(server):
+    """As of the last count of what is served: the metrics are told together, and late."""
+    return counted(server, LANGUAGE_MODEL, "attendant_cancelled_total")
+
+
 def rejected(server):
     return counted(server, LANGUAGE_MODEL, "attendant_rejected_total")
 
@@ -42,29 +47,31 @@ def waiting(server):
     return counted(server, LANGUAGE_MODEL, "attendant_waiting")
 
 
-def test_leaving_an_answer_early_frees_its_slot_within_a_second(narrow):
+def test_leaving_an_answer_early_frees_its_slot(narrow):
     async def left(client):
         generator = await Generator.find(client)
         async with aclosing(generator.stream(PROMPT, LONG)) as stream:
             await anext(stream)
             assert await until(lambda: active(narrow) == 1)
-        return await until(lambda: active(narrow) == 0, seconds=1.0)
+            before = cancelled(narrow)
+        return before, await until(lambda: active(narrow) == 0)
 
-    before = counted(narrow, LANGUAGE_MODEL, "attendant_cancelled_total")
-    assert ask(narrow, left)
-    assert counted(narrow, LANGUAGE_MODEL, "attendant_cancelled_total") == before + 1
+    before, freed = ask(narrow, left)
+    assert freed and cancelled(narrow) == before + 1
 
 
 def test_a_client_that_vanishes_frees_its_slot(narrow):
-    command = ["clients", "generate", "--server", narrow.grpc, "--max-tokens", "4000", "--ignore-end", *PROMPT.split()]
+    asked = ["--server", narrow.grpc, "--max-tokens", str(LONG.max_tokens), "--ignore-end", *PROMPT.split()]
+    command = ["clients", "generate", *asked]
     client = subprocess.Popen([sys.executable, "-m", *command], cwd=ROOT, stdout=subprocess.DEVNULL)
     try:
-        assert asyncio.run(until(lambda: active(narrow) == 1, seconds=30.0))
+        assert asyncio.run(until(lambda: active(narrow) == 1))
+        before = cancelled(narrow)
     finally:
         client.kill()
         client.wait()
-    # Within a second, and what the metrics are late by.
-    assert asyncio.run(until(lambda: active(narrow) == 0, seconds=2.0))
+    assert asyncio.run(until(lambda: active(narrow) == 0))
+    assert cancelled(narrow) == before + 1
 
 
 def test_one_request_more_than_may_wait_is_told_so_at_once_and_the_others_are_answered(narrow):
@@ -84,25 +91,26 @@ def test_one_request_more_than_may_wait_is_told_so_at_once_and_the_others_are_an
 
 def test_a_retry_policy_gets_everybody_an_answer(narrow):
     async def crowd():
-        retry = RetryPolicy(tries=50, pause_s=0.05, longest_pause_s=0.2)
+        retry = RetryPolicy(tries=10_000, pause_s=0.05, longest_pause_s=0.2)
         async with TritonClient(narrow.grpc, retry=retry) as client:
-            generator = await Generator.find(client)
             options = Decoding(max_tokens=20, ignore_end=True)
-            return await asyncio.gather(*(generator.answer(PROMPT, options) for _ in range(20)))
+            async with occupied(client, narrow) as generator:
+                before = rejected(narrow)
+                asked = [asyncio.ensure_future(generator.answer(PROMPT, options)) for _ in range(20)]
+                assert await until(lambda: rejected(narrow) > before)
+            return await asyncio.gather(*asked)
 
-    before = rejected(narrow)
     assert len(set(asyncio.run(crowd()))) == 1
-    assert asyncio.run(until(lambda: rejected(narrow) > before))
 
 
 def test_a_retry_does_not_outlive_the_deadline_of_its_request(narrow):
     async def hurried():
-        retry = RetryPolicy(tries=1000, pause_s=0.1, longest_pause_s=0.1)
+        retry = RetryPolicy(tries=10_000, pause_s=0.1, longest_pause_s=0.1)
         async with TritonClient(narrow.grpc, retry=retry) as client, occupied(client, narrow) as generator:
             patient = [asyncio.ensure_future(generator.answer(PROMPT, SHORT)) for _ in range(WAITING)]
             assert await until(lambda: waiting(narrow) == WAITING)
             with pytest.raises(BusyError):
-                await asyncio.wait_for(generator.answer(PROMPT, Decoding(max_tokens=1, deadline_ms=300)), 5)
+                await asyncio.wait_for(generator.answer(PROMPT, Decoding(max_tokens=1, deadline_ms=300)), PATIENCE_S)
         await asyncio.gather(*patient)
 
     asyncio.run(hurried())
@@ -110,8 +118,10 @@ def test_a_retry_does_not_outlive_the_deadline_of_its_request(narrow):
 
 def test_what_is_the_clients_mistake_is_not_sent_again(narrow):
     async def mistaken():
-        async with TritonClient(narrow.grpc, retry=RetryPolicy(tries=1000, pause_s=1.0)) as client:
-            await asyncio.wait_for((await Generator.find(client)).answer(PROMPT, Decoding(temperature=-1.0)), 5)
+        async with TritonClient(narrow.grpc, retry=RetryPolicy(tries=10, pause_s=600.0)) as client:
+            await asyncio.wait_for(
+                (await Generator.find(client)).answer(PROMPT, Decoding(temperature=-1.0)), PATIENCE_S
+            )
 
     with pytest.raises(InputError, match="temperature"):
         asyncio.run(mistaken())
@@ -170,14 +180,14 @@ def test_the_higher_priority_is_served_first(narrow):
 
 
 def test_the_first_token_may_take_longer_than_the_others_or_less(narrow):
-    async def asked(client, first_timeout_s):
-        generator = await Generator.find(client, first_timeout_s=first_timeout_s)
-        async with occupied(client, narrow):
+    async def asked(client, first_timeout_s, timeout_s):
+        async with occupied(client, narrow) as patient, TritonClient(narrow.grpc, timeout_s) as hasty:
+            generator = Generator(hasty, patient.model, first_timeout_s)
             with pytest.raises(ServerError, match=f"within {first_timeout_s:g} s"):
                 await generator.answer(PROMPT, SHORT)
 
-    ask(narrow, lambda client: asked(client, 0.1))
-    ask(narrow, lambda client: asked(client, 1.0), timeout_s=0.8)
+    ask(narrow, lambda client: asked(client, first_timeout_s=0.1, timeout_s=PATIENCE_S))
+    ask(narrow, lambda client: asked(client, first_timeout_s=0.4, timeout_s=0.2))
 
 
 def test_a_server_that_is_gone_is_asked_no_more_where_there_is_another(narrow):
@@ -210,13 +220,12 @@ def test_a_server_that_is_stopping_finishes_what_it_began_and_others_are_asked_t
         return len(said), len(elsewhere.token_ids)
 
     async def untaken(client):
-        for _ in range(100):
+        while True:
             try:
                 await client.models()
             except UnreachableError as error:
                 return "takes requests" in str(error)
             await asyncio.sleep(0.02)
-        return False
 
     with started(narrow_repository) as server:
         assert asyncio.run(answered_while_stopping(server)) == (2000, 1)

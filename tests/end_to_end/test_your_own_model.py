@@ -4,13 +4,23 @@ from contextlib import ExitStack
 
 import pytest
 
+from models.checkpoints.resolve import checkpoint_named
 from tests.end_to_end.documents import ROOT, blocks, commands, run_python, succeeded, until_ctrl_c
 
 GUIDE = (ROOT / "docs/guides/your-own-model.md").read_text()
 FILE, CLIENT = blocks(GUIDE, "python")
 
 
-@pytest.mark.timeout(600)
+def test_the_file_of_the_guide_is_a_model_that_can_be_exported(tmp_path):
+    file = tmp_path / "sensors.py"
+    file.write_text(FILE)
+    assert checkpoint_named(str(file)).name == "sensors"
+
+
+# Shorter ways: tests/export/test_own_model.py exports one, and tests/end_to_end/test_bounds.py serves it.
+@pytest.mark.slow
+@pytest.mark.xdist_group("ports of the documents")
+@pytest.mark.timeout(1800)
 def test_the_guide_takes_a_module_from_its_file_to_a_served_answer():
     (ROOT / "build").mkdir(exist_ok=True)
     (ROOT / "build/sensors.py").write_text(FILE)

@@ -29,7 +29,7 @@ def test_it_never_rings_before_its_time(make):
 def test_a_time_that_has_passed_rings_at_once(make):
     async def rung():
         alarm = make()
-        await asyncio.wait_for(alarm.until(time.monotonic() - 5), 5)
+        await asyncio.wait_for(alarm.until(time.monotonic() - 5), 60)
         alarm.close()
 
     asyncio.run(rung())
@@ -37,14 +37,14 @@ def test_a_time_that_has_passed_rings_at_once(make):
 
 def test_a_new_time_takes_the_place_of_the_last(make):
     async def rung():
-        alarm, rings = make(), []
-        alarm.at(time.monotonic() + 0.005, lambda: rings.append("first"))
-        alarm.at(time.monotonic() + 0.010, lambda: rings.append("second"))
-        await asyncio.sleep(0.05)
+        alarm, first, second = make(), asyncio.Event(), asyncio.Event()
+        alarm.at(time.monotonic() + 0.005, first.set)
+        alarm.at(time.monotonic() + 0.010, second.set)
+        await asyncio.wait_for(second.wait(), 60)
         alarm.close()
-        return rings
+        return first.is_set()
 
-    assert asyncio.run(rung()) == ["second"]
+    assert not asyncio.run(rung())
 
 
 def test_a_closed_alarm_rings_no_more(make):

@@ -30,7 +30,7 @@ def files(tmp_path):
 
 def planned(*words):
     command = [sys.executable, "-m", "clients", "load", "plan", *words, "--requests", "300"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=240)
 
 
 def test_a_plan_is_a_table_and_an_answer(files):

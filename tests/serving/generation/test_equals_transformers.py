@@ -65,7 +65,12 @@ MAKERS = {
 }
 
 
-@pytest.fixture(scope="module", params=MAKERS)
+SLOW = {"llama"}  # of which one of its kind is served in tests/end_to_end/test_imported.py
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in MAKERS]
+)
 def pair(request, tmp_path_factory):
     place = tmp_path_factory.mktemp("pairs")
     kind, folder, served = MAKERS[request.param](place)

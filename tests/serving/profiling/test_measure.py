@@ -44,13 +44,13 @@ def test_a_profile_of_any_family_can_be_planned_with(artefact, request, tmp_path
     assert levels.limit.requests > levels.under(1).answered > 0
 
 
-@pytest.mark.parametrize("artefact", ["language_model", "captioner_artefact"])
+@pytest.mark.parametrize("artefact", ["language_model", pytest.param("captioner_artefact", marks=pytest.mark.slow)])
 def test_what_a_real_server_adds_is_measured_at_rising_loads(artefact, request):
     made = measured(request.getfixturevalue(artefact), SETTINGS)
     loads = [one.tokens_per_s for one in made.served]
     assert len(loads) == len(behind_triton.SHARES) + 1 and loads == sorted(loads) and loads[0] > 0
     for one in made.served:
-        assert min(one.response_s) > 0 and 0 < max(one.way_s) < 5.0
+        assert min(one.response_s) > 0 and 0 < max(one.way_s) < 60.0
         assert 0.2 < sum(one.decode_factor) / len(one.decode_factor) < 100
     assert made.fit_error["served"] >= 0
 

@@ -105,7 +105,7 @@ def test_two_that_write_one_repository_at_once_both_find_their_models_in_it(digi
         assert other.stderr.readline() == f"another process is writing {out}: waiting until it has ended\n"
         write_repository([digits_artefact], tmp_path / "made")
         (tmp_path / "made").rename(out)
-    other.communicate(timeout=60)
+    other.communicate(timeout=240)
     assert other.returncode == 0
     assert sorted(path.name for path in out.iterdir()) == ["digits-vit", LANGUAGE_MODEL]
 

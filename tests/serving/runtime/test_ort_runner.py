@@ -146,7 +146,7 @@ MEMORY = """
 @pytest.mark.parametrize("mode", ["aliased", "copied"])
 def test_a_second_cache_is_allocated_only_where_outputs_are_not_aliased(tmp_path, mode):
     command = [sys.executable, "-c", textwrap.dedent(MEMORY), str(tmp_path / "g.onnx"), mode]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
     cache_bytes, grown_bytes, written = map(int, run.stdout.split())
     assert cache_bytes == 8 * 65536 * 64 * 4
     if mode == "aliased":

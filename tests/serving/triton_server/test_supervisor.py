@@ -16,7 +16,7 @@ from tests.serving.triton_server.test_process import READY_S, _doubles, _process
 def told(endpoints):
     """The check, whose errors are ours, as those of canaries are."""
     try:
-        _doubles(endpoints)
+        _doubles(endpoints, timeout_s=5.0)  # what hangs is to be found soon
     except InferenceServerException as error:
         raise ServerError("an answer", str(error), "none") from error
 

@@ -24,6 +24,7 @@ from tests.clients.load.conftest import LINE_S, MODELS
 from tests.clients.load.disturbance import Disturbance
 
 USED, WINDOWS, WINDOW_S = 0.5, 3, 2.5
+pytestmark = pytest.mark.slow
 EXACT_S = 1e-6  # what floats leave
 MUCH = 0.75  # seconds waited a second; from one on, the waiting itself adds 3 %
 
