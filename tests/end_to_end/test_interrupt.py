@@ -27,11 +27,8 @@ SERVED = [
     pytest.param("→ 3 ", os.kill, id="Triton drains"),
 ]
 LATER = [
-    ("3/5 ", os.killpg),
-    ("export and compare 4/12 ", os.killpg),
     ("export dates-transformer 1/", os.killpg),
     ("4/5 ", os.killpg),
-    ("digits over gRPC 36/360 ", os.killpg),
     ("dates-gru over gRPC 50/500 ", os.kill),
 ]
 
