@@ -15,8 +15,10 @@ APT := apt-get update --quiet --quiet && apt-get install --yes --quiet --quiet -
 help:  ## say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
+# A Ctrl-C while Python itself starts waits until the quickstart can end in order.
+BLOCK_CTRL_C := $(shell env --block-signal=INT true 2>/dev/null && echo env --block-signal=INT)
 quickstart: .venv/.cpu  ## export, prove, serve and ask the shipped models
-	$(BIN)/python -m quickstart
+	@$(BLOCK_CTRL_C) $(BIN)/python -m quickstart
 
 test: .venv/.dev system  ## prove what the README says, in two processes: some minutes
 	$(PYTEST) $(IN_TWO_PROCESSES)

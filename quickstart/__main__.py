@@ -13,6 +13,7 @@ from pathlib import Path
 INTERRUPTED_STATUS = 130
 if __name__ == "__main__":  # until there is something to clean up, and also while the next lines are imported
     signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED_STATUS))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the Makefile blocks it until here
 
 from models.cli import run  # noqa: E402
 from models.folders import clear_left_behind  # noqa: E402
