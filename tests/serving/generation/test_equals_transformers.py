@@ -65,7 +65,13 @@ MAKERS = {
 }
 
 
-@pytest.fixture(scope="module", params=MAKERS)
+SLOW = {"gpt2", "vision-encoder-decoder"}
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in MAKERS],
+)
 def pair(request, tmp_path_factory):
     place = tmp_path_factory.mktemp("pairs")
     kind, folder, served = MAKERS[request.param](place)
