@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.exports import SharedExports
 from tests.planted_bugs import COLLECTED
 
 ROOT = Path(__file__).parent.parent
@@ -78,105 +79,112 @@ def _cache_of_its_own(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def tiny_translator(tmp_path_factory):
+def exported(tmp_path_factory):
+    """A function from a model to its artefact, which all processes of the run share: tests/exports.py."""
+    own = tmp_path_factory.getbasetemp()
+    return SharedExports((own.parent if own.name.startswith("popen-gw") else own) / "artefacts")
+
+
+@pytest.fixture(scope="session")
+def tiny_translator(exported):
     """The preset ``transformer-tiny``, exported."""
-    return _exported("transformer-tiny", tmp_path_factory)
+    return exported("transformer-tiny")
 
 
 @pytest.fixture(scope="session")
-def tiny_classifier(tmp_path_factory):
+def tiny_classifier(exported):
     """The preset ``vit-tiny``, exported."""
-    return _exported("vit-tiny", tmp_path_factory)
+    return exported("vit-tiny")
 
 
 @pytest.fixture(scope="session")
-def digits_artefact(tmp_path_factory):
+def digits_artefact(exported):
     """The shipped checkpoint ``digits-vit``, exported."""
-    return _exported(DIGITS, tmp_path_factory)
+    return exported(DIGITS)
 
 
 @pytest.fixture(scope="session")
-def dates_artefact(tmp_path_factory):
+def dates_artefact(exported):
     """The shipped checkpoint ``dates-transformer``, exported."""
-    return _exported(DATES, tmp_path_factory)
+    return exported(DATES)
 
 
 @pytest.fixture(scope="session")
-def captioner_artefact(tmp_path_factory):
+def captioner_artefact(exported):
     """The shipped checkpoint ``digits-captioner``, exported."""
-    return _exported(CAPTIONER, tmp_path_factory)
+    return exported(CAPTIONER)
 
 
 @pytest.fixture(scope="session")
-def explained_digits(tmp_path_factory):
+def explained_digits(exported):
     """The shipped checkpoint ``digits-vit``, exported with its explanation."""
-    return _exported(DIGITS, tmp_path_factory, explain=True)
+    return exported(DIGITS, explain=True)
 
 
 @pytest.fixture(scope="session")
-def explained_dates(tmp_path_factory):
+def explained_dates(exported):
     """The shipped checkpoint ``dates-transformer``, exported with its explanation."""
-    return _exported(DATES, tmp_path_factory, explain=True)
+    return exported(DATES, explain=True)
 
 
 @pytest.fixture(scope="session")
-def explained_swin(tmp_path_factory):
+def explained_swin(exported):
     """The shipped checkpoint ``digits-swin``, exported with its explanation."""
-    return _exported("digits-swin", tmp_path_factory, explain=True)
+    return exported("digits-swin", explain=True)
 
 
 @pytest.fixture(scope="session")
-def explained_gru(tmp_path_factory):
+def explained_gru(exported):
     """The shipped checkpoint ``dates-gru``, exported with its explanation, which is no graph more."""
-    return _exported("dates-gru", tmp_path_factory, explain=True)
+    return exported("dates-gru", explain=True)
 
 
 @pytest.fixture(scope="session")
-def digits_in_bytes(tmp_path_factory):
+def digits_in_bytes(exported):
     """The shipped checkpoint ``digits-vit``, exported for the bytes of images and with its explanation."""
-    return _exported(DIGITS, tmp_path_factory, explain=True, uint8=True)
+    return exported(DIGITS, explain=True, uint8=True)
 
 
 @pytest.fixture(scope="session")
-def captioner_in_bytes(tmp_path_factory):
+def captioner_in_bytes(exported):
     """The shipped checkpoint ``digits-captioner``, exported for the bytes of images."""
-    return _exported(CAPTIONER, tmp_path_factory, uint8=True)
+    return exported(CAPTIONER, uint8=True)
 
 
 @pytest.fixture(scope="session")
-def language_model(tmp_path_factory):
+def language_model(exported):
     """A tiny Llama with a real tokenizer and random weights, exported."""
     from tests.text_checkpoints import write_language_model
 
-    return _exported(write_language_model(tmp_path_factory.mktemp("checkpoints") / LANGUAGE_MODEL), tmp_path_factory)
+    return exported(exported.checkpoint(LANGUAGE_MODEL, write_language_model))
 
 
 @pytest.fixture(scope="session")
-def windowed_language_model(tmp_path_factory):
+def windowed_language_model(exported):
     """One whose heads ONNX Runtime's attention rotates itself, and whose positions see three others."""
     from tests.text_checkpoints import write_language_model
 
-    folder = tmp_path_factory.mktemp("checkpoints") / "windowed"
-    return _exported(write_language_model(folder, head_size=16, window=4), tmp_path_factory)
+    folder = exported.checkpoint("windowed", lambda folder: write_language_model(folder, head_size=16, window=4))
+    return exported(folder)
 
 
 @pytest.fixture(scope="session")
-def text_encoder(tmp_path_factory):
+def text_encoder(exported):
     """A tiny BERT with a real tokenizer and random weights, exported."""
     from tests.text_checkpoints import write_text_encoder
 
-    return _exported(write_text_encoder(tmp_path_factory.mktemp("checkpoints") / TEXT_ENCODER), tmp_path_factory)
+    return exported(exported.checkpoint(TEXT_ENCODER, write_text_encoder))
 
 
 @pytest.fixture(scope="session")
-def repository(tmp_path_factory):
+def repository(exported, tmp_path_factory):
     """A Triton repository of every shipped checkpoint, each with its explanation if it has one."""
     from models.checkpoints.place import shipped_names
     from serving.repository.layout import write_repository
 
     out = tmp_path_factory.mktemp("serving") / "model_repository"
     names = shipped_names()
-    write_repository([_exported(name, tmp_path_factory, explain=name != UNEXPLAINED) for name in names], out)
+    write_repository([exported(name, explain=name != UNEXPLAINED) for name in names], out)
     return out
 
 
@@ -232,19 +240,16 @@ def server(repository_of_every_task):
 
 
 @pytest.fixture(scope="session")
-def narrow_repository(tmp_path_factory):
+def narrow_repository(exported, tmp_path_factory):
     """One model with one slot for answers of many thousand tokens, and room for two that wait."""
-    from export.stage import export_onnx
     from serving.generation.settings import EngineSettings
     from serving.repository.layout import write_repository
     from tests.text_checkpoints import write_language_model
 
-    place = tmp_path_factory.mktemp("narrow")
-    source = write_language_model(place / LANGUAGE_MODEL, max_length=NARROW_LENGTH)
-    export_onnx(str(source), place / "artefact")
-    settings = EngineSettings(slots=1, waiting=NARROW_WAITING)
-    write_repository([place / "artefact"], place / "repository", engine=settings)
-    return place / "repository"
+    source = exported.checkpoint("narrow", lambda folder: write_language_model(folder, max_length=NARROW_LENGTH))
+    out = tmp_path_factory.mktemp("narrow") / "repository"
+    write_repository([exported(source)], out, engine=EngineSettings(slots=1, waiting=NARROW_WAITING))
+    return out
 
 
 @pytest.fixture(scope="session")
@@ -263,19 +268,3 @@ def gateway(server):
 
     with started(server.grpc) as running:
         yield running
-
-
-def _exported(name, tmp_path_factory, explain=False, uint8=False):
-    from export.stage import export_onnx
-
-    kind = f"{'explained' if explain else 'plain'}{'-uint8' if uint8 else ''}"
-    out = _place(name, tmp_path_factory) / kind / Path(name).name
-    export_onnx(str(name), out, explain, uint8)
-    return out
-
-
-def _place(name, tmp_path_factory):
-    # One for all processes of a run: an export that another has made is found done. A folder is its own process's.
-    own = tmp_path_factory.getbasetemp()
-    shared = own.parent if own.name.startswith("popen-gw") else own
-    return (own if Path(name).is_absolute() else shared) / "artefacts"

@@ -2,8 +2,6 @@ import dataclasses
 import json
 import re
 import shutil
-import subprocess
-import sys
 from html.parser import HTMLParser
 
 import numpy as np
@@ -19,6 +17,7 @@ from models.errors import ArtefactError, OutputError
 from models.manifest import Manifest, sha256_of
 from models.quantities import bytes_text, count_text, seconds_text
 from serving.runtime.ort_runner import OrtRunner
+from tests.commands import run_here
 
 
 @pytest.fixture(scope="module")
@@ -164,12 +163,10 @@ def test_quantities_read_as_people_write_them(text, wanted):
 
 
 def test_the_command_prints_tables_or_json_and_writes_the_page(tiny_classifier, tmp_path):
-    command = [sys.executable, "-m", "export", "inspect", str(tiny_classifier)]
-    tables = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    tables = run_here("export", "inspect", tiny_classifier).stdout
     assert "slowest nodes" in tables
     path = tmp_path / "page.html"
-    shown = subprocess.run(
-        [*command, "--json", "--html", str(path)], capture_output=True, text=True, timeout=120, check=True
-    )
+    shown = run_here("export", "inspect", tiny_classifier, "--json", "--html", path)
+    assert shown.returncode == 0, shown.stderr
     assert json.loads(shown.stdout)["graphs"]["model"]["precision"]["float32"]["tensors"] > 0
     assert path.read_text().startswith("<!doctype html>")

@@ -78,7 +78,7 @@ def test_the_manifest_tells_where_the_bits_are_and_whose_weights_they_hold(tiny_
 
 def test_of_a_language_model_in_four_bits_the_canary_asks_without_knowing_the_words(language_model, tmp_path):
     before = Manifest.read(language_model)
-    manifest, done = export_onnx(before.source, tmp_path / "artefact", precision="int4")
+    manifest, done = export_onnx(before.source, tmp_path / "artefact", precision="int4", exported=language_model)
     assert done
     assert manifest.example == {"inputs": before.example["inputs"]}
     assert answer(Generator(tmp_path / "artefact", manifest), PROMPT, 5)

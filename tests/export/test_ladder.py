@@ -1,14 +1,13 @@
 import dataclasses
 import json
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
 
+from export.__main__ import check
 from export.climbs import LOWERED, OPENVINO, RUNTIME
 from export.ladder import climb
 from export.parity import YARDSTICK, require_parity, rungs_of
@@ -182,18 +181,12 @@ def test_a_checkpoint_of_another_size_is_refused(copied):
 
 
 @pytest.mark.planted
-def test_the_command_prints_a_table_writes_the_report_and_fails_on_damage(copied):
-    def check():
-        return subprocess.run(
-            [sys.executable, "-m", "export", "check", str(copied)], capture_output=True, text=True, timeout=200
-        )
-
-    whole = check()
-    assert whole.returncode == 0, whole.stderr
-    assert "cached ort float32" in whole.stdout
+def test_the_command_prints_a_table_writes_the_report_and_fails_on_damage(copied, capsys):
+    assert check(copied) == 0
+    assert "cached ort float32" in capsys.readouterr().out
     assert json.loads((copied / "parity.json").read_text())["passed"] is True
     damage(copied, "decoder", nudged)
-    broken = check()
-    assert broken.returncode == 1
-    assert "of the float64 reference" in broken.stderr
+    with pytest.raises(ParityError, match="of the float64 reference") as broken:
+        check(copied)
+    assert broken.value.exit_status == 1
     assert json.loads((copied / "parity.json").read_text())["passed"] is False

@@ -38,6 +38,7 @@ def test_a_key_padding_mask_has_its_query_axis_written_out(exported):
     assert [made_by[name] for name in masks] == ["Expand"] * len(masks)
 
 
+@pytest.mark.slow
 def test_it_is_exported_again_only_when_its_file_its_neighbours_or_its_weights_change(exported):
     path, folder = exported
     export_onnx(str(path), folder)

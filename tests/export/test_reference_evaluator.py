@@ -10,7 +10,6 @@ import torch
 from export.climbs import CLIMBS, REFERENCE, RUNTIME
 from export.eager import eager_runners
 from export.parity import SAFETY, YARDSTICK, rungs_of
-from export.stage import export_onnx
 from models.checkpoints.resolve import checkpoint_named
 from models.manifest import Manifest
 from serving.runtime.cached_decoder import CachedDecoder
@@ -39,21 +38,23 @@ def climbed(folder):
     return list(CLIMBS[Manifest.read(folder).task](checkpoint, runners, {}))
 
 
-@pytest.mark.parametrize("artefact", ["tiny_translator", "tiny_classifier", "text_encoder"])
+@pytest.mark.parametrize(
+    "artefact", [pytest.param("tiny_translator", marks=pytest.mark.slow), "tiny_classifier", "text_encoder"]
+)
 def test_the_evaluator_agrees_with_pytorch_in_every_case_of_the_ladder(artefact, request):
     rungs = rungs_of(climbed(request.getfixturevalue(artefact)))
     assert len(rungs) >= 2
     assert [rung.name for rung in rungs if not rung.passed] == []
 
 
-@pytest.mark.parametrize("preset", ["swin-tiny", "gru-seq2seq-tiny"])
-def test_the_evaluator_agrees_with_pytorch_on_windows_and_on_recurrent_layers_without_padding(preset, tmp_path):
-    export_onnx(preset, tmp_path / "artefact")
-    cases = climbed(tmp_path / "artefact")
+@pytest.mark.parametrize("preset", ["swin-tiny", pytest.param("gru-seq2seq-tiny", marks=pytest.mark.slow)])
+def test_the_evaluator_agrees_with_pytorch_on_windows_and_on_recurrent_layers_without_padding(preset, exported):
+    artefact = exported(preset)
+    cases = climbed(artefact)
     if preset == "gru-seq2seq-tiny":
         cases = [case for case in cases if case.case.startswith("batch 1,")]  # further rows are padded
     rungs = rungs_of(cases)
-    assert len({rung.graph for rung in rungs}) == len(Manifest.read(tmp_path / "artefact").graphs)
+    assert len({rung.graph for rung in rungs}) == len(Manifest.read(artefact).graphs)
     assert [rung.name for rung in rungs if not rung.passed] == []
 
 

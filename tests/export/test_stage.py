@@ -12,6 +12,7 @@ from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import save_checkpoint
 from models.errors import ArtefactError, OutputError, UnknownNameError
 from models.manifest import Manifest
+from tests.commands import run_here
 
 
 @pytest.fixture
@@ -80,6 +81,7 @@ def refused(*_):
     raise RuntimeError("exported anew")
 
 
+@pytest.mark.slow
 def test_of_two_exports_at_once_one_works_and_the_other_finds_it_done(tmp_path):
     out = tmp_path / "artefact"
     command = [sys.executable, "-m", "export", "onnx", "vit-tiny", "--out", str(out)]
@@ -111,6 +113,7 @@ exit $status
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_with_a_way_out_and_leaves_the_old_artefact(tmp_path, tiny_classifier):
     if subprocess.run(["unshare", "-Urm", "true"], capture_output=True).returncode:
         pytest.skip("may not mount a small disk")
@@ -154,6 +157,7 @@ def test_truncated_weights_are_refused_and_the_old_artefact_stays(checkpoint_fol
     assert contents(out) == contents(tiny_classifier)
 
 
+@pytest.mark.slow
 def test_an_export_killed_in_the_middle_leaves_the_old_artefact_and_the_next_clears_away(tmp_path, tiny_classifier):
     out = tmp_path / "artefact"
     out.mkdir()
@@ -186,7 +190,7 @@ def test_an_export_killed_in_the_middle_leaves_the_old_artefact_and_the_next_cle
     ],
 )
 def test_a_users_mistake_is_one_line_and_status_2(words, status, says):
-    refused = subprocess.run([sys.executable, "-m", "export", *words], capture_output=True, text=True, timeout=120)
+    refused = run_here("export", *words)
     assert refused.returncode == status
     assert refused.stderr.count("\n") == 1, refused.stderr
     assert says in refused.stderr

@@ -30,11 +30,9 @@ needs_openvino = pytest.mark.skipif(not openvino_is_installed(), reason="OpenVIN
 
 
 @pytest.fixture(scope="module")
-def digits(tmp_path_factory):
+def digits(exported):
     """The shipped classifier in static int8."""
-    out = tmp_path_factory.mktemp("artefacts") / "digits-vit"
-    export_onnx("digits-vit", out, precision="int8-static")
-    return out
+    return exported("digits-vit", precision="int8-static")
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,6 @@
 import dataclasses
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import onnx
@@ -12,6 +10,7 @@ from export.target_check import hold_to_target, require_target
 from export.targets import TARGETS
 from models.errors import ExportError, UnknownNameError
 from models.manifest import Manifest, sha256_of
+from tests.commands import run_here
 
 # Shared among all tests; tests/export/test_families.py holds its own presets to TensorRT.
 ARTEFACTS = (
@@ -96,5 +95,4 @@ def test_the_documentation_lists_every_target_and_every_restriction_of_tensorrt(
 
 
 def check(folder, target):
-    command = [sys.executable, "-m", "export", "check", str(folder), "--target", target, "--json"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return run_here("export", "check", folder, "--target", target, "--json")

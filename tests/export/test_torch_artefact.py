@@ -62,6 +62,7 @@ def test_it_is_done_only_where_something_has_changed(dates):
     assert export_torch(DATES, dates.with_name("again"), "fp16")[1], "another precision is another artefact"
 
 
+@pytest.mark.slow
 def test_its_script_makes_it_again_and_compares_the_hashes(dates, tmp_path):
     made = run(dates / "reproduce.sh", tmp_path / "again")
     assert made.returncode == 0, made.stderr
@@ -110,7 +111,9 @@ def test_verbs_about_graphs_say_that_it_has_none(dates):
 
 
 @pytest.mark.parametrize("name", ["llama-tiny", "transformer-tiny", "lstm-seq2seq-tiny", "captioner-vit-gpt2-tiny"])
-@pytest.mark.parametrize("precision", ["fp32", *NARROW])
+@pytest.mark.parametrize(
+    "precision", ["bf16", *(pytest.param(one, marks=pytest.mark.slow) for one in ("fp32", "fp16"))]
+)
 def test_the_ladder_holds_what_serves_it_to_the_tolerance_of_its_precision(name, precision, tmp_path):
     export_torch(name, tmp_path, precision)
     rungs = rungs_of(climb(tmp_path), precision_named(precision))

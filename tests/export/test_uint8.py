@@ -27,6 +27,7 @@ def test_every_rung_agrees_on_bytes_and_a_changed_weight_fails(artefact, explain
     assert manifest.graphs[0].name in {graph for graph, _ in failed(folder)}
 
 
+@pytest.mark.slow
 def test_the_same_folder_is_written_again_when_the_option_changes(digits_artefact, tmp_path):
     shutil.copytree(digits_artefact, tmp_path / "a")
     assert not export_onnx("digits-vit", tmp_path / "a")[1]

@@ -22,12 +22,10 @@ def weights_of(path):
 
 
 @pytest.fixture(scope="module")
-def gpt2(tmp_path_factory):
+def gpt2(exported):
     """A tiny GPT-2, whose embedding is its head, and its decoder in a file."""
-    path = tmp_path_factory.mktemp("gpt2") / "decoder.onnx"
     (graph,) = checkpoint_named("gpt2-tiny").graphs()
-    onnx_from_torch(graph, path)
-    return graph, path
+    return graph, exported("gpt2-tiny") / "decoder.onnx"
 
 
 def test_a_tied_embedding_is_stored_once(gpt2):

@@ -6,6 +6,7 @@ kernel which reads it is found out. Values are of the order of 1.
 
 from importlib import import_module
 
+import pytest
 import torch
 
 from models.layers.rope import Rope, RopeConfig
@@ -13,6 +14,7 @@ from tests.models.agreement import difference
 
 KERNELS = "export.kernels"
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+every_dtype = pytest.mark.parametrize("dtype", ["float32", pytest.param("float16", marks=pytest.mark.slow), "bfloat16"])
 # float32: sums in another order, of scores up to 10. Halves: weights and results are rounded to 11 or 8 bits, and
 # results reach 4.
 TOLERANCES = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 3.2e-2}

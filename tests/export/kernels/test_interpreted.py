@@ -1,4 +1,4 @@
-"""The tests in interpreted/ in processes whose Triton interprets."""
+"""The tests in interpreted/ in processes whose Triton interprets: one for the planted bugs and one for the rest."""
 
 import subprocess
 import sys
@@ -8,13 +8,27 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 FILES = sorted(Path(__file__).with_name("interpreted").glob("test_*.py"))
+PLANTED = next(file for file in FILES if file.stem == "test_planted_bugs")
 ENVIRONMENT = ["env", "--unset=PYTEST_XDIST_WORKER", "--unset=PYTEST_XDIST_WORKER_COUNT", "TRITON_INTERPRET=1"]
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_kernels_compute_what_their_references_do(file):
-    command = [*ENVIRONMENT, sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(file)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+def pytest_in_a_process(*words, environment=()):
+    command = [*environment, sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *map(str, words)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_the_comparisons_catch_every_planted_bug():
+    require_success(pytest_in_a_process(PLANTED, environment=ENVIRONMENT))
+
+
+@pytest.mark.timeout(900)  # the tests within have a limit each
+@pytest.mark.parametrize("half", ["not slow", pytest.param("slow", marks=pytest.mark.slow)])
+def test_kernels_compute_what_their_references_do(half):
+    others = [file for file in FILES if file != PLANTED]
+    require_success(pytest_in_a_process("-m", half, *others, environment=ENVIRONMENT))
+
+
+def require_success(done):
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
 
 
@@ -23,7 +37,7 @@ def test_there_is_a_file_for_every_kernel():
     assert {file.stem.removeprefix("test_") for file in FILES} >= kernels
 
 
+@pytest.mark.slow
 def test_a_process_that_compiles_collects_none_of_them():
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider", str(FILES[0].parent)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = pytest_in_a_process("--collect-only", FILES[0].parent)
     assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED

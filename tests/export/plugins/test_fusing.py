@@ -94,8 +94,8 @@ STEP = {"start": [3, 0, 6], "steps": 1, "attended": 7}
         (fuse_decode_attention, LATER, {"queries": 3}),
     ],
 )
-def test_a_decoder_with_grouped_heads_computes_the_same(small, tmp_path, fuse, run, limits):
-    folder = small("llama-tiny")
+def test_a_decoder_with_grouped_heads_computes_the_same(exported, tmp_path, fuse, run, limits):
+    folder = exported("llama-tiny")
     outcome = fused(folder / "decoder.onnx", tmp_path / "decoder.onnx", fuse, **limits)
     assert outcome.fired == 2 and not outcome.refusals
     feeds = decoder_feeds(folder, **run)
@@ -106,8 +106,8 @@ def test_a_decoder_with_grouped_heads_computes_the_same(small, tmp_path, fuse, r
 
 @pytest.mark.parametrize("rotary", [True, False], ids=["rotary", "rotated"])
 @pytest.mark.parametrize(("run", "limits"), [(STEP, {}), (LATER, {"queries": 3})], ids=["step", "steps"])
-def test_a_cache_that_the_attention_writes_holds_the_same(small, tmp_path, run, limits, rotary):
-    folder = small("llama-tiny")
+def test_a_cache_that_the_attention_writes_holds_the_same(exported, tmp_path, run, limits, rotary):
+    folder = exported("llama-tiny")
     outcome = fused(folder / "decoder.onnx", tmp_path / "decoder.onnx", fuse_decode_append, rotary=rotary, **limits)
     assert outcome.fired == 2 and not outcome.refusals
     operators = {node.op_type for node in ir.load(tmp_path / "decoder.onnx").graph}
@@ -118,8 +118,8 @@ def test_a_cache_that_the_attention_writes_holds_the_same(small, tmp_path, run, 
     assert breaches(folder, "decoder", tmp_path / "decoder.onnx") == []
 
 
-def test_rotations_in_float16_are_taken_inside_with_angles_in_float32(small, tmp_path):
-    folder = small("llama-tiny", "fp16")
+def test_rotations_in_float16_are_taken_inside_with_angles_in_float32(exported, tmp_path):
+    folder = exported("llama-tiny", precision="fp16")
     assert fused(folder / "decoder.onnx", tmp_path / "decoder.onnx", fuse_decode_append).fired == 2
     model = ir.load(tmp_path / "decoder.onnx")
     nodes = [node for node in model.graph if node.op_type == "decode_append_rotary_attention"]
@@ -142,8 +142,8 @@ def test_a_cache_is_written_inside_where_the_sources_attention_is_a_kernel_apart
     assert breaches(dates_artefact, "decoder", tmp_path / "decoder.onnx") == []
 
 
-def test_a_cache_that_something_else_reads_is_left_alone(small, tmp_path):
-    model = ir.load(small("llama-tiny") / "decoder.onnx")
+def test_a_cache_that_something_else_reads_is_left_alone(exported, tmp_path):
+    model = ir.load(exported("llama-tiny") / "decoder.onnx")
     cache = next(node.outputs[0] for node in model.graph if node.op_type == "TensorScatter")
     seen = ir.node("Identity", [cache], name="seen")
     model.graph.append(seen)
@@ -174,16 +174,16 @@ def test_an_encoder_of_padded_rows_computes_the_same(dates_artefact, tmp_path):
             assert np.abs(ours - theirs).max() < TOLERANCE
 
 
-def test_an_encoder_without_a_mask_computes_the_same(small, tmp_path):
-    folder = small("vit-tiny")
+def test_an_encoder_without_a_mask_computes_the_same(exported, tmp_path):
+    folder = exported("vit-tiny")
     assert fused(folder / "model.onnx", tmp_path / "model.onnx", fuse_flash_attention).fired > 0
     feeds = drawn(folder, "model", {"batch": 3})
     assert worst(evaluated(tmp_path / "model.onnx", feeds), standard(folder / "model.onnx", feeds)) < TOLERANCE
 
 
 @pytest.mark.parametrize("preset", ["swin-tiny", "swin-v2-tiny"])
-def test_windows_compute_the_same_shifted_or_not(small, tmp_path, preset):
-    folder = small(preset)
+def test_windows_compute_the_same_shifted_or_not(exported, tmp_path, preset):
+    folder = exported(preset)
     outcome = fused(folder / "model.onnx", tmp_path / "model.onnx", fuse_window_attention)
     assert outcome.fired == 4 and not outcome.refusals
     model = ir.load(tmp_path / "model.onnx")
@@ -193,8 +193,8 @@ def test_windows_compute_the_same_shifted_or_not(small, tmp_path, preset):
     assert breaches(folder, "model", tmp_path / "model.onnx") == []
 
 
-def test_windows_in_float16_are_fused_behind_their_casts(small, tmp_path):
-    folder = small("swin-tiny", "fp16")
+def test_windows_in_float16_are_fused_behind_their_casts(exported, tmp_path):
+    folder = exported("swin-tiny", precision="fp16")
     assert fused(folder / "model.onnx", tmp_path / "model.onnx", fuse_window_attention).fired == 4
     feeds = drawn(folder, "model", {"batch": 2})
     found, wanted = evaluated(tmp_path / "model.onnx", feeds), standard(folder / "model.onnx", feeds)
@@ -202,8 +202,8 @@ def test_windows_in_float16_are_fused_behind_their_casts(small, tmp_path):
     assert breaches(folder, "model", tmp_path / "model.onnx") == []
 
 
-def test_additive_attention_computes_the_same_and_still_shows_its_weights(small, tmp_path):
-    folder = small("gru-seq2seq-tiny")
+def test_additive_attention_computes_the_same_and_still_shows_its_weights(exported, tmp_path):
+    folder = exported("gru-seq2seq-tiny")
     assert fused(folder / "decoder.onnx", tmp_path / "decoder.onnx", fuse_additive_attention, longest=64).fired == 1
     feeds = drawn(
         folder,
@@ -220,8 +220,8 @@ def test_additive_attention_computes_the_same_and_still_shows_its_weights(small,
 
 @pytest.mark.planted
 @pytest.mark.parametrize("change", ["causal", "lengths"])
-def test_a_broken_fusion_is_found_by_these_comparisons(small, tmp_path, change):
-    folder = small("llama-tiny")
+def test_a_broken_fusion_is_found_by_these_comparisons(exported, tmp_path, change):
+    folder = exported("llama-tiny")
     model = ir.load(folder / "decoder.onnx")
     fuse_flash_attention(model)
     plugins = [node for node in model.graph if node.op_type == "flash_attention"]
@@ -238,8 +238,8 @@ def test_a_broken_fusion_is_found_by_these_comparisons(small, tmp_path, change):
 
 @pytest.mark.planted
 @pytest.mark.parametrize(("attribute", "value"), [("shift", 0), ("window", 1)])
-def test_a_broken_window_is_found_by_these_comparisons(small, tmp_path, attribute, value):
-    folder = small("swin-tiny")
+def test_a_broken_window_is_found_by_these_comparisons(exported, tmp_path, attribute, value):
+    folder = exported("swin-tiny")
     model = ir.load(folder / "model.onnx")
     fuse_window_attention(model)
     for node in [node for node in model.graph if node.op_type == "window_attention"]:
@@ -254,8 +254,8 @@ def test_a_broken_window_is_found_by_these_comparisons(small, tmp_path, attribut
     assert worst(found, wanted) > 10 * TOLERANCE
 
 
-def test_a_bias_that_is_no_table_is_refused_and_the_graph_left_as_it_was(small, tmp_path):
-    folder = small("swin-tiny")
+def test_a_bias_that_is_no_table_is_refused_and_the_graph_left_as_it_was(exported, tmp_path):
+    folder = exported("swin-tiny")
     model = ir.load(folder / "model.onnx")
     bias = next(node.inputs[3] for node in model.graph if node.op_type == "Attention")
     changed = bias.const_value.numpy().copy()
@@ -268,13 +268,13 @@ def test_a_bias_that_is_no_table_is_refused_and_the_graph_left_as_it_was(small, 
     assert breaches(folder, "model", tmp_path / "model.onnx") == []
 
 
-def test_a_bias_and_a_window_of_positions_are_refused_with_their_reasons(small, windowed_language_model, tmp_path):
-    for graph in (small("swin-tiny") / "model.onnx", windowed_language_model / "decoder.onnx"):
+def test_a_bias_and_a_window_of_positions_are_refused_with_their_reasons(exported, windowed_language_model, tmp_path):
+    for graph in (exported("swin-tiny") / "model.onnx", windowed_language_model / "decoder.onnx"):
         outcome = fused(graph, tmp_path / "g.onnx", fuse_flash_attention)
         assert outcome.fired == 0 and outcome.refusals
         assert all("no padding: a bias, or a window" in why for why in outcome.refusals)
 
 
-def test_more_rows_than_the_kernel_holds_are_refused(small, tmp_path):
-    outcome = fused(small("llama-tiny") / "decoder.onnx", tmp_path / "g.onnx", fuse_decode_attention, queries=9)
+def test_more_rows_than_the_kernel_holds_are_refused(exported, tmp_path):
+    outcome = fused(exported("llama-tiny") / "decoder.onnx", tmp_path / "g.onnx", fuse_decode_attention, queries=9)
     assert outcome.fired == 0 and all("18 rows share a key head" in why for why in outcome.refusals)

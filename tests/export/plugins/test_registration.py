@@ -28,6 +28,8 @@ from models.layers.rope import Rotation
 from tests.export.plugins.registration_cases import BUGS, CASES, HALF, KINDS, TARGET, TYPES
 from tests.nvidia.libraries import HERE, ROOT, VERSIONS, bindings, made_libraries
 
+NEWEST = max(VERSIONS, key=lambda version: [int(part) for part in version.split(".")])
+
 
 def driven_by(version, folder, bugs=()):
     """What NVIDIA's templates of a version say of every case, or of those into which bugs were planted."""
@@ -47,7 +49,10 @@ def driven_by(version, folder, bugs=()):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(one, marks=() if one == NEWEST else pytest.mark.slow) for one in VERSIONS],
+)
 def driven(request, tmp_path_factory):
     """What NVIDIA's templates say of every case."""
     return driven_by(request.param, tmp_path_factory.mktemp("libraries"))
@@ -57,7 +62,7 @@ def driven(request, tmp_path_factory):
 def planted(tmp_path_factory):
     """Bug → what the newer templates say with it."""
     bugs = [dict(zip(("module", "plugin", "old", "new"), bug[:4], strict=True)) for bug in BUGS.values()]
-    found = driven_by("11.4.0", tmp_path_factory.mktemp("libraries"), bugs)["planted"]
+    found = driven_by(NEWEST, tmp_path_factory.mktemp("libraries"), bugs)["planted"]
     return dict(zip(BUGS, found, strict=True))
 
 

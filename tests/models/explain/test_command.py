@@ -1,19 +1,16 @@
-import subprocess
-import sys
-
 import pytest
 from PIL import Image
 
 from models.checkpoints.resolve import checkpoint_named
 from models.errors import ConfigError, InputError
 from models.explain.command import Wish, explain, explain_positions
+from tests.commands import run_here
 
 THREE = "docs/examples/three.png"
 
 
 def explained(*words):
-    command = [sys.executable, "-m", "models", "explain", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True)
+    return run_here("models", "explain", *words)
 
 
 def test_a_classifier_s_figure_is_written_and_its_answer_told(tmp_path):

@@ -2,29 +2,21 @@ import numpy as np
 import pytest
 import torch
 
-from export.stage import export_onnx
 from models.checkpoints.resolve import checkpoint_named
-from models.checkpoints.store import save_checkpoint
 from models.errors import InputError
 from models.explain.observe import observed
 from models.manifest import Manifest
-from models.tokenization import TOKENIZER_NAME
 from serving.generation.alignment import aligning_graph, alignment_of, decoder_graph
 from serving.generation.captioner import Captioner
 from serving.generation.options import DecodingOptions
-from tests.models.agreement import randomised
-from tests.text_checkpoints import byte_level_bpe
+from tests.conftest import CAPTIONER
 
 
 @pytest.fixture(scope="module")
-def captioner(tmp_path_factory):
-    """A tiny captioner behind a real tokenizer, exported with its explanation; the model, and what serves it."""
-    checkpoint, place = checkpoint_named("captioner-cnn-tiny"), tmp_path_factory.mktemp("captioner")
-    model = randomised(checkpoint.model, torch.float32)
-    save_checkpoint(checkpoint, place / "checkpoint")
-    byte_level_bpe().save(str(place / "checkpoint" / TOKENIZER_NAME))
-    manifest, _ = export_onnx(str(place / "checkpoint"), place / "artefact", explain=True)
-    return model, Captioner(place / "artefact", manifest)
+def captioner(exported):
+    """The shipped captioner, exported with its explanation; the model, and what serves it."""
+    artefact = exported(CAPTIONER, explain=True)
+    return checkpoint_named(CAPTIONER).model, Captioner(artefact, Manifest.read(artefact))
 
 
 def test_each_token_of_a_caption_comes_with_what_its_image_was_read_by(captioner):

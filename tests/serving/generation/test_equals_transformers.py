@@ -65,11 +65,12 @@ MAKERS = {
 }
 
 
-SLOW = {"llama"}  # of which one of its kind is served in tests/end_to_end/test_imported.py
+SLOW = {"gpt2", "vision-encoder-decoder"}
 
 
 @pytest.fixture(
-    scope="module", params=[pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in MAKERS]
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in MAKERS],
 )
 def pair(request, tmp_path_factory):
     place = tmp_path_factory.mktemp("pairs")

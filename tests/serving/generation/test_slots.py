@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from export.stage import export_onnx
 from models.manifest import Manifest
 from models.train.date_data import held_out
 from serving.generation import slots as slots_module
@@ -24,12 +23,10 @@ def tiny(tiny_translator, monkeypatch):
     return Slots(runner, 4), Seen(runner)
 
 
-@pytest.fixture(scope="module")
-def captioner_of_any_side(tmp_path_factory):
+@pytest.fixture
+def captioner_of_any_side(exported):
     """A tiny captioner of images of any side, whose decoder knows no mask of their positions, exported."""
-    out = tmp_path_factory.mktemp("artefacts") / "show-attend-tell-tiny"
-    export_onnx(out.name, out)
-    return out
+    return exported("show-attend-tell-tiny")
 
 
 def place(slots, seen, row, length, value, occupied):

@@ -29,7 +29,9 @@ LEAST = {"windows": 2, "shifted windows": 2, "cosines": 2, "decode": 2, "append"
 
 
 @pytest.mark.filterwarnings("ignore")  # of PyTorch, where a library does not run on a CPU
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in ("windows", "cosines") else ()) for name in CASES]
+)
 def test_every_library_that_runs_on_a_cpu_agrees_with_our_kernel(name):
     case = CASES[name]()
     wanted, agreed = case.ours().float(), []
@@ -43,6 +45,7 @@ def test_every_library_that_runs_on_a_cpu_agrees_with_our_kernel(name):
     assert len(agreed) >= LEAST.get(name, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_trial_of_the_benchmark_has_a_table_of_every_kind(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", ["attention.py", "--quick", "--out", str(tmp_path)])

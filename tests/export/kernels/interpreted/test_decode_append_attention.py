@@ -2,9 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.export.kernels.cases import DTYPES, TOLERANCES, append, worst
+from tests.export.kernels.cases import DTYPES, TOLERANCES, append, every_dtype, worst
 
-every_dtype = pytest.mark.parametrize("dtype", DTYPES)
 every_layout = pytest.mark.parametrize("layout", ["half", "interleaved", None])
 GROUPED = {"heads": 4, "kv_heads": 2, "causal": True}
 SHAPES = {
@@ -49,6 +48,7 @@ def sizes(draw):
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(sizes(), st.sampled_from(list(DTYPES)))
 def test_any_sizes_do(drawn, dtype):

@@ -5,10 +5,9 @@ from hypothesis import strategies as st
 
 from export.kernels.combine_splits import combine_splits
 from export.kernels.decode_attention_reference import combine_splits_reference
-from tests.export.kernels.cases import DTYPES, TOLERANCES, decode, worst
+from tests.export.kernels.cases import DTYPES, TOLERANCES, decode, every_dtype, worst
 from tests.models.agreement import difference
 
-every_dtype = pytest.mark.parametrize("dtype", DTYPES)
 GROUPED = {"heads": 4, "kv_heads": 2}
 SHAPES = {
     "a length beyond the capacity": {"size": 16, "queries": 3, "capacity": 40, "lengths": [42, 40], **GROUPED},
@@ -58,6 +57,7 @@ def sizes(draw):
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(sizes(), st.sampled_from(list(DTYPES)))
 def test_any_sizes_do(drawn, dtype):

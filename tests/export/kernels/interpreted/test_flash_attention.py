@@ -2,9 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.export.kernels.cases import DTYPES, TOLERANCES, flash, worst
+from tests.export.kernels.cases import DTYPES, TOLERANCES, every_dtype, flash, worst
 
-every_dtype = pytest.mark.parametrize("dtype", DTYPES)
 GROUPED = {"heads": 4, "kv_heads": 2}
 SHAPES = {
     "a length beyond the capacity": {"size": 16, "queries": 3, "capacity": 40, "lengths": [42, 40], **GROUPED},
@@ -56,6 +55,7 @@ def sizes(draw):
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(sizes(), st.sampled_from(list(DTYPES)))
 def test_any_sizes_do(drawn, dtype):

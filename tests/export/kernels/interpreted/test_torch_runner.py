@@ -16,6 +16,8 @@ from tests.export.kernels.whole_models import decoded, recurrent_steps, runners,
 from tests.serving.runtime.torch_devices import ReplayedOnCpu
 
 TOLERANCE = 2e-5
+slow = pytest.mark.slow
+RECORDERS = [pytest.param(None, id="as it is"), pytest.param(ReplayedOnCpu(), id="recorded", marks=slow)]
 
 
 @pytest.fixture
@@ -35,13 +37,14 @@ def kernels(monkeypatch):
     return counts
 
 
-@pytest.mark.parametrize("recorder", [None, ReplayedOnCpu()], ids=["as it is", "recorded"])
+@pytest.mark.parametrize("recorder", RECORDERS)
 def test_a_decoder_over_its_cache_computes_the_same_by_our_kernels(kernels, recorder):
     found = decoded(runners("llama-tiny", FusedAttention(8), recorder)["decoder"])
     assert worst(found, decoded(runners("llama-tiny", attend_in_groups)["decoder"])) < TOLERANCE
     assert kernels["decode_attention"] >= 8 and "attend_in_groups" not in kernels
 
 
+@slow
 def test_an_encoder_decoder_over_a_padded_source_computes_the_same(kernels):
     found = []
     for attention in (FusedAttention(8), attend_in_groups):
@@ -65,7 +68,7 @@ def test_an_encoder_of_images_computes_the_same(kernels):
     assert kernels and "attend_in_groups" not in kernels
 
 
-@pytest.mark.parametrize("preset", ["swin-tiny", "swin-v2-tiny"])
+@pytest.mark.parametrize("preset", ["swin-tiny", pytest.param("swin-v2-tiny", marks=slow)])
 def test_windows_of_a_map_shifted_and_padded_compute_the_same(kernels, preset):
     found = []
     for attention in (FusedAttention(8), attend_in_groups):
@@ -85,7 +88,7 @@ def test_windows_without_a_kernel_are_torchs(kernels):
     assert torch.equal(layer(grid), plain) and kernels == {"window_attention": 1}
 
 
-@pytest.mark.parametrize("recorder", [None, ReplayedOnCpu()], ids=["as it is", "recorded"])
+@pytest.mark.parametrize("recorder", RECORDERS)
 @pytest.mark.parametrize("preset", ["gru-seq2seq-tiny", "lstm-seq2seq-tiny"])
 def test_additive_attention_over_a_padded_source_computes_the_same(kernels, preset, recorder):
     found = [recurrent_steps(preset, attention, recorder) for attention in (FusedAttention(8), attend_in_groups)]
@@ -100,7 +103,7 @@ def test_many_new_positions_are_read_by_flash_attention(kernels, monkeypatch):
     assert (kernels["flash_attention"], kernels["decode_attention"]) == (4, 4)
 
 
-@pytest.mark.parametrize("preset", ["mistral-tiny", "t5-tiny"])
+@pytest.mark.parametrize("preset", ["mistral-tiny", pytest.param("t5-tiny", marks=slow)])
 def test_a_window_or_a_bias_is_torchs(kernels, preset):
     found = []
     for attention in (FusedAttention(8), attend_in_groups):

@@ -1,5 +1,4 @@
 import json
-import subprocess
 import sys
 
 import pytest
@@ -13,6 +12,7 @@ from models.checkpoints.foreign.importing import import_checkpoint
 from models.checkpoints.foreign.registry import ARCHITECTURES
 from models.checkpoints.store import load_checkpoint
 from models.errors import ArtefactError, ConfigError, OutputError, ParityError
+from tests.commands import run_here
 from tests.models.checkpoints.folders import written_folder
 from tests.models.checkpoints.foreign.saved import GONE, assert_same, causal, imported, rewrite, translating, write
 from tests.models.checkpoints.foreign.test_bart import bart
@@ -205,7 +205,7 @@ def test_a_folder_that_was_saved_with_a_chat_template_keeps_it(folder):
 
 
 def command(*words):
-    return subprocess.run([sys.executable, "-m", "models", "import", *map(str, words)], capture_output=True, text=True)
+    return run_here("models", "import", *words)
 
 
 def test_the_command_tells_what_it_made_and_how_far_it_is_from_transformers(folder, tmp_path):

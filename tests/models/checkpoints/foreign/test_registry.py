@@ -131,7 +131,9 @@ def outputs(model_type, values, weights):
         return None
 
 
-@every_case
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=() if case in ("bert", "llama") else pytest.mark.slow) for case in SIZES]
+)
 def test_a_field_that_changes_what_transformers_computes_changes_our_configuration_or_is_refused(case):
     torch.manual_seed(0)
     model_type = case.split()[0]

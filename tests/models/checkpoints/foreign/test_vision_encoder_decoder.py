@@ -1,6 +1,4 @@
 import json
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -15,6 +13,7 @@ from models.errors import ArtefactError, ConfigError, UnknownNameError
 from models.families.vision_seq2seq import VisionSeq2Seq
 from models.presets import PRESETS
 from models.tokenization import load_tokenizer
+from tests.commands import run_here
 from tests.models.agreement import both_precisions
 from tests.models.checkpoints.foreign.captioners import IMAGES, SIDE, looking, trocr, trocr_small, vit_gpt2
 from tests.models.checkpoints.foreign.paired import shapes_of
@@ -226,8 +225,7 @@ def test_every_tensor_of_a_published_size_has_a_place_of_its_shape(preset):
 @pytest.mark.planted
 def test_the_command_imports_a_folder_and_says_how_far_it_is_from_transformers(tmp_path):
     folder, out = trocr(tmp_path / "theirs"), tmp_path / "ours"
-    words = [sys.executable, "-m", "models", "import", str(folder), "--out", str(out), "--name", "mine"]
-    done = subprocess.run(words, capture_output=True, text=True)
+    done = run_here("models", "import", folder, "--out", out, "--name", "mine")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("mine: VisionEncoderDecoderModel as vision_seq2seq, ")
     assert "largest difference from transformers " in done.stdout

@@ -1,0 +1,40 @@
+"""Artefacts that tests share: each exported once for all processes of a run, known by what decides its export."""
+
+from pathlib import Path
+
+from models.folders import one_at_a_time
+
+
+class SharedExports:
+    """Makes each export once; nobody writes into what it hands out, but into a copy of it."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def __call__(self, name, explain=False, uint8=False, precision="fp32") -> Path:
+        """The folder of an artefact.
+
+        Args:
+            name: a preset, a shipped checkpoint, or the path of a checkpoint.
+            explain: as :func:`export.stage.export_onnx` takes it; so the others.
+        """
+        from export.fingerprint import current_artefact, fingerprint_of
+        from export.stage import export_onnx
+
+        options = {"explain": explain, "uint8": uint8, "precision": precision}
+        fingerprint = fingerprint_of(str(name), options)
+        out = self.place / fingerprint[:16] / Path(name).name
+        if out.exists():
+            assert current_artefact(out, fingerprint), f"a test has changed a file of the shared artefact {out}"
+            return out
+        float32 = None if precision == "fp32" else self(name, explain, uint8)
+        export_onnx(str(name), out, explain, uint8, precision, exported=float32)
+        return out
+
+    def checkpoint(self, name, write) -> Path:
+        """The folder of a checkpoint that a function writes into the path that it is given."""
+        folder = self.place / "checkpoints" / name
+        with one_at_a_time(folder):
+            if not folder.exists():
+                write(folder)
+        return folder
