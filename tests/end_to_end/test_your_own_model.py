@@ -1,5 +1,6 @@
 """The guide of one's own model, followed word by word."""
 
+import runpy
 from contextlib import ExitStack
 
 import pytest
@@ -14,6 +15,7 @@ FILE, CLIENT = blocks(GUIDE, "python")
 def test_the_file_of_the_guide_is_a_model_that_can_be_exported(tmp_path):
     file = tmp_path / "sensors.py"
     file.write_text(FILE)
+    runpy.run_path(str(file), run_name="__main__")
     assert checkpoint_named(str(file)).name == "sensors"
 
 
