@@ -23,8 +23,9 @@ quickstart: .venv/.cpu  ## export, prove, serve and ask the shipped models
 test: .venv/.dev system  ## prove what the README says, in two processes: some minutes
 	$(PYTEST) $(IN_TWO_PROCESSES)
 
-test-slow: .venv/.dev system  ## run the long half of the tests: whole guides, soaks, every preset
+test-slow: .venv/.dev system  ## run the long half of the tests: whole guides, soaks, every preset, fewer instructions
 	$(PYTEST) $(IN_TWO_PROCESSES) -m slow
+	$(MAKE) test-any-processor
 
 # What stands in for TensorRT and a GPU: docs/tensorrt.md says what each proves.
 PROOFS := tests/export/kernels tests/export/plugins tests/export/engines tests/export/test_engine.py \
