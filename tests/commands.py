@@ -13,6 +13,7 @@ def run_here(module, *words):
     arguments = [str(word) for word in words]
     out, errors = io.StringIO(), io.StringIO()
     status = 0
+    imported = sys.modules.pop(f"{module}.__main__", None)  # runpy warns of one that a test has imported
     with (
         patch.object(sys, "argv", [module, *arguments]),
         contextlib.redirect_stdout(out),
@@ -22,4 +23,7 @@ def run_here(module, *words):
             runpy.run_module(module, run_name="__main__")
         except SystemExit as ended:
             status = ended.code
+        finally:
+            if imported is not None:
+                sys.modules[f"{module}.__main__"] = imported
     return CompletedProcess(arguments, status, out.getvalue(), errors.getvalue())
