@@ -6,8 +6,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest --durations=50
-# A process takes all tests of a server or of a file (tests/conftest.py), those that take longest first.
-IN_TWO_PROCESSES := --numprocesses 2 --dist loadgroup --no-loadscope-reorder
+# Which tests stay in one process, and which begin first: tests/scheduling.py.
+IN_TWO_PROCESSES := --numprocesses 2 --dist loadscope --no-loadscope-reorder
 # Toy models are up to 20 times slower with more threads than idle cores.
 export OMP_NUM_THREADS ?= 1
 APT := apt-get update --quiet --quiet && apt-get install --yes --quiet --quiet --no-install-recommends

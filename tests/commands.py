@@ -3,6 +3,7 @@
 import contextlib
 import io
 import runpy
+import signal
 import sys
 from subprocess import CompletedProcess
 from unittest.mock import patch
@@ -13,6 +14,7 @@ def run_here(module, *words):
     arguments = [str(word) for word in words]
     out, errors = io.StringIO(), io.StringIO()
     status = 0
+    handler = signal.getsignal(signal.SIGINT)  # the quickstart puts its own in place
     imported = sys.modules.pop(f"{module}.__main__", None)  # runpy warns of one that a test has imported
     with (
         patch.object(sys, "argv", [module, *arguments]),
@@ -24,6 +26,7 @@ def run_here(module, *words):
         except SystemExit as ended:
             status = ended.code
         finally:
+            signal.signal(signal.SIGINT, handler)
             if imported is not None:
                 sys.modules[f"{module}.__main__"] = imported
     return CompletedProcess(arguments, status, out.getvalue(), errors.getvalue())

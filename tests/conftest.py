@@ -11,6 +11,7 @@ import torch
 
 from tests.exports import SharedExports
 from tests.planted_bugs import COLLECTED
+from tests.scheduling import Scheduling, rank_of
 
 ROOT = Path(__file__).parent.parent
 DIGITS, DATES, CAPTIONER = "digits-vit", "dates-transformer", "digits-captioner"
@@ -21,12 +22,6 @@ NARROW_LENGTH = 32_768  # an answer of as many tokens outlasts what a test does 
 EVERY_TASK = (DIGITS, DATES, CAPTIONER, LANGUAGE_MODEL, TEXT_ENCODER)
 
 torch.set_num_threads(1)
-
-
-# Servers that tests of several files share: all of them run in one process, so that each starts once.
-SERVERS = ("shipped_server", "narrow", "server")
-# Folders whose files take longest stand in front, so that both processes of a run end together.
-LONG_FIRST = ("tests/end_to_end", "tests/export", "tests/benchmarks", "tests/serving", "tests/clients", "tests")
 
 
 def pytest_configure():
@@ -56,19 +51,14 @@ def _seed():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """With ``--dist loadgroup`` a process takes all tests of a server, or else those of a file."""
+    """Put what takes longest in front."""
     config.stash[COLLECTED] = list(items)  # before anything is deselected
-    for item in items:
-        path = item.nodeid.partition("::")[0]
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(next(filter(item.fixturenames.__contains__, SERVERS), path)))
-    items.sort(key=_rank)
+    items.sort(key=lambda item: rank_of(item.nodeid))
 
 
-def _rank(item):
-    on_a_server = item.get_closest_marker("xdist_group").args[0] in SERVERS
-    folder = next(number for number, folder in enumerate(LONG_FIRST) if item.nodeid.startswith(f"{folder}/"))
-    return not on_a_server, folder
+def pytest_xdist_make_scheduler(config, log):
+    """Hand whole groups of tests to processes."""
+    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -240,15 +230,23 @@ def server(repository_of_every_task):
 
 
 @pytest.fixture(scope="session")
-def narrow_repository(exported, tmp_path_factory):
-    """One model with one slot for answers of many thousand tokens, and room for two that wait."""
-    from serving.generation.settings import EngineSettings
-    from serving.repository.layout import write_repository
+def long_language_model(exported):
+    """A tiny Llama whose answers have many thousand tokens, exported."""
     from tests.text_checkpoints import write_language_model
 
-    source = exported.checkpoint("narrow", lambda folder: write_language_model(folder, max_length=NARROW_LENGTH))
+    return exported(
+        exported.checkpoint("narrow", lambda folder: write_language_model(folder, max_length=NARROW_LENGTH))
+    )
+
+
+@pytest.fixture(scope="session")
+def narrow_repository(long_language_model, tmp_path_factory):
+    """It, with one slot and room for two that wait."""
+    from serving.generation.settings import EngineSettings
+    from serving.repository.layout import write_repository
+
     out = tmp_path_factory.mktemp("narrow") / "repository"
-    write_repository([exported(source)], out, engine=EngineSettings(slots=1, waiting=NARROW_WAITING))
+    write_repository([long_language_model], out, engine=EngineSettings(slots=1, waiting=NARROW_WAITING))
     return out
 
 

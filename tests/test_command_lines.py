@@ -1,11 +1,12 @@
 """The command lines are frozen: a change of a flag shows here first."""
 
 import re
-import runpy
 import subprocess
 import sys
 
 import pytest
+
+from tests.commands import run_here
 
 ASKING = {"--server", "--model", "--timeout-s", "--first-timeout-s", "--tries", "--json"}
 DECODING = {
@@ -109,24 +110,15 @@ def python_m(*words):
     return subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, timeout=240)
 
 
-@pytest.fixture
-def help_of(capsys, monkeypatch):
-    """What ``python -m`` with these words and ``--help`` prints, in this process."""
-
-    def render(command):
-        program, *verbs = command.split()
-        monkeypatch.setattr(sys, "argv", [program, *verbs, "--help"])
-        with pytest.raises(SystemExit) as ended:
-            runpy.run_module(program, run_name="__main__", alter_sys=True)
-        shown = capsys.readouterr()
-        assert ended.value.code == 0, shown.err
-        return shown.out
-
-    return render
+def help_of(command):
+    """What ``python -m`` with these words and ``--help`` prints."""
+    shown = run_here(*command.split(), "--help")
+    assert shown.returncode == 0, shown.stderr
+    return shown.stdout
 
 
 @pytest.mark.parametrize("command", FROZEN)
-def test_a_verb_has_its_frozen_flags(command, help_of):
+def test_a_verb_has_its_frozen_flags(command):
     shown = help_of(command)
     flags = set(re.findall(r"(?<![\w`-])(--[a-z][a-z0-9-]*)", shown)) - {
         "--help",
@@ -144,12 +136,12 @@ def test_a_verb_has_its_frozen_flags(command, help_of):
 
 
 @pytest.mark.parametrize("package", ["models", "export", "serving", "clients"])
-def test_every_verb_of_a_package_is_frozen(package, help_of):
+def test_every_verb_of_a_package_is_frozen(package):
     verbs = set(re.search(r"{([a-z,]+)}", help_of(package)).group(1).split(","))
     assert verbs == {command.split()[1] for command in FROZEN if command.startswith(f"{package} ")}
 
 
-def test_the_help_of_clients_shows_an_example_of_every_verb(help_of):
+def test_the_help_of_clients_shows_an_example_of_every_verb():
     shown = help_of("clients")
     verbs = [command.split()[1] for command in FROZEN if command.startswith("clients ")]
     assert [verb for verb in verbs if f"python -m clients {verb}" not in shown] == []

@@ -16,10 +16,9 @@ STREAMS, MOST_MIB = 500, 200
 LONG = {"model": LANGUAGE_MODEL, "prompt": PROMPT, "max_tokens": 4000, "ignore_end": True, "stream": True}
 
 
-def test_five_hundred_idle_streams_take_less_than_200_megabytes(narrow_repository, tmp_path):
+def test_five_hundred_idle_streams_take_less_than_200_megabytes(long_language_model, tmp_path):
     # One is answered, the others wait in its line.
-    artefact = narrow_repository.parent / "artefact"
-    write_repository([artefact], tmp_path / "repository", engine=EngineSettings(slots=1, waiting=STREAMS))
+    write_repository([long_language_model], tmp_path / "repository", engine=EngineSettings(slots=1, waiting=STREAMS))
     with started(tmp_path / "repository") as triton:
 
         def waiting():

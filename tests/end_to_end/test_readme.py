@@ -89,7 +89,6 @@ def test_ci_runs_the_commands_that_run_this_test():
     assert [command for command in commands_of("ci") if command not in ci] == []
 
 
-@pytest.mark.xdist_group("ports of the documents")
 @pytest.mark.timeout(1800)
 def test_quickstart_and_what_is_served_after_it():
     (program,) = blocks(README, "python")
@@ -106,7 +105,6 @@ def test_quickstart_and_what_is_served_after_it():
         assert run_python(program) == "2026-08-18"
 
 
-@pytest.mark.xdist_group("proofs of the README")
 @pytest.mark.timeout(1800)
 def test_what_is_shown_and_proved_of_models():
     for command in [*PROVED, *commands_of("proofs")]:
@@ -114,7 +112,6 @@ def test_what_is_shown_and_proved_of_models():
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("long commands of the README")
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("command", commands_of("long"))
 def test_what_takes_long_works_too(command):

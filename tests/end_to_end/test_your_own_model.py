@@ -21,7 +21,6 @@ def test_the_file_of_the_guide_is_a_model_that_can_be_exported(tmp_path):
 
 # Shorter ways: tests/export/test_own_model.py exports one, and tests/end_to_end/test_bounds.py serves it.
 @pytest.mark.slow
-@pytest.mark.xdist_group("ports of the documents")
 @pytest.mark.timeout(1800)
 def test_the_guide_takes_a_module_from_its_file_to_a_served_answer():
     (ROOT / "build").mkdir(exist_ok=True)
