@@ -19,10 +19,9 @@ def test_groups_are_files_but_for_those_that_are_named():
 
 
 def test_what_takes_longest_begins_first():
-    ids = [
-        f"{END_TO_END}/test_waiting.py::a",
-        f"{END_TO_END}/test_up.py::a",
+    short, long, longest = (
         "tests/export/test_axes.py::a",
-        "tests/x.py::a",
-    ]
-    assert sorted(ids[::-1], key=rank_of) == ids
+        f"{END_TO_END}/test_up.py::a",
+        f"{END_TO_END}/test_waiting.py::a",
+    )
+    assert sorted([short, long, longest], key=rank_of) == [longest, long, short]
