@@ -17,6 +17,8 @@ from benchmarks.aiperf.asked import PAUSE, Asked, aiperf_command, our_round  # n
 from benchmarks.aiperf.servers import known_times, on_cores  # noqa: E402
 from benchmarks.aiperf.tokenizer import tokenizer_folder  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("aiperf", "ours", "word"),

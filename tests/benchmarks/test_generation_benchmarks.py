@@ -19,6 +19,8 @@ from serving.backends.asking import options_from_tensors, subject_from_tensors
 from serving.generation.settings import EngineSettings
 from tests.conftest import DATES, LANGUAGE_MODEL
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = EngineSettings(prefix_bytes=0)
 
 

@@ -13,6 +13,8 @@ from benchmarks.generation.verdicts import compared
 from benchmarks.generation_soak import soak
 from serving.generation.options import DecodingOptions
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def artefacts(dates_artefact, explained_gru):
@@ -24,7 +26,6 @@ def alone(dates_artefact):
     return Alone(dates_artefact)
 
 
-@pytest.mark.slow
 def test_a_short_soak_finds_nothing_wrong(artefacts, tmp_path):
     found = soak(artefacts, tmp_path, count=300, rate=150.0)
     assert found["wrong"] == []

@@ -3,6 +3,8 @@
 import asyncio
 from contextlib import AsyncExitStack
 
+import pytest
+
 from benchmarks.gateway.bare_http import BareClient
 from benchmarks.gateway.processes import gateway_before, resident_mib
 from serving.generation.settings import EngineSettings
@@ -11,6 +13,8 @@ from tests.conftest import LANGUAGE_MODEL
 from tests.end_to_end.asking import counted, until
 from tests.end_to_end.servers import started
 from tests.text_checkpoints import PROMPT
+
+pytestmark = pytest.mark.slow
 
 STREAMS, MOST_MIB = 500, 200
 LONG = {"model": LANGUAGE_MODEL, "prompt": PROMPT, "max_tokens": 4000, "ignore_end": True, "stream": True}

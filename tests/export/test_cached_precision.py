@@ -188,6 +188,7 @@ def test_a_recurrent_decoder_has_nothing_to_calibrate(explained_gru, tmp_path):
     assert all(not one.types for one in manifest.lowered)
 
 
+@pytest.mark.slow
 def test_a_model_that_was_trained_on_nothing_needs_samples(exported, tmp_path):
     with pytest.raises(InputError, match="inputs to calibrate llama-tiny with"):
         export_onnx("llama-tiny", tmp_path / "artefact", precision=PRECISION, exported=exported("llama-tiny"))

@@ -14,6 +14,8 @@ from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import Checkpoint, save_checkpoint
 from models.presets import PRESETS
 
+pytestmark = pytest.mark.slow
+
 WEIGHTS = 134 * 10**6
 """Bytes of two blocks of width 1024, beside which those of the rest do not count."""
 
@@ -51,7 +53,6 @@ def measure(checkpoint, place):
     (place / "peak").write_text(str(most - before))
 
 
-@pytest.mark.slow
 def test_the_process_of_a_graph_leaves_its_weights_in_their_file(checkpoints, tmp_path):
     peaks = []
     for number, checkpoint in enumerate(checkpoints):
@@ -61,7 +62,6 @@ def test_the_process_of_a_graph_leaves_its_weights_in_their_file(checkpoints, tm
     assert peaks[1] - peaks[0] < 0.5 * WEIGHTS, "a transposed weight is copied, one at a time"
 
 
-@pytest.mark.slow
 def test_the_process_that_waits_for_it_holds_none(checkpoints, tmp_path):
     export_onnx(str(checkpoints[0]), tmp_path / "warm")
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # forgets the peak

@@ -9,6 +9,8 @@ from export import reproduction
 from export.reproduction import REPRODUCTION_NAME, write_reproduction
 from models.manifest import Manifest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -34,7 +36,6 @@ def run(script, *words):
     return subprocess.run([script, *words], cwd=ROOT, capture_output=True, text=True, timeout=120, env=environment)
 
 
-@pytest.mark.slow
 def test_an_artefact_comes_with_a_script_that_makes_it_again(tiny_classifier, tmp_path):
     again = tmp_path / "again"
     made = run(tiny_classifier / REPRODUCTION_NAME, again)

@@ -9,6 +9,8 @@ import torch
 from benchmarks.gpu import vision
 from tests.nvidia.engines import with_engines
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def started(monkeypatch):

@@ -13,6 +13,8 @@ from clients.load.scenario import Cancel, Expect, Inputs, Scenario, Target, Work
 from models.errors import UnknownNameError, UnreachableError
 from tests.clients.load.conftest import STALL_AT, STALL_S, TOKENS
 
+pytestmark = pytest.mark.slow
+
 PROMISED = Decoding(max_tokens=TOKENS, ignore_end=True)
 WHOLE = "0 1 2 3 "
 SLOW_S = 0.3  # half of the stall

@@ -15,6 +15,8 @@ from export.quality.page import write_page
 from models.checkpoints.place import shipped_names
 from models.errors import OutputError
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).parents[3] / "docs" / "precision.md"
 
 

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from models.train.docstrings import HELD_OUT_SHARE, collect, docstrings, shingles, size, split_modules, standard_library
 from models.train.split import hash_share
 
+pytestmark = pytest.mark.slow
+
 HELD = next(name for name in map("held{}".format, range(1000)) if hash_share(name) < HELD_OUT_SHARE)
 TRAINED = next(name for name in map("trained{}".format, range(1000)) if hash_share(name) >= HELD_OUT_SHARE)
 SOURCE = '''

@@ -16,6 +16,8 @@ from models.train.loop import silent
 from models.train.streams import token_streams
 from tests.models.train.losses import Losses
 
+pytestmark = pytest.mark.slow
+
 SHORT = dataclasses.replace(stdlib_lm.SCHEDULE, steps=6, batch=4)
 CERTAIN = 0.05  # logits; two runtimes differ by about 1e-5
 

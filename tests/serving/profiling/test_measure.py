@@ -16,6 +16,8 @@ from serving.simulation.levels import Levels
 from serving.simulation.profile import Profile
 from tests.conftest import LANGUAGE_MODEL
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = EngineSettings(slots=2, prompt_tokens=8, prefix_bytes=0)
 
 
@@ -44,7 +46,7 @@ def test_a_profile_of_any_family_can_be_planned_with(artefact, request, tmp_path
     assert levels.limit.requests > levels.under(1).answered > 0
 
 
-@pytest.mark.parametrize("artefact", ["language_model", pytest.param("captioner_artefact", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("artefact", ["language_model", "captioner_artefact"])
 def test_what_a_real_server_adds_is_measured_at_rising_loads(artefact, request):
     made = measured(request.getfixturevalue(artefact), SETTINGS)
     loads = [one.tokens_per_s for one in made.served]

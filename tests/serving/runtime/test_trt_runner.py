@@ -229,6 +229,7 @@ def test_a_cache_in_the_midst_of_a_block_is_copied_back(language_model, prompt):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_runs_hold_no_more_memory_the_longer_it_goes_on(language_model):
     pair = Pair(language_model, "decoder")
     slots, held = Slots(pair.trt, 2), []
