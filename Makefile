@@ -6,9 +6,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest --durations=50
-# Which tests stay in one process, and which begin first: tests/scheduling.py. A third of the time a process waits for a
-# server: three keep two cores busy.
-IN_PARALLEL := --numprocesses 3 --dist loadscope --no-loadscope-reorder
+# Which tests stay in one process, and which begin first: tests/scheduling.py. A third process gains nothing on two cores.
+IN_PARALLEL := --numprocesses 2 --dist loadscope --no-loadscope-reorder
 # Toy models are up to 20 times slower with more threads than idle cores.
 export OMP_NUM_THREADS ?= 1
 APT := apt-get update --quiet --quiet && apt-get install --yes --quiet --quiet --no-install-recommends
