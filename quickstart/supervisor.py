@@ -1,4 +1,4 @@
-"""A small parent for work that has to end at once when it is told to.
+"""A small parent for work that a signal has to end at once.
 
 Torch's imports, exports in processes of their own and a server with its stubs cannot be interrupted everywhere within
 a second and without a traceback. So they never learn of a Ctrl-C: their parent, which imports none of them and only

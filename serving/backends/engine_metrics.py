@@ -65,7 +65,7 @@ class EngineMetrics:
 
     def tell(self) -> None:
         """Bring Triton's metrics up to date; what has not changed costs nothing."""
-        # Read before the counters and told after them: a request that is active no more is counted already.
+        # Read before the counters and set after them: a request that is no longer running is already counted.
         gauges = {name: getattr(self._meter, name) for name in _GAUGES}
         for name in _COUNTERS:
             self._count(name, getattr(self._meter, name))

@@ -1,4 +1,4 @@
-"""A request is taken back by another on its stream, before a real server with one slot."""
+"""A request is cancelled by another on its stream, before a real server with one slot."""
 
 import asyncio
 
