@@ -6,6 +6,7 @@ are one group. xdist's own ``loadgroup`` does not see the ids of pytest 9.2.
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 SERVERS = frozenset({"shipped_server", "narrow", "server"})
 END_TO_END = "tests/end_to_end"
@@ -53,6 +54,25 @@ class Scheduling(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Hand on what a process that died has left to do.
+
+        xdist also hands on the groups that it had finished, and a process that is given no test asks for no more; and
+        the test that it died of, which then ends the next process.
+
+        Returns:
+            The test that it died of.
+        """
+        groups = self.assigned_work.pop(node)
+        left = [test for tests in groups.values() for test, is_done in tests.items() if not is_done]
+        if not left:
+            return None
+        groups[group_of(left[0])][left[0]] = True
+        self.workqueue.update({name: tests for name, tests in groups.items() if not all(tests.values())})
+        for other in self.assigned_work:
+            self._reschedule(other)
+        return left[0]
 
 
 def server_of(item: pytest.Item) -> str | None:
