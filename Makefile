@@ -52,14 +52,14 @@ NUMERIC := tests/test_instruction_sets.py tests/models/layers tests/models/famil
 # Of these, what computes nothing, trains, starts a process of its own, or draws many splits of one decode.
 NOT_NUMERIC := the_command or refused or every_name or every_tensor or every_architecture or drawing or loss or seed \
 	or registry or training or any_split
-LIMITS := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
+ATEN := //env:ATEN_CPU_CAPABILITY=avx2
+ONEDNN := //env:ONEDNN_MAX_CPU_ISA=AVX2
+MKL := //env:MKL_ENABLE_INSTRUCTIONS=AVX2
+LIMITS := $(ATEN) $(ONEDNN) $(MKL)//env:MKL_CBWR=COMPATIBLE $(ATEN)$(ONEDNN)$(MKL)
 
 test-any-processor: .venv/.dev  ## the numeric half of the tests, as on processors with fewer instructions
-	for limits in $(wordlist 1,2,$(LIMITS)) "$(word 3,$(LIMITS)) MKL_CBWR=COMPATIBLE" "$(LIMITS)"; do \
-		echo "$$limits"; \
-		env $$limits $(PYTEST) $(IN_PARALLEL) --ignore tests/models/explain/test_command.py \
-			-k "not ($(NOT_NUMERIC))" $(NUMERIC) || exit 1; \
-	done
+	$(PYTEST) --dist each $(LIMITS:%=--tx popen%) --ignore tests/models/explain/test_command.py \
+		-k "not ($(NOT_NUMERIC))" $(NUMERIC)
 
 test-full-width: .venv/.dev  ## import and serve models as wide as published: some minutes, 8 GB of memory
 	$(BIN)/python -m pytest -m full_width

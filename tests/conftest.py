@@ -57,8 +57,8 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_xdist_make_scheduler(config, log):
-    """Hand whole groups of tests to processes."""
-    return Scheduling(config, log)
+    """Hand whole groups of tests to processes, but where each process runs every test."""
+    return Scheduling(config, log) if config.option.dist == "loadscope" else None
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,6 +6,7 @@ It reads every such graph of ours; of a decoder it cannot read TensorScatter, as
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
@@ -89,8 +90,19 @@ def _openvino() -> Any:
     return openvino
 
 
+@cache
+def _core() -> Any:
+    """The one of this process, which stays.
+
+    Each gives the thread that first compiles a stack for signals, and takes it back when it goes: of two that go in the
+    order in which they came, the second puts back the first one's, which is no more, and the next signal ends the
+    process (2026.4).
+    """
+    return _openvino().Core()
+
+
 def _compiled(path: Path, threads: int, precision: Precision) -> Any:
-    core = _openvino().Core()
+    core = _core()
     settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": precision, "NUM_STREAMS": 1}
     try:
         model = core.read_model(path)

@@ -1,3 +1,5 @@
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -9,6 +11,7 @@ from models.signature import GraphSignature
 from models.tensor_names import LOGITS, PIXELS
 from serving.runtime.openvino_runner import OpenVinoRunner
 from serving.runtime.ort_runner import OrtRunner
+from tests.conftest import ROOT
 
 pytest.importorskip("openvino")
 
@@ -118,3 +121,26 @@ def test_a_file_that_is_no_graph_is_refused_by_name(digits_artefact, tmp_path):
     (tmp_path / "model.onnx").write_bytes(b"no graph")
     with pytest.raises(ArtefactError, match=str(tmp_path)):
         OpenVinoRunner(tmp_path / "model.onnx", Manifest.read(digits_artefact).graph("model"))
+
+
+RUNNERS_COME_AND_GO = """
+import signal, sys
+from pathlib import Path
+from models.manifest import Manifest
+from serving.runtime.openvino_runner import OpenVinoRunner
+
+folder = Path(sys.argv[1])
+first, second = (OpenVinoRunner(folder / "model.onnx", Manifest.read(folder).graph("model")) for _ in range(2))
+del first
+del second
+try:
+    signal.raise_signal(signal.SIGINT)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_a_signal_is_handled_after_runners_have_gone_in_another_order_than_they_came(digits_artefact):
+    command = [sys.executable, "-c", RUNNERS_COME_AND_GO, digits_artefact]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
