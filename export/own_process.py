@@ -7,6 +7,7 @@ which stay in ``/dev/shm`` when the program is killed.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -32,6 +33,8 @@ IMPORTED = [
 ]
 """What the processes are forked with: libraries alone, as the path to our own modules is that of whoever forks."""
 _TERMINATED = 143
+_COLLECTED_EACH = 50_000
+"""Objects between two looks for garbage, of which tracing makes none: with 700 they are a tenth of its time."""
 _REMEDY = "see that there is enough memory, and that a script of yours exports behind `if __name__ == '__main__':`"
 
 
@@ -86,6 +89,8 @@ def _call(environment: dict[str, str], sender: Connection, function: Callable[..
     _end_with_parent()
     _share_no_lock()
     _set_environment(environment)
+    gc.freeze()
+    gc.set_threshold(_COLLECTED_EACH)
     try:
         function(*arguments)
         sender.send(None)

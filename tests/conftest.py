@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -54,6 +55,12 @@ def pytest_collection_modifyitems(config, items):
     """Put what takes longest in front."""
     config.stash[COLLECTED] = list(items)  # before anything is deselected
     items.sort(key=lambda item: rank_of(item.nodeid))
+
+
+def pytest_collection_finish():
+    """Look for garbage in what tests make, seldom: not in what libraries and the tests themselves are."""
+    gc.freeze()
+    gc.set_threshold(20_000)
 
 
 def pytest_xdist_make_scheduler(config, log):

@@ -78,7 +78,8 @@ def compare(place, names, as_published):
 
 # The other is asked more in tests/serving/generation/test_equals_transformers.py.
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", ["trocr", pytest.param("vit-gpt2", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["trocr", "vit-gpt2"])
 def test_a_caption_served_is_the_one_that_transformers_generates(name, tmp_path):
     compare(tmp_path, [name], as_published=False)
 

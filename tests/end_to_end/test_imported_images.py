@@ -61,7 +61,8 @@ def compare(place, names, as_published):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("names", [ONE_OF_A_KIND, pytest.param(OTHERS, marks=pytest.mark.slow)], ids=["one", "others"])
+@pytest.mark.slow
+@pytest.mark.parametrize("names", [ONE_OF_A_KIND, OTHERS], ids=["one", "others"])
 def test_what_every_imported_architecture_sees_when_served_is_what_its_library_sees(names, tmp_path):
     compare(tmp_path, names, as_published=False)
 

@@ -21,11 +21,11 @@ def test_the_comparisons_catch_every_planted_bug():
     require_success(pytest_in_a_process(PLANTED, environment=ENVIRONMENT))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # the tests within have a limit each
-@pytest.mark.parametrize("half", ["not slow", pytest.param("slow", marks=pytest.mark.slow)])
-def test_kernels_compute_what_their_references_do(half):
+def test_kernels_compute_what_their_references_do():
     others = [file for file in FILES if file != PLANTED]
-    require_success(pytest_in_a_process("-m", half, *others, environment=ENVIRONMENT))
+    require_success(pytest_in_a_process("-m", "slow or not slow", *others, environment=ENVIRONMENT))
 
 
 def require_success(done):

@@ -28,6 +28,7 @@ from models.layers.rope import Rotation
 from tests.export.plugins.registration_cases import BUGS, CASES, HALF, KINDS, TARGET, TYPES
 from tests.nvidia.libraries import HERE, ROOT, VERSIONS, bindings, made_libraries
 
+pytestmark = pytest.mark.slow
 NEWEST = max(VERSIONS, key=lambda version: [int(part) for part in version.split(".")])
 
 
@@ -49,10 +50,7 @@ def driven_by(version, folder, bugs=()):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(one, marks=() if one == NEWEST else pytest.mark.slow) for one in VERSIONS],
-)
+@pytest.fixture(scope="module", params=VERSIONS)
 def driven(request, tmp_path_factory):
     """What NVIDIA's templates say of every case."""
     return driven_by(request.param, tmp_path_factory.mktemp("libraries"))

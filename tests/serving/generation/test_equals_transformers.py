@@ -65,7 +65,7 @@ MAKERS = {
 }
 
 
-SLOW = {"gpt2", "vision-encoder-decoder"}
+SLOW = {"gpt2", "llama", "vision-encoder-decoder"}
 
 
 @pytest.fixture(

@@ -54,11 +54,10 @@ def signalled(number, name="triton_python_backend_stub"):
 @pytest.mark.parametrize(
     ("harm", "reason"),
     [
-        (signalled(signal.SIGKILL), "is not healthy"),
-        (signalled(signal.SIGSTOP), "is not healthy"),
-        (signalled(signal.SIGKILL, "tritonserver"), f"ended with {-signal.SIGKILL}"),
+        pytest.param(signalled(signal.SIGKILL), "is not healthy", id="dead stubs", marks=pytest.mark.slow),
+        pytest.param(signalled(signal.SIGSTOP), "is not healthy", id="hanging stubs"),
+        pytest.param(signalled(signal.SIGKILL, "tritonserver"), f"ended with {-signal.SIGKILL}", id="dead server"),
     ],
-    ids=["dead stubs", "hanging stubs", "dead server"],
 )
 def test_a_server_whose_model_answers_no_more_is_replaced(settings, capsys, harm, reason):
     first, second = harmed_once(settings, harm)
