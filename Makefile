@@ -51,9 +51,10 @@ NUMERIC := tests/test_instruction_sets.py tests/models/layers tests/models/famil
 	$(MEASURED)::test_a_classifier_is_served_as_it_stands_and_reads_every_held_out_digit \
 	tests/serving/generation/test_embedder.py \
 	tests/serving/generation/test_classifier.py::test_requests_are_answered_as_if_each_had_come_alone
-# Of these, what computes nothing, trains, starts a process of its own, or draws many splits of one decode.
+# Of these, what compares no two ways to the same numbers, trains, starts a process of its own, or draws many splits of one
+# decode.
 NOT_NUMERIC := the_command or refused or every_name or every_tensor or every_architecture or drawing or loss or seed \
-	or registry or training or any_split
+	or registry or training or any_split or test_graphs or a_change or finds_no_fault or layer_for_layer
 ATEN := //env:ATEN_CPU_CAPABILITY=avx2
 ONEDNN := //env:ONEDNN_MAX_CPU_ISA=AVX2
 MKL := //env:MKL_ENABLE_INSTRUCTIONS=AVX2
@@ -115,7 +116,7 @@ clean:  ## remove the environment and everything built
 # Triton's Python stub needs the interpreter's shared library, and venv its own package, where Python is Debian's.
 .venv/.torch: constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11) and "expected Python 3.11 to 3.13; found " + sys.version + "; run make with PYTHON=python3.11")'
-	@echo "making .venv and installing into it: torch, then what runs and serves models; two minutes or less, once"
+	@echo "making .venv and installing into it: torch, then what runs and serves models; a minute or two, once"
 	@$(PYTHON) -m venv .venv || { $(APT) python3-venv && $(PYTHON) -m venv .venv; }
 	$(PIP) torch==2.13.0
 	@touch $@
@@ -127,7 +128,7 @@ clean:  ## remove the environment and everything built
 	@touch $@
 
 .venv/.dev: .venv/.cpu
-	@echo "installing what the tests need as well: a minute, once"
+	@echo "installing what the tests need as well: half a minute, once"
 	$(PIP) --editable '.[dev]'
 	$(PIP) --no-deps timm==1.0.31
 	@$(BIN)/python -c 'import triton' 2>/dev/null || $(PIP) --no-deps triton==3.9.0
