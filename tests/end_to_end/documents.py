@@ -63,5 +63,10 @@ def until_ctrl_c(command):
         yield
     finally:
         server.send_signal(signal.SIGINT)
-        server.communicate(timeout=240)
+        try:
+            server.communicate(timeout=240)
+        except subprocess.TimeoutExpired:
+            server.kill()  # whatever it has started ends with it
+            server.communicate()
+            raise
     assert server.returncode == 0
