@@ -91,7 +91,11 @@ def in_a_process_without_the_rest(extra, modules, commands=()):
     return json.loads(process.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("extra", EXTRAS)
+# Each is five seconds of imports.
+SLOW = {"export", "gpu", "dev"}
+
+
+@pytest.mark.parametrize("extra", [pytest.param(one, marks=[pytest.mark.slow] * (one in SLOW)) for one in EXTRAS])
 def test_an_extra_imports_and_runs_what_it_promises(extra):
     verbs = [
         [*program.split(), *filter(None, [verb]), "--help"]

@@ -91,18 +91,18 @@ def _openvino() -> Any:
 
 
 @cache
-def _core() -> Any:
+def _core(openvino: Any) -> Any:
     """The one of this process, which stays.
 
     Each gives the thread that first compiles a stack for signals, and takes it back when it goes: of two that go in the
     order in which they came, the second puts back the first one's, which is no more, and the next signal ends the
     process (2026.4).
     """
-    return _openvino().Core()
+    return openvino.Core()
 
 
 def _compiled(path: Path, threads: int, precision: Precision) -> Any:
-    core = _core()
+    core = _core(_openvino())
     settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": precision, "NUM_STREAMS": 1}
     try:
         model = core.read_model(path)

@@ -57,7 +57,7 @@ def up(*words, repository):
             process.communicate(timeout=READY_S)
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("ending", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_the_server_says_where_it_answers_and_leaves_nothing_behind(repository_of_two, ending):
     with up(repository=repository_of_two) as (process, grpc):
         first = process.stdout.readline()

@@ -149,6 +149,7 @@ def test_a_model_that_cannot_start_ends_the_wait_with_its_own_words(settings: Se
     assert str(server.log) in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_check_that_fails_is_told_as_it_is(settings: ServerSettings):
     def refuse(endpoints: Endpoints) -> None:
         raise ServerError("a good answer", f"a bad one from {endpoints.http}", "look")
@@ -185,6 +186,7 @@ def test_a_taken_port_is_told_before_anything_is_started(settings: ServerSetting
     assert (server.group, server.log, _regions(server)) == (None, None, [])
 
 
+@pytest.mark.slow
 def test_another_server_on_the_port_is_not_taken_for_ours(settings: ServerSettings):
     late = TritonServer(settings)
     with TritonServer(settings) as first:
