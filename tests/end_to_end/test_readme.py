@@ -94,7 +94,8 @@ def test_ci_runs_the_commands_that_run_this_test():
 @pytest.mark.timeout(1800)
 def test_quickstart_and_what_is_served_after_it(exported):
     # The first model is exported by the quickstart itself; of the others it finds what other tests need as well.
-    for showcase in showcases(texts=1)[1:]:
+    # From the last on: the other process begins with the first, for its shared servers.
+    for showcase in reversed(showcases(texts=1)[1:]):
         if not (place := ROOT / "build" / showcase.name).exists():
             shutil.copytree(exported(showcase.name, showcase.explained), place)
     (program,) = blocks(README, "python")

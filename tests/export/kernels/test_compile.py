@@ -15,6 +15,7 @@ from export.kernels.ptx import parameters, version
 from export.kernels.ptxas import assembled
 from models.errors import ConfigError, ExportError, UnknownNameError
 
+pytestmark = pytest.mark.slow
 COMBINE = combine_splits.specialised(64, 4, "float16")
 
 

@@ -17,6 +17,7 @@ def pytest_in_a_process(*words, environment=()):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_the_comparisons_catch_every_planted_bug():
     require_success(pytest_in_a_process(PLANTED, environment=ENVIRONMENT))
 

@@ -16,6 +16,7 @@ from export.targets import target_named
 from models.manifest import Manifest
 from tests.export.plugins.evaluator import evaluated
 
+pytestmark = pytest.mark.slow
 TOLERANCE = 2e-5
 """Sums of float32 in another order, through a few layers, of numbers of the order of 1."""
 
@@ -181,7 +182,7 @@ def test_an_encoder_without_a_mask_computes_the_same(exported, tmp_path):
     assert worst(evaluated(tmp_path / "model.onnx", feeds), standard(folder / "model.onnx", feeds)) < TOLERANCE
 
 
-@pytest.mark.parametrize("preset", [pytest.param("swin-tiny", marks=pytest.mark.slow), "swin-v2-tiny"])
+@pytest.mark.parametrize("preset", ["swin-tiny", "swin-v2-tiny"])
 def test_windows_compute_the_same_shifted_or_not(exported, tmp_path, preset):
     folder = exported(preset)
     outcome = fused(folder / "model.onnx", tmp_path / "model.onnx", fuse_window_attention)

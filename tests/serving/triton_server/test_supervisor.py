@@ -55,7 +55,7 @@ def signalled(number, name="triton_python_backend_stub"):
     ("harm", "reason"),
     [
         pytest.param(signalled(signal.SIGKILL), "is not healthy", id="dead stubs", marks=pytest.mark.slow),
-        pytest.param(signalled(signal.SIGSTOP), "is not healthy", id="hanging stubs"),
+        pytest.param(signalled(signal.SIGSTOP), "is not healthy", id="hanging stubs", marks=pytest.mark.slow),
         pytest.param(signalled(signal.SIGKILL, "tritonserver"), f"ended with {-signal.SIGKILL}", id="dead server"),
     ],
 )
