@@ -30,7 +30,7 @@ SERVED = [
 LATER = [
     pytest.param("export dates-transformer 1/", os.killpg, id="a later graph is exported"),
     pytest.param("4/5 ", os.killpg, id="Triton starts again"),
-    pytest.param("dates-gru over gRPC 6/60 ", os.kill, id="it is asked"),
+    pytest.param("dates-gru over gRPC 6/60 ", os.kill, id="answers over gRPC"),
 ]
 
 
