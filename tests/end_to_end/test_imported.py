@@ -86,8 +86,7 @@ def compare(place, names, wide):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.slow
-@pytest.mark.parametrize("names", [ONE_OF_A_KIND, OTHERS], ids=["one", "others"])
+@pytest.mark.parametrize("names", [ONE_OF_A_KIND, pytest.param(OTHERS, marks=pytest.mark.slow)], ids=["one", "others"])
 def test_what_every_imported_architecture_says_when_served_is_what_transformers_says(names, tmp_path):
     compare(tmp_path, names, wide=False)
 
