@@ -20,7 +20,7 @@ help:  ## say what each target does
 # A Ctrl-C while Python itself starts waits until the quickstart can end in order.
 BLOCK_CTRL_C := $(shell env --block-signal=INT true 2>/dev/null && echo env --block-signal=INT)
 quickstart: .venv/.cpu  ## export, prove, serve and ask the shipped models
-	@$(BLOCK_CTRL_C) $(BIN)/python -m quickstart
+	@$(BLOCK_CTRL_C) $(BIN)/python -m commands.quickstart
 
 test: .venv/.dev system  ## prove what the README says: some minutes
 	$(PYTEST) $(IN_PARALLEL)
@@ -30,11 +30,11 @@ test-slow: .venv/.dev system  ## run the long half of the tests: whole guides, s
 	$(MAKE) test-any-processor
 
 # What stands in for TensorRT and a GPU: docs/tensorrt.md says what each proves.
-PROOFS := tests/export/kernels tests/export/plugins tests/export/engines tests/export/test_engine.py \
-	tests/export/test_refit.py tests/export/restrictions tests/export/test_target_check.py tests/serving/runtime/trt \
-	tests/serving/runtime/test_trt_runner.py tests/serving/runtime/test_create_runners_with_engines.py \
-	tests/serving/runtime/test_torch_runner.py tests/serving/runtime/test_torch_capture.py \
-	tests/serving/repository/test_engines.py tests/models/test_engine_manifest.py tests/test_deployment.py \
+PROOFS := tests/models/kernels tests/export/tensorrt/plugins tests/export/tensorrt tests/export/tensorrt/test_build.py \
+	tests/export/tensorrt/test_refit.py tests/export/targets/restrictions tests/export/targets/test_check.py tests/serving/runtime/tensorrt \
+	tests/serving/runtime/tensorrt/test_runner.py tests/serving/runtime/test_create_runners_with_engines.py \
+	tests/serving/runtime/torch/test_runner.py tests/serving/runtime/torch/test_capture.py \
+	tests/serving/triton/repository/test_engines.py tests/attendant/test_engine_manifest.py tests/test_deployment.py \
 	tests/test_image_contents.py tests/test_tensorrt_guide.py
 
 test-proofs: .venv/.dev  ## of both halves, what can be proved of engines and kernels without TensorRT and a GPU
@@ -45,12 +45,12 @@ test-proofs: .venv/.dev  ## of both halves, what can be proved of engines and ke
 # MKL_ENABLE_INSTRUCTIONS says; MKL_CBWR=COMPATIBLE gives it others. ONNX Runtime and OpenVINO know none of these.
 MEASURED := tests/export/quality/test_measure.py
 NUMERIC := tests/test_instruction_sets.py tests/models/layers tests/models/families tests/models/tasks \
-	tests/models/explain tests/models/checkpoints/foreign tests/models/test_agreement.py tests/models/train/test_digits.py \
-	tests/models/train/test_command.py tests/export/test_translations.py tests/export/kernels/test_*_reference.py \
+	tests/models/explain tests/models/checkpoints/importers tests/models/test_agreement.py tests/models/train/test_digits.py \
+	tests/models/train/test_command.py tests/export/graph/test_translations.py tests/models/kernels/test_*_reference.py \
 	$(MEASURED)::test_both_graphs_of_a_shipped_translator_are_measured_on_held_out_dates \
 	$(MEASURED)::test_a_classifier_is_served_as_it_stands_and_reads_every_held_out_digit \
-	tests/serving/generation/test_embedder.py \
-	tests/serving/generation/test_classifier.py::test_requests_are_answered_as_if_each_had_come_alone
+	tests/serving/engine/test_embedder.py \
+	tests/serving/engine/test_classifier.py::test_requests_are_answered_as_if_each_had_come_alone
 # Of these, what compares no two ways to the same numbers, trains, starts a process of its own, or draws many splits of one
 # decode.
 NOT_NUMERIC := the_command or refused or every_name or every_tensor or every_architecture or drawing or loss or seed \
@@ -61,7 +61,7 @@ MKL := //env:MKL_ENABLE_INSTRUCTIONS=AVX2
 LIMITS := $(ATEN) $(ONEDNN) $(MKL)//env:MKL_CBWR=COMPATIBLE $(ATEN)$(ONEDNN)$(MKL)
 
 test-any-processor: .venv/.dev  ## the numeric half of the tests, as on processors with fewer instructions
-	$(PYTEST) --dist each $(LIMITS:%=--tx popen%) --ignore tests/models/explain/test_command.py \
+	$(PYTEST) --dist each $(LIMITS:%=--tx popen%) \
 		-k "not ($(NOT_NUMERIC))" $(NUMERIC)
 
 test-full-width: .venv/.dev  ## import and serve models as wide as published: some minutes, 8 GB of memory
@@ -78,7 +78,7 @@ bench-gpu: .venv/.cpu  ## run every benchmark of a GPU; the results go to benchm
 
 tune-gpu: .venv/.dev  ## time the kernels' tiles on this GPU, and keep them where the kernels read them
 	$(BIN)/python benchmarks/gpu/tiles.py
-	$(BIN)/python -m export.kernels.figures
+	$(BIN)/python -m models.kernels.figures
 
 bench: .venv/.cpu  ## run the latency tests against Triton, and compare them with their baselines
 	$(BIN)/python benchmarks/latency/bench.py
@@ -123,7 +123,7 @@ clean:  ## remove the environment and everything built
 
 .venv/.cpu: .venv/.torch pyproject.toml
 	$(PIP) --editable '.[cpu]'
-	@$(BIN)/python -c 'from serving.triton_server.installation import find_installation; find_installation()' \
+	@$(BIN)/python -c 'from serving.triton.server.installation import find_installation; find_installation()' \
 		|| { $(APT) "$$($(BIN)/python -c 'import sys; print("libpython%d.%d" % sys.version_info[:2])')"; } || true
 	@touch $@
 

@@ -22,7 +22,7 @@ from benchmarks.generation.gpt2_small import gpt2_small  # noqa: E402
 from benchmarks.generation.mixed_load import mixed  # noqa: E402
 from benchmarks.generation.waiting_report import plot, waiting_table  # noqa: E402
 from benchmarks.generation.written import preamble, write_result  # noqa: E402
-from serving.generation.settings import EngineSettings  # noqa: E402
+from serving.engine.settings import EngineSettings  # noqa: E402
 
 BUDGETS = (32, 64, 128, 256, 512)
 THREADS = 2

@@ -32,15 +32,15 @@ from benchmarks.peers.rounds import QUIET  # noqa: E402
 from clients.load.analysis.intervals import intervals  # noqa: E402
 from clients.load.arrivals import Poisson  # noqa: E402
 from clients.load.record import LoadRun, Outcome, RequestRecord  # noqa: E402
-from serving.generation.settings import EngineSettings  # noqa: E402
-from serving.profiling.asking import asked, write_questions  # noqa: E402
-from serving.profiling.measure import measured  # noqa: E402
-from serving.profiling.subjects import loaded  # noqa: E402
-from serving.simulation.demand import Demand  # noqa: E402
-from serving.simulation.lengths import Lognormal  # noqa: E402
-from serving.simulation.levels import Levels  # noqa: E402
-from serving.simulation.profile import Profile  # noqa: E402
-from serving.simulation.replica import Arrival, Replica  # noqa: E402
+from serving.capacity.demand import Demand  # noqa: E402
+from serving.capacity.lengths import Lognormal  # noqa: E402
+from serving.capacity.levels import Levels  # noqa: E402
+from serving.capacity.profile import Profile  # noqa: E402
+from serving.capacity.profiling.asking import asked, write_questions  # noqa: E402
+from serving.capacity.profiling.measure import measured  # noqa: E402
+from serving.capacity.profiling.subjects import loaded  # noqa: E402
+from serving.capacity.replica import Arrival, Replica  # noqa: E402
+from serving.engine.settings import EngineSettings  # noqa: E402
 
 MODELS = ("stdlib-lm", NAME)
 LOADS = (0.3, 0.6, 0.75)

@@ -29,9 +29,9 @@ from torch.utils.flop_counter import FlopCounterMode
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from attendant.progress import progress  # noqa: E402
 from models.layers.attend import attention_weights  # noqa: E402
 from models.layers.restricted_attention import restricted_attend  # noqa: E402
-from models.progress import progress  # noqa: E402
 
 LENGTHS = tuple(2**power for power in range(5, 12))
 WIDTHS = tuple(2**power for power in range(5, 10))

@@ -27,8 +27,8 @@ from benchmarks.generation.quiet import NOTE, Sample, counting, sampled  # noqa:
 from benchmarks.generation.served import server_over  # noqa: E402
 from benchmarks.generation.throughput import rate_in_process, rate_served  # noqa: E402
 from benchmarks.generation.written import preamble, table, write_result  # noqa: E402
-from serving.generation.settings import EngineSettings  # noqa: E402
-from serving.generation.writing_model import WritingModel  # noqa: E402
+from serving.engine.settings import EngineSettings  # noqa: E402
+from serving.engine.writing_model import WritingModel  # noqa: E402
 
 FLIGHTS = (1, 2, 4, 8)
 THREADS = 2

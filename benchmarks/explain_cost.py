@@ -32,24 +32,24 @@ from PIL import Image
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from attendant.manifest import Manifest  # noqa: E402
+from attendant.tensor_names import EXPLAINED, LOGITS, PIXELS  # noqa: E402
 from clients.classify import Classifier  # noqa: E402
 from clients.decoding import Decoding  # noqa: E402
 from clients.translate import Translator  # noqa: E402
 from clients.triton_client import TritonClient  # noqa: E402
-from export.stage import export_onnx  # noqa: E402
-from models.manifest import Manifest  # noqa: E402
-from models.tensor_names import EXPLAINED, LOGITS, PIXELS  # noqa: E402
-from serving.canary import canary_check  # noqa: E402
+from export.artefact.stage import export_onnx  # noqa: E402
+from serving.engine import translator  # noqa: E402
+from serving.engine.options import DecodingOptions  # noqa: E402
 from serving.gateway.beside import gateway_beside  # noqa: E402
 from serving.gateway.settings import GatewaySettings  # noqa: E402
-from serving.generation import translator  # noqa: E402
-from serving.generation.options import DecodingOptions  # noqa: E402
-from serving.repository.layout import write_repository  # noqa: E402
 from serving.runtime.base import Array  # noqa: E402
 from serving.runtime.create_runners import create_runners  # noqa: E402
-from serving.triton_server.ports import free_ports  # noqa: E402
-from serving.triton_server.process import TritonServer  # noqa: E402
-from serving.triton_server.settings import ServerSettings  # noqa: E402
+from serving.triton.canary import canary_check  # noqa: E402
+from serving.triton.repository.layout import write_repository  # noqa: E402
+from serving.triton.server.ports import free_ports  # noqa: E402
+from serving.triton.server.process import TritonServer  # noqa: E402
+from serving.triton.server.settings import ServerSettings  # noqa: E402
 
 MODELS = ("digits-vit", "digits-swin", "vit-ti-16", "dates-transformer", "dates-gru")
 WARM_UP = 5

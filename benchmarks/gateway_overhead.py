@@ -37,7 +37,7 @@ from clients.classify import Classifier  # noqa: E402
 from clients.decoding import Decoding  # noqa: E402
 from clients.generate import Generator  # noqa: E402
 from clients.triton_client import TritonClient  # noqa: E402
-from serving.generation.settings import EngineSettings  # noqa: E402
+from serving.engine.settings import EngineSettings  # noqa: E402
 
 WRITER, CLASSIFIER = "stdlib-lm", "digits-vit"
 PROMPT, TOKENS = "Open a file and", 64

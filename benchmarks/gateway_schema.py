@@ -21,8 +21,8 @@ from benchmarks.gateway.by_schema import ask_by_schema  # noqa: E402
 from benchmarks.gateway.processes import gateway_before  # noqa: E402
 from benchmarks.generation.served import exported, server_over  # noqa: E402
 from benchmarks.generation.written import preamble, table, write_result  # noqa: E402
-from export.stage import export_onnx  # noqa: E402
-from serving.generation.settings import EngineSettings  # noqa: E402
+from export.artefact.stage import export_onnx  # noqa: E402
+from serving.engine.settings import EngineSettings  # noqa: E402
 from tests.conftest import LANGUAGE_MODEL, TEXT_ENCODER  # noqa: E402
 from tests.text_checkpoints import write_language_model, write_text_encoder  # noqa: E402
 

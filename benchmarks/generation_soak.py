@@ -31,8 +31,8 @@ from benchmarks.generation.mix import Asked, mix, subjects_of  # noqa: E402
 from benchmarks.generation.served import engine_counts, exported, server_over  # noqa: E402
 from benchmarks.generation.soak_report import write_report  # noqa: E402
 from benchmarks.generation.verdicts import compared, counted_alike  # noqa: E402
-from serving.generation.settings import EngineSettings  # noqa: E402
-from serving.triton_server.process import TritonServer  # noqa: E402
+from serving.engine.settings import EngineSettings  # noqa: E402
+from serving.triton.server.process import TritonServer  # noqa: E402
 
 MODELS = ("stdlib-lm", "dates-transformer", "dates-gru", "digits-captioner")
 SETTINGS = EngineSettings(prefix_bytes=4 * 2**20)

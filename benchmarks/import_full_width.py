@@ -118,7 +118,7 @@ def _step(step: str, name: str, scratch: Path) -> dict[str, Any]:
         sys.modules["transformers"] = None  # type: ignore[assignment]  # as if it were not installed
     else:
         _warm()
-    from models.checkpoints.foreign.importing import import_checkpoint
+    from models.checkpoints.importers.importing import import_checkpoint
 
     before, began = _resident("VmRSS"), time.perf_counter()
     difference = import_checkpoint(scratch / "theirs", scratch / "ours").difference

@@ -97,8 +97,8 @@ def _make(scratch: Path, layers: int) -> dict[str, Any]:
     import torch
 
     from models.checkpoints.store import Checkpoint, save_checkpoint
-    from models.families.registry import family_named
     from models.presets import PRESETS
+    from models.registry import family_named
 
     config = replace(PRESETS[PRESET].config, layers=layers, max_length=MAX_LENGTH)
     family = family_named(PRESETS[PRESET].family)
@@ -114,8 +114,8 @@ def _check(scratch: Path, layers: int) -> dict[str, Any]:
     import numpy as np
     import torch
 
+    from attendant.manifest import Manifest
     from models.checkpoints.store import load_checkpoint
-    from models.manifest import Manifest
     from serving.runtime.cached_decoder import CachedDecoder
     from serving.runtime.create_runners import create_runners
 

@@ -30,9 +30,9 @@ from clients.load.arrivals import ClosedLoop  # noqa: E402
 from clients.load.record import LoadRun, Outcome  # noqa: E402
 from clients.load.run import run_load  # noqa: E402
 from clients.load.scenario import Expect, Inputs, Scenario, Target, Transport, Workload  # noqa: E402
-from quickstart.prompts import PROMPTS  # noqa: E402
-from serving.generation.settings import EngineSettings  # noqa: E402
-from serving.triton_server.endpoints import Endpoints  # noqa: E402
+from commands.quickstart.prompts import PROMPTS  # noqa: E402
+from serving.engine.settings import EngineSettings  # noqa: E402
+from serving.triton.server.endpoints import Endpoints  # noqa: E402
 
 IMAGES = Workload(name="images", model="digits-vit", expect=Expect(kind="example"))
 TEXTS = Workload(

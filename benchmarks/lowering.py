@@ -23,14 +23,14 @@ import onnxruntime
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from attendant.manifest import Manifest  # noqa: E402
+from attendant.progress import progress  # noqa: E402
 from benchmarks.peers.hardware import hardware  # noqa: E402
-from export.sample_inputs import sample_inputs  # noqa: E402
-from models.manifest import Manifest  # noqa: E402
-from models.progress import progress  # noqa: E402
+from export.graph.sample_inputs import sample_inputs  # noqa: E402
 from serving.runtime.base import Array, Runner  # noqa: E402
 from serving.runtime.cached_decoder import CachedDecoder  # noqa: E402
-from serving.runtime.ort_runner import OrtRunner  # noqa: E402
-from serving.runtime.row_by_row import RowByRow  # noqa: E402
+from serving.runtime.ort.row_by_row import RowByRow  # noqa: E402
+from serving.runtime.ort.runner import OrtRunner  # noqa: E402
 
 FIRST_IDS = 40  # random tokens are drawn from these: every vocabulary has them
 PROMPT, BEHIND = 128, 900

@@ -2,11 +2,12 @@
 
     python benchmarks/sensitivity.py [--artefacts DIR]
 
-Every candidate of ``export/passes/sensitive_places.py`` is given up alone, and the drift compared with that of a graph
-in which all are kept: where one part dominates, keeping only another shows nothing. Drift is the error of the last
-graph's output against float64 over the cases of the parity ladder: the root mean square of each case's largest. Kernels
-differ from runtime to runtime, so none is measured: the graphs run in float32 and round wherever the narrow type does
-(``export/passes/widen_arithmetic.py``). Writes ``export/passes/sensitivity.json``, from which the passes decide.
+Every candidate of ``export/passes/quantise/sensitive_places.py`` is given up alone, and the drift compared with that
+of a graph in which all are kept: where one part dominates, keeping only another shows nothing. Drift is the error of
+the last graph's output against float64 over the cases of the parity ladder: the root mean square of each case's
+largest. Kernels differ from runtime to runtime, so none is measured: the graphs run in float32 and round wherever the
+narrow type does (``export/passes/quantise/widen_arithmetic.py``). Writes ``export/passes/quantise/sensitivity.json``,
+from which the passes decide.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ import torch
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from export.climbs import CLIMBS, REFERENCE, RUNTIME  # noqa: E402
-from export.eager import eager_runners  # noqa: E402
-from export.parity import YARDSTICK  # noqa: E402
-from export.passes.lower_precision import lower_precision  # noqa: E402
-from export.passes.sensitive_places import PLACES, RECORD  # noqa: E402
-from export.passes.widen_arithmetic import widen_arithmetic  # noqa: E402
-from export.precisions import Precision, precision_named, signatures_in  # noqa: E402
-from export.stage import export_onnx  # noqa: E402
+from attendant.manifest import Manifest  # noqa: E402
+from export.artefact.stage import export_onnx  # noqa: E402
+from export.parity.climbs import CLIMBS, REFERENCE, RUNTIME  # noqa: E402
+from export.parity.eager import eager_runners  # noqa: E402
+from export.parity.parity import YARDSTICK  # noqa: E402
+from export.passes.quantise.lower_precision import lower_precision  # noqa: E402
+from export.passes.quantise.sensitive_places import PLACES, RECORD  # noqa: E402
+from export.passes.quantise.widen_arithmetic import widen_arithmetic  # noqa: E402
+from export.precision.precisions import Precision, precision_named, signatures_in  # noqa: E402
 from models.checkpoints.place import shipped_names  # noqa: E402
 from models.checkpoints.resolve import checkpoint_named  # noqa: E402
-from models.manifest import Manifest  # noqa: E402
-from serving.runtime.ort_runner import OrtRunner  # noqa: E402
+from serving.runtime.ort.runner import OrtRunner  # noqa: E402
 
 PRESETS = (
     "gpt2-tiny",

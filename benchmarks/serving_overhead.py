@@ -41,10 +41,10 @@ from benchmarks.generation.tensors import request_tensors  # noqa: E402
 from benchmarks.generation.written import preamble, table, write_result  # noqa: E402
 from benchmarks.peers.processes import wait_until_quiet  # noqa: E402
 from benchmarks.peers.rounds import QUIET  # noqa: E402
-from serving.generation.options import DecodingOptions  # noqa: E402
-from serving.generation.settings import EngineSettings  # noqa: E402
-from serving.generation.writing_model import WritingModel  # noqa: E402
-from serving.triton_server.process import TritonServer  # noqa: E402
+from serving.engine.options import DecodingOptions  # noqa: E402
+from serving.engine.settings import EngineSettings  # noqa: E402
+from serving.engine.writing_model import WritingModel  # noqa: E402
+from serving.triton.server.process import TritonServer  # noqa: E402
 
 TOKENS = {"stdlib-lm": 64, "dates-transformer": 12}
 """Of a streamed answer; it goes on after an end token, so that each has as many."""

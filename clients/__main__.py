@@ -24,12 +24,12 @@ from typing import NoReturn
 
 from tyro.conf import Positional
 
+from attendant.cli import Verb, run
 from clients import terminal
 from clients.embed import Pooling
 from clients.load import verbs as load_verbs
 from clients.triton_client import DEFAULT_SERVER, TritonClient
 from clients.writing_verbs import caption, generate, lines, translate
-from models.cli import Verb, run
 
 LOAD_PROGRAM = "python -m clients load"
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.tensor_names import (
+from attendant.tensor_names import (
     ALIGNMENT,
     CANDIDATE,
     FINISH_REASON,

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from attendant.tensor_names import PIXELS, POOLED
 from clients.answer import Piece
 from clients.caption import Captioner
 from clients.classify import Classifier
@@ -21,7 +22,6 @@ from clients.predict import Predictor
 from clients.served_model import ServedModel
 from clients.text import TextModel
 from clients.triton_client import Array, TritonClient
-from models.tensor_names import PIXELS, POOLED
 
 HARMLESS_TEXT = "a"
 HARMLESS_TOKENS = 2

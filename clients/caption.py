@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
+from attendant.tensor_names import PIXELS
 from clients.answer import Piece
 from clients.decoding import Decoding
 from clients.images import file_pixels, require_pixels
 from clients.text import StreamingModel
 from clients.triton_client import Array
-from models.tensor_names import PIXELS
 
 
 class Captioner(StreamingModel):

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from attendant.tensor_names import EXPLAIN, LOGITS, PIXELS
 from clients.images import file_pixels, require_pixels
 from clients.served_model import ServedModel
 from clients.triton_client import Array, TritonClient
-from models.tensor_names import EXPLAIN, LOGITS, PIXELS
 
 TASK = "classify"
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from models.errors import InputError
+from attendant.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)

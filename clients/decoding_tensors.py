@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attendant.errors import InputError
+from attendant.signature import TensorSpec
+from attendant.tensor_names import IDS_REQUEST, INPUT_TOKENS, OUTPUT_TOKENS, STREAM, TEXT_OPTIONS, TEXT_REQUEST
 from clients.decoding import Decoding
-from models.errors import InputError
-from models.signature import TensorSpec
-from models.tensor_names import IDS_REQUEST, INPUT_TOKENS, OUTPUT_TOKENS, STREAM, TEXT_OPTIONS, TEXT_REQUEST
 
 _NAMES = {
     "max_tokens": "max_tokens",

@@ -14,10 +14,10 @@ from typing import Literal
 
 import numpy as np
 
+from attendant.errors import InputError
+from attendant.tensor_names import HIDDEN, POOLED, TEXT_INPUT, TOKEN_MASK
 from clients.served_model import ServedModel
 from clients.triton_client import Array, TritonClient
-from models.errors import InputError
-from models.tensor_names import HIDDEN, POOLED, TEXT_INPUT, TOKEN_MASK
 
 TASK = "embed"
 Pooling = Literal["pooled", "mean", "first"]

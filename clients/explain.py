@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
+from attendant.errors import InputError, OutputError
+from attendant.tensor_names import ALIGNMENT, LOGITS, OUTPUT_IDS
 from clients.answer import Piece
 from clients.caption import Captioner
 from clients.classify import Classifier
 from clients.decoding import Decoding
 from clients.translate import Translator
 from clients.triton_client import Array, TritonClient
-from models.errors import InputError, OutputError
-from models.tensor_names import ALIGNMENT, LOGITS, OUTPUT_IDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

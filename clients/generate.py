@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from attendant.tensor_names import RENDERED
 from clients.answer import Piece
 from clients.decoding import Decoding
 from clients.decoding_tensors import question_tensors
 from clients.text import TextModel
-from models.tensor_names import RENDERED
 
 
 class Generator(TextModel):

@@ -8,10 +8,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from attendant.errors import AttendantError, BusyError, ServerError
 from clients.canary import Verdict, ask
 from clients.served_model import ServedModel
 from clients.triton_client import TritonClient
-from models.errors import AttendantError, BusyError, ServerError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from PIL.Image import Image
 
+from attendant.errors import InputError
+from attendant.images import bytes_from_file, bytes_from_image, pixels_from_file, pixels_from_image
+from attendant.tensor_names import PIXELS
 from clients.served_model import ServedModel
 from clients.triton_client import Array
-from models.errors import InputError
-from models.images import bytes_from_file, bytes_from_image, pixels_from_file, pixels_from_image
-from models.tensor_names import PIXELS
 
 ANY = -1
 """How a server's configuration writes a side that varies."""

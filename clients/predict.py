@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from attendant.errors import InputError
 from clients.served_model import ServedModel
 from clients.triton_client import Array, TritonClient
-from models.errors import InputError
 
 TASK = "predict"
 

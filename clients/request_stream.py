@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 from uuid import uuid4
 
+from attendant.tensor_names import CANCEL
 from clients.request_context import request_id
-from models.tensor_names import CANCEL
 
 
 class RequestStream:

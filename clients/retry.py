@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 
 GROWTH = 2.0
 _MOST_DOUBLINGS = 1000  # a float has no more: a longer pause than any

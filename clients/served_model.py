@@ -10,7 +10,7 @@ import numpy as np
 from tritonclient.grpc import model_config_pb2
 from tritonclient.utils import triton_to_np_dtype
 
-from models.errors import UnknownNameError
+from attendant.errors import UnknownNameError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,15 +8,15 @@
     NOT_FOUND, unknown model                         UnknownNameError
     anything else                                    ServerError
 
-A stream drops the status: our backends begin the message with it (serving/backends/triton_api.py); Triton's own checks
-of a request's tensors can only be known by their wording.
+A stream drops the status: our backends begin the message with it (serving/triton/backends/triton_api.py); Triton's own
+checks of a request's tensors can only be known by their wording.
 """
 
 from __future__ import annotations
 
 import re
 
-from models.errors import (
+from attendant.errors import (
     AttendantError,
     BusyError,
     DeadlineError,
@@ -33,7 +33,7 @@ _OURS: dict[str, type[AttendantError]] = {
     "DEADLINE_EXCEEDED": DeadlineError,
 }
 _CODE = re.compile(rf"^({'|'.join(_OURS)}): ")
-_PARTS = re.compile(r"expected (.*?); found (.*); (.*)", re.DOTALL)  # models/errors.py
+_PARTS = re.compile(r"expected (.*?); found (.*); (.*)", re.DOTALL)  # attendant/errors.py
 _REQUEST_ID = re.compile(r"^\[request id: [^]]*\] ")
 _NOBODY = re.compile("failed to connect|errors resolving", re.IGNORECASE)
 _DEAD = re.compile(r"[Ss]tub process .*is not healthy")

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
+from attendant.errors import InputError
 from clients.classify import Classifier
 from clients.embed import Embedder, Pooling
 from clients.explain import explain
 from clients.health import health
 from clients.predict import Predictor
 from clients.triton_client import Array, TritonClient
-from models.errors import InputError
 
 SHOWN_VALUES = 6
 SHOWN_CHARACTERS = 60

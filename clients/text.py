@@ -9,12 +9,12 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, ClassVar, Self
 
+from attendant.tensor_names import EXPLAIN
 from clients.answer import Answer, Piece, whole_answers
 from clients.decoding import Decoding
 from clients.decoding_tensors import question_tensors, tensors_of
 from clients.served_model import ServedModel
 from clients.triton_client import RETRIED, Array, TritonClient
-from models.tensor_names import EXPLAIN
 
 
 class StreamingModel:

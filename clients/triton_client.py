@@ -17,13 +17,13 @@ from tritonclient.grpc import aio
 from tritonclient.grpc.aio import InferInput, InferRequestedOutput
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
+from attendant.errors import AttendantError, BusyError, LateError, ServerError, UnknownNameError, UnreachableError
 from clients.calls import Calls
 from clients.request_context import headers, request_id
 from clients.request_stream import RequestStream
 from clients.retry import RetryPolicy
 from clients.served_model import ServedModel
 from clients.statuses import START, error_from
-from models.errors import AttendantError, BusyError, LateError, ServerError, UnknownNameError, UnreachableError
 
 Array = NDArray[Any]
 DEFAULT_SERVER = "127.0.0.1:8001"

@@ -11,6 +11,7 @@ from typing import Annotated, TypeVar
 
 from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 
+from attendant.errors import InputError
 from clients import writing
 from clients.caption import Captioner
 from clients.decoding import Beams, Decoding, Form, Length, Penalties, Report, Sampling, Schedule, Stops
@@ -19,7 +20,6 @@ from clients.retry import RetryPolicy
 from clients.text import StreamingModel, TextModel
 from clients.translate import Translator
 from clients.triton_client import DEFAULT_SERVER, TritonClient
-from models.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)

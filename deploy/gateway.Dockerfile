@@ -1,14 +1,15 @@
-# The HTTP gateway: clients/, the light half of models/ and serving/gateway. No torch, no ONNX Runtime, no Triton.
+# The HTTP gateway: attendant/, clients/ and serving/gateway. No torch, no ONNX Runtime, no Triton.
 # Not built or run where this project's tests run: no Docker engine there.
 FROM python:3.11-slim
 
 WORKDIR /attendant
 COPY pyproject.toml README.md LICENSE constraints.txt ./
+COPY attendant attendant
 COPY models models
 COPY export export
 COPY serving serving
 COPY clients clients
-COPY quickstart quickstart
+COPY commands commands
 RUN pip install --no-cache-dir --constraint constraints.txt '.[gateway]' && useradd --no-create-home gateway
 ENV PYTHONPATH=/attendant
 USER gateway

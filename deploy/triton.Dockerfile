@@ -8,17 +8,18 @@ FROM nvcr.io/nvidia/tritonserver:${TRITON}-py3 AS light
 
 WORKDIR /attendant
 COPY pyproject.toml README.md LICENSE constraints.txt ./
+COPY attendant attendant
 COPY models models
 COPY export export
 COPY serving serving
 COPY clients clients
-COPY quickstart quickstart
+COPY commands commands
 # numpy<2 comes from pyproject.toml: Triton's Python stub returns empty tensors under NumPy 2 (server #8301).
 RUN pip install --no-cache-dir --constraint constraints.txt onnxruntime onnx onnx-ir cuda-bindings .
 ENV PYTHONPATH=/attendant
 # TensorRT's Python bindings, of exactly the version of the library that the image holds: they call it by position.
 ARG TENSORRT=11
-RUN version="$(python3 -c 'from serving.runtime.trt.this_machine import tensorrt_version; print(tensorrt_version())')" \
+RUN version="$(python3 -c 'from serving.runtime.tensorrt.this_machine import tensorrt_version; print(tensorrt_version())')" \
     && case "$version" in "${TENSORRT}".*) ;; *) echo "expected TensorRT ${TENSORRT}; found $version" >&2; exit 1 ;; esac \
     && pip install --no-cache-dir --no-deps "tensorrt-cu13-bindings==${version}.*"
 

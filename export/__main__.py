@@ -10,10 +10,10 @@ from typing import Annotated
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from export.engines.config import EngineConfig
-from export.precisions import NAMES, PrecisionName, described
-from export.stage import TorchPrecision
-from models.cli import Verb, run
+from attendant.cli import Verb, run
+from export.artefact.stage import TorchPrecision
+from export.precision.precisions import NAMES, PrecisionName, described
+from export.tensorrt.config import EngineConfig
 
 _NO_KERNELS = (
     "ONNX Runtime's CPU provider has no operators of {0}: the graphs run there in fp32, and round wherever {0} rounds\n"
@@ -37,13 +37,13 @@ def onnx(
     Args:
         model: a checkpoint folder, a shipped checkpoint, or a preset (see `python -m models list`).
         out: the artefact's folder; replaced in one step.
-        precision: of the graphs; :data:`export.precisions.PRECISIONS` says what each is.
+        precision: of the graphs; :data:`export.precision.precisions.PRECISIONS` says what each is.
         calibration: real inputs for int8-static: a folder of images, a file with a text in each line, or an .npz of
             tensors; of a shipped checkpoint its training data if not given.
         uint8: take images as bytes, [height, width, channels], and scale and normalise them in the graph.
         explain: add a graph that also shows what the model attends to, for requests that ask for it.
     """
-    from export.stage import export_onnx
+    from export.artefact.stage import export_onnx
 
     manifest, done = export_onnx(model, out, explain, uint8, precision, calibration)
     graphs = ", ".join(f"{graph.name}.onnx" for graph in manifest.graphs)
@@ -61,7 +61,7 @@ def torch(model: Positional[str], out: Path, precision: TorchPrecision = "fp32")
         out: the artefact's folder; replaced in one step.
         precision: of weights, caches and what is computed.
     """
-    from export.stage import export_torch
+    from export.artefact.stage import export_torch
 
     manifest, done = export_torch(model, out, precision)
     sys.stdout.write(f"{manifest.name}: {manifest.precision} {'written to' if done else 'up to date in'} {out}\n")
@@ -92,14 +92,14 @@ def check(
     """
     if target is not None:
         return _check_target(folder, target, json)
-    from export.ladder import checkpoint_of, climb
-    from export.parity import require_parity, rungs_of, write_report
-    from export.precisions import precision_named
+    from attendant.manifest import Manifest
+    from export.parity.ladder import checkpoint_of, climb
+    from export.parity.parity import require_parity, rungs_of, write_report
+    from export.parity.report import print_rungs
+    from export.precision.precisions import precision_named
     from export.quality.budgets import budget_of, require_budget, verdicts_of
     from export.quality.measure import measure_quality
     from export.quality.report import print_quality, quality_to_json
-    from export.report import print_rungs
-    from models.manifest import Manifest
 
     manifest = Manifest.read(folder)
     precision = precision_named(manifest.precision)
@@ -123,8 +123,8 @@ def check(
 
 
 def _check_target(folder: Path, name: str, json: bool) -> int:
-    from export.target_check import hold_to_target, require_target
-    from export.target_report import print_verdicts
+    from export.targets.check import hold_to_target, require_target
+    from export.targets.report import print_verdicts
 
     target, verdicts = hold_to_target(folder, name)
     if json:
@@ -145,9 +145,9 @@ def inspect(folder: Positional[Path], html: Path | None = None, json: bool = Fal
         html: a page to write as well.
         json: print the facts as JSON instead of tables.
     """
-    from export.inspection import inspect_artefact
-    from export.inspection_page import write_page
-    from export.inspection_report import print_facts
+    from export.inspection.inspection import inspect_artefact
+    from export.inspection.page import write_page
+    from export.inspection.report import print_facts
 
     facts = inspect_artefact(folder)
     if html is not None:
@@ -204,7 +204,7 @@ def engine(
         graphs: those to build, instead of all.
         config: what is asked of the builder.
     """
-    from export.engine import build_engines
+    from export.tensorrt.build import build_engines
 
     engines, done = build_engines(folder, out or folder, graphs, config)
     files = ", ".join(one.file for one in engines.engines)
@@ -223,7 +223,7 @@ def refit(folder: Positional[Path], engines: Path) -> int:
         folder: the exported artefact that has the weights; replaced in one step.
         engines: the artefact that has the engines, built refittable or stripped.
     """
-    from export.refit import refit_engines
+    from export.tensorrt.refit import refit_engines
 
     refitted = refit_engines(folder, engines)
     sys.stdout.write(f"{refitted.name}: {', '.join(one.file for one in refitted.engines)} refitted in {folder}\n")

@@ -14,7 +14,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from models.cli import run
+from attendant.cli import run
 from models.inventory import read_inventory
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def train(name: Name, out: Out = None, seed: int = 0) -> int:
         out: folder to write; without it the shipped checkpoint is replaced.
         seed: of every random number.
     """
-    from models.progress import progress
+    from attendant.progress import progress
     from models.train.command import train_checkpoint
     from models.train.registry import task_named
 
@@ -84,7 +84,7 @@ def import_(folder: Folder, out: NewFolder, max_length: Length = None, name: New
         max_length: longest sequence, for which a cache is kept; without it the model's own, but at most 4096.
         name: of the checkpoint; without it the folder's.
     """
-    from models.checkpoints.foreign.importing import import_checkpoint
+    from models.checkpoints.importers.importing import import_checkpoint
 
     done = import_checkpoint(folder, out, name, max_length)
     sys.stdout.write(f"{done.name}: {done.architecture} as {done.family}, {done.parameters:,} parameters, in {out}\n")
@@ -118,8 +118,8 @@ def explain(
         label: whose evidence is drawn; the most probable label if not given.
     """
     from models.checkpoints.resolve import checkpoint_named
-    from models.explain.command import Wish, explain_positions
-    from models.explain.command import explain as explained
+    from models.explanation import Wish, explain_positions
+    from models.explanation import explain as explained
 
     checkpoint, words = checkpoint_named(name), " ".join(subject)
     wish = Wish(subject=words, out=out, fusion=fusion, discard=discard, label=label)
@@ -129,7 +129,7 @@ def explain(
 
 
 def _description(checkpoint: Checkpoint) -> dict[str, Any]:
-    from models.config import config_to_json
+    from attendant.config import config_to_json
     from models.size import parts_of
 
     parts = parts_of(checkpoint.model)

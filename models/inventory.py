@@ -57,14 +57,14 @@ def count_checkpoints() -> list[Row]:
 
 def count_families() -> list[Row]:
     """The families that are registered."""
-    from models.families.registry import FAMILIES
+    from models.registry import FAMILIES
 
     return [{"name": one.name, "task": one.task.name, "config": one.config.__name__} for one in FAMILIES.values()]
 
 
 def count_preset(name: str, preset: Preset) -> Row:
     """One preset, with the work of one request."""
-    from models.families.registry import FAMILIES
+    from models.registry import FAMILIES
     from models.size import size_of
 
     size = size_of(preset)

@@ -13,8 +13,8 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from models.families.registry import family_named
 from models.presets.preset import Preset
+from models.registry import family_named
 
 OPERATIONS_A_MAC = 2
 

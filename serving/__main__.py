@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional
 
-from models.cli import Verb, run
-from models.errors import UserError
+from attendant.cli import Verb, run
+from attendant.errors import UserError
+from attendant.parameters import Device, Runtime
+from serving.engine.settings import EngineSettings
 from serving.gateway.verbs import gateway, keys
-from serving.generation.settings import EngineSettings
-from serving.parameters import Device, Runtime
 
 if TYPE_CHECKING:
     from serving.gateway.beside import Beside
-    from serving.triton_server.process import TritonServer
-    from serving.triton_server.settings import ServerSettings
+    from serving.triton.server.process import TritonServer
+    from serving.triton.server.settings import ServerSettings
 
 CANARY_TIMEOUT_S = 10.0
 _ENGINE = EngineSettings()
@@ -33,7 +33,6 @@ def repository(
     threads: int = 1,
     runtime: Runtime = "auto",
     device: Device = "auto",
-    implicit_state: Literal["onnxruntime", "tensorrt"] | None = None,
     engine: OmitArgPrefixes[EngineSettings] = _ENGINE,
 ) -> int:
     """Lay exported artefacts out as a Triton model repository, in one step; models not named stay.
@@ -46,17 +45,13 @@ def repository(
             server has it and the graph is large, decoders on ONNX Runtime. openvino-bf16 is about twice as fast on CPUs
             with bf16, and about three digits exact.
         device: that artefacts of `python -m export torch` run on. auto: a GPU, where the server's torch sees one.
-        implicit_state: write bare decoder graphs instead, whose caches Triton keeps, for its own backend of that name
-            (docs/guides/implicit-state.md).
         engine: how much at once, of models that write.
     """
-    from serving.generation.cache_plan import CachePlan
-    from serving.repository.layout import write_repository
+    from serving.engine.cache_plan import CachePlan
+    from serving.triton.repository.layout import write_repository
 
     if not folders:
         raise UserError("an artefact's folder", "none", "name one or more after the verb")
-    if implicit_state is not None:
-        return _implicit_state(folders, out, implicit_state)
     for manifest in write_repository(folders, out, threads, runtime, engine, device):
         decoders = [manifest.signature_for(one.name, "ort-cpu") for one in manifest.graphs if one.name == "decoder"]
         plans = "".join(f"; {CachePlan.of(decoder, engine.slots)}" for decoder in decoders)
@@ -90,7 +85,7 @@ def profile(
     """
     from dataclasses import replace
 
-    from serving.profiling.measure import measured
+    from serving.capacity.profiling.measure import measured
 
     settings = EngineSettings(slots=slots, prompt_tokens=prompt_tokens)
     found = replace(measured(artefact, settings, threads, runtime, device, served), gpus=gpus)
@@ -106,26 +101,11 @@ def engines(repository: Positional[Path] = Path("model_repository")) -> int:
     Args:
         repository: that a server shall be started on; one without engines is well everywhere.
     """
-    from serving.repository.engine_check import check_engines
+    from serving.triton.repository.engine_check import check_engines
 
     for manifest in check_engines(repository):
         files = ", ".join(engine.file for engine in manifest.engines)
         sys.stdout.write(f"{manifest.name}: {files} for {manifest.platform.gpu}, as here\n")
-    return 0
-
-
-def _implicit_state(folders: tuple[Path, ...], out: Path, backend: Literal["onnxruntime", "tensorrt"]) -> int:
-    from serving.repository.implicit_state import state_bytes
-    from serving.repository.implicit_state_layout import write_implicit_states
-
-    for config in write_implicit_states(folders, out, backend):
-        states = config.sequence_batching.state
-        sequences = config.sequence_batching.oldest.max_candidate_sequences
-        kept = (
-            f"{len(states)} states, {state_bytes(config):,} bytes for {sequences} sequences" if states else "no state"
-        )
-        wanted = "" if backend == "onnxruntime" else f"; put an engine at {out / config.name / '1' / 'model.plan'}"
-        sys.stdout.write(f"{out / config.name}: {kept}{wanted}\n")
     return 0
 
 
@@ -161,11 +141,11 @@ def up(
         log: where the server's own output goes.
         otlp: base URL of an OpenTelemetry collector that spans of every request go to.
     """
-    from serving.canary import canary_check
-    from serving.repository.engine_check import check_engines
-    from serving.triton_server.process import TritonServer
-    from serving.triton_server.settings import ServerSettings
-    from serving.triton_server.supervisor import Supervision, supervise
+    from serving.triton.canary import canary_check
+    from serving.triton.repository.engine_check import check_engines
+    from serving.triton.server.process import TritonServer
+    from serving.triton.server.settings import ServerSettings
+    from serving.triton.server.supervisor import Supervision, supervise
 
     settings = ServerSettings(
         repository=repository,
@@ -199,7 +179,7 @@ def up(
 def _gateway(server: ServerSettings, port: int) -> AbstractContextManager[Beside]:
     from serving.gateway.beside import gateway_beside
     from serving.gateway.settings import GatewaySettings, otlp_endpoint
-    from serving.triton_server.endpoints import endpoints_at
+    from serving.triton.server.endpoints import endpoints_at
 
     triton = endpoints_at(server.address, server.http_port, server.grpc_port, server.metrics_port).grpc
     settings = GatewaySettings(
@@ -247,7 +227,7 @@ def alone(model: Positional[Path]) -> int:
         model: its folder in a model repository. `python -m clients load run` sends the requests, to tell what serving
             adds.
     """
-    from serving.alone import read_requests, seconds_alone
+    from serving.triton.offline import read_requests, seconds_alone
 
     sys.stdout.write(dumps(seconds_alone(model, list(read_requests(sys.stdin.buffer)))) + "\n")
     return 0

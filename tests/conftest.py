@@ -177,7 +177,7 @@ def text_encoder(exported):
 def repository(exported, tmp_path_factory):
     """A Triton repository of every shipped checkpoint, each with its explanation if it has one."""
     from models.checkpoints.place import shipped_names
-    from serving.repository.layout import write_repository
+    from serving.triton.repository.layout import write_repository
 
     out = tmp_path_factory.mktemp("serving") / "model_repository"
     names = shipped_names()
@@ -188,7 +188,7 @@ def repository(exported, tmp_path_factory):
 @pytest.fixture(scope="session")
 def repository_of_two(digits_artefact, dates_artefact, tmp_path_factory):
     """A Triton repository of a classifier and a translator, for servers that are started and ended."""
-    from serving.repository.layout import write_repository
+    from serving.triton.repository.layout import write_repository
 
     out = tmp_path_factory.mktemp("serving") / "model_repository"
     write_repository([digits_artefact, dates_artefact], out)
@@ -219,7 +219,7 @@ def repository_of_every_task(
     digits_artefact, dates_artefact, captioner_artefact, language_model, text_encoder, tmp_path_factory
 ):
     """A Triton repository with one model a task: the shipped checkpoints, and tiny models where there is none."""
-    from serving.repository.layout import write_repository
+    from serving.triton.repository.layout import write_repository
 
     out = tmp_path_factory.mktemp("serving") / "model_repository"
     write_repository([digits_artefact, dates_artefact, captioner_artefact, language_model, text_encoder], out)
@@ -249,8 +249,8 @@ def long_language_model(exported):
 @pytest.fixture(scope="session")
 def narrow_repository(long_language_model, tmp_path_factory):
     """It, with one slot and room for two that wait."""
-    from serving.generation.settings import EngineSettings
-    from serving.repository.layout import write_repository
+    from serving.engine.settings import EngineSettings
+    from serving.triton.repository.layout import write_repository
 
     out = tmp_path_factory.mktemp("narrow") / "repository"
     write_repository([long_language_model], out, engine=EngineSettings(slots=1, waiting=NARROW_WAITING))

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from models.folders import one_at_a_time
+from attendant.folders import one_at_a_time
 
 
 class SharedExports:
@@ -16,10 +16,10 @@ class SharedExports:
 
         Args:
             name: a preset, a shipped checkpoint, or the path of a checkpoint.
-            explain: as :func:`export.stage.export_onnx` takes it; so the others.
+            explain: as :func:`export.artefact.stage.export_onnx` takes it; so the others.
         """
-        from export.fingerprint import current_artefact, fingerprint_of
-        from export.stage import export_onnx
+        from export.artefact.fingerprint import current_artefact, fingerprint_of
+        from export.artefact.stage import export_onnx
 
         options = {"explain": explain, "uint8": uint8, "precision": precision}
         fingerprint = fingerprint_of(str(name), options)

@@ -12,7 +12,7 @@ SERVERS = frozenset({"shipped_server", "narrow", "server"})
 END_TO_END = "tests/end_to_end"
 ON_A_SHARED_SERVER = (
     *("tests/benchmarks/test_generation_benchmarks.py", "tests/clients/test_request_stream.py"),
-    *("tests/clients/test_statuses.py", "tests/serving/profiling/test_measure.py"),
+    *("tests/clients/test_statuses.py", "tests/serving/capacity/profiling/test_measure.py"),
     *(f"{END_TO_END}/test_{name}.py" for name in ("caption", "classify", "decoding", "decoding_guide", "embed")),
     *(
         f"{END_TO_END}/test_{name}.py"
@@ -33,7 +33,7 @@ GROUPS = {
 }
 # What takes longest stands in front, so that both processes of a run end together.
 FIRST = (
-    *("shared servers", "ports of the documents", "proofs of the README", "tests/export/kernels/test_interpreted.py"),
+    *("shared servers", "ports of the documents", "proofs of the README", "tests/models/kernels/test_interpreted.py"),
     *(f"{END_TO_END}/test_imported", END_TO_END, "tests/export", "tests/models/checkpoints", "tests/serving", "tests"),
 )
 

@@ -147,7 +147,7 @@ def test_the_help_of_clients_shows_an_example_of_every_verb():
     assert [verb for verb in verbs if f"python -m clients {verb}" not in shown] == []
 
 
-@pytest.mark.parametrize("package", ["models", "export", "serving", "clients", "quickstart"])
+@pytest.mark.parametrize("package", ["attendant", "models", "export", "serving", "clients", "commands"])
 def test_an_unknown_word_is_a_usage_error_of_the_real_process(package):
     refused = python_m(package, "fly")
     assert refused.returncode == 2

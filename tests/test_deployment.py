@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from serving.repository.layout import write_repository
-from serving.repository.pbtxt import config_from_pbtxt
+from serving.triton.repository.layout import write_repository
+from serving.triton.repository.pbtxt import config_from_pbtxt
 from tests.conftest import DATES, DIGITS
 from tests.nvidia.engines import with_engines
 from tests.test_command_lines import FROZEN

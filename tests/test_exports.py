@@ -6,7 +6,7 @@ from tests.exports import SharedExports
 
 
 def test_an_artefact_is_made_once_and_one_that_a_test_has_changed_is_told(tiny_classifier, tmp_path, monkeypatch):
-    monkeypatch.setattr("export.artefact.run_each", None)
+    monkeypatch.setattr("export.artefact.onnx_artefact.run_each", None)
     shutil.copytree(tiny_classifier.parent, tmp_path / tiny_classifier.parent.name)
     shared = SharedExports(tmp_path)
     artefact = shared("vit-tiny")

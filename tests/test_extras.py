@@ -1,4 +1,4 @@
-"""Every extra brings what it promises in :mod:`models.extras`: seen in processes that lack the rest."""
+"""Every extra brings what it promises in :mod:`attendant.extras`: seen in processes that lack the rest."""
 
 import json
 import pkgutil
@@ -15,10 +15,10 @@ import grimp
 import pytest
 from packaging.requirements import Requirement
 
-from models.extras import EXTRAS, LEFT_OUT, provider_of, tables
+from attendant.extras import EXTRAS, LEFT_OUT, provider_of, tables
 from tests.conftest import ROOT
 
-OURS = ("models", "export", "serving", "clients", "quickstart")
+OURS = ("attendant", "models", "export", "serving", "clients", "commands")
 # The Makefile installs these beside dev; a CUDA build of torch brings its own triton, onnxruntime-gpu the module
 # onnxruntime.
 BESIDE = {"dev": {"triton", "timm"}, "gpu": {"triton", "onnxruntime"}}
@@ -108,7 +108,7 @@ def test_an_extra_imports_and_runs_what_it_promises(extra):
 
 
 @pytest.mark.parametrize(
-    ("extra", "module", "hidden"), [("cpu", "export.kernels.rotary", "triton"), ("", "serving.gateway.app", "fastapi")]
+    ("extra", "module", "hidden"), [("cpu", "models.kernels.rotary", "triton"), ("", "serving.gateway.app", "fastapi")]
 )
 def test_an_import_of_a_hidden_distribution_is_seen(extra, module, hidden):
     assert in_a_process_without_the_rest(extra, [module]) == {
@@ -151,8 +151,8 @@ def missing_distributions(extra, graph):
 
 # Optional, or of one precision or format, and behind an error that says so.
 OPTIONAL = {
-    ("serving.runtime.openvino_runner", "openvino"),
-    ("export.block_quantisers", "onnxruntime"),
+    ("serving.runtime.openvino.runner", "openvino"),
+    ("export.passes.quantise.block_quantisers", "onnxruntime"),
 }
 
 

@@ -12,9 +12,12 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
 LIGHT, TORCH = (ROOT / "deploy/triton.Dockerfile").read_text().split("FROM light AS torch")
-BUILDING = "import export.__main__, export.engine, export.refit, export.trt_compat"
-SERVING = "import serving.__main__, serving.repository.layout, serving.runtime.trt_runner, clients.__main__"
-PLUGINS = "import export.passes.fuse_decode_append, export.passes.fuse_window_attention, export.kernels.compile"
+BUILDING = "import export.__main__, export.tensorrt.build, export.tensorrt.refit, export.tensorrt.compat"
+SERVING = "import serving.__main__, serving.triton.repository.layout, serving.runtime.tensorrt.runner, clients.__main__"
+PLUGINS = (
+    "import export.tensorrt.passes.fuse_decode_append, export.tensorrt.passes.fuse_window_attention, "
+    "models.kernels.compile"
+)
 NO_TORCH = ("torch", "safetensors", "onnxscript")
 BROUGHT = {"triton"}
 """By a CUDA build of torch, which the metadata of a CPU build does not say."""

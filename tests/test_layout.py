@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("models", "export", "serving", "clients", "quickstart")
+PACKAGES = ("attendant", "models", "export", "serving", "clients", "commands")
 MOST_LINES = 400
 
 

@@ -20,13 +20,13 @@ def test_every_file_of_the_group_is_there(request):
 
 
 def test_groups_are_files_but_for_those_that_are_named():
-    assert group_of("tests/models/test_cli.py::test_one[a::b]") == "tests/models/test_cli.py"
+    assert group_of("tests/attendant/test_cli.py::test_one[a::b]") == "tests/attendant/test_cli.py"
     assert group_of(f"{END_TO_END}/test_waiting.py::test_one") == GROUPS[f"{END_TO_END}/test_waiting.py"]
 
 
 def test_what_takes_longest_begins_first():
     short, long, longest = (
-        "tests/export/test_axes.py::a",
+        "tests/export/graph/test_axes.py::a",
         f"{END_TO_END}/test_up.py::a",
         f"{END_TO_END}/test_waiting.py::a",
     )

@@ -5,11 +5,11 @@ from dataclasses import replace
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from attendant.tokenizer import TOKENIZER_NAME
 from models.checkpoints.file_names import CHAT_TEMPLATE_NAME
 from models.checkpoints.store import Checkpoint, save_checkpoint
-from models.families.registry import FAMILIES
 from models.presets import PRESETS
-from models.tokenization import TOKENIZER_NAME
+from models.registry import FAMILIES
 from tests.conftest import LANGUAGE_MODEL, TEXT_ENCODER
 from tests.models.agreement import randomised
 

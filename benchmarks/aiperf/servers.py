@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.gateway.processes import gateway_before
 from benchmarks.generation.served import exported, server_over
-from serving.generation.settings import EngineSettings
+from serving.engine.settings import EngineSettings
 
 FIRST_MS, BETWEEN_MS = 30.0, 8.0
 _PROGRAM = Path(__file__).parent / "known_server.py"

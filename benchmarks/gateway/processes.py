@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 
-from serving.triton_server.ports import free_ports
+from serving.triton.server.ports import free_ports
 
 START_S = 60.0
 

@@ -22,16 +22,16 @@ from typing import Any
 
 import numpy as np
 
+from attendant.errors import AttendantError
+from attendant.tensor_names import LOGITS
 from benchmarks.generation.asking import Answer
 from benchmarks.generation.engines import loaded, written_of
-from export.ladder import climb
-from export.parity import rungs_of
-from models.errors import AttendantError
-from models.tensor_names import LOGITS
-from serving.generation.answer import Request
-from serving.generation.engine import Engine
-from serving.generation.options import DecodingOptions
-from serving.generation.settings import EngineSettings
+from export.parity.ladder import climb
+from export.parity.parity import rungs_of
+from serving.engine.engine import Engine
+from serving.engine.options import DecodingOptions
+from serving.engine.output.answer import Request
+from serving.engine.settings import EngineSettings
 from serving.runtime.base import Array, Buffer, Runner
 
 ALONE = EngineSettings(slots=4, waiting=1, prefix_bytes=0)

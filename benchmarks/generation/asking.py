@@ -12,9 +12,9 @@ from tritonclient.grpc import aio
 from tritonclient.grpc.aio import InferInput
 from tritonclient.utils import np_to_triton_dtype
 
+from attendant.tensor_names import CANDIDATE, FINISH_REASON, OUTPUT_IDS, TEXT_OUTPUT
 from benchmarks.generation.tensors import Array
 from clients.request_stream import RequestStream
-from models.tensor_names import CANDIDATE, FINISH_REASON, OUTPUT_IDS, TEXT_OUTPUT
 
 SILENCE_S = 60.0
 """A response that does not come within this time is a failure."""

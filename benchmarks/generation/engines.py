@@ -6,17 +6,17 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from models.errors import AttendantError
-from models.manifest import Manifest
-from serving.generation.answer import Piece
-from serving.generation.captioner import Captioner
-from serving.generation.generator import Generator
-from serving.generation.guide import Guides
-from serving.generation.settings import EngineSettings
-from serving.generation.token_rules import TokenRules
-from serving.generation.translator import Translator
-from serving.generation.writing_model import WritingModel
-from serving.generation.written import Written
+from attendant.errors import AttendantError
+from attendant.manifest import Manifest
+from serving.engine.captioner import Captioner
+from serving.engine.generator import Generator
+from serving.engine.output.answer import Piece
+from serving.engine.output.written import Written
+from serving.engine.sampling.guide import Guides
+from serving.engine.sampling.token_rules import TokenRules
+from serving.engine.settings import EngineSettings
+from serving.engine.translator import Translator
+from serving.engine.writing_model import WritingModel
 
 _KINDS: dict[str, type[WritingModel]] = {"generate": Generator, "translate": Translator, "caption": Captioner}
 

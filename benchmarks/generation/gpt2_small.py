@@ -11,12 +11,12 @@ from pathlib import Path
 
 import torch
 
-from export.stage import export_onnx
+from attendant.tokenizer import TOKENIZER_NAME
+from export.artefact.stage import export_onnx
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import Checkpoint, save_checkpoint
-from models.families.registry import FAMILIES
 from models.presets import PRESETS
-from models.tokenization import TOKENIZER_NAME
+from models.registry import FAMILIES
 
 NAME = "gpt2-small"
 

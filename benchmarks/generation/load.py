@@ -19,7 +19,7 @@ from benchmarks.generation.memory import MemoryRecord
 from benchmarks.generation.mix import Asked
 from benchmarks.generation.quiet import Foreign
 from benchmarks.generation.tensors import request_tensors
-from serving.triton_server.process import TritonServer
+from serving.triton.server.process import TritonServer
 
 MOST_IN_FLIGHT = 64
 SAMPLES = 200

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from commands.quickstart.prompts import PROMPTS
 from models.train.caption_data import held_out_pairs
 from models.train.date_data import held_out
-from quickstart.prompts import PROMPTS
-from serving.generation.options import DecodingOptions, Guide
+from serving.engine.options import DecodingOptions, Guide
 
 TAKEN_BACK, LATE = 0.36, 0.06  # of all requests; some of them are answered before
 SUBJECTS, LONGEST_PROMPT = 200, 12  # sentences of a prompt, at most

@@ -18,10 +18,10 @@ import numpy as np
 from benchmarks.generation.engines import Timed, written_of
 from benchmarks.generation.quiet import Foreign
 from benchmarks.generation.throughput import exactly, prompt_of
-from serving.generation.engine import Engine
-from serving.generation.engine_thread import EngineThread
-from serving.generation.settings import EngineSettings
-from serving.generation.writing_model import WritingModel
+from serving.engine.engine import Engine
+from serving.engine.engine_thread import EngineThread
+from serving.engine.settings import EngineSettings
+from serving.engine.writing_model import WritingModel
 
 SHORTEST, LONGEST = 32, 512  # tokens of a prompt
 ANSWER = 16

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from export.stage import export_onnx
-from serving.canary import canary_check
-from serving.generation.settings import EngineSettings
-from serving.repository.layout import write_repository
-from serving.triton_server.ports import free_ports
-from serving.triton_server.process import TritonServer
-from serving.triton_server.settings import ServerSettings
+from export.artefact.stage import export_onnx
+from serving.engine.settings import EngineSettings
+from serving.triton.canary import canary_check
+from serving.triton.repository.layout import write_repository
+from serving.triton.server.ports import free_ports
+from serving.triton.server.process import TritonServer
+from serving.triton.server.settings import ServerSettings
 
 START_TIMEOUT_S = 120.0
 

@@ -1,4 +1,4 @@
-"""Decoding options → the tensors that ask for them; the inverse of serving/backends/asking.py."""
+"""Decoding options → the tensors that ask for them; the inverse of serving/triton/backends/asking.py."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.tensor_names import INPUT_IDS, MAX_TOKENS, PIXELS, STREAM, TEXT_INPUT
-from serving.generation.options import DecodingOptions
+from attendant.tensor_names import INPUT_IDS, MAX_TOKENS, PIXELS, STREAM, TEXT_INPUT
+from serving.engine.options import DecodingOptions
 
 Array = NDArray[Any]
 _NAMES = {

@@ -14,9 +14,9 @@ from tritonclient.grpc import aio
 from benchmarks.generation.asking import ask
 from benchmarks.generation.engines import Timed
 from benchmarks.generation.tensors import request_tensors
-from serving.generation.engine import Engine
-from serving.generation.options import DecodingOptions
-from serving.generation.writing_model import WritingModel
+from serving.engine.engine import Engine
+from serving.engine.options import DecodingOptions
+from serving.engine.writing_model import WritingModel
 
 PROMPT = 32
 

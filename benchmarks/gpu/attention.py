@@ -29,12 +29,12 @@ import triton
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
+from attendant.errors import MachineError  # noqa: E402
+from attendant.progress import progress  # noqa: E402
 from benchmarks.gpu.cases import Case, decode, prefill  # noqa: E402
 from benchmarks.gpu.clock import Roofs, milliseconds, roofs  # noqa: E402
 from benchmarks.gpu.step_cases import additive, append  # noqa: E402
 from benchmarks.gpu.window_cases import windows  # noqa: E402
-from models.errors import MachineError  # noqa: E402
-from models.progress import progress  # noqa: E402
 
 TARGETS = {"prefill": 0.9, "decode": 1.2, "windows": 2.0}
 """How many times as fast as the best library a kernel is to be; others have no target."""

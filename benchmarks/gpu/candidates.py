@@ -11,13 +11,13 @@ import torch
 
 from benchmarks.gpu.cases import Case, decode, prefill
 from benchmarks.gpu.window_cases import windows
-from export.kernel_configs import decode_tiles, window_tiles
-from export.kernel_configs.gpu_targets import GpuTarget
-from export.kernel_configs.heads import HeadsConfig
-from export.kernel_configs.specialisation import Specialisation
-from export.kernel_configs.tuned import Tiles
-from export.kernel_configs.window_tiles import WindowConfig
-from export.kernels import decode_attention, flash_attention, window_attention
+from models.kernel_configs import decode_tiles, window_tiles
+from models.kernel_configs.gpu_targets import GpuTarget
+from models.kernel_configs.heads import HeadsConfig
+from models.kernel_configs.specialisation import Specialisation
+from models.kernel_configs.tuned import Tiles
+from models.kernel_configs.window_tiles import WindowConfig
+from models.kernels import decode_attention, flash_attention, window_attention
 
 _MULTIPROCESSORS = 132
 

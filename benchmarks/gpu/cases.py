@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from export.kernel_configs.decode_tiles import splits_for
-from export.kernels.decode_attention import decode_attention
-from export.kernels.flash_attention import flash_attention
+from models.kernel_configs.decode_tiles import splits_for
+from models.kernels.decode_attention import decode_attention
+from models.kernels.flash_attention import flash_attention
 
 Call = Callable[[], Tensor]
 BACKENDS = {

@@ -36,17 +36,17 @@ from torch import nn
 ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
+from attendant.manifest import Manifest  # noqa: E402
+from attendant.signature import GraphSignature  # noqa: E402
 from benchmarks.gpu.decoding_page import Row, page, row  # noqa: E402
 from benchmarks.gpu.modules import attention_for, made, seconds, with_the_same_weights  # noqa: E402
 from models.families.decoder import Decoder  # noqa: E402
 from models.layers.attend import attend_in_groups  # noqa: E402
-from models.manifest import Manifest  # noqa: E402
 from models.presets import PRESETS  # noqa: E402
-from models.signature import GraphSignature  # noqa: E402
 from models.tasks import generate  # noqa: E402
 from serving.runtime.cached_decoder import CachedDecoder  # noqa: E402
-from serving.runtime.torch_buffer import TorchBuffer  # noqa: E402
-from serving.runtime.torch_runner import TorchRunner  # noqa: E402
+from serving.runtime.torch.buffer import TorchBuffer  # noqa: E402
+from serving.runtime.torch.runner import TorchRunner  # noqa: E402
 
 GB = 1e9
 STEPS, ROUNDS = 64, 7

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from models.layers.attend import Kernel
-from serving.runtime.torch_loading import attention_on
+from serving.runtime.torch.loading import attention_on
 
 
 def made(build: Callable[[], nn.Module], device: torch.device) -> nn.Module:

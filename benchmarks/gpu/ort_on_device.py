@@ -10,10 +10,10 @@ import numpy as np
 import onnxruntime as ort
 import torch
 
-from models.manifest import Manifest
-from models.signature import GraphSignature
+from attendant.manifest import Manifest
+from attendant.signature import GraphSignature
 from serving.runtime.base import Array, Buffer, numpy_dtype
-from serving.runtime.torch_buffer import TorchBuffer, torch_dtype
+from serving.runtime.torch.buffer import TorchBuffer, torch_dtype
 
 PROVIDERS = {"cuda": "CUDAExecutionProvider", "cpu": "CPUExecutionProvider"}
 

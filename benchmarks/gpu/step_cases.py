@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from benchmarks.gpu.cases import BACKENDS, Call, Case, attention_inputs, drawn, single_query_libraries
-from export.kernel_configs.decode_tiles import splits_for
-from export.kernels.additive_attention import additive_attention
-from export.kernels.decode_append_attention import decode_append_attention
+from models.kernel_configs.decode_tiles import splits_for
+from models.kernels.additive_attention import additive_attention
+from models.kernels.decode_append_attention import decode_append_attention
 from models.layers.rope import Rope, RopeConfig
 
 

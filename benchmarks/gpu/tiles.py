@@ -5,7 +5,7 @@
 A candidate must fit the GPU's shared memory and registers, and give the answer of the tiles that fit by rule. It is
 judged by the geometric mean of its times over some sizes; one that is not 2 % faster than those is not kept. Written
 are the best of all for ``sm_XX`` and, for plugins, the best of those that need no more shared memory than any launch
-may have. Other targets' tiles stay. Afterwards: ``python -m export.kernels.figures``, ``make test-gpu``, and commit.
+may have. Other targets' tiles stay. Afterwards: ``python -m models.kernels.figures``, ``make test-gpu``, and commit.
 
 ``--quick`` is a trial with two candidates on tiny sizes, on any machine; without a GPU kernels are interpreted
 (TRITON_INTERPRET=1).
@@ -28,15 +28,15 @@ from triton.runtime.errors import TritonError
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
+from attendant.errors import ExportError, MachineError  # noqa: E402
+from attendant.progress import progress  # noqa: E402
 from benchmarks.gpu.candidates import Question, questions  # noqa: E402
 from benchmarks.gpu.clock import milliseconds  # noqa: E402
-from export.kernel_configs import tuned  # noqa: E402
-from export.kernel_configs.gpu_targets import WITHOUT_LEAVE_BYTES, GpuTarget, target_of  # noqa: E402
-from export.kernel_configs.tuned import Tiles  # noqa: E402
-from export.kernels.compile import compiled  # noqa: E402
-from export.kernels.interpreter import interprets  # noqa: E402
-from models.errors import ExportError, MachineError  # noqa: E402
-from models.progress import progress  # noqa: E402
+from models.kernel_configs import tuned  # noqa: E402
+from models.kernel_configs.gpu_targets import WITHOUT_LEAVE_BYTES, GpuTarget, target_of  # noqa: E402
+from models.kernel_configs.tuned import Tiles  # noqa: E402
+from models.kernels.compile import compiled  # noqa: E402
+from models.kernels.interpreter import interprets  # noqa: E402
 
 _WORTH = 0.98
 _AGREES = 1e-2

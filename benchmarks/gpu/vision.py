@@ -35,15 +35,15 @@ from torch import nn
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
+from attendant.manifest import Manifest  # noqa: E402
 from benchmarks.gpu.modules import attention_for, made, seconds, with_the_same_weights  # noqa: E402
-from models.families.registry import FAMILIES  # noqa: E402
 from models.layers.attend import Kernel, attend_in_groups  # noqa: E402
-from models.manifest import Manifest  # noqa: E402
 from models.presets import PRESETS  # noqa: E402
+from models.registry import FAMILIES  # noqa: E402
 from models.tasks import classify  # noqa: E402
 from serving.runtime.base import numpy_dtype  # noqa: E402
 from serving.runtime.create_runners import create_runners  # noqa: E402
-from serving.runtime.torch_runner import TorchRunner  # noqa: E402
+from serving.runtime.torch.runner import TorchRunner  # noqa: E402
 
 ROUNDS, IN_A_ROW = 7, 5
 MODES = ("default", "max-autotune")

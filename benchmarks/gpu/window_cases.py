@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.nn.attention.flex_attention import flex_attention
 
 from benchmarks.gpu.cases import Call, Case, drawn
-from export.kernels.window_attention import window_attention
+from models.kernels.window_attention import window_attention
 from models.layers.relative_position_2d import offset_of_pair
 from models.layers.windows import Windows
 

@@ -27,6 +27,7 @@ from statistics import median
 ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
+from attendant.errors import InputError  # noqa: E402
 from benchmarks.generation.served import exported, server_over  # noqa: E402
 from benchmarks.latency.text_encoder import NAME as TEXT_ENCODER  # noqa: E402
 from benchmarks.latency.text_encoder import text_encoder  # noqa: E402
@@ -41,9 +42,8 @@ from clients.load.run_file import read_run, write_run  # noqa: E402
 from clients.load.run_shown import run_shown  # noqa: E402
 from clients.load.scenario import Scenario  # noqa: E402
 from clients.load.scenario_file import read_scenario, scenario_from  # noqa: E402
-from models.errors import InputError  # noqa: E402
-from serving.generation.settings import EngineSettings  # noqa: E402
-from serving.triton_server.endpoints import Endpoints  # noqa: E402
+from serving.engine.settings import EngineSettings  # noqa: E402
+from serving.triton.server.endpoints import Endpoints  # noqa: E402
 
 PLACE = Path(__file__).parent
 OWN = "sensors"

@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from attendant.signature import TensorSpec
 from models.checkpoints.own_model import OwnModel
-from models.signature import TensorSpec
 from models.tasks.predict import Contract
 
 SENSORS, CLASSES, TIMES = 6, 3, 64

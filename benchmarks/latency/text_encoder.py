@@ -13,11 +13,11 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer
 
+from attendant.tokenizer import TOKENIZER_NAME
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import Checkpoint, save_checkpoint
-from models.families.registry import FAMILIES
 from models.presets import PRESETS
-from models.tokenization import TOKENIZER_NAME
+from models.registry import FAMILIES
 
 NAME = "text-encoder"
 _SHAPE = {"layers": 4, "width": 256, "heads": 4, "mlp_width": 1024, "max_length": 128}

@@ -14,7 +14,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from models.manifest import Manifest
+from attendant.manifest import Manifest
 from serving.runtime.base import Array
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.create_runners import create_runners

@@ -11,7 +11,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from models.manifest import Manifest
+from attendant.manifest import Manifest
 from serving.runtime.create_runners import create_runners
 
 

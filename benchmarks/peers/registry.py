@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.peers.shapes import Kind
-from export.precisions import PRECISIONS
+from export.precision.precisions import PRECISIONS
 
 _TEXT = ("{optimum}", "benchmarks/peers/export_openvino_text.py")
 _GENAI = ("{modern}", "-m", "onnxruntime_genai.models.builder", "-i", "{source}", "-o", "{out}", "-e", "cpu")
@@ -99,7 +99,7 @@ def ours(kind: Kind, words: tuple[str, ...], runtime: str) -> Peer:
     Args:
         kind: of the shapes that it runs.
         words: for ``python -m export onnx``, beside model and folder, for instance ``--precision int8``.
-        runtime: that executes it, of ``serving.parameters.RUNTIMES``.
+        runtime: that executes it, of ``attendant.parameters.RUNTIMES``.
     """
     calibrated = any(word in PRECISIONS and PRECISIONS[word].calibrated for word in words)
     calibration = ("--calibration", "{source}/calibration.npz") if calibrated else ()

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from attendant.progress import progress
 from benchmarks.peers.processes import PeerError, PeerProcess, wait_until_quiet
 from benchmarks.peers.products import make_product, make_source
 from benchmarks.peers.registry import Peer
 from benchmarks.peers.shapes import Shape
-from models.progress import progress
 
 QUIET = 0.10
 TRIES = 3

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 
 Times = NDArray[np.float64]
 BLOCK = 4096

@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
+from attendant.errors import AttendantError, DeadlineError
 from clients.calls import LATE_CALLS_S
 from clients.load.alarm import Alarm
 from clients.load.arrivals import ClosedLoop, Times
@@ -23,7 +24,6 @@ from clients.load.record import Outcome, RequestRecord
 from clients.load.scenario import Scenario
 from clients.load.transport import Prepared, Transport
 from clients.load.verify import Judge
-from models.errors import AttendantError, DeadlineError
 
 LOOK_S = 0.05
 """How often requests are looked for that have long been silent."""

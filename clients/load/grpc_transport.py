@@ -16,6 +16,8 @@ from typing import Any
 import grpc
 from tritonclient.grpc import service_pb2
 
+from attendant.errors import AttendantError, ServerError
+from attendant.tensor_names import CANCEL, CANDIDATE, FINISH_REASON, INPUT_TOKENS, OUTPUT_IDS, TEXT_OUTPUT
 from clients.decoding import Decoding
 from clients.load.flight import Flight
 from clients.load.infer_message import Array, Place, arrays_of, request_message, texts_from, with_id
@@ -26,8 +28,6 @@ from clients.load.wanted import inputs_of, wanted_outputs
 from clients.served_model import ServedModel
 from clients.statuses import error_from
 from clients.triton_client import TritonClient
-from models.errors import AttendantError, ServerError
-from models.tensor_names import CANCEL, CANDIDATE, FINISH_REASON, INPUT_TOKENS, OUTPUT_IDS, TEXT_OUTPUT
 
 _SERVICE = "/inference.GRPCInferenceService/"
 _FINAL, _EMPTY_FINAL = "triton_final_response", "triton_enable_empty_final_response"

@@ -12,8 +12,8 @@ from typing import Any
 
 import aiohttp
 
+from attendant.errors import ServerError, UnreachableError
 from clients.load.flight import Flight
-from models.errors import ServerError, UnreachableError
 
 LONGEST_LINE = 1 << 22  # bytes of one event
 

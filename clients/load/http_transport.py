@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from tritonclient.grpc import model_config_pb2
 from tritonclient.utils import np_to_triton_dtype
 
+from attendant.errors import ConfigError, InputError, ServerError
+from attendant.tensor_names import CANDIDATE, FINISH_REASON, OUTPUT_IDS, TEXT_OUTPUT
 from clients.load.flight import Flight
 from clients.load.http_session import HttpSession, events
 from clients.load.infer_message import Place, array_from, tensor_bytes
@@ -26,8 +28,6 @@ from clients.load.shared_tensors import SharedTensors
 from clients.load.wanted import inputs_of, wanted_outputs
 from clients.served_model import ServedModel
 from clients.statuses import error_from
-from models.errors import ConfigError, InputError, ServerError
-from models.tensor_names import CANDIDATE, FINISH_REASON, OUTPUT_IDS, TEXT_OUTPUT
 
 _JSON_BYTES = "Inference-Header-Content-Length"
 _STATUSES = {400: "INVALID_ARG", 404: "NOT_FOUND", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED"}

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from attendant.errors import InputError, MachineError
 from clients.load.infer_message import request_message
 from clients.load.scenario import InProcess, Scenario
 from clients.load.transport import Prepared
 from clients.load.wanted import inputs_of
-from models.errors import InputError, MachineError
 
-LENGTH_BYTES = 4  # before each request: serving/alone.py
+LENGTH_BYTES = 4  # before each request: serving/triton/offline.py
 
 
 async def in_process_seconds(scenario: Scenario, prepared: list[Prepared]) -> tuple[float, ...]:

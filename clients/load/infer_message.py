@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import np_to_triton_dtype, serialize_byte_tensor, triton_to_np_dtype
 
-from models.errors import InputError
+from attendant.errors import InputError
 
 Array = NDArray[Any]
 ID_TAG = bytes([3 << 3 | 2])  # field 3 of ModelInferRequest, a string

@@ -15,13 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from clients.load.flight import Flight
-from clients.load.http_session import HttpSession, events, taken_back_by_closing
-from clients.load.questions import Question
-from clients.load.scenario import Target, Workload
-from clients.load.wanted import decoding_of
-from clients.served_model import ServedModel
-from models.errors import (
+from attendant.errors import (
     AttendantError,
     BusyError,
     DeadlineError,
@@ -30,7 +24,13 @@ from models.errors import (
     UnknownNameError,
     UnreachableError,
 )
-from models.tensor_names import POOLED
+from attendant.tensor_names import POOLED
+from clients.load.flight import Flight
+from clients.load.http_session import HttpSession, events, taken_back_by_closing
+from clients.load.questions import Question
+from clients.load.scenario import Target, Workload
+from clients.load.wanted import decoding_of
+from clients.served_model import ServedModel
 
 _PATHS = {"chat": "/chat/completions", "completions": "/completions", "embeddings": "/embeddings"}
 _FIELDS = {

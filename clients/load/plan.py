@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from attendant.errors import InputError
 from clients.load.arrivals import ClosedLoop, Constant, Gamma, Poisson, Ramp, Replay, Times, times
 from clients.load.flight import Choice
 from clients.load.scenario import Scenario
 from clients.load.transport import Prepared
-from models.errors import InputError
 
 BLOCK = 1024
 _ARRIVALS, _MIX, QUESTIONS = range(3)  # a stream of random numbers each, so that one does not change another

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attendant.errors import InputError
+from attendant.tensor_names import PIXELS, TEXT_INPUT
 from clients.images import file_pixels
 from clients.load.scenario import Inputs, Workload
 from clients.served_model import ServedModel
-from models.errors import InputError
-from models.tensor_names import PIXELS, TEXT_INPUT
 
 Array = NDArray[Any]
 TEXT_TASKS = ("embed", "generate", "translate")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json as json_format
-import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 from tyro.conf import Positional
 
+from attendant.errors import ConfigError
 from clients.load.analysis.comparison import compare as compared
 from clients.load.analysis.comparison import differences
 from clients.load.analysis.slo import objectives
 from clients.load.analysis.summary import summarise
-from clients.load.perf_analyzer import exported
 from clients.load.report.comparison_terminal import comparison_json, print_comparison
 from clients.load.report.deliver import deliver
 from clients.load.report.sweep_page import write_sweep
@@ -25,7 +24,6 @@ from clients.load.run_shown import run_shown
 from clients.load.scenario_file import read_scenario
 from clients.load.sweep import Load
 from clients.load.sweep import sweep as swept
-from models.errors import ConfigError
 
 
 def report(
@@ -100,19 +98,6 @@ def compare(first: Positional[Path], second: Positional[Path], tolerance: float 
     else:
         print_comparison(found, tolerance, apart)
     return 1 if any(one.worse(tolerance) for one in found) else 0
-
-
-def export_perf_analyzer(scenario: Positional[Path], out: Path) -> int:
-    """Write a scenario for perf_analyzer: input data, intervals, and a script for each workload.
-
-    Args:
-        scenario: a TOML file; its server is asked what its models take.
-        out: folder.
-    """
-    for one in exported(read_scenario(scenario), out):
-        sys.stdout.write(f"{shlex.join(one.command)}\n")
-        sys.stderr.write("".join(f"left out: {told}\n" for told in one.left_out))
-    return 0
 
 
 def _levels(rates: tuple[float, ...], concurrency: tuple[int, ...]) -> tuple[Load, tuple[float, ...]]:

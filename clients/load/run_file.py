@@ -7,8 +7,8 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from attendant.errors import ArtefactError, OutputError
 from clients.load.record import GeneratorWatch, LoadRun, Outcome, RequestRecord, ServerCounts
-from models.errors import ArtefactError, OutputError
 
 FORMAT = "attendant load run"
 VERSION = 1

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from attendant.errors import ConfigError
 from clients.decoding import Decoding
 from clients.load.arrivals import Arrivals, ClosedLoop, kind_of
-from models.errors import ConfigError
 
 Transport = Literal["grpc", "http", "openai"]
 InputKind = Literal["example", "random", "zeros", "files", "texts"]

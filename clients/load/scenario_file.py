@@ -19,10 +19,10 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from attendant.errors import ConfigError, InputError, UserError
 from clients.decoding import Decoding
 from clients.load.arrivals import ClosedLoop, Constant, Gamma, Poisson, Ramp, Replay
 from clients.load.scenario import Cancel, Expect, InProcess, Inputs, Scenario, Target, Workload
-from models.errors import ConfigError, InputError, UserError
 
 Table = Mapping[str, Any]
 Made = TypeVar("Made")

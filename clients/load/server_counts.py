@@ -8,9 +8,9 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from itertools import count
 
+from attendant.errors import UnreachableError
 from clients.load.record import ServerCounts
 from clients.load.scenario import Scenario
-from models.errors import UnreachableError
 
 TIMEOUT_S = 5.0
 LATEST_S, LOOK_S = 2.0, 0.3

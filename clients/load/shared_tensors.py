@@ -13,8 +13,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from attendant.errors import AttendantError
 from clients.load.infer_message import Place, tensor_bytes
-from models.errors import AttendantError
 
 Register = Callable[[str, str, int | None], Awaitable[None]]
 NOTE = "shared memory"

@@ -6,8 +6,6 @@
     python -m clients load report run.json --html run.html                 a run again, as a page
     python -m clients load sweep scenario.toml --rates 10 80 --slo "ttft_p95<200ms"     the highest rate that keeps it
     python -m clients load compare before.json after.json                  ratios; exit status 1 if it is worse
-    python -m clients load export-perf-analyzer scenario.toml --out perf      where perf_analyzer runs
-    python -m clients load plan profile.json demand.toml                   how many replicas a demand takes
 
 docs/guides/load-reports.md explains every figure, and docs/guides/load.md the file, the arrivals, and what is measured
 from which clock.
@@ -20,17 +18,16 @@ from typing import Literal
 
 from tyro.conf import Positional
 
+from attendant.cli import Verb
+from attendant.errors import UserError
 from clients.load.analysis.slo import objectives
 from clients.load.arrivals import Arrivals, ClosedLoop, Constant, Gamma, Poisson
-from clients.load.capacity import plan
 from clients.load.report.deliver import deliver
-from clients.load.report_verbs import compare, export_perf_analyzer, report, sweep
+from clients.load.report_verbs import compare, report, sweep
 from clients.load.run_file import claim, write_run
 from clients.load.run_shown import run_shown
 from clients.load.scenario import InProcess, Scenario, Target, Transport, Workload
 from clients.load.scenario_file import read_scenario
-from models.cli import Verb
-from models.errors import UserError
 
 Kind = Literal["constant", "poisson", "gamma"]
 
@@ -117,6 +114,4 @@ VERBS: dict[str, Verb] = {
     "report": report,
     "sweep": sweep,
     "compare": compare,
-    "export-perf-analyzer": export_perf_analyzer,
-    "plan": plan,
 }

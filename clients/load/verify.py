@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attendant.errors import InputError
+from attendant.tensor_names import LOGITS, POOLED
 from clients.load.flight import Flight, Outputs
 from clients.load.scenario import Expect, Workload
 from clients.load.transport import Prepared
 from clients.load.wanted import decoding_of
-from models.errors import InputError
-from models.tensor_names import LOGITS, POOLED
 
 Array = NDArray[Any]
 

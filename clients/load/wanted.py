@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attendant.tensor_names import LOGITS, POOLED, STREAM
 from clients.decoding import Decoding
 from clients.decoding_tensors import tensors_of
 from clients.load.questions import WRITING_TASKS, Question
 from clients.load.scenario import Workload
 from clients.served_model import ServedModel
-from models.tensor_names import LOGITS, POOLED, STREAM
 
 _OUTPUTS = {"classify": (LOGITS,), "embed": (POOLED,)}
 Array = NDArray[Any]

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from attendant.tensor_names import LOGITS
 from export.quality.agreement import log_softmax
 from export.quality.questions import Questions
-from models.tensor_names import LOGITS
 from serving.runtime.base import Array, Buffer, Runner
 from serving.runtime.cached_decoder import CachedDecoder
 

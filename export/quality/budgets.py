@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from attendant.config import require
+from attendant.errors import ParityError
 from export.quality.measure import Quality
-from models.config import require
-from models.errors import ParityError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

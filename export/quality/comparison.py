@@ -9,12 +9,12 @@ from pathlib import Path
 
 import onnx
 
+from attendant.errors import AttendantError
+from attendant.manifest import Manifest
+from attendant.tensor_names import EXPLAINED
+from export.artefact.stage import export_onnx
 from export.quality.budgets import Verdict, budget_of, verdicts_of
 from export.quality.measure import ROUNDED, SERVED, STANDARD, Quality, measure_quality
-from export.stage import export_onnx
-from models.errors import AttendantError
-from models.manifest import Manifest
-from models.tensor_names import EXPLAINED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

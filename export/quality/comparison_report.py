@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from attendant.quantities import bytes_text
 from export.quality.budgets import Verdict
 from export.quality.comparison import Compared
 from export.quality.report import COLUMNS, cells_of
-from models.quantities import bytes_text
 
 HEAD = ("precision", COLUMNS[0], "files", *COLUMNS[1:], "verdict")
 

@@ -14,16 +14,17 @@ from typing import Any
 
 import numpy as np
 
+from attendant.config import config_from_json
+from attendant.signature import GraphSignature
+from attendant.tensor_names import PIXELS
+from attendant.tokenization import load_tokenizer
+from attendant.tokenizer import TextTokenizer
 from export.quality.questions import Questions
 from models.checkpoints.file_names import CONFIG_NAME
 from models.checkpoints.place import PRETRAINED
 from models.checkpoints.store import Checkpoint
-from models.config import config_from_json
 from models.generate import pad_sources
-from models.signature import GraphSignature
 from models.tasks.from_bytes import takes_bytes
-from models.tensor_names import PIXELS
-from models.tokenization import TextTokenizer, load_tokenizer
 from models.train import digit_data
 from models.train.bits_per_byte import windows
 from models.train.caption_data import held_out_pairs

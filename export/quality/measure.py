@@ -11,24 +11,24 @@ from pathlib import Path
 
 import torch
 
-from export.eager import eager_runners
-from export.ladder import SMALL_MODEL, checkpoint_of, spreads_of
-from export.precisions import precision_named
+from attendant.errors import MachineError
+from attendant.manifest import Manifest
+from attendant.progress import progress
+from attendant.tensor_names import EXPLAINED, LOGITS
+from export.parity.eager import eager_runners
+from export.parity.ladder import SMALL_MODEL, checkpoint_of, spreads_of
+from export.precision.precisions import precision_named
+from export.precision.rounded import rounded_runners
 from export.quality.agreement import Agreement, Prefix, agreement_of, prefix_of
 from export.quality.answers import Answers, Graphs, answers_of
 from export.quality.held_out import has_held_out, held_out_questions
 from export.quality.questions import Questions
 from export.quality.random_questions import random_questions
-from export.rounded import rounded_runners
 from models.checkpoints.store import Checkpoint
-from models.errors import MachineError
-from models.manifest import Manifest
-from models.progress import progress
 from models.tasks.from_bytes import takes_bytes
 from models.tasks.graph import TaskGraph
-from models.tensor_names import EXPLAINED, LOGITS
 from serving.runtime.create_runners import create_runners
-from serving.runtime.ort_runner import OrtRunner
+from serving.runtime.ort.runner import OrtRunner
 
 SERVED, STANDARD, ROUNDED = "served", "standard", "rounded"
 

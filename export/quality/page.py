@@ -11,11 +11,11 @@ from pathlib import Path
 
 import torch
 
-from export.precisions import PRECISIONS
+from attendant.errors import OutputError
+from export.precision.precisions import PRECISIONS
 from export.quality.budgets import BUDGETS
 from export.quality.comparison import Compared
 from export.quality.comparison_report import HEAD, rows_of
-from models.errors import OutputError
 
 PACKAGES = ("torch", "onnx", "onnxruntime", "openvino", "numpy")
 _INTRODUCTION = """\

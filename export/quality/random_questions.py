@@ -1,6 +1,6 @@
 """Questions for a model of which no real ones are known: random inputs, the same in every run.
 
-They are those of the parity ladder (:mod:`export.ladder_cases`). Of random inputs and random weights the drift says
+They are those of the parity ladder (:mod:`export.parity.cases`). Of random inputs and random weights the drift says
 something, for every value is wrong by so much; first choices and probabilities say little, for all are nearly equal.
 """
 
@@ -11,13 +11,13 @@ from itertools import islice
 
 import numpy as np
 
-from export.climbs import decoding_of
-from export.ladder_cases import NORMAL, SourceCase, Spreads, image_cases, source_cases, tensor_cases
+from attendant.manifest import Manifest
+from attendant.tensor_names import PIXELS
+from export.parity.cases import NORMAL, SourceCase, Spreads, image_cases, source_cases, tensor_cases
+from export.parity.climbs import decoding_of
 from export.quality.questions import Questions
 from models.checkpoints.store import Checkpoint
-from models.manifest import Manifest
 from models.tasks.graph import TaskGraph
-from models.tensor_names import PIXELS
 from serving.runtime.base import Array
 
 ROWS_OF_A_TEXT_MODEL, ROWS_OF_A_LARGE_MODEL = 5, 2

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attendant.errors import InputError
+from attendant.tokenizer import TextTokenizer
 from models.checkpoints.store import Checkpoint
-from models.errors import InputError
-from models.tokenization import TextTokenizer
 
 TEXT = "The house is small."
 MOST_TOKENS = 8

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.tokenization import MARIAN_FILES, TOKENIZER_NAME
+from attendant.tokenizer import MARIAN_FILES, TOKENIZER_NAME
 
 CONFIG_NAME = "config.json"
 WEIGHTS_NAME = "model.safetensors"

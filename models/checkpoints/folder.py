@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from attendant.errors import OutputError
+from attendant.folders import replaced_folder
 from models.checkpoints.file_names import COMPANIONS, CONFIG_NAME, WEIGHTS_NAME
-from models.errors import OutputError
-from models.folders import replaced_folder
 
 CARD_NAME = "README.md"
 OURS = frozenset({CONFIG_NAME, WEIGHTS_NAME, CARD_NAME, *COMPANIONS})

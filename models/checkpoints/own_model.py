@@ -13,9 +13,9 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor, nn
 
+from attendant.errors import ArtefactError, AttendantError, ConfigError
 from models.checkpoints.store import Checkpoint
-from models.errors import ArtefactError, AttendantError, ConfigError
-from models.families.registry import Family
+from models.registry import Family
 from models.tasks.predict import TASK, Contract, Predictor, PredictorConfig
 
 FUNCTION = "model"

@@ -6,13 +6,13 @@ from functools import partial
 
 import torch
 
+from attendant.errors import UnknownNameError
 from models.checkpoints.blank import blank
 from models.checkpoints.own_model import load_own_model
 from models.checkpoints.place import place_of, shipped_names
 from models.checkpoints.store import Checkpoint, Weights, load_checkpoint
-from models.errors import UnknownNameError
-from models.families.registry import FAMILIES
 from models.presets import PRESETS
+from models.registry import FAMILIES
 
 PRESET_SEED = 0
 

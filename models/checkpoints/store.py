@@ -11,14 +11,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from attendant.config import config_from_json, config_to_json
+from attendant.errors import ArtefactError, ConfigError
+from attendant.tensor_names import PIXELS
 from models.checkpoints.blank import blank, fill
 from models.checkpoints.file_names import COMPANIONS, CONFIG_NAME, WEIGHTS_NAME
-from models.config import config_from_json, config_to_json
-from models.errors import ArtefactError, ConfigError
-from models.families.registry import Family, family_named
+from models.registry import Family, family_named
 from models.tasks.from_bytes import from_bytes
 from models.tasks.graph import TaskGraph
-from models.tensor_names import PIXELS
 
 Weights = Literal["read", "mapped", "absent"]
 """In memory; in their file, whose pages the kernel reads when they are used, and forgets when it needs the memory, and

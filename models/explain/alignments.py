@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.config import require
+from attendant.config import require
 from models.explain.observe import observed
 from models.families.rnn_seq2seq import RecurrentSeq2Seq
 

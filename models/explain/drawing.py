@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
 
-from models.errors import OutputError
+from attendant.errors import OutputError
 
 Map = NDArray[np.floating[Any]]
 DOTS_PER_INCH = 200

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from models.config import require
+from attendant.config import require
 from models.explain.observe import observed
 from models.explain.rollout import Fusion, gradient_rollout, rollout
 from models.families.tnt import TNT

@@ -11,7 +11,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional as F
 
-from models.config import require
+from attendant.config import require
 
 
 def position_similarity(table: Tensor, grid: tuple[int, int]) -> Tensor:

@@ -19,7 +19,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from models.config import require
+from attendant.config import require
 
 Fusion = Literal["mean", "min", "max"]
 _FUSE: dict[Fusion, Callable[[Tensor], Tensor]] = {

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from models.config import require, require_bool, require_choice, require_fraction, require_positive
+from attendant.config import require, require_bool, require_choice, require_fraction, require_positive
 from models.layers.attention import MultiHeadAttention
 from models.layers.embedding import TiedEmbedding
 from models.layers.kv_cache import KeysValues, Remember, Remembering, remember_nothing, take_positions

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from models.config import require, require_choice, require_fraction, require_positive, require_token
+from attendant.config import require, require_choice, require_fraction, require_positive, require_token
 from models.layers.attention import MultiHeadAttention
 from models.layers.blocks import EncoderBlock
 from models.layers.embedding import TiedEmbedding

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from models.config import require
+from attendant.config import require
 from models.families.resnet import ResNet, ResNetConfig
 from models.families.vit import ViT, ViTConfig
 

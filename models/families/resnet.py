@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.config import require, require_positive
+from attendant.config import require, require_positive
 from models.layers.bottleneck import EXPANSION, Bottleneck, NormedConv
 from models.layers.std_conv import max_pool
 

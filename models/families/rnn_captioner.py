@@ -22,7 +22,7 @@ from typing import get_args
 import torch
 from torch import Tensor, nn
 
-from models.config import require, require_bool, require_choice, require_fraction, require_positive, require_token
+from attendant.config import require, require_bool, require_choice, require_fraction, require_positive, require_token
 from models.families.recurrent_decoder import Attention, Encoded, RecurrentDecoder
 from models.layers.additive_attention import AdditiveAttention
 from models.layers.conv_grid import ConvGrid, ConvGridConfig

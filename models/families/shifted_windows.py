@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from models.config import require, require_fraction, require_positive
+from attendant.config import require, require_fraction, require_positive
 from models.layers.mlp import MLP
 from models.layers.padding import pad_image, rounded_up
 from models.layers.patch_embed import PatchEmbed

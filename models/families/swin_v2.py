@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from models.config import require
+from attendant.config import require
 from models.families.shifted_windows import Kind, ShiftedWindowConfig, ShiftedWindowTransformer, require_sizes
 from models.layers.continuous_position_bias import ContinuousPositionBias
 from models.layers.cosine_attention import ScaledCosine

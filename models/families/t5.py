@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from models.config import require, require_bool, require_choice, require_fraction, require_positive, require_token
+from attendant.config import require, require_bool, require_choice, require_fraction, require_positive, require_token
 from models.families.encoder_decoder import EncoderDecoder
 from models.layers.attention import MultiHeadAttention
 from models.layers.blocks import DecoderBlock, EncoderBlock

@@ -18,7 +18,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from models.config import require, require_choice, require_fraction, require_positive
+from attendant.config import require, require_choice, require_fraction, require_positive
 from models.layers.divided_block import DividedBlock
 from models.layers.patch_embed import PatchEmbed
 from models.layers.positional import LearnedPositions

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from models.config import require, require_bool, require_fraction, require_positive
+from attendant.config import require, require_bool, require_fraction, require_positive
 from models.layers.conv_grid import ConvGrid, ConvGridConfig
 from models.layers.patch_embed import PatchEmbed
 from models.layers.positional import LearnedPositions

@@ -18,7 +18,7 @@ from typing import get_args
 
 from torch import Tensor, nn
 
-from models.config import require, require_bool, require_choice, require_fraction, require_positive, require_token
+from attendant.config import require, require_bool, require_choice, require_fraction, require_positive, require_token
 from models.families.encoder_decoder import CrossDecoder
 from models.families.seq2seq import PositionalEncoding, Positions, decoder_block, end_of_stack
 from models.families.vision_encoder import VisionEncoder, VisionEncoderConfig

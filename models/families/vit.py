@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from models.config import require, require_fraction, require_positive
+from attendant.config import require, require_fraction, require_positive
 from models.layers.patch_embed import PatchEmbed
 from models.layers.positional import LearnedPositions
 from models.layers.vision_block import VisionBlock

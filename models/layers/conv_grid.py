@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from models.config import require
+from attendant.config import require
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from models.config import require
+from attendant.config import require
 
 
 class Running(NamedTuple):

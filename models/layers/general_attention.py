@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from models.config import require
+from attendant.config import require
 
 Score = Callable[[Tensor, Tensor], Tensor]
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from models.config import require
+from attendant.config import require
 
 
 def causal_mask(length: int, device: torch.device | None = None) -> Tensor:

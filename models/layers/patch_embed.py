@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 
 
 class PatchEmbed(nn.Module):

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.config import require
+from attendant.config import require
 
 SinusoidLayout = Literal["interleaved", "concatenated"]
 

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from models.config import require
+from attendant.config import require
 
 Cell = Literal["rnn", "lstm", "gru"]
 CELLS: tuple[Cell, ...] = get_args(Cell)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models.config import require
+from attendant.config import require
 
 
 class RelativePositionBias(nn.Module):

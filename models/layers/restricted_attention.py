@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from models.config import require
+from attendant.config import require
 
 
 def restricted_attend(q_BHSD: Tensor, k_BHSD: Tensor, v_BHSD: Tensor, radius: int) -> Tensor:

@@ -25,7 +25,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from models.config import require, require_positive
+from attendant.config import require, require_positive
 
 Layout = Literal["half", "interleaved"]
 Scaling = Literal["none", "linear", "ntk", "llama3"]

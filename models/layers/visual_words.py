@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from models.config import require
+from attendant.config import require
 from models.layers.positional import LearnedPositions
 
 KERNEL = 7

@@ -25,7 +25,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from models.config import require
+from attendant.config import require
 from models.layers.attend import Attend
 from models.layers.continuous_position_bias import ContinuousPositionBias
 from models.layers.cosine_attention import ScaledCosine

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from attendant.signature import TensorSpec
 from models.layers.kv_cache import KeysValues
-from models.signature import TensorSpec
 
 _PARTS = ("key", "value")
 

@@ -15,13 +15,13 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from attendant.signature import GraphSignature, TensorSpec
+from attendant.tensor_names import LOGITS, PIXELS
 from models.families.vision_seq2seq import VisionSeq2Seq
-from models.signature import GraphSignature, TensorSpec
 from models.tasks import cache
 from models.tasks.explained import explained_decoder
 from models.tasks.graph import TaskGraph
 from models.tasks.task import Task
-from models.tensor_names import LOGITS, PIXELS
 
 
 class CaptionerConfig(Protocol):

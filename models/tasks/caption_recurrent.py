@@ -14,13 +14,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from attendant.signature import GraphSignature, TensorSpec
+from attendant.tensor_names import HEIGHT, LOGITS, PIXELS, POSITIONS, WIDTH
 from models.families.rnn_captioner import RecurrentCaptioner, RecurrentCaptionerConfig
-from models.signature import GraphSignature, TensorSpec
 from models.tasks import caption
 from models.tasks.graph import TaskGraph
 from models.tasks.recurrent_memory import alignment_specs, explained, memory_specs, state_aliases, state_specs
 from models.tasks.task import Task
-from models.tensor_names import HEIGHT, LOGITS, PIXELS, POSITIONS, WIDTH
 
 # A side of fewer strides leaves the exporter no two different sizes above one position.
 _LEAST_STRIDES = 4

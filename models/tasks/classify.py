@@ -10,11 +10,11 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from models.signature import GraphSignature, TensorSpec
+from attendant.signature import GraphSignature, TensorSpec
+from attendant.tensor_names import LOGITS, PIXELS
 from models.tasks.explained import explained_classifier
 from models.tasks.graph import TaskGraph
 from models.tasks.task import Task
-from models.tensor_names import LOGITS, PIXELS
 
 
 class ClassifierConfig(Protocol):

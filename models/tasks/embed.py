@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attendant.signature import GraphSignature, TensorSpec
 from models.families.encoder import Encoder, EncoderConfig
-from models.signature import GraphSignature, TensorSpec
 from models.tasks.graph import TaskGraph
 from models.tasks.task import Task
 

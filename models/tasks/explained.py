@@ -17,6 +17,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from attendant.signature import TensorSpec
+from attendant.tensor_names import CROSS_ATTENTION, EXPLAINED
 from models.explain.images import among_patches, patch_map
 from models.explain.observe import observed
 from models.explain.rollout import rollout
@@ -26,10 +28,8 @@ from models.families.hybrid_vit import HybridViT
 from models.families.shifted_windows import ShiftedWindowTransformer
 from models.families.tnt import TNT
 from models.families.vit import ViT
-from models.signature import TensorSpec
 from models.tasks.graph import TaskGraph
 from models.tasks.task import nothing_to_explain
-from models.tensor_names import CROSS_ATTENTION, EXPLAINED
 
 _OVER_TOKENS = (ViT, DistilledViT, HybridViT, TNT)
 

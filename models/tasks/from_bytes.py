@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.errors import ConfigError
-from models.signature import GraphSignature, TensorSpec
+from attendant.errors import ConfigError
+from attendant.signature import GraphSignature, TensorSpec
+from attendant.tensor_names import PIXELS
 from models.tasks.graph import TaskGraph
-from models.tensor_names import PIXELS
 
 IMAGE_AXES = 4
 

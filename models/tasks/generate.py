@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attendant.signature import GraphSignature, TensorSpec
+from attendant.tensor_names import LOGITS
 from models.families.decoder import Decoder, DecoderConfig
-from models.signature import GraphSignature, TensorSpec
 from models.tasks import cache
 from models.tasks.graph import TaskGraph
 from models.tasks.task import Task
-from models.tensor_names import LOGITS
 
 
 def graphs(model: Decoder) -> tuple[TaskGraph, ...]:

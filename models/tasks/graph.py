@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
-from models.signature import GraphSignature
+from attendant.signature import GraphSignature
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from models.errors import ConfigError
-from models.signature import GraphSignature, TensorSpec
+from attendant.errors import ConfigError
+from attendant.signature import GraphSignature, TensorSpec
 from models.tasks.graph import TaskGraph
 from models.tasks.task import Task
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from models.signature import TensorSpec
+from attendant.signature import TensorSpec
+from attendant.tensor_names import ALIGNMENT
 from models.tasks.graph import TaskGraph
 from models.tasks.task import nothing_to_explain
-from models.tensor_names import ALIGNMENT
 
 
 class RecurrentConfig(Protocol):

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.tasks.graph import TaskGraph
 
 

@@ -14,13 +14,13 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from attendant.signature import GraphSignature, TensorSpec
+from attendant.tensor_names import LOGITS
 from models.families.encoder_decoder import EncoderDecoder
-from models.signature import GraphSignature, TensorSpec
 from models.tasks import cache
 from models.tasks.explained import explained_decoder
 from models.tasks.graph import TaskGraph
 from models.tasks.task import Task
-from models.tensor_names import LOGITS
 
 
 class TranslatorConfig(Protocol):

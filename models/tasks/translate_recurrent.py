@@ -15,12 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attendant.signature import GraphSignature, TensorSpec
+from attendant.tensor_names import LOGITS
 from models.families.rnn_seq2seq import RecurrentSeq2Seq, RecurrentSeq2SeqConfig
-from models.signature import GraphSignature, TensorSpec
 from models.tasks.graph import TaskGraph
 from models.tasks.recurrent_memory import alignment_specs, explained, memory_specs, state_aliases, state_specs
 from models.tasks.task import Task
-from models.tensor_names import LOGITS
 
 
 def graphs(model: RecurrentSeq2Seq) -> tuple[TaskGraph, ...]:

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer, pre_tokenizers
 from tokenizers.models import WordLevel
 from torch import Tensor
 
-from models.tokenization import UNKNOWN_TOKEN
+from attendant.tokenizer import UNKNOWN_TOKEN
 from models.train.digit_data import Images, held_out, training
 from models.train.jitter import Jitter
 

@@ -9,7 +9,7 @@ from importlib.metadata import version
 import torch
 from torch import nn
 
-from models.config import config_to_json
+from attendant.config import config_to_json
 from models.train.task import Measure, TrainingTask
 
 

@@ -11,7 +11,7 @@ from torch import nn
 from models.checkpoints.folder import CARD_NAME, replaced_checkpoint
 from models.checkpoints.place import PRETRAINED
 from models.checkpoints.store import Checkpoint, save_checkpoint
-from models.families.registry import family_named
+from models.registry import family_named
 from models.train.card import Run, model_card
 from models.train.loop import Report
 from models.train.task import TrainingTask

@@ -14,9 +14,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from models.config import require
+from attendant.config import require
+from attendant.tokenizer import Tokenizer
 from models.generate import pad_sources
-from models.tokenization import Tokenizer
 from models.train.date_formats import FORMATS, every_day, written
 from models.train.date_tokenizer import ALPHABET, SPECIALS, date_tokenizer
 from models.train.split import hash_order

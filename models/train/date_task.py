@@ -13,11 +13,11 @@ from typing import TypeVar
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from attendant.tokenizer import TOKENIZER_NAME, Tokenizer
 from models.checkpoints.store import Checkpoint
 from models.families.rnn_seq2seq import RecurrentSeq2Seq
 from models.families.seq2seq import Seq2SeqTransformer
 from models.generate import greedy, pad_sources
-from models.tokenization import TOKENIZER_NAME, Tokenizer
 from models.train.date_data import (
     EXAMPLE_DATE,
     HELD_OUT_DATES,

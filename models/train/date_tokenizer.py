@@ -1,7 +1,7 @@
 """The characters of dates: one token a character, case and white space made uniform.
 
 Text is brought to Unicode's NFKC, runs of white space become one space, letters become lower case. Every other
-character than those of :data:`ALPHABET` is the unknown token, which :class:`models.tokenization.Tokenizer` refuses.
+character than those of :data:`ALPHABET` is the unknown token, which :class:`attendant.tokenization.Tokenizer` refuses.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import string
 from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers
 from tokenizers.models import WordLevel
 
-from models.tokenization import UNKNOWN_TOKEN
+from attendant.tokenizer import UNKNOWN_TOKEN
 
 SPECIALS = ("<pad>", "<s>", "</s>", UNKNOWN_TOKEN)
 ALPHABET = string.ascii_lowercase + string.digits + " ,-./"

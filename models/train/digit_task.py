@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from attendant.tensor_names import PIXELS
 from models.checkpoints.store import Checkpoint
-from models.tensor_names import PIXELS
 from models.train.digit_data import DETAILS, HELD_OUT_IMAGES, Images, held_out, training
 from models.train.jitter import Jitter
 from models.train.loop import Report, Schedule, optimise, reproducible

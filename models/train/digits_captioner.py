@@ -13,12 +13,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from attendant.tensor_names import PIXELS
+from attendant.tokenizer import TOKENIZER_NAME, Tokenizer
 from models.checkpoints.store import Checkpoint
 from models.families.vision_encoder import VisionEncoderConfig
 from models.families.vision_seq2seq import VisionSeq2Seq, VisionSeq2SeqConfig
 from models.generate import described
-from models.tensor_names import PIXELS
-from models.tokenization import TOKENIZER_NAME, Tokenizer
 from models.train.caption_data import (
     HELD_OUT_PAIRS,
     MAX_TARGET_LENGTH,

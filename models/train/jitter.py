@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from models.config import require
+from attendant.config import require
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

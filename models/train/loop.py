@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from models.config import require_fraction, require_positive
+from attendant.config import require_fraction, require_positive
 
 Report = Callable[[int, int, float], None]  # step from 1, number of steps, loss
 

@@ -22,7 +22,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from models.config import require
+from attendant.config import require
 
 Codes = NDArray[np.int64]  # n-grams as numbers with V as base, the newest token last
 Numbers = NDArray[np.float64]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models.errors import UnknownNameError
+from attendant.errors import UnknownNameError
 from models.train import dates, dates_gru, digits, digits_captioner, digits_swin, stdlib_lm
 from models.train.task import TrainingTask
 

@@ -19,11 +19,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import Optimizer
 
+from attendant.tokenization import load_tokenizer
+from attendant.tokenizer import TOKENIZER_NAME, Tokenizer
 from models.checkpoints.example import example_for
 from models.checkpoints.store import Checkpoint
 from models.families.decoder import Decoder, DecoderConfig
 from models.layers.rope import RopeConfig
-from models.tokenization import TOKENIZER_NAME, Tokenizer, load_tokenizer
 from models.train.bits_per_byte import BitsPerByte, decoder_bits
 from models.train.docstring_tokenizer import END_TOKEN, train_tokenizer
 from models.train.docstrings import size, standard_library

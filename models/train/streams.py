@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from models.tokenization import TextTokenizer
+from attendant.tokenizer import TextTokenizer
 from models.train.docstring_tokenizer import END_TOKEN
 from models.train.docstrings import Corpus
 

@@ -8,27 +8,27 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from serving.gateway import (
+from serving.gateway import errors
+from serving.gateway.gateway import Gateway
+from serving.gateway.middleware import metrics
+from serving.gateway.middleware.guarding import Guard
+from serving.gateway.middleware.keys import Keys
+from serving.gateway.middleware.metrics import Metrics, Upstreams
+from serving.gateway.middleware.observing import Observer
+from serving.gateway.routes import (
     caption,
     chat,
     classify,
     completions,
     embeddings,
-    errors,
     explanations,
     health,
-    metrics,
     models,
     page,
     translate,
 )
-from serving.gateway.gateway import Gateway
-from serving.gateway.guarding import Guard
-from serving.gateway.keys import Keys
-from serving.gateway.metrics import Metrics, Upstreams
-from serving.gateway.observing import Observer
-from serving.gateway.pool import Pool
 from serving.gateway.settings import GatewaySettings
+from serving.gateway.upstream.pool import Pool
 
 RESOURCES = (models, completions, chat, embeddings, classify, caption, translate, explanations, health, metrics)
 
@@ -71,6 +71,6 @@ def _add_middleware(app: FastAPI, settings: GatewaySettings) -> None:
     app.add_middleware(Observer, metrics=app.state.metrics, traced=bool(settings.otlp))
     app.state.tracing = None
     if settings.otlp:
-        from serving.gateway.tracing import trace
+        from serving.gateway.middleware.tracing import trace
 
         app.state.tracing = trace(app, settings.otlp)

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from models.errors import ConfigError, ServerError
+from attendant.errors import ConfigError, ServerError
 from serving.gateway.running import server_for
 from serving.gateway.settings import GatewaySettings
 

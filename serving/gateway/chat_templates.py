@@ -15,8 +15,8 @@ from jinja2 import Template, TemplateError
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from attendant.errors import InputError
 from clients.served_model import ServedModel
-from models.errors import InputError
 
 CHAT_TEMPLATE = "chat_template"
 CONTROL_TOKENS = "control_tokens"

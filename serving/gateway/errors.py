@@ -19,8 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from clients.decoding import Decoding
-from models.errors import (
+from attendant.errors import (
     AttendantError,
     BusyError,
     CancelledError,
@@ -31,6 +30,7 @@ from models.errors import (
     UnknownNameError,
     UnreachableError,
 )
+from clients.decoding import Decoding
 
 RETRY_AFTER_S = "1"
 GONE = 499

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Send
 
-from models.errors import CancelledError
+from attendant.errors import CancelledError
 from serving.gateway.errors import body_of
 
 HEADERS_AFTER_S = 1.0

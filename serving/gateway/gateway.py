@@ -9,16 +9,16 @@ from typing import TypeVar
 
 from starlette.requests import Request
 
+from attendant.errors import CancelledError
 from clients.answer import Piece
 from clients.decoding import Decoding
 from clients.served_model import ServedModel
 from clients.text import StreamingModel
-from models.errors import CancelledError
 from serving.gateway.answers import Tally
-from serving.gateway.keys import Key
-from serving.gateway.pool import Pool
+from serving.gateway.middleware.keys import Key
 from serving.gateway.settings import GatewaySettings
-from serving.gateway.upstream import Upstream
+from serving.gateway.upstream.pool import Pool
+from serving.gateway.upstream.server import Upstream
 
 Result = TypeVar("Result")
 Model = TypeVar("Model", bound=StreamingModel)

@@ -10,10 +10,10 @@ import re
 
 from PIL import Image
 
+from attendant.errors import InputError
 from clients.images import image_pixels
 from clients.served_model import ServedModel
 from clients.triton_client import Array
-from models.errors import InputError
 from serving.gateway.settings import GatewaySettings
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import uvicorn
 
-from models.cli import FAILURE_STATUS
+from attendant.cli import FAILURE_STATUS
 from serving.gateway.app import create_app
 from serving.gateway.settings import GatewaySettings
 

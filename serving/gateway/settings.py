@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from attendant.errors import ConfigError
 from clients.triton_client import DEFAULT_SERVER
-from models.errors import ConfigError
 
 MIB_BYTES = 1 << 20
 OTLP_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"

@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 from starlette.datastructures import UploadFile
 
-from models.errors import InputError
+from attendant.errors import InputError
 from serving.gateway.errors import RefusedError
 from serving.gateway.images import bytes_of_base64
 

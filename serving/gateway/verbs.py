@@ -39,7 +39,7 @@ def gateway(
         probe_s: pause between two canaries of every model, in seconds.
         log_prompts: write what is asked into the log.
     """
-    from serving.gateway.logs import log_to_stderr
+    from serving.gateway.middleware.logs import log_to_stderr
     from serving.gateway.running import serve
     from serving.gateway.settings import GatewaySettings, otlp_endpoint
 
@@ -77,7 +77,7 @@ def keys(
         requests: how many it may send, as 600/minute; any number if not given.
         tokens: how many it may use, as 1000000/day, of questions and answers together; any number if not given.
     """
-    from serving.gateway.keys import new_key, revoke_key
+    from serving.gateway.middleware.keys import new_key, revoke_key
 
     if action == "revoke":
         revoke_key(file, name)

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from clients.answer import Answer, Piece, whole_answers
 from serving.gateway.answers import Tally, counted
 from serving.gateway.events import event, event_stream
-from serving.gateway.explaining.maps import rounded
+from serving.gateway.explain.maps import rounded
 from serving.gateway.gateway import while_connected
 
 

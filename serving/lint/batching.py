@@ -13,7 +13,7 @@ from serving.lint.rule import Finding, Rule
 from serving.lint.sources import MEASURED, REFUSED, VALIDATION
 
 _LIMITS = ("max_queue_size", "default_timeout_microseconds", "allow_timeout_override")
-_ADMIT = "admit, time out and rank requests before Triton (serving/generation) or in a gateway"
+_ADMIT = "admit, time out and rank requests before Triton (serving/engine) or in a gateway"
 
 
 def _queue_policies(model: Model) -> Iterator[Finding]:

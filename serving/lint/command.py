@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from models.errors import UserError
+from attendant.errors import UserError
 from serving.lint.rule import Finding, Rule
 from serving.lint.sources import DEPLOYMENT
 

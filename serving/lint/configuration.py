@@ -10,7 +10,7 @@ from serving.lint.backends import BACKENDS, ENSEMBLE
 from serving.lint.model import Model
 from serving.lint.rule import Finding, Rule
 from serving.lint.sources import LIFECYCLE, REFUSED, VALIDATION
-from serving.repository.layout import CONFIG_NAME
+from serving.triton.repository.layout import CONFIG_NAME
 
 _PLACEHOLDER = re.compile(r"\$\{[A-Za-z_]\w*\}")
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from tritonclient.grpc import model_config_pb2 as pb
 
-from models.errors import ArtefactError
+from attendant.errors import ArtefactError
 from serving.lint.backends import BACKENDS, Backend, backend_named_by
-from serving.repository.layout import CONFIG_NAME
-from serving.repository.pbtxt import config_from_pbtxt
+from serving.triton.repository.layout import CONFIG_NAME
+from serving.triton.repository.pbtxt import config_from_pbtxt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

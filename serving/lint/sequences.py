@@ -103,7 +103,7 @@ SEQUENCE_RULES: tuple[Rule[Model], ...] = (
         statement="iterative_sequence, which is provisional, is not relied on",
         consequence="the interface may change, and servers before 2025-10 call the release callbacks wrongly",
         source=f"{_BATCHER_GUIDE}; triton-inference-server/core #456",
-        remedy="schedule steps in a thread of the model's own, as serving/backends/stream.py does",
+        remedy="schedule steps in a thread of the model's own, as serving/triton/backends/stream.py does",
         find=_iterative,
     ),
 )

@@ -181,7 +181,7 @@ STATE_RULES: tuple[Rule[Model], ...] = (
         consequence="no other backend takes a state from among a model's outputs: every step sees the first one; the "
         "server loads such a model all the same",
         source=f"{STATE_GUIDE}; {MEASURED}, as far as loading goes",
-        remedy="keep the state in the Python model itself, as serving/backends does",
+        remedy="keep the state in the Python model itself, as serving/triton/backends does",
         find=_backend,
     ),
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from models.errors import InputError
-from models.signature import GraphSignature, TensorSpec
+from attendant.errors import InputError
+from attendant.signature import GraphSignature, TensorSpec
 
 
 class Admission:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from models.signature import GraphSignature
+from attendant.signature import GraphSignature
 
 Array = NDArray[Any]
 

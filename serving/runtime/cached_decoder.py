@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from models.errors import InputError
+from attendant.errors import InputError
 from serving.runtime.base import Array, Buffer, Runner
 
 _MASK, _SCORED = "self_mask", "scored"

@@ -5,7 +5,7 @@ takes 0.82 to 0.97 of ONNX Runtime's time; for graphs of less than a megabyte, a
 it is 0.70 to 0.98, and 0.74 to 1.9: there OpenVINO reads signed activations, and ONNX Runtime the lowered graph with
 unsigned ones. Other graphs in integers run on ONNX Runtime unless OpenVINO is asked for: ViT-S/16 and Swin-T in int8
 take 0.5 to 0.7 of their time in float32 there, and 1.1 to 1.3 of it on OpenVINO. Models with windows have a graph for
-OpenVINO (:mod:`export.lowering`), which these figures are older than. Graphs that update a cache run on
+OpenVINO (:mod:`export.passes.lowering`), which these figures are older than. Graphs that update a cache run on
 ONNX Runtime whatever is asked. A graph whose engine lies in the artefact runs on TensorRT unless another runtime is
 asked for. Artefacts of ``export torch`` run on torch, and on nothing else.
 """
@@ -17,16 +17,16 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from models.engine_manifest import EngineManifest
-from models.errors import ArtefactError, MachineError
-from models.manifest import Manifest
-from models.signature import GraphSignature
-from models.tensor_names import EXPLAINED
-from serving.parameters import Device, Runtime
+from attendant.engine_manifest import EngineManifest
+from attendant.errors import ArtefactError, MachineError
+from attendant.manifest import Manifest
+from attendant.parameters import Device, Runtime
+from attendant.signature import GraphSignature
+from attendant.tensor_names import EXPLAINED
 from serving.runtime.base import Runner
 from serving.runtime.executable import WITHOUT_ORT_CPU, require_executable
-from serving.runtime.openvino_runner import OpenVinoRunner, openvino_is_installed
-from serving.runtime.trt.engines import Engines
+from serving.runtime.openvino.runner import OpenVinoRunner, openvino_is_installed
+from serving.runtime.tensorrt.engines import Engines
 
 LARGE = 10_000_000
 """Bytes of a float32 graph and its weights from which ``auto`` takes OpenVINO where it is installed."""
@@ -104,7 +104,7 @@ def _engine_loader(
 
 def _torch_loader(folder: Path, manifest: Manifest, threads: int, device: Device) -> Callable[[GraphSignature], Runner]:
     try:
-        from serving.runtime.torch_loading import TorchGraphs  # no other artefact needs torch to be there
+        from serving.runtime.torch.loading import TorchGraphs  # no other artefact needs torch to be there
     except ImportError as error:
         remedy = "run `pip install torch==2.13.0`, or serve what `python -m export onnx` writes"
         raise MachineError(f"the package torch, for {manifest.name!r}", str(error), remedy) from error
@@ -112,8 +112,8 @@ def _torch_loader(folder: Path, manifest: Manifest, threads: int, device: Device
 
 
 def _runner(folder: Path, manifest: Manifest, threads: int, runtime: Runtime, signature: GraphSignature) -> Runner:
-    from serving.runtime.ort_runner import OrtRunner  # an image that holds TensorRT alone has no ONNX Runtime
-    from serving.runtime.row_by_row import RowByRow
+    from serving.runtime.ort.row_by_row import RowByRow
+    from serving.runtime.ort.runner import OrtRunner  # an image that holds TensorRT alone has no ONNX Runtime
 
     path = folder / f"{signature.name}.onnx"
     lowered = folder / manifest.file_for(signature.name, "ort-cpu")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from models.engine_manifest import EngineManifest
-from models.errors import ConfigError, MachineError
-from models.manifest import Manifest
-from serving.parameters import DEVICES, RUNTIMES, Device, Runtime
+from attendant.engine_manifest import EngineManifest
+from attendant.errors import ConfigError, MachineError
+from attendant.manifest import Manifest
+from attendant.parameters import DEVICES, RUNTIMES, Device, Runtime
 
 WITHOUT_ORT_CPU = {"bf16"}
 """Precisions that ONNX Runtime's CPU provider has no operators for (1.31: no MatMul of bfloat16, among others)."""

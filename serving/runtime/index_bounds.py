@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from models.errors import InputError
+from attendant.errors import InputError
 from serving.runtime.base import Array
 
 

@@ -15,8 +15,8 @@ from benchmarks.generation.served import server_over
 from benchmarks.generation.tensors import request_tensors
 from benchmarks.generation.throughput import rate_served
 from benchmarks.serving_overhead import TOGETHER, cases_of, measured, report
-from serving.backends.asking import options_from_tensors, subject_from_tensors
-from serving.generation.settings import EngineSettings
+from serving.engine.settings import EngineSettings
+from serving.triton.backends.asking import options_from_tensors, subject_from_tensors
 from tests.conftest import DATES, LANGUAGE_MODEL
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from benchmarks.generation.asking import Answer, Heard
 from benchmarks.generation.mix import mix, subjects_of
 from benchmarks.generation.verdicts import compared
 from benchmarks.generation_soak import soak
-from serving.generation.options import DecodingOptions
+from serving.engine.options import DecodingOptions
 
 pytestmark = pytest.mark.slow
 

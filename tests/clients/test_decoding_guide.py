@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from attendant.errors import InputError
+from attendant.tensor_names import TEXT_OPTIONS
 from clients.decoding import Decoding
 from clients.decoding_tensors import tensors_of
-from models.errors import InputError
-from models.tensor_names import TEXT_OPTIONS
-from serving.generation.options import DecodingOptions
+from serving.engine.options import DecodingOptions
 
 GUIDE = (Path(__file__).parents[2] / "docs/guides/decoding.md").read_text()
 ROWS = [

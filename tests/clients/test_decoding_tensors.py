@@ -3,12 +3,12 @@ from dataclasses import MISSING, fields
 import numpy as np
 import pytest
 
+from attendant.errors import InputError
+from attendant.tensor_names import TEXT_OPTIONS
 from clients.decoding import Decoding
 from clients.decoding_tensors import question_tensors, tensors_of
-from models.errors import InputError
-from models.tensor_names import TEXT_OPTIONS
-from serving.backends.asking import options_from_tensors, subject_from_tensors
-from serving.generation.options import DecodingOptions, Guide
+from serving.engine.options import DecodingOptions, Guide
+from serving.triton.backends.asking import options_from_tensors, subject_from_tensors
 
 SPECS = {spec.name: spec for spec in TEXT_OPTIONS}
 SAID = {

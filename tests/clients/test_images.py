@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from attendant.errors import InputError
 from clients.images import ANY, blank_pixels, require_pixels
 from clients.served_model import ServedModel
-from models.errors import InputError
 
 
 def served(*sides, **parameters):

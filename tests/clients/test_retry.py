@@ -2,8 +2,8 @@ import math
 
 import pytest
 
+from attendant.errors import ConfigError
 from clients.retry import RetryPolicy
-from models.errors import ConfigError
 
 
 def pauses(policy, tries):

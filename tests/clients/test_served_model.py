@@ -1,10 +1,10 @@
 import pytest
 from tritonclient.grpc import model_config_pb2 as pb
 
+from attendant.errors import UnknownNameError
+from attendant.manifest import Manifest
 from clients.served_model import ServedModel
-from models.errors import UnknownNameError
-from models.manifest import Manifest
-from serving.repository.model_config import model_config_from_manifest
+from serving.triton.repository.model_config import model_config_from_manifest
 
 
 @pytest.fixture

@@ -2,8 +2,7 @@
 
 import pytest
 
-from clients.statuses import error_from
-from models.errors import (
+from attendant.errors import (
     BusyError,
     DeadlineError,
     InputError,
@@ -11,6 +10,7 @@ from models.errors import (
     UnknownNameError,
     UnreachableError,
 )
+from clients.statuses import error_from
 
 FULL = "expected fewer than 256 waiting requests; found a full line; try again later"
 LATE = "expected an answer within 50 ms, the request's deadline; found more to say; allow more time"

@@ -8,7 +8,7 @@ import torch
 import transformers
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
-from tests.models.checkpoints.foreign.saved import saved, saved_by_timm
+from tests.models.checkpoints.importers.saved import saved, saved_by_timm
 from tests.oracles.timm_models import timm
 
 CLASSES = 12

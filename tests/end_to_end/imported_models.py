@@ -27,7 +27,7 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from tests.models.checkpoints.foreign.saved import VOCABULARY, saved
+from tests.models.checkpoints.importers.saved import VOCABULARY, saved
 
 TOKENS = {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 3}
 

@@ -2,10 +2,10 @@
 
 from contextlib import contextmanager
 
-from serving.canary import canary_check
-from serving.triton_server.ports import free_ports
-from serving.triton_server.process import TritonServer
-from serving.triton_server.settings import ServerSettings
+from serving.triton.canary import canary_check
+from serving.triton.server.ports import free_ports
+from serving.triton.server.process import TritonServer
+from serving.triton.server.settings import ServerSettings
 
 
 @contextmanager

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 import torch
 
+from attendant.errors import InputError
+from attendant.tokenizer import TOKENIZER_NAME, Tokenizer
 from clients.caption import Captioner
 from clients.predict import Predictor
 from clients.triton_client import TritonClient
-from export.stage import export_onnx
+from export.artefact.stage import export_onnx
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import Checkpoint, save_checkpoint
-from models.errors import InputError
-from models.families.registry import FAMILIES
 from models.generate import described
 from models.presets import PRESETS
-from models.tokenization import TOKENIZER_NAME, Tokenizer
+from models.registry import FAMILIES
 from models.train.caption_data import caption_tokenizer
 from tests.end_to_end.test_imported import served
 from tests.models.checkpoints.own_models import own_file

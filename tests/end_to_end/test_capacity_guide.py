@@ -2,8 +2,8 @@
 
 import pytest
 
-from models.manifest import Manifest
-from serving.simulation.profile import Profile
+from attendant.manifest import Manifest
+from serving.capacity.profile import Profile
 from tests.end_to_end.documents import ROOT, blocks, commands, run_python, succeeded
 
 GUIDE = (ROOT / "docs/capacity.md").read_text()
@@ -35,7 +35,7 @@ def test_a_plan_of_gpus_is_made_of_a_profile_by_hand():
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_a_profile_is_measured_as_the_guide_says():
-    # What serving adds takes a minute to measure: tests/serving/profiling measures it in parts.
+    # What serving adds takes a minute to measure: tests/serving/capacity/profiling measures it in parts.
     succeeded(EXPORT)
     assert "largest errors" in succeeded(f"{PROFILE} --no-served")
     made = Profile.read(ROOT / "build/stdlib-lm.profile.json")

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 import torch
 
+from attendant.errors import InputError
+from attendant.tokenization import load_tokenizer
 from clients.caption import Captioner
 from clients.decoding import Decoding
 from models.checkpoints.resolve import checkpoint_named
-from models.errors import InputError
 from models.generate import described
-from models.tokenization import load_tokenizer
 from models.train.caption_data import held_out_pairs
 from tests.conftest import CAPTIONER
 from tests.end_to_end.asking import ask, python_m

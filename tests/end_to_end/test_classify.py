@@ -6,10 +6,10 @@ import pytest
 import torch
 from PIL import Image
 
+from attendant.errors import InputError, ServerError, UnknownNameError, UnreachableError
 from clients.classify import Classifier
 from clients.triton_client import TritonClient
 from models.checkpoints.resolve import checkpoint_named
-from models.errors import InputError, ServerError, UnknownNameError, UnreachableError
 from models.train.digit_data import held_out
 from tests.conftest import DIGITS
 from tests.end_to_end.asking import ask, gathered, python_m

@@ -9,12 +9,12 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
+from attendant.errors import InputError
+from attendant.manifest import Manifest
 from clients.decoding import Decoding
 from clients.generate import Generator
 from clients.translate import Translator
 from models.checkpoints.resolve import checkpoint_named
-from models.errors import InputError
-from models.manifest import Manifest
 from tests.conftest import LANGUAGE_MODEL
 from tests.end_to_end.asking import ask, python_m
 from tests.text_checkpoints import CAPACITY, OTHER_PROMPT, PROMPT

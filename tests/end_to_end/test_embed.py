@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
+from attendant.errors import InputError
+from attendant.manifest import Manifest
 from clients.embed import Embedder
 from models.checkpoints.resolve import checkpoint_named
-from models.errors import InputError
-from models.manifest import Manifest
 from tests.conftest import TEXT_ENCODER
 from tests.end_to_end.asking import ask, gathered, python_m
 from tests.text_checkpoints import LONGEST, OTHER_PROMPT, PROMPT, eager_embedding

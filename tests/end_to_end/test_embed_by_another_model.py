@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from attendant.manifest import Manifest
+from attendant.parameters import GRAPH_MODEL
 from clients.embed import Embedder
-from models.manifest import Manifest
-from serving.parameters import GRAPH_MODEL
-from serving.repository.layout import write_repository
-from serving.repository.pbtxt import config_from_pbtxt, pbtxt_from_config
-from serving.repository.tensorrt_config import tokens_model
+from serving.triton.repository.layout import write_repository
+from serving.triton.repository.pbtxt import config_from_pbtxt, pbtxt_from_config
+from serving.triton.repository.tensorrt_config import tokens_model
 from tests.conftest import TEXT_ENCODER
 from tests.end_to_end.asking import ask
 from tests.end_to_end.servers import started

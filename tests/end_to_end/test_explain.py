@@ -9,19 +9,19 @@ import pytest
 import torch
 from PIL import Image
 
+from attendant.errors import InputError, ServerError
+from attendant.manifest import Manifest
+from attendant.tokenization import load_tokenizer
 from clients.answer import whole_answers
 from clients.classify import Classifier
 from clients.decoding import Decoding
 from clients.translate import Translator
 from models.checkpoints.resolve import checkpoint_named
-from models.errors import InputError, ServerError
 from models.explain.alignments import alignments
 from models.explain.images import attention_maps, class_rollout
 from models.explain.windows import received_attention
-from models.manifest import Manifest
-from models.tokenization import load_tokenizer
 from models.train.digit_data import held_out
-from serving.repository.layout import write_repository
+from serving.triton.repository.layout import write_repository
 from tests.end_to_end.asking import ask, post, python_m
 from tests.end_to_end.servers import started
 

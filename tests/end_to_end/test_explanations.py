@@ -9,11 +9,11 @@ import pytest
 import torch
 from PIL import Image
 
+from attendant.images import pixels_from_file
 from models.checkpoints.resolve import checkpoint_named
 from models.explain.captions import caption_attention, word_maps
 from models.explain.images import attention_maps, class_rollout
 from models.explain.windows import received_attention
-from models.images import pixels_from_file
 from tests.conftest import ROOT
 
 THREE, PAIR = ROOT / "docs/examples/three.png", ROOT / "docs/examples/pair.png"

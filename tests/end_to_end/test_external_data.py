@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from serving.repository.layout import write_repository
+from serving.triton.repository.layout import write_repository
 from tests.end_to_end.test_up import READY_S, up
 from tests.export.test_external_data import DATA_NAME, with_external_data
 

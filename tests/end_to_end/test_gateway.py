@@ -11,7 +11,7 @@ from openai import APIStatusError, BadRequestError, NotFoundError, OpenAI
 from PIL import Image
 from tokenizers import Tokenizer
 
-from models.manifest import Manifest
+from attendant.manifest import Manifest
 from tests.conftest import CAPTIONER, DATES, DIGITS, EVERY_TASK, LANGUAGE_MODEL, ROOT, TEXT_ENCODER
 from tests.text_checkpoints import CAPACITY, OTHER_PROMPT, PROMPT, STOPS_AFTER
 

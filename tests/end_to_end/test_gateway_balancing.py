@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from serving.triton_server.group import living_members
-from serving.triton_server.ports import free_ports
+from serving.triton.server.group import living_members
+from serving.triton.server.ports import free_ports
 from tests.conftest import DATES, DIGITS
 from tests.end_to_end.asking import PATIENCE_S, counted, page, until
 from tests.end_to_end.gateways import started as gateway_before

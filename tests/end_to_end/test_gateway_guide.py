@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from serving.triton_server.ports import free_ports
+from serving.triton.server.ports import free_ports
 from tests.end_to_end.asking import until
 from tests.end_to_end.documents import ROOT, blocks, commands, environment, run_python, succeeded
 

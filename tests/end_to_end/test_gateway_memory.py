@@ -7,8 +7,8 @@ import pytest
 
 from benchmarks.gateway.bare_http import BareClient
 from benchmarks.gateway.processes import gateway_before, resident_mib
-from serving.generation.settings import EngineSettings
-from serving.repository.layout import write_repository
+from serving.engine.settings import EngineSettings
+from serving.triton.repository.layout import write_repository
 from tests.conftest import LANGUAGE_MODEL
 from tests.end_to_end.asking import counted, until
 from tests.end_to_end.servers import started

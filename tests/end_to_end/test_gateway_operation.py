@@ -10,8 +10,8 @@ import httpx
 import pytest
 from openai import AsyncOpenAI, AuthenticationError, OpenAI, RateLimitError
 
-from serving.gateway.keys import new_key
-from serving.triton_server.ports import free_ports
+from serving.gateway.middleware.keys import new_key
+from serving.triton.server.ports import free_ports
 from tests.conftest import DATES, DIGITS, EVERY_TASK, LANGUAGE_MODEL, NARROW_LENGTH, NARROW_WAITING
 from tests.end_to_end.asking import PATIENCE_S, active, counted, page, until
 from tests.end_to_end.gateways import started

@@ -68,7 +68,7 @@ def completed(url, headers):
 
 
 def test_tritons_spans_are_children_of_the_gateways_those_of_streams_too(digits_artefact, language_model, tmp_path):
-    from serving.repository.layout import write_repository
+    from serving.triton.repository.layout import write_repository
 
     write_repository([digits_artefact, language_model], tmp_path / "repository")
     asked = {"ab" * 16: ("/v1/classify", classified), "ef" * 16: ("/v1/completions", completed)}

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
+from attendant.errors import InputError, UnknownNameError
+from attendant.manifest import Manifest
 from clients.decoding import Decoding
 from clients.generate import Generator
 from models.checkpoints.resolve import checkpoint_named
-from models.errors import InputError, UnknownNameError
-from models.manifest import Manifest
 from tests.conftest import DATES, LANGUAGE_MODEL
 from tests.end_to_end.asking import ask, post, python_m
 from tests.text_checkpoints import CAPACITY, OTHER_PROMPT, PROMPT, SENTENCES, STOPS_AFTER, eager_greedy

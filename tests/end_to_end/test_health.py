@@ -4,8 +4,8 @@ import json
 import pytest
 from tritonclient.utils import InferenceServerException
 
+from attendant.errors import ServerError
 from clients.health import canary, health, require_healthy
-from models.errors import ServerError
 from tests.conftest import DATES, DIGITS, EVERY_TASK, LANGUAGE_MODEL, TEXT_ENCODER
 from tests.end_to_end.asking import ask, python_m
 

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 import torch
 
+from attendant.tokenization import load_tokenizer
 from clients.decoding import Decoding
 from clients.embed import Embedder
 from clients.text import TextModel
 from clients.triton_client import TritonClient
-from export.stage import export_onnx
-from models.checkpoints.foreign.importing import import_checkpoint
-from models.tokenization import load_tokenizer
-from serving.repository.layout import write_repository
+from export.artefact.stage import export_onnx
+from models.checkpoints.importers.importing import import_checkpoint
+from serving.triton.repository.layout import write_repository
 from tests.end_to_end.imported_models import KINDS
 from tests.end_to_end.servers import started
 
 # A decoder, two of an encoder and a decoder, and an encoder; GPT-2, Llama and Marian are asked more in
-# tests/serving/generation/test_equals_transformers.py.
+# tests/serving/engine/test_equals_transformers.py.
 ONE_OF_A_KIND = ["llama-3-tied", "bart-untied", "t5", "bert"]
 OTHERS = [name for name in KINDS if name not in ONE_OF_A_KIND]
 TEXTS = ["the house is small.", "a"]

@@ -11,12 +11,12 @@ from clients.caption import Captioner
 from clients.decoding import Decoding
 from clients.images import file_pixels
 from clients.triton_client import TritonClient
-from export.stage import export_onnx
-from models.checkpoints.foreign.importing import import_checkpoint
+from export.artefact.stage import export_onnx
+from models.checkpoints.importers.importing import import_checkpoint
 from tests.end_to_end.test_imported import served
 from tests.end_to_end.test_imported_images import photograph
-from tests.models.checkpoints.foreign.captioners import IMAGES, SPECIALS, trocr, vit_gpt2
-from tests.models.checkpoints.foreign.saved import VOCABULARY, saved
+from tests.models.checkpoints.importers.captioners import IMAGES, SPECIALS, trocr, vit_gpt2
+from tests.models.checkpoints.importers.saved import VOCABULARY, saved
 
 NEW_TOKENS = 12
 TINY = {"vit-gpt2": vit_gpt2, "trocr": trocr}
@@ -76,7 +76,7 @@ def compare(place, names, as_published):
         assert tokens, name
 
 
-# The other is asked more in tests/serving/generation/test_equals_transformers.py.
+# The other is asked more in tests/serving/engine/test_equals_transformers.py.
 @pytest.mark.timeout(600)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["trocr", "vit-gpt2"])

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from attendant.manifest import Manifest
+from attendant.tensor_names import PIXELS
 from clients.classify import Classifier
 from clients.images import file_pixels
 from clients.triton_client import TritonClient
-from export.stage import export_onnx
-from models.checkpoints.foreign.importing import import_checkpoint
-from models.manifest import Manifest
-from models.tensor_names import PIXELS
+from export.artefact.stage import export_onnx
+from models.checkpoints.importers.importing import import_checkpoint
 from tests.end_to_end.imported_image_models import KINDS
 from tests.end_to_end.test_imported import served
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from quickstart.showcase import showcases
+from commands.quickstart.showcase import showcases
 from tests.conftest import DIGITS, ROOT
 
 END_S = 30
@@ -50,7 +50,7 @@ def quickstart(place, temporary):
         [
             sys.executable,
             "-m",
-            "quickstart",
+            "commands.quickstart",
             "--build",
             str(place / "build"),
             "--repository",

@@ -5,16 +5,16 @@ import tempfile
 
 import pytest
 
-from models.errors import ServerError
+from attendant.errors import ServerError
 from serving.lint.registry import MODEL_RULES
 from serving.lint.sources import REFUSED
-from serving.triton_server.ports import free_ports
-from serving.triton_server.process import TritonServer
-from serving.triton_server.settings import ServerSettings
+from serving.triton.server.ports import free_ports
+from serving.triton.server.process import TritonServer
+from serving.triton.server.settings import ServerSettings
 from tests.serving.lint.broken_models import CASES
 from tests.serving.lint.sound_models import STEP
 from tests.serving.lint.test_rules import write
-from tests.serving.triton_server.sample_models import DOUBLE
+from tests.serving.triton.server.sample_models import DOUBLE
 
 # They need backends that the wheel lacks; without model.py its Python backend never ends loading, and so never refuses.
 UNTRIED = {"backend", "instance-kind", "model-file"}

@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
+from attendant.errors import InputError
 from clients.decoding import Decoding
 from clients.load.arrivals import ClosedLoop, Poisson
 from clients.load.record import Outcome
 from clients.load.run import run_load
 from clients.load.scenario import Cancel, Expect, InProcess, Inputs, Scenario, Target, Workload
-from models.errors import InputError
-from serving.repository.layout import write_repository
+from serving.triton.repository.layout import write_repository
 from tests.conftest import CAPTIONER, DATES, DIGITS, LANGUAGE_MODEL, TEXT_ENCODER
 from tests.end_to_end.asking import settled
 from tests.end_to_end.servers import started

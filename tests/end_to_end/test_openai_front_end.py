@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from models.errors import InputError
+from attendant.errors import InputError
 from tests.conftest import LANGUAGE_MODEL
 from tests.end_to_end.asking import ask
 from tests.text_checkpoints import OTHER_PROMPT, PROMPT

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from attendant.manifest import Manifest
+from attendant.tensor_names import LOGITS, PIXELS
 from clients.classify import Classifier
-from models.manifest import Manifest
-from models.tensor_names import LOGITS, PIXELS
 from models.train.digit_data import held_out
-from serving.repository.layout import write_repository
 from serving.runtime.create_runners import create_runners
+from serving.triton.repository.layout import write_repository
 from tests.end_to_end.asking import ask
 from tests.end_to_end.servers import started
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from serving.gateway.keys import new_key
+from serving.gateway.middleware.keys import new_key
 from tests.conftest import ROOT
 from tests.end_to_end.browsers import browser as started_browser
 from tests.end_to_end.browsers import clean_page

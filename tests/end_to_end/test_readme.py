@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from quickstart.showcase import showcases
+from commands.quickstart.showcase import showcases
 from tests.end_to_end.documents import ROOT, blocks, commands, run_python, shell, succeeded, until_ctrl_c
 
 README = (ROOT / "README.md").read_text()

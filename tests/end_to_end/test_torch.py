@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from clients.translate import Translator
-from export.stage import export_torch
+from export.artefact.stage import export_torch
 from models.train.date_data import held_out
-from serving.repository.layout import write_repository
+from serving.triton.repository.layout import write_repository
 from tests.conftest import DATES
 from tests.end_to_end.asking import ask
 from tests.end_to_end.servers import started

@@ -5,9 +5,9 @@ import urllib.error
 import numpy as np
 import pytest
 
+from attendant.errors import InputError
 from clients.decoding import Decoding
 from clients.translate import Translator
-from models.errors import InputError
 from models.train.date_data import held_out
 from tests.conftest import DATES
 from tests.end_to_end.asking import ask, counted, post, python_m, until

@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from attendant.errors import InputError
+from attendant.images import pixels_from_file
+from attendant.manifest import Manifest
+from attendant.tensor_names import LOGITS, PIXELS
 from clients.caption import Captioner
 from clients.classify import Classifier
 from clients.health import health
 from clients.images import file_pixels
 from clients.occlusion import occlusion_maps
 from clients.triton_client import TritonClient
-from models.errors import InputError
-from models.images import pixels_from_file
-from models.manifest import Manifest
-from models.tensor_names import LOGITS, PIXELS
 from serving.runtime.create_runners import create_runners
 from tests.end_to_end.test_imported import served
 

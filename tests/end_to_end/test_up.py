@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from serving.triton_server.ports import free_ports
+from serving.triton.server.ports import free_ports
 from tests.conftest import DATES, DIGITS
 from tests.end_to_end.asking import PATIENCE_S, python_m
 

@@ -7,13 +7,13 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
+from attendant.errors import BusyError, DeadlineError, InputError, ServerError, UnreachableError
 from clients.decoding import Decoding
 from clients.generate import Generator
 from clients.health import health
 from clients.retry import RetryPolicy
 from clients.triton_client import TritonClient
-from models.errors import BusyError, DeadlineError, InputError, ServerError, UnreachableError
-from serving.triton_server.ports import free_ports
+from serving.triton.server.ports import free_ports
 from tests.conftest import LANGUAGE_MODEL, NARROW_LENGTH, NARROW_WAITING, ROOT
 from tests.end_to_end.asking import PATIENCE_S, active, ask, counted, python_m, until
 from tests.end_to_end.servers import started

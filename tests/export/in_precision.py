@@ -6,14 +6,14 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from export.ladder import climb
-from export.lowering import lowered_graphs
-from export.parity import rungs_of
-from export.precisions import precision_named, signatures_in
-from export.rewriting import Given, rewrite_graphs, weight_types
-from export.target_check import hold_to_target
+from attendant.manifest import MANIFEST_NAME, Manifest, sha256_of
+from export.parity.ladder import climb
+from export.parity.parity import rungs_of
+from export.passes.lowering import lowered_graphs
+from export.precision.precisions import precision_named, signatures_in
+from export.precision.rewriting import Given, rewrite_graphs, weight_types
+from export.targets.check import hold_to_target
 from models.checkpoints.resolve import checkpoint_named
-from models.manifest import MANIFEST_NAME, Manifest, sha256_of
 
 
 def artefact_in(name: str, folder: Path, out: Path) -> Manifest:

@@ -3,11 +3,11 @@
 import shutil
 from dataclasses import replace
 
-from export.lowering import lowered_graphs
-from export.precisions import PRECISIONS, require_task, signatures_in
-from export.rewriting import Given, rewrite_graphs, weight_types
+from attendant.manifest import MANIFEST_NAME, Manifest, sha256_of
+from export.passes.lowering import lowered_graphs
+from export.precision.precisions import PRECISIONS, require_task, signatures_in
+from export.precision.rewriting import Given, rewrite_graphs, weight_types
 from models.checkpoints.resolve import checkpoint_named
-from models.manifest import MANIFEST_NAME, Manifest, sha256_of
 
 
 def rewritten(artefact, name, out, calibration=None):

@@ -5,21 +5,21 @@ import os
 import numpy as np
 import pytest
 
-from export.ladder import climb
-from export.parity import rungs_of
-from export.precisions import PRECISIONS
-from export.stage import export_onnx
-from export.target_check import hold_to_target
-from models.errors import InputError
-from models.manifest import Manifest
-from serving.generation.cache_plan import CachePlan
-from serving.generation.generator import Generator
-from serving.generation.options import DecodingOptions
-from serving.generation.slots import Slots
-from serving.generation.translator import Translator
+from attendant.errors import InputError
+from attendant.manifest import Manifest
+from export.artefact.stage import export_onnx
+from export.parity.ladder import climb
+from export.parity.parity import rungs_of
+from export.precision.precisions import PRECISIONS
+from export.targets.check import hold_to_target
+from serving.engine.cache_plan import CachePlan
+from serving.engine.generator import Generator
+from serving.engine.options import DecodingOptions
+from serving.engine.slots import Slots
+from serving.engine.translator import Translator
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.create_runners import create_runners
-from serving.runtime.ort_runner import OrtBuffer, OrtRunner
+from serving.runtime.ort.runner import OrtBuffer, OrtRunner
 from tests.export.rewritten import rewritten
 
 PRECISION, QUERIES = "int4-kv8", "ORT_MLAS_QKGEMM_S8_APPROX_VNNI"

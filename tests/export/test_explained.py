@@ -2,11 +2,11 @@
 
 import pytest
 
-from export.stage import export_onnx
-from models.errors import ConfigError
-from models.manifest import Manifest
+from attendant.errors import ConfigError
+from attendant.manifest import Manifest
+from export.artefact.stage import export_onnx
+from tests.export.parity.test_ladder import damage, failed, nudged, trust
 from tests.export.test_families import WITH_EXPLAINED, travel
-from tests.export.test_ladder import damage, failed, nudged, trust
 
 SHOWN = {
     "vit-tiny": ["logits", "attention", "rollout"],

@@ -7,11 +7,11 @@ import shutil
 import onnx
 import pytest
 
-from export.fingerprint import current_artefact
-from export.ladder import climb
-from export.parity import rungs_of
-from models.errors import ArtefactError
-from models.manifest import Manifest, sha256_of
+from attendant.errors import ArtefactError
+from attendant.manifest import Manifest, sha256_of
+from export.artefact.fingerprint import current_artefact
+from export.parity.ladder import climb
+from export.parity.parity import rungs_of
 from serving.runtime.create_runners import create_runners
 
 DATA_NAME = "model.onnx.data"

@@ -7,14 +7,14 @@ from collections import Counter
 import onnx
 import pytest
 
-from export.ladder import climb
-from export.onnx_graph import STANDARD_DOMAINS
-from export.parity import rungs_of
-from export.target_check import hold_to_target
-from export.translations import OPSET
-from models.manifest import Manifest
+from attendant.manifest import Manifest
+from export.graph.onnx_graph import STANDARD_DOMAINS
+from export.graph.translations import OPSET
+from export.parity.ladder import climb
+from export.parity.parity import rungs_of
+from export.targets.check import hold_to_target
 from tests.export.in_precision import hold_in_narrow_types
-from tests.export.test_ladder import damage, failed, nudged
+from tests.export.parity.test_ladder import damage, failed, nudged
 
 # What each must contain for its memory to be updated in place, or for its layers to be the runtime's own.
 NODES = {

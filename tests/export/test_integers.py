@@ -3,20 +3,20 @@
 import numpy as np
 import pytest
 
-from export.ladder import climb
-from export.parity import rungs_of
-from export.precisions import PRECISIONS
-from export.stage import export_onnx
-from models.errors import InputError
-from models.manifest import Manifest
-from serving.generation.captioner import Captioner
-from serving.generation.generator import Generator
-from serving.generation.options import DecodingOptions
-from serving.generation.translator import Translator
+from attendant.errors import InputError
+from attendant.manifest import Manifest
+from export.artefact.stage import export_onnx
+from export.parity.ladder import climb
+from export.parity.parity import rungs_of
+from export.precision.precisions import PRECISIONS
+from serving.engine.captioner import Captioner
+from serving.engine.generator import Generator
+from serving.engine.options import DecodingOptions
+from serving.engine.translator import Translator
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.create_runners import create_runners
-from serving.runtime.openvino_runner import OpenVinoRunner, openvino_is_installed
-from serving.runtime.ort_runner import OrtRunner
+from serving.runtime.openvino.runner import OpenVinoRunner, openvino_is_installed
+from serving.runtime.ort.runner import OrtRunner
 from tests.export.rewritten import rewritten
 from tests.text_checkpoints import PROMPT
 

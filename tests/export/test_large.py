@@ -7,9 +7,9 @@ from threading import Thread
 
 import pytest
 
-from export.artefact import export_graph
-from export.own_process import run_each
-from export.stage import export_onnx
+from export.artefact.onnx_artefact import export_graph
+from export.artefact.own_process import run_each
+from export.artefact.stage import export_onnx
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import Checkpoint, save_checkpoint
 from models.presets import PRESETS

@@ -3,10 +3,10 @@
 import onnx
 import pytest
 
-from export.ladder import climb
-from export.parity import rungs_of
-from export.stage import export_onnx
-from tests.export.test_ladder import RUNTIMES, damage, failed, nudged
+from export.artefact.stage import export_onnx
+from export.parity.ladder import climb
+from export.parity.parity import rungs_of
+from tests.export.parity.test_ladder import RUNTIMES, damage, failed, nudged
 from tests.models.checkpoints.own_models import WHOLE, own_file
 
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from export.climbs import CLIMBS, REFERENCE, RUNTIME
-from export.eager import eager_runners
-from export.parity import SAFETY, YARDSTICK, rungs_of
+from attendant.manifest import Manifest
+from export.parity.climbs import CLIMBS, REFERENCE, RUNTIME
+from export.parity.eager import eager_runners
+from export.parity.parity import SAFETY, YARDSTICK, rungs_of
 from models.checkpoints.resolve import checkpoint_named
-from models.manifest import Manifest
 from serving.runtime.cached_decoder import CachedDecoder
-from serving.runtime.ort_runner import OrtRunner
+from serving.runtime.ort.runner import OrtRunner
 from tests.export.reference_runner import ReferenceRunner
 
 

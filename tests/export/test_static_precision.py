@@ -6,23 +6,23 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from export.fingerprint import fingerprint_of
-from export.ladder import climb, spreads_of
-from export.ladder_cases import Spread
-from export.parity import require_parity, rungs_of
-from export.precisions import PRECISIONS, signatures_in
-from export.rewriting import Given, rewrite_graphs
-from export.stage import export_onnx
-from export.target_check import hold_to_target
+from attendant.errors import ConfigError, InputError
+from attendant.manifest import Manifest
+from export.artefact.fingerprint import fingerprint_of
+from export.artefact.stage import export_onnx
+from export.parity.cases import Spread
+from export.parity.ladder import climb, spreads_of
+from export.parity.parity import require_parity, rungs_of
+from export.precision.precisions import PRECISIONS, signatures_in
+from export.precision.rewriting import Given, rewrite_graphs
+from export.targets.check import hold_to_target
 from models.checkpoints.resolve import checkpoint_named
-from models.errors import ConfigError, InputError
-from models.manifest import Manifest
 from models.train.date_data import held_out as held_out_dates
 from models.train.digit_data import held_out
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.create_runners import create_runners
-from serving.runtime.openvino_runner import OpenVinoRunner, openvino_is_installed
-from serving.runtime.ort_runner import OrtRunner
+from serving.runtime.openvino.runner import OpenVinoRunner, openvino_is_installed
+from serving.runtime.ort.runner import OrtRunner
 
 START = 1  # of every date
 STATIC = PRECISIONS["int8-static"]
@@ -123,7 +123,7 @@ def test_a_translator_reads_held_out_dates_as_in_float32(dates, dates_artefact):
 
 
 def sources(checkpoint, texts):
-    from models.tokenization import load_tokenizer
+    from attendant.tokenization import load_tokenizer
 
     return [load_tokenizer(checkpoint.folder).encode(text, 48) for text, _ in texts]
 

@@ -4,14 +4,14 @@ import shutil
 
 import pytest
 
-from export.ladder import climb
-from export.parity import rungs_of
-from export.stage import export_onnx
-from export.target_check import hold_to_target
-from models.manifest import Manifest
+from attendant.manifest import Manifest
+from attendant.tensor_names import EXPLAINED
+from export.artefact.stage import export_onnx
+from export.parity.ladder import climb
+from export.parity.parity import rungs_of
+from export.targets.check import hold_to_target
 from models.tasks.from_bytes import takes_bytes
-from models.tensor_names import EXPLAINED
-from tests.export.test_ladder import damage, failed, nudged
+from tests.export.parity.test_ladder import damage, failed, nudged
 
 
 @pytest.mark.planted

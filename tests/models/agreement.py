@@ -9,7 +9,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from export.parity import SAFETY
+from export.parity.parity import SAFETY
 from tests.models.float64_oracles import oracle_precision
 
 # Values are of the order of 1: some hundred roundings of 1e-16 in float64, on any processor.

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from models.signature import Axis, GraphSignature, TensorSpec
+from attendant.signature import Axis, GraphSignature, TensorSpec
 
 NAMES = st.text(min_size=1, max_size=8)
 AXES = st.lists(st.one_of(st.integers(0, 9), st.sampled_from(["batch", "steps", "source"])), max_size=4).map(tuple)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from models.families.registry import FAMILIES
 from models.inventory import count_checkpoints, count_families, count_preset, read_inventory
 from models.presets import PRESETS
+from models.registry import FAMILIES
 
 ONE_A_FAMILY = {preset.family: name for name, preset in PRESETS.items() if "tiny" in name}
 PUBLISHED = ("gpt2", "bert-base-uncased", "t5-small", "vit-b-16", "swin-t", "swin-v2-t")

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from models.checkpoints.place import shipped_names
-from models.families.registry import FAMILIES
 from models.presets import PRESETS
+from models.registry import FAMILIES
 from tests.commands import run_here
 
 ROOT = Path(__file__).parent.parent.parent

@@ -3,9 +3,9 @@ import dataclasses
 import pytest
 import torch
 
-from models.families.registry import FAMILIES, family_named
 from models.inventory import read_inventory
 from models.presets import PRESETS
+from models.registry import FAMILIES, family_named
 from models.size import size_of
 from tests.models.checkpoints.folders import TINY
 

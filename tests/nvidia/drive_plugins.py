@@ -72,8 +72,8 @@ trt.IDimensionExpr = Size
 trt.ISymExpr = type("ISymExpr", (), {"__init__": lambda self: None})
 trt.DimsExprs = lambda length: [None] * length
 
-from export.plugins import registration  # noqa: E402
-from export.plugins.nodes import NAMESPACE, NODES  # noqa: E402
+from export.graph.plugin_ops import NAMESPACE, NODES  # noqa: E402
+from export.tensorrt.plugins import registration  # noqa: E402
 
 registration.tensorrt_module = lambda: trt
 
@@ -135,8 +135,8 @@ def schema(name):
 
 
 def plant(module, old, new):
-    """Import a module of export.plugins with another line."""
-    name = f"export.plugins.{module}"
+    """Import a module of export.tensorrt.plugins with another line."""
+    name = f"export.tensorrt.plugins.{module}"
     spec = importlib.util.find_spec(name)
     source = Path(spec.origin).read_text()
     assert source.count(old) >= 1, f"no {old!r} in {module}"
@@ -173,8 +173,6 @@ def said_with(bug, target, cases):
 
 asked = json.load(sys.stdin)
 import torch  # noqa: E402, F401  (what every process forked from here has imported already)
-
-from export.kernels import decode_append_attention, window_attention  # noqa: E402, F401
 
 planted = [said_with(bug, asked["target"], asked["cases"]) for bug in asked["bugs"]]
 json.dump({**(said(asked["target"], asked["cases"]) if not planted else {}), "planted": planted}, sys.stdout)

@@ -2,10 +2,10 @@
 
 import shutil
 
-from export.engine import sources_of
-from export.engines.profiles import profiles_of
-from models.engine_manifest import EVERY, Engine, EngineManifest, Platform, Profile, stem
-from models.manifest import Manifest, sha256_of
+from attendant.engine_manifest import EVERY, Engine, EngineManifest, Platform, Profile, stem
+from attendant.manifest import Manifest, sha256_of
+from export.tensorrt.build import sources_of
+from export.tensorrt.profiles import profiles_of
 
 H100 = Platform(tensorrt="11.4.0", cuda="13.3", driver="590.1", gpu="NVIDIA H100 80GB HBM3", capability="9.0")
 

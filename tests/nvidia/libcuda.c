@@ -1,5 +1,5 @@
 /* A CUDA driver whose device memory is the host's, and whose streams do everything at once. Enough of the driver API for
-   serving/runtime/trt/cuda_driver.py and this_machine.py, so that the calls NVIDIA's bindings make are real ones. */
+   serving/runtime/tensorrt/cuda_driver.py and this_machine.py, so that the calls NVIDIA's bindings make are real ones. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>

@@ -6,9 +6,9 @@ Run by `make test-trt`. Written where there is no such machine: nothing of it ha
 import numpy as np
 import pytest
 
-from models.engine_manifest import EngineManifest
-from models.errors import MachineError
-from models.manifest import Manifest
+from attendant.engine_manifest import EngineManifest
+from attendant.errors import MachineError
+from attendant.manifest import Manifest
 from tests.conftest import DATES, DIGITS
 
 pytestmark = pytest.mark.needs_tensorrt
@@ -17,9 +17,9 @@ TOLERANCE = 2e-2  # two kernels in float16, of tensors around 1
 
 @pytest.fixture(scope="module", autouse=True)
 def machine():
-    from serving.runtime.trt.cuda_driver import CudaDriver
-    from serving.runtime.trt.library import tensorrt_module
-    from serving.runtime.trt.this_machine import this_platform
+    from serving.runtime.tensorrt.cuda_driver import CudaDriver
+    from serving.runtime.tensorrt.library import tensorrt_module
+    from serving.runtime.tensorrt.this_machine import this_platform
 
     try:
         platform = this_platform()
@@ -36,9 +36,9 @@ def built(request, tmp_path_factory):
 
 
 def _built(name, folder, **said):
-    from export.engine import build_engines
-    from export.engines.config import EngineConfig
-    from export.stage import export_onnx
+    from export.artefact.stage import export_onnx
+    from export.tensorrt.build import build_engines
+    from export.tensorrt.config import EngineConfig
 
     export_onnx(name, folder / name, precision="fp16")
     build_engines(folder / name, folder / name, (), EngineConfig(**said))
@@ -46,7 +46,7 @@ def _built(name, folder, **said):
 
 
 def test_an_engine_gives_the_other_runners_numbers_over_every_profile(built):
-    from export.sample_inputs import sample_inputs
+    from export.graph.sample_inputs import sample_inputs
     from serving.runtime.create_runners import create_runners
 
     manifest = Manifest.read(built)
@@ -63,7 +63,7 @@ def test_an_engine_gives_the_other_runners_numbers_over_every_profile(built):
 
 
 def test_translations_are_those_of_the_other_runner_and_steps_are_recorded(tmp_path):
-    from serving.generation.translator import Translator
+    from serving.engine.translator import Translator
 
     folder, answers = _built(DATES, tmp_path), []
     for runtime in ("auto", "onnxruntime"):
@@ -73,8 +73,8 @@ def test_translations_are_those_of_the_other_runner_and_steps_are_recorded(tmp_p
 
 
 def test_a_built_engine_is_up_to_date_and_described(built, machine):
-    from export.engine import build_engines
-    from export.engines.config import EngineConfig
+    from export.tensorrt.build import build_engines
+    from export.tensorrt.config import EngineConfig
 
     described, done = build_engines(built, built, (), EngineConfig())
     assert not done and described == EngineManifest.read(built)
@@ -112,7 +112,7 @@ def test_engines_with_plugins_answer_as_the_other_runner(tmp_path, name):
 
 @pytest.mark.parametrize("append", [False, True], ids=["TensorScatter", "append in the plugin"])
 def test_translations_with_plugins_are_those_of_the_other_runner(tmp_path, append):
-    from serving.generation.translator import Translator
+    from serving.engine.translator import Translator
 
     folder, answers = _built(DATES, tmp_path, attention="plugin", append_in_plugin=append), []
     for runtime in ("auto", "onnxruntime"):

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attendant.errors import InputError
 from clients.load.analysis.intervals import replicates
 from clients.load.analysis.percentiles import BEYOND
 from clients.load.analysis.rates import rates
 from clients.load.analysis.samples import samples
 from clients.load.analysis.summary import Summary
-from models.errors import InputError
 
 ALPHA = 0.05
 FEWEST = 40

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 
 METRICS = {
     "ttft": "effective_time_to_first_token",

@@ -10,10 +10,10 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from attendant.quantities import seconds_text
 from clients.load.analysis.metrics import Metric
 from clients.load.analysis.steady import Window
 from clients.load.record import LoadRun, Outcome, RequestRecord
-from models.quantities import seconds_text
 
 _STALL_S = 0.5  # Triton's batcher sleeps so long when it misses a wake-up: facts of triton-inference-server/core
 _STALLED = 3

@@ -21,9 +21,9 @@ import numpy as np
 from tritonclient.grpc import model_config_pb2, service_pb2, service_pb2_grpc
 from tritonclient.utils import serialize_byte_tensor
 
+from attendant.tensor_names import CANCEL, FINISH_REASON, OUTPUT_IDS, TEXT_INPUT, TEXT_OUTPUT
 from clients.load.alarm import Alarm
 from clients.load.calibration.known_model import KnownModel, services
-from models.tensor_names import CANCEL, FINISH_REASON, OUTPUT_IDS, TEXT_INPUT, TEXT_OUTPUT
 
 TIMES = "times"
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from attendant.markup import Markup
 from clients.load.analysis.samples import Samples, samples
 from clients.load.analysis.slo import Objective, limits_on
 from clients.load.analysis.summary import Summary
@@ -13,7 +14,6 @@ from clients.load.record import Outcome
 from clients.load.report.page_parts import figure, legend
 from clients.load.report.spread_charts import Values, by_percentile, histogram
 from clients.load.report.time_chart import WIDE, throughput, timeline
-from models.markup import Markup
 
 _INTENDED, _SENT = "from the intended time", "from the time it was sent"
 _SHAPES = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from attendant.markup import Markup
 from clients.load.analysis.search import Step
 from clients.load.analysis.slo import Objective
 from clients.load.report.page_parts import figure, legend
@@ -11,7 +12,6 @@ from clients.load.report.scales import Linear, Logarithmic
 from clients.load.report.svg import Frame, Point, plot
 from clients.load.report.time_chart import WIDE
 from clients.load.report.titles import rate_text, tick_text, time_text
-from models.markup import Markup
 
 _LINES = {"s0": "p50", "s2": "p95", "s1": "p99"}
 PANELS = {

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
+from attendant.errors import OutputError
+from attendant.markup import Markup, code, safe, table
 from clients.load.analysis.metrics import Metric
 from clients.load.analysis.summary import Met, Summary
 from clients.load.record import Outcome
 from clients.load.report.charts import charts
 from clients.load.report.page_parts import details, page, section, tiles, verdict_box
 from clients.load.report.titles import LATENCIES, RATES, SINGLE, STATISTICS, span_text, sure_text, time_text, value_text
-from models.errors import OutputError
-from models.markup import Markup, code, safe, table
 
 
 def write_report(summary: Summary, path: Path) -> None:

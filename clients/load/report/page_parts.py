@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from attendant.markup import Markup, safe
 from clients.load.analysis.validity import Verdict
-from models.markup import Markup, safe
 
 _HERE = Path(__file__).parent
 

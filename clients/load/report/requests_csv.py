@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from attendant.errors import OutputError
 from clients.load.analysis.samples import samples
 from clients.load.record import RequestRecord
-from models.errors import OutputError
 
 _NOTED = ("number", "workload", "outcome", "intended_s", "sent_s", "ended_s", "input_tokens", "images")
 _TOOK = (

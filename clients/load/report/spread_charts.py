@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from attendant.markup import Markup
 from clients.load.analysis.slo import Objective
 from clients.load.report.scales import Linear, Logarithmic, Tail
 from clients.load.report.svg import Frame, plot
 from clients.load.report.titles import tick_text, time_text
-from models.markup import Markup
 
 Values = NDArray[np.float64]
 _BINS = 48

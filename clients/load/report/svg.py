@@ -11,8 +11,8 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from attendant.markup import Markup, safe
 from clients.load.report.scales import Scale
-from models.markup import Markup, safe
 
 Point = tuple[float, float]
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 14.0, 24.0, 42.0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from attendant.errors import OutputError
+from attendant.markup import Markup, safe, table
 from clients.load.analysis.search import Search
 from clients.load.analysis.slo import limits_on
 from clients.load.report.curve import PANELS, curve, throughput_of
@@ -12,8 +14,6 @@ from clients.load.report.page_parts import details, page, section, tiles
 from clients.load.report.sweep_rows import columns, conclusion, heads, row
 from clients.load.report.titles import rate_text, value_text
 from clients.load.sweep import UNITS, Load
-from models.errors import OutputError
-from models.markup import Markup, safe, table
 
 _FOOT = (
     "Each level is a run of its own, with its own warm-up and steady window. A level passes if its run is valid and "

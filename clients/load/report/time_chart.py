@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from attendant.markup import Markup
 from clients.load.analysis.steady import Window
 from clients.load.record import Outcome, RequestRecord
 from clients.load.report.scales import Linear, Logarithmic
 from clients.load.report.svg import Frame, Point, plot
 from clients.load.report.titles import rate_text, tick_text, time_text
-from models.markup import Markup
 
 WIDE = 1120.0
 _DOTS = 1500

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from attendant.quantities import count_text, seconds_text
 from clients.load.analysis.metrics import SECONDS, Metric
-from models.quantities import count_text, seconds_text
 
 LATENCIES = {
     "time_to_first_token": "Time to first token",

@@ -1,2 +1,2 @@
-"""Triton looks for this class here; its body is serving/backends/translate.py."""
-from serving.backends.translate import TritonPythonModel as TritonPythonModel
+"""Triton looks for this class here; its body is serving/triton/backends/translate.py."""
+from serving.triton.backends.translate import TritonPythonModel as TritonPythonModel

@@ -1,2 +1,2 @@
-"""Triton looks for this class here; its body is serving/backends/caption.py."""
-from serving.backends.caption import TritonPythonModel as TritonPythonModel
+"""Triton looks for this class here; its body is serving/triton/backends/caption.py."""
+from serving.triton.backends.caption import TritonPythonModel as TritonPythonModel

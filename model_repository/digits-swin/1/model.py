@@ -1,2 +1,2 @@
-"""Triton looks for this class here; its body is serving/backends/classify.py."""
-from serving.backends.classify import TritonPythonModel as TritonPythonModel
+"""Triton looks for this class here; its body is serving/triton/backends/classify.py."""
+from serving.triton.backends.classify import TritonPythonModel as TritonPythonModel

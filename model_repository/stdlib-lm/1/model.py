@@ -1,2 +1,2 @@
-"""Triton looks for this class here; its body is serving/backends/generate.py."""
-from serving.backends.generate import TritonPythonModel as TritonPythonModel
+"""Triton looks for this class here; its body is serving/triton/backends/generate.py."""
+from serving.triton.backends.generate import TritonPythonModel as TritonPythonModel

@@ -1,4 +1,4 @@
-// Maps as colours: over an image, and as a matrix. The ramp is that of serving/gateway/explaining/drawing.py.
+// Maps as colours: over an image, and as a matrix. The ramp is that of serving/gateway/explain/drawing.py.
 
 const INFERNO = ["000004", "1b0c41", "4a0c6b", "781c6d", "a52c60", "cf4446", "ed6925", "fb9b06", "f7d13d", "fcffa4"];
 const RAMP = INFERNO.map((colour) => [0, 2, 4].map((at) => parseInt(colour.slice(at, at + 2), 16)));

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field
 
+from attendant.errors import InputError
 from clients.decoding import Decoding
-from models.errors import InputError
 from serving.gateway.schemas.base import StreamOptions, Strict
 
 INT32 = 2**31 - 1

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from serving.gateway.explaining.maps import Kind
+from serving.gateway.explain.maps import Kind
 from serving.gateway.schemas.base import Name, Strict
 from serving.gateway.schemas.native import Label
 

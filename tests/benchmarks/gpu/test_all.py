@@ -68,7 +68,7 @@ def test_some_can_be_chosen_and_unknown_ones_are_named(started, capsys):
 
 
 def test_tiles_are_timed_on_a_gpu_or_in_a_trial(monkeypatch):
-    from models.errors import MachineError
+    from attendant.errors import MachineError
 
     monkeypatch.setattr(tiles.torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(sys, "argv", ["tiles.py"])

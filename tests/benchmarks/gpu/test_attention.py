@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from attendant.errors import MachineError
 from benchmarks.gpu import attention
 from benchmarks.gpu.attention import Measured, measure, reaches, report, write
 from benchmarks.gpu.cases import Case
 from benchmarks.gpu.clock import Roofs
-from models.errors import MachineError
 
 LIMITS = Roofs(bytes_per_second=2e12, flops=1e15)
 

@@ -44,7 +44,7 @@ def test_onnx_runtime_has_a_row_where_an_artefact_is_given(started, tiny_classif
 def test_without_a_gpu_engines_are_refused_by_name_and_nothing_but_a_trial_is_made(
     started, tiny_classifier, tmp_path, capsys
 ):
-    from models.errors import MachineError
+    from attendant.errors import MachineError
 
     with_engines(tiny_classifier, tmp_path / "a")
     with pytest.raises(MachineError, match=r"libcuda|libnvinfer"):

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from attendant.errors import ConfigError
 from clients.load.arrivals import ClosedLoop, Constant, Gamma, Poisson, Ramp, Replay, times
-from models.errors import ConfigError
 
 LONG_S = 400.0
 

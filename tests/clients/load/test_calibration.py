@@ -5,12 +5,12 @@ import time
 
 import pytest
 
+from attendant.errors import UnknownNameError, UnreachableError
 from clients.decoding import Decoding
 from clients.load.arrivals import ClosedLoop, Constant
 from clients.load.record import Outcome
 from clients.load.run import run_load
 from clients.load.scenario import Cancel, Expect, Inputs, Scenario, Target, Workload
-from models.errors import UnknownNameError, UnreachableError
 from tests.clients.load.conftest import STALL_AT, STALL_S, TOKENS
 
 pytestmark = pytest.mark.slow

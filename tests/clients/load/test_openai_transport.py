@@ -9,12 +9,12 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
 
+from attendant.errors import InputError, UnknownNameError
 from clients.decoding import Decoding
 from clients.load.arrivals import ClosedLoop
 from clients.load.record import Outcome
 from clients.load.run import run_load
 from clients.load.scenario import Cancel, Expect, Inputs, Scenario, Target, Workload
-from models.errors import InputError, UnknownNameError
 
 WORDS = ("one ", "two ", "three ", "four ")
 KEY = "secret"

@@ -4,12 +4,12 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from attendant.errors import InputError
 from clients.load.arrivals import Poisson, Replay
 from clients.load.plan import choices, intended_times
 from clients.load.questions import Question
 from clients.load.scenario import Cancel, Scenario, Workload
 from clients.load.transport import Prepared
-from models.errors import InputError
 
 
 def scenario(**changes):

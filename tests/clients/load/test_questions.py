@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from attendant.errors import InputError
 from clients.load.flight import Choice, Flight
 from clients.load.questions import questions_of
 from clients.load.scenario import Expect, Inputs, Workload
 from clients.load.transport import Prepared
 from clients.load.verify import Judge
 from clients.served_model import ServedModel
-from models.errors import InputError
 
 DIGITS = ServedModel(
     name="digits",

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from attendant.errors import ConfigError, InputError
 from clients.load import report_verbs
 from clients.load.record import Outcome
 from clients.load.run_file import write_run
-from models.errors import ConfigError, InputError
 from tests.clients.load.simulated import records, run_of
 
 SCENARIO = """

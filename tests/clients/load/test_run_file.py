@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from attendant.errors import ArtefactError, OutputError
 from clients.load.analysis.summary import summarise
 from clients.load.record import Outcome
 from clients.load.run_file import FORMAT, VERSION, claim, read_run, write_run
 from clients.load.scenario_file import read_scenario
-from models.errors import ArtefactError, OutputError
 from tests.clients.load.simulated import records, run_of
 
 

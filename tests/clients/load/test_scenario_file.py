@@ -1,8 +1,8 @@
 import pytest
 
+from attendant.errors import ConfigError, InputError
 from clients.load.arrivals import ClosedLoop, Constant, Gamma, Poisson, Ramp, Replay
 from clients.load.scenario_file import read_scenario, scenario_from
-from models.errors import ConfigError, InputError
 
 WHOLE = """
 name = "mixed"

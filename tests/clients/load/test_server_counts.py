@@ -2,9 +2,9 @@ import asyncio
 
 import pytest
 
+from attendant.errors import UnreachableError
 from clients.load.scenario import Inputs, Scenario, Target, Workload
 from clients.load.server_counts import ServerCounter, counters_of
-from models.errors import UnreachableError
 
 PAGE = """\
 # HELP nv_inference_request_success Number of successful inference requests

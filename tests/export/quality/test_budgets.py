@@ -3,11 +3,11 @@ import math
 
 import pytest
 
-from export.precisions import PRECISIONS
+from attendant.errors import ConfigError, ParityError
+from export.precision.precisions import PRECISIONS
 from export.quality.agreement import Agreement, Step
 from export.quality.budgets import BUDGETS, budget_of, require_budget, verdicts_of
 from export.quality.measure import Quality, Right
-from models.errors import ConfigError, ParityError
 
 BUDGET = BUDGETS["int4"]
 

@@ -3,10 +3,10 @@ import shutil
 import numpy as np
 import pytest
 
+from attendant.errors import ArtefactError, ParityError
 from export.quality.budgets import BUDGETS, require_budget, verdicts_of
 from export.quality.measure import SERVED, STANDARD, measure_quality
-from models.errors import ArtefactError, ParityError
-from tests.export.test_ladder import damage
+from tests.export.parity.test_ladder import damage
 
 
 def noisy(share):

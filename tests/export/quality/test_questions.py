@@ -3,13 +3,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from export.eager import eager_runners
+from attendant.tensor_names import LOGITS
+from export.parity.eager import eager_runners
 from export.quality.answers import answers_of, forced
 from export.quality.held_out import HELD_OUT, has_held_out, held_out_questions
 from export.quality.random_questions import random_questions
 from models.checkpoints.place import shipped_names
 from models.checkpoints.resolve import checkpoint_named
-from models.tensor_names import LOGITS
 from models.train import digit_data
 from models.train.date_data import held_out as held_out_dates
 from models.train.docstrings import standard_library
@@ -121,8 +121,8 @@ def test_a_large_model_is_asked_little(manifest_of):
 def manifest_of():
     from dataclasses import replace
 
-    from export.axes import axes_of
-    from models.manifest import Manifest
+    from attendant.manifest import Manifest
+    from export.graph.axes import axes_of
 
     def manifest_of(checkpoint):
         graphs = tuple(replace(graph.signature, axes=axes_of(graph)) for graph in checkpoint.graphs())

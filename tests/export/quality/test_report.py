@@ -5,16 +5,16 @@ import shutil
 
 import pytest
 
+from attendant.errors import ParityError
+from attendant.manifest import Manifest
 from export.__main__ import check
 from export.quality.agreement import Agreement, Step
 from export.quality.budgets import BUDGETS, verdicts_of
 from export.quality.measure import Quality
 from export.quality.report import print_quality, quality_to_json
 from models.checkpoints.resolve import checkpoint_named
-from models.errors import ParityError
-from models.manifest import Manifest
+from tests.export.parity.test_ladder import damage
 from tests.export.quality.test_measure import noisy
-from tests.export.test_ladder import damage
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_check_loads_the_model_once(digits_artefact, monkeypatch):
         loaded.append(name)
         return checkpoint_named(name, *options)
 
-    monkeypatch.setattr("export.ladder.checkpoint_named", noted)
+    monkeypatch.setattr("export.parity.ladder.checkpoint_named", noted)
     assert check(digits_artefact) == 0
     assert loaded == ["digits-vit"]
 

@@ -7,8 +7,8 @@ import torch
 
 from models.checkpoints.file_names import CONFIG_NAME
 from models.checkpoints.store import Checkpoint, save_checkpoint
-from models.families.registry import family_named
 from models.presets import PRESETS
+from models.registry import family_named
 from tests.models.agreement import randomised
 
 TINY = sorted(name for name in PRESETS if name.endswith("-tiny"))

@@ -6,7 +6,7 @@ WHOLE = """
 import torch
 from torch import nn
 from models.checkpoints.own_model import OwnModel
-from models.signature import TensorSpec
+from attendant.signature import TensorSpec
 from models.tasks.predict import Contract
 from neighbour import HEADS
 

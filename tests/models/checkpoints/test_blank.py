@@ -3,8 +3,8 @@ import torch
 from torch import nn
 
 from models.checkpoints.blank import blank, fill
-from models.families.registry import family_named
 from models.presets import PRESETS
+from models.registry import family_named
 from tests.models.checkpoints.folders import TINY
 
 

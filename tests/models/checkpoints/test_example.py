@@ -6,14 +6,15 @@ from tokenizers import decoders
 from tokenizers.models import WordLevel
 from transformers import BartForConditionalGeneration, BertModel, GPT2LMHeadModel, VisionEncoderDecoderModel
 
+from attendant.tokenization import load_tokenizer
+from attendant.tokenizer import Tokenizer
 from models.checkpoints.example import MOST_TOKENS, TEXT, example_for
 from models.checkpoints.store import load_checkpoint
-from models.tokenization import Tokenizer, load_tokenizer
-from tests.models.checkpoints.foreign.captioners import vit_gpt2
-from tests.models.checkpoints.foreign.saved import characters, imported, rewrite
-from tests.models.checkpoints.foreign.test_bart import bart
-from tests.models.checkpoints.foreign.test_bert import bert
-from tests.models.checkpoints.foreign.test_gpt2 import gpt2
+from tests.models.checkpoints.importers.captioners import vit_gpt2
+from tests.models.checkpoints.importers.saved import characters, imported, rewrite
+from tests.models.checkpoints.importers.test_bart import bart
+from tests.models.checkpoints.importers.test_bert import bert
+from tests.models.checkpoints.importers.test_gpt2 import gpt2
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from attendant.errors import OutputError
 from models.checkpoints.folder import replaced_checkpoint
-from models.errors import OutputError
 
 
 def wrote(folder: Path, text: str) -> None:

@@ -3,8 +3,8 @@ import sys
 import pytest
 import torch
 
+from attendant.errors import ArtefactError, ConfigError
 from models.checkpoints.resolve import checkpoint_named
-from models.errors import ArtefactError, ConfigError
 from tests.models.checkpoints.own_models import WHOLE, own_file
 
 

@@ -1,10 +1,10 @@
 import pytest
 import torch
 
+from attendant.errors import ArtefactError, UnknownNameError
 from models.checkpoints import place as place_module
 from models.checkpoints.place import shipped_names
 from models.checkpoints.resolve import checkpoint_named
-from models.errors import ArtefactError, UnknownNameError
 from models.presets import PRESETS
 from tests.models.checkpoints.folders import TINY, tiny_checkpoint, written_folder
 

@@ -6,12 +6,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from attendant.errors import ArtefactError, ConfigError, UnknownNameError
+from attendant.tokenizer import TOKENIZER_NAME
 from models.checkpoints.file_names import CHAT_TEMPLATE_NAME, CONFIG_NAME, WEIGHTS_NAME
 from models.checkpoints.store import load_checkpoint, save_checkpoint
-from models.errors import ArtefactError, ConfigError, UnknownNameError
-from models.families.registry import FAMILIES
 from models.presets import PRESETS
-from models.tokenization import TOKENIZER_NAME
+from models.registry import FAMILIES
 from tests.models.checkpoints.folders import TINY, rewrite_config, tiny_checkpoint, written_folder
 
 

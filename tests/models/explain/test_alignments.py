@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.explain.alignments import alignments
-from models.families.registry import FAMILIES
 from models.presets import PRESETS
+from models.registry import FAMILIES
 from tests.models.agreement import difference, randomised
 from tests.models.families.rnn_seq2seq_by_loops import translate_by_loops
 from tests.models.families.seq2seq_weights import stranger_from_ours

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.explain.captions import caption_attention, word_maps
 from tests.models.agreement import difference
 from tests.models.families.captioning import TROCR, captioner, image_batch

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from models.errors import OutputError
+from attendant.errors import OutputError
 from models.explain.drawing import draw_alignment, draw_maps, draw_over_image
 
 IMAGE = np.linspace(0, 255, 64, dtype=np.uint8).reshape(8, 8)

@@ -3,11 +3,11 @@ import dataclasses
 import pytest
 import torch
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.explain.images import attention_maps, class_gradient_rollout, class_rollout, patch_map
 from models.explain.rollout import gradient_rollout, rollout
-from models.families.registry import FAMILIES
 from models.presets import PRESETS
+from models.registry import FAMILIES
 from tests.models.agreement import difference, randomised
 from tests.models.families.vit_weights import stranger_from_ours
 from tests.models.float64_oracles import FullPrecision

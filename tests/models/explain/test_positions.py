@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.explain.positions import position_similarity
 from tests.models.agreement import difference
 

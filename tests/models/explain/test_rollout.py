@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.explain.rollout import gradient_rollout, rollout
 from tests.models.agreement import difference
 from tests.models.explain.rollout_by_loops import FUSE, rollout_by_loops

@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from models.explain.windows import received_attention
-from models.families.registry import FAMILIES
 from models.presets import PRESETS
+from models.registry import FAMILIES
 from tests.models.agreement import difference, randomised
 from tests.models.families.swin_weights import transformers_from_ours
 from tests.models.float64_oracles import FullPrecision

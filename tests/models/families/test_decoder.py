@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.layers.rope import RopeConfig
 from tests.models.agreement import EXACT, difference
 from tests.models.families.cached_decoding import STALE, seen_mask
@@ -124,7 +124,7 @@ def test_a_configuration_that_fits_nothing_is_refused(kind, changes, message):
 
 
 def test_a_configuration_survives_json():
-    from models.config import config_from_json, config_to_json
+    from attendant.config import config_from_json, config_to_json
     from models.families.decoder import DecoderConfig
 
     for config in KINDS.values():

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.families import encoder
 from models.families.encoder import Encoder, EncoderConfig
 from tests.models.agreement import agrees_in_both_precisions, difference, parameters_that_do_not_matter, randomised

@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 import torch
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.families.hybrid_vit import HybridViT, HybridViTConfig
 from models.families.resnet import ResNetConfig
 from models.families.vit import ViTConfig

@@ -4,8 +4,8 @@ import json
 import pytest
 import torch
 
-from models.config import config_from_json, config_to_json
-from models.errors import ConfigError
+from attendant.config import config_from_json, config_to_json
+from attendant.errors import ConfigError
 from models.families.resnet import ResNet, ResNetConfig
 
 CONFIG = ResNetConfig(stem_width=8, blocks=(2, 1, 1), groups=4)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.families.rnn_captioner import RecurrentCaptioner
 from models.presets import PRESETS
 from tests.models.agreement import agrees_in_both_precisions, difference, parameters_that_do_not_matter

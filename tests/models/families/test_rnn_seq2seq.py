@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.families.rnn_seq2seq import RecurrentSeq2Seq
 from models.generate import greedy
 from models.presets import PRESETS

@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 import torch
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.families.seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 from tests.models.agreement import difference
 from tests.models.families.translation import CONFIG, SOURCE_LENGTHS, VARIANTS, logits_of, random_batch, translator

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.families.swin import Swin, SwinConfig
 from models.families.swin_v2 import SwinV2, SwinV2Config
 from models.layers.attend import Attend

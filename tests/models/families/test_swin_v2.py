@@ -3,8 +3,8 @@ import dataclasses
 import pytest
 import torch
 
-from models.config import config_from_json, config_to_json
-from models.errors import ConfigError
+from attendant.config import config_from_json, config_to_json
+from attendant.errors import ConfigError
 from models.families.swin_v2 import SwinV2, SwinV2Config
 from tests.models.agreement import agrees_in_both_precisions, difference, randomised
 from tests.models.families.swin_weights import logits_of_timm, logits_of_transformers

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.families import encoder_decoder
 from models.families.t5 import T5, T5Config
 from models.layers.attention import MultiHeadAttention

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.families.timesformer import TimeSformer, TimeSformerConfig
 from tests.models.agreement import agrees_in_both_precisions, difference, parameters_that_do_not_matter, randomised
 from tests.models.families.timesformer_weights import logits_by_stranger, stranger_from_ours

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.families.vision_encoder import VisionEncoder, VisionEncoderConfig
 from models.size import OPERATIONS_A_MAC
 from tests.models.agreement import agrees_in_both_precisions, difference, parameters_that_do_not_matter, randomised

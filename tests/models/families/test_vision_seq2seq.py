@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.families import encoder_decoder
 from models.families.vision_seq2seq import VisionSeq2Seq
 from models.presets import PRESETS

@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from export.kernels.additive_attention_reference import additive_attention_reference
+from models.kernels.additive_attention_reference import additive_attention_reference
 from models.layers.additive_attention import AdditiveAttention, attend_additively_by
 from tests.models.agreement import (
     agrees_in_both_precisions,

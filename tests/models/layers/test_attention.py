@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.layers.attend import Attend, attend, attend_by, attend_in_groups, attention_weights
 from models.layers.attention import MultiHeadAttention
 from models.layers.masks import causal_mask

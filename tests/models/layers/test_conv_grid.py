@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 import torch
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.layers.conv_grid import ConvGrid, ConvGridConfig
 from tests.models.agreement import agrees_in_both_precisions, difference, parameters_that_do_not_matter, randomised
 from tests.models.layers.conv_grid_by_loops import grid_by_loops

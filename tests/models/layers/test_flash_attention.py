@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.layers import flash_attention
 from models.layers.flash_attention import flash_attend
 from tests.models.agreement import agrees_in_both_precisions, both_precisions, difference

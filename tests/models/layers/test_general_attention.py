@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.layers.general_attention import General, GeneralAttention, SelfAttention, attention, dot, scaled_dot
 from tests.models.agreement import agrees_in_both_precisions, difference, parameters_that_do_not_matter, randomised
 

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.layers.attend import attend
 from models.layers.masks import band_mask, causal_mask, key_mask, window_mask
 from tests.models.agreement import difference

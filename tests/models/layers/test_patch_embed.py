@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.layers.patch_embed import PatchEmbed
 from tests.models.agreement import agrees_in_both_precisions, difference, parameters_that_do_not_matter, randomised
 

@@ -9,7 +9,7 @@ from transformers.models.deit.modeling_deit import DeiTConfig, DeiTEmbeddings
 from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
 from transformers.models.vit.modeling_vit import ViTConfig, ViTEmbeddings
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.layers.positional import (
     LearnedPositions,
     LearnedPositionTable,

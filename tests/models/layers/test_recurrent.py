@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.layers.recurrent import CELLS, Recurrent, recurrent
 from tests.models.agreement import agrees_in_both_precisions, difference, parameters_that_do_not_matter, randomised
 from tests.models.layers.recurrent_by_loops import recurrent_by_loops

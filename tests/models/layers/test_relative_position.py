@@ -6,7 +6,7 @@ import torch
 from transformers import T5Config
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.layers.relative_position import RelativePositionBias
 from tests.models.agreement import agrees_in_both_precisions, difference, parameters_that_do_not_matter, randomised
 

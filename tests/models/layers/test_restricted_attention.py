@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.layers.attend import attend
 from models.layers.masks import band_mask
 from models.layers.restricted_attention import restricted_attend

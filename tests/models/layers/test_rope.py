@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.config import config_from_json, config_to_json
-from models.errors import ConfigError
+from attendant.config import config_from_json, config_to_json
+from attendant.errors import ConfigError
 from models.layers.rope import Rope, RopeConfig
 from tests.models.agreement import agrees_in_both_precisions, difference
 from tests.models.layers.rotary_by_others import (

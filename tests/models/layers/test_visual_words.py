@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.layers.visual_words import KERNEL, WordEmbed, WordProjection
 from tests.models.agreement import agrees_in_both_precisions, difference, parameters_that_do_not_matter, randomised
 

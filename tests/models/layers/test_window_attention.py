@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from export.kernels.window_attention_reference import window_attention_reference
-from models.errors import ConfigError
+from attendant.errors import ConfigError
+from models.kernels.window_attention_reference import window_attention_reference
 from models.layers.continuous_position_bias import ContinuousPositionBias
 from models.layers.cosine_attention import ScaledCosine
 from models.layers.relative_position_2d import OffsetBias

@@ -6,11 +6,11 @@ import torch
 from PIL import Image
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
+from attendant.errors import ConfigError
+from attendant.images import bytes_from_image, pixels_from_image
+from attendant.tensor_names import PIXELS
 from models.checkpoints.resolve import checkpoint_named
-from models.errors import ConfigError
-from models.images import bytes_from_image, pixels_from_image
 from models.tasks.from_bytes import Prepared, example_in_bytes, takes_bytes
-from models.tensor_names import PIXELS
 from tests.models.agreement import difference, rounding_tolerance
 from tests.models.checkpoints.folders import tiny_checkpoint
 

@@ -4,12 +4,12 @@ import inspect
 import pytest
 import torch
 
+from attendant.errors import ArtefactError
+from attendant.signature import GraphSignature
 from models.checkpoints.resolve import checkpoint_named
-from models.errors import ArtefactError
-from models.families.registry import FAMILIES
 from models.families.seq2seq import Seq2SeqTransformer
 from models.presets import PRESETS
-from models.signature import GraphSignature
+from models.registry import FAMILIES
 from models.tasks.translate import decoder_signature
 from tests.models.agreement import EXACT, difference
 from tests.models.checkpoints.folders import TINY, tiny_checkpoint

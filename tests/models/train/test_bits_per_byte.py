@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from models.families.registry import FAMILIES
 from models.presets import PRESETS
+from models.registry import FAMILIES
 from models.train.bits_per_byte import BitsPerByte, decoder_bits, windows
 from tests.models.agreement import randomised
 

@@ -1,7 +1,7 @@
 import numpy as np
 import torch
 
-from models.tokenization import Tokenizer
+from attendant.tokenizer import Tokenizer
 from models.train.caption_data import (
     HELD_OUT_PAIRS,
     MAX_TARGET_LENGTH,

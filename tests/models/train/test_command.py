@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from attendant.errors import UnknownNameError
 from models.checkpoints.place import PRETRAINED, shipped_names
 from models.checkpoints.store import load_checkpoint
-from models.errors import UnknownNameError
 from models.train import digits, stdlib_lm
 from models.train.command import train_checkpoint
 from models.train.loop import silent

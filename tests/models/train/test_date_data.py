@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from models.errors import ConfigError
-from models.tokenization import Tokenizer
+from attendant.errors import ConfigError
+from attendant.tokenizer import Tokenizer
 from models.train import dates, dates_gru
 from models.train.date_data import held_out, random_batches, split_dates
 from models.train.date_formats import every_day

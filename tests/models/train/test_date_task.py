@@ -5,10 +5,10 @@ from types import ModuleType
 import pytest
 import torch
 
+from attendant.tokenizer import TOKENIZER_NAME, Tokenizer
 from models.checkpoints.folder import CARD_NAME
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import Checkpoint
-from models.tokenization import TOKENIZER_NAME, Tokenizer
 from models.train import dates, dates_gru
 from models.train.date_data import held_out
 from models.train.date_formats import FORMATS

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Library
 
-from models.errors import InputError
-from models.tokenization import Tokenizer
+from attendant.errors import InputError
+from attendant.tokenizer import Tokenizer
 from models.train.date_tokenizer import ALPHABET, SPECIALS, date_tokenizer
 
 TOKENIZER = Tokenizer(Library.from_str(date_tokenizer().to_str()))

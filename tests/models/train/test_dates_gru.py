@@ -1,10 +1,10 @@
 import pytest
 import torch
 
+from attendant.tokenizer import Tokenizer
 from models.checkpoints.resolve import checkpoint_named
 from models.families.rnn_seq2seq import RecurrentSeq2Seq
 from models.generate import pad_sources
-from models.tokenization import Tokenizer
 from models.train.date_data import held_out
 from models.train.date_task import exact_match
 from models.train.date_tokenizer import date_tokenizer

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from attendant.tokenizer import Tokenizer
 from models.checkpoints.resolve import checkpoint_named
 from models.explain.observe import observed
 from models.generate import described
-from models.tokenization import Tokenizer
 from models.train import digits_captioner
 from models.train.caption_data import caption_tokenizer, held_out_pairs
 from models.train.digits_captioner import exact_match

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Library
 
-from models.tokenization import Tokenizer
+from attendant.tokenizer import Tokenizer
 from models.train.docstring_tokenizer import END_OF_TEXT, END_TOKEN, train_tokenizer
 
 TEXTS = ["Return the number of items.", "Return the sum of the numbers.", "    indented\n    twice\n\nReturn it."] * 3

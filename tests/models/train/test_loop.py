@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.train.loop import Schedule, optimise, reproducible, silent
 
 SCHEDULE = Schedule(steps=100, batch=1, peak_rate=1e-3, warmup=0.1)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from models.train.ngram import KneserNey
 from tests.models.train.kneser_ney import DirectKneserNey
 

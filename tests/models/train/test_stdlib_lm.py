@@ -6,9 +6,9 @@ from itertools import islice
 import pytest
 import torch
 
+from attendant.tokenization import load_tokenizer
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import Checkpoint
-from models.tokenization import load_tokenizer
 from models.train import stdlib_lm
 from models.train.bits_per_byte import BitsPerByte, decoder_bits
 from models.train.docstrings import size, standard_library

@@ -2,7 +2,7 @@ from itertools import groupby
 
 from tokenizers import Tokenizer as Library
 
-from models.tokenization import Tokenizer
+from attendant.tokenizer import Tokenizer
 from models.train.docstring_tokenizer import END_TOKEN, train_tokenizer
 from models.train.streams import BYTES_AND_END, END_BYTE, byte_streams, token_streams
 

@@ -3,12 +3,12 @@ import time
 import httpx
 import pytest
 
-from models.errors import ConfigError, ServerError
+from attendant.errors import ConfigError, ServerError
 from serving.gateway import beside
 from serving.gateway.beside import gateway_beside
 from serving.gateway.running import server_for
 from serving.gateway.settings import GatewaySettings
-from serving.triton_server.ports import free_ports
+from serving.triton.server.ports import free_ports
 from tests.end_to_end.asking import PATIENCE_S
 
 

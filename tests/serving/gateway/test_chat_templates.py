@@ -3,11 +3,11 @@ import json
 import pytest
 from tritonclient.grpc import model_config_pb2 as pb
 
+from attendant.errors import ArtefactError, InputError
 from clients.served_model import ServedModel
-from models.errors import ArtefactError, InputError
 from serving.gateway.chat_templates import CHAT_TEMPLATE, CONTROL_TOKENS, SPECIAL_TOKENS, rendered
-from serving.repository import chat_template
-from serving.repository.chat_template import add_chat_template
+from serving.triton.repository import chat_template
+from serving.triton.repository.chat_template import add_chat_template
 
 CHATML = (
     "{%- for message in messages %}\n    {{- bos_token + message['role'] + '\\n' + message['content'] | trim }}\n"

@@ -1,6 +1,6 @@
 import pytest
 
-from models.errors import (
+from attendant.errors import (
     BusyError,
     CancelledError,
     DeadlineError,

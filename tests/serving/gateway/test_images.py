@@ -4,7 +4,7 @@ import io
 import pytest
 from PIL import Image
 
-from models.errors import InputError
+from attendant.errors import InputError
 from serving.gateway.images import FORMATS, bytes_of_base64, opened_image
 from serving.gateway.settings import GatewaySettings
 

@@ -1,6 +1,6 @@
 import pytest
 
-from models.errors import ConfigError
+from attendant.errors import ConfigError
 from serving.gateway.settings import OTLP_ENDPOINT, GatewaySettings, otlp_endpoint
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from models.errors import UserError
+from attendant.errors import UserError
 from serving.lint.check import problems_of_command
 from serving.lint.command import command_of, command_of_words
 from serving.lint.registry import COMMAND_RULES
-from serving.triton_server.command import command_line
-from serving.triton_server.installation import Installation
-from serving.triton_server.settings import ServerSettings
+from serving.triton.server.command import command_line
+from serving.triton.server.installation import Installation
+from serving.triton.server.settings import ServerSettings
 
 LOCAL = "--http-address=127.0.0.1 --grpc-address=127.0.0.1 --metrics-address=127.0.0.1"
 OPEN_METRICS = "--http-address=127.0.0.1 --grpc-address=127.0.0.1 --metrics-address=0.0.0.0"

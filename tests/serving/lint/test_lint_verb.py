@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import ArtefactError
+from attendant.errors import ArtefactError
 from serving.__main__ import lint
 from serving.lint.page import lint_page
 from serving.lint.registry import COMMAND_RULES, FILE_OF_ITS_OWN, MODEL_RULES

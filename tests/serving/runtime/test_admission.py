@@ -1,7 +1,7 @@
 import pytest
 
-from models.errors import InputError
-from models.signature import Axis, GraphSignature, TensorSpec
+from attendant.errors import InputError
+from attendant.signature import Axis, GraphSignature, TensorSpec
 from serving.runtime.admission import Admission
 
 IDS = TensorSpec(name="ids", dtype="int64", axes=("batch", "source"))

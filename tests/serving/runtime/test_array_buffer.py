@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from models.errors import InputError
+from attendant.errors import InputError
 from serving.runtime.array_buffer import ArrayBuffer
-from serving.runtime.ort_runner import OrtBuffer
+from serving.runtime.ort.runner import OrtBuffer
 
 SHAPE = (4, 2, 5, 3)
 

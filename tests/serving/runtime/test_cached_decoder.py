@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from models.errors import InputError
-from models.manifest import Manifest
+from attendant.errors import InputError
+from attendant.manifest import Manifest
 from serving.runtime.cached_decoder import CachedDecoder, self_mask
 from serving.runtime.create_runners import create_runners
 

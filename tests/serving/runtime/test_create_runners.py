@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from export.stage import export_torch
-from models.errors import ConfigError, MachineError
-from models.manifest import Manifest
+from attendant.errors import ConfigError, MachineError
+from attendant.manifest import Manifest
+from export.artefact.stage import export_torch
 from serving.runtime import create_runners as module
 from serving.runtime.create_runners import create_runners
-from serving.runtime.openvino_runner import OpenVinoRunner, openvino_is_installed
-from serving.runtime.ort_runner import OrtRunner
-from serving.runtime.row_by_row import RowByRow
+from serving.runtime.openvino.runner import OpenVinoRunner, openvino_is_installed
+from serving.runtime.ort.row_by_row import RowByRow
+from serving.runtime.ort.runner import OrtRunner
 
 needs_openvino = pytest.mark.skipif(not openvino_is_installed(), reason="OpenVINO is not installed")
 
@@ -58,7 +58,7 @@ def test_a_decoder_runs_on_onnx_runtime_and_takes_what_openvino_encoded(dates_ar
 
 @needs_openvino
 def test_a_translation_is_the_same_whichever_runtime_encodes(dates_artefact):
-    from serving.generation.translator import Translator
+    from serving.engine.translator import Translator
 
     manifest = Manifest.read(dates_artefact)
     answers = [

@@ -4,19 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from models.errors import MachineError
-from models.manifest import Manifest
-from serving.generation.generator import Generator
-from serving.generation.options import DecodingOptions
-from serving.generation.translator import Translator
+from attendant.errors import MachineError
+from attendant.manifest import Manifest
+from serving.engine.generator import Generator
+from serving.engine.options import DecodingOptions
+from serving.engine.translator import Translator
 from serving.runtime.create_runners import create_runners
 from serving.runtime.executable import require_executable
-from serving.runtime.ort_runner import OrtRunner
-from serving.runtime.trt import engines
-from serving.runtime.trt_runner import TrtRunner
+from serving.runtime.ort.runner import OrtRunner
+from serving.runtime.tensorrt import engines
+from serving.runtime.tensorrt.runner import TrtRunner
 from tests.nvidia.engines import H100, with_engines
-from tests.serving.runtime.trt.fake_driver import FakeDriver
-from tests.serving.runtime.trt.fake_engine import FakeEngine
+from tests.serving.runtime.tensorrt.fake_driver import FakeDriver
+from tests.serving.runtime.tensorrt.fake_engine import FakeEngine
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from models.errors import InputError
+from attendant.errors import InputError
 from serving.runtime.index_bounds import require_indices
 
 STEP = {

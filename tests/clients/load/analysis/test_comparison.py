@@ -2,9 +2,9 @@
 
 import pytest
 
+from attendant.errors import InputError
 from clients.load.analysis.comparison import compare, differences
 from clients.load.analysis.summary import summarise
-from models.errors import InputError
 from tests.clients.load.simulated import records, run_of
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from attendant.errors import ConfigError
 from clients.load.analysis.slo import limits_on, objectives
-from models.errors import ConfigError
 
 
 def test_objectives_are_read():

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
+from attendant.errors import OutputError
 from clients.load.analysis.search import every
 from clients.load.analysis.slo import objectives
 from clients.load.analysis.summary import summarise
@@ -16,7 +17,6 @@ from clients.load.record import Outcome
 from clients.load.report.page import report, write_report
 from clients.load.report.sweep_page import write_sweep
 from clients.load.run_file import read_run
-from models.errors import OutputError
 from tests.clients.load.simulated import records, run_of
 
 ROOT = Path(__file__).parents[4]

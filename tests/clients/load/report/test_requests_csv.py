@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from attendant.errors import OutputError
 from clients.load.record import Outcome
 from clients.load.report.requests_csv import COLUMNS, write_requests
-from models.errors import OutputError
 from tests.clients.load.simulated import records
 
 

@@ -1,0 +1,211 @@
+"""What travels with an artefact: its graphs, the files beside them, their hashes, limits and versions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from attendant.errors import ArtefactError
+from attendant.signature import DType, GraphSignature, TensorSpec
+
+MANIFEST_NAME = "manifest.json"
+FORMAT = 3
+Form = Literal["onnx", "torch"]
+"""What an artefact's graphs are; also the verb of `python -m export` that writes them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lowered:
+    """A graph rewritten for one runtime, with the tensors of the one that it was made from.
+
+    Attributes:
+        graph: the name of the graph.
+        target: the runtime.
+        file: the graph's file; empty where no pass had anything to do.
+        passes: what each pass did: ``name``, how often it ``fired``, and its ``refusals``.
+        types: input or output → its element type, where that is another than the graph's: of caches that are kept as
+            the integers to which the graph rounds what it caches.
+    """
+
+    graph: str
+    target: str
+    file: str
+    passes: tuple[dict[str, Any], ...] = ()
+    types: dict[str, DType] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """The one description of an artefact that later stages read.
+
+    Attributes:
+        name: the model's name; also its name in the Triton repository.
+        task: what the model is for (``classify``, ``translate``).
+        family: the architecture (``vit``, ``seq2seq``).
+        config: the architecture's configuration.
+        graphs: the signature of each graph; of the form ``onnx``, the file of graph ``x`` is ``x.onnx``.
+        files: file name → SHA-256, graphs and companions (``tokenizer.json``) alike.
+        details: what the task needs at serving time: labels, preprocessing, token ids, lengths.
+        example: one request and its right answer; the canary of every server.
+        versions: package → version, of the tools that wrote the artefact.
+        lowered: graphs rewritten for one runtime.
+        weights: graph → name of a weight in its file → the checkpoint's parameters that it was computed from. A name
+            that ends in ``.transposed`` is the transpose of one; what was computed otherwise needs another export.
+        precision: of its graphs, as ``--precision`` calls it.
+        types: graph → weight → element type, short vectors apart.
+        passes: graph → what each pass of the precision did: ``name``, how often it ``fired``, its ``refusals``, and
+            ``kept``: which places it left in float32, and why.
+        source: the checkpoint it was made from, as the user named it.
+        fingerprint: hash over all that went into the artefact; an equal one means nothing is to be done.
+        form: ONNX graphs, or a checkpoint whose modules torch runs.
+    """
+
+    name: str
+    task: str
+    family: str
+    config: dict[str, Any]
+    graphs: tuple[GraphSignature, ...]
+    files: dict[str, str]
+    details: dict[str, Any] = field(default_factory=dict)
+    example: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    lowered: tuple[Lowered, ...] = ()
+    weights: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    precision: str = "fp32"
+    types: dict[str, dict[str, str]] = field(default_factory=dict)
+    passes: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    source: str = ""
+    fingerprint: str = ""
+    form: Form = "onnx"
+
+    def graph(self, name: str) -> GraphSignature:
+        """The signature of the graph of that name.
+
+        Raises:
+            ArtefactError: the manifest names no such graph.
+        """
+        for signature in self.graphs:
+            if signature.name == name:
+                return signature
+        raise ArtefactError(
+            f"a graph named {name!r} in the manifest of {self.name!r}",
+            f"{[signature.name for signature in self.graphs]}",
+            "export the model again",
+        )
+
+    def file_for(self, graph: str, target: str) -> str:
+        """The file of a graph's form for a target: lowered where there is one, else the standard's."""
+        lowered = self._lowered(graph, target)
+        return f"{graph}.onnx" if lowered is None else lowered.file
+
+    def signature_for(self, graph: str, target: str) -> GraphSignature:
+        """The signature of :meth:`file_for`: the graph's own, but for the types that the lowered form has.
+
+        Raises:
+            ArtefactError: the manifest names no such graph.
+        """
+        signature, lowered = self.graph(graph), self._lowered(graph, target)
+        types = {} if lowered is None else lowered.types
+
+        def typed(spec: TensorSpec) -> TensorSpec:
+            return replace(spec, dtype=types.get(spec.name, spec.dtype))
+
+        inputs, outputs = (tuple(map(typed, specs)) for specs in (signature.inputs, signature.outputs))
+        return replace(signature, inputs=inputs, outputs=outputs)
+
+    def _lowered(self, graph: str, target: str) -> Lowered | None:
+        return next((one for one in self.lowered if (one.graph, one.target) == (graph, target) and one.file), None)
+
+    def write(self, folder: Path) -> None:
+        """Write ``manifest.json`` into the folder, in one step."""
+        value = {
+            "format": FORMAT,
+            "name": self.name,
+            "task": self.task,
+            "family": self.family,
+            "config": self.config,
+            "graphs": [signature.to_json() for signature in self.graphs],
+            "files": self.files,
+            "details": self.details,
+            "example": self.example,
+            "versions": self.versions,
+            "lowered": [asdict(one) for one in self.lowered],
+            "weights": self.weights,
+            "precision": self.precision,
+            "types": self.types,
+            "passes": self.passes,
+            "source": self.source,
+            "fingerprint": self.fingerprint,
+            "form": self.form,
+        }
+        staged = folder / f"{MANIFEST_NAME}.part"
+        staged.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+        staged.replace(folder / MANIFEST_NAME)
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """Read ``manifest.json`` from the folder.
+
+        Raises:
+            ArtefactError: it is missing, is not JSON, or lacks a part.
+        """
+        path = folder / MANIFEST_NAME
+        remedy = f"write it with `python -m export onnx <model> --out {folder}`"
+        try:
+            value = json.loads(path.read_text(encoding="utf-8"))
+            if value["format"] != FORMAT:
+                raise ArtefactError(f"manifest format {FORMAT} in {path}", str(value["format"]), remedy)
+            if not isinstance(value["files"], dict):
+                raise TypeError("files is no object")
+            graphs = tuple(GraphSignature.from_json(graph) for graph in value["graphs"])
+            lowered = tuple(Lowered(**{**one, "passes": tuple(one["passes"])}) for one in value["lowered"])
+            others = {key: value[key] for key in value if key not in ("format", "graphs", "lowered")}
+            return cls(**others, graphs=graphs, lowered=lowered)
+        except (OSError, UnicodeDecodeError) as error:
+            raise ArtefactError(f"a readable manifest at {path}", str(error), remedy) from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise ArtefactError(f"a complete manifest at {path}", f"{type(error).__name__}: {error}", remedy) from error
+
+    @classmethod
+    def read_onnx(cls, folder: Path) -> Manifest:
+        """:meth:`read` and :meth:`verify`, for what needs ONNX graphs.
+
+        Raises:
+            ArtefactError: as these do, or the artefact is of another form.
+        """
+        manifest = cls.read(folder)
+        if manifest.form != "onnx":
+            found, remedy = f"an artefact of `export {manifest.form}`", "name one of `python -m export onnx`"
+            raise ArtefactError(f"ONNX graphs in {folder}", found, remedy)
+        manifest.verify(folder)
+        return manifest
+
+    def verify(self, folder: Path, hashed: Callable[[Path], str] | None = None) -> None:
+        """Hold every file to the hash that the manifest states.
+
+        Args:
+            folder: the artefact.
+            hashed: from a file to its SHA-256, if not :func:`sha256_of`.
+
+        Raises:
+            ArtefactError: a file is missing or differs.
+        """
+        for name, expected in self.files.items():
+            path = folder / name
+            found = (hashed or sha256_of)(path) if path.is_file() else "no file"
+            if found != expected:
+                raise ArtefactError(
+                    f"{path} with SHA-256 {expected[:12]}…, as its manifest says",
+                    found[:12] + "…" if path.is_file() else found,
+                    f"export again: `python -m export {self.form} {self.name} --out {folder}`",
+                )
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,75 @@
+"""The names of tensors on which more than one room relies, and the request that every text model takes.
+
+Text tensors are named as TensorRT-LLM names them, so that Triton's own OpenAI front end and the clients of others fit.
+"""
+
+from __future__ import annotations
+
+from attendant.signature import DType, TensorSpec
+
+PIXELS = "pixels"
+LOGITS = "logits"
+
+HEIGHT, WIDTH = "height", "width"  # the sides of an image, where they vary
+POSITIONS = "positions"  # of the grid that such an image becomes
+
+EXPLAINED = "explained"  # the graph that also shows what it attends to
+EXPLAIN = "explain"  # the parameter by which a request asks for that
+CANCEL = "cancel"  # the parameter that takes the request with the given id back
+RENDERED = "rendered"  # the parameter that says that a prompt was made by a chat template
+ALIGNMENT = "alignment"
+CROSS_ATTENTION = "cross_attention"
+TOKEN_TEXTS, SOURCE_TEXTS = "token_texts", "source_texts"  # what stands at the two sides of an alignment
+
+TEXT_INPUT = "text_input"
+INPUT_IDS = "input_ids"
+MAX_TOKENS = "max_tokens"
+STREAM = "stream"
+TEXT_OUTPUT = "text_output"
+FINISH_REASON = "finish_reason"
+OUTPUT_IDS = "output_ids"
+CANDIDATE = "sequence_index"
+LOG_PROBS = "output_log_probs"
+TOP_IDS, TOP_LOG_PROBS = "top_ids", "top_log_probs"
+SCORE = "cum_log_probs"
+INPUT_TOKENS, OUTPUT_TOKENS = "num_input_tokens", "num_output_tokens"
+
+POOLED = "pooled"
+HIDDEN = "hidden"
+TOKEN_MASK = "token_mask"  # noqa: S105  (no password)
+
+TEXT_REQUEST = (TensorSpec(name=TEXT_INPUT, dtype="string", axes=(1,)),)
+IDS_REQUEST = (TensorSpec(name=INPUT_IDS, dtype="int32", axes=("tokens",)),)
+
+
+def _options(dtype: DType, *names: str, axes: tuple[int | str, ...] = (1,)) -> tuple[TensorSpec, ...]:
+    return tuple(TensorSpec(name=name, dtype=dtype, axes=axes) for name in names)
+
+
+TEXT_OPTIONS = (
+    *_options("bool", STREAM),
+    *_options("int32", MAX_TOKENS, "min_tokens", "top_k", "beam_width", "early_stopping", "num_return_sequences"),
+    *_options("float32", "temperature", "top_p", "min_p", "typical_p"),
+    *_options("float32", "repetition_penalty", "presence_penalty", "frequency_penalty", "length_penalty"),
+    *_options("uint64", "seed"),
+    *_options("string", "stop_words", axes=("texts",)),
+    *_options("int32", "stop_ids", "logit_bias_ids", axes=("ids",)),
+    *_options("float32", "logit_bias", axes=("ids",)),
+    *_options("bool", "ignore_end", "exclude_input_in_output", "return_log_probs"),
+    *_options("int32", "top_log_probs_count", "draft_tokens", "priority", "deadline_ms"),
+    *_options("string", "guided_decoding_guide_type", "guided_decoding_guide"),
+    *_options("bool", "return_num_input_tokens", "return_num_output_tokens"),
+)
+"""What a request to a generative model may hold besides its text (serving/triton/backends/asking.py)."""
+TEXT_RESPONSE = (
+    TensorSpec(name=TEXT_OUTPUT, dtype="string", axes=(1,)),
+    TensorSpec(name=FINISH_REASON, dtype="string", axes=(1,)),
+    TensorSpec(name=OUTPUT_IDS, dtype="int32", axes=("tokens",)),
+    TensorSpec(name=CANDIDATE, dtype="int32", axes=(1,)),
+    TensorSpec(name=LOG_PROBS, dtype="float32", axes=("tokens",)),
+    TensorSpec(name=TOP_IDS, dtype="int32", axes=("tokens", "top")),
+    TensorSpec(name=TOP_LOG_PROBS, dtype="float32", axes=("tokens", "top")),
+    TensorSpec(name=SCORE, dtype="float32", axes=(1,)),
+    TensorSpec(name=INPUT_TOKENS, dtype="int32", axes=(1,)),
+    TensorSpec(name=OUTPUT_TOKENS, dtype="int32", axes=(1,)),
+)

@@ -1,0 +1,146 @@
+"""Text to token ids and back, by the files that lie beside a checkpoint's weights."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, Protocol
+
+from tokenizers import Regex, pre_tokenizers
+from tokenizers import Tokenizer as _Tokenizer
+
+from attendant.errors import ArtefactError, InputError
+
+TOKENIZER_NAME = "tokenizer.json"
+MARIAN_FILES = ("source.spm", "target.spm", "vocab.json")
+UNKNOWN_TOKEN = "<unk>"  # noqa: S105  (a vocabulary entry, no password)
+Unknown = Literal["refuse", "keep"]
+
+
+class RenderedText(str):
+    """A prompt that a chat template has made: special tokens in it are meant as such, and none is added."""
+
+    __slots__ = ()
+
+
+class TextTokenizer(Protocol):
+    """What every tokenizer does."""
+
+    def encode(self, text: str, longest: int) -> list[int]:
+        """Token ids of a text, with the special tokens that the model expects around it.
+
+        Raises:
+            InputError: the text is empty, is longer than ``longest`` tokens, or cannot be said.
+        """
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of token ids, without special tokens."""
+
+
+class Tokenizer:
+    """A ``tokenizer.json`` of the tokenizers library."""
+
+    def __init__(self, tokenizer: _Tokenizer, unknown: Unknown = "refuse") -> None:
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        _take_specials_as_text(tokenizer)
+        self._tokenizer = tokenizer
+        self._refused = tokenizer.token_to_id(UNKNOWN_TOKEN) if unknown == "refuse" else None
+
+    @classmethod
+    def load(cls, path: Path, unknown: Unknown = "refuse") -> Tokenizer:
+        """Read a ``tokenizer.json``.
+
+        Raises:
+            ArtefactError: there is none, or the library cannot read it.
+        """
+        try:
+            return cls(_Tokenizer.from_str(path.read_text(encoding="utf-8")), unknown)
+        except Exception as error:  # the library raises bare Exception for every parse error
+            raise ArtefactError(f"a readable tokenizer at {path}", str(error), "copy or export it again") from error
+
+    @property
+    def library(self) -> _Tokenizer:
+        """The library's own object, for what else builds on it."""
+        return self._tokenizer
+
+    def encode(self, text: str, longest: int) -> list[int]:
+        """Token ids of a text, with the special tokens that the model expects around it.
+
+        Raises:
+            InputError: the text is empty, is longer than ``longest`` tokens, or has characters outside the vocabulary.
+        """
+        if isinstance(text, RenderedText):
+            return within(self._rendered(text), longest, text)
+        encoding = self._tokenizer.encode(text)
+        if all(encoding.special_tokens_mask):
+            raise empty_text(text)
+        if self._refused is not None and self._refused in encoding.ids:
+            raise InputError(
+                f"text of the model's vocabulary {self._alphabet()}",
+                f"{self._strangers(text, encoding.ids, encoding.offsets)} in {shortened(text)!r}",
+                "remove or replace those characters",
+            )
+        return within(list(encoding.ids), longest, text)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of token ids, without special tokens."""
+        text: str = self._tokenizer.decode(list(token_ids), skip_special_tokens=True)
+        return text
+
+    def _rendered(self, text: str) -> list[int]:
+        ids: list[int] = self._with_specials.encode(text, add_special_tokens=False).ids
+        if not ids:
+            raise empty_text(text)
+        return ids
+
+    @cached_property
+    def _with_specials(self) -> _Tokenizer:
+        # A copy, made when first needed: few models chat, and a vocabulary is large.
+        tokenizer = _Tokenizer.from_str(self._tokenizer.to_str())
+        tokenizer.encode_special_tokens = False
+        return tokenizer
+
+    def _strangers(self, text: str, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -> list[str]:
+        spans = [span for token, span in zip(ids, offsets, strict=True) if token == self._refused]
+        return sorted({text[begin:end] for begin, end in spans})
+
+    def _alphabet(self) -> str:
+        words = [word for word in self._tokenizer.get_vocab() if not word.startswith("<")]
+        return repr("".join(sorted(words))) if len(words) <= 100 else f"of {len(words)} entries"
+
+
+def within(token_ids: list[int], longest: int, text: str) -> list[int]:
+    """The token ids, if they are not too many.
+
+    Raises:
+        InputError: they are more than ``longest``.
+    """
+    if len(token_ids) > longest:
+        raise InputError(f"at most {longest} tokens", f"{len(token_ids)} in {shortened(text)!r}", "shorten the text")
+    return token_ids
+
+
+def empty_text(text: str) -> InputError:
+    """The refusal of a text in which nothing is said."""
+    return InputError("a text of at least one token", repr(text), "send some text")
+
+
+def shortened(text: str, longest: int = 60) -> str:
+    """The beginning of a text, for a message."""
+    return text if len(text) <= longest else text[:longest] + "…"
+
+
+def _take_specials_as_text(tokenizer: _Tokenizer) -> None:
+    # What a user writes is text, even "</s>". The flag alone does not do: a Unigram or WordLevel model finds the token
+    # among its entries again, unless no piece of text that it is given holds one whole.
+    tokenizer.encode_special_tokens = True
+    specials = [token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special]
+    divisible = [content for content in specials if len(content) > 1]
+    if divisible:
+        first = "|".join(f"{re.escape(content[0])}(?={re.escape(content[1:])})" for content in divisible)
+        split = pre_tokenizers.Split(Regex(first), "isolated")
+        before = [tokenizer.pre_tokenizer] if tokenizer.pre_tokenizer is not None else []
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*before, split])

@@ -1,0 +1,152 @@
+"""Run calls at the same time, each in a fresh process of its own.
+
+The processes are forked from one that has imported what an export needs and done nothing with it: that takes two
+seconds, and would again in each of them. Pipes only: the queues and pools of ``multiprocessing`` share semaphores,
+which stay in ``/dev/shm`` when the program is killed.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from multiprocessing import forkserver, get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from threading import RLock, Thread
+from typing import Any
+
+from attendant.errors import AttendantError, ExportError
+from attendant.folders import FULL_DISK
+
+Call = tuple[Any, ...]
+IMPORTED = [
+    "onnxscript.function_libs.torch_lib.ops",
+    "onnxscript.optimizer",
+    "onnxscript.rewriter.onnx_fusions",
+    "torch._dynamo",
+    "torch.export",
+    "torch.onnx",
+]
+"""What the processes are forked with: libraries alone, as the path to our own modules is that of whoever forks."""
+_TERMINATED = 143
+_COLLECTED_EACH = 50_000
+"""Objects between two looks for garbage, of which tracing makes none: with 700 they are a tenth of its time."""
+_REMEDY = "see that there is enough memory, and that a script of yours exports behind `if __name__ == '__main__':`"
+
+
+def run_each(function: Callable[..., None], calls: Mapping[str, Call]) -> Iterator[str]:
+    """Call a function once for each entry, all at the same time.
+
+    Args:
+        function: importable by name; what it returns is dropped.
+        calls: name → arguments.
+
+    Yields:
+        The name of each call that has ended, as it ends.
+
+    Raises:
+        ExportError: a process died, or a call raised an error of another library.
+        AttendantError: what a call raised. The other processes are ended.
+        OSError: the disk is full, which whoever knows the place can say better.
+    """
+    jobs = {name: _start(function, arguments) for name, arguments in calls.items()}
+    waiting = {receiver: name for name, (receiver, _) in jobs.items()}
+    try:
+        while waiting:
+            for receiver in wait(list(waiting)):
+                assert isinstance(receiver, Connection)
+                _raise_failure(receiver, waiting[receiver], jobs[waiting[receiver]][1])
+                yield waiting.pop(receiver)
+    finally:
+        for receiver, process in jobs.values():
+            receiver.close()
+            if receiver in waiting:  # one that has reported ends by itself, and gives back what it holds
+                process.terminate()
+            process.join()
+
+
+def start_importing() -> None:
+    """Begin to import what an export needs, while this process does something else."""
+    forkserver.set_forkserver_preload(IMPORTED)
+    forkserver.ensure_running()
+
+
+def _start(function: Callable[..., None], arguments: Call) -> tuple[Connection, BaseProcess]:
+    start_importing()
+    context = get_context("forkserver")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_call, args=(_environment(), sender, function, arguments), daemon=True)
+    process.start()
+    sender.close()
+    return receiver, process
+
+
+def _call(environment: dict[str, str], sender: Connection, function: Callable[..., None], arguments: Call) -> None:
+    _end_with_parent()
+    _share_no_lock()
+    _set_environment(environment)
+    gc.freeze()
+    gc.set_threshold(_COLLECTED_EACH)
+    try:
+        function(*arguments)
+        sender.send(None)
+    except AttendantError as error:
+        sender.send(error)
+    except OSError as error:
+        sender.send(error if error.errno in FULL_DISK else _unexpected(function, error))
+    except Exception as error:  # another library's, which need not survive the way
+        sender.send(_unexpected(function, error))
+
+
+def _environment() -> dict[str, str]:
+    return dict(os.environ)  # noqa: TID251  (a process launcher)
+
+
+def _set_environment(environment: dict[str, str]) -> None:
+    forked_with = os.environ  # noqa: TID251  (of the first call's time)
+    forked_with.clear()
+    forked_with.update(environment)
+
+
+def _share_no_lock() -> None:
+    # torch's tracing asks tqdm for a bar, and that for a lock among processes: a semaphore, which lies in /dev/shm
+    # until this one ends, and for good when it is killed.
+    with suppress(ImportError):
+        from tqdm import tqdm  # type: ignore[import-untyped]
+
+        tqdm.set_lock(RLock())
+
+
+def _end_with_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears of a Ctrl-C, and ends this process
+    # By an exception, so that what other libraries share is given back.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+    # A parent that is killed ends nobody: its work would go on for minutes, in a folder that nobody will read.
+    Thread(target=_await_end_of_parent, daemon=True).start()
+
+
+def _await_end_of_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _unexpected(function: Callable[..., None], error: Exception) -> ExportError:
+    found = f"{type(error).__name__}: {error}"
+    return ExportError(f"{function.__name__} to succeed", found, "call it directly to see the traceback")
+
+
+def _raise_failure(receiver: Connection, name: str, process: BaseProcess) -> None:
+    try:
+        failure = receiver.recv()
+    except EOFError as error:
+        process.join()
+        found = f"it ended with {process.exitcode}"
+        raise ExportError(f"the process of {name!r} to report", found, _REMEDY) from error
+    if failure is not None:
+        raise failure

@@ -1,0 +1,128 @@
+"""The stages checkpoint → artefact, of ONNX graphs or for torch: done only when needed, and by one process at a time.
+
+Nothing here imports torch, so that an unchanged export is known as such in a fraction of a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Literal, get_args
+
+from attendant.errors import ConfigError, OutputError
+from attendant.folders import one_at_a_time
+from attendant.manifest import MANIFEST_NAME, Form, Manifest
+from export.artefact.fingerprint import Option, current_artefact, fingerprint_of
+from export.artefact.own_process import start_importing
+from export.precision.precisions import precision_named, require_calibrated
+
+TorchPrecision = Literal["fp32", "fp16", "bf16"]
+TORCH_PRECISIONS: tuple[TorchPrecision, ...] = get_args(TorchPrecision)
+Options = Mapping[str, Option]
+_Write = Callable[[str, Path, Options, str], Manifest]
+
+
+def export_onnx(
+    name: str,
+    out: Path,
+    explain: bool = False,
+    uint8: bool = False,
+    precision: str = "fp32",
+    calibration: Path | None = None,
+    exported: Path | None = None,
+) -> tuple[Manifest, bool]:
+    """Export every graph of a checkpoint, unless the folder already holds just that.
+
+    Args:
+        name: a checkpoint folder, a Python file, a shipped checkpoint or a preset.
+        out: the artefact's folder; replaced in one step.
+        explain: whether graphs are added that show what the model attends to.
+        uint8: whether graphs take the bytes of images.
+        precision: of the graphs, a name of :data:`export.precision.precisions.PRECISIONS`.
+        calibration: a file or folder with samples, for a precision that is calibrated
+            (:func:`export.precision.calibration.samples.samples_for`).
+        exported: an artefact; where it is this export in fp32, its graphs are rewritten instead of others.
+
+    Returns:
+        The manifest, and whether anything was done.
+
+    Raises:
+        UnknownNameError, ArtefactError, ConfigError: the checkpoint cannot be had, or explained; no precision has that
+            name.
+        InputError: the precision is not for this model, or there are no samples to calibrate it with.
+        ExportError: a graph does not keep its signature.
+        OutputError: the folder cannot be written, or holds something else.
+    """
+    require_calibrated(precision_named(precision), calibration)
+    options: dict[str, Option] = {"explain": explain, "uint8": uint8, "precision": precision_named(precision).name}
+    if calibration is not None:
+        options["calibration"] = str(calibration.resolve())
+    return _export("onnx", name, out, options, partial(_write_graphs, exported=exported))
+
+
+def export_torch(name: str, out: Path, precision: str = "fp32") -> tuple[Manifest, bool]:
+    """Write a checkpoint as an artefact that torch runs, unless the folder already holds just that.
+
+    Args:
+        name: a checkpoint folder, a shipped checkpoint or a preset.
+        out: the artefact's folder; replaced in one step.
+        precision: of the weights and of what is computed, one of :data:`TORCH_PRECISIONS`.
+
+    Returns:
+        The manifest, and whether anything was done.
+
+    Raises:
+        UnknownNameError, ArtefactError, ConfigError: the checkpoint cannot be had, or only a Python file can build
+            it; no such precision.
+        OutputError: the folder cannot be written, or holds something else.
+    """
+    if precision not in TORCH_PRECISIONS:
+        raise ConfigError(f"a precision, one of {list(TORCH_PRECISIONS)}", repr(precision), "correct --precision")
+    return _export("torch", name, out, {"precision": precision}, _write_weights)
+
+
+def _export(form: Form, name: str, out: Path, options: Options, write: _Write) -> tuple[Manifest, bool]:
+    fingerprint = fingerprint_of(name, options, form)
+    current = current_artefact(out, fingerprint)
+    if current is not None:
+        return current, False
+    refuse_foreign(out)
+    with one_at_a_time(out):
+        current = current_artefact(out, fingerprint)  # another process may have made it in the meantime
+        return (write(name, out, options, fingerprint), True) if current is None else (current, False)
+
+
+def _write_graphs(name: str, out: Path, options: Options, fingerprint: str, exported: Path | None) -> Manifest:
+    float32 = None if exported is None else _same_in_fp32(name, exported, options)
+    if float32 is None:
+        start_importing()
+    from export.artefact.onnx_artefact import write_artefact  # torch: seconds, for those alone who need it
+
+    return write_artefact(name, out, options, fingerprint, float32)
+
+
+def _same_in_fp32(name: str, exported: Path, options: Options) -> Path | None:
+    others = {flag: value for flag, value in options.items() if flag != "calibration"}
+    fingerprint = fingerprint_of(name, {**others, "precision": "fp32"})
+    return None if current_artefact(exported, fingerprint) is None else exported
+
+
+def _write_weights(name: str, out: Path, options: Options, fingerprint: str) -> Manifest:
+    from export.artefact.torch_artefact import write_torch_artefact  # torch, likewise
+
+    return write_torch_artefact(name, out, options, fingerprint)
+
+
+def refuse_foreign(out: Path) -> None:
+    """Refuse to replace a folder that is no artefact.
+
+    Raises:
+        OutputError: it holds files, and no manifest.
+    """
+    if out.is_dir() and any(out.iterdir()) and not (out / MANIFEST_NAME).is_file():
+        raise OutputError(
+            f"an empty folder or an earlier export at {out}",
+            "other files and no manifest.json",
+            "choose another --out: this one would be replaced",
+        )

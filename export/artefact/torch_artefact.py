@@ -1,0 +1,51 @@
+"""An artefact that torch runs: the checkpoint in the precision's type, and the manifest that every artefact has."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from attendant.errors import ConfigError
+from attendant.folders import replaced_folder
+from attendant.manifest import Manifest
+from export.artefact.description import describe
+from export.artefact.fingerprint import Option, require_unchanged
+from export.artefact.reproduction import write_reproduction
+from export.precision.precisions import precision_named
+from models.checkpoints.resolve import checkpoint_named
+from models.checkpoints.store import save_checkpoint
+
+_DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+def write_torch_artefact(name: str, out: Path, options: Mapping[str, Option], fingerprint: str) -> Manifest:
+    """Write a checkpoint, whatever the folder holds.
+
+    Args:
+        name: as the user typed it.
+        out: the artefact's folder; replaced in one step.
+        options: flag of ``export torch`` → value.
+        fingerprint: for the manifest.
+
+    Raises:
+        As :func:`export.artefact.stage.export_torch`.
+    """
+    checkpoint, precision = checkpoint_named(name), precision_named(str(options["precision"]))
+    if checkpoint.code:
+        remedy = "export it with `python -m export onnx`"
+        raise ConfigError("a model of a family, which its configuration can build", f"the Python file {name}", remedy)
+    with replaced_folder(out) as staged:
+        checkpoint.model.to(_DTYPES[precision.memory])
+        save_checkpoint(checkpoint, staged)
+        for companion in checkpoint.companions():
+            shutil.copyfile(companion, staged / companion.name)
+        described = describe(name, checkpoint, checkpoint.graphs(), precision, staged, fingerprint)
+        manifest = replace(described, form="torch")
+        write_reproduction(staged, manifest, options)
+        require_unchanged(name, options, fingerprint, "torch")
+        manifest.write(staged)
+    return manifest

@@ -1,0 +1,27 @@
+"""The one table of varying axes: symbol → smallest, usual and largest size, for exporters, profiles and test cases."""
+
+from __future__ import annotations
+
+from attendant.signature import Axis
+from attendant.tensor_names import HEIGHT, POSITIONS, WIDTH
+from models.tasks.graph import TaskGraph
+
+MAX_BATCH = 32
+
+
+def axes_of(graph: TaskGraph) -> dict[str, Axis]:
+    """The varying axes of a graph.
+
+    A step is one token when decoding, and an image usually has the size that the model was trained for, its largest;
+    every other axis is usually half full.
+    """
+    axes = {"batch": Axis(usual=8, largest=MAX_BATCH)}
+    for symbol, largest in graph.largest.items():
+        axes[symbol] = Axis(smallest=graph.smallest.get(symbol, 1), usual=_usual(symbol, largest), largest=largest)
+    return axes
+
+
+def _usual(symbol: str, largest: int) -> int:
+    if symbol in (HEIGHT, WIDTH, POSITIONS):
+        return largest
+    return 1 if symbol in ("steps", "scored") else (largest + 1) // 2

@@ -1,0 +1,202 @@
+"""One climb a task: which cases its graphs are asked, and what each answer is compared with.
+
+Legend: B batch, S source positions, T target positions, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import nn
+
+from attendant.progress import progress
+from attendant.tensor_names import LOGITS, PIXELS
+from export.parity.cases import (
+    NORMAL,
+    DecodeCase,
+    Decoding,
+    Spreads,
+    caption_cases,
+    generation_cases,
+    image_cases,
+    source_cases,
+    tensor_cases,
+    translation_cases,
+)
+from export.parity.eager import full_forward
+from export.parity.parity import YARDSTICK, Measurement, compare
+from models.checkpoints.store import Checkpoint
+from models.tasks.from_bytes import CaptionerFromBytes, takes_bytes
+from models.tasks.graph import TaskGraph
+from serving.runtime.base import Array, Buffer, Runner
+from serving.runtime.cached_decoder import CachedDecoder
+
+REFERENCE = "eager float64"
+RUNTIME = "ort float32"
+LOWERED = "ort-cpu float32"
+OPENVINO = "openvino float32"
+SINGLE_STEPS = 8
+Runners = dict[str, dict[str, Runner]]
+Climb = Callable[[Checkpoint, Runners, Spreads], Iterator[Measurement]]
+
+
+def climb_classifier(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
+    """Random images through the graph ``model``, and ``explained`` where there is one."""
+    signature = runners[RUNTIME]["model"].signature
+    cases = list(image_cases(signature.input(PIXELS), signature.axes, spreads.get(PIXELS, NORMAL)))
+    with progress("parity", len(cases)) as advance:
+        for case in cases:
+            for name in runners[RUNTIME]:
+                yield from _measure(name, case.name, case.feeds, runners)
+            advance(case.name)
+
+
+def climb_predictor(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
+    """Random tensors through the graph ``model``."""
+    (graph,) = checkpoint.graphs()
+    cases = list(tensor_cases(graph, spreads))
+    with progress("parity", len(cases)) as advance:
+        for name, feeds in cases:
+            yield from _measure("model", name, feeds, runners)
+            advance(name)
+
+
+def climb_embedder(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
+    """Random texts with padding through the graph ``model``; only positions of tokens are compared."""
+    (graph,) = checkpoint.graphs()
+    cases = list(source_cases(graph.below["token_ids"], graph.largest["tokens"]))
+    with progress("parity", len(cases)) as advance:
+        for case in cases:
+            types = case.ids % graph.below["token_types"]
+            feeds = {"token_ids": case.ids, "mask": case.mask, "token_types": types}
+            yield from _measure("model", case.name, feeds, runners, {"hidden": case.mask})
+            advance(case.name)
+
+
+def climb_translator(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
+    """Random sources through the encoder, and random targets through the cached decoder."""
+    encoder, decoder = checkpoint.graphs()
+    vocabulary, longest = encoder.below["source_ids"], encoder.largest["source"]
+    sources = list(source_cases(vocabulary, longest))
+    with progress("parity, encoder", len(sources)) as advance:
+        for source in sources:
+            yield from _measure("encoder", source.name, source.feeds, runners)
+            advance(source.name)
+    yield from _climb_decoder(checkpoint, list(translation_cases(decoding_of(decoder), vocabulary, longest)), runners)
+
+
+def climb_captioner(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
+    """Random images through the encoder, and random targets through the cached decoder."""
+    _, decoder = checkpoint.graphs()
+    signature = runners[RUNTIME]["encoder"].signature
+    pixels, axes, spread = signature.input(PIXELS), signature.axes, spreads.get(PIXELS, NORMAL)
+    images = list(image_cases(pixels, axes, spread))
+    with progress("parity, encoder", len(images)) as advance:
+        for image in images:
+            yield from _measure("encoder", image.name, image.feeds, runners)
+            advance(image.name)
+    yield from _climb_decoder(checkpoint, list(caption_cases(decoding_of(decoder), pixels, axes, spread)), runners)
+
+
+def climb_generator(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
+    """Random targets through the cached decoder."""
+    (decoder,) = checkpoint.graphs()
+    yield from _climb_decoder(checkpoint, list(generation_cases(decoding_of(decoder))), runners)
+
+
+CLIMBS: dict[str, Climb] = {
+    "predict": climb_predictor,
+    "classify": climb_classifier,
+    "embed": climb_embedder,
+    "translate": climb_translator,
+    "generate": climb_generator,
+    "caption": climb_captioner,
+}
+
+
+def decoding_of(decoder: TaskGraph) -> Decoding:
+    """What limits the targets of a decoder graph; a state that does not grow sets no limit."""
+    vocabulary = decoder.below["token_ids"]
+    if "steps" not in decoder.largest:
+        return Decoding(vocabulary=vocabulary, capacity=SINGLE_STEPS, single_steps=True)
+    return Decoding(vocabulary=vocabulary, capacity=decoder.largest["steps"])
+
+
+def _measure(
+    graph: str, case: str, feeds: dict[str, Array], runners: Runners, shown: dict[str, Array] | None = None
+) -> Iterator[Measurement]:
+    runs = {rung: graphs[graph] for rung, graphs in runners.items() if graph in graphs}
+    results = {rung: _shown(runner.run(dict(feeds)), shown or {}) for rung, runner in runs.items()}
+    for output, reference in results.pop(REFERENCE).items():
+        for rung, outputs in results.items():
+            yield compare(graph, rung, f"{case}, {output}", outputs[output], reference)
+
+
+def _shown(outputs: dict[str, Buffer], masks: dict[str, Array]) -> dict[str, Array]:
+    arrays = {name: buffer.numpy() for name, buffer in outputs.items()}
+    return {name: array[masks[name]] if name in masks else array for name, array in arrays.items()}
+
+
+def _climb_decoder(checkpoint: Checkpoint, cases: Sequence[DecodeCase], runners: Runners) -> Iterator[Measurement]:
+    takes = "encoder" in runners[RUNTIME] and takes_bytes(runners[RUNTIME]["encoder"].signature)
+    model = CaptionerFromBytes(checkpoint.model, checkpoint.details["preprocessing"]) if takes else checkpoint.model
+    forward = _remembered_forward(model)
+    decoders = [graph for graph in runners[RUNTIME] if graph != "encoder"]
+    with progress("parity, decoder", len(cases)) as advance:
+        for case in cases:
+            for graph in decoders:
+                yield from _measure_decode(graph, case, forward, runners)
+            advance(case.name)
+
+
+Forward = Callable[[DecodeCase, torch.dtype], Array]
+
+
+def _remembered_forward(model: nn.Module) -> Forward:
+    known: dict[tuple[str, bytes, torch.dtype], Array] = {}
+
+    def forward(case: DecodeCase, dtype: torch.dtype) -> Array:
+        key = case.source.name if case.source else "", case.target.tobytes(), dtype
+        if key not in known:
+            source = tuple(case.source.feeds.values()) if case.source else ()
+            known[key] = full_forward(model, dtype, *source, case.target)
+        return known[key]
+
+    return forward
+
+
+def _measure_decode(graph: str, case: DecodeCase, forward: Forward, runners: Runners) -> Iterator[Measurement]:
+    full = forward(case, torch.float64)
+    yield compare(graph, YARDSTICK, case.name, forward(case, torch.float32), full)
+    sharing = {rung: {**runners[RUNTIME], **graphs} for rung, graphs in runners.items() if graph in graphs}
+    cached = {rung: _cached(graph, case, graphs) for rung, graphs in sharing.items()}
+    for rung in (rung for rung in cached if rung != YARDSTICK):
+        yield compare(graph, f"cached {rung}", case.name, cached[rung][LOGITS], full)
+    for output in cached[REFERENCE].keys() - {LOGITS}:
+        for rung in (rung for rung in cached if rung != REFERENCE):
+            name = rung if rung == YARDSTICK else f"cached {rung}"
+            yield compare(graph, name, f"{case.name}, {output}", cached[rung][output], cached[REFERENCE][output])
+
+
+def _cached(graph: str, case: DecodeCase, graphs: dict[str, Runner]) -> dict[str, Array]:
+    rows, length = case.target.shape
+    memories: dict[str, Array | Buffer] = {}
+    if case.source is not None:
+        memories = {**case.source.feeds, **graphs["encoder"].run(dict(case.source.feeds))}
+    decoder = CachedDecoder(graphs[graph], rows, memories)
+    steps = {
+        spec.name: spec.axes.index("steps") if "steps" in spec.axes else 1 for spec in graphs[graph].signature.outputs
+    }
+    seen: dict[str, dict[tuple[int, int], Array]] = {}
+    for size, start in case.chunks:
+        positions = start[:, None] + np.arange(size)
+        for name, output in decoder.step(np.take_along_axis(case.target, positions, axis=1), start).items():
+            places = seen.setdefault(name, {})
+            for row, step in np.ndindex(positions.shape):
+                places[row, int(positions[row, step])] = output[row].take(step, axis=steps[name] - 1)
+    return {
+        name: np.stack([np.stack([places[row, position] for position in range(length)]) for row in range(rows)])
+        for name, places in seen.items()
+    }

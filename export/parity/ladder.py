@@ -1,0 +1,137 @@
+"""Climb the parity ladder of an exported artefact: eager float64 → eager float32 → every runtime, over many cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from attendant.config import config_to_json
+from attendant.errors import ArtefactError
+from attendant.manifest import Manifest
+from attendant.tensor_names import EXPLAINED
+from export.parity.cases import Spread
+from export.parity.climbs import CLIMBS, LOWERED, OPENVINO, REFERENCE, RUNTIME, Runners
+from export.parity.eager import eager_runners
+from export.parity.parity import YARDSTICK, Measurement
+from export.precision.precisions import precision_named
+from export.precision.rounded import rounded_runners
+from models.checkpoints.resolve import checkpoint_named
+from models.checkpoints.store import Checkpoint
+from models.tasks.from_bytes import takes_bytes
+from models.tasks.graph import TaskGraph
+from serving.runtime.base import Runner
+from serving.runtime.create_runners import create_runners
+from serving.runtime.openvino.runner import OpenVinoRunner, openvino_is_installed
+from serving.runtime.ort.runner import OrtRunner
+
+SMALL_MODEL = 10_000_000
+ROUNDED = "rounded to"
+"""The rung of a precision that ONNX Runtime's CPU provider lacks; see :mod:`export.precision.rounded`."""
+TORCH = "torch"
+"""The rung of artefacts that torch runs, instead of ONNX Runtime's."""
+
+
+def climb(folder: Path, source: str | Checkpoint | None = None) -> list[Measurement]:
+    """Compare an artefact's graphs with the model they were made from.
+
+    Args:
+        folder: the artefact.
+        source: the checkpoint, by name or loaded, if not the one that the manifest names.
+
+    Returns:
+        One measurement for each case and runner.
+
+    Raises:
+        ArtefactError: a file is not what the manifest says, or the checkpoint has another configuration.
+    """
+    manifest = Manifest.read(folder)
+    manifest.verify(folder)
+    checkpoint = checkpoint_of(manifest, source)
+    if sum(parameter.numel() for parameter in checkpoint.model.parameters()) < SMALL_MODEL:
+        torch.set_num_threads(1)  # more threads make a toy model up to 20 times slower where cores are shared
+    names = [signature.name for signature in manifest.graphs]
+    graphs = checkpoint.graphs(EXPLAINED in names, takes_bytes(manifest.graphs[0]))
+    runners: Runners = {
+        REFERENCE: dict(eager_runners(graphs, torch.float64)),
+        YARDSTICK: dict(eager_runners(graphs, torch.float32)),
+        RUNTIME: _runtime_runners(folder, manifest, graphs),
+        LOWERED: _lowered_runners(folder, manifest),
+    }
+    if manifest.form == "onnx" and openvino_is_installed():
+        runners[OPENVINO] = _openvino_runners(folder, manifest)
+    measured = CLIMBS[manifest.task](checkpoint, runners, spreads_of(manifest))
+    return [replace(one, rung=_named(one.rung, manifest)) for one in measured]
+
+
+def spreads_of(manifest: Manifest) -> dict[str, Spread]:
+    """How the floats were spread that an artefact was calibrated with: input → spread; nothing where it was not."""
+    done = (outcome for outcomes in manifest.passes.values() for outcome in outcomes)
+    found = (outcome["calibration"]["inputs"] for outcome in done if "calibration" in outcome)
+    return {name: Spread(**spread) for inputs in found for name, spread in inputs.items()}
+
+
+def _named(rung: str, manifest: Manifest) -> str:
+    precision = manifest.precision
+    if "eager" in rung:
+        return rung
+    if manifest.form == "torch":
+        return rung.replace(RUNTIME, f"{TORCH} {'float32' if precision == 'fp32' else precision}")
+    if precision == "fp32":
+        return rung
+    ort = RUNTIME if precision_named(precision).ort_cpu else f"{ROUNDED} {precision}"
+    return rung.replace(RUNTIME, ort).replace("float32", precision)
+
+
+def _runtime_runners(folder: Path, manifest: Manifest, graphs: Iterable[TaskGraph]) -> dict[str, Runner]:
+    if manifest.form == "torch":
+        return dict(create_runners(folder, manifest))
+    if not precision_named(manifest.precision).ort_cpu:
+        plain = (replace(one.signature, axes=manifest.graph(one.signature.name).axes) for one in graphs)
+        return dict(rounded_runners(folder, plain))
+    return {one.name: OrtRunner(folder / f"{one.name}.onnx", one) for one in manifest.graphs}
+
+
+def _lowered_runners(folder: Path, manifest: Manifest) -> dict[str, Runner]:
+    lowered = [one.graph for one in manifest.lowered if one.file and one.target == "ort-cpu"]
+    served = create_runners(folder, manifest, runtime="onnxruntime") if lowered else {}
+    return {graph: served[graph] for graph in lowered}
+
+
+def _openvino_runners(folder: Path, manifest: Manifest) -> dict[str, Runner]:
+    runners: dict[str, Runner] = {}
+    for signature in manifest.graphs:
+        with suppress(ArtefactError):  # a graph that it refuses is served by ONNX Runtime
+            runners[signature.name] = OpenVinoRunner(
+                folder / manifest.file_for(signature.name, "openvino-cpu"), signature
+            )
+    return runners
+
+
+def checkpoint_of(manifest: Manifest, source: str | Checkpoint | None = None) -> Checkpoint:
+    """The model that an artefact was made from.
+
+    Args:
+        manifest: the artefact's.
+        source: the checkpoint, by name or loaded, if not the one that the manifest names.
+
+    Raises:
+        ArtefactError: its name, family or configuration is another.
+    """
+    checkpoint = source if isinstance(source, Checkpoint) else checkpoint_named(source or manifest.source)
+    _require_same_model(checkpoint, manifest)
+    return checkpoint
+
+
+def _require_same_model(checkpoint: Checkpoint, manifest: Manifest) -> None:
+    wanted = manifest.name, manifest.family, manifest.config
+    found = checkpoint.name, checkpoint.family.name, config_to_json(checkpoint.config)
+    if wanted != found:
+        raise ArtefactError(
+            f"the checkpoint that the artefact was made from: {wanted}",
+            str(found),
+            "name the right one with --source, or export again",
+        )

@@ -1,0 +1,165 @@
+"""What a climb of the parity ladder found: errors against the float64 reference, tolerances, and the verdict.
+
+A tolerance is not chosen. Each graph's is ``SAFETY`` times the largest error that the eager float32 model itself makes
+against float64 over the same cases: another runtime adds the same numbers in another order, so its error is of that
+size, and a wrong weight or mask is far outside it. Of a graph in another precision the tolerance is larger by
+the ratio of the roundoffs of its numbers and of float32's: an error travels through a model in proportion to its size.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attendant.errors import OutputError, ParityError
+from export.precision.precisions import PRECISIONS, Precision
+from serving.runtime.base import Array
+
+PARITY_NAME = "parity.json"
+# The largest rounding error of a few thousand random ones varies by about 2 from sample to sample, and a runtime that
+# accumulates in longer or shorter vectors makes its own larger or smaller by as much again; the rest is margin.
+SAFETY = PRECISIONS["fp32"].safety
+YARDSTICK = "eager float32"
+_EPSILON_RATIO = float(np.finfo(np.float64).eps / np.finfo(np.float32).eps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One runner's error in one case.
+
+    Attributes:
+        graph: whose output was compared.
+        rung: the runner, with its precision.
+        case: batch size, lengths and split.
+        error: largest absolute difference from the float64 reference; NaN where a value is not finite.
+        scale: largest absolute value of the reference.
+    """
+
+    graph: str
+    rung: str
+    case: str
+    error: float
+    scale: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rung:
+    """All cases of one runner on one graph, against the tolerance."""
+
+    graph: str
+    name: str
+    cases: int
+    worst: Measurement
+    tolerance: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the largest error is within the tolerance; NaN is not."""
+        return self.worst.error <= self.tolerance
+
+
+def compare(graph: str, rung: str, case: str, found: Array, reference: Array) -> Measurement:
+    """Measure a result against the float64 reference of the same shape."""
+    if found.dtype == np.uint16:  # the bits of bfloat16, which NumPy lacks; no graph returns whole numbers of 16
+        found = (found.astype(np.uint32) << 16).view(np.float32)
+    error = float(np.abs(found.astype(np.float64) - reference).max()) if found.shape == reference.shape else math.nan
+    return Measurement(graph=graph, rung=rung, case=case, error=error, scale=float(np.abs(reference).max()))
+
+
+def rungs_of(measurements: Iterable[Measurement], precision: Precision = PRECISIONS["fp32"]) -> list[Rung]:
+    """Gather measurements by graph and runner, in order of appearance, and hold each to its tolerance.
+
+    Args:
+        measurements: of one artefact.
+        precision: of its graphs, which every rung has but the eager ones.
+    """
+    groups: dict[tuple[str, str], list[Measurement]] = {}
+    for measurement in measurements:
+        groups.setdefault((measurement.graph, measurement.rung), []).append(measurement)
+    return [
+        Rung(
+            graph=graph,
+            name=rung,
+            cases=len(group),
+            worst=max(group, key=lambda m: math.inf if math.isnan(m.error) else m.error),
+            tolerance=_tolerance(groups[graph, YARDSTICK], rung, precision),
+        )
+        for (graph, rung), group in groups.items()
+    ]
+
+
+def write_report(
+    measurements: list[Measurement], rungs: list[Rung], folder: Path, quality: Mapping[str, Any] | None = None
+) -> Path:
+    """Write ``parity.json``: the verdict of each rung, every case behind it, and what is left of the model.
+
+    Args:
+        measurements: of the ladder.
+        rungs: the same, held to their tolerances.
+        folder: the artefact.
+        quality: what :func:`export.quality.report.quality_to_json` makes of it, if that was measured.
+
+    Raises:
+        OutputError: the folder cannot be written.
+    """
+    path = folder / PARITY_NAME
+    value = {
+        "reference": "eager float64",
+        "safety": SAFETY,
+        "passed": all(rung.passed for rung in rungs)
+        and all(one["passed"] for one in (quality or {}).get("verdicts", ())),
+        "quality": quality,
+        "rungs": [_rung_to_json(rung) for rung in rungs],
+        "cases": [{"graph": m.graph, "rung": m.rung, "case": m.case, "error": _number(m.error)} for m in measurements],
+    }
+    try:
+        path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"a place to write at {path}", str(error), "make the folder writable") from error
+    return path
+
+
+def require_parity(rungs: Iterable[Rung], report: Path) -> None:
+    """Fail unless every rung holds.
+
+    Raises:
+        ParityError: one does not; the message names the worst case.
+    """
+    for rung in rungs:
+        if not rung.passed:
+            raise ParityError(
+                f"{rung.graph} on {rung.name} within {rung.tolerance:.2g} of the float64 reference",
+                f"{rung.worst.error:.2g} in case {rung.worst.case!r}",
+                f"see {report}; export again, and suspect the weights first and the masks second",
+            )
+
+
+def _tolerance(yardstick: list[Measurement], rung: str, precision: Precision) -> float:
+    own = max(measurement.error for measurement in yardstick)
+    floor = float(np.finfo(np.float32).eps) * max(measurement.scale for measurement in yardstick)
+    error = max(own, floor)
+    if "eager" in rung:
+        return SAFETY * error * (_EPSILON_RATIO if rung.endswith("float64") else 1.0)
+    return precision.safety * error * precision.roundoff / PRECISIONS["fp32"].roundoff
+
+
+def _rung_to_json(rung: Rung) -> dict[str, Any]:
+    return {
+        "graph": rung.graph,
+        "rung": rung.name,
+        "cases": rung.cases,
+        "max_error": _number(rung.worst.error),
+        "worst_case": rung.worst.case,
+        "tolerance": rung.tolerance,
+        "passed": rung.passed,
+    }
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

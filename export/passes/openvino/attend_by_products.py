@@ -1,0 +1,71 @@
+"""Write attention with a constant bias as its two products and the softmax between them, which OpenVINO runs as one.
+
+    before    Attention(Q, K, V, bias)
+    after     Softmax(Q · scale @ Kᵀ + bias) @ V
+
+Where there is a bias, OpenVINO 2026.4 takes Attention apart with a guard for rows that see nothing, and does not put it
+together again.
+
+Legend: B batch, H heads, P positions, D head size.
+Source: ONNX operator specification, Attention; Vaswani et al. 2017, section 3.2.1.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes.common import TopologicalSortPass
+from onnx_ir.tape import Tape
+
+from export.graph.outcome import Outcome
+from export.passes.match.products import stored
+from export.passes.match.score_factors import bias_of, sees_all
+
+_EXCHANGED = [0, 1, 3, 2]
+
+
+def attend_by_products(model: ir.Model) -> Outcome:
+    """Rewrite every Attention of float32 with a constant bias and as many heads of keys as of queries."""
+    graph, fired, refusals = model.graph, 0, []
+    tape = Tape(graph)
+    for node in [node for node in graph if sees_all(node) and bias_of(node)]:
+        if (why := _beyond(node)) is not None:
+            refusals.append(f"{node.outputs[0].name}: {why}")
+            continue
+        attended = _products(tape, graph, node)
+        attended.shape, attended.type = node.outputs[0].shape, node.outputs[0].type
+        node.outputs[0].replace_all_uses_with(attended, replace_graph_outputs=True)
+        graph.remove(node, safe=True)
+        fired += 1
+    TopologicalSortPass()(model)
+    return Outcome(name="attend_by_products", fired=fired, refusals=tuple(refusals))
+
+
+def _beyond(node: ir.Node) -> str | None:
+    shapes = [None if value is None else value.shape for value in node.inputs[:2]]
+    if any(shape is None or len(shape) != 4 for shape in shapes) or shapes[0][1] != shapes[1][1]:  # type: ignore[index]
+        return "its heads are not an axis of their own, or differ in number"
+    if any(value is None or value.dtype != ir.DataType.FLOAT for value in node.inputs):
+        return "it is not of float32"
+    if node.attributes.get_int("is_causal", 0) or node.attributes.get_float("softcap", 0):
+        return "it is causal, or caps its scores"
+    return None
+
+
+def _head_size(queries: ir.Value) -> int:
+    size = None if queries.shape is None else queries.shape[3]
+    assert isinstance(size, int)
+    return size
+
+
+def _products(tape: Tape, graph: ir.Graph, node: ir.Node) -> ir.Value:
+    queries, keys, values, bias = node.inputs
+    assert queries is not None
+    given = node.attributes.get("scale")
+    scale = 1 / math.sqrt(_head_size(queries)) if given is None else given.as_float()
+    factor = stored(graph, f"scale.{scale:.9g}", np.array(scale, np.float32))
+    exchanged = tape.op("Transpose", [keys], {"perm": _EXCHANGED})
+    scores = tape.op("MatMul", [tape.op("Mul", [queries, factor]), exchanged])
+    return tape.op("MatMul", [tape.op("Softmax", [tape.op("Add", [scores, bias])], {"axis": -1}), values])

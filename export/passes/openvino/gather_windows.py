@@ -1,0 +1,90 @@
+"""Cut a map into windows, and join them again, by one Gather each: OpenVINO rolls and cuts by four copies.
+
+    before    Slice, Concat (rows) → Slice, Concat (columns) → Reshape → Transpose → Reshape [B, N, P, C]
+    after     Reshape [B, N P, C] → Gather(index of the place, axis 1) → Reshape [B, N, P, C]
+
+Legend: B batch, N windows, P places of a window, C channels, h and w sides of the map.
+Source: Liu et al. 2021, "Swin Transformer", section 3.2, for windows and their shift.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+from onnx_ir.passes.common import RemoveUnusedNodesPass, TopologicalSortPass
+from onnx_ir.tape import Tape
+
+from export.graph.outcome import Outcome
+from export.passes.match.attention_reach import RefusalError
+from export.passes.match.moves import reshaped
+from export.passes.match.products import stored
+from export.passes.match.window_maps import Cut, cut_of, joined_after
+
+
+def gather_windows(model: ir.Model) -> Outcome:
+    """Rewrite every map that is cut into windows, and the windows that are joined to it."""
+    graph, fired, cut = model.graph, 0, None
+    tape = Tape(graph)
+    for node in list(graph):
+        value = node.outputs[0]
+        if node.graph is None:
+            continue  # of a chain that was replaced
+        if cut is not None and (whole := _joined(value, cut)) is not None:
+            _replace(tape, graph, whole, value, np.argsort(_places(cut)))
+            fired, cut = fired + 1, None
+            RemoveUnusedNodesPass()(model)
+        elif node.op_type == "Reshape" and (found := _cut(value)) is not None:
+            cut = found
+            _replace(tape, graph, value, cut.map, _places(cut))
+            fired += 1
+    RemoveUnusedNodesPass()(model)
+    TopologicalSortPass()(model)
+    return Outcome(name="gather_windows", fired=fired)
+
+
+def _cut(windows: ir.Value) -> Cut | None:
+    shape = windows.shape
+    try:
+        cut = cut_of(windows)
+    except RefusalError:
+        return None
+    sizes = _sizes(cut.map, 3)
+    return cut if shape is not None and len(shape) == 4 and sizes and sizes[:2] == [cut.height, cut.width] else None
+
+
+def _joined(windows: ir.Value, cut: Cut) -> ir.Value | None:
+    places = cut.window**2
+    if (sizes := _sizes(windows, 3)) is None or sizes[:2] != [cut.height * cut.width // places, places]:
+        return None
+    try:
+        whole = joined_after(windows, cut)
+    except RefusalError:
+        return None
+    return whole if _sizes(whole, 3) is not None else None
+
+
+def _sizes(value: ir.Value, count: int) -> list[int] | None:
+    sizes = [] if value.shape is None else [size for size in value.shape[1:] if isinstance(size, int)]
+    return sizes if len(sizes) == count else None
+
+
+def _places(cut: Cut) -> NDArray[np.int32]:
+    w = cut.window
+    place = np.arange(cut.height * cut.width, dtype=np.int32).reshape(cut.height, cut.width)
+    rolled = np.roll(place, (-cut.shift, -cut.shift), (0, 1))
+    return rolled.reshape(cut.height // w, w, cut.width // w, w).swapaxes(1, 2).reshape(-1)
+
+
+def _replace(tape: Tape, graph: ir.Graph, old: ir.Value, source: ir.Value, places: NDArray[np.int_]) -> None:
+    sizes = _sizes(old, 3)
+    assert sizes is not None
+    made = reshaped(tape, graph, source, (len(places), sizes[-1]))
+    if not np.array_equal(places, np.arange(len(places))):
+        index = stored(graph, f"{old.name}.places", places.astype(np.int32))
+        shape, dtype = made.shape, made.type
+        made = tape.op("Gather", [made, index], {"axis": 1})
+        made.shape, made.type = shape, dtype
+    made = reshaped(tape, graph, made, sizes)
+    made.shape = old.shape
+    old.replace_all_uses_with(made, replace_graph_outputs=True)

@@ -1,0 +1,30 @@
+"""Hand queries, keys and values to ONNX Runtime's GroupQueryAttention as the one tensor that they were split from.
+
+    before    Split(P) → Q, K, V → GroupQueryAttention(Q, K, V, …)
+    after     GroupQueryAttention(P, , , …)
+
+Precondition: :func:`export.passes.ort.pack_products.pack_products` ran before the lowering.
+
+Source: ONNX Runtime 1.31, docs/ContribOperators.md, com.microsoft.GroupQueryAttention.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from export.graph.outcome import Outcome
+
+
+def feed_attention_packed(model: ir.Model) -> Outcome:
+    """Rewrite every GroupQueryAttention whose first three inputs are, in order, all outputs of one Split."""
+    fired = 0
+    for node in [node for node in model.graph if node.op_type == "GroupQueryAttention"]:
+        split = None if node.inputs[0] is None else node.inputs[0].producer()
+        if split is None or split.op_type != "Split" or list(split.outputs) != list(node.inputs[:3]):
+            continue
+        for index, value in enumerate((split.inputs[0], None, None)):
+            node.replace_input_with(index, value)
+        fired += 1
+    RemoveUnusedNodesPass()(model)
+    return Outcome(name="feed_attention_packed", fired=fired)

@@ -1,0 +1,35 @@
+"""What computes attention in an engine, counted, and a failure where it is not what was planned."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from attendant.engine_manifest import EVERY, NATIVE
+from export.tensorrt.fusion import fused_attention, present_plugins, require_all
+from export.tensorrt.phases import Form
+
+_UNFUSED = "export it with --precision fp16 or bf16, or build for fewer GPUs; see docs/tensorrt.md"
+_NO_PLUGIN = "read TensorRT's log (logger `tensorrt`), or build with --attention native; see docs/tensorrt.md"
+
+
+def attention_report(graph: str, number: int, layers: str, form: Form) -> dict[str, int]:
+    """How many layers of an engine compute attention, under one profile.
+
+    Args:
+        graph: its name.
+        number: of the profile.
+        layers: what TensorRT's inspector printed.
+        form: what the engine was built from, which plans them.
+
+    Returns:
+        ``native`` and plugin → count; all of them planned, and all of the plan.
+
+    Raises:
+        ExportError: an Attention node is in no fused kernel, or a plugin's node in no plugin's layer.
+    """
+    profile = form.profiles[number].name if form.profiles else EVERY
+    fused, present = fused_attention(layers, number, form.attention), present_plugins(layers, number, form.plugins)
+    require_all(graph, profile, fused, "Attention nodes in a fused kernel", _UNFUSED)
+    require_all(graph, profile, present, "plugins in layers of their own", _NO_PLUGIN)
+    counts = Counter(form.plugins[node] for node in present)
+    return dict(sorted({**counts, **({NATIVE: len(fused)} if fused else {})}.items()))

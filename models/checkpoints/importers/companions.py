@@ -1,0 +1,52 @@
+"""What travels with imported weights: the tokenizer of a model of texts; labels and preprocessing of one of images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from attendant.errors import ConfigError
+from models.checkpoints.importers import timm
+from models.checkpoints.importers.architecture import Foreign
+from models.checkpoints.importers.images import image_details
+from models.checkpoints.importers.timm import is_timm
+from models.checkpoints.importers.tokenizer import keep_tokenizer
+
+READ_IMAGES = ("classify", "caption")
+WITHOUT_TEXT = ("classify",)
+
+
+def keep_companions(source: Path, staged: Path, task: str, foreign: Foreign, config: Any) -> dict[str, Any]:
+    """Copy what the task needs beside the weights.
+
+    Args:
+        source: the foreign folder.
+        staged: where the imported checkpoint is written.
+        task: of our family.
+        foreign: what is known of the folder.
+        config: of our family.
+
+    Returns:
+        Details of the checkpoint.
+
+    Raises:
+        ArtefactError, ConfigError, MachineError: a companion is missing, damaged, or not supported.
+    """
+    details: dict[str, Any] = {}
+    if is_timm(foreign.values):
+        return timm.image_details(foreign.values, config.pixel_shape)
+    if task in READ_IMAGES:
+        details |= image_details(source, config.pixel_shape)
+    if task in WITHOUT_TEXT:
+        return details | _labels(foreign, config.classes)
+    return details | keep_tokenizer(source, staged)
+
+
+def _labels(foreign: Foreign, classes: int) -> dict[str, Any]:
+    given = foreign.fields.get("id2label") or {}
+    try:
+        labels = [str(given[str(index)]) for index in range(classes)] if given else []
+    except KeyError as error:
+        raise ConfigError(f"id2label of 0 to {classes - 1} in config.json", f"no {error}", "correct it") from error
+    named = any(label != f"LABEL_{index}" for index, label in enumerate(labels))
+    return {"labels": labels} if named else {}

@@ -1,0 +1,176 @@
+"""Compare an imported checkpoint with the library that it came from: the same inputs, the same outputs.
+
+Legend: B batch, S positions, T target positions, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attendant.errors import MachineError, ParityError
+from attendant.tokenizer import TextTokenizer
+from models.checkpoints.importers.architecture import Architecture
+from models.checkpoints.importers.library import quietly
+from models.checkpoints.importers.tokenizer import TEXTS
+from models.checkpoints.store import Checkpoint
+
+TOLERANCE = 1e-4
+"""The largest difference, in units of the largest output or of one, whichever is larger; both compute in float32."""
+_BATCH, _LENGTH, _LONGEST = 2, 24, 256
+_REMEDY = "the import is at fault: nothing was written; please report it with config.json"
+Inputs = dict[str, Tensor]
+
+
+def inputs_for(checkpoint: Checkpoint) -> Inputs:
+    """Random pixels or tokens: two rows, one padded where the model knows padding, past a short window."""
+    config, random = checkpoint.config, torch.Generator().manual_seed(0)
+
+    def tokens(longest: int) -> Tensor:
+        return torch.randint(config.vocabulary_size, (_BATCH, min(_LENGTH, longest)), generator=random)
+
+    if checkpoint.family.task.name == "classify":
+        return {"pixels": torch.randn(_BATCH, *config.pixel_shape, generator=random)}
+    if checkpoint.family.task.name == "caption":
+        pixels = torch.randn(_BATCH, *config.pixel_shape, generator=random)
+        return {"pixels": pixels, "target_ids": tokens(config.max_target_length)}
+    if checkpoint.family.task.name == "generate":
+        window = config.window or 0
+        length = window + 8 if _LENGTH < window + 8 <= min(_LONGEST, config.max_length) else _LENGTH
+        shape = (_BATCH, min(length, config.max_length))
+        return {"token_ids": torch.randint(config.vocabulary_size, shape, generator=random)}
+    if checkpoint.family.task.name == "embed":
+        token_ids = tokens(config.max_length)
+        types = torch.randint(config.token_types, token_ids.shape, generator=random)
+        return {"token_ids": token_ids, "mask": _padded(token_ids), "token_types": types}
+    source_ids = tokens(config.max_source_length)
+    return {
+        "source_ids": source_ids,
+        "source_mask": _padded(source_ids),
+        "target_ids": tokens(config.max_target_length),
+    }
+
+
+def ours(checkpoint: Checkpoint, inputs: Inputs) -> list[Tensor]:
+    """What our model makes of the inputs."""
+    with torch.no_grad():
+        outputs = checkpoint.model(**inputs)
+    return [outputs] if isinstance(outputs, Tensor) else list(outputs)
+
+
+def theirs(library: Any, architecture: Architecture, folder: Path, task: str, inputs: Inputs) -> list[Tensor]:
+    """What the library's own model makes of them.
+
+    Raises:
+        MachineError: the library cannot read the folder.
+    """
+    with quietly(), torch.no_grad():
+        try:
+            model = _LOAD[architecture.library](library, architecture, folder).eval()
+        except Exception as error:  # whatever a reader of other people's files may raise
+            raise MachineError(
+                f"{architecture.library} {library.__version__} to load {folder}, for the comparison",
+                str(error),
+                "install another version, or none: without it nothing is compared",
+            ) from error
+        return _RUN[task](model, inputs)
+
+
+def largest_difference(found: list[Tensor], wanted: list[Tensor], mask: Tensor | None = None) -> float:
+    """The largest difference between outputs, in units of the largest one or of 1.
+
+    Args:
+        found: ours.
+        wanted: theirs.
+        mask: bool ``[B, S]``, where outputs for every token mean something.
+
+    Raises:
+        ParityError: it is beyond ``TOLERANCE``.
+    """
+    worst = max(_relative(one, other, mask) for one, other in zip(found, wanted, strict=True))
+    if not worst <= TOLERANCE:
+        raise ParityError(f"outputs within {TOLERANCE} of the other library's", f"{worst:.2g}", _REMEDY)
+    return worst
+
+
+def other_tokens(library: Any, folder: Path, tokenizer: TextTokenizer) -> list[str]:
+    """What the library's tokenizer makes otherwise than ours of a few texts, a sentence for the user each.
+
+    It is no error: the library may read a folder by its own rules for the architecture, and not by ``tokenizer.json``.
+    """
+    try:
+        with quietly():
+            other = library.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+            wanted = {text: list(other(text)["input_ids"]) for text in TEXTS}
+    except Exception as error:  # whatever a reader of other people's files may raise
+        return [f"tokenizer not compared with transformers: {error}"]
+    found = {text: tokenizer.encode(text, longest=10**6) for text in TEXTS}
+    different = [text for text, ids in wanted.items() if found[text] != ids]
+    return [f"transformers has other tokens for {text!r}: {wanted[text]}, here {found[text]}" for text in different[:1]]
+
+
+def _relative(found: Tensor, wanted: Tensor, mask: Tensor | None) -> float:
+    if found.shape != wanted.shape:
+        return float("inf")
+    if mask is not None and found.shape[:2] == mask.shape:
+        found, wanted = found[mask], wanted[mask]
+    difference = (found - wanted).abs().max() / wanted.abs().max().clamp(min=1.0)
+    return float(difference.nan_to_num(nan=float("inf")))
+
+
+def _padded(token_ids: Tensor) -> Tensor:
+    mask = torch.ones_like(token_ids, dtype=torch.bool)
+    mask[1, token_ids.shape[1] * 2 // 3 :] = token_ids.shape[1] < 2
+    return mask
+
+
+def _generate(model: Any, inputs: Inputs) -> list[Tensor]:
+    return [model(input_ids=inputs["token_ids"], use_cache=False).logits]
+
+
+def _translate(model: Any, inputs: Inputs) -> list[Tensor]:
+    mask = inputs["source_mask"].long()
+    outputs = model(input_ids=inputs["source_ids"], attention_mask=mask, decoder_input_ids=inputs["target_ids"])
+    return [outputs.logits]
+
+
+def _embed(model: Any, inputs: Inputs) -> list[Tensor]:
+    outputs = model(
+        input_ids=inputs["token_ids"],
+        attention_mask=inputs["mask"].long(),
+        token_type_ids=inputs["token_types"],
+    )
+    return [outputs.last_hidden_state, outputs.pooler_output]
+
+
+def _classify(model: Any, inputs: Inputs) -> list[Tensor]:
+    outputs = model(inputs["pixels"])
+    return [outputs if isinstance(outputs, Tensor) else outputs.logits]
+
+
+def _caption(model: Any, inputs: Inputs) -> list[Tensor]:
+    outputs = model(pixel_values=inputs["pixels"], decoder_input_ids=inputs["target_ids"], use_cache=False)
+    return [outputs.logits]
+
+
+def _from_transformers(library: Any, architecture: Architecture, folder: Path) -> Any:
+    options = {"dtype": torch.float32, "local_files_only": True, "use_safetensors": True}
+    return getattr(library, architecture.classes[0]).from_pretrained(str(folder), **options)
+
+
+def _from_timm(library: Any, architecture: Architecture, folder: Path) -> Any:
+    return library.create_model(f"local-dir:{folder}", pretrained=True)
+
+
+_LOAD: dict[str, Callable[[Any, Architecture, Path], Any]] = {"transformers": _from_transformers, "timm": _from_timm}
+_RUN: dict[str, Callable[[Any, Inputs], list[Tensor]]] = {
+    "classify": _classify,
+    "caption": _caption,
+    "generate": _generate,
+    "translate": _translate,
+    "embed": _embed,
+}

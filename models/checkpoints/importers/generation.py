@@ -1,0 +1,127 @@
+"""How a foreign checkpoint wants its answers decoded: ``generation_config.json``, or older fields of ``config.json``.
+
+What greedy decoding follows becomes details of the checkpoint; what it does not follow yet is kept and said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attendant.errors import ConfigError
+
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "num_beams": (1,),
+    "num_beam_groups": (1,),
+    "repetition_penalty": (1,),
+    "encoder_repetition_penalty": (1,),
+    "guidance_scale": (1,),
+    "no_repeat_ngram_size": (0,),
+    "encoder_no_repeat_ngram_size": (0,),
+    "min_length": (0,),
+    "min_new_tokens": (0,),
+    "forced_eos_token_id": (),
+    "forced_decoder_ids": ([],),
+    "begin_suppress_tokens": ([],),
+    "sequence_bias": ({}, []),
+    "exponential_decay_length_penalty": (),
+    "stop_strings": ("", []),
+    "penalty_alpha": (0,),
+    "dola_layers": (),
+    "constraints": ([],),
+    "force_words_ids": ([],),
+    "remove_invalid_values": (False,),
+    "token_healing": (False,),
+}
+_SAMPLING = (
+    "do_sample",
+    "temperature",
+    "top_k",
+    "top_p",
+    "top_h",
+    "min_p",
+    "typical_p",
+    "epsilon_cutoff",
+    "eta_cutoff",
+)
+_FOLLOWED = ("forced_bos_token_id", "force_bos_token_to_be_generated", "bad_words_ids", "suppress_tokens")
+# These bound or speed up a search, or shape a beam search, which `num_beams` above stands for.
+_OTHERS = (
+    "max_length",
+    "max_new_tokens",
+    "max_time",
+    "early_stopping",
+    "length_penalty",
+    "diversity_penalty",
+    "num_return_sequences",
+    "output_scores",
+    "output_logits",
+    "return_dict_in_generate",
+    "renormalize_logits",
+    "low_memory",
+    "cache_implementation",
+)
+GENERATION_FIELDS = frozenset({*_NEUTRAL, *_SAMPLING, *_FOLLOWED, *_OTHERS})
+
+
+def end_tokens(values: Mapping[str, Any]) -> list[int]:
+    """Every token that ends an answer; none where ``eos_token_id`` is null or absent.
+
+    Raises:
+        ConfigError: they are no token ids.
+    """
+    value = values.get("eos_token_id")
+    tokens = [] if value is None else value if isinstance(value, list) else [value]
+    return _token_ids("eos_token_id", tokens)
+
+
+def generation_details(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What a decoder must know beyond the start and the end.
+
+    Args:
+        values: the fields of ``generation_config.json``, or of ``config.json`` where there is none.
+
+    Returns:
+        Of these, what applies: ``forced_start_token``, the first token of every answer; ``suppressed_tokens``, which
+        no answer holds; ``sampling_defaults``; and ``generation_not_followed``, which would change greedy answers.
+
+    Raises:
+        ConfigError: a field that would have to be followed is malformed.
+    """
+    suppressed, phrases = _suppressed(values)
+    details = {
+        "forced_start_token": _forced_start(values),
+        "suppressed_tokens": suppressed,
+        "sampling_defaults": {name: values[name] for name in _SAMPLING if values.get(name) is not None},
+        "generation_not_followed": {**_not_followed(values), **({"bad_words_ids": phrases} if phrases else {})},
+    }
+    return {name: value for name, value in details.items() if value not in (None, [], {})}
+
+
+def _not_followed(values: Mapping[str, Any]) -> dict[str, Any]:
+    asked = {name: values[name] for name in _NEUTRAL if values.get(name) is not None}
+    return {name: value for name, value in asked.items() if value not in _NEUTRAL[name]}
+
+
+def _forced_start(values: Mapping[str, Any]) -> int | None:
+    token = values.get("forced_bos_token_id")
+    if token is None and values.get("force_bos_token_to_be_generated"):  # as files of 2020 say it
+        token = values.get("bos_token_id")
+    return None if token is None else _token_ids("forced_bos_token_id", [token])[0]
+
+
+def _suppressed(values: Mapping[str, Any]) -> tuple[list[int], list[list[int]]]:
+    phrases = values.get("bad_words_ids") or []
+    if not isinstance(phrases, list) or not all(isinstance(phrase, list) for phrase in phrases):
+        raise ConfigError("bad_words_ids to be lists of token ids", repr(phrases), "correct generation_config.json")
+    ends = end_tokens(values)
+    # The other library, too, never forbids the end.
+    single = [phrase[0] for phrase in phrases if len(phrase) == 1 and phrase[0] not in ends]
+    tokens = _token_ids("suppress_tokens", [*single, *(values.get("suppress_tokens") or [])])
+    return sorted(set(tokens)), [phrase for phrase in phrases if len(phrase) > 1]
+
+
+def _token_ids(name: str, tokens: Any) -> list[int]:
+    if not isinstance(tokens, list) or not all(type(token) is int and token >= 0 for token in tokens):
+        raise ConfigError(f"{name} to be token ids", repr(tokens), "correct generation_config.json or config.json")
+    return tokens

@@ -1,0 +1,145 @@
+"""From a Hugging Face folder to a checkpoint folder of ours, compared with the library that wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from attendant.progress import progress
+from attendant.tokenization import load_tokenizer
+from models.checkpoints.blank import blank
+from models.checkpoints.example import example_for, image_example
+from models.checkpoints.folder import replaced_checkpoint
+from models.checkpoints.importers import compare
+from models.checkpoints.importers.architecture import Architecture, Foreign
+from models.checkpoints.importers.companions import keep_companions
+from models.checkpoints.importers.fields import Fields
+from models.checkpoints.importers.folder import generation_values, read_config, refuse_place
+from models.checkpoints.importers.generation import end_tokens, generation_details
+from models.checkpoints.importers.library import LIBRARIES
+from models.checkpoints.importers.pairing import canonical_names, fill_from, pair
+from models.checkpoints.importers.reader import Tensors, opened_tensors
+from models.checkpoints.importers.registry import architecture_of
+from models.checkpoints.importers.timm import flattened, is_timm
+from models.checkpoints.store import Checkpoint, load_checkpoint, save_checkpoint, write_config
+from models.registry import FAMILIES
+
+ANSWERS_TEXT = ("generate", "translate", "caption")
+_NOT_COMPARED = {
+    "transformers": "not compared with transformers, of which no version from 5 on is installed",
+    "timm": "not compared with timm, which is not installed, or without a torchvision that works",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What an import did.
+
+    Attributes:
+        name: of the checkpoint.
+        family: ours.
+        architecture: as the foreign folder calls it.
+        parameters: how many numbers were imported.
+        notes: what the user should read.
+        difference: from the other library's outputs, see :mod:`models.checkpoints.importers.compare`; none if the
+            library is not installed.
+    """
+
+    name: str
+    family: str
+    architecture: str
+    parameters: int
+    notes: tuple[str, ...]
+    difference: float | None
+
+
+def import_checkpoint(source: Path, out: Path, name: str | None = None, max_length: int | None = None) -> Imported:
+    """Read a Hugging Face folder, and write a checkpoint folder in one step.
+
+    Args:
+        source: the folder with ``config.json``, safetensors and a tokenizer.
+        out: the folder to write.
+        name: of the checkpoint; the folder's if not given.
+        max_length: longest sequence; as :meth:`Foreign.length` says if not given.
+
+    Raises:
+        UnknownNameError: the architecture is not supported.
+        ConfigError: the configuration asks for what our model does not do.
+        ArtefactError: a file or a tensor is missing, damaged, or one too many.
+        OutputError: the place cannot be written.
+        ParityError: the imported model does not compute what the other library's does.
+        MachineError: the tokenizer has to be converted by a library that is not installed, or that library cannot read
+            the folder.
+    """
+    values = read_config(source)
+    architecture = architecture_of(values)
+    refuse_place(source, out)
+    with opened_tensors(source) as tensors, replaced_checkpoint(out) as staged:
+        names = canonical_names(architecture, tensors)
+        foreign = Foreign(
+            fields=Fields(flattened(values) if is_timm(values) else values),
+            values=values,
+            generation=generation_values(source, values),
+            asked_length=max_length,
+        )
+        checkpoint = _described(name or source.resolve().name, architecture, foreign, source, staged)
+        parameters = _write(checkpoint, architecture, foreign, tensors, names, staged)
+        difference = _prove(staged, source, architecture, foreign.notes)
+    return Imported(
+        name=checkpoint.name,
+        family=architecture.family,
+        architecture=architecture.classes[0],
+        parameters=parameters,
+        notes=tuple(foreign.notes),
+        difference=difference,
+    )
+
+
+def _described(name: str, architecture: Architecture, foreign: Foreign, source: Path, staged: Path) -> Checkpoint:
+    family = FAMILIES[architecture.family]
+    config = architecture.config_from(foreign)
+    foreign.fields.refuse_rest()
+    details = generation_details(foreign.generation) if family.task.name in ANSWERS_TEXT else {}
+    if family.task.name == "generate":
+        details["end_tokens"] = end_tokens(foreign.generation)
+    for field, value in details.get("generation_not_followed", {}).items():
+        foreign.notes.append(f"not followed yet when answers are decoded: {field} {value}")
+    details |= keep_companions(source, staged, family.task.name, foreign, config)
+    return Checkpoint(name=name, family=family, model=blank(lambda: family.build(config)), details=details)
+
+
+def _write(
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    foreign: Foreign,
+    tensors: Tensors,
+    names: Mapping[str, str],
+    staged: Path,
+) -> int:
+    pairing = pair(checkpoint.model, architecture.origins(checkpoint.config), architecture, names)
+    if pairing.ignored:
+        foreign.notes.append(f"{len(pairing.ignored)} tensors that the model does not need: {pairing.ignored[0]} …")
+    with progress(f"import {checkpoint.name}", len(pairing.origins)) as advance:
+        fill_from(checkpoint.model, pairing, tensors, advance)
+    save_checkpoint(checkpoint, staged)
+    parameters = sum(int(tensor.numel()) for tensor in checkpoint.model.state_dict().values())
+    checkpoint.model.to("meta")  # its memory is needed for what follows
+    return parameters
+
+
+def _prove(staged: Path, source: Path, architecture: Architecture, notes: list[str]) -> float | None:
+    loaded = load_checkpoint(staged)
+    tokenizer = load_tokenizer(staged, loaded.details["tokenizer"]) if "tokenizer" in loaded.details else None
+    example = image_example(loaded) if tokenizer is None else example_for(loaded, tokenizer)
+    write_config(replace(loaded, example=example), staged)
+    library = LIBRARIES[architecture.library]()
+    if library is None:
+        notes.append(_NOT_COMPARED[architecture.library])
+        return None
+    notes.extend(compare.other_tokens(library, source, tokenizer) if tokenizer else ())
+    inputs, task = compare.inputs_for(loaded), loaded.family.task.name
+    found = compare.ours(loaded, inputs)
+    del loaded  # two models at a time would be twice the memory
+    wanted = compare.theirs(library, architecture, source, task, inputs)
+    return compare.largest_difference(found, wanted, inputs.get("mask"))

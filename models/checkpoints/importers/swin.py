@@ -1,0 +1,110 @@
+"""Swin in Hugging Face's form, with a classifier's head.
+
+Source: ``modeling_swin.py`` of transformers, its names and configuration. Files have the names of version 4, whichever
+version wrote them; version 5 calls the parts of a block otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attendant.config import require
+from models.checkpoints.importers.architecture import Architecture, Foreign, Table, same
+from models.checkpoints.importers.fields import Fields
+from models.families.swin import SwinConfig
+
+_BLOCK = "stages.{}.blocks.{}."
+_THEIR_BLOCK = "encoder.layers.{}.blocks.{}."
+SPELLINGS = (
+    (r"attention\.q_proj", "attention.self.query"),
+    (r"attention\.k_proj", "attention.self.key"),
+    (r"attention\.v_proj", "attention.self.value"),
+    (r"attention\.o_proj", "attention.output.dense"),
+    (r"attention\.relative_position_bias\.", "attention.self."),
+    (r"mlp\.fc1", "intermediate.dense"),
+    (r"mlp\.fc2", "output.dense"),
+)
+MODULES = same(
+    {
+        "patches.projection": "embeddings.patch_embeddings.projection",
+        "patch_norm": "embeddings.norm",
+        f"{_BLOCK}attention_residual.norm": f"{_THEIR_BLOCK}layernorm_before",
+        f"{_BLOCK}attention.query": f"{_THEIR_BLOCK}attention.self.query",
+        f"{_BLOCK}attention.key": f"{_THEIR_BLOCK}attention.self.key",
+        f"{_BLOCK}attention.value": f"{_THEIR_BLOCK}attention.self.value",
+        f"{_BLOCK}attention.output": f"{_THEIR_BLOCK}attention.output.dense",
+        f"{_BLOCK}mlp_residual.norm": f"{_THEIR_BLOCK}layernorm_after",
+        f"{_BLOCK}mlp.expand": f"{_THEIR_BLOCK}intermediate.dense",
+        f"{_BLOCK}mlp.contract": f"{_THEIR_BLOCK}output.dense",
+        "stages.{}.merging.norm": "encoder.layers.{}.downsample.norm",
+        "stages.{}.merging.reduction": "encoder.layers.{}.downsample.reduction",
+        "norm": "layernorm",
+        "head": "classifier",
+    }
+)
+_TABLE = same({f"{_BLOCK}attention.position_bias.weight": f"{_THEIR_BLOCK}attention.self.relative_position_bias_table"})
+
+
+def sizes(foreign: Foreign) -> dict[str, Any]:
+    """The fields of our configuration that a ``config.json`` of Swin or SwinV2 gives.
+
+    Raises:
+        ConfigError: it asks for what our families do not do.
+    """
+    fields = foreign.fields
+    fields.only("qkv_bias", True)
+    fields.only("hidden_act", "gelu")
+    fields.only("use_absolute_embeddings", False)
+    # The norms of embeddings and of merging have this ε whatever the field says.
+    fields.only("layer_norm_eps", 1e-5)
+    # Of training and of other tasks; the last three follow from other fields.
+    fields.without_effect("drop_path_rate", "encoder_stride", "out_features", "out_indices", "stage_names")
+    fields.without_effect("path_norm", "hidden_size", "num_layers")
+    return {
+        "image_size": fields.size("image_size", 224),
+        "patch_size": fields.size("patch_size", 4),
+        "channels": fields.size("num_channels", 3),
+        "classes": foreign.classes(),
+        "depths": one_a_stage(fields.get("depths", (2, 2, 6, 2))),
+        "heads": one_a_stage(fields.get("num_heads", (3, 6, 12, 24))),
+        "width": fields.size("embed_dim", 96),
+        "window": fields.size("window_size", 7),
+        "mlp_ratio": whole_ratio(fields),
+        "dropout": fields.number("hidden_dropout_prob", 0.0),
+    }
+
+
+def whole_ratio(fields: Fields) -> int:
+    """How many times as wide as its stage an MLP is.
+
+    Raises:
+        ConfigError: it is no whole number.
+    """
+    ratio = fields.number("mlp_ratio", 4.0)
+    require(ratio.is_integer(), "mlp_ratio in config.json to be a whole number", ratio, "this model is not supported")
+    return int(ratio)
+
+
+def one_a_stage(values: Any) -> Any:
+    """A list of JSON as our configurations want it; what is no list they refuse themselves."""
+    return tuple(values) if isinstance(values, list) else values
+
+
+def _config(foreign: Foreign) -> SwinConfig:
+    return SwinConfig(**sizes(foreign))
+
+
+def _origins(config: SwinConfig) -> Table:
+    return {**MODULES, **_TABLE}
+
+
+SWIN = Architecture(
+    model_type="swin",
+    classes=("SwinForImageClassification",),
+    family="swin",
+    config_from=_config,
+    origins=_origins,
+    prefix="swin.",
+    spellings=SPELLINGS,
+    ignored=(r".*\.relative_position_index",),
+)

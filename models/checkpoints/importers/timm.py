@@ -1,0 +1,106 @@
+"""timm's folders: the configuration that its ``save_for_hf`` writes, in the form that the importer reads.
+
+``config.json`` names an ``architecture`` of timm's registry and, in ``model_args``, in what the model differs from it;
+``pretrained_cfg`` says how images are prepared, and what the classes are called.
+
+Source: ``_hub.py`` and ``transforms_factory.py`` of timm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from attendant.errors import ConfigError
+from models.checkpoints.importers.fields import Fields
+
+ConfigT = TypeVar("ConfigT")
+_RESAMPLING = ("nearest", "lanczos", "bilinear", "bicubic")
+_MODES = {1: "L", 3: "RGB"}
+
+
+def is_timm(values: Mapping[str, Any]) -> bool:
+    """Whether a ``config.json`` is timm's."""
+    return "model_type" not in values and isinstance(values.get("architecture"), str)
+
+
+def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a configuration, those of ``model_args`` among them, without what is said of images.
+
+    The two equal sides of an image become one number.
+    """
+    arguments = dict(values.get("model_args") or {})
+    sides = arguments.get("img_size")
+    if isinstance(sides, list) and len(sides) == 2 and sides[0] == sides[1]:
+        arguments["img_size"] = sides[0]
+    left_out = ("model_args", "pretrained_cfg", "num_features", "label_names", "label_descriptions")
+    return {**{name: value for name, value in values.items() if name not in left_out}, **arguments}
+
+
+def resized(fields: Fields, config: ConfigT, names: Mapping[str, str], **others: Any) -> ConfigT:
+    """A named architecture's configuration, changed as the fields say.
+
+    Args:
+        fields: of the folder.
+        config: of the named architecture.
+        names: the name of a size in timm → ours.
+        others: further changes, by our names.
+
+    Raises:
+        ConfigError: a size is no positive integer.
+    """
+    changes: dict[str, Any] = {
+        ours: fields.size(theirs, getattr(config, ours)) for theirs, ours in {"num_classes": "classes", **names}.items()
+    }
+    return replace(config, **changes, **others)  # type: ignore[type-var]  # every configuration is a dataclass
+
+
+def mlp_width(fields: Fields, width: int, default_ratio: float) -> int:
+    """The inner width of an MLP whose ratio to the width may be given."""
+    return int(width * fields.number("mlp_ratio", default_ratio))
+
+
+def image_details(values: Mapping[str, Any], pixel_shape: tuple[int, ...]) -> dict[str, Any]:
+    """What a client must do to an image, and what the classes are called.
+
+    Args:
+        values: of ``config.json``.
+        pixel_shape: of the model: channels, height and width come last.
+
+    Returns:
+        Details of the checkpoint: ``preprocessing`` and ``labels``, as far as the folder says.
+
+    Raises:
+        ConfigError: it asks for what is not done here, or makes images of another size than the model's.
+    """
+    prepared = values.get("pretrained_cfg") or {}
+    labels = values.get("label_names") or prepared.get("label_names")
+    details: dict[str, Any] = {"labels": list(labels)} if labels else {}
+    return {**details, "preprocessing": _preprocessing(prepared, pixel_shape)} if prepared else details
+
+
+def _preprocessing(prepared: Mapping[str, Any], pixel_shape: tuple[int, ...]) -> dict[str, Any]:
+    channels, height, width = pixel_shape[-3:]
+    given = list(prepared.get("input_size", [channels, height, width]))
+    if given != [channels, height, width]:
+        raise _unsupported(f"input_size {[channels, height, width]}, which the model takes", repr(given))
+    if prepared.get("crop_mode", "center") != "center" or height != width:
+        raise _unsupported("crop_mode 'center' of a square", repr((prepared.get("crop_mode"), given)))
+    if prepared.get("interpolation", "bicubic") not in _RESAMPLING:
+        raise _unsupported(f"interpolation, one of {_RESAMPLING}", repr(prepared.get("interpolation")))
+    return {
+        "mode": _MODES[channels],
+        "size": math.floor(height / prepared.get("crop_pct", 0.875)),
+        "crop": [height, width],
+        "crop_offset": "half to even",
+        "resample": prepared.get("interpolation", "bicubic"),
+        "scale": 1 / 255,
+        "mean": list(prepared.get("mean", (0.0,) * channels)),
+        "deviation": list(prepared.get("std", (1.0,) * channels)),
+    }
+
+
+def _unsupported(expected: str, found: str) -> ConfigError:
+    return ConfigError(f"{expected} in pretrained_cfg", found, "prepare images yourself, and take pretrained_cfg out")

@@ -1,0 +1,117 @@
+"""Keep a foreign tokenizer, and the chat template that comes with it, beside the imported weights."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sentencepiece import SentencePieceProcessor
+from tokenizers import Tokenizer
+
+from attendant.errors import ArtefactError, MachineError
+from attendant.tokenizer import MARIAN_FILES, TOKENIZER_NAME
+from models.checkpoints.file_names import CHAT_TEMPLATE_NAME
+from models.checkpoints.importers.library import quietly, transformers
+
+# What tokenizers without a tokenizer.json consist of, and whose they are.
+_SLOW = (("vocab.json", "merges.txt"), ("vocab.txt",), ("spiece.model",), ("tokenizer.model",))
+_SPECIALS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
+TEXTS = ("The house is small.", "Three cats, 2 dogs and 1 naïve fox!", "日本 😀")
+"""What tokenizers are compared on; of punctuation only what no version of Marian's rewrites."""
+
+
+def keep_tokenizer(source: Path, folder: Path) -> dict[str, Any]:
+    """Copy or convert a tokenizer, and copy the chat template.
+
+    Args:
+        source: the foreign folder.
+        folder: where the imported checkpoint is written.
+
+    Returns:
+        Details of the checkpoint: ``tokenizer``, the options of its loading, and where there is a chat template
+        ``special_tokens``, which templates name.
+
+    Raises:
+        ArtefactError: there is no tokenizer, or it cannot be read.
+        MachineError: it has to be converted, and the library for that is not installed.
+    """
+    config = {**_json(source / "special_tokens_map.json"), **_json(source / "tokenizer_config.json")}
+    if (source / TOKENIZER_NAME).is_file():
+        shutil.copyfile(source / TOKENIZER_NAME, folder / TOKENIZER_NAME)
+    elif all((source / name).is_file() for name in MARIAN_FILES):
+        for name in MARIAN_FILES:
+            shutil.copyfile(source / name, folder / name)
+    else:
+        _convert(source, folder / TOKENIZER_NAME)
+    details: dict[str, Any] = {"tokenizer": {"unknown": "keep"}}
+    return {**details, "special_tokens": _special_tokens(config)} if _keep_template(source, config, folder) else details
+
+
+def _convert(source: Path, path: Path) -> None:
+    present = [names for names in _SLOW if all((source / name).is_file() for name in names)]
+    if not present:
+        wanted = f"{TOKENIZER_NAME}, or {' or '.join('+'.join(names) for names in (MARIAN_FILES, *_SLOW))}"
+        raise ArtefactError(f"a tokenizer in {source}: {wanted}", "none", "put the model's tokenizer beside it")
+    library = transformers()
+    if library is None:
+        raise MachineError(
+            f"{TOKENIZER_NAME} in {source}, or transformers, from version 5 on, to make it",
+            f"{'+'.join(present[0])} alone",
+            "pip install transformers, or save the tokenizer elsewhere with AutoTokenizer and save_pretrained",
+        )
+    try:
+        with quietly():
+            tokenizer = library.AutoTokenizer.from_pretrained(str(source), local_files_only=True)
+            tokenizer.backend_tokenizer.save(str(path))
+    except Exception as error:  # whatever a reader of other people's files may raise
+        raise ArtefactError(
+            f"a tokenizer that transformers can convert in {source}", f"{'+'.join(present[0])}: {error}", "replace it"
+        ) from error
+    if present[0][0].endswith(".model"):
+        _require_same_pieces(path, source / present[0][0])
+
+
+def _require_same_pieces(path: Path, model: Path) -> None:
+    ours, theirs = Tokenizer.from_file(str(path)), SentencePieceProcessor(model_proto=model.read_bytes())
+    for text in TEXTS:
+        found, wanted = ours.encode(text, add_special_tokens=False).ids, theirs.encode(text)
+        if found != wanted:
+            raise ArtefactError(
+                f"the tokens {wanted} of {model.name} for {text!r}",
+                f"{found} once transformers has converted it",
+                "name its tokenizer_class in tokenizer_config.json, or put a tokenizer.json beside it",
+            )
+
+
+def _keep_template(source: Path, config: Mapping[str, Any], folder: Path) -> bool:
+    template = _template(source, config)
+    if template is not None:
+        (folder / CHAT_TEMPLATE_NAME).write_text(template, encoding="utf-8")
+    return template is not None
+
+
+def _template(source: Path, config: Mapping[str, Any]) -> str | None:
+    if (source / CHAT_TEMPLATE_NAME).is_file():
+        return (source / CHAT_TEMPLATE_NAME).read_text(encoding="utf-8")
+    found = config.get("chat_template")
+    if isinstance(found, list):  # several, by name
+        found = {one.get("name"): one.get("template") for one in found}.get("default")
+    return found if isinstance(found, str) else None
+
+
+def _special_tokens(config: Mapping[str, Any]) -> dict[str, str]:
+    tokens = {name: config[name] for name in _SPECIALS if config.get(name)}
+    return {name: str(token["content"]) if isinstance(token, dict) else str(token) for name, token in tokens.items()}
+
+
+def _json(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ArtefactError(f"JSON in {path}", str(error), "copy the file again") from error
+    return value if isinstance(value, dict) else {}

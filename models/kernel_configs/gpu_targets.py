@@ -1,0 +1,70 @@
+"""What kernels are compiled for: NVIDIA's compute capabilities, and the shared memory that a block may have there.
+
+Source: CUDA C++ Programming Guide 13, "Technical Specifications per Compute Capability".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from attendant.errors import UnknownNameError
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTarget:
+    """A compute capability.
+
+    Attributes:
+        capability: ten times the major version plus the minor one.
+        shared_bytes: most shared memory of one block, with the driver's leave (``…OPTIN``).
+        example: a product that has it.
+    """
+
+    capability: int
+    shared_bytes: int
+    example: str
+
+    @property
+    def name(self) -> str:
+        """As NVIDIA's tools say it: ``sm_90``."""
+        return f"sm_{self.capability}"
+
+
+_ALL = (
+    GpuTarget(80, 163 * 1024, "A100"),
+    GpuTarget(86, 99 * 1024, "A10, RTX 3090"),
+    GpuTarget(89, 99 * 1024, "L4, RTX 4090"),
+    GpuTarget(90, 227 * 1024, "H100, H200"),
+    GpuTarget(100, 227 * 1024, "B200"),
+    GpuTarget(120, 99 * 1024, "RTX 5090"),
+)
+GPU_TARGETS = {target.name: target for target in _ALL}
+"""Every target that kernels are compiled for ahead of time, by its name."""
+WITHOUT_LEAVE_BYTES = 48 * 1024
+"""Shared memory that any launch may have; more only where whoever launches asks the driver for it."""
+
+
+def gpu_target(name: str) -> GpuTarget:
+    """A target by its name.
+
+    Raises:
+        UnknownNameError: there is none such.
+    """
+    if name not in GPU_TARGETS:
+        known = ", ".join(GPU_TARGETS)
+        raise UnknownNameError(f"one of {known}", repr(name), "name the compute capability of the GPU that will run it")
+    return GPU_TARGETS[name]
+
+
+def target_of(device: torch.device) -> GpuTarget:
+    """The target whose code a device runs; the one with least shared memory for a CPU, which interprets.
+
+    Raises:
+        UnknownNameError: kernels are not tuned for the device.
+    """
+    if device.type != "cuda":
+        return GPU_TARGETS["sm_86"]
+    major, minor = torch.cuda.get_device_capability(device)
+    return gpu_target(f"sm_{10 * major + minor}")

@@ -1,0 +1,187 @@
+"""Compile a kernel ahead of time: PTX for one target, held to what that target and an ahead-of-time plugin allow.
+
+    source ──Triton──► PTX ──less Triton's scratch pointers──► PTX ──ptxas──► registers, spills
+
+The PTX is the same wherever it is compiled: it names no file of the machine.
+Source: pytorch/TensorRT pull request 4435 (scratch pointers, version of PTX); NVIDIA's sample of quick plugins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from attendant.config import require
+from attendant.errors import ExportError, MachineError
+from models.kernel_configs.gpu_targets import GpuTarget, gpu_target
+from models.kernel_configs.specialisation import Specialisation
+from models.kernels.interpreter import interprets
+from models.kernels.launch import FP_FUSION
+from models.kernels.ptx import parameters, without_last_parameters
+from models.kernels.ptxas import AssemblerReport, assembled
+
+_ALIGNMENT = [["tt.divisibility", 16]]
+"""Of every tensor's first byte: CUDA's allocations are aligned to 256 bytes, and TensorRT's bindings must be."""
+PTX_VERSION = 87
+"""8.7, of CUDA 12.8: the first that knows every target. Triton's own assembler would have 9.4, which only the newest
+drivers understand (``CUDA_ERROR_UNSUPPORTED_PTX_VERSION``)."""
+_OLDEST_PTX = {"sm_80": 70, "sm_86": 71, "sm_89": 78, "sm_90": 80, "sm_100": 86, "sm_120": 87}
+"""The version of PTX that first knew a target (PTX ISA 9, section 11.1.2, table of releases)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledKernel:
+    """What an engine embeds, and what a launch must know.
+
+    Attributes:
+        name: of the PTX entry.
+        ptx: whose entry takes the arguments of the specialisation's ``types`` and nothing else, in that order.
+        target: what it runs on, ``sm_90``.
+        architecture: as the PTX states it, ``sm_90a``: the ``a`` binds it to this very capability.
+        threads: of a block, all along x.
+        shared_bytes: of a block; above 48 KiB the driver must be asked for leave.
+        report: the assembler's.
+    """
+
+    name: str
+    ptx: str
+    target: str
+    architecture: str
+    threads: int
+    shared_bytes: int
+    report: AssemblerReport
+
+
+def compiled(
+    specialised: Specialisation,
+    target: str,
+    *,
+    ptx_version: int = PTX_VERSION,
+    shared_limit_bytes: int | None = None,
+    spills_allowed: bool = False,
+) -> CompiledKernel:
+    """Compile, strip and check.
+
+    Args:
+        specialised: the kernel, its types and constants.
+        target: ``sm_80`` to ``sm_120``.
+        ptx_version: ten times major plus minor of the newest PTX that the driver to come understands.
+        shared_limit_bytes: most shared memory of a block; what the target has if not given.
+        spills_allowed: whether a kernel may keep values in memory because registers ran out.
+
+    Raises:
+        ConfigError: the version of PTX does not know the target.
+        ExportError: the kernel needs scratch, more shared memory than there is, or spills.
+        MachineError: this process interprets kernels, and compiles none.
+        UnknownNameError: no such target.
+    """
+    aim = gpu_target(target)
+    _require_compiler()
+    _require_version(ptx_version, aim)
+    made = _by_triton(specialised, aim, ptx_version)
+    ptx = stripped(made.asm["ptx"], specialised.types, made.metadata)
+    limit = aim.shared_bytes if shared_limit_bytes is None else shared_limit_bytes
+    _require_shared(made.metadata.shared, limit, aim)
+    architecture = made.asm["ptx"].split(".target ", 1)[1].split()[0].rstrip(",")
+    report = assembled(ptx, architecture)
+    if report.spilled_bytes and not spills_allowed:
+        found = f"{report.spilled_bytes} bytes spilled at {report.registers} registers for {target}"
+        raise ExportError(f"{made.metadata.name} within its registers", found, "choose smaller tiles or more warps")
+    return CompiledKernel(
+        name=made.metadata.name,
+        ptx=ptx,
+        target=target,
+        architecture=architecture,
+        threads=32 * made.metadata.num_warps,
+        shared_bytes=made.metadata.shared,
+        report=report,
+    )
+
+
+def fitting(specialised: Specialisation, target: str, shared_limit_bytes: int) -> CompiledKernel:
+    """Compile with as many loads ahead as there is shared memory for.
+
+    Args:
+        specialised: whose ``stages`` are the most.
+        target: ``sm_80`` to ``sm_120``.
+        shared_limit_bytes: of a block.
+
+    Raises:
+        ExportError: it does not fit without any either.
+        MachineError: as :func:`compiled`.
+        UnknownNameError: no such target.
+    """
+    for stages in range(specialised.stages, 1, -1):
+        with suppress(ExportError):
+            return compiled(replace(specialised, stages=stages), target, shared_limit_bytes=shared_limit_bytes)
+    return compiled(replace(specialised, stages=1), target, shared_limit_bytes=shared_limit_bytes)
+
+
+def stripped(ptx: str, types: Mapping[str, str], metadata: Any) -> str:
+    """PTX without Triton's scratch pointers.
+
+    Args:
+        ptx: as Triton wrote it.
+        types: of the arguments that the kernel declares.
+        metadata: Triton's, which says how much scratch the kernel uses.
+
+    Raises:
+        ExportError: it uses some, or the parameters are not those of the arguments and two pointers.
+    """
+    scratch = metadata.global_scratch_size + metadata.profile_scratch_size
+    if scratch:
+        raise ExportError(
+            "a kernel without scratch memory", f"{scratch} bytes a block", "make no descriptor on the device"
+        )
+    extra = len(parameters(ptx)) - len(types)
+    if extra != 2:
+        found = f"{len(parameters(ptx))} parameters for {len(types)} arguments"
+        raise ExportError("two pointers of Triton's after the arguments", found, "use the Triton of constraints.txt")
+    return without_last_parameters(ptx, extra)
+
+
+def _by_triton(specialised: Specialisation, target: GpuTarget, ptx_version: int) -> Any:
+    names = specialised.kernel.arg_names
+    source = ASTSource(
+        fn=specialised.kernel,
+        signature={name: specialised.types.get(name, "constexpr") for name in names},
+        constexprs={(names.index(name),): value for name, value in specialised.constants.items()},
+        attrs={(names.index(name),): _ALIGNMENT for name, kind in specialised.types.items() if kind.startswith("*")},
+    )
+    options = {
+        "num_warps": specialised.warps,
+        "num_stages": specialised.stages,
+        "enable_fp_fusion": FP_FUSION,
+        "ptx_version": ptx_version,
+    }
+    with triton.knobs.compilation.scope():
+        triton.knobs.compilation.disable_line_info = True
+        return triton.compile(source, target=GPUTarget("cuda", target.capability, 32), options=options)
+
+
+def _require_compiler() -> None:
+    if interprets():
+        remedy = "unset TRITON_INTERPRET and start another process"
+        raise MachineError("a process in which Triton compiles", "one in which it interprets", remedy)
+
+
+def _require_version(ptx_version: int, target: GpuTarget) -> None:
+    oldest = _OLDEST_PTX[target.name]
+    require(
+        ptx_version >= oldest,
+        f"PTX {oldest / 10} or newer for {target.name}",
+        ptx_version / 10,
+        "update the driver of the GPU",
+    )
+
+
+def _require_shared(needed: int, limit: int, target: GpuTarget) -> None:
+    if needed > limit:
+        remedy = f"choose smaller tiles or fewer stages for {target.name} ({target.example})"
+        raise ExportError(f"at most {limit} bytes of shared memory", f"{needed}", remedy)

@@ -1,0 +1,88 @@
+"""What each kernel takes of each GPU: shared memory and registers, of one usual size, kept beside the kernels.
+
+``python -m models.kernels.figures`` compiles them all again and writes figures.json and the table of docs/kernels.md. A
+test compiles them too, and holds them to the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import triton
+
+from models.kernel_configs.gpu_targets import GPU_TARGETS, WITHOUT_LEAVE_BYTES, GpuTarget
+from models.kernel_configs.heads import HeadsConfig
+from models.kernel_configs.specialisation import Specialisation
+from models.kernel_configs.window_tiles import WindowConfig
+from models.kernels import (
+    additive_attention,
+    combine_splits,
+    decode_append_attention,
+    decode_attention,
+    flash_attention,
+    window_attention,
+)
+from models.kernels.compile import PTX_VERSION, compiled, fitting
+
+FIGURES = Path(__file__).with_suffix(".json")
+DOCUMENT = Path(__file__).parents[2] / "docs" / "kernels.md"
+_BEGIN, _END = "<!-- figures -->", "<!-- end of figures -->"
+_HEADS = HeadsConfig(heads=32, kv_heads=8, head_size=128, dtype="float16", scale=128**-0.5)
+_LARGE = HeadsConfig(heads=8, kv_heads=2, head_size=256, dtype="float16", scale=256**-0.5)
+_SWIN = WindowConfig.of(32, 4, 7, 3, False, None, "float16")
+_SWIN_V2 = WindowConfig.of(32, 4, 16, 8, True, None, "float16")
+
+USUAL: dict[str, Callable[[GpuTarget], Specialisation]] = {
+    "flash_attention": lambda target: flash_attention.specialised(_HEADS, True, target),
+    "decode_attention": lambda target: decode_attention.specialised(_HEADS, True, 4, 16, target),
+    "decode_append_attention": lambda target: decode_append_attention.specialised(_HEADS, "half", 4, 16, target),
+    "combine_splits": lambda target: combine_splits.specialised(128, 16, "float16"),
+    "window_attention": lambda target: window_attention.specialised(_SWIN, target),
+    "window_attention, cosine": lambda target: window_attention.specialised(_SWIN_V2, target),
+    "additive_attention": lambda target: additive_attention.specialised(512, 1024, 64, "float16"),
+}
+"""Kernel → its usual size: 32 heads of 128 over 8 in float16, one position; windows of 7 and 16; a source of 64."""
+WITHOUT_LEAVE: dict[str, Callable[[GpuTarget], Specialisation]] = {
+    "flash_attention, 256, 48 KiB": lambda target: flash_attention.specialised(_LARGE, True, target),
+    "decode_attention, 256, 48 KiB": lambda target: decode_attention.specialised(_LARGE, True, 32, 16, target),
+}
+"""As plugins have them, where that is tightest: 8 heads of 256 over 2 in float16, eight positions where it decodes."""
+
+
+def measured(kernel: str, target: str) -> dict[str, int]:
+    """Compile one kernel for one target: shared bytes of a block, registers of a thread and threads of a block.
+
+    Raises:
+        ExportError: it does not fit the target.
+    """
+    if kernel in USUAL:
+        made = compiled(USUAL[kernel](GPU_TARGETS[target]), target)
+    else:
+        narrow = replace(GPU_TARGETS[target], shared_bytes=WITHOUT_LEAVE_BYTES)
+        made = fitting(WITHOUT_LEAVE[kernel](narrow), target, WITHOUT_LEAVE_BYTES)
+    return {"shared_bytes": made.shared_bytes, "registers": made.report.registers, "threads": made.threads}
+
+
+def table(figures: dict[str, dict[str, dict[str, int]]]) -> str:
+    """Figures as Markdown: a row a kernel, a column a target."""
+    lines = ["| kernel | " + " | ".join(GPU_TARGETS) + " |", "|---" * (len(GPU_TARGETS) + 1) + "|"]
+    for kernel, row in figures.items():
+        cells = (f"{row[name]['shared_bytes'] / 1024:.1f} KiB, {row[name]['registers']}" for name in GPU_TARGETS)
+        lines.append(f"| {kernel} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Write figures.json and the table of docs/kernels.md."""
+    figures = {kernel: {name: measured(kernel, name) for name in GPU_TARGETS} for kernel in (*USUAL, *WITHOUT_LEAVE)}
+    versions = {"triton": triton.__version__, "ptx": PTX_VERSION}
+    FIGURES.write_text(json.dumps({"versions": versions, "figures": figures}, indent=1) + "\n")
+    before, rest = DOCUMENT.read_text().split(_BEGIN)
+    DOCUMENT.write_text(f"{before}{_BEGIN}\n{table(figures)}\n{_END}{rest.split(_END)[1]}")
+
+
+if __name__ == "__main__":
+    main()

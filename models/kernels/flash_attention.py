@@ -1,0 +1,193 @@
+"""Attention of many queries at once, causal or not, without a matrix of all scores: prefill, and encoders.
+
+    out[b, h, s] = Σ_t softmax_t(scale · q[b, h, s] · k[b, ⌊h G / H⌋, t]) v[b, ⌊h G / H⌋, t]
+    t < lengths[b] and t < M, and if causal t ≤ s + lengths[b] − S: the queries are the last S of a row's positions
+
+One program a tile of queries and a head. Tiles of keys that all its queries see whole are added without a mask.
+
+Legend: B batch, S queries, M capacity of keys, H query heads, G key and value heads, D head size.
+Source: Dao 2023, "FlashAttention-2", section 3; the order of arguments is that of TensorRT's AOT plugins.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from models.kernel_configs.gpu_targets import WITHOUT_LEAVE_BYTES, GpuTarget, target_of
+from models.kernel_configs.heads import HeadsConfig, heads_of
+from models.kernel_configs.specialisation import Specialisation, pointer, quotient_up, type_name
+from models.kernel_configs.tuned import Tiles, tuned
+from models.kernels.launch import Arguments, launch, require_shape
+from models.kernels.online_softmax import averaged, load_rows, nothing_seen, see, store_rows
+
+KERNEL = "flash_attention"
+
+
+@triton.jit
+def flash_attention_kernel(
+    q: tl.tensor,
+    k: tl.tensor,
+    v: tl.tensor,
+    lengths: tl.tensor,
+    queries: tl.tensor,
+    capacity: tl.tensor,
+    out: tl.tensor,
+    HEADS: tl.constexpr,
+    KV_HEADS: tl.constexpr,
+    HEAD_SIZE: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    SCALE_LOG2: tl.constexpr,
+    BLOCK_S: tl.constexpr,
+    BLOCK_T: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    PRECISION: tl.constexpr,
+) -> None:
+    """See the module; ``q`` and ``out`` are ``[B, H, S, D]``, ``k`` and ``v`` ``[B, G, M, D]``, ``lengths`` ``[B]``."""
+    # The tiles that see most keys start first, so that the last to end are short.
+    tile = tl.num_programs(0) - 1 - tl.program_id(0)
+    row = tl.program_id(1)
+    batch = row // HEADS
+    group = batch * KV_HEADS + row % HEADS // (HEADS // KV_HEADS)
+    length = tl.load(lengths + batch).to(tl.int32)
+    s_S = tile * BLOCK_S + tl.arange(0, BLOCK_S)
+    q_SD = load_rows(q + row.to(tl.int64) * queries * HEAD_SIZE, s_S, s_S < queries, HEAD_SIZE, BLOCK_D)
+    k_MD = k + group.to(tl.int64) * capacity * HEAD_SIZE
+    v_MD = v + group.to(tl.int64) * capacity * HEAD_SIZE
+    past, readable = length - queries, tl.minimum(length, capacity)
+    all_see, one_sees = readable, readable
+    if CAUSAL:
+        all_see = tl.maximum(tl.minimum(readable, past + tile * BLOCK_S + 1), 0)
+        one_sees = tl.minimum(readable, past + tl.minimum((tile + 1) * BLOCK_S, queries))
+    whole = all_see // BLOCK_T * BLOCK_T
+    maximum_S, total_S, weighted_SD = nothing_seen(BLOCK_S, BLOCK_D)
+    for first in range(0, whole, BLOCK_T):
+        t_T = first + tl.arange(0, BLOCK_T)
+        every_T = t_T >= 0
+        k_TD = load_rows(k_MD, t_T, every_T, HEAD_SIZE, BLOCK_D)
+        scores_ST = tl.dot(q_SD, tl.trans(k_TD), input_precision=PRECISION)
+        v_TD = load_rows(v_MD, t_T, every_T, HEAD_SIZE, BLOCK_D)
+        maximum_S, total_S, weighted_SD = see(scores_ST, v_TD, maximum_S, total_S, weighted_SD, SCALE_LOG2, PRECISION)
+    for first in range(whole, one_sees, BLOCK_T):
+        t_T = first + tl.arange(0, BLOCK_T)
+        k_TD = load_rows(k_MD, t_T, t_T < readable, HEAD_SIZE, BLOCK_D)
+        scores_ST = tl.dot(q_SD, tl.trans(k_TD), input_precision=PRECISION)
+        seen_ST = (t_T < readable)[None, :]
+        if CAUSAL:
+            seen_ST = seen_ST & (t_T[None, :] <= (s_S + past)[:, None])
+        scores_ST = tl.where(seen_ST, scores_ST, -float("inf"))
+        v_TD = load_rows(v_MD, t_T, t_T < readable, HEAD_SIZE, BLOCK_D)
+        maximum_S, total_S, weighted_SD = see(scores_ST, v_TD, maximum_S, total_S, weighted_SD, SCALE_LOG2, PRECISION)
+    out_SD = out + row.to(tl.int64) * queries * HEAD_SIZE
+    store_rows(out_SD, s_S, s_S < queries, averaged(weighted_SD, total_S), HEAD_SIZE, BLOCK_D)
+
+
+def tiles(heads: HeadsConfig, target: GpuTarget) -> Tiles:
+    """What was timed on the target, or what fits its shared memory without spilling registers."""
+    queries, keys, warps, stages = _fitting(heads, target)
+    fitting = Tiles(queries=queries, keys=keys, warps=warps, stages=stages)
+    return tuned(target, KERNEL, shape_of(heads)) or fitting
+
+
+def shape_of(heads: HeadsConfig) -> str:
+    """What tiles depend on."""
+    return f"{heads.bits} bits, heads of {heads.block}"
+
+
+def _fitting(heads: HeadsConfig, target: GpuTarget) -> tuple[int, int, int, int]:
+    if heads.dtype == "float32":
+        if heads.block <= 64:
+            return 32, 16 if heads.block == 64 else 32, 4, 2
+        return (32, 16, 8, 1) if heads.block == 128 else (16, 16, 8, 1)
+    roomy = target.shared_bytes > 128 * 1024
+    if heads.block <= 64:
+        return 128, 64, 8, 3
+    if heads.block == 128:
+        return (128, 64, 8, 3) if roomy else (128, 32, 8, 2)
+    if target.shared_bytes > WITHOUT_LEAVE_BYTES:
+        return (128, 32, 8, 2) if target.shared_bytes > 200 * 1024 else (64, 32, 8, 2)
+    return 64, 16, 8, 2
+
+
+def specialised(heads: HeadsConfig, causal: bool, target: GpuTarget, lengths: str = "int32") -> Specialisation:
+    """The kernel for heads of one kind.
+
+    Args:
+        heads: of queries, keys and values.
+        causal: whether a query sees no position behind its own.
+        target: what it will run on.
+        lengths: type of the lengths.
+    """
+    tile = tiles(heads, target)
+    floats = pointer(heads.dtype)
+    return Specialisation(
+        kernel=flash_attention_kernel,
+        types={
+            "q": floats,
+            "k": floats,
+            "v": floats,
+            "lengths": pointer(lengths),
+            "queries": "i32",
+            "capacity": "i32",
+            "out": floats,
+        },
+        constants={
+            "HEADS": heads.heads,
+            "KV_HEADS": heads.kv_heads,
+            "CAUSAL": causal,
+            "BLOCK_S": tile.queries,
+            "BLOCK_T": tile.keys,
+            **heads.constants(),
+        },
+        warps=tile.warps,
+        stages=tile.stages,
+    )
+
+
+def grid(specialisation: Specialisation, batch: int, queries: int) -> tuple[int, int]:
+    """Blocks along each axis; sizes may be TensorRT's symbols."""
+    constants = specialisation.constants
+    return quotient_up(queries, constants["BLOCK_S"]), batch * constants["HEADS"]
+
+
+def flash_attention(
+    queries: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, causal: bool = False, scale: float | None = None
+) -> Tensor:
+    """Attend.
+
+    Args:
+        queries: ``[B, H, S, D]``; if causal, the last S of each row's positions.
+        keys: ``[B, G, M, D]``, of which a row's first ``lengths`` are read.
+        values: as keys.
+        lengths: int32 or int64 ``[B]``; what lies behind M is as if it were padding.
+        causal: whether a query sees no position behind its own.
+        scale: of the scores; 1/√D if not given.
+
+    Returns:
+        ``[B, H, S, D]``; zeros where a query sees nothing.
+
+    Raises:
+        ConfigError: there is no kernel for such heads.
+        InputError: shapes, types, devices or layouts do not fit each other.
+        MachineError: the device cannot run kernels in this process.
+    """
+    heads = heads_of(queries, keys, scale)
+    batch, _, count, size = queries.shape
+    require_shape("keys", keys, (batch, heads.kv_heads, keys.shape[2], size))
+    require_shape("values", values, tuple(keys.shape))
+    require_shape("lengths", lengths, (batch,))
+    out = torch.empty_like(queries)
+    specialisation = specialised(heads, causal, target_of(queries.device), type_name(lengths.dtype))
+    arguments: Arguments = {
+        "q": queries,
+        "k": keys,
+        "v": values,
+        "lengths": lengths,
+        "queries": count,
+        "capacity": keys.shape[2],
+        "out": out,
+    }
+    launch(specialisation, grid(specialisation, batch, count), arguments)
+    return out

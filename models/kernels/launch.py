@@ -1,0 +1,71 @@
+"""Launch a kernel on PyTorch's tensors: on a CUDA device, or on a CPU by Triton's interpreter (interpreter.py)."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import torch
+from torch import Tensor
+
+from attendant.errors import InputError, MachineError
+from models.kernel_configs.specialisation import Specialisation, pointer, type_name
+from models.kernels.interpreter import interprets, mend_bfloat16
+
+Arguments = dict[str, Tensor | int]
+FP_FUSION = True
+"""Multiply and add in one rounding; said aloud, because Triton's default changes from release to release."""
+
+
+def launch(specialised: Specialisation, grid: tuple[int, ...], arguments: Arguments) -> None:
+    """Run a kernel; its outputs are among its arguments.
+
+    Args:
+        specialised: which kernel.
+        grid: blocks along each axis.
+        arguments: by name; tensors are contiguous, on one device and of the types that the kernel is specialised for.
+
+    Raises:
+        InputError: an argument is not what the kernel was specialised for.
+        MachineError: the tensors' device cannot run it in this process.
+    """
+    for name, expected in specialised.types.items():
+        _require_argument(name, arguments[name], expected)
+    devices = {argument.device for argument in arguments.values() if isinstance(argument, Tensor)}
+    if len(devices) != 1:
+        raise InputError("tensors on one device", str(devices), "move them together")
+    device = devices.pop()
+    _require_runnable(device)
+    settings = {"num_warps": specialised.warps, "num_stages": specialised.stages, "enable_fp_fusion": FP_FUSION}
+    # Triton launches on the current device, which need not be the tensors'.
+    with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+        specialised.kernel[grid](**arguments, **specialised.constants, **settings)
+
+
+def require_shape(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
+    """Refuse a tensor of another shape.
+
+    Raises:
+        InputError: it has one.
+    """
+    if tuple(tensor.shape) != shape:
+        raise InputError(f"{name} of shape {list(shape)}", str(list(tensor.shape)), "see the launcher's arguments")
+
+
+def _require_argument(name: str, argument: Tensor | int, expected: str) -> None:
+    if isinstance(argument, int):
+        if expected != "i32":
+            raise InputError(f"a tensor {name}", f"the number {argument}", "pass a tensor")
+        return
+    if pointer(type_name(argument.dtype)) != expected:
+        raise InputError(f"{name} of Triton's type {expected}", str(argument.dtype), "convert the tensor")
+    if not argument.is_contiguous():
+        raise InputError(f"{name} contiguous", f"strides {argument.stride()}", "call contiguous() first")
+
+
+def _require_runnable(device: torch.device) -> None:
+    if interprets() != (device.type == "cpu"):
+        mode = "interpreted" if interprets() else "compiled"
+        remedy = "set TRITON_INTERPRET=1 before Triton is imported to interpret on a CPU, and unset it for a GPU"
+        raise MachineError(f"tensors on a device that runs {mode} kernels", str(device), remedy)
+    if interprets():
+        mend_bfloat16()

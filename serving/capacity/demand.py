@@ -1,0 +1,115 @@
+"""What is asked of a service: how many requests, how they come, how long they are, and what is promised.
+
+rate of one of n replicas: each request goes to a replica by chance, λ/n; the gaps between its requests are sums of
+geometrically many gaps of the whole stream, mean n
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attendant.errors import ConfigError
+from serving.capacity.lengths import Lengths, lengths_of
+from serving.capacity.reading import made, read_plain
+
+ARRIVALS = ("poisson", "gamma", "constant")
+_RATE = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)/(s|min|h|day)")
+_SECONDS = {"s": 1, "min": 60, "h": 3600, "day": 86400}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """The demand of a whole service.
+
+    Attributes:
+        rate: requests a second.
+        prompt: tokens of a prompt, or of a translator's source.
+        answer: tokens of an answer.
+        arrivals: ``poisson`` of many who do not know of each other, ``gamma`` in bursts (shape below 1) or more even,
+            ``constant`` at even distances.
+        shape: of ``gamma``.
+        stream: whether tokens are sent as they come.
+        deadline_ms: of each request, on the server; none if not given.
+        urgent: share of the requests that are of priority 0, before all others.
+        slo: objectives, with commas between them, as ``ttft_p95<200ms,itl_p95<50ms`` (clients/load/analysis/slo.py).
+        price_per_gpu_hour: money for a GPU and hour.
+        price_per_replica_hour: money for a replica and hour, beside its GPUs.
+
+    Raises:
+        ConfigError: a value is out of its range.
+    """
+
+    rate: float
+    prompt: Lengths
+    answer: Lengths
+    arrivals: str = "poisson"
+    shape: float = 1.0
+    stream: bool = True
+    deadline_ms: int | None = None
+    urgent: float = 0.0
+    slo: str = ""
+    price_per_gpu_hour: float = 0.0
+    price_per_replica_hour: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.arrivals not in ARRIVALS:
+            raise ConfigError(f"arrivals, one of {list(ARRIVALS)}", repr(self.arrivals), "correct arrivals")
+        for name, least in (("rate", 1e-9), ("shape", 1e-3), ("deadline_ms", 1), ("urgent", 0)):
+            value = getattr(self, name)
+            if value is not None and not value >= least:
+                raise ConfigError(f"{name} of at least {least:g}", str(value), f"correct {name}")
+        if self.urgent > 1 or min(self.price_per_gpu_hour, self.price_per_replica_hour) < 0:
+            raise ConfigError("urgent of at most 1 and prices of at least 0", repr(self), "correct them")
+
+    @classmethod
+    def read(cls, path: Path) -> Demand:
+        """The demand in a TOML or JSON file.
+
+        Raises:
+            ConfigError: the file is missing, or a value is none that it can have.
+        """
+        value = read_plain(path)
+        for name in ("prompt", "answer"):
+            if name in value:
+                value[name] = lengths_of(_object(value[name], name, path), f"{name!r} of {path}")
+        if "rate" in value:
+            value["rate"] = rate_of(value["rate"])
+        demand: Demand = made(cls, value, str(path))
+        return demand
+
+    def gaps(self, rng: np.random.Generator, count: int, replicas: int = 1) -> NDArray[np.float64]:
+        """Seconds between the requests that one of the replicas gets, float64 ``[N]``."""
+        gap_s = 1 / self.rate
+        of_others = rng.geometric(1 / replicas, count)
+        if self.arrivals == "constant":
+            return of_others * gap_s
+        shape = 1.0 if self.arrivals == "poisson" else self.shape
+        return rng.gamma(shape * of_others, gap_s / shape)
+
+
+def rate_of(value: Any) -> float:
+    """Requests a second, of a number or of a text as ``1000000/h``.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    found = _RATE.fullmatch(str(value).replace("_", ""))
+    if found is None:
+        raise ConfigError("a rate as 20, 20/s, 300/min or 1000000/h", repr(value), "correct rate")
+    return float(found[1]) / _SECONDS[found[2]]
+
+
+def _object(value: Any, name: str, path: Path) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(
+            f"a table {name!r} in {path}, as {{kind = 'constant', tokens = 64}}", repr(value), "correct it"
+        )
+    return value

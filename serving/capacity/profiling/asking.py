@@ -1,0 +1,74 @@
+"""A load of random questions on a served model, by the load generator of clients/load."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attendant.tensor_names import INPUT_IDS, PIXELS
+from clients.load.arrivals import Arrivals
+from clients.load.record import LoadRun
+from clients.load.run import run_load
+from clients.load.scenario import Inputs, Scenario, Target, Workload
+from serving.capacity.profiling.subjects import subject_of
+from serving.engine.captioner import Captioner
+from serving.engine.writing_model import WritingModel
+
+
+def write_questions(model: WritingModel, lengths: Iterable[tuple[int, int]], path: Path, seed: int = 0) -> None:
+    """Write a file of questions, one a line, whose answers do not end before their length.
+
+    Args:
+        model: that is asked.
+        lengths: tokens of each question and of its answer.
+        path: of the file, ``.jsonl``.
+        seed: of the tokens.
+    """
+    rng = np.random.default_rng(seed)
+    name = PIXELS if isinstance(model, Captioner) else INPUT_IDS
+    lines = [
+        {name: np.asarray(subject_of(model, prompt, rng)).tolist(), "max_tokens": answer, "ignore_end": [True]}
+        for prompt, answer in lengths
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
+def asked(
+    address: str,
+    name: str,
+    questions: Path,
+    arrivals: Arrivals,
+    *,
+    warmup_s: float,
+    duration_s: float,
+    seed: int = 0,
+) -> LoadRun:
+    """Ask a server for some seconds; tokens are sent as they come.
+
+    Args:
+        address: of its gRPC endpoint.
+        name: of the model.
+        questions: that :func:`write_questions` wrote; they are asked in turn.
+        arrivals: when they are asked.
+        warmup_s: seconds before those that count.
+        duration_s: seconds that count.
+        seed: of the arrivals.
+
+    Raises:
+        ServerError: it does not answer.
+    """
+    inputs: Any = Inputs(kind="files", files=(str(questions),))
+    scenario = Scenario(
+        workloads=(Workload(name=name, model=name, inputs=inputs, stream=True),),
+        target=Target(address=address, timeout_s=60.0),
+        arrivals=arrivals,
+        warmup_s=warmup_s,
+        duration_s=duration_s,
+        seed=seed,
+    )
+    return asyncio.run(run_load(scenario))

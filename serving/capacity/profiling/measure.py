@@ -1,0 +1,57 @@
+"""An artefact → the profile of a replica of it on this machine."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from attendant.parameters import Device, Runtime
+from serving.capacity.profile import Profile
+from serving.capacity.profiling.behind_triton import behind_triton
+from serving.capacity.profiling.grids import Grids
+from serving.capacity.profiling.overhead import overhead_of
+from serving.capacity.profiling.subjects import loaded
+from serving.engine.settings import EngineSettings
+from serving.runtime.processor import processor_name
+
+
+def measured(
+    folder: Path,
+    settings: EngineSettings,
+    threads: int = 1,
+    runtime: Runtime = "auto",
+    device: Device = "auto",
+    served: bool = True,
+) -> Profile:
+    """Measure an artefact.
+
+    Args:
+        folder: of a model that answers with text.
+        settings: up to as many slots and prompt tokens.
+        threads: that one run of a graph may use.
+        runtime: that runs it.
+        device: that artefacts of torch run on.
+        served: whether a tritonserver is started for what serving adds; without, that is nothing.
+
+    Raises:
+        UserError: the artefact answers with something else.
+        ServerError: the server does not start or answer.
+    """
+    settings = replace(settings, prefix_bytes=0)
+    model = loaded(folder, settings, threads, runtime, device)
+    grids = Grids(model, settings.slots)
+    decode, prompt, encoder = grids.decode(), grids.prompt(settings.prompt_tokens), grids.encoder()
+    tables = {"decode": decode, "prompt": prompt, "encoder": encoder}
+    made = {name: None if one is None else one.table for name, one in tables.items()}
+    profile = Profile(
+        name=folder.name,
+        machine=f"{processor_name()}, {os.cpu_count()} cores, {threads} thread(s) a run",
+        capacity=grids.capacity,
+        decode=decode.table,
+        prompt=made["prompt"],
+        encoder=made["encoder"],
+        overhead=overhead_of(model, decode.table, made["prompt"], made["encoder"]),
+        fit_error={name: one.error for name, one in tables.items() if one is not None},
+    )
+    return behind_triton(folder, model, profile, settings, threads, runtime, device) if served else profile

@@ -1,0 +1,64 @@
+"""Questions to measure with: random tokens, or an empty image."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attendant.errors import UserError
+from attendant.manifest import Manifest
+from attendant.parameters import Device, Runtime
+from attendant.tensor_names import PIXELS
+from serving.engine.captioner import Captioner
+from serving.engine.generator import Generator
+from serving.engine.options import DecodingOptions
+from serving.engine.output.answer import Request
+from serving.engine.settings import EngineSettings
+from serving.engine.translator import Translator
+from serving.engine.writing_model import WritingModel
+from serving.runtime.base import numpy_dtype
+
+_KINDS: dict[str, type[WritingModel]] = {"generate": Generator, "translate": Translator, "caption": Captioner}
+_FIRST, _BEHIND = 3, 12  # tokens that every vocabulary has, and that are no special ones
+
+
+def loaded(
+    folder: Path, settings: EngineSettings, threads: int = 1, runtime: Runtime = "auto", device: Device = "auto"
+) -> WritingModel:
+    """An artefact that answers with text.
+
+    Raises:
+        UserError: it does not.
+        ArtefactError: a file is missing or not what the manifest says.
+    """
+    manifest = Manifest.read(folder)
+    if manifest.task not in _KINDS:
+        wanted = f"an artefact of one of the tasks {list(_KINDS)}, which an engine steps"
+        raise UserError(wanted, f"{manifest.task!r} in {folder}", "a plan is made for models that write")
+    return _KINDS[manifest.task](folder, manifest, threads, runtime, device, settings)
+
+
+def longest_question(model: WritingModel) -> int:
+    """The most tokens that a question can have; 1 of an image."""
+    if isinstance(model, Captioner):
+        return 1
+    return int(model.details["max_source_length" if isinstance(model, Translator) else "max_length"])
+
+
+def subject_of(model: WritingModel, length: int, rng: np.random.Generator) -> Any:
+    """A question of so many tokens, as :meth:`WritingModel.request` takes it."""
+    if isinstance(model, Captioner):
+        signature = model.runners["encoder"].signature
+        spec = signature.input(PIXELS)
+        sizes = {name: axis.usual for name, axis in signature.axes.items()} | {"batch": 1}
+        return np.zeros(spec.shape(sizes)[1:], numpy_dtype(spec.dtype))
+    return [int(token) for token in rng.integers(_FIRST, _BEHIND, length)]
+
+
+def exactly(model: WritingModel, length: int, tokens: int, rng: np.random.Generator) -> Request:
+    """A request whose answer has so many tokens, or as many as the model can give."""
+    request = model.request(subject_of(model, length, rng), DecodingOptions(ignore_end=True))
+    return replace(request, max_tokens=min(tokens, request.max_tokens))

@@ -1,0 +1,53 @@
+"""What a call takes where others share the machine: in rounds over all calls, the median of each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from attendant.progress import progress
+
+ROUNDS = 5
+_ENOUGH_S = 0.01
+_LEAST_CALLS, _MOST_CALLS = 3, 20
+Call = Callable[[], object]
+
+
+def medians(calls: Sequence[Call], title: str, rounds: int = ROUNDS) -> list[float]:
+    """Seconds of each call; a disturbance of one round meets them all.
+
+    Args:
+        calls: that can be repeated; one more round warms them up.
+        title: of the progress.
+        rounds: that count.
+    """
+    taken: list[list[float]] = []
+    with progress(title, rounds + 1) as advance:
+        for number in range(rounds + 1):
+            taken.append([_seconds(call) for call in calls])
+            advance(f"round {number}")
+    return [float(value) for value in np.median(taken[1:], axis=0)]
+
+
+def _seconds(call: Call) -> float:
+    call()  # what it reads lies in the caches afterwards, as a server's weights and slots do
+    taken: list[float] = []
+    while len(taken) < _LEAST_CALLS or (len(taken) < _MOST_CALLS and sum(taken) < _ENOUGH_S):
+        began_s = time.perf_counter()
+        call()
+        taken.append(time.perf_counter() - began_s)
+    return float(np.median(taken))
+
+
+def nonnegative(parts: Sequence[Sequence[float]], totals: Sequence[float]) -> list[float]:
+    """The coefficients, none below 0, with which the parts add up to the totals best, by least squares."""
+    matrix, wanted = np.array(parts, dtype=float), np.array(totals, dtype=float)
+    kept = list(range(matrix.shape[1]))
+    while kept:
+        found, *_ = np.linalg.lstsq(matrix[:, kept], wanted, rcond=None)
+        if found.min() >= 0:
+            return [float(found[kept.index(part)]) if part in kept else 0.0 for part in range(matrix.shape[1])]
+        del kept[int(found.argmin())]
+    return [0.0] * matrix.shape[1]

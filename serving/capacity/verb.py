@@ -1,0 +1,69 @@
+"""The verb that plans: how many replicas a demand takes, by simulating our own scheduler (docs/capacity.md)."""
+
+from __future__ import annotations
+
+import sys
+from json import dumps
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from clients.load.analysis.slo import objectives
+from serving.capacity.report import print_plan
+
+
+def plan(
+    profile: Positional[Path],
+    demand: Positional[Path],
+    rate: str | None = None,
+    slo: str | None = None,
+    slots: int = 16,
+    waiting: int = 256,
+    prompt_tokens: int = 256,
+    requests: int = 10_000,
+    seed: int = 0,
+    json: bool = False,
+) -> int:
+    """Say how many replicas a demand takes, what they cost, and where one of them saturates.
+
+    Args:
+        profile: what one replica takes for its work: a file of `python -m serving profile`, or written by hand.
+        demand: how many requests come, how long they are, and what is promised, a TOML file (docs/capacity.md).
+        rate: instead of the demand's, as 20/s or 1000000/h.
+        slo: objectives instead of the demand's, as ttft_p95<200ms,itl_p95<50ms.
+        slots: sequences that a replica decodes at once.
+        waiting: requests that may wait for a slot; one more is refused.
+        prompt_tokens: most positions of prompts in a step.
+        requests: that are simulated for each number of replicas.
+        seed: of arrivals and lengths.
+        json: print everything as JSON instead of a table.
+    """
+    # The scheduler that is simulated is the server's own; nothing else of the clients imports serving.
+    from serving.capacity.plan import plan_of_files
+
+    found = plan_of_files(
+        profile,
+        demand,
+        objectives,
+        _told,
+        rate=rate,
+        slo=slo,
+        requests=requests,
+        seed=seed,
+        slots=slots,
+        waiting=waiting,
+        prompt_tokens=prompt_tokens,
+    )
+    if json:
+        sys.stdout.write(dumps(found.to_json(), indent=2) + "\n")
+    else:
+        print_plan(found.to_json(), [str(one) for one in _texts(found.demand.slo)])
+    return 0
+
+
+def _texts(slo: str) -> list[str]:
+    return [one.text for one in objectives(slo)]
+
+
+def _told(line: str) -> None:
+    sys.stderr.write(line + "\n")

@@ -1,0 +1,104 @@
+"""Who gets slots: in turn, as many as fit, their sources encoded together and known prefixes restored."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attendant.errors import AttendantError, MachineError
+from serving.engine.encoding import encoded, together
+from serving.engine.meter import Meter
+from serving.engine.output.written import Written
+from serving.engine.prefix_cache import BLOCK, PrefixCache
+from serving.engine.rows import Rows
+from serving.engine.sequence import Group, Sequence, Ticket
+from serving.engine.settings import EngineSettings
+from serving.engine.slots import Slots
+from serving.engine.starting import first_sequence
+from serving.engine.waiting import WaitingLine
+
+
+class Admission:
+    """The slots of an engine, and how requests get them.
+
+    Attributes:
+        slots: their memory.
+        rows: who holds them.
+        prefixes: of prompts seen before; None where they would be wrong.
+    """
+
+    def __init__(self, written: Written, settings: EngineSettings, meter: Meter) -> None:
+        self.slots = Slots(written.decoder, settings.slots)
+        self.rows = Rows(self.slots)
+        reusable = written.encoder is None and self.slots.capacity is not None and settings.prefix_bytes > 0
+        self.prefixes = PrefixCache(settings.prefix_bytes) if reusable else None
+        self._written, self._meter = written, meter
+        self._reserved: dict[Group, int] = {}
+
+    def admit(self, line: WaitingLine) -> list[Group]:
+        """Give slots to those whose turn it is, as many as fit."""
+        admitted = []
+        while (ticket := line.first()) is not None and self._has_room(ticket):
+            try:
+                self._encode(line.front(self._free()))
+                if not self.slots.accepts(ticket.memories or {}, len(self.rows)):
+                    break
+                admitted.append(self._seat(ticket))
+            except Exception as error:  # one request's mistake must not be that of those who wait behind it
+                self._meter.failed += 1
+                ticket.sink(failure(error, "the admission"))
+            line.remove(ticket)
+        return admitted
+
+    def _free(self) -> int:
+        self._reserved = {group: group.rows for group in self._reserved if group.unfinished}
+        return self.slots.count - sum(self._reserved.values())
+
+    def _has_room(self, ticket: Ticket) -> bool:
+        return ticket.request.options.rows <= self._free()
+
+    def _encode(self, tickets: list[Ticket]) -> None:
+        if tickets[0].memories is not None:
+            return None
+        assert self._written.encoder is not None
+        new = [ticket for ticket in tickets if ticket.memories is None and not ticket.is_cancelled]
+        new = [tickets[0], *(ticket for ticket in new if ticket is not tickets[0])]
+        new = new[: together([ticket.request.source for ticket in new])]
+        try:
+            memories = encoded(self._written.encoder, [ticket.request.source for ticket in new])
+        except Exception as error:  # whatever a runtime raises; one source's mistake must not be the others'
+            if len(new) > 1:
+                return self._encode(new[:1])
+            raise failure(error, "the encoder") from error
+        for ticket, memory in zip(new, memories, strict=True):
+            ticket.memories = memory
+        return None
+
+    def _seat(self, ticket: Ticket) -> Group:
+        sequence = first_sequence(ticket, self._written)
+        group = sequence.group
+        self.slots.place(len(self.rows), ticket.memories or {}, len(self.rows))
+        ticket.memories = {}  # which can be megabytes, and stand in the slots now
+        self.rows.append(sequence)
+        self._reserved[group] = group.rows
+        self._restore(sequence)
+        if sequence.pending == 1:
+            self.rows.promote(sequence)
+        return group
+
+    def _restore(self, sequence: Sequence) -> None:
+        prompt = sequence.group.ticket.request.prompt
+        self._meter.prompt_tokens += len(prompt)
+        if self.prefixes is None:
+            return
+        blocks = self.prefixes.match(prompt[:-1])  # the last token's logits are needed
+        if blocks:
+            self.slots.restore(sequence.row, 0, [np.concatenate(parts, axis=1) for parts in zip(*blocks, strict=True)])
+            sequence.cached = BLOCK * len(blocks)
+        self._meter.prefix_tokens += sequence.cached
+
+
+def failure(error: Exception, graph: str) -> AttendantError:
+    """What a runtime raised, as one request's error."""
+    if isinstance(error, AttendantError):
+        return error
+    return MachineError(f"a run of {graph}", f"{type(error).__name__}: {error}", "look at the server's log")

@@ -1,0 +1,50 @@
+"""The beams of one request after a run: each goes on from the row of its parent, and nothing is computed twice.
+
+Legend: W beams, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from attendant.errors import AttendantError
+from serving.engine.admission import Admission
+from serving.engine.emission import Emission
+from serving.engine.output.written import Written
+from serving.engine.sequence import Group
+from serving.engine.starting import sequence_of
+from serving.runtime.base import Array
+
+
+class BeamStepping:
+    """Moves the rows of beams as their searches say."""
+
+    def __init__(self, written: Written, admission: Admission, emission: Emission) -> None:
+        self._written, self._emission = written, emission
+        self._rows, self._slots = admission.rows, admission.slots
+
+    def advance(self, group: Group, logits_WV: Array) -> None:
+        """Let a search rank what its rows return, and its beams go on.
+
+        Args:
+            group: of beams; one row until its prompt is done.
+            logits_WV: of its rows, in the order of its sequences.
+        """
+        assert group.search is not None
+        try:
+            advance = group.search.advance(logits_WV)
+        except AttendantError as error:
+            self._emission.fail(group, error)
+            return
+        if advance is None:
+            self._emission.finish_beams(group)
+            return
+        tokens = [list(group.sequences[parent].tokens) for parent in advance.parents]
+        if len(group.sequences) == 1:
+            others = [sequence_of(group, 0, [], self._written) for _ in tokens[1:]]
+            self._rows.fork(group.sequences[0], others)
+            group.sequences += others
+        else:
+            rows = [sequence.row for sequence in group.sequences]
+            parents = [rows[parent] for parent in advance.parents]
+            self._slots.permute(rows, parents, group.sequences[0].cached)
+        for sequence, before, token in zip(group.sequences, tokens, advance.tokens, strict=True):
+            sequence.tokens = [*before, int(token)]

@@ -1,0 +1,131 @@
+"""Texts in, vectors out: tokenizer and the one graph of an artefact of the task ``embed``.
+
+Legend: B texts, T tokens of the longest, E width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from attendant.errors import InputError
+from attendant.manifest import Manifest
+from attendant.parameters import Device, Runtime
+from attendant.tensor_names import HIDDEN, POOLED
+from attendant.tokenization import load_tokenizer
+from serving.runtime.base import Array, Runner
+from serving.runtime.create_runners import create_runners
+
+Tokens = list[int]
+Graph = Callable[[Mapping[str, Array], Collection[str]], Mapping[str, Array]]
+"""From the inputs of the graph, and the outputs that are wanted, to those outputs."""
+VECTORS = (POOLED, HIDDEN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embedding:
+    """The texts of one request as vectors.
+
+    Attributes:
+        vectors: those that were wanted, float32: ``pooled`` ``[B, E]``, one a text; ``hidden`` ``[B, T, E]``, one a
+            token.
+        token_mask: bool ``[B, T]``, false where a text has ended.
+    """
+
+    vectors: dict[str, Array]
+    token_mask: Array
+
+
+class Embedder:
+    """One artefact of the task ``embed``, loaded."""
+
+    def __init__(
+        self,
+        folder: Path,
+        manifest: Manifest,
+        threads: int = 1,
+        runtime: Runtime = "auto",
+        device: Device = "auto",
+        graph: Graph | None = None,
+    ) -> None:
+        """Load the tokenizer, and the graph unless something else runs it.
+
+        Args:
+            folder: the artefact.
+            manifest: its own.
+            threads: that one run of the graph may use.
+            runtime: that runs it.
+            device: that torch runs it on.
+            graph: what runs it instead.
+
+        Raises:
+            ArtefactError: a file is missing or not what the manifest says.
+        """
+        self._tokenizer = load_tokenizer(folder, manifest.details.get("tokenizer"))
+        self._graph = graph or _by_runner(create_runners(folder, manifest, threads, runtime, device)["model"])
+        self._longest = int(manifest.details["max_length"])
+        self._pad = int(manifest.details["pad_token"])
+
+    def embed(
+        self, requests: Sequence[Sequence[str]], wanted: Collection[str] = VECTORS
+    ) -> list[Embedding | InputError]:
+        """Embed the texts of several requests in one run of the graph; a bad request does not touch the others.
+
+        Args:
+            requests: one text or more each.
+            wanted: which vectors; ``hidden`` is large, and seldom wanted.
+
+        Returns:
+            For each request its vectors, cut to its own longest text, or the error that it earned.
+        """
+        verdicts = [self._verdict(texts) for texts in requests]
+        good = [verdict for verdict in verdicts if not isinstance(verdict, InputError)]
+        answers = self._run(good, wanted)
+        return [verdict if isinstance(verdict, InputError) else next(answers) for verdict in verdicts]
+
+    def _verdict(self, texts: Sequence[str]) -> list[Tokens] | InputError:
+        try:
+            return [self._tokenizer.encode(text, self._longest) for text in texts]
+        except InputError as error:
+            return error
+
+    def _run(self, requests: Sequence[Sequence[Tokens]], wanted: Collection[str]) -> Iterator[Embedding]:
+        if not requests:
+            return
+        token_ids_BT, mask_BT = padded([tokens for texts in requests for tokens in texts], self._pad)
+        feeds = {"token_ids": token_ids_BT, "mask": mask_BT, "token_types": np.zeros_like(token_ids_BT)}
+        outputs = self._graph(feeds, [name for name in VECTORS if name in wanted] or [POOLED])
+        begin = 0
+        for texts in requests:
+            rows, length = slice(begin, begin + len(texts)), max(map(len, texts))
+            begin += len(texts)
+            cut = {name: array[rows, :length] if name == HIDDEN else array[rows] for name, array in outputs.items()}
+            yield Embedding(vectors=cut, token_mask=mask_BT[rows, :length])
+
+
+def _by_runner(runner: Runner) -> Graph:
+    def run(feeds: Mapping[str, Array], wanted: Collection[str]) -> dict[str, Array]:
+        outputs = runner.run(feeds)
+        return {name: outputs[name].numpy() for name in wanted}
+
+    return run
+
+
+def padded(texts: Sequence[Tokens], pad: int) -> tuple[Array, Array]:
+    """Texts of different lengths as one array, filled up at the end.
+
+    Args:
+        texts: B lists of tokens.
+        pad: the token to fill up with.
+
+    Returns:
+        Token ids int64 ``[B, T]``, and bool ``[B, T]``: true where there is a token.
+    """
+    lengths_B = np.array([len(tokens) for tokens in texts])
+    mask_BT: Array = np.arange(lengths_B.max()) < lengths_B[:, None]
+    token_ids_BT = np.full(mask_BT.shape, pad, dtype=np.int64)
+    token_ids_BT[mask_BT] = np.concatenate([np.array(tokens) for tokens in texts])
+    return token_ids_BT, mask_BT

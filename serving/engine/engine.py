@@ -1,0 +1,173 @@
+"""Continuous batching: sequences come and go between the steps of one decoder graph.
+
+A step is *schedule → run → emit*: requests that fit take slots, a bounded part of the prompts is read, every sequence
+whose prompt is done gets a token, and what that adds to its answer is given to its request.
+
+Source: "Orca", Yu et al. 2022, section 3 (iteration-level scheduling); "Sarathi", Agrawal et al. 2023 (prompts in
+chunks). The cache is one contiguous block a slot.
+
+Legend: B rows, T new positions, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from attendant.errors import AttendantError, BusyError, CancelledError, DeadlineError, InputError, MachineError
+from serving.engine.admission import Admission
+from serving.engine.emission import Emission
+from serving.engine.meter import Meter
+from serving.engine.output.answer import Piece, Request
+from serving.engine.output.written import Written
+from serving.engine.sequence import Group, Sink, Ticket
+from serving.engine.settings import EngineSettings
+from serving.engine.stepping import Stepping
+from serving.engine.waiting import WaitingLine
+
+
+class Engine:
+    """The decoder of one artefact with its slots and its waiting line.
+
+    :meth:`submit` may be called from any thread; everything else from one.
+
+    Attributes:
+        meter: what happened so far.
+        slots: how many sequences are decoded at once.
+        cache_bytes: of all slots together.
+    """
+
+    def __init__(
+        self,
+        written: Written,
+        settings: EngineSettings,
+        meter: Meter | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Allocate the slots.
+
+        Args:
+            written: what the artefact decodes with.
+            settings: how much at once.
+            meter: to count with.
+            clock: seconds; times and deadlines are by it.
+        """
+        self.meter, self._clock = meter or Meter(), clock
+        self._line = WaitingLine(settings.waiting)
+        self._groups: list[Group] = []
+        self.slots = settings.slots
+        self._admission = Admission(written, settings, self.meter)
+        self._emission = Emission(written, self._admission.rows, self.meter, clock)
+        self._stepping = Stepping(written, settings, self._admission, self._emission, self.meter)
+        self.cache_bytes = self._admission.slots.nbytes
+
+    def submit(self, request: Request, sink: Sink) -> Ticket:
+        """Put a request in line.
+
+        Args:
+            request: that has been checked.
+            sink: gets the answer's pieces, in the thread that steps.
+
+        Raises:
+            InputError: it needs more slots than there are.
+            BusyError: too many wait already.
+        """
+        rows = request.options.rows
+        if rows > self.slots:
+            remedy = "ask for fewer candidates or beams"
+            raise InputError(f"at most {self.slots} sequences, the slots", f"{rows} in one request", remedy)
+        ticket = Ticket(request, sink, self._clock())
+        try:
+            self._line.put(ticket)
+        except BusyError:
+            self.meter.rejected += 1
+            raise
+        return ticket
+
+    def step(self) -> bool:
+        """Do a step.
+
+        Returns:
+            Whether there was anything to do.
+        """
+        self._part()
+        self._groups += self._admission.admit(self._line)
+        worked = self._stepping.step()
+        self._groups = [group for group in self._groups if group.unfinished]
+        self._count()
+        return worked
+
+    def stream(self, request: Request) -> Iterator[Piece]:
+        """Answer a request in the calling thread, with whatever else is in line.
+
+        Raises:
+            AttendantError: it has no answer.
+        """
+        said: deque[Piece | AttendantError] = deque()
+        ticket = self.submit(request, said.append)
+        try:
+            yield from self._until_last(said)
+        finally:
+            ticket.cancel()
+
+    def fail_all(self) -> None:
+        """End every request that has slots with an error, after a step that failed."""
+        for group in self._groups:
+            if group.unfinished:
+                self._emission.fail(group, MachineError("a step of the engine", "an error", "see the server's log"))
+                self._emission.sweep(group)
+        self._groups = []
+
+    def wait(self, longest_s: float) -> None:
+        """Wait until a request comes or :meth:`wake` is called."""
+        self._line.wait(longest_s)
+
+    def wake(self) -> None:
+        """End a :meth:`wait`; from any thread."""
+        self._line.wake()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody is served and nobody waits."""
+        return not self._groups and not len(self._line)
+
+    def _until_last(self, said: deque[Piece | AttendantError]) -> Iterator[Piece]:
+        while True:
+            while not said:
+                self.step()
+            piece = said.popleft()
+            if isinstance(piece, AttendantError):
+                raise piece
+            yield piece
+            if piece.is_last:
+                return
+
+    def _part(self) -> None:
+        leaves = partial(_leaves, now_s=self._clock())
+        for ticket in self._line.leaving(leaves):
+            self._say_goodbye(ticket)
+        for group in self._groups:
+            if group.unfinished and leaves(group.ticket):
+                self._emission.drop(group)
+                self._say_goodbye(group.ticket)
+        self._groups = [group for group in self._groups if group.unfinished]
+
+    def _say_goodbye(self, ticket: Ticket) -> None:
+        if ticket.is_cancelled:
+            self.meter.cancelled += 1
+            ticket.sink(CancelledError("an answer", "that it was taken back", "ask again"))
+        else:
+            self.meter.late += 1
+            limit = f"an answer within {ticket.request.options.deadline_ms} ms, the request's deadline"
+            ticket.sink(DeadlineError(limit, "more to say", "allow more time, or ask for fewer tokens"))
+
+    def _count(self) -> None:
+        rows = self._admission.rows
+        self.meter.active, self.meter.waiting = len(rows), len(self._line)
+        self.meter.cached_tokens = sum(sequence.cached for sequence in rows.all)
+
+
+def _leaves(ticket: Ticket, now_s: float) -> bool:
+    return ticket.is_cancelled or ticket.is_late(now_s)

@@ -1,0 +1,49 @@
+"""What an engine counts and measures; a server's own metrics are fed from here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from serving.engine.histogram import Histogram
+
+
+@dataclass(slots=True)
+class Meter:
+    """Counts since the start, and what is held now.
+
+    Attributes:
+        finished: requests answered to the end.
+        cancelled: requests taken back.
+        rejected: requests refused because too many waited.
+        late: requests whose deadline passed.
+        failed: requests that ended with another error.
+        tokens: of answers.
+        prompt_tokens: of prompts that were admitted.
+        prefix_tokens: those of them that the prefix cache held.
+        drafted: tokens guessed by look-up.
+        accepted: those of them that were right.
+        steps: runs of the decoder over the rows that are decoded token by token.
+        active: slots that hold a sequence.
+        waiting: requests without a slot.
+        cached_tokens: positions that the caches hold.
+        first_token_s: from a request's arrival to its first token.
+        between_tokens_s: between two tokens of a request.
+    """
+
+    finished: int = 0
+    cancelled: int = 0
+    rejected: int = 0
+    late: int = 0
+    failed: int = 0
+    tokens: int = 0
+    prompt_tokens: int = 0
+    prefix_tokens: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    steps: int = 0
+    active: int = 0
+    waiting: int = 0
+    cached_tokens: int = 0
+
+    first_token_s: Histogram = field(default_factory=Histogram)
+    between_tokens_s: Histogram = field(default_factory=Histogram)

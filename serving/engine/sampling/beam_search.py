@@ -1,0 +1,167 @@
+"""Beam search without a model: logits come in, and which row goes on with which token comes out.
+
+A beam's total is the sum of its tokens' log-probabilities, as processors leave these. Every step ranks all that the
+running beams may go on with. Those of the best W that end become hypotheses, of which the best W are kept by their
+
+    score = total / length ** length_penalty        length counts the new tokens, the end token among them;
+
+the best W of those that do not end run on. Equal totals stand in the order of their beams, then of their tokens.
+
+Legend: W beams, R rows of logits (1 or W after the prefill, then W), V vocabulary, K ranked continuations, N of them.
+Source: ``_beam_search`` of transformers 5.23.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from attendant.errors import InputError
+from serving.engine.options import DecodingOptions
+from serving.engine.sampling.choosing import require_numbers
+from serving.engine.sampling.logits_processors import History, create_processors
+from serving.engine.sampling.token_rules import TokenRules
+from serving.engine.sampling.warpers import kth_largest, log_softmax
+from serving.runtime.base import Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advance:
+    """What the running beams do next.
+
+    Attributes:
+        parents: the row that each beam goes on from, int64 ``[W]``.
+        tokens: the token that it goes on with, int64 ``[W]``.
+    """
+
+    parents: Array
+    tokens: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hypothesis:
+    """An answer that has ended.
+
+    Attributes:
+        tokens: without the prompt and without the end token.
+        score: its total, divided by its length to the power of the length penalty.
+        finish_reason: ``stop`` after an end token, ``length`` at the limit.
+    """
+
+    tokens: tuple[int, ...]
+    score: float
+    finish_reason: Literal["stop", "length"]
+
+
+class BeamSearch:
+    """The search of one request."""
+
+    def __init__(self, options: DecodingOptions, rules: TokenRules, prompt: Sequence[int], max_new_tokens: int) -> None:
+        """Begin with one beam, the prompt.
+
+        Args:
+            options: of the request.
+            rules: of the checkpoint.
+            prompt: the tokens that the decoder is given first: a language model's prompt, a translator's start token.
+            max_new_tokens: longest answer, the end token counted.
+
+        Raises:
+            InputError: a logit bias is no number.
+        """
+        self._options, self._limit, self._width = options, max_new_tokens, options.beam_width
+        self._processors = create_processors(options, rules)
+        self._end = np.array(sorted(rules.end | set(options.stop_ids)), dtype=np.int64)
+        self._histories = [History(prompt)]
+        self._answers: list[tuple[int, ...]] = [()]
+        self._totals_R = np.zeros(1)
+        self._ended: list[Hypothesis] = []
+        self._length = 0
+
+    def advance(self, logits_RV: Array) -> Advance | None:
+        """Take the logits of the next token.
+
+        Args:
+            logits_RV: of the running beams, in the order of the last ``Advance``; at first of the prompt, once or W
+                times.
+
+        Returns:
+            How the beams run on, or None if the search is over.
+
+        Raises:
+            InputError: the logits are no numbers, a bias does not fit this vocabulary, or no token may come.
+        """
+        parents_K, tokens_K, totals_K = self._ranked(logits_RV[: len(self._answers)])
+        self._length += 1
+        stops_K = np.isin(tokens_K, self._end)
+        ends_K = stops_K | (self._length == self._limit)
+        for place in np.flatnonzero(ends_K[: self._width]):
+            self._end_with(parents_K[place], tokens_K[place], float(totals_K[place]), bool(stops_K[place]))
+        self._ended = sorted(self._ended, key=lambda one: -one.score)[: self._width]
+        onward_N = np.flatnonzero(~ends_K)[: self._width]
+        if len(onward_N) == 0 and not self._ended:
+            place = f"none as token {self._length}"
+            raise InputError("a token that the request lets come", place, "ask for less in logit_bias and min_tokens")
+        if len(onward_N) == 0 or not self._can_improve(float(totals_K[onward_N[0]])):
+            return None
+        return self._run_on(parents_K[onward_N], tokens_K[onward_N], totals_K[onward_N])
+
+    def best(self) -> list[Hypothesis]:
+        """The best ended answers, best first.
+
+        They are as many as the options ask for; fewer where no more answers are possible, as of one token that is
+        given.
+        """
+        return self._ended[: self._options.candidates]
+
+    def _ranked(self, logits_RV: Array) -> tuple[Array, Array, Array]:
+        rows = [self._log_probabilities(*row) for row in zip(logits_RV, self._histories, strict=True)]
+        totals_RV = np.stack(rows) + self._totals_R[:, None]
+        # So many that W do not end, however many do.
+        return _best(totals_RV, max(2, 1 + len(self._end)) * self._width)
+
+    def _log_probabilities(self, logits_V: Array, history: History) -> Array:
+        require_numbers(float(logits_V.max()), self._length)
+        scores_V = log_softmax(logits_V.astype(np.float64))
+        for processor in self._processors:
+            if processor.applies(history):
+                processor(scores_V, history)
+        return scores_V
+
+    def _end_with(self, parent: int, token: int, total: float, stops: bool) -> None:
+        tokens = self._answers[parent] + (() if stops else (int(token),))
+        score = self._score(total, self._length)
+        self._ended.append(Hypothesis(tokens=tokens, score=score, finish_reason="stop" if stops else "length"))
+
+    def _can_improve(self, best_total: float) -> bool:
+        early = self._options.early_stopping
+        if len(self._ended) < self._width:
+            return True
+        length = self._limit if early == "never" and self._options.length_penalty > 0 else self._length
+        return early is not True and self._score(best_total, length) > self._ended[-1].score
+
+    def _score(self, total: float, length: int) -> float:
+        return total / math.pow(length, self._options.length_penalty)
+
+    def _run_on(self, parents_N: Array, tokens_N: Array, totals_N: Array) -> Advance:
+        # Where fewer than W can, the rows that are left over follow any beam, and nothing comes of them.
+        left_over = (0, self._width - len(parents_N))
+        parents_W, tokens_W = np.pad(parents_N, left_over), np.pad(tokens_N, left_over)
+        self._totals_R = np.pad(totals_N, left_over, constant_values=-np.inf)
+        beams = list(zip(parents_W.tolist(), tokens_W.tolist(), strict=True))
+        self._answers = [(*self._answers[parent], token) for parent, token in beams]
+        self._histories = [self._histories[parent].fork() for parent in parents_W]
+        for history, token in zip(self._histories, tokens_W.tolist(), strict=True):
+            history.add(token)
+        return Advance(parents=parents_W, tokens=tokens_W)
+
+
+def _best(totals_RV: Array, count: int) -> tuple[Array, Array, Array]:
+    flat = totals_RV.ravel()
+    possible = np.flatnonzero((flat >= kth_largest(flat, count)) & (flat > -np.inf))
+    places_K = possible[np.argsort(-flat[possible], kind="stable")[:count]]
+    parents_K, tokens_K = np.divmod(places_K, totals_RV.shape[-1])
+    return parents_K, tokens_K, flat[places_K]

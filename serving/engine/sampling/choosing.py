@@ -1,0 +1,178 @@
+"""One token after another for one sequence: processors, then the most probable token or a drawn one.
+
+A draw is the inverse of the cumulative distribution at one uniform number, in the order of the vocabulary. The number
+is the first of Philox with key (seed, candidate) and counter position: it depends on nothing else, least of all on
+other sequences, so that a request's answer is the same in any batch, and whether its tokens were guessed first or not.
+
+Legend: V vocabulary, C tokens that are left to sample from.
+Source: J. K. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011 (Philox).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attendant.errors import InputError
+from serving.engine.options import DecodingOptions
+from serving.engine.sampling.guide import TokenGuide
+from serving.engine.sampling.logits_processors import History, create_processors
+from serving.engine.sampling.token_rules import TokenRules
+from serving.engine.sampling.warpers import create_filters, divide_by_temperature, kth_largest, log_softmax
+from serving.runtime.base import Array
+
+_BLOCK = 512  # weights that are summed at once
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A token, and what the model thought of it.
+
+    Attributes:
+        token: that was chosen.
+        logprob: its log-probability under the model, before anything that the request asks for; only if asked for.
+        top: the most probable tokens with theirs, most probable first; as many as were asked for.
+    """
+
+    token: int
+    logprob: float | None = None
+    top: tuple[tuple[int, float], ...] = ()
+
+
+class TokenChooser:
+    """The choices of one sequence."""
+
+    def __init__(
+        self,
+        options: DecodingOptions,
+        rules: TokenRules,
+        prompt: Sequence[int],
+        *,
+        seed: int,
+        candidate: int = 0,
+        guide: TokenGuide | None = None,
+    ) -> None:
+        """Begin an answer.
+
+        Args:
+            options: of the request; not of a beam search.
+            rules: of the checkpoint.
+            prompt: the tokens that the decoder is given first: a language model's prompt, a translator's start token.
+            seed: of the request.
+            candidate: which of the request's answers this is, from 0.
+            guide: which tokens may come, if the request has one; the checkpoint's forced first token is none of its.
+
+        Raises:
+            InputError: a logit bias is no number.
+        """
+        self._options = options
+        self._first = rules.first
+        self._processors = create_processors(options, rules)
+        self._filters = create_filters(options)
+        self._guide = guide
+        self._history = History(prompt)
+        self._key = np.array([seed, candidate], dtype=np.uint64)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the next choice is the largest logit and nothing else, so that it need not be made here."""
+        options = self._options
+        plain = options.is_greedy and not options.logprobs and self._guide is None
+        return plain and not any(processor.applies(self._history) for processor in self._processors)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the answer has the form that a guide asks for, and nothing can follow."""
+        return self._guide is not None and self._guide.is_complete
+
+    def take(self, token: int) -> None:
+        """The answer has one more token; ``choose`` takes its own.
+
+        Raises:
+            InputError: the guide does not allow it.
+        """
+        if self._guide is not None and not self._is_forced:
+            self._guide.take(token)
+        self._history.add(token)
+
+    def choose(self, logits_V: Array) -> Choice:
+        """The answer's next token, by the logits float32 ``[V]`` behind its last.
+
+        Raises:
+            InputError: the logits are no numbers, or no token may come.
+        """
+        require_numbers(float(logits_V.max()), self._history.length)
+        token = self._next(self._processed(logits_V.astype(np.float64)))
+        self.take(token)
+        if not self._options.logprobs:
+            return Choice(token)
+        logprobs_V = log_softmax(logits_V.astype(np.float64))
+        return Choice(token, float(logprobs_V[token]), _top(logprobs_V, self._options.top_logprobs))
+
+    @property
+    def _is_forced(self) -> bool:
+        return self._history.length == 0 and self._first is not None
+
+    def _processed(self, logits_V: Array) -> Array:
+        for processor in self._processors:
+            if processor.applies(self._history):
+                processor(logits_V, self._history)
+        if self._guide is not None and not self._is_forced:
+            logits_V[~self._guide.allowed()] = -np.inf
+        return logits_V
+
+    def _next(self, logits_V: Array) -> int:
+        # It works in place: of 50,000 logits the pages of a new array cost more than the numbers.
+        if logits_V.max() == -np.inf:
+            place = f"none as token {self._history.length + 1}"
+            raise InputError("a token that the request lets come", place, "ask for less in guide, bias and min_tokens")
+        if self._options.temperature == 0:
+            return int(logits_V.argmax())
+        divide_by_temperature(logits_V, self._options.temperature)
+        if not self._filters:
+            return inverse_cdf(np.exp(logits_V, out=logits_V), self._uniform())
+        first, *others = self._filters
+        tokens_C = np.flatnonzero(first(logits_V))
+        for keep in others:
+            tokens_C = tokens_C[keep(logits_V[tokens_C])]
+        return int(tokens_C[inverse_cdf(np.exp(logits_V[tokens_C]), self._uniform())])
+
+    def _uniform(self) -> float:
+        philox = np.random.Philox(key=self._key, counter=self._history.length)
+        return np.random.Generator(philox).random()
+
+
+def require_numbers(largest: float, position: int) -> None:
+    """Refuse a row of logits by its largest, which is no number where any is none.
+
+    Raises:
+        InputError: it is infinite or no number.
+    """
+    if not np.isfinite(largest):
+        place = f"a largest one of {largest} for token {position + 1}"
+        raise InputError("logits that are numbers", place, "change the input, or check the model with the canary")
+
+
+def inverse_cdf(weights_C: Array, uniform: float) -> int:
+    """The index at which the cumulative weights pass this share of their sum; never one of weight 0."""
+    blocks = np.add.reduceat(weights_C, np.arange(0, weights_C.size, _BLOCK))  # ten times as fast as one cumulative sum
+    block, rest = _passed(blocks, uniform * blocks.sum())
+    begin = block * _BLOCK
+    return begin + _passed(weights_C[begin : begin + _BLOCK], rest)[0]
+
+
+def _passed(weights: Array, share: float) -> tuple[int, float]:
+    cumulative = weights.cumsum()
+    # The sum may be less than the share by its rounding; what is last is then the last of some weight.
+    index = min(int(cumulative.searchsorted(share, side="right")), int(cumulative.searchsorted(cumulative[-1])))
+    return index, share - (float(cumulative[index - 1]) if index else 0.0)
+
+
+def _top(logprobs_V: Array, count: int) -> tuple[tuple[int, float], ...]:
+    if count == 0:
+        return ()
+    tokens = np.flatnonzero(logprobs_V >= kth_largest(logprobs_V, count))
+    order = np.argsort(-logprobs_V[tokens], kind="stable")[:count]
+    return tuple((int(token), float(logprobs_V[token])) for token in tokens[order])

@@ -1,0 +1,171 @@
+"""Answers of a given form: which tokens may come next, by the grammar of a JSON schema or of a regular expression.
+
+The grammars are llguidance's. A tokenizer is compiled once a model, a grammar once a text; an answer then costs a copy,
+and a token microseconds.
+
+Legend: V vocabulary.
+Source: M. Moskal et al., llguidance, https://github.com/guidance-ai/llguidance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from tokenizers import decoders
+
+from attendant.errors import InputError, MachineError
+from attendant.tokenizer import TextTokenizer, Tokenizer, shortened
+from serving.engine.options import Guide
+from serving.runtime.base import Array
+
+if TYPE_CHECKING:
+    from llguidance import LLMatcher, LLTokenizer
+
+MOST_GRAMMARS = 64  # that are kept compiled
+_ANY_JSON = "{}"
+_BLANKS = r"[ \n\r\t]{1,40}"  # a model that has lost its way writes blanks to the end where JSON sets no bound
+
+
+class TokenGuide:
+    """The form of one answer as its tokens come."""
+
+    def __init__(self, matcher: LLMatcher, vocabulary_size: int) -> None:
+        self._matcher, self._vocabulary_size = matcher, vocabulary_size
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the answer has the form and nothing can follow but an end token."""
+        return self._matcher.is_stopped() and not self._matcher.is_error()
+
+    def allowed(self) -> Array:
+        """For each token whether it may come next, bool ``[V]``; an end token only after an answer of the form.
+
+        Raises:
+            InputError: the vocabulary cannot say what must come, or the grammar is too complex.
+        """
+        bits = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8)
+        self._require_no_error()
+        allowed_V = np.zeros(self._vocabulary_size, dtype=bool)
+        known = np.unpackbits(bits, count=min(8 * bits.size, self._vocabulary_size), bitorder="little")
+        allowed_V[: known.size] = known
+        return allowed_V
+
+    def take(self, token: int) -> None:
+        """The answer has one more token.
+
+        Raises:
+            InputError: it is none of the allowed.
+        """
+        self._matcher.consume_token(token)
+        self._require_no_error()
+
+    def _require_no_error(self) -> None:
+        if self._matcher.is_error():
+            found, _, _ = self._matcher.get_error().partition("\n<")
+            raise InputError("an answer that the guide lets go on", _on_one_line(found), "loosen or simplify the guide")
+
+
+class Guides:
+    """The guides of one model: its tokenizer, and the grammars that were asked for last."""
+
+    def __init__(self, tokenizer: TextTokenizer, vocabulary_size: int, end_tokens: Collection[int]) -> None:
+        """Take the model's properties; nothing is compiled before a guide is asked for.
+
+        Args:
+            tokenizer: of the answers.
+            vocabulary_size: width of the logits.
+            end_tokens: of the checkpoint.
+        """
+        self._tokenizer, self._vocabulary_size, self._end = tokenizer, vocabulary_size, sorted(end_tokens)
+        self._compiled = lru_cache(MOST_GRAMMARS)(self._compile)
+
+    def create(self, guide: Guide) -> TokenGuide:
+        """The guide of a new answer.
+
+        Raises:
+            InputError: the guide is none that llguidance understands, or the model cannot be guided.
+            MachineError: llguidance is not installed.
+        """
+        return TokenGuide(self._compiled(guide).deep_copy(), self._vocabulary_size)
+
+    def _compile(self, guide: Guide) -> LLMatcher:
+        vocabulary = self._vocabulary
+        from llguidance import LLMatcher, LLParserLimits
+
+        limits = LLParserLimits(verbose_errors=False)
+        matcher = LLMatcher(vocabulary, _grammar(guide), log_level=0, limits=limits)
+        if matcher.is_error():
+            raise _unreadable(guide, matcher.get_error())
+        return matcher
+
+    @cached_property
+    def _vocabulary(self) -> LLTokenizer:
+        try:
+            from llguidance import LLTokenizer, TokenizerWrapper
+        except ImportError as error:
+            raise MachineError("the package llguidance", str(error), "run `pip install llguidance`") from error
+        if not isinstance(self._tokenizer, Tokenizer):
+            raise _no_guide(f"a {type(self._tokenizer).__name__}")
+        if not self._end:
+            raise _no_guide("none that ends an answer")
+        library = self._tokenizer.library
+        size = max(self._vocabulary_size, library.get_vocab_size())
+        if isinstance(library.decoder, decoders.Fuse):
+            return LLTokenizer(TokenizerWrapper(_Spelling(self._tokenizer, size, self._end)), eos_token=self._end)
+        try:
+            return LLTokenizer(library.to_str(), n_vocab=size, eos_token=self._end)
+        except ValueError as error:
+            raise _no_guide(str(error)) from error
+
+
+class _Spelling:
+    # What TokenizerWrapper asks of a tokenizer whose tokens stand for themselves.
+
+    bos_token_id = None
+
+    def __init__(self, tokenizer: Tokenizer, size: int, end: list[int]) -> None:
+        self._ids = {text.encode(): token for text, token in tokenizer.library.get_vocab().items()}
+        spelled = {token: text for text, token in self._ids.items()}
+        added = tokenizer.library.get_added_tokens_decoder()
+        self.special_token_ids = [token for token in range(size) if token in added or token not in spelled]
+        self._ids = {text: token for text, token in self._ids.items() if token not in added}
+        self.tokens = [spelled.get(token, b"") for token in range(size)]
+        self.eos_token_id = end[0]
+
+    def __call__(self, text: bytes) -> list[int]:
+        # The longest token at each place, up to what no token says: what the grammar forces is spelled this way.
+        found: list[int] = []
+        while fitting := [known for known in self._ids if known and text.startswith(known)]:
+            longest = max(fitting, key=len)
+            found.append(self._ids[longest])
+            text = text[len(longest) :]
+        return found
+
+
+def _grammar(guide: Guide) -> str:
+    from llguidance import LLMatcher
+
+    if guide.kind == "regex":
+        return LLMatcher.grammar_from_regex(guide.text)
+    text = guide.text if guide.kind == "json_schema" else _ANY_JSON
+    try:
+        return LLMatcher.grammar_from_json_schema(text, overrides={"whitespace_pattern": _BLANKS})
+    except ValueError as error:
+        raise _unreadable(guide, str(error)) from error
+
+
+def _unreadable(guide: Guide, message: str) -> InputError:
+    kind = "regular expression" if guide.kind == "regex" else "JSON schema"
+    return InputError(f"a {kind} that llguidance can follow", _on_one_line(message), "correct the guide")
+
+
+def _no_guide(found: str) -> InputError:
+    expected = "a model with end tokens and a tokenizer.json of bytes or characters, as a guide needs one"
+    return InputError(expected, _on_one_line(found), "leave the guide out")
+
+
+def _on_one_line(message: str) -> str:
+    return shortened(" ".join(shortened(line.strip(), 100) for line in message.splitlines() if line.strip()), 400)

@@ -1,0 +1,59 @@
+"""A request that gets slots → its first sequence; the others, of several candidates or beams, go on from its prompt."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from serving.engine.options import DecodingOptions
+from serving.engine.output.writer import Writer
+from serving.engine.output.written import Written
+from serving.engine.sampling.beam_search import BeamSearch
+from serving.engine.sampling.choosing import TokenChooser
+from serving.engine.sampling.guide import TokenGuide
+from serving.engine.sampling.lookup import Lookup
+from serving.engine.sampling.token_rules import TokenRules
+from serving.engine.sequence import Group, Sequence, Ticket
+
+
+def first_sequence(ticket: Ticket, written: Written) -> Sequence:
+    """The sequence that reads a request's prompt.
+
+    Raises:
+        InputError: its guide cannot be followed.
+    """
+    request = ticket.request
+    mask = (ticket.memories or {}).get("source_mask")
+    group = Group(ticket=ticket, source_length=0 if mask is None else int(mask.sum()))
+    if request.options.beam_width > 1:
+        group.search = BeamSearch(
+            request.options, rules_of(request.options, written), request.prompt, request.max_tokens
+        )
+    group.sequences.append(sequence_of(group, 0, list(request.prompt), written))
+    group.unfinished = request.options.candidates if group.search is None else 1
+    return group.sequences[0]
+
+
+def sequence_of(group: Group, candidate: int, tokens: list[int], written: Written) -> Sequence:
+    """A sequence of a request with tokens of its own."""
+    request, options = group.ticket.request, group.ticket.request.options
+    rules = rules_of(options, written)
+    return Sequence(
+        group=group,
+        candidate=candidate,
+        tokens=tokens,
+        chooser=TokenChooser(
+            options, rules, request.prompt, seed=request.seed, candidate=candidate, guide=_guide(options, written)
+        ),
+        writer=Writer(written.tokenizer, options, candidate),
+        ends=rules.end | frozenset(options.stop_ids),
+        lookup=Lookup(tokens) if options.draft_tokens else None,
+    )
+
+
+def rules_of(options: DecodingOptions, written: Written) -> TokenRules:
+    """The rules of the checkpoint's tokens, as far as a request leaves them."""
+    return replace(written.rules, end=frozenset()) if options.ignore_end else written.rules
+
+
+def _guide(options: DecodingOptions, written: Written) -> TokenGuide | None:
+    return None if options.guide is None else written.guides.create(options.guide)

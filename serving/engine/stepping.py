@@ -1,0 +1,228 @@
+"""The runs of one step: a bounded part of the prompts, then one token for every sequence whose prompt is done.
+
+Legend: B rows, T new positions, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from attendant.errors import AttendantError
+from attendant.tensor_names import LOGITS
+from serving.engine.admission import Admission, failure
+from serving.engine.beam_stepping import BeamStepping
+from serving.engine.emission import Emission
+from serving.engine.meter import Meter
+from serving.engine.output.alignment import alignment_of
+from serving.engine.output.written import Written
+from serving.engine.sampling.choosing import Choice, require_numbers
+from serving.engine.sequence import Group, Sequence, padded
+from serving.engine.settings import EngineSettings
+from serving.engine.starting import sequence_of
+from serving.runtime.base import Array, Runner
+
+DRAFTING_ROWS = 2
+"""More sequences than these gain more from one run together than from guesses, each of which is a longer row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What a run returned for one row: logits ``[T, V]``, and the alignment ``[S]`` of the last position if shown."""
+
+    logits: Array
+    alignment: Array | None = None
+
+
+class Stepping:
+    """Runs the decoder graph."""
+
+    def __init__(
+        self, written: Written, settings: EngineSettings, admission: Admission, emission: Emission, meter: Meter
+    ) -> None:
+        self._written, self._settings, self._meter = written, settings, meter
+        self._rows, self._slots, self._prefixes = admission.rows, admission.slots, admission.prefixes
+        self._emission = emission
+        self._beams = BeamStepping(written, admission, emission)
+
+    def step(self) -> bool:
+        """Do a step.
+
+        Returns:
+            Whether there was anything to do.
+        """
+        busy = bool(len(self._rows))
+        self._read_prompts()
+        self._decode()
+        return busy
+
+    def _read_prompts(self) -> None:
+        budget = self._settings.prompt_tokens
+        while budget > 0 and (batch := self._next_prompts(budget)):
+            width = min(max(sequence.pending for sequence in batch), budget)
+            budget -= width * len(batch)
+            counts = [min(sequence.pending, width) for sequence in batch]
+            results = self._run(batch, width, np.array(counts)[:, None] - 1, self._written.decoder)
+            for sequence, count in zip(batch, counts, strict=True):
+                sequence.cached += count  # of all, before any of them moves
+            for sequence, scored in zip(batch, results, strict=True):
+                self._was_read(sequence, scored)
+            self._sweep(batch)
+
+    def _next_prompts(self, budget: int) -> list[Sequence]:
+        reading = self._rows.all[self._rows.decoding :]
+        if not reading:
+            return []
+        # Rows move where others end: whose turn it is says who came first.
+        oldest = min(reading, key=lambda sequence: sequence.group.ticket.arrived_s)
+        reading = self._rows.all[oldest.row :]
+        # ONNX Runtime's own attention reads several prompts at once only where nothing of them is cached yet.
+        if oldest.cached or oldest.pending > budget:
+            return [oldest]
+        longest, batch = 0, list[Sequence]()
+        for sequence in reading:
+            longest = max(longest, sequence.pending)
+            if sequence.cached or longest * (len(batch) + 1) > budget:
+                break
+            batch.append(sequence)
+        return batch
+
+    def _was_read(self, sequence: Sequence, scored: Scored | AttendantError) -> None:
+        if isinstance(scored, AttendantError):
+            self._emission.fail(sequence.group, scored)
+            return
+        if sequence.pending <= 1 and self._prefixes is not None:  # one: its logits are left to the next step
+            read = partial(self._slots.cached, sequence.row)
+            self._prefixes.store(sequence.tokens[: sequence.cached], read)
+        if not sequence.pending:
+            self._first_tokens(sequence, scored)
+
+    def _decode(self) -> None:
+        batch = self._rows.all[: self._rows.decoding]
+        if not batch:
+            return
+        width = 1 + self._draft(batch)
+        every_BT = np.arange(width)[None].repeat(len(batch), axis=0)
+        results = self._run(batch, width, every_BT, self._graph(batch))
+        self._meter.steps += 1
+        for sequence in batch:
+            sequence.cached += 1
+        for sequence, scored in zip(batch, results, strict=True):
+            self._was_run(sequence, scored)
+        for group in _groups(batch):
+            self._advance(group)
+        self._sweep(batch)
+
+    def _was_run(self, sequence: Sequence, scored: Scored | AttendantError) -> None:
+        group = sequence.group
+        if not group.unfinished:
+            return
+        if isinstance(scored, AttendantError):
+            self._emission.fail(group, scored)
+        elif not sequence.answered:
+            self._first_tokens(sequence, scored)
+        elif group.search is not None:
+            sequence.logits = scored.logits
+        else:
+            self._take(sequence, scored)
+
+    def _advance(self, group: Group) -> None:
+        logits = [sequence.logits for sequence in group.sequences if sequence.logits is not None]
+        if logits and group.unfinished:
+            for sequence in group.sequences:
+                sequence.logits = None
+            self._beams.advance(group, np.concatenate(logits))
+
+    def _first_tokens(self, sequence: Sequence, scored: Scored) -> None:
+        group = sequence.group
+        if group.search is not None:
+            self._beams.advance(group, scored.logits[:1])
+            return
+        others = self._fork(sequence, group.rows - 1)
+        for one in (sequence, *others):
+            if group.unfinished:
+                self._emission.begin(one)
+                self._take(one, scored)
+
+    def _fork(self, sequence: Sequence, count: int) -> list[Sequence]:
+        others = [
+            sequence_of(sequence.group, candidate, list(sequence.tokens), self._written)
+            for candidate in range(1, count + 1)
+        ]
+        self._rows.fork(sequence, others)
+        sequence.group.sequences += others
+        return others
+
+    def _take(self, sequence: Sequence, scored: Scored) -> None:
+        """Choose at each position that was scored, as long as what follows it was guessed rightly."""
+        drafts, sequence.drafts = sequence.drafts, []
+        try:
+            for position in range(len(drafts) + 1):
+                choice = _choice(sequence, scored.logits[position])
+                over = self._emission.say(sequence, choice, scored.alignment)
+                if over or drafts[position : position + 1] != [choice.token]:
+                    break
+                sequence.cached += 1
+                self._meter.accepted += 1
+        except AttendantError as error:
+            self._emission.fail(sequence.group, error)
+
+    def _draft(self, batch: list[Sequence]) -> int:
+        if len(batch) > DRAFTING_ROWS or self._slots.capacity is None:
+            return 0
+        room = min(self._slots.capacity - len(sequence.tokens) for sequence in batch)
+        for sequence in batch:
+            options = sequence.group.ticket.request.options
+            if sequence.lookup is not None and sequence.answered:
+                left = sequence.group.ticket.request.max_tokens - sequence.answered - 1
+                sequence.drafts = sequence.lookup.draft(max(0, min(options.draft_tokens, room, left)))
+                self._meter.drafted += len(sequence.drafts)
+        return max(len(sequence.drafts) for sequence in batch)
+
+    def _graph(self, batch: list[Sequence]) -> Runner:
+        if self._written.aligning and any(sequence.group.ticket.request.options.explain for sequence in batch):
+            return self._written.aligning()
+        return self._written.decoder
+
+    def _run(
+        self, batch: list[Sequence], width: int, scored_BL: Array, runner: Runner
+    ) -> list[Scored | AttendantError]:
+        begin, end = batch[0].row, batch[-1].row + 1
+        decoder = self._slots.decoder(begin, end, runner)
+        start_B = np.array([sequence.cached for sequence in batch], dtype=np.int64)
+        try:
+            shown = decoder.step(padded(batch, width), start_B, scored_BL)
+        except Exception as error:  # whatever a runtime raises; one row's mistake must not be the others'
+            if len(batch) > 1:
+                return [self._run([one], width, scored_BL[at : at + 1], runner)[0] for at, one in enumerate(batch)]
+            return [failure(error, "the decoder")]
+        return [Scored(shown[LOGITS][row], _alignment(shown, row, one)) for row, one in enumerate(batch)]
+
+    def _sweep(self, batch: list[Sequence]) -> None:
+        for group in _groups(batch):
+            self._emission.sweep(group)
+            for sequence in group.sequences:
+                if sequence.pending == 1:
+                    self._rows.promote(sequence)
+
+
+def _groups(batch: list[Sequence]) -> list[Group]:
+    return list(dict.fromkeys(sequence.group for sequence in batch))
+
+
+def _choice(sequence: Sequence, logits_V: Array) -> Choice:
+    if not sequence.chooser.is_plain:
+        return sequence.chooser.choose(logits_V)
+    token = int(logits_V.argmax())
+    require_numbers(float(logits_V[token]), sequence.answered)
+    sequence.chooser.take(token)
+    return Choice(token)
+
+
+def _alignment(shown: Mapping[str, Array], row: int, sequence: Sequence) -> Array | None:
+    if not sequence.group.ticket.request.options.explain:
+        return None
+    return alignment_of(shown, row, sequence.group.source_length or None)

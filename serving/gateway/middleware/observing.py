@@ -1,0 +1,84 @@
+"""What is noted of every request: its id, a line in the log, and the metrics. Nothing of it is done for each token."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from typing import Any
+from uuid import uuid4
+
+from opentelemetry import propagate
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from clients import request_context
+from serving.gateway.errors import GONE
+from serving.gateway.middleware.metrics import Metrics
+
+LOG = logging.getLogger("attendant.gateway")
+_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_QUIET = ("/livez", "/readyz", "/metrics")
+
+
+class Observer:
+    """ASGI middleware; ``scope["state"]["tally"]`` is what a route left of tokens."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, traced: bool) -> None:
+        self._app, self._metrics, self._traced = app, metrics, traced
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and note what became of it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began_s = time.perf_counter()
+        name = _request_id(scope)
+        self._enter(name)
+        status = GONE
+        header = (b"x-request-id", name.encode())
+
+        async def sent(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message = {**message, "headers": [*message["headers"], header]}
+            await send(message)
+
+        self._metrics.open.inc()
+        try:
+            await self._app(scope, receive, sent)
+        except Exception:
+            status = 500 if status == GONE else status
+            raise
+        finally:
+            self._metrics.open.dec()
+            self._note(scope, name, status, began_s)
+
+    def _enter(self, name: str) -> None:
+        request_context.request_id.set(name)
+        if self._traced:
+            carrier: dict[str, str] = {}
+            propagate.inject(carrier)
+            request_context.headers.set(carrier)
+
+    def _note(self, scope: Scope, name: str, status: int, began_s: float) -> None:
+        seconds = time.perf_counter() - began_s
+        state = scope.get("state", {})
+        tally = state.get("tally")
+        route = getattr(scope.get("route"), "path", "other")
+        self._metrics.note(route, status, seconds, tally, began_s)
+        if scope["path"] in _QUIET or not LOG.isEnabledFor(logging.INFO):
+            return
+        said: dict[str, Any] = {"request_id": name, "method": scope["method"], "path": scope["path"], "status": status}
+        said["seconds"] = round(seconds, 6)
+        if state.get("key") is not None:
+            said["key"] = state["key"].name
+        if tally is not None:
+            said |= tally.told()
+        LOG.info("request", extra={"said": said})
+
+
+def _request_id(scope: Scope) -> str:
+    given = Headers(scope=scope).get("x-request-id", "")
+    return given if _ID.fullmatch(given) else uuid4().hex

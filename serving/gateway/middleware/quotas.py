@@ -1,0 +1,71 @@
+"""How much each key may ask: requests in a sliding window, tokens in a fixed one, counted by the library limits.
+
+A request that would be one too many is refused before its body is read. Tokens are known only afterwards: an answer may
+go beyond the quota, and the next request is refused.
+
+Source: draft-ietf-httpapi-ratelimit-headers-10 (RateLimit, RateLimit-Policy).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+from limits import RateLimitItem, parse
+from limits.storage import MemoryStorage
+from limits.strategies import FixedWindowRateLimiter, RateLimiter, SlidingWindowCounterRateLimiter
+
+from serving.gateway.errors import RefusedError
+from serving.gateway.middleware.keys import Key
+
+
+class Quotas:
+    """What every key has used; in this process's memory."""
+
+    def __init__(self) -> None:
+        storage = MemoryStorage()
+        self._of_requests: RateLimiter = SlidingWindowCounterRateLimiter(storage)
+        self._of_tokens: RateLimiter = FixedWindowRateLimiter(storage)
+
+    def admit(self, key: Key) -> dict[str, str]:
+        """Count a request.
+
+        Returns:
+            Headers that say what is left.
+
+        Raises:
+            RefusedError: it is one too many, or the tokens are used up.
+        """
+        admitted = True
+        policies, left = [], []
+        for name, limit, limiter in self._limits(key):
+            item = parse(limit)
+            if name == "tokens":
+                admitted &= limiter.test(item, name, key.name)
+            else:
+                admitted &= limiter.hit(item, name, key.name)
+            wait_s, remaining = _state(limiter, item, name, key)
+            policies.append(f'"{name}";q={item.amount};w={item.get_expiry()}')
+            left.append(f'"{name}";r={remaining};t={wait_s}')
+            if not admitted:
+                headers = {**_headers(policies, left), "Retry-After": str(wait_s)}
+                raise RefusedError(429, f"expected at most {item}, of {name}; found more; wait", None, headers)
+        return _headers(policies, left)
+
+    def charge(self, key: Key, tokens: int) -> None:
+        """Count the tokens of a request that is over."""
+        if key.tokens and tokens:
+            self._of_tokens.hit(parse(key.tokens), "tokens", key.name, cost=tokens)
+
+    def _limits(self, key: Key) -> list[tuple[str, str, RateLimiter]]:
+        limits = [("requests", key.requests, self._of_requests), ("tokens", key.tokens, self._of_tokens)]
+        return [one for one in limits if one[1]]
+
+
+def _state(limiter: RateLimiter, item: RateLimitItem, name: str, key: Key) -> tuple[int, int]:
+    stats = limiter.get_window_stats(item, name, key.name)
+    return max(1, math.ceil(stats.reset_time - time.time())), max(0, stats.remaining)
+
+
+def _headers(policies: list[str], left: list[str]) -> dict[str, str]:
+    return {"RateLimit-Policy": ", ".join(policies), "RateLimit": ", ".join(left)} if policies else {}

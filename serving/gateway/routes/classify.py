@@ -1,0 +1,40 @@
+"""``POST /v1/classify``: an image → labels."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse
+
+from clients.classify import TASK, Classifier, Guess
+from clients.served_model import ServedModel
+from serving.gateway.gateway import Gateway, while_connected
+from serving.gateway.images import pixels_of
+from serving.gateway.schemas.base import FAILURES
+from serving.gateway.schemas.native import Classification, ClassificationRequest
+from serving.gateway.uploads import read_upload, upload_schema
+from serving.gateway.upstream.server import Upstream
+
+router = APIRouter(prefix="/v1", tags=["images"], responses=FAILURES)
+
+
+@router.post(
+    "/classify",
+    response_model=None,
+    responses={200: {"model": Classification}},
+    openapi_extra=upload_schema(ClassificationRequest),
+)
+async def classify(request: Request) -> JSONResponse:
+    """The most probable labels of an image."""
+    asked, image = await read_upload(request, ClassificationRequest)
+    gateway = Gateway.of(request)
+    gateway.tally(request, asked.model, "an image")
+
+    async def guesses(upstream: Upstream, served: ServedModel) -> list[Guess]:
+        model = Classifier(upstream.client, served.require_task(TASK))
+        pixels = await pixels_of(image, served, gateway.settings)
+        return model.guesses((await model.logits(pixels[None]))[0], asked.top_k)
+
+    found = await while_connected(request, gateway.pool.once(asked.model, guesses))
+    return JSONResponse({"model": asked.model, "labels": [asdict(guess) for guess in found]})

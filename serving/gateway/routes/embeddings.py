@@ -1,0 +1,43 @@
+"""``POST /v1/embeddings``: texts → vectors."""
+
+from __future__ import annotations
+
+import base64
+
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse
+
+from clients.embed import TASK, Embedder
+from clients.served_model import ServedModel
+from clients.triton_client import Array
+from serving.gateway.gateway import Gateway, while_connected
+from serving.gateway.schemas.base import FAILURES
+from serving.gateway.schemas.embeddings import EmbeddingList, EmbeddingRequest
+from serving.gateway.upstream.server import Upstream
+
+router = APIRouter(prefix="/v1", tags=["text"], responses=FAILURES)
+
+
+@router.post("/embeddings", response_model=None, responses={200: {"model": EmbeddingList}})
+async def embed(request: Request, asked: EmbeddingRequest) -> JSONResponse:
+    """Turn texts into vectors."""
+
+    async def vectors(upstream: Upstream, served: ServedModel) -> tuple[Array, int]:
+        model = Embedder(upstream.client, served.require_task(TASK))
+        return await model.embed_counted(asked.texts(), asked.pooling)
+
+    gateway = Gateway.of(request)
+    tally = gateway.tally(request, asked.model, asked.input)
+    vectors_BE, tally.prompt = await while_connected(request, gateway.pool.once(asked.model, vectors))
+    data = [
+        {"object": "embedding", "index": index, "embedding": _told(vector_E, asked.encoding_format)}
+        for index, vector_E in enumerate(vectors_BE)
+    ]
+    return JSONResponse({"object": "list", "model": asked.model, "data": data, "usage": tally.usage()})
+
+
+def _told(vector_E: Array, encoding: str) -> list[float] | str:
+    if encoding == "base64":
+        return base64.b64encode(vector_E.astype("<f4").tobytes()).decode()
+    values: list[float] = vector_E.tolist()
+    return values

@@ -1,0 +1,156 @@
+"""The Triton servers behind the gateway, of which the one with the fewest requests under way is asked.
+
+If it fails before it has begun an answer, the next one is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, suppress
+from typing import TypeVar
+
+from pybreaker import CircuitBreakerError
+
+from attendant.errors import AttendantError, BusyError, UnknownNameError, UnreachableError
+from clients.served_model import ServedModel
+from serving.gateway.upstream.server import Upstream
+
+ELSEWHERE = (BusyError, UnknownNameError, UnreachableError)  # another server may answer what one of these refused
+Result = TypeVar("Result")
+Ask = Callable[[Upstream, ServedModel], Awaitable[Result]]
+Stream = Callable[[Upstream, ServedModel], AsyncGenerator[Result, None]]
+
+
+class Pool:
+    """Use it as an asynchronous context manager: meanwhile every model gets its canaries.
+
+    Attributes:
+        upstreams: the servers.
+    """
+
+    def __init__(self, addresses: tuple[str, ...], timeout_s: float, probe_s: float) -> None:
+        """Connect when first asked; in a running event loop.
+
+        Args:
+            addresses: of gRPC endpoints.
+            timeout_s: longest wait for an answer, and for each response of a stream.
+            probe_s: pause between two canaries.
+        """
+        self.upstreams = [Upstream(address, timeout_s) for address in addresses]
+        self._probe_s = probe_s
+        self._turn = 0
+        self._probing: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Pool:
+        self._probing = asyncio.ensure_future(self._probe())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._probing is not None:
+            self._probing.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._probing
+        for upstream in self.upstreams:
+            await upstream.client.__aexit__(None, None, None)
+
+    async def models(self) -> dict[str, ServedModel]:
+        """Every model that a server has, by name.
+
+        Raises:
+            UnreachableError: no server answers.
+        """
+        if not any(upstream.models for upstream in self.upstreams):
+            await asyncio.gather(*(upstream.probe() for upstream in self.upstreams))
+        found = {name: model for upstream in self.upstreams for name, model in upstream.models.items()}
+        if not found:
+            addresses = ", ".join(upstream.address for upstream in self.upstreams)
+            raise UnreachableError(f"a Triton server at {addresses}", "no answer", "start it: `python -m serving up`")
+        return dict(sorted(found.items()))
+
+    async def once(self, name: str, ask: Ask[Result]) -> Result:
+        """One answer.
+
+        Args:
+            name: of the model.
+            ask: an upstream and what it says of the model → the answer.
+
+        Raises:
+            UnknownNameError: no server has the model.
+            AttendantError: what the last server that was asked raised.
+        """
+        errors: list[AttendantError] = []
+        for upstream, trial in self._turns(name):
+            try:
+                with upstream.working(name, trial):
+                    return await ask(upstream, await upstream.model(name))
+            except CircuitBreakerError:
+                continue
+            except ELSEWHERE as error:
+                errors.append(error)
+        raise _worst(errors)
+
+    async def stream(self, name: str, start: Stream[Result]) -> AsyncGenerator[Result, None]:
+        """The pieces of an answer as they come; another server is asked only before the first one.
+
+        Args:
+            name: of the model.
+            start: an upstream and what it says of the model → the pieces.
+
+        Raises:
+            As :meth:`once`.
+        """
+        errors: list[AttendantError] = []
+        for upstream, trial in self._turns(name):
+            has_begun = False
+            try:
+                with upstream.working(name, trial):
+                    async with aclosing(start(upstream, await upstream.model(name))) as pieces:
+                        yield await _first(pieces, upstream, name)
+                        has_begun = True
+                        async for piece in pieces:
+                            yield piece
+                    return
+            except CircuitBreakerError:
+                continue
+            except ELSEWHERE as error:
+                if has_begun:
+                    raise
+                errors.append(error)
+        raise _worst(errors)
+
+    def _turns(self, name: str) -> Iterator[tuple[Upstream, bool]]:
+        # Equal loads take turns. Where all are left out, each is asked all the same: it is no worse than to refuse.
+        self._turn += 1
+        count = len(self.upstreams)
+        order = [self.upstreams[(self._turn + place) % count] for place in range(count)]
+        order.sort(key=lambda upstream: upstream.in_flight)
+        all_out = all(upstream.is_out(name) for upstream in order)
+        yield from ((upstream, not all_out) for upstream in order)
+
+    async def _probe(self) -> None:
+        while True:
+            await asyncio.gather(*(upstream.probe() for upstream in self.upstreams))
+            await asyncio.sleep(self._probe_s)
+
+
+async def _first(pieces: AsyncIterator[Result], upstream: Upstream, name: str) -> Result:
+    # A dead worker never answers the streams that it had accepted: another request's error tells of it.
+    first = asyncio.ensure_future(anext(pieces))
+    gone = asyncio.ensure_future(upstream.gone(name).wait())
+    try:
+        await asyncio.wait({first, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not first.done():
+            raise UnreachableError(f"an answer of {name!r} at {upstream.address}", "it is gone", "ask another server")
+        return first.result()
+    finally:
+        gone.cancel()
+        if not first.done():
+            first.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await first
+
+
+def _worst(errors: list[AttendantError]) -> AttendantError:
+    ranks: dict[type[AttendantError], int] = {UnknownNameError: 0, UnreachableError: 1, BusyError: 2}
+    return max(errors, key=lambda error: ranks[type(error)])

@@ -1,0 +1,187 @@
+"""ONNX Runtime behind the Runner protocol: IOBinding throughout, caches bound as input and as output, never copied."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+
+from attendant.errors import ArtefactError, InputError
+from attendant.signature import GraphSignature
+from serving.runtime.admission import Admission, not_a_buffer
+from serving.runtime.array_buffer import array_part, copy_array_rows
+from serving.runtime.base import Array, Buffer, numpy_dtype
+from serving.runtime.ort.kept_bindings import KeptBindings
+from serving.runtime.processor import sums_of_bytes_overflow
+
+_DEVICE = "cpu"
+# Over caches in 8 bits, queries times keys are products of bytes, too: ONNX Runtime asks for this by its environment
+# alone, and reads it at the first such product. The ladder and the budgets are measured with it.
+_QUERIES_IN_8_BITS = ("ORT_MLAS_QKGEMM_S8_APPROX_VNNI", "1")
+_ORT_TYPES = {
+    "tensor(float)": "float32",
+    "tensor(double)": "float64",
+    "tensor(float16)": "float16",
+    "tensor(int64)": "int64",
+    "tensor(int32)": "int32",
+    "tensor(uint8)": "uint8",
+    "tensor(int8)": "int8",
+    "tensor(bool)": "bool",
+}
+_NAMES = {np.dtype(name): name for name in _ORT_TYPES.values()}  # NumPy works the name out at every call
+
+
+class OrtBuffer:
+    """A tensor that ONNX Runtime owns."""
+
+    def __init__(self, value: Any, lent: Array | None = None) -> None:
+        """Keep a value.
+
+        Args:
+            value: the ``OrtValue``.
+            lent: the array whose memory it is; that of a value without one is the runtime's.
+        """
+        self.value = value
+        self._lent = lent
+
+    @classmethod
+    def over(cls, array: Array) -> OrtBuffer:
+        """A tensor in the memory of an array."""
+        return cls(ort.OrtValue.ortvalue_from_numpy(array, _DEVICE), array)
+
+    @property
+    def address(self) -> int:
+        """Where the first element lies."""
+        return int(self.value.data_ptr())
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return int(self.value.tensor_size_in_bytes())
+
+    def numpy(self) -> Array:
+        """The contents."""
+        # A view that the runtime makes of lent memory does not keep it: it would outlive what it shows.
+        array: Array = self.value.numpy() if self._lent is None else self._lent
+        return array
+
+    def write(self, array: Array) -> None:
+        """Replace the contents.
+
+        Raises:
+            InputError: the array has another type or shape; the runtime would take its bytes for what they are not.
+        """
+        held = _ORT_TYPES[self.value.data_type()], tuple(self.value.shape())
+        if (array.dtype.name, array.shape) != held:
+            raise InputError(f"{held[0]} {held[1]} to write", f"{array.dtype.name} {array.shape}", "convert it first")
+        self.value.update_inplace(np.ascontiguousarray(array))
+
+    def part(self, begin: int, shape: tuple[int, ...]) -> OrtBuffer:
+        """A part of the same memory."""
+        return OrtBuffer.over(array_part(self.numpy(), begin, shape))
+
+    def copy_rows(self, sources: Sequence[int], targets: Sequence[int], positions: int | None = None) -> None:
+        """Copy rows to others, all at once."""
+        copy_array_rows(self.numpy(), sources, targets, positions)
+
+
+class OrtRunner:
+    """One ONNX graph on the CPU provider."""
+
+    def __init__(self, path: Path, signature: GraphSignature, threads: int = 1, record: Path | None = None) -> None:
+        """Load a graph and hold it to its signature.
+
+        Args:
+            path: the ``.onnx`` file.
+            signature: what its manifest says of it.
+            threads: for the work inside one operator; small models are fastest with one.
+            record: the beginning of a file's name, into which the runtime writes what each node took.
+
+        Raises:
+            ArtefactError: ONNX Runtime cannot load the file, or its inputs and outputs are not the signature's.
+        """
+        self._signature = signature
+        self._admission = Admission(signature)
+        self._names = {spec.name for spec in signature.inputs}
+        self._updated_inputs = set(signature.aliases.values())
+        if any(spec.dtype == "int8" for spec in signature.inputs):
+            os.environ.setdefault(*_QUERIES_IN_8_BITS)  # noqa: TID251  (the runtime has no other switch)
+        self._session = _session(path, threads, record)
+        _check(self._session, signature, path)
+        self._bindings = KeptBindings(self._session, [spec.name for spec in signature.outputs], signature.aliases)
+
+    @property
+    def signature(self) -> GraphSignature:
+        """What goes in and what comes out."""
+        return self._signature
+
+    def allocate(self, name: str, sizes: Mapping[str, int]) -> OrtBuffer:
+        """A zeroed buffer for the input of that name."""
+        spec = self._signature.input(name)
+        shape = spec.shape(sizes)
+        self._signature.check(spec, spec.dtype, shape)
+        zeros = np.zeros(shape, numpy_dtype(spec.dtype))
+        return OrtBuffer.over(zeros)
+
+    def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
+        """Run the graph once; see :class:`serving.runtime.base.Runner`."""
+        if self._names != feeds.keys():
+            self._admission.require_names(feeds)
+        with self._bindings.one() as binding:
+            changed = [name for name in feeds if not binding.holds(name, feeds[name])]
+            produced = binding.run({name: self._admitted(name, feeds[name]) for name in changed})
+        aliases = self._signature.aliases
+        return {
+            spec.name: OrtBuffer(produced[spec.name]) if spec.name in produced else _updated(feeds[aliases[spec.name]])
+            for spec in self._signature.outputs
+        }
+
+    def end_record(self) -> Path:
+        """Stop recording; the file that was written, in Chrome's trace format."""
+        return Path(self._session.end_profiling())
+
+    def _admitted(self, name: str, feed: Array | Buffer) -> Array | OrtBuffer:
+        spec = self._signature.input(name)
+        if isinstance(feed, OrtBuffer):
+            self._admission.require(spec, _ORT_TYPES[feed.value.data_type()], tuple(feed.value.shape()))
+            return feed
+        if name in self._updated_inputs:
+            raise not_a_buffer(name, feed)
+        array = np.ascontiguousarray(feed if isinstance(feed, np.ndarray) else feed.numpy())
+        self._admission.require(spec, _NAMES.get(array.dtype) or array.dtype.name, array.shape)
+        return array
+
+
+def _updated(feed: Array | Buffer) -> Buffer:
+    assert not isinstance(feed, np.ndarray)  # which was refused
+    return feed
+
+
+def _session(path: Path, threads: int, record: Path | None) -> Any:
+    options = ort.SessionOptions()
+    options.enable_profiling = record is not None
+    options.profile_file_prefix = str(record or "")
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    if sums_of_bytes_overflow():
+        options.add_session_config_entry("session.x64quantprecision", "1")
+    try:
+        return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime's exceptions have no public common base
+        raise ArtefactError(f"an ONNX graph at {path}", str(error), "export the model again") from error
+
+
+def _check(session: Any, signature: GraphSignature, path: Path) -> None:
+    wanted = [(spec.name, spec.dtype, list(spec.axes)) for spec in (*signature.inputs, *signature.outputs)]
+    values = (*session.get_inputs(), *session.get_outputs())
+    found = [(value.name, _ORT_TYPES.get(value.type, value.type), list(value.shape)) for value in values]
+    for want, have in zip(wanted, found, strict=False):
+        if want != have:
+            raise ArtefactError(f"{want} in {path}, as its manifest says", str(have), "export the model again")
+    if len(wanted) != len(found):
+        raise ArtefactError(f"{len(wanted)} tensors in {path}, as its manifest says", str(len(found)), "export again")

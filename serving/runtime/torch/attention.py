@@ -1,0 +1,141 @@
+"""Our own kernels in the place of torch's, where they can do what a layer asks for; torch's everywhere else.
+
+A kernel takes no mask, but how many of a row's keys it sees. That is known of the masks that are inputs of the graph:
+``self_mask`` shows a row's new positions what stands before them, ``start`` + T keys; a padding mask shows all queries
+the keys that it counts. A mask that a layer has made anew (a window of positions), a bias, or heads without a kernel go
+to torch. Windows of a map and additive attention have kernels of their own.
+
+Legend: B batch, S new positions, T keys, M capacity, H query heads, G key and value heads, D head size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from attendant.errors import ConfigError
+from models.kernel_configs.decode_tiles import most_rows, splits_for
+from models.kernel_configs.gpu_targets import target_of
+from models.kernel_configs.heads import heads_of
+from models.kernels.additive_attention import additive_attention
+from models.kernels.decode_attention import decode_attention
+from models.kernels.flash_attention import flash_attention
+from models.kernels.window_attention import window_attention
+from models.layers.attend import attend_in_groups
+
+_FEW = 8
+"""New positions up to which a cache is read in splits."""
+
+
+class FusedAttention:
+    """What every attention layer of one model computes by."""
+
+    def __init__(self, multiprocessors: int) -> None:
+        """Choose for a GPU.
+
+        Args:
+            multiprocessors: that it has.
+        """
+        self._multiprocessors = multiprocessors
+        self._inputs: Mapping[str, Tensor] = {}
+        self._lengths: dict[str, Tensor] = {}
+
+    def begin(self, inputs: Mapping[str, Tensor]) -> None:
+        """State the inputs of the run that follows."""
+        self._inputs, self._lengths = inputs, {}
+
+    def __call__(
+        self,
+        q_BHSD: Tensor,
+        k_BGTD: Tensor,
+        v_BGTD: Tensor,
+        mask: Tensor | None = None,
+        bias: Tensor | None = None,
+        scale: float | None = None,
+    ) -> Tensor:
+        """As :func:`models.layers.attend.attend`."""
+        found = None if bias is not None else self._reach(k_BGTD, mask)
+        if found is not None:
+            try:
+                return self._attended(q_BHSD, _whole(k_BGTD), _whole(v_BGTD), found, scale)
+            except ConfigError:  # no kernel for such heads
+                pass
+        return attend_in_groups(q_BHSD, k_BGTD, v_BGTD, mask, bias, scale)
+
+    def in_windows(
+        self, q: Tensor, k: Tensor, v: Tensor, table: Tensor, window: int, shift: int, scales: Tensor | None
+    ) -> Tensor | None:
+        """As :data:`models.layers.window_attention.WindowKernel`."""
+        scales = None if scales is None else scales.float()
+        try:
+            return window_attention(q, k, v, table.contiguous(), window, shift, scales)
+        except ConfigError:  # no kernel for such windows or heads
+            return None
+
+    def additively(
+        self, query: Tensor, keys: Tensor, score: Tensor, annotations: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor] | None:
+        """As :data:`models.layers.additive_attention.AdditiveKernel`."""
+        mask = keys.new_ones(keys.shape[:2], dtype=torch.bool) if mask is None else mask
+        try:
+            return additive_attention(query, keys, score, annotations, mask)
+        except ConfigError:  # no kernel for so long a source
+            return None
+
+    def _attended(
+        self, queries: Tensor, keys: Tensor, values: Tensor, reach: tuple[Tensor, bool], scale: float | None
+    ) -> Tensor:
+        (lengths, causal), heads, count = reach, heads_of(queries, keys, scale), queries.shape[2]
+        queries = queries.contiguous()
+        if count <= _FEW and heads.heads // heads.kv_heads * count <= most_rows(heads):
+            groups = len(queries) * heads.kv_heads
+            splits = splits_for(groups, keys.shape[2], self._multiprocessors)
+            return decode_attention(queries, keys, values, lengths, causal, scale, splits)
+        return flash_attention(queries, keys, values, lengths, causal, scale)
+
+    def _reach(self, keys: Tensor, mask: Tensor | None) -> tuple[Tensor, bool] | None:
+        if mask is None:
+            return self._all(keys), False
+        for name, given in self._inputs.items():
+            if given.data_ptr() != mask.data_ptr() or given.dtype != torch.bool:
+                continue
+            is_padding = given.shape == (mask.shape[0], mask.shape[3]) and (mask.shape[2] == 1 or mask.stride(2) == 0)
+            if is_padding or (name == "self_mask" and mask.shape == given.shape):
+                return self._length(name), not is_padding
+        return None
+
+    def _all(self, keys: Tensor) -> Tensor:
+        name = f"all {keys.shape[2]}"
+        if name not in self._lengths:
+            self._lengths[name] = torch.full((len(keys),), keys.shape[2], dtype=torch.int32, device=keys.device)
+        return self._lengths[name]
+
+    def _length(self, name: str) -> Tensor:
+        if name not in self._lengths:
+            given = self._inputs
+            cached = name == "self_mask"
+            self._lengths[name] = (
+                given["start"] + given["token_ids"].shape[1] if cached else given[name].sum(1, dtype=torch.int32)
+            )
+        return self._lengths[name]
+
+
+def _whole(cut: Tensor) -> Tensor:
+    # Kernels read a cache as it lies: what was attended to is the beginning of each of its rows.
+    batch, groups, _, size = cut.shape
+    capacity = cut.stride(1) // size
+    if cut.stride() == (groups * capacity * size, capacity * size, size, 1) and capacity >= cut.shape[2]:
+        return cut.as_strided((batch, groups, capacity, size), cut.stride())
+    return cut.contiguous()
+
+
+def fused_attention(device: torch.device) -> FusedAttention:
+    """For a GPU that torch sees.
+
+    Raises:
+        UnknownNameError: there are no kernels for its compute capability.
+    """
+    target_of(device)
+    return FusedAttention(torch.cuda.get_device_properties(device).multi_processor_count)

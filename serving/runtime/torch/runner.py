@@ -1,0 +1,182 @@
+"""PyTorch behind the Runner protocol: a GPU that has no TensorRT, and a CPU as the slow reference.
+
+Caches are written in place, attention reads the attended length and no more, and on a GPU the step of one token is a
+recording (:mod:`serving.runtime.torch.capture`). Floats that are not remembered are converted: a module in half
+precision takes float32 pixels, and returns float32 logits.
+
+Legend: B batch, T new positions, A attended positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from attendant.signature import GraphSignature, TensorSpec
+from models.layers.additive_attention import attend_additively_by
+from models.layers.attend import Kernel, attend_by, attend_in_groups
+from models.layers.kv_cache import write_in_place
+from models.layers.window_attention import attend_in_windows_by
+from serving.runtime.admission import Admission, not_a_buffer
+from serving.runtime.base import Array, Buffer, numpy_dtype
+from serving.runtime.index_bounds import require_indices
+from serving.runtime.torch.buffer import TorchBuffer, tensor_from_numpy, torch_dtype
+from serving.runtime.torch.capture import NewTensors, Recorder, Recording, Recordings, bucket, cuda_recorder
+
+_MASK, _TOKENS = "self_mask", "token_ids"
+
+
+class TorchRunner:
+    """One graph's module.
+
+    Attributes:
+        recordings: of single steps.
+    """
+
+    def __init__(
+        self,
+        signature: GraphSignature,
+        module: nn.Module,
+        device: torch.device,
+        dtype: torch.dtype,
+        below: Mapping[str, int] | None = None,
+        recorder: Recorder | None = None,
+        attention: Kernel = attend_in_groups,
+    ) -> None:
+        """Take a module over: it is moved, converted, and writes its caches in place from now on.
+
+        Args:
+            signature: its tensors.
+            module: whose flat inputs and outputs follow the signature; modules of several graphs may share parts.
+            device: where it runs.
+            dtype: of its weights and of what it computes.
+            below: for inputs that index a table, its length.
+            recorder: of single steps; CUDA graphs on a GPU, and nothing on a CPU, if not given.
+            attention: what every attention layer computes by; if it has a method ``begin``, that is told the inputs of
+                each run, and if it has ``in_windows`` and ``additively``, layers of those kinds compute by them.
+        """
+        self.recordings = Recordings()
+        self._signature, self._device, self._dtype = signature, device, dtype
+        self._admission = Admission(signature)
+        self._module = _moved(module, device, dtype).eval()
+        write_in_place(self._module)
+        attend_by(self._module, attention)
+        attend_in_windows_by(self._module, getattr(attention, "in_windows", None))
+        attend_additively_by(self._module, getattr(attention, "additively", None))
+        self._begin: Callable[[Mapping[str, Tensor]], None] = getattr(attention, "begin", _begin_nothing)
+        self._below = dict(below or {})
+        self._inputs = {spec.name: spec for spec in signature.inputs}
+        self._remembered = set(signature.aliases.values())
+        self._recorder = recorder or (cuda_recorder(device) if device.type == "cuda" else None)
+
+    @property
+    def signature(self) -> GraphSignature:
+        """What goes in and what comes out."""
+        return self._signature
+
+    def allocate(self, name: str, sizes: Mapping[str, int]) -> TorchBuffer:
+        """A zeroed buffer for the input of that name."""
+        spec = self._signature.input(name)
+        shape = spec.shape(sizes)
+        self._signature.check(spec, spec.dtype, shape)
+        return TorchBuffer(torch.zeros(shape, dtype=torch_dtype(spec.dtype), device=self._device))
+
+    @torch.no_grad()
+    def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
+        """Run the module once; see :class:`serving.runtime.base.Runner`."""
+        if self._inputs.keys() != feeds.keys():
+            self._admission.require_names(feeds)
+        buffers = {name: feed for name, feed in feeds.items() if isinstance(feed, TorchBuffer)}
+        arrays = {name: self._admitted(name, feed) for name, feed in feeds.items() if name not in buffers}
+        require_indices(arrays, self._below)
+        if self._recorder is not None and self._is_single_step(arrays):
+            outputs = self._replayed(arrays, buffers, self._recorder)
+        else:
+            self._admit(buffers)
+            uploaded = {name: self._uploaded(name, array) for name, array in arrays.items()}
+            outputs = self._step(uploaded | {name: buffer.tensor for name, buffer in buffers.items()})
+        returned = iter(outputs)
+        aliases = self._signature.aliases
+        return {
+            spec.name: buffers[aliases[spec.name]] if spec.name in aliases else TorchBuffer(next(returned))
+            for spec in self._signature.outputs
+        }
+
+    def _is_single_step(self, arrays: Mapping[str, Array]) -> bool:
+        return bool(self._remembered) and _TOKENS in arrays and arrays[_TOKENS].shape[1] == 1
+
+    def _admitted(self, name: str, feed: Array | Buffer) -> Array:
+        if name in self._remembered:
+            raise not_a_buffer(name, feed)
+        spec, array = self._inputs[name], feed if isinstance(feed, np.ndarray) else feed.numpy()
+        fits = array.dtype == numpy_dtype(spec.dtype)
+        self._admission.require(spec, spec.dtype if fits else array.dtype.name, array.shape)
+        return array
+
+    def _admit(self, buffers: Mapping[str, TorchBuffer]) -> None:
+        for name, buffer in buffers.items():
+            self._admission.require(self._inputs[name], buffer.dtype, buffer.place[1])
+
+    def _uploaded(self, name: str, array: Array) -> Tensor:
+        return tensor_from_numpy(array, self._inputs[name].dtype).to(self._device)
+
+    def _step(self, inputs: Mapping[str, Tensor]) -> list[Tensor]:
+        named = list(zip(self._signature.outputs, self._computed(inputs), strict=True))
+        shown = []
+        for spec, output in named:
+            source = self._signature.aliases.get(spec.name)
+            if source is None:
+                shown.append(output.to(torch_dtype(spec.dtype)))
+            elif output.data_ptr() != inputs[source].data_ptr():  # a state, which its module returns anew
+                inputs[source].copy_(output)
+        return shown
+
+    def _computed(self, inputs: Mapping[str, Tensor]) -> Sequence[Tensor]:
+        self._begin(inputs)
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # float32 means 24 bits
+            outputs = self._module(*(self._converted(spec, inputs[spec.name]) for spec in self._signature.inputs))
+        return [outputs] if isinstance(outputs, Tensor) else outputs
+
+    def _converted(self, spec: TensorSpec, tensor: Tensor) -> Tensor:
+        return tensor.to(self._dtype) if tensor.is_floating_point() else tensor
+
+    def _replayed(
+        self, arrays: Mapping[str, Array], buffers: Mapping[str, TorchBuffer], recorder: Recorder
+    ) -> list[Tensor]:
+        shapes = {name: array.shape for name, array in arrays.items()}
+        if _MASK in shapes:
+            *others, attended = shapes[_MASK]
+            capacity = int(self._inputs[next(iter(self._signature.aliases.values()))].axes[2])
+            shapes[_MASK] = (*others, bucket(attended, capacity))
+        # A key that is known has been admitted: of a deep decoder, that is most of what is left to do here.
+        key = tuple(buffers), tuple([buffer.place for buffer in buffers.values()]), tuple(shapes.items())
+        recording = self.recordings.get(key, lambda: self._recorded(shapes, arrays, buffers, recorder))
+        return [output.clone() for output in recording.replay(arrays)]
+
+    def _recorded(
+        self,
+        shapes: Mapping[str, tuple[int, ...]],
+        arrays: Mapping[str, Array],
+        buffers: Mapping[str, TorchBuffer],
+        recorder: Recorder,
+    ) -> Recording:
+        self._admit(buffers)
+        new = NewTensors({name: (self._inputs[name].dtype, shape) for name, shape in shapes.items()}, self._device)
+        new.write(arrays)
+        inputs = new.tensors | {name: buffer.tensor for name, buffer in buffers.items()}
+        # Warming up writes keys and values that the step itself writes again, and leaves states as they are.
+        work = recorder(lambda: list(self._computed(inputs)), lambda: self._step(inputs))
+        return Recording(new, work)
+
+
+def _moved(module: nn.Module, device: torch.device, dtype: torch.dtype) -> nn.Module:
+    # Not twice: recurrent layers would lay their weights out anew, away from where recorded steps read them.
+    there = all((one.device.type, one.dtype) == (device.type, dtype) for one in module.parameters())
+    return module if there else module.to(device, dtype)
+
+
+def _begin_nothing(inputs: Mapping[str, Tensor]) -> None:
+    pass

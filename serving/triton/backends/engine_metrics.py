@@ -1,0 +1,104 @@
+"""An engine's counts as Triton's own metrics, on the port where Prometheus reads them.
+
+Times are told as the buckets of a Prometheus histogram, each a counter: one call for many times, where Triton's own
+histogram costs a call to the server for each token.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Any
+
+from serving.engine.engine import Engine
+from serving.engine.histogram import BOUNDS_S, Histogram
+from serving.triton.backends import triton_api
+
+_COUNTERS = {
+    "finished": "requests answered to the end",
+    "cancelled": "requests taken back",
+    "rejected": "requests refused because too many waited",
+    "late": "requests whose deadline passed",
+    "failed": "requests that ended with another error",
+    "tokens": "tokens of answers",
+    "prompt_tokens": "tokens of prompts",
+    "prefix_tokens": "tokens of prompts that the prefix cache held",
+    "drafted": "tokens guessed by prompt look-up",
+    "accepted": "guessed tokens that were right",
+    "steps": "runs of the decoder for new tokens",
+}
+_GAUGES = {
+    "active": "slots that hold a sequence",
+    "waiting": "requests without a slot",
+    "cached_tokens": "positions that the caches hold",
+}
+_SIZES = {"slots": "sequences that are decoded at once", "cache_bytes": "memory of the caches of all slots"}
+_TIMES = {
+    "first_token_s": "seconds from a request's arrival to its first token",
+    "between_tokens_s": "seconds between two tokens of a request",
+}
+
+
+class EngineMetrics:
+    """Tells Triton what an engine has counted since it was told last."""
+
+    def __init__(self, engine: Engine, model: str) -> None:
+        """Register the metrics.
+
+        Args:
+            engine: that counts.
+            model: its name, the label of each metric.
+        """
+        self._meter = engine.meter
+        self._told: dict[str, float] = {}
+        self._labels = {"model": model}
+        self._families: list[Any] = []
+        self._metrics: dict[str, Any] = {}
+        for name, meaning in _COUNTERS.items():
+            self._add(name, triton_api.counters(f"attendant_{name}_total", meaning))
+        for name, meaning in _GAUGES.items():
+            self._add(name, triton_api.gauges(f"attendant_{name}", meaning))
+        for name, meaning in _TIMES.items():
+            self._add_histogram(name, meaning)
+        for name, meaning in _SIZES.items():
+            self._add(name, triton_api.gauges(f"attendant_{name}", meaning))
+            self._metrics[name].set(getattr(engine, name))
+
+    def tell(self) -> None:
+        """Bring Triton's metrics up to date; what has not changed costs nothing."""
+        # Read before the counters and set after them: a request that is no longer running is already counted.
+        gauges = {name: getattr(self._meter, name) for name in _GAUGES}
+        for name in _COUNTERS:
+            self._count(name, getattr(self._meter, name))
+        for name, value in gauges.items():
+            if self._told.get(name) != value:
+                self._metrics[name].set(value)
+                self._told[name] = value
+        for name in _TIMES:
+            for series, value in _series(name, getattr(self._meter, name)).items():
+                self._count(series, value)
+
+    def _count(self, name: str, value: float) -> None:
+        new = value - self._told.get(name, 0)
+        if new:
+            self._metrics[name].increment(new)
+            self._told[name] = value
+
+    def _add_histogram(self, name: str, meaning: str) -> None:
+        stem = "attendant_" + name.removesuffix("_s") + "_seconds"
+        buckets = triton_api.counters(f"{stem}_bucket", meaning)
+        for bound in (*map(str, BOUNDS_S), "+Inf"):
+            self._add(f"{name}:{bound}", buckets, le=bound)
+        self._add(f"{name}:sum", triton_api.counters(f"{stem}_sum", f"sum of the {meaning}"))
+        self._add(f"{name}:count", triton_api.counters(f"{stem}_count", f"number of the {meaning}"))
+
+    def _add(self, name: str, family: Any, **labels: str) -> None:
+        self._families.append(family)
+        self._metrics[name] = family.Metric(labels={**self._labels, **labels})
+
+
+def _series(name: str, histogram: Histogram) -> dict[str, float]:
+    cumulative = list(accumulate(histogram.counts))
+    series: dict[str, float] = {
+        f"{name}:{bound}": count for bound, count in zip((*map(str, BOUNDS_S), "+Inf"), cumulative, strict=True)
+    }
+    return {**series, f"{name}:sum": histogram.total_s, f"{name}:count": cumulative[-1]}

@@ -1,0 +1,36 @@
+"""Triton's body of a reader's own module: requests that the dynamic batcher gathered are as few runs as can be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attendant.errors import InputError
+from serving.engine.predictor import predict
+from serving.runtime.base import Array
+from serving.runtime.create_runners import create_runners
+from serving.triton.backends import triton_api
+
+
+class TritonPythonModel:
+    """What Triton calls; one instance a stub process."""
+
+    def initialize(self, args: dict[str, str]) -> None:
+        """Load the graph."""
+        self._runner = create_runners(*triton_api.load_artefact(args))["model"]
+
+    def execute(self, requests: list[Any]) -> list[Any]:
+        """Answer each request with the outputs that it asks for, or with its own error."""
+        answers = triton_api.answered_unexplained(requests, self._answers)
+        return [
+            triton_api.error_response(answer)
+            if isinstance(answer, Exception)
+            else triton_api.response({name: answer[name] for name in triton_api.wanted_outputs(request)})
+            for request, answer in zip(requests, answers, strict=True)
+        ]
+
+    def _answers(self, requests: list[Any]) -> list[dict[str, Array] | InputError]:
+        return predict(self._runner, [self._tensors(request) for request in requests])
+
+    def _tensors(self, request: Any) -> dict[str, Array]:
+        tensors = {spec.name: triton_api.tensor_of(request, spec.name) for spec in self._runner.signature.inputs}
+        return {name: array for name, array in tensors.items() if array is not None}

@@ -1,0 +1,214 @@
+"""The only importer of Triton's Python-backend API, which exists nowhere but inside Triton's stub process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+from attendant.errors import BusyError, DeadlineError, InputError, MachineError
+from attendant.manifest import Manifest
+from attendant.parameters import DEVICE, GRAPH_MODEL, RUNTIME, THREADS, Device, Runtime
+from attendant.tensor_names import CANCEL, EXPLAIN, RENDERED
+from serving.engine.settings import EngineSettings
+from serving.runtime.base import Array
+
+FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+
+
+def load_artefact(arguments: dict[str, str]) -> tuple[Path, Manifest, int, Runtime, Device]:
+    """The artefact in the version folder that Triton loads, verified file by file.
+
+    Args:
+        arguments: what Triton hands to ``initialize``.
+
+    Returns:
+        Its folder, its manifest, how many threads one run of a graph may use, and which runtime runs it on
+        which device.
+
+    Raises:
+        ArtefactError: a file is missing or not what the manifest says.
+        MachineError: NumPy 2 is installed, under which this stub returns empty tensors with status OK.
+    """
+    require_numpy_1(np.__version__)
+    folder = Path(arguments["model_repository"]) / arguments["model_version"]
+    manifest = Manifest.read(folder)
+    manifest.verify(folder)
+    parameters = json.loads(arguments["model_config"])["parameters"]
+    runtime, device = (parameters.get(key, {"string_value": "auto"})["string_value"] for key in (RUNTIME, DEVICE))
+    return folder, manifest, int(parameters[THREADS]["string_value"]), runtime, device
+
+
+def graph_model(arguments: dict[str, str]) -> str:
+    """The model that runs the graph of a body; empty where it runs it itself.
+
+    Args:
+        arguments: what Triton hands to ``initialize``.
+    """
+    parameters = json.loads(arguments["model_config"])["parameters"]
+    return str(parameters.get(GRAPH_MODEL, {"string_value": ""})["string_value"])
+
+
+def ask_model(name: str, inputs: Mapping[str, Array], wanted: Collection[str]) -> dict[str, Array]:
+    """Ask another model of this server.
+
+    Args:
+        name: of the model.
+        inputs: its tensors.
+        wanted: the outputs that are wanted.
+
+    Raises:
+        MachineError: it failed.
+    """
+    tensors = [pb_utils.Tensor(key, np.ascontiguousarray(array)) for key, array in inputs.items()]
+    on_host = pb_utils.PreferredMemory(pb_utils.TRITONSERVER_MEMORY_CPU, 0)
+    request = pb_utils.InferenceRequest(
+        model_name=name, inputs=tensors, requested_output_names=list(wanted), preferred_memory=on_host
+    )
+    answer = request.exec()
+    if answer.has_error():
+        raise MachineError(f"an answer of model {name!r}", answer.error().message(), "see the server's log")
+    return {key: pb_utils.get_output_tensor_by_name(answer, key).as_numpy() for key in wanted}
+
+
+def require_numpy_1(version: str) -> None:
+    """Refuse NumPy 2 in the stub's environment.
+
+    Raises:
+        MachineError: the version is 2 or later.
+    """
+    if int(version.split(".", maxsplit=1)[0]) >= 2:
+        raise MachineError("NumPy 1.x beside Triton's Python stub", version, 'run `pip install "numpy<2"`')
+
+
+def engine_settings(arguments: dict[str, str]) -> EngineSettings:
+    """How much an engine may do at once, by the parameters of ``config.pbtxt``.
+
+    Args:
+        arguments: what Triton hands to ``initialize``.
+    """
+    parameters = json.loads(arguments["model_config"])["parameters"]
+    names = [spec.name for spec in fields(EngineSettings) if spec.name in parameters]
+    return EngineSettings(**{name: int(parameters[name]["string_value"]) for name in names})
+
+
+def tensors_of(request: Any) -> dict[str, Array]:
+    """The inputs that a client sent."""
+    return {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
+
+
+def tensor_of(request: Any, name: str) -> Array | None:
+    """An input of a request, or None where the client left it out."""
+    tensor = pb_utils.get_input_tensor_by_name(request, name)
+    return None if tensor is None else tensor.as_numpy()
+
+
+def wanted_outputs(request: Any) -> set[str]:
+    """The names of the outputs that a request asks for; all of the model's where the client named none."""
+    return set(request.requested_output_names())
+
+
+def asks_to_explain(request: Any) -> bool:
+    """Whether a request has the parameter ``explain``.
+
+    Not the outputs that it names: to Triton a request that names none has named them all, a warm-up among them.
+
+    Raises:
+        InputError: the parameter is neither true nor false.
+    """
+    return _switch(request, EXPLAIN)
+
+
+def answered_unexplained(requests: list[Any], answers_to: Callable[[list[Any]], Sequence[Any]]) -> list[Any]:
+    """Answers of a model that explains nothing: who asks it to is refused, the others are answered together.
+
+    Args:
+        requests: that came together.
+        answers_to: an answer, or an error, for each of some requests.
+    """
+    refusals = [_refused_explanation(request) for request in requests]
+    plain = [request for request, refusal in zip(requests, refusals, strict=True) if refusal is None]
+    answers = iter(answers_to(plain) if plain else ())
+    return [next(answers) if refusal is None else refusal for refusal in refusals]
+
+
+def is_rendered(request: Any) -> bool:
+    """Whether the text of a request was made by a chat template.
+
+    Raises:
+        InputError: the parameter is neither true nor false.
+    """
+    return _switch(request, RENDERED)
+
+
+def takes_back(request: Any) -> str:
+    """The id of the earlier request that this one takes back; empty if it takes none back."""
+    return str(_parameters(request).get(CANCEL, ""))
+
+
+def response(outputs: dict[str, Array]) -> Any:
+    """A response with the given outputs."""
+    return pb_utils.InferenceResponse([pb_utils.Tensor(name, array) for name, array in outputs.items()])
+
+
+def error_response(error: Exception) -> Any:
+    """A response that carries an error: the client's mistake as INVALID_ARG, anything else as INTERNAL."""
+    return _refusal(error, str(error))
+
+
+def stream_error_response(error: Exception) -> Any:
+    """The same for a stream, which drops the code: the message begins with it."""
+    code = next((name for kind, name in _CODES.items() if isinstance(error, kind)), "")
+    return _refusal(error, f"{code}: {error}" if code else str(error))
+
+
+_CODES: dict[type[Exception], str] = {
+    InputError: "INVALID_ARG",
+    BusyError: "UNAVAILABLE",
+    DeadlineError: "DEADLINE_EXCEEDED",
+}
+
+
+def _refused_explanation(request: Any) -> InputError | None:
+    try:
+        explain = asks_to_explain(request)
+    except InputError as error:
+        return error
+    remedy = "leave the parameter explain out"
+    return InputError("a model that explains its answers", "one that cannot", remedy) if explain else None
+
+
+def _switch(request: Any, name: str) -> bool:
+    value = _parameters(request).get(name, False)
+    if not isinstance(value, bool):
+        raise InputError(f"true or false for the parameter {name!r}", repr(value), "send a boolean")
+    return value
+
+
+def _parameters(request: Any) -> dict[str, Any]:
+    parameters: dict[str, Any] = json.loads(request.parameters() or "{}")
+    return parameters
+
+
+def _refusal(error: Exception, message: str) -> Any:
+    codes: dict[type[Exception], Any] = {
+        InputError: pb_utils.TritonError.INVALID_ARG,
+        BusyError: pb_utils.TritonError.UNAVAILABLE,
+    }
+    code = codes.get(type(error), pb_utils.TritonError.INTERNAL)
+    return pb_utils.InferenceResponse(error=pb_utils.TritonError(message, code))
+
+
+def counters(name: str, meaning: str) -> Any:
+    """A family of counters; whoever makes metrics of it must hold it, or Triton drops them."""
+    return pb_utils.MetricFamily(name=name, description=meaning, kind=pb_utils.MetricFamily.COUNTER)
+
+
+def gauges(name: str, meaning: str) -> Any:
+    """A family of gauges; likewise."""
+    return pb_utils.MetricFamily(name=name, description=meaning, kind=pb_utils.MetricFamily.GAUGE)

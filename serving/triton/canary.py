@@ -1,0 +1,29 @@
+"""The readiness that counts: every model of a server answers its example rightly."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from clients.health import ModelHealth, health, require_healthy
+from clients.triton_client import TritonClient
+from serving.triton.server.endpoints import Endpoints
+
+
+def canary_check(models: set[str], timeout_s: float) -> Callable[[Endpoints], None]:
+    """A check for ``TritonServer.wait_until_ready``.
+
+    Args:
+        models: the models that must answer.
+        timeout_s: longest wait for each answer.
+    """
+
+    def check(endpoints: Endpoints) -> None:
+        require_healthy(asyncio.run(_health(endpoints.grpc, timeout_s)), models)
+
+    return check
+
+
+async def _health(server: str, timeout_s: float) -> list[ModelHealth]:
+    async with TritonClient(server, timeout_s) as client:
+        return await health(client)

@@ -1,0 +1,122 @@
+"""The requests of a server, timed in this process: what serving adds is the difference.
+
+The artefact is loaded as the server's configuration says, and asked one request after the other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from tritonclient.grpc import service_pb2
+
+from attendant.errors import AttendantError, InputError
+from attendant.manifest import Manifest
+from attendant.parameters import DEVICE, RUNTIME, THREADS
+from attendant.tensor_names import PIXELS, TEXT_INPUT
+from clients.load.infer_message import array_from
+from serving.engine.settings import EngineSettings
+from serving.triton.backends.asking import Tensors, options_from_tensors, subject_from_tensors
+from serving.triton.repository.pbtxt import config_from_pbtxt
+
+LENGTH_BYTES = 4  # before each request in a stream of them
+WARM_UP = 3
+Ask = Callable[[Tensors], None]
+
+
+def seconds_alone(model: Path, requests: Sequence[Tensors]) -> list[float]:
+    """Load a model of a repository, and answer each request; seconds from its tensors to its answer.
+
+    Args:
+        model: its folder, that of ``config.pbtxt``.
+        requests: input name → tensor, rows in front.
+
+    Raises:
+        ArtefactError: a file is missing or not what the manifest says.
+        InputError: a request cannot be answered.
+    """
+    ask = _loaded(model)
+    for tensors in requests[:WARM_UP]:
+        ask(tensors)
+    return [_timed(ask, tensors) for tensors in requests]
+
+
+def read_requests(stream: BinaryIO) -> Iterable[Tensors]:
+    """The tensors of serialised ``ModelInferRequest`` messages, each behind its length in four bytes."""
+    while head := stream.read(LENGTH_BYTES):
+        message = service_pb2.ModelInferRequest.FromString(stream.read(int.from_bytes(head, "little")))
+        yield {
+            tensor.name: array_from(tensor.datatype, tensor.shape, raw)
+            for tensor, raw in zip(message.inputs, message.raw_input_contents, strict=True)
+        }
+
+
+def _timed(ask: Ask, tensors: Tensors) -> float:
+    began_s = time.perf_counter()
+    ask(tensors)
+    return time.perf_counter() - began_s
+
+
+def _loaded(model: Path) -> Ask:
+    folder = model / "1"
+    manifest = Manifest.read(folder)
+    config = config_from_pbtxt((model / "config.pbtxt").read_text(encoding="utf-8"))
+    told = {name: value.string_value for name, value in config.parameters.items()}
+    loaded = (folder, manifest, int(told[THREADS]), told.get(RUNTIME, "auto"), told.get(DEVICE, "auto"))
+    if manifest.task in ("caption", "generate", "translate"):
+        settings = {one.name: int(told[one.name]) for one in fields(EngineSettings) if one.name in told}
+        return _writing(loaded, EngineSettings(**settings))
+    return {"classify": _classifying, "embed": _embedding}.get(manifest.task, _predicting)(loaded)
+
+
+def _classifying(loaded: Any) -> Ask:
+    from serving.engine.classifier import Classifier, Images
+
+    classifier = Classifier(*loaded)
+    return lambda tensors: _require_answer(classifier.answer([Images(pixels=tensors[PIXELS])])[0])
+
+
+def _embedding(loaded: Any) -> Ask:
+    from serving.engine.embedder import Embedder
+
+    embedder = Embedder(*loaded)
+    return lambda tensors: _require_answer(
+        embedder.embed([[text.decode() for text in tensors[TEXT_INPUT].reshape(-1)]])[0]
+    )
+
+
+def _predicting(loaded: Any) -> Ask:
+    from serving.engine.predictor import predict
+    from serving.runtime.create_runners import create_runners
+
+    runner = create_runners(*loaded)["model"]
+    return lambda tensors: _require_answer(predict(runner, [tensors])[0])
+
+
+def _writing(loaded: Any, settings: EngineSettings) -> Ask:
+    from serving.engine.captioner import Captioner
+    from serving.engine.generator import Generator
+    from serving.engine.translator import Translator
+    from serving.engine.writing_model import WritingModel
+
+    kinds: dict[str, Callable[..., WritingModel]] = {
+        "caption": Captioner,
+        "generate": Generator,
+        "translate": Translator,
+    }
+    writer = kinds[loaded[1].task](*loaded, settings)
+
+    def ask(tensors: Tensors) -> None:
+        subject = tensors[PIXELS][0] if PIXELS in tensors else subject_from_tensors(tensors)
+        for _ in writer.stream(writer.request(subject, options_from_tensors(tensors, explain=False))):
+            pass
+
+    return ask
+
+
+def _require_answer(answer: Any) -> None:
+    if isinstance(answer, AttendantError):
+        raise InputError("a request that can be answered", str(answer), "correct the request")

@@ -1,0 +1,114 @@
+"""The tritonserver of this machine: that of the nvidia-pytriton wheel, or NVIDIA's in /opt/tritonserver."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+from attendant.errors import MachineError
+from serving.triton.server.numpy_version import check_numpy
+from serving.triton.server.python_library import library_directory, loader_trace, needed_library
+
+SYSTEM_SERVER = Path("/opt/tritonserver/bin/tritonserver")
+NVIDIA_DEVICE = Path("/dev/nvidiactl")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Installation:
+    """What a server is started from.
+
+    Attributes:
+        server: the tritonserver program.
+        backends: its folder of backends.
+        caches: its folder of response caches.
+        stub: the Python backend's stub for our interpreter; None when the backends folder has one.
+        libraries: directories that the loader must search first.
+        gpu: whether the machine has an NVIDIA driver.
+    """
+
+    server: Path
+    backends: Path
+    caches: Path
+    stub: Path | None
+    libraries: tuple[Path, ...]
+    gpu: bool
+
+
+def find_installation(server: Path | None = None, python_version: tuple[int, int] | None = None) -> Installation:
+    """Find a tritonserver: the one named, else that of the nvidia-pytriton wheel, else NVIDIA's own.
+
+    Args:
+        server: a tritonserver program to use instead.
+        python_version: the Python that runs the models, by default the one that runs this.
+
+    Raises:
+        MachineError: there is none, or it lacks what its Python backend needs.
+    """
+    if server is not None:
+        return _system_installation(server)
+    package = _wheel_package()
+    if package is not None:
+        return _wheel_installation(package, python_version or sys.version_info[:2])
+    return _system_installation(SYSTEM_SERVER)
+
+
+def _wheel_package() -> Path | None:
+    spec = importlib.util.find_spec("pytriton")  # finds, and does not import
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def _wheel_installation(package: Path, version: tuple[int, int]) -> Installation:
+    root = package / "tritonserver"
+    check_numpy(importlib.metadata.version("numpy"))
+    stub = _wheel_stub(root / "python_backend_stubs", f"{version[0]}.{version[1]}")
+    own = _python_library_directory(stub, f"{version[0]}.{version[1]}")
+    return Installation(
+        server=_existing(root / "bin" / "tritonserver"),
+        backends=_existing(root / "backends"),
+        caches=_existing(root / "caches"),
+        stub=stub,
+        libraries=(package.parent / "nvidia_pytriton.libs", *([own] if own else [])),
+        gpu=NVIDIA_DEVICE.exists(),
+    )
+
+
+def _wheel_stub(stubs: Path, version: str) -> Path:
+    stub = stubs / version / "triton_python_backend_stub"
+    if not stub.exists():
+        found = ", ".join(sorted(path.name for path in stubs.glob("*.*"))) or "none"
+        raise MachineError(
+            f"a Python backend stub for Python {version}", f"stubs for {found}", "use one of those Pythons"
+        )
+    return stub
+
+
+def _python_library_directory(stub: Path, version: str) -> Path | None:
+    needed = needed_library(loader_trace(stub))
+    return None if needed is None else library_directory(needed, _interpreter_directories(), version)
+
+
+def _interpreter_directories() -> list[Path]:
+    places = [sysconfig.get_config_var("LIBDIR"), str(Path(sys.base_prefix) / "lib")]
+    return [Path(place) for place in dict.fromkeys(places) if place]
+
+
+def _system_installation(server: Path) -> Installation:
+    root = _existing(server).resolve().parents[1]
+    return Installation(
+        server=server,
+        backends=_existing(root / "backends"),
+        caches=root / "caches",
+        stub=None,
+        libraries=(),
+        gpu=NVIDIA_DEVICE.exists(),
+    )
+
+
+def _existing(path: Path) -> Path:
+    if not path.exists():
+        raise MachineError("an installed tritonserver", f"nothing at {path}", 'run `pip install "attendant[cpu]"`')
+    return path

@@ -1,0 +1,38 @@
+"""Ports: which are free to take, and whether those that were chosen are."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+
+from attendant.errors import ConfigError
+from serving.triton.server.endpoints import LOOPBACK
+from serving.triton.server.settings import ServerSettings
+
+
+def check_ports_free(settings: ServerSettings) -> None:
+    """Bind each port of the server once and let it go.
+
+    Raises:
+        ConfigError: a port is taken, or this user may not listen there.
+    """
+    for name, port in settings.ports.items():
+        _check_port_free(name, settings.address, port)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback interface on which nothing listens now."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.create_server((LOOPBACK, 0))) for _ in range(count)]
+        return [probe.getsockname()[1] for probe in probes]
+
+
+def _check_port_free(name: str, address: str, port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Triton does: TIME_WAIT is no obstacle
+        try:
+            probe.bind((address, port))
+        except OSError as error:
+            found = f"port {port}: {error.strerror}"
+            remedy = f"stop the program that has it, or choose another with --{name}-port"
+            raise ConfigError(f"a port for {name} to listen on at {address}", found, remedy) from error

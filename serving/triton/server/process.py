@@ -1,0 +1,181 @@
+"""One running tritonserver, from its start to the last trace of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from attendant.errors import AttendantError, ServerError
+from serving.triton.server.endpoints import Endpoints
+from serving.triton.server.group import end_group, has_exited, wait_for_exit
+from serving.triton.server.guard import returncode_from_status
+from serving.triton.server.health import says_ready
+from serving.triton.server.installation import Installation, find_installation
+from serving.triton.server.launch import launch
+from serving.triton.server.model_folders import check_models_exist
+from serving.triton.server.ports import check_ports_free
+from serving.triton.server.server_log import LogFollower, problems_in
+from serving.triton.server.settings import ServerSettings
+from serving.triton.server.shared_memory import new_server_name, remove_dead_regions, remove_regions
+from serving.triton.server.workspace import log_path, new_workspace
+
+LogChoice = Literal["file", "terminal"]
+DRAIN_MARGIN_S = 3.0  # for unloading, after the requests have had their time
+POLL_S = 0.1
+
+
+class TritonServer:
+    """A tritonserver that this process starts and ends, with its stubs, shared memory and temporary folder.
+
+    It is started once, and ended by ``stop`` or on leaving a ``with`` block. Should this process die without
+    either, the server's guard ends it within a fraction of a second. Not for several threads at once.
+
+    Attributes:
+        endpoints: where it answers.
+        name: what it calls itself, and how the names of its shared memory begin.
+    """
+
+    def __init__(
+        self, settings: ServerSettings, installation: Installation | None = None, *, log: LogChoice = "file"
+    ) -> None:
+        self._settings, self._installation, self._log_choice = settings, installation, log
+        self._workspace: Path | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._ended = False
+        self._failed = False
+        self._following = contextlib.ExitStack()
+        self.endpoints = settings.endpoints
+        self.name = new_server_name(os.getpid())
+
+    @property
+    def log(self) -> Path | None:
+        """All that the server and its models print, kept after a failure; None before the start."""
+        return None if self._workspace is None else log_path(self._workspace)
+
+    @property
+    def group(self) -> int | None:
+        """The process group of the server and its stubs; None before the start."""
+        return None if self._guard is None else self._guard.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """How the server ended, negative for a signal; None until ``poll``, ``wait`` or ``stop`` saw it."""
+        status = None if self._guard is None else self._guard.returncode
+        return None if status is None else returncode_from_status(status)
+
+    def start(self) -> None:
+        """Start the server and return at once.
+
+        Raises:
+            MachineError: there is no tritonserver, or it lacks what it needs.
+            ConfigError: a port is taken.
+            ArtefactError: the repository lacks the models.
+            ServerError: it was started before.
+        """
+        if self._guard is not None:
+            raise ServerError("a TritonServer that was never started", "one that was", "make a new one")
+        installation = self._installation or find_installation()
+        check_models_exist(self._settings)
+        check_ports_free(self._settings)
+        remove_dead_regions()
+        self._workspace = new_workspace()
+        self._guard = launch(self._settings, installation, self._workspace, self.name)
+        if self._log_choice == "terminal":
+            self._following.enter_context(LogFollower(log_path(self._workspace)))
+
+    def wait_until_ready(self, check: Callable[[Endpoints], None], timeout_s: float) -> None:
+        """Return when the server says that it is ready and the check agrees.
+
+        Args:
+            check: asks each model for a real answer, and raises an AttendantError unless it is a good one:
+                the server's own word is not enough, as it does not know of a dead stub.
+            timeout_s: the longest time until the server says that it is ready.
+
+        Raises:
+            ServerError: the server ended, or the time is over.
+            AttendantError: what the check raised.
+        """
+        deadline = time.monotonic() + timeout_s
+        while not says_ready(self.endpoints.http, self.name):
+            self._raise_if_ended()
+            if time.monotonic() > deadline:
+                raise self._failure(f"a tritonserver ready within {timeout_s:g} s", "it is not")
+            time.sleep(POLL_S)
+        self._run(check)
+
+    def poll(self) -> int | None:
+        """Say how the server ended, or None while it runs; what an ended one left behind is removed."""
+        if self._guard is not None and not self._ended and has_exited(self._guard):
+            self._failed = True
+            self._end(self._guard)
+        return self.returncode
+
+    def wait(self) -> int:
+        """Return when the server has ended by itself, with its returncode."""
+        while (returncode := self.poll()) is None:
+            time.sleep(POLL_S)
+        return returncode
+
+    def stop(self) -> None:
+        """End the server, killing it when its requests outlast the drain timeout. Again is no harm.
+
+        Raises:
+            ServerError: a process of it cannot be killed.
+        """
+        if self._guard is not None and not self._ended:
+            try:
+                self._drain(self._guard)
+            finally:  # an impatient second Ctrl-C ends it at once
+                self._end(self._guard)
+        if self._workspace is not None and not self._failed:
+            shutil.rmtree(self._workspace, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _drain(self, guard: subprocess.Popen[bytes]) -> None:
+        os.kill(guard.pid, signal.SIGTERM)  # never recycled: only _end reaps it
+        wait_for_exit(guard, self._settings.drain_timeout_s + DRAIN_MARGIN_S)
+
+    def _end(self, guard: subprocess.Popen[bytes]) -> None:
+        if self._ended:  # by a signal handler that called stop meanwhile
+            return
+        self._ended = True
+        try:
+            end_group(guard)
+        finally:
+            remove_regions(self.name)
+            self._following.close()
+
+    def _run(self, check: Callable[[Endpoints], None]) -> None:
+        try:
+            check(self.endpoints)
+        except AttendantError:
+            self._failed = True
+            self._raise_if_ended()
+            raise
+
+    def _raise_if_ended(self) -> None:
+        returncode = self.poll()
+        if returncode is not None:
+            raise self._failure("a running tritonserver", f"it ended with {returncode}")
+
+    def _failure(self, expected: str, found: str) -> ServerError:
+        self._failed = True
+        text = self.log.read_text(errors="replace") if self.log else ""
+        problems = "; ".join(problems_in(text))
+        return ServerError(expected, f"{found}: {problems}", f"the full log is {self.log}")

@@ -1,0 +1,89 @@
+"""What a user may choose about the server."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+
+from attendant.errors import ConfigError
+from serving.triton.server.endpoints import LOOPBACK, Endpoints, endpoints_at
+
+LAST_PORT = 65535
+MIB_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerSettings:
+    """How to serve one model repository.
+
+    Attributes:
+        repository: the folder that holds one folder a model.
+        address: the IPv4 address to listen on; ``0.0.0.0`` opens it to the network, without a password.
+        drain_timeout_s: how long running requests may take to finish once the server is told to stop.
+        models: the models to load; empty loads all of them.
+        shm_default_bytes: the shared memory each model instance starts with; at least 1 MiB.
+        shm_growth_bytes: how much is added when a tensor does not fit.
+        cache_bytes: the size of Triton's response cache; 0 starts none.
+        verbose: write Triton's verbose log.
+        otlp: base URL of a collector, to which every request's spans go by OTLP over HTTP; empty sends none.
+    """
+
+    repository: Path
+    http_port: int = 8000
+    grpc_port: int = 8001
+    metrics_port: int = 8002
+    address: str = LOOPBACK
+    drain_timeout_s: int = 10
+    models: tuple[str, ...] = ()
+    shm_default_bytes: int = MIB_BYTES
+    shm_growth_bytes: int = MIB_BYTES
+    cache_bytes: int = 8 * MIB_BYTES
+    verbose: bool = False
+    otlp: str = ""
+
+    def __post_init__(self) -> None:
+        _check_address(self.address)
+        _check_ports(self.ports)
+        _check_models(self.models)
+        _check_at_least("drain_timeout_s", self.drain_timeout_s, 1)
+        _check_at_least("shm_default_bytes", self.shm_default_bytes, MIB_BYTES)
+        _check_at_least("shm_growth_bytes", self.shm_growth_bytes, 1)
+        _check_at_least("cache_bytes", self.cache_bytes, 0)
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The three ports, by the word that their option starts with."""
+        return {"http": self.http_port, "grpc": self.grpc_port, "metrics": self.metrics_port}
+
+    @property
+    def endpoints(self) -> Endpoints:
+        """Where the server will answer."""
+        return endpoints_at(self.address, self.http_port, self.grpc_port, self.metrics_port)
+
+
+def _check_address(address: str) -> None:
+    try:
+        ipaddress.IPv4Address(address)
+    except ValueError as error:
+        raise ConfigError("an IPv4 address", repr(address), f"use {LOOPBACK} for this machine only") from error
+
+
+def _check_ports(ports: dict[str, int]) -> None:
+    for name, port in ports.items():
+        if not 1 <= port <= LAST_PORT:
+            raise ConfigError(f"{name}_port from 1 to {LAST_PORT}", str(port), f"choose another --{name}-port")
+    if len(set(ports.values())) < len(ports):
+        found = ", ".join(f"{name}_port={port}" for name, port in ports.items())
+        raise ConfigError("three different ports", found, "give each its own")
+
+
+def _check_models(models: tuple[str, ...]) -> None:
+    for name in models:
+        if not name or "*" in name or "/" in name:
+            raise ConfigError("names of models", repr(name), "name folders of the repository, or none to load all")
+
+
+def _check_at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise ConfigError(f"{name} of at least {least}", str(value), f"raise {name}")

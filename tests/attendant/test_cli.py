@@ -1,0 +1,119 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from attendant.cli import run
+from attendant.errors import ConfigError, ServerError
+
+ROOT = Path(__file__).parent.parent.parent
+PRINTER = """
+import sys
+from attendant.cli import run
+def few() -> int:
+    print("a line")
+    return 0
+def many() -> int:
+    print("a line\\n" * 100_000)
+    return 0
+run("prog", "A test.", {"few": few, "many": many}, sys.argv[1:])
+"""
+
+
+def fine(count: int = 0) -> int:
+    """Print the count.
+
+    Args:
+        count: what to print, and to answer.
+    """
+    print(count)  # noqa: T201
+    return count
+
+
+def mistake() -> int:
+    """A user's mistake."""
+    raise ConfigError("a number", "two\n  lines", "write a number")
+
+
+def failure() -> int:
+    """A server's failure."""
+    raise ServerError("an answer", "none", "start the server")
+
+
+def bug() -> int:
+    """A mistake of ours."""
+    raise ZeroDivisionError("division by\nzero")
+
+
+def interrupted() -> int:
+    """Control-C."""
+    raise KeyboardInterrupt
+
+
+VERBS = {verb.__name__: verb for verb in (fine, mistake, failure, bug, interrupted)}
+
+
+def status_of(*words):
+    with pytest.raises(SystemExit) as caught:
+        run("prog", "A test.", VERBS, words)
+    return caught.value.code
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_a_verb_that_returns_leaves_with_its_status(count, capsys):
+    assert status_of("fine", "--count", str(count)) == count
+    assert capsys.readouterr() == (f"{count}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("verb", "status", "line"),
+    [
+        ("mistake", 2, "error: expected a number; found two lines; write a number\n"),
+        ("failure", 1, "error: expected an answer; found none; start the server\n"),
+        ("bug", 1, "unexpected ZeroDivisionError: division by zero\n"),
+        ("interrupted", 130, ""),
+    ],
+)
+def test_an_error_is_one_line_on_standard_error_and_its_status(verb, status, line, capsys):
+    assert status_of(verb) == status
+    assert capsys.readouterr() == ("", line)
+
+
+@pytest.mark.parametrize("words", [("mistake", "--verbose"), ("--verbose", "bug")], ids=str)
+def test_verbose_anywhere_shows_the_traceback_in_front_of_the_line(words, capsys):
+    assert status_of(*words) in (1, 2)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert "test_cli.py" in "".join(lines)
+    assert lines[-1].startswith(("error: ", "unexpected ZeroDivisionError: "))
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("no-such-verb",), ("fine", "--no-such-flag"), ("fine", "--count", "x")], ids=str
+)
+def test_a_line_that_cannot_be_read_ends_with_2_and_says_so_on_standard_error(words, capsys):
+    assert status_of(*words) == 2
+    assert capsys.readouterr().err
+
+
+def test_help_names_every_verb_and_the_way_to_a_traceback(capsys):
+    assert status_of("--help") == 0
+    shown = capsys.readouterr().out
+    assert all(verb in shown for verb in VERBS)
+    assert "A test." in shown
+    assert "--verbose" in shown
+
+
+@pytest.mark.parametrize("verb", ["few", "many"])
+def test_a_reader_that_leaves_early_is_told_nothing_and_the_status_is_1(verb):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}  # noqa: TID251  (a process launcher)
+    environment.pop("PYTHONUNBUFFERED", None)
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as nobody:
+        program = subprocess.run(
+            [sys.executable, "-c", PRINTER, verb], stdout=nobody, stderr=subprocess.PIPE, env=environment, check=False
+        )
+    assert (program.returncode, program.stderr) == (1, b"")

@@ -1,0 +1,61 @@
+import inspect
+import multiprocessing
+import pickle
+import re
+
+import pytest
+
+from attendant import errors
+from attendant.errors import AttendantError, UserError
+
+CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__]
+every_class = pytest.mark.parametrize("kind", CLASSES)
+PARTS = ("a number", "'seven'", "write a number")
+
+
+def raise_in_another_process(kind):
+    raise kind(*PARTS)
+
+
+@every_class
+def test_a_message_says_what_was_expected_what_was_found_and_what_to_do(kind):
+    error = kind(*PARTS)
+    assert str(error) == "expected a number; found 'seven'; write a number"
+    assert (error.expected, error.found, error.remedy) == PARTS
+
+
+@every_class
+def test_a_users_mistake_ends_with_2_and_a_failure_with_1(kind):
+    assert kind(*PARTS).exit_status == (2 if issubclass(kind, UserError) else 1)
+
+
+@every_class
+def test_an_error_survives_pickling(kind):
+    copy = pickle.loads(pickle.dumps(kind(*PARTS)))  # noqa: S301  (our own bytes)
+    assert type(copy) is kind
+    assert (copy.expected, copy.found, copy.remedy, str(copy)) == (*PARTS, str(kind(*PARTS)))
+
+
+def test_an_error_crosses_from_one_process_to_another():
+    with (
+        multiprocessing.get_context("forkserver").Pool(1) as pool,
+        pytest.raises(errors.ConfigError, match="expected a number; found 'seven'") as caught,
+    ):
+        pool.apply(raise_in_another_process, (errors.ConfigError,))
+    assert caught.value.remedy == "write a number"
+
+
+def test_the_tree_in_the_docstring_is_the_tree_of_classes():
+    drawn = re.findall(r"^    ([│ ├└─]*)(\w+Error)\b", errors.__doc__, flags=re.MULTILINE)
+    parents = {}
+    path = []
+    for branch, name in drawn:
+        path = [*path[: len(branch) // 4], name]
+        parents[name] = path[-2] if len(path) > 1 else "Exception"
+    assert parents == {kind.__name__: kind.__base__.__name__ for kind in CLASSES}
+    assert parents["AttendantError"] == "Exception"
+
+
+@every_class
+def test_every_error_is_caught_by_the_one_root(kind):
+    assert issubclass(kind, AttendantError)

@@ -1,0 +1,40 @@
+import numpy as np
+import pytest
+from PIL import Image
+
+from attendant.errors import InputError
+from attendant.images import pixels_from_file, pixels_from_image
+
+DIGITS = {"mode": "L", "size": [8, 8], "resample": "bilinear", "scale": 1 / 255, "mean": [0.0], "deviation": [1.0]}
+COLOUR = {**DIGITS, "mode": "RGB", "size": [4, 6], "mean": [0.5, 0.25, 0.0], "deviation": [0.5, 0.5, 2.0]}
+
+
+def test_an_image_of_the_right_size_is_only_scaled():
+    values = np.arange(64, dtype=np.uint8).reshape(8, 8) * 4
+    pixels = pixels_from_image(Image.fromarray(values), DIGITS)
+    assert pixels.dtype == np.float32
+    np.testing.assert_allclose(pixels, values[None] / 255, atol=1e-7)
+
+
+def test_channels_come_first_and_each_has_its_mean_and_deviation():
+    image = Image.new("RGB", (6, 4), (255, 0, 51))
+    pixels = pixels_from_image(image, COLOUR)
+    assert pixels.shape == (3, 4, 6)
+    np.testing.assert_allclose(pixels[:, 0, 0], [(1 - 0.5) / 0.5, -0.25 / 0.5, 0.2 / 2], rtol=1e-6)
+
+
+def test_size_is_height_then_width(tmp_path):
+    Image.new("L", (30, 20)).save(tmp_path / "x.png")
+    assert pixels_from_file(tmp_path / "x.png", {**DIGITS, "size": [5, 9]}).shape == (1, 5, 9)
+
+
+@pytest.mark.parametrize("contents", [b"no image", b"", b"\x89PNG\r\n\x1a\n truncated"])
+def test_a_file_that_is_no_image_is_refused_by_name(tmp_path, contents):
+    (tmp_path / "x.png").write_bytes(contents)
+    with pytest.raises(InputError, match=r"an image file at .*x\.png"):
+        pixels_from_file(tmp_path / "x.png", DIGITS)
+
+
+def test_a_missing_file_is_refused_by_name(tmp_path):
+    with pytest.raises(InputError, match="No such file"):
+        pixels_from_file(tmp_path / "x.png", DIGITS)

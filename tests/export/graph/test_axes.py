@@ -1,0 +1,40 @@
+import pytest
+
+from attendant.manifest import Manifest
+from attendant.signature import Axis
+from export.graph.axes import MAX_BATCH, axes_of
+from models.tasks.graph import TaskGraph
+from tests.models.checkpoints.folders import TINY, tiny_checkpoint
+
+
+@pytest.mark.parametrize("preset", TINY)
+def test_every_symbol_of_a_graph_has_its_sizes(preset):
+    for graph in tiny_checkpoint(preset).graphs():
+        assert set(graph.signature.symbols()) == axes_of(graph).keys()
+
+
+def test_the_attended_axis_ends_at_the_capacity_and_a_step_is_usually_one_token():
+    decoder: TaskGraph = tiny_checkpoint("transformer-tiny").graphs()[1]
+    axes = axes_of(decoder)
+    assert (axes["attended"].largest, axes["attended"].usual) == (8, 4)
+    assert (axes["steps"].largest, axes["steps"].usual) == (8, 1)
+
+
+def test_an_image_usually_has_its_largest_size_and_at_least_one_position():
+    encoder, decoder = map(axes_of, tiny_checkpoint("show-attend-tell-tiny").graphs())
+    side = Axis(smallest=2, usual=12, largest=12)
+    assert (encoder["height"], encoder["width"]) == (side, side)
+    assert decoder["positions"] == Axis(usual=36, largest=36)
+
+
+def test_an_artefact_carries_the_sizes_of_every_axis_of_every_graph(tiny_translator):
+    manifest = Manifest.read(tiny_translator)
+    graphs = tiny_checkpoint("transformer-tiny").graphs()
+    assert [signature.axes for signature in manifest.graphs] == [axes_of(graph) for graph in graphs]
+    assert manifest.graph("decoder").axes == {
+        "batch": Axis(usual=8, largest=MAX_BATCH),
+        "source": Axis(usual=6, largest=12),
+        "steps": Axis(usual=1, largest=8),
+        "attended": Axis(usual=4, largest=8),
+        "scored": Axis(usual=1, largest=8),
+    }

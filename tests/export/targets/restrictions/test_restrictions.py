@@ -1,0 +1,84 @@
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from attendant.signature import GraphSignature, TensorSpec
+from export.targets.check import verdicts_of
+from export.targets.restrictions.graph import Graph
+from export.targets.restrictions.registry import RESTRICTIONS
+from export.targets.targets import TARGETS
+from tests.export.targets.restrictions import broken_attention, broken_layers
+
+CASES = {**broken_attention.CASES, **broken_layers.CASES}
+WORDS = {"float": "float32", "double": "float64"}
+
+
+def read(text, path):
+    """The graph of a text, with the signature that its manifest would state."""
+    model = onnx.parser.parse_model(text)
+    onnx.save(model, path)
+    aliases = {"out": "cache"} if "TensorScatter" in text else {}
+    aliases |= {"out_k": "cache_k", "out_v": "cache_v"} if "append" in text else {}
+    specs = [tuple(spec(value) for value in values) for values in (model.graph.input, model.graph.output)]
+    return Graph(path, GraphSignature(name="g", inputs=specs[0], outputs=specs[1], aliases=aliases))
+
+
+def spec(value):
+    kind = value.type.tensor_type
+    axes = tuple(dim.dim_param or dim.dim_value for dim in kind.shape.dim)
+    word = onnx.TensorProto.DataType.Name(kind.elem_type).lower()
+    return TensorSpec(name=value.name, dtype=WORDS.get(word, word), axes=axes)
+
+
+def broken(graph, target):
+    return {verdict.restriction.name: verdict.breaches for verdict in verdicts_of(graph, target) if verdict.breaches}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_graph_that_breaks_a_restriction_is_caught_at_its_node(name, tmp_path):
+    case = CASES[name]
+    found = broken(read(case.broken, tmp_path / "g.onnx"), TARGETS[case.target])
+    assert name in found
+    assert [breach.node for breach in found[name]] == [case.at]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_graph_that_keeps_it_breaks_nothing(name, tmp_path):
+    case = CASES[name]
+    assert broken(read(case.sound, tmp_path / "g.onnx"), TARGETS[case.target]) == {}
+
+
+def test_every_restriction_has_a_graph_that_breaks_it():
+    assert CASES.keys() == RESTRICTIONS.keys()
+
+
+def test_every_record_names_restrictions_that_exist_and_every_restriction_is_some_records():
+    named = {name for target in TARGETS.values() for name in target.restrictions}
+    assert named == RESTRICTIONS.keys()
+    assert all(len(set(target.restrictions)) == len(target.restrictions) for target in TARGETS.values())
+
+
+def blockwise(points, path):
+    """Weights of 4 bits with a scale and a zero point for each block of 32, the points in a file of their own."""
+    weights = helper.make_tensor("w", TensorProto.INT4, [64, 8], np.zeros(64 * 8, np.int8))
+    zeros = helper.make_tensor("points", TensorProto.INT4, [2, 8], np.full(16, points, np.int8))
+    scales = numpy_helper.from_array(np.ones((2, 8), np.float32), "scales")
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "scales", "points"], ["wide"], "widen", axis=0, block_size=32),
+        helper.make_node("MatMul", ["x", "wide"], ["y"], "multiply"),
+    ]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["B", n]) for name, n in (("x", 64), ("y", 8))]
+    made = helper.make_graph(nodes, "g", values[:1], values[1:], [weights, zeros, scales])
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 24)], ir_version=10)
+    onnx.save(model, path, save_as_external_data=True, location="weights", size_threshold=0)
+    return Graph(path, GraphSignature(name="g", inputs=(spec(values[0]),), outputs=(spec(values[1]),)))
+
+
+def test_weights_of_4_bits_in_another_file_hold_where_their_zero_points_are_0(tmp_path):
+    assert broken(blockwise(0, tmp_path / "g.onnx"), TARGETS["tensorrt"]) == {}
+
+
+def test_a_zero_point_in_another_file_is_read(tmp_path):
+    (breach,) = broken(blockwise(3, tmp_path / "g.onnx"), TARGETS["tensorrt"])["zero-point"]
+    assert breach.node == "widen (DequantizeLinear)"

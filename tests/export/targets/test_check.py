@@ -1,0 +1,98 @@
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import onnx
+import pytest
+
+from attendant.errors import ExportError, UnknownNameError
+from attendant.manifest import Manifest, sha256_of
+from export.targets.check import hold_to_target, require_target
+from export.targets.targets import TARGETS
+from tests.commands import run_here
+
+# Shared among all tests; tests/export/test_families.py holds its own presets to TensorRT.
+ARTEFACTS = (
+    "digits_artefact",
+    "dates_artefact",
+    "captioner_artefact",
+    "explained_dates",
+    "language_model",
+    "text_encoder",
+)
+
+
+def breaches(folder, target):
+    _, verdicts = hold_to_target(folder, target)
+    return [(one.graph, one.restriction.name, breach.node) for one in verdicts for breach in one.breaches]
+
+
+@pytest.mark.parametrize("artefact", ARTEFACTS)
+@pytest.mark.parametrize("target", ["tensorrt", "ort-cpu", "ort-cuda"])
+def test_an_exported_artefact_keeps_every_restriction(artefact, target, request):
+    assert breaches(request.getfixturevalue(artefact), target) == []
+
+
+def test_openvino_reads_the_encoder_and_no_cached_decoder(tiny_translator):
+    found = breaches(tiny_translator, "openvino-cpu")
+    assert {(graph, name) for graph, name, _ in found} == {("decoder", "operator")}
+    assert all(node.endswith("(TensorScatter)") for *_, node in found)
+
+
+@pytest.mark.planted
+def test_a_swapped_cache_pair_is_caught_at_both_nodes(tiny_translator, tmp_path):
+    folder = shutil.copytree(tiny_translator, tmp_path / "artefact")
+    model = onnx.load(folder / "decoder.onnx")
+    scatters = [node for node in model.graph.node if node.op_type == "TensorScatter"]
+    keys = [node for node in scatters if "key" in node.input[0]]
+    keys[0].input[0], keys[1].input[0] = keys[1].input[0], keys[0].input[0]
+    written(model, folder)
+    assert breaches(folder, "tensorrt") == [
+        ("decoder", "cache-pair", f"{node.name} (TensorScatter)") for node in scatters if node in keys
+    ]
+
+
+def written(model, folder):
+    path = folder / "decoder.onnx"
+    onnx.save(model, path)
+    manifest = Manifest.read(folder)
+    dataclasses.replace(manifest, files={**manifest.files, path.name: sha256_of(path)}).write(folder)
+
+
+def test_weights_in_another_file_need_not_be_read(tiny_translator, tmp_path):
+    folder = shutil.copytree(tiny_translator, tmp_path / "artefact")
+    model = onnx.load(folder / "decoder.onnx")
+    onnx.save(model, folder / "decoder.onnx", save_as_external_data=True, location="weights", size_threshold=256)
+    written(onnx.load(folder / "decoder.onnx", load_external_data=False), folder)
+    (folder / "weights").unlink()
+    assert breaches(folder, "tensorrt") == []
+
+
+def test_the_error_names_graph_node_and_source(tiny_translator):
+    target, verdicts = hold_to_target(tiny_translator, "openvino-cpu")
+    with pytest.raises(ExportError, match=r"graph decoder, at \w+ \(TensorScatter\).* and 3 more"):
+        require_target(target, verdicts)
+
+
+def test_an_unknown_target_is_refused_by_name(tiny_translator):
+    with pytest.raises(UnknownNameError, match=r"tensorrt.*'tensorflow'"):
+        hold_to_target(tiny_translator, "tensorflow")
+
+
+def test_the_command_prints_every_restriction_and_its_status_is_the_verdict(tiny_translator):
+    kept, broken = (check(tiny_translator, target) for target in ("tensorrt", "openvino-cpu"))
+    assert (kept.returncode, broken.returncode) == (0, 1), kept.stderr
+    asked = {(one["graph"], one["restriction"]) for one in json.loads(kept.stdout)}
+    assert asked == {(graph, name) for graph in ("encoder", "decoder") for name in TARGETS["tensorrt"].restrictions}
+    assert "TensorScatter" in broken.stderr
+
+
+def test_the_documentation_lists_every_target_and_every_restriction_of_tensorrt():
+    text = (Path(__file__).parents[3] / "docs" / "targets.md").read_text()
+    names = [*TARGETS, *TARGETS["tensorrt"].restrictions]
+    assert [name for name in names if f"`{name}`" not in text] == []
+
+
+def check(folder, target):
+    return run_here("export", "check", folder, "--target", target, "--json")

@@ -1,0 +1,103 @@
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import BertConfig, BertForPreTraining, BertModel
+
+from attendant.errors import ArtefactError, ConfigError, UnknownNameError
+from tests.models.agreement import both_precisions
+from tests.models.checkpoints.importers.saved import VOCABULARY, assert_same, imported, padding, rewrite, saved, tokens
+
+SIZES = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 12,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 20,
+    "max_position_embeddings": 24,
+}
+INDIFFERENT = ("attention.key.bias",)
+
+
+def bert(folder, kind=BertModel, **settings):
+    return saved(kind(BertConfig(**{**SIZES, **settings})), folder)
+
+
+def reading():
+    ids, mask, types = tokens(2, 9), padding(9, 6), tokens(2, 9) % 2
+
+    def run_theirs(theirs):
+        read = theirs(input_ids=ids, attention_mask=mask.long(), token_type_ids=types)
+        return torch.cat([read.last_hidden_state[mask], read.pooler_output])
+
+    def run_ours(ours):
+        hidden, pooled = ours(ids, mask, types)
+        return torch.cat([hidden[mask], pooled])
+
+    return run_ours, run_theirs
+
+
+@pytest.mark.planted
+@both_precisions
+@pytest.mark.parametrize(
+    "settings", [{}, {"hidden_act": "relu", "layer_norm_eps": 0.01, "type_vocab_size": 3}], ids=str
+)
+def test_an_imported_bert_computes_what_transformers_does(settings, dtype, tmp_path):
+    folder = bert(tmp_path / "theirs", **settings)
+    checkpoint = imported(folder)
+    # The third kind of token is none of the inputs'.
+    assert_same(checkpoint, BertModel, folder, reading(), dtype, INDIFFERENT)
+    assert len(checkpoint.example["answer"]) == 8
+
+
+@pytest.mark.planted
+def test_a_model_with_the_heads_of_its_training_is_read_without_them(tmp_path):
+    folder = bert(tmp_path / "theirs", BertForPreTraining)
+    assert "cls.seq_relationship.weight" in load_file(folder / "model.safetensors")
+    assert_same(imported(folder), BertModel, folder, reading(), indifferent=INDIFFERENT)
+
+
+@pytest.mark.planted
+def test_the_names_of_the_first_files_are_understood(tmp_path):
+    folder = bert(tmp_path / "theirs", BertForPreTraining)
+    path = folder / "model.safetensors"
+    spelled = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+        for name, tensor in load_file(path).items()
+    }
+    save_file({**spelled, "bert.embeddings.position_ids": torch.arange(24)[None]}, path)
+    assert_same(imported(folder), BertModel, folder, reading(), indifferent=INDIFFERENT)
+
+
+@pytest.mark.planted
+def test_a_shorter_model_has_a_shorter_table(tmp_path):
+    folder = bert(tmp_path / "theirs")
+    checkpoint = imported(folder, max_length=10)
+    assert checkpoint.model.positions.weight.shape[0] == 10
+    assert_same(checkpoint, BertModel, folder, reading(), indifferent=INDIFFERENT)
+
+
+def test_a_model_without_a_pooler_is_refused_by_the_tensor_that_is_missing(tmp_path):
+    folder = bert(tmp_path / "theirs")
+    tensors = {name: one for name, one in load_file(folder / "model.safetensors").items() if "pooler" not in name}
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(ArtefactError, match=r"no pooler\.dense\.weight, pooler\.dense\.bias"):
+        imported(folder)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"position_embedding_type": "relative_key"}, {"is_decoder": True}, {"add_cross_attention": True}],
+    ids=str,
+)
+def test_what_the_family_does_not_do_is_refused(fields, tmp_path):
+    folder = bert(tmp_path / "theirs")
+    rewrite(folder / "config.json", **fields)
+    with pytest.raises(ConfigError, match=next(iter(fields))):
+        imported(folder)
+
+
+def test_a_classifier_is_refused_with_what_is_supported(tmp_path):
+    folder = bert(tmp_path / "theirs")
+    rewrite(folder / "config.json", architectures=["BertForSequenceClassification"])
+    with pytest.raises(UnknownNameError, match=r"BertModel.*found \['BertForSequenceClassification'\]"):
+        imported(folder)

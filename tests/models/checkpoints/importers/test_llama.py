@@ -1,0 +1,138 @@
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
+
+from attendant.errors import ConfigError
+from tests.models.checkpoints.importers.saved import GONE, VOCABULARY, assert_same, causal, imported, rewrite, saved
+
+SIZES = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 24,
+    "max_position_embeddings": 40,
+}
+LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 16}
+ROPES = {
+    "default": {"rope_theta": 100.0},
+    "linear": {"rope_theta": 100.0, "factor": 4.0},
+    "dynamic": {"rope_theta": 100.0, "factor": 4.0},
+    "llama3": {"rope_theta": 100.0, "factor": 8.0, **LLAMA3},
+}
+
+
+def llama(folder, changes=(), **settings):
+    return saved(LlamaForCausalLM(LlamaConfig(**{**SIZES, **settings})), folder, **dict(changes))
+
+
+def mistral(folder, **settings):
+    return saved(MistralForCausalLM(MistralConfig(**{**SIZES, **settings})), folder)
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"tie_word_embeddings": True},
+        {"attention_bias": True},
+        {"head_dim": 6, "num_key_value_heads": 4, "rms_norm_eps": 0.01, "hidden_act": "gelu_pytorch_tanh"},
+    ],
+    ids=str,
+)
+def test_an_imported_llama_computes_what_transformers_does(settings, tmp_path):
+    folder = llama(tmp_path / "theirs", **settings)
+    assert_same(imported(folder), LlamaForCausalLM, folder, causal())
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("rope", ROPES)
+def test_every_supported_rope_type_is_transformers_own(rope, tmp_path):
+    folder = llama(tmp_path / "theirs", rope_parameters={"rope_type": rope, **ROPES[rope]})
+    assert_same(imported(folder), LlamaForCausalLM, folder, causal(40))
+
+
+@pytest.mark.parametrize("key", ["type", "rope_type"])
+@pytest.mark.parametrize("rope", ROPES)
+def test_the_older_fields_say_the_same_rope(rope, key, tmp_path):
+    folder = llama(tmp_path / "theirs", rope_parameters={"rope_type": rope, **ROPES[rope]})
+    new = imported(folder).config
+    scaling = {key: rope, **{name: value for name, value in ROPES[rope].items() if name != "rope_theta"}}
+    rewrite(folder / "config.json", rope_parameters=GONE, rope_theta=100.0, rope_scaling=scaling)
+    assert imported(folder).config == new
+    assert new.rope.theta == 100.0
+
+
+def test_a_plain_rope_theta_needs_no_scaling(tmp_path):
+    folder = llama(tmp_path / "theirs")
+    rewrite(folder / "config.json", rope_parameters=GONE, rope_theta=500.0)
+    assert imported(folder).config.rope.theta == 500.0
+    rewrite(folder / "config.json", rope_theta=GONE)
+    assert imported(folder).config.rope.theta == 10000.0
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        ({"rope_scaling": {"type": "yarn", "factor": 4.0}}, "'yarn'"),
+        ({"rope_scaling": {"rope_type": "longrope", "factor": 4.0}}, "'longrope'"),
+        ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, "partial_rotary_factor 0.5"),
+        ({"partial_rotary_factor": 0.5}, "partial_rotary_factor 0.5"),
+        ({"rope_scaling": {"type": "linear"}}, "None"),
+        ({"rope_scaling": {"type": "default", "mrope_section": [1, 1]}}, "mrope_section"),
+        ({"rope_parameters": {"full_attention": {"rope_type": "default"}}}, "full_attention"),
+        ({"rope_scaling": {"type": "linear", "factor": 0.5}}, "0.5"),
+        ({"mlp_bias": True}, "True"),
+        ({"hidden_act": "relu2"}, "'relu2'"),
+    ],
+    ids=str,
+)
+def test_what_the_decoder_does_not_do_is_refused(fields, found, tmp_path):
+    folder = llama(tmp_path / "theirs")
+    rewrite(folder / "config.json", **fields)
+    with pytest.raises(ConfigError) as caught:
+        imported(folder)
+    assert found in caught.value.found
+
+
+def test_a_refused_rope_type_names_those_that_are_supported(tmp_path):
+    folder = llama(tmp_path / "theirs", changes={"rope_scaling": {"type": "yarn", "factor": 4.0}})
+    with pytest.raises(ConfigError, match=r"default.*dynamic.*linear.*llama3"):
+        imported(folder)
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("window", [4, None])
+def test_an_imported_mistral_computes_what_transformers_does_beyond_its_window(window, tmp_path):
+    folder = mistral(tmp_path / "theirs", sliding_window=window)
+    # A field that says null is written as such: absent it would mean 4096.
+    assert json.loads((folder / "config.json").read_text()).get("sliding_window", 0) == window
+    checkpoint = imported(folder)
+    assert checkpoint.config.window == window
+    assert_same(checkpoint, MistralForCausalLM, folder, causal(12))
+
+
+@pytest.mark.planted
+def test_a_window_one_position_wider_would_be_noticed(tmp_path):
+    folder = mistral(tmp_path / "theirs", sliding_window=4)
+    checkpoint = imported(folder)
+    for block in checkpoint.model.blocks:
+        block.window = 5
+    with pytest.raises(AssertionError):
+        assert_same(checkpoint, MistralForCausalLM, folder, causal(12))
+
+
+@pytest.mark.planted
+def test_a_model_in_half_precision_keeps_its_type_on_disk_and_computes_in_float32(tmp_path):
+    theirs = LlamaForCausalLM(LlamaConfig(**SIZES)).to(torch.bfloat16)
+    folder = saved(theirs, tmp_path / "theirs")
+    checkpoint = imported(folder)
+    stored = load_file(checkpoint.folder / "model.safetensors")
+    assert {tensor.dtype for tensor in stored.values()} == {torch.bfloat16}
+    assert {tensor.dtype for tensor in checkpoint.model.parameters()} == {torch.float32}
+    assert_same(checkpoint, LlamaForCausalLM, folder, causal())

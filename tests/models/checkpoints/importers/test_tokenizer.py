@@ -1,0 +1,170 @@
+import json
+import sys
+
+import pytest
+import transformers
+from tokenizers import BertWordPieceTokenizer, ByteLevelBPETokenizer
+
+from attendant.errors import ArtefactError, MachineError
+from attendant.tokenization import load_tokenizer
+from models.checkpoints.importers.library import quietly
+from models.checkpoints.importers.tokenizer import keep_tokenizer
+from tests.models.checkpoints.importers.saved import characters, write
+from tests.models.sentencepieces import SENTENCES, sentencepiece_model, write_marian_files
+
+TEXTS = [*SENTENCES, "  two   spaces\nand a line", "don't (stop): 50 %", "naïve 日本 😀", "A FINE thing"]
+BYTE_LEVEL = ("gpt2", "bart", "qwen2")
+LLAMA = {"size": 400, "byte_fallback": True, "normalization_rule_name": "identity", "remove_extra_whitespaces": False}
+
+
+def slow_folder(folder, model_type):
+    """The files of a tokenizer from before there was a tokenizer.json."""
+    folder.mkdir()
+    write(folder / "config.json", model_type=model_type)
+    if model_type == "bert":
+        library = BertWordPieceTokenizer()
+        library.train_from_iterator(SENTENCES, vocab_size=150, show_progress=False)
+        library.save_model(str(folder))
+    elif model_type == "t5":
+        (folder / "spiece.model").write_bytes(sentencepiece_model(pad_id=0, eos_id=1, unk_id=2, bos_id=-1))
+    elif model_type == "llama":
+        (folder / "tokenizer.model").write_bytes(sentencepiece_model("bpe", **LLAMA))
+        write(
+            folder / "tokenizer_config.json", tokenizer_class="LlamaTokenizer", add_bos_token=True, add_eos_token=False
+        )
+    else:
+        library = ByteLevelBPETokenizer()
+        specials = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>"]
+        library.train_from_iterator(SENTENCES, vocab_size=320, special_tokens=specials, show_progress=False)
+        library.save_model(str(folder))
+    return folder
+
+
+def kept(source):
+    out = source.with_name(source.name + "-kept")
+    out.mkdir()
+    return keep_tokenizer(source, out), out
+
+
+@pytest.mark.parametrize("model_type", [*BYTE_LEVEL, "bert", "t5", "llama"])
+def test_the_files_of_a_slow_tokenizer_are_converted_into_one_that_says_the_same(model_type, tmp_path):
+    source = slow_folder(tmp_path / "theirs", model_type)
+    details, folder = kept(source)
+    ours = load_tokenizer(folder, details["tokenizer"])
+    with quietly():
+        theirs = transformers.AutoTokenizer.from_pretrained(source)
+    for text in TEXTS:
+        ids = theirs(text)["input_ids"]
+        assert ours.encode(text, longest=999) == ids
+        assert ours.decode(ids) == theirs.decode(ids, skip_special_tokens=True)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "first", "last"),
+    [("bert", "[CLS]", "[SEP]"), ("bart", "<s>", "</s>"), ("t5", None, "</s>"), ("llama", "<s>", None)],
+)
+def test_the_special_tokens_around_a_text_are_the_models(model_type, first, last, tmp_path):
+    details, folder = kept(slow_folder(tmp_path / "theirs", model_type))
+    ids = load_tokenizer(folder, details["tokenizer"]).encode("house", longest=99)
+    vocabulary = json.loads((folder / "tokenizer.json").read_text())["added_tokens"]
+    number = {entry["content"]: entry["id"] for entry in vocabulary}
+    assert first is None or ids[0] == number[first]
+    assert last is None or ids[-1] == number[last]
+
+
+@pytest.mark.parametrize("model_type", [*BYTE_LEVEL, "bert", "t5", "llama"])
+def test_a_special_token_that_a_user_writes_stays_text(model_type, tmp_path):
+    details, folder = kept(slow_folder(tmp_path / "theirs", model_type))
+    tokenizer = load_tokenizer(folder, details["tokenizer"])
+    added = json.loads((folder / "tokenizer.json").read_text())["added_tokens"]
+    special = {entry["id"] for entry in added if entry["special"] and "unk" not in entry["content"].lower()}
+    around = sum(one in special for one in tokenizer.encode("house", longest=99))
+    written = " ".join(["house", *(entry["content"] for entry in added)])
+    assert sum(one in special for one in tokenizer.encode(written, longest=9999)) == around
+
+
+def test_sentencepieces_that_transformers_reads_otherwise_are_refused(tmp_path):
+    source = slow_folder(tmp_path / "theirs", "llama")
+    (source / "tokenizer_config.json").unlink()  # then it takes no space before the first word
+    with pytest.raises(ArtefactError) as caught:
+        kept(source)
+    assert "of tokenizer.model for 'The house is small.'" in caught.value.expected
+    assert "tokenizer_class" in caught.value.remedy
+
+
+def test_a_tokenizer_json_is_kept_as_it_is(tmp_path):
+    source = tmp_path / "theirs"
+    source.mkdir()
+    characters().save(str(source / "tokenizer.json"))
+    details, folder = kept(source)
+    assert (folder / "tokenizer.json").read_bytes() == (source / "tokenizer.json").read_bytes()
+    assert details == {"tokenizer": {"unknown": "keep"}}
+    assert [path.name for path in folder.iterdir()] == ["tokenizer.json"]
+
+
+def test_marians_three_files_are_kept_as_they_are(tmp_path):
+    source = tmp_path / "theirs"
+    write_marian_files(source)
+    details, folder = kept(source)
+    for path in source.iterdir():
+        assert (folder / path.name).read_bytes() == path.read_bytes()
+    assert load_tokenizer(folder, details["tokenizer"]).encode("日", longest=9)
+
+
+def test_a_folder_without_a_tokenizer_is_refused_with_what_would_be_one(tmp_path):
+    (tmp_path / "theirs").mkdir()
+    with pytest.raises(
+        ArtefactError, match=r"tokenizer\.json, or source\.spm.*vocab\.json\+merges\.txt.*spiece\.model"
+    ):
+        kept(tmp_path / "theirs")
+
+
+def test_a_slow_tokenizer_without_transformers_is_refused_with_the_remedy(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)  # as where it is not installed
+    with pytest.raises(MachineError, match=r"vocab\.txt alone.*pip install transformers"):
+        kept(slow_folder(tmp_path / "theirs", "bert"))
+
+
+def test_files_that_transformers_cannot_read_are_refused(tmp_path):
+    source = slow_folder(tmp_path / "theirs", "gpt2")
+    (source / "merges.txt").write_text("no merges at all here")
+    (source / "vocab.json").write_text("{")
+    with pytest.raises(ArtefactError, match="a tokenizer that transformers can convert"):
+        kept(source)
+
+
+TEMPLATE = "{% for message in messages %}{{ message.content }}{% endfor %}{{ eos_token }}"
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda folder: (folder / "chat_template.jinja").write_text(TEMPLATE),
+        lambda folder: write(folder / "tokenizer_config.json", chat_template=TEMPLATE, eos_token="</s>"),
+        lambda folder: write(
+            folder / "tokenizer_config.json",
+            chat_template=[{"name": "tools", "template": "x"}, {"name": "default", "template": TEMPLATE}],
+            eos_token={"content": "</s>", "special": True},
+        ),
+    ],
+    ids=["its own file", "a field", "one of several"],
+)
+def test_the_chat_template_is_kept_wherever_it_stands(place, tmp_path):
+    source = tmp_path / "theirs"
+    source.mkdir()
+    characters().save(str(source / "tokenizer.json"))
+    write(source / "special_tokens_map.json", bos_token="<s>")
+    place(source)
+    details, folder = kept(source)
+    assert (folder / "chat_template.jinja").read_text() == TEMPLATE
+    assert details["special_tokens"]["bos_token"] == "<s>"
+    assert details["special_tokens"].get("eos_token", "</s>") == "</s>"
+
+
+def test_a_broken_tokenizer_configuration_is_refused_with_its_path(tmp_path):
+    source = tmp_path / "theirs"
+    source.mkdir()
+    characters().save(str(source / "tokenizer.json"))
+    (source / "tokenizer_config.json").write_text("{")
+    with pytest.raises(ArtefactError, match=r"JSON in .*tokenizer_config\.json"):
+        kept(source)

@@ -1,0 +1,95 @@
+"""Tokens → pieces: characters are whole, nothing of a stop is told, and only what was asked for is reported."""
+
+import numpy as np
+import pytest
+
+from attendant.tokenizer import Tokenizer
+from serving.engine.options import DecodingOptions
+from serving.engine.output.writer import Writer
+from serving.engine.sampling.choosing import Choice
+from tests.text_checkpoints import byte_level_bpe
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer(byte_level_bpe())
+
+
+def tokens_of(tokenizer, text):
+    return [token for character in text for token in tokenizer.encode(character, 99)[1:]]
+
+
+def written(tokenizer, text, reason="length", **options):
+    """The pieces of a text, a token each, and whether the writer had stopped before the end."""
+    writer = Writer(tokenizer, DecodingOptions(**options), candidate=3)
+    pieces = []
+    for token in tokens_of(tokenizer, text):
+        pieces.append(writer.add(Choice(token), None))
+        if writer.is_stopped:
+            break
+    return [*pieces, writer.rest(reason, None)], writer.is_stopped
+
+
+def test_a_character_of_several_tokens_is_told_with_its_last(tokenizer):
+    pieces, stopped = written(tokenizer, "a🙃b")
+    texts = [piece.text for piece in pieces]
+    assert len(texts) > 4 and "".join(texts) == "a🙃b" and not stopped
+    assert [text for text in texts if text] == ["a", "🙃", "b"]
+
+
+def test_each_piece_carries_its_token_and_the_last_none_but_the_reason(tokenizer):
+    pieces, _ = written(tokenizer, "abc")
+    assert [piece.token_ids for piece in pieces] == [*((token,) for token in tokens_of(tokenizer, "abc")), ()]
+    assert [piece.finish_reason for piece in pieces] == ["", "", "", "length"]
+    assert {piece.candidate for piece in pieces} == {3}
+
+
+def test_what_is_left_of_a_character_is_told_at_the_end(tokenizer):
+    writer = Writer(tokenizer, DecodingOptions(), 0)
+    first, *_ = tokens_of(tokenizer, "🙃")
+    assert writer.add(Choice(first), None).text == ""
+    assert writer.rest("length", None).text == "�"
+
+
+def test_a_stop_text_ends_the_answer_and_nothing_of_it_is_told(tokenizer):
+    pieces, stopped = written(tokenizer, "one, two", stop=(", t", "w"))
+    assert stopped and "".join(piece.text for piece in pieces) == "one"
+    assert len(pieces) == len("one, t") + 1
+
+
+def test_what_could_have_been_a_stop_text_is_told_once_it_is_none_or_at_the_end(tokenizer):
+    pieces, stopped = written(tokenizer, "ab abc", stop=("abd", "abcd"))
+    assert not stopped and "".join(piece.text for piece in pieces) == "ab abc"
+    assert pieces[1].text == "" and pieces[2].text == "ab " and pieces[-1].text == "abc"
+
+
+def test_no_stop_is_looked_for_within_the_least_number_of_tokens(tokenizer):
+    pieces, stopped = written(tokenizer, "axxx", stop=("x",), min_tokens=2)
+    assert stopped and "".join(piece.text for piece in pieces) == "ax"
+    assert sum(len(piece.token_ids) for piece in pieces) == 3
+
+
+def test_probabilities_are_reported_if_asked_for(tokenizer):
+    choice = Choice(70, -0.5, ((70, -0.5), (71, -1.5)))
+    for options, logprobs, top in (
+        ({}, (), ()),
+        ({"logprobs": True}, (-0.5,), ()),
+        ({"logprobs": True, "top_logprobs": 2}, (-0.5,), (choice.top,)),
+    ):
+        piece = Writer(tokenizer, DecodingOptions(**options), 0).add(choice, None)
+        assert (piece.logprobs, piece.top_logprobs) == (logprobs, top)
+
+
+def test_an_alignment_stands_beside_its_token_and_that_of_no_token_is_empty(tokenizer):
+    writer = Writer(tokenizer, DecodingOptions(explain=True), 0)
+    weights_S = np.array([0.25, 0.75])
+    assert np.array_equal(writer.add(Choice(70), weights_S).alignment, [[0.25, 0.75]])
+    assert writer.rest("stop", weights_S).alignment.shape == (0, 2)
+
+
+def test_an_aligned_token_says_what_it_adds_and_a_plain_one_does_not(tokenizer):
+    weights_S = np.array([0.25, 0.75])
+    writer = Writer(tokenizer, DecodingOptions(), 0)
+    pieces = [writer.add(Choice(token), weights_S) for token in (70, 71)]
+    assert [piece.token_texts for piece in pieces] == [(piece.text,) for piece in pieces]
+    assert writer.add(Choice(72), None).token_texts == writer.rest("stop", weights_S).token_texts == ()

@@ -1,0 +1,231 @@
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer as LibraryTokenizer
+from tokenizers import decoders, normalizers
+from tokenizers import models as library_models
+
+from attendant.errors import InputError, MachineError
+from attendant.tokenizer import Tokenizer
+from serving.engine.options import DecodingOptions, Guide
+from serving.engine.sampling.choosing import TokenChooser
+from serving.engine.sampling.guide import Guides
+from serving.engine.sampling.token_rules import TokenRules
+from tests.conftest import ROOT
+from tests.text_checkpoints import byte_level_bpe, word_piece
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 12},
+        "age": {"type": "integer", "minimum": 0, "maximum": 150},
+        "tags": {"type": "array", "items": {"enum": ["a", "é", "日本"]}, "maxItems": 3},
+    },
+    "required": ["name", "age"],
+    "additionalProperties": False,
+}
+MODELS = {  # its tokenizer, and its end token
+    "stdlib-lm": (lambda: Tokenizer.load(shipped("stdlib-lm")), 0),
+    "dates-gru": (lambda: Tokenizer.load(shipped("dates-gru")), 2),
+    "byte-level BPE": (lambda: Tokenizer(byte_level_bpe()), 1),
+    "SentencePiece": (lambda: Tokenizer(sentence_piece()), 2),
+}
+
+
+def shipped(name):
+    return ROOT / "models" / "pretrained" / name / "tokenizer.json"
+
+
+def sentence_piece():
+    """Llama's own way: ▁ is a space, one stands before every text, and bytes stand for what has no token."""
+    words = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    words += ["▁", *'abcdefghijklmnopqrstuvwxyz0123456789{}":,[]', "th", "the", "▁the", "▁a"]
+    merges = [("t", "h"), ("th", "e"), ("▁", "the"), ("▁", "a")]
+    vocabulary = {word: index for index, word in enumerate(words)}
+    model = library_models.BPE(vocabulary, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True)
+    tokenizer = LibraryTokenizer(model)
+    tokenizer.add_special_tokens(["<unk>", "<s>", "</s>"])
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    return tokenizer
+
+
+class Model:
+    """Random logits over a real vocabulary, wider than it by a few as published ones are."""
+
+    def __init__(self, name):
+        make, end = MODELS[name]
+        self.tokenizer, self.rules = make(), TokenRules(end=frozenset({end}))
+        self.size = self.tokenizer.library.get_vocab_size() + 7
+        self.guides = Guides(self.tokenizer, self.size, self.rules.end)
+
+    def answer(self, guide, seed, limit=400, **options):
+        """The text of an answer, and whether it came to its end."""
+        logits, tokens = np.random.default_rng(seed), []
+        ruled, checked = self.guides.create(guide), self.guides.create(guide)
+        options = DecodingOptions(guide=guide, **options)
+        chooser = TokenChooser(options, self.rules, [0], seed=seed, guide=ruled)
+        while len(tokens) < limit:
+            token = chooser.choose(logits.normal(0, 3, self.size).astype(np.float32)).token
+            assert checked.allowed()[token]
+            checked.take(token)
+            if token in self.rules.end:
+                return self.tokenizer.decode(tokens), True
+            tokens.append(token)
+        return self.tokenizer.decode(tokens), False
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {name: Model(name) for name in MODELS}
+
+
+speaks = pytest.mark.parametrize("name", [name for name in MODELS if name != "dates-gru"])
+
+
+def schema(value):
+    return Guide(kind="json_schema", text=json.dumps(value))
+
+
+def regex(text):
+    return Guide(kind="regex", text=text)
+
+
+@speaks
+def test_every_finished_answer_is_of_the_schema(models, name):
+    ended = 0
+    for seed in range(30):
+        text, is_whole = models[name].answer(schema(SCHEMA), seed, temperature=float(seed % 2))
+        ended += is_whole
+        if is_whole:
+            value = json.loads(text)
+            assert set(value) - {"tags"} == {"name", "age"}
+            assert len(value["name"]) <= 12 and type(value["age"]) is int and 0 <= value["age"] <= 150
+            assert set(value.get("tags", [])) <= {"a", "é", "日本"} and len(value.get("tags", [])) <= 3
+    assert ended > 20
+
+
+@speaks
+def test_every_finished_answer_of_any_json_can_be_parsed(models, name):
+    answers = [models[name].answer(Guide(kind="json"), seed, limit=60, temperature=1.0) for seed in range(20)]
+    values = [json.loads(text) for text, is_whole in answers if is_whole]
+    assert values
+
+
+EXPRESSIONS = {
+    "stdlib-lm": r"(def|class) [a-z_]{1,8}\((self)?\):",
+    "byte-level BPE": r"(naïve|日本語|🙂){2}[0-9]{1,3}",
+    "dates-gru": r"[0-9]{4}-(0[1-9]|1[0-2])-[0-3][0-9]",
+    "SentencePiece": r"[a-c]{2,4} the [0-9]+",
+}
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 2**32))
+def test_a_regular_expression_is_matched_as_a_whole(models, name, seed):
+    text, is_whole = models[name].answer(regex(EXPRESSIONS[name]), seed, temperature=1.0)
+    assert is_whole and re.fullmatch(EXPRESSIONS[name], text)
+
+
+def test_blanks_between_json_are_bounded(models):
+    model = models["byte-level BPE"]
+    ruled, encode = model.guides.create(Guide(kind="json")), byte_level_bpe().encode
+    (brace,), (blank,) = encode("{", add_special_tokens=False).ids, encode(" ", add_special_tokens=False).ids
+    for token in (brace, *(blank,) * 40):
+        assert ruled.allowed()[token]
+        ruled.take(token)
+    assert not ruled.allowed()[blank]
+
+
+def test_an_answer_is_complete_when_nothing_but_an_end_can_follow(models):
+    model = models["dates-gru"]
+    ruled, digit = model.guides.create(regex("[0-9]{2}")), 30
+    for _ in range(2):
+        assert not ruled.is_complete and not ruled.allowed()[2]
+        ruled.take(digit)
+    assert ruled.is_complete and np.flatnonzero(ruled.allowed()).tolist() == [2]
+    ruled.take(2)
+    assert ruled.is_complete
+    longer = model.guides.create(regex("[0-9]+"))
+    longer.take(digit)
+    assert not longer.is_complete and longer.allowed()[[2, digit]].all()
+
+
+def test_answers_of_one_guide_do_not_share_their_state(models):
+    guides = models["dates-gru"].guides
+    first, second = guides.create(regex("ab")), guides.create(regex("ab"))
+    first.take(4)
+    assert np.flatnonzero(first.allowed()).tolist() == [5] and np.flatnonzero(second.allowed()).tolist() == [4]
+
+
+def test_special_tokens_and_those_beyond_the_vocabulary_never_come(models):
+    for name, special in (("stdlib-lm", [0]), ("dates-gru", [0, 1, 2, 3])):
+        allowed = models[name].guides.create(regex(r"(.|\n){5}")).allowed()
+        assert not allowed[special].any() and not allowed[-7:].any() and allowed.sum() > 20
+
+
+def test_the_forced_first_token_is_none_of_the_guides(models):
+    model = models["dates-gru"]
+    rules = TokenRules(end=frozenset({2}), first=1)
+    chooser = TokenChooser(DecodingOptions(), rules, [1], seed=0, guide=model.guides.create(regex("ab")))
+    logits = np.zeros(model.size, dtype=np.float32)
+    assert [chooser.choose(logits).token for _ in range(4)] == [1, 4, 5, 2]
+
+
+@pytest.mark.parametrize(
+    ("guide", "message"),
+    [
+        (regex("a("), "unclosed group"),
+        (regex("(?=a)b"), "look-around"),
+        (regex("(" * 5000 + ")" * 5000), "nested parentheses"),
+        (schema({"type": "strange"}), "strange"),
+        (schema({"type": "object", "unevaluatedItems": 3}), "unevaluatedItems"),
+        (Guide(kind="json_schema", text="{"), "EOF"),
+        (Guide(kind="json_schema", text="[" * 100_000), "recursion"),
+        (Guide(kind="json_schema", text='{"not": ' * 500 + "{}" + "}" * 500), "recursion"),
+    ],
+)
+def test_a_guide_that_cannot_be_followed_is_refused_with_the_reason(models, guide, message):
+    with pytest.raises(InputError, match=rf"expected a (JSON schema|regular expression).*(?s:.*){message}"):
+        models["dates-gru"].guides.create(guide)
+
+
+def test_what_the_vocabulary_cannot_say_is_refused_when_it_must_come(models):
+    ruled = models["dates-gru"].guides.create(regex("aÉ"))
+    ruled.take(4)
+    with pytest.raises(InputError, match="lets go on"):
+        ruled.allowed()
+
+
+def test_a_token_that_is_not_allowed_is_refused(models):
+    with pytest.raises(InputError, match="doesn't satisfy the grammar") as raised:
+        models["dates-gru"].guides.create(regex("ab")).take(5)
+    assert "<" not in str(raised.value)
+
+
+class OtherTokenizer:
+    """One that is no tokenizer.json, as Marian's."""
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "end"), [(OtherTokenizer(), [0]), (Tokenizer(word_piece()), [3]), (Tokenizer(byte_level_bpe()), [])]
+)
+def test_a_model_that_cannot_be_guided_refuses_every_guide_and_nothing_else(tokenizer, end):
+    guides = Guides(tokenizer, 400, end)
+    with pytest.raises(InputError, match="leave the guide out"):
+        guides.create(Guide(kind="json"))
+
+
+def test_without_the_library_a_guide_is_refused(monkeypatch):
+    monkeypatch.setitem(sys.modules, "llguidance", None)
+    guides = Guides(Tokenizer(byte_level_bpe()), 320, [1])
+    with pytest.raises(MachineError, match="pip install llguidance"):
+        guides.create(Guide(kind="json"))

@@ -1,0 +1,103 @@
+import numpy as np
+import pytest
+
+from attendant.errors import InputError
+from attendant.manifest import Manifest
+from attendant.tokenizer import Tokenizer
+from models.checkpoints.resolve import checkpoint_named
+from serving.engine.embedder import Embedder, padded
+from serving.runtime.create_runners import create_runners
+from tests.models.agreement import assert_rounded
+from tests.text_checkpoints import LONGEST, OTHER_PROMPT, PROMPT, eager_embedding
+
+TEXTS = [PROMPT, "fish", OTHER_PROMPT, "attention is all you need"]
+
+
+@pytest.fixture(scope="module")
+def embedder(text_encoder):
+    return Embedder(text_encoder, Manifest.read(text_encoder))
+
+
+@pytest.fixture(scope="module")
+def eager(text_encoder):
+    """Hidden and pooled vectors of a text, each in float32 and in float64."""
+    rounded, exact = (checkpoint_named(Manifest.read(text_encoder).source).model for _ in range(2))
+    models = rounded, exact.double()
+    tokenizer = Tokenizer.load(text_encoder / "tokenizer.json")
+    return lambda text: zip(*(eager_embedding(one, tokenizer.encode(text, LONGEST)) for one in models), strict=True)
+
+
+def test_each_text_in_a_padded_batch_is_embedded_as_the_eager_model_embeds_it_alone(embedder, eager):
+    (answer,) = embedder.embed([TEXTS])
+    assert_embedded(answer, TEXTS, eager)
+
+
+def assert_embedded(answer, texts, eager):
+    for row, text in enumerate(texts):
+        hidden, pooled = eager(text)
+        length = len(hidden[0])
+        assert_rounded(answer.vectors["pooled"][row], *pooled)
+        assert_rounded(answer.vectors["hidden"][row, :length], *hidden)
+        assert answer.token_mask[row].tolist() == [True] * length + [False] * (
+            answer.vectors["hidden"].shape[1] - length
+        )
+
+
+def test_requests_are_answered_as_if_each_had_come_alone_and_cut_to_their_own_length(embedder, eager):
+    requests = [TEXTS[:1], TEXTS[1:3], TEXTS[3:]]
+    together = embedder.embed(requests)
+    for request, answer in zip(requests, together, strict=True):
+        assert_embedded(answer, request, eager)
+        assert_embedded(*embedder.embed([request]), request, eager)
+    lengths = [answer.vectors["hidden"].shape[1] for answer in together]
+    assert len(set(lengths)) > 1 and lengths == [answer.token_mask.sum(1).max() for answer in together]
+
+
+@pytest.mark.planted
+def test_without_its_mask_padding_would_change_a_vector(embedder, text_encoder):
+    runner = create_runners(text_encoder, Manifest.read(text_encoder))["model"]
+    tokens = Tokenizer.load(text_encoder / "tokenizer.json").encode("fish", LONGEST)
+    token_ids, mask = padded([tokens, [*tokens, *tokens]], pad=0)
+    feeds = {"token_ids": token_ids, "mask": np.ones_like(mask), "token_types": np.zeros_like(token_ids)}
+    unmasked = runner.run(feeds)["pooled"].numpy()[0]
+    assert np.abs(unmasked - embedder.embed([["fish"]])[0].vectors["pooled"][0]).max() > 1e-3
+
+
+def test_another_text_gives_another_vector(embedder):
+    (answer,) = embedder.embed([["the cat ate the dog", "the dog ate the cat"]])
+    assert np.abs(answer.vectors["pooled"][0] - answer.vectors["pooled"][1]).max() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [("", "at least one token"), (" \n", "at least one token"), ("fish " * LONGEST, f"at most {LONGEST} tokens")],
+)
+def test_a_bad_text_earns_its_own_request_an_error(embedder, eager, bad, says):
+    first, error, last = embedder.embed([[PROMPT], ["fish", bad], ["fish"]])
+    assert isinstance(error, InputError)
+    with pytest.raises(InputError, match=says):
+        raise error
+    assert_embedded(first, [PROMPT], eager)
+    assert last.vectors["pooled"].shape == (1, 16)
+
+
+def test_the_longest_text_that_fits_is_embedded(embedder):
+    (answer,) = embedder.embed([["fish " * (LONGEST - 2)]])
+    assert answer.vectors["hidden"].shape[1] == LONGEST
+
+
+def test_nothing_but_bad_texts_runs_nothing(embedder):
+    assert all(isinstance(answer, InputError) for answer in embedder.embed([[""], [""]]))
+
+
+def test_padding_fills_up_at_the_end():
+    token_ids, mask = padded([[5, 6, 7], [8]], pad=3)
+    assert token_ids.tolist() == [[5, 6, 7], [8, 3, 3]]
+    assert mask.tolist() == [[True] * 3, [True, False, False]]
+
+
+def test_vectors_that_nobody_wants_are_not_fetched(embedder, monkeypatch):
+    asked, graph = [], embedder._graph
+    monkeypatch.setattr(embedder, "_graph", lambda feeds, wanted: asked.append(wanted) or graph(feeds, wanted))
+    (answer,) = embedder.embed([["fish"]], {"pooled", "token_mask"})
+    assert asked == [["pooled"]] and answer.vectors.keys() == {"pooled"} and answer.token_mask.shape[0] == 1

@@ -1,0 +1,174 @@
+"""What a token means for its answer: a piece, its end, and the slot that is free again."""
+
+import math
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from attendant.errors import AttendantError, InputError
+from attendant.manifest import Manifest
+from serving.engine.emission import Emission
+from serving.engine.meter import Meter
+from serving.engine.rows import Rows
+from serving.engine.sampling.choosing import Choice
+from serving.engine.slots import Slots
+from serving.engine.starting import sequence_of
+from serving.runtime.create_runners import create_runners
+from tests.serving.engine.sample_sequences import END, sequence, written
+
+WRONG = InputError("a", "b", "c")
+
+
+@pytest.fixture
+def engine(language_model):
+    """An emission over rows of a real decoder; ``start`` gives a request its rows."""
+    parts = written(create_runners(language_model, Manifest.read(language_model))["decoder"])
+    meter, rows = Meter(), Rows(Slots(parts.decoder, 4))
+    said = []
+
+    def start(samples=1, **asked):
+        if samples > 1:
+            asked |= {"candidates": samples, "temperature": 1.0}
+        first = sequence(parts, said.append, **asked)
+        group = first.group
+        group.sequences += [sequence_of(group, number, [5, 6], parts) for number in range(1, samples)]
+        for one in group.sequences:
+            rows.append(one)
+        return group
+
+    emission = Emission(parts, rows, meter, time.monotonic)
+    return SimpleNamespace(start=start, emission=emission, rows=rows, meter=meter, said=said, parts=parts)
+
+
+def say(engine, one, token, alignment=None):
+    return engine.emission.say(one, Choice(token), alignment)
+
+
+def test_a_token_is_a_piece_and_the_answer_goes_on(engine):
+    (one,) = engine.start().sequences
+    assert not say(engine, one, 70) and not one.is_over
+    (piece,) = engine.said
+    assert (piece.token_ids, piece.finish_reason, piece.is_last) == ((70,), "", False)
+    assert (one.tokens, one.answered, engine.meter.tokens) == ([5, 6, 70], 1, 1)
+
+
+def test_an_end_token_ends_the_answer_and_is_no_part_of_it(engine):
+    group = engine.start()
+    (one,) = group.sequences
+    say(engine, one, 70)
+    assert say(engine, one, END)
+    assert (engine.said[-1].token_ids, engine.said[-1].finish_reason, engine.said[-1].is_last) == ((), "stop", True)
+    assert (one.answered, engine.meter.tokens, engine.meter.finished) == (1, 1, 1)
+
+
+def test_the_last_token_that_may_come_is_told_with_the_reason(engine):
+    (one,) = engine.start(max_tokens=2).sequences
+    assert [say(engine, one, 70), say(engine, one, 71)] == [False, True]
+    assert [(piece.token_ids, piece.finish_reason) for piece in engine.said] == [((70,), ""), ((71,), "length")]
+
+
+def test_what_was_held_back_for_a_stop_text_is_told_with_the_last_token(engine):
+    letters = [engine.parts.tokenizer.encode(letter, 9)[-1] for letter in "ab"]
+    (one,) = engine.start(max_tokens=2, stop=("abc",)).sequences
+    for token in letters:
+        say(engine, one, token)
+    assert [piece.text for piece in engine.said] == ["", "ab"]
+
+
+def test_a_stop_text_ends_the_answer(engine):
+    letter = engine.parts.tokenizer.encode("a", 9)[-1]
+    (one,) = engine.start(stop=("a",)).sequences
+    assert say(engine, one, letter)
+    (piece,) = engine.said
+    assert (piece.text, piece.token_ids, piece.finish_reason) == ("", (letter,), "stop")
+
+
+def test_a_request_is_over_with_the_last_of_its_answers(engine):
+    group = engine.start(samples=3)
+    first, second, third = group.sequences
+    for one in (second, first, third):
+        say(engine, one, END)
+    assert [(piece.candidate, piece.is_last) for piece in engine.said] == [(1, False), (0, False), (2, True)]
+    assert engine.meter.finished == 1
+
+
+def test_only_rows_of_answers_that_ended_are_freed(engine):
+    group = engine.start(samples=3)
+    first, second, third = group.sequences
+    say(engine, second, END)
+    engine.emission.sweep(group)
+    assert group.sequences == [first, third] and set(engine.rows.all) == {first, third}
+    say(engine, first, END)
+    say(engine, third, END)
+    engine.emission.sweep(group)
+    assert len(engine.rows) == 0
+
+
+def test_a_request_fails_once_as_a_whole_and_leaves_nothing_in_its_rows(engine):
+    group, other = engine.start(samples=2), engine.start()
+    caches = engine.rows._slots.decoder(0, 3).caches
+    for buffer in caches.values():
+        buffer.numpy()[...] = 3
+    engine.emission.fail(group, WRONG)
+    engine.emission.fail(group, WRONG)
+    assert engine.said == [WRONG] and engine.meter.failed == 1
+    engine.emission.sweep(group)
+    assert engine.rows.all == other.sequences and engine.rows.all[0].row == 0
+    for buffer in caches.values():
+        assert not buffer.numpy()[1].any()
+
+
+def test_an_answer_that_was_dropped_is_told_nothing_more_and_frees_its_rows(engine):
+    group = engine.start(samples=3)
+    engine.emission.drop(group)
+    assert (engine.said, len(engine.rows), engine.meter.finished, engine.meter.failed) == ([], 0, 0, 0)
+
+
+def test_the_text_of_the_prompt_stands_before_each_answer_if_asked_for(engine):
+    for one in engine.start(samples=2, text="once").sequences:
+        engine.emission.begin(one)
+    for one in engine.start().sequences:
+        engine.emission.begin(one)
+    assert [(piece.text, piece.candidate, piece.token_ids) for piece in engine.said] == [
+        ("once", 0, ()),
+        ("once", 1, ()),
+    ]
+
+
+def test_an_alignment_is_told_to_who_asked_for_it_alone(engine):
+    for explain in (True, False):
+        (one,) = engine.start(explain=explain).sequences
+        say(engine, one, 70, np.array([0.5, 0.5]))
+        say(engine, one, END, np.array([0.5, 0.5]))
+    shapes = [None if piece.alignment is None else piece.alignment.shape for piece in engine.said]
+    assert shapes == [(1, 2), (0, 2), None, None]
+
+
+def test_each_request_has_one_first_token_and_times_between_the_others(engine):
+    group = engine.start(samples=2)
+    for token in (70, 71, END):
+        for one in group.sequences:
+            say(engine, one, token)
+    assert (sum(engine.meter.first_token_s.counts), sum(engine.meter.between_tokens_s.counts)) == (1, 5)
+    assert group.ticket.arrived_s <= group.first_s <= group.last_s
+
+
+def test_the_best_beams_are_told_best_first_each_whole(engine):
+    group = engine.start(beam_width=3, candidates=2, text="once ")
+    search = group.search
+    logits_V = np.full(320, -50.0, dtype=np.float32)
+    logits_V[[END, 70, 71]] = [2.0, 1.0, 0.0]
+    while search.advance(logits_V[None].repeat(3, axis=0)) is not None:
+        pass
+    engine.emission.finish_beams(group)
+    engine.emission.sweep(group)
+    assert [(piece.candidate, piece.is_last) for piece in engine.said] == [(0, False), (1, True)]
+    assert [beam.tokens for beam in search.best()] == [piece.token_ids for piece in engine.said]
+    assert engine.said[0].score > engine.said[1].score and math.isclose(engine.said[0].score, search.best()[0].score)
+    for piece in engine.said:
+        assert piece.text == "once " + engine.parts.tokenizer.decode(piece.token_ids) and piece.finish_reason
+    assert (engine.meter.finished, len(engine.rows)) == (1, 0)
+    assert engine.meter.tokens == sum(len(piece.token_ids) for piece in engine.said)
+    assert not any(isinstance(piece, AttendantError) for piece in engine.said)

@@ -1,0 +1,58 @@
+import numpy as np
+import pytest
+
+from attendant.errors import InputError
+from attendant.signature import Axis, GraphSignature, TensorSpec
+from serving.engine.predictor import predict
+from serving.runtime.ort.runner import OrtBuffer, ort
+
+
+class Doubling:
+    """A runner that doubles, and remembers the shapes that it was given."""
+
+    def __init__(self):
+        axes = ("batch", "time")
+        self.signature = GraphSignature(
+            name="model",
+            inputs=(
+                TensorSpec(name="x", dtype="float32", axes=axes),
+                TensorSpec(name="m", dtype="bool", axes=axes),
+            ),
+            outputs=(TensorSpec(name="y", dtype="float32", axes=axes),),
+            axes={"time": Axis(usual=4, largest=8)},
+        )
+        self.shapes = []
+
+    def run(self, feeds):
+        self.shapes.append(feeds["x"].shape)
+        return {"y": OrtBuffer(ort.OrtValue.ortvalue_from_numpy(2 * feeds["x"] * feeds["m"]))}
+
+
+def request(rows, length, seed=0):
+    x = np.random.default_rng([rows, length, seed]).standard_normal((rows, length)).astype(np.float32)
+    return {"x": x, "m": np.ones((rows, length), dtype=bool)}
+
+
+def test_requests_of_the_same_lengths_are_one_run_and_each_gets_its_own_rows():
+    runner, requests = Doubling(), [request(1, 3), request(2, 5), request(2, 3, seed=1), request(1, 5)]
+    answers = predict(runner, requests)
+    assert sorted(runner.shapes) == [(3, 3), (3, 5)]
+    for asked, answer in zip(requests, answers, strict=True):
+        np.testing.assert_array_equal(answer["y"], 2 * asked["x"])
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({**request(1, 3), "x": np.zeros((1, 3))}, "tensor 'x' of type float32"),
+        (request(1, 9), "at most 8 along axis 'time' of 'x'; found 9;"),
+        ({**request(1, 3), "m": np.ones((1, 4), dtype=bool)}, "the same 'time' in every input, 3"),
+        ({**request(1, 3), "m": np.ones((2, 3), dtype=bool)}, "the same 'batch' in every input, 1"),
+    ],
+)
+def test_a_bad_request_earns_its_own_error_and_does_not_touch_the_others(bad, message):
+    first, error, last = predict(Doubling(), [request(1, 3), bad, request(1, 4)])
+    assert isinstance(error, InputError)
+    with pytest.raises(InputError, match=message):
+        raise error
+    assert first["y"].shape == (1, 3) and last["y"].shape == (1, 4)

@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+
+from attendant.errors import ArtefactError, InputError
+from attendant.manifest import Manifest
+from attendant.tokenizer import Tokenizer
+from models.checkpoints.resolve import checkpoint_named
+from models.generate import greedy, pad_sources
+from models.train.date_data import held_out
+from serving.engine.options import DecodingOptions
+from serving.engine.translator import Translator
+
+
+@pytest.fixture(scope="module")
+def translator(dates_artefact):
+    return Translator(dates_artefact, Manifest.read(dates_artefact))
+
+
+def answer(translator, text, max_tokens=None):
+    pieces = list(translator.stream(translator.request(text, DecodingOptions(max_tokens=max_tokens))))
+    return "".join(piece.text for piece in pieces), pieces[-1].finish_reason
+
+
+def test_cached_decoding_equals_the_eager_model_without_a_cache(translator, dates_artefact):
+    texts = [text for text, _ in held_out(100)]
+    checkpoint = checkpoint_named("dates-transformer")
+    tokenizer = Tokenizer.load(dates_artefact / "tokenizer.json")
+    sources = [tokenizer.encode(text, 48) for text in texts]
+    expected = greedy(checkpoint.model, *pad_sources(sources, 0), max_tokens=15)
+    assert [answer(translator, text)[0] for text in texts] == [tokenizer.decode(tokens) for tokens in expected]
+
+
+def test_tokens_come_one_by_one_and_the_last_piece_says_why(translator):
+    pieces = list(translator.stream(translator.request("3rd of march 1997")))
+    assert [piece.text for piece in pieces] == [*"1997-03-03", ""]
+    assert [piece.finish_reason for piece in pieces] == [""] * 10 + ["stop"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"), [(4, ("1997", "length")), (10, ("1997-03-03", "length")), (11, ("1997-03-03", "stop"))]
+)
+def test_a_limit_ends_the_answer_and_nothing_is_computed_beyond_it(translator, limit, expected):
+    assert answer(translator, "3rd of march 1997", limit) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "says"),
+    [
+        ("", None, "at least one token"),
+        ("3rd of märch", None, "'ä'"),
+        ("march " * 30, None, "at most 48 tokens"),
+        ("3rd of march 1997", 0, "max_tokens from 1 to 15"),
+        ("3rd of march 1997", 16, "max_tokens from 1 to 15"),
+    ],
+)
+def test_a_request_that_cannot_be_decoded_is_refused(translator, text, limit, says):
+    with pytest.raises(InputError, match=says):
+        translator.request(text, DecodingOptions(max_tokens=limit))
+
+
+def test_an_artefact_without_a_tokenizer_is_refused(tiny_translator):
+    with pytest.raises(ArtefactError, match=r"tokenizer\.json"):
+        Translator(tiny_translator, Manifest.read(tiny_translator))
+
+
+def test_each_token_comes_with_its_alignment_if_that_is_asked_for(explained_dates):
+    translator = Translator(explained_dates, Manifest.read(explained_dates))
+    text = "3rd of march 1997"
+    shown = list(translator.stream(translator.request(text, DecodingOptions(explain=True))))
+    assert [piece.alignment.shape for piece in shown] == [(1, len(text))] * 10 + [(0, len(text))]
+    np.testing.assert_allclose([piece.alignment.sum() for piece in shown[:-1]], 1, atol=1e-5)
+    plain = list(translator.stream(translator.request(text)))
+    assert [(piece.text, piece.alignment) for piece in plain] == [(piece.text, None) for piece in shown]
+
+
+def test_the_graph_that_explains_is_loaded_only_once_somebody_asks_for_it(explained_dates):
+    translator = Translator(explained_dates, Manifest.read(explained_dates))
+    answer(translator, "3rd of march 1997")
+    assert translator.runners.keys() == {"encoder", "decoder"}
+    list(translator.stream(translator.request("3rd of march 1997", DecodingOptions(explain=True))))
+    assert translator.runners.keys() == {"encoder", "decoder", "explained"}
+
+
+def test_an_artefact_that_explains_nothing_refuses_to(translator):
+    with pytest.raises(InputError, match="--explain"):
+        translator.request("3rd of march 1997", DecodingOptions(explain=True))

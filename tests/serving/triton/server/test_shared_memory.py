@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from serving.triton.server.shared_memory import (
+    new_server_name,
+    pid_namespace,
+    region_prefix,
+    remove_dead_regions,
+    remove_regions,
+)
+
+
+def _region(directory: Path, name: str) -> Path:
+    region = directory / f"{region_prefix(name)}3f2a"
+    region.touch()
+    return region
+
+
+def _dead_pid() -> int:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        pass
+    return process.pid
+
+
+def test_a_dead_starters_regions_go_and_a_living_ones_stay(tmp_path: Path):
+    dead, living = _region(tmp_path, new_server_name(_dead_pid())), _region(tmp_path, new_server_name(os.getpid()))
+    remove_dead_regions(tmp_path)
+    assert (dead.exists(), living.exists()) == (False, True)
+
+
+def test_regions_of_another_pid_namespace_stay(tmp_path: Path):
+    region = _region(tmp_path, f"attendant_{pid_namespace() + 1}_{_dead_pid()}_beef")
+    remove_dead_regions(tmp_path)
+    assert region.exists()
+
+
+def test_regions_that_only_resemble_ours_stay(tmp_path: Path):
+    names = ["attendant_notes", "attendant_1_x_y_z", "triton_python_backend_shm_region_1", f"my_{new_server_name(1)}_"]
+    for name in names:
+        (tmp_path / name).touch()
+    remove_dead_regions(tmp_path)
+    for name in ("", "attendant", *names):
+        remove_regions(name, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
+
+
+def test_one_servers_regions_go_and_its_siblings_stay(tmp_path: Path):
+    one, sibling = new_server_name(os.getpid()), new_server_name(os.getpid())
+    ours, theirs = _region(tmp_path, one), _region(tmp_path, sibling)
+    remove_regions(one, tmp_path)
+    assert (ours.exists(), theirs.exists()) == (False, True)
