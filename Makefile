@@ -43,12 +43,10 @@ test-proofs: .venv/.dev  ## of both halves, what can be proved of engines and ke
 # What compares floats, with other libraries' models or with float64, and what the shipped checkpoints answer. Under each
 # limit torch adds the same numbers in another order. An AMD processor gets the same kernels of MKL whatever
 # MKL_ENABLE_INSTRUCTIONS says; MKL_CBWR=COMPATIBLE gives it others. ONNX Runtime and OpenVINO know none of these.
-MEASURED := tests/export/quality/test_measure.py
 NUMERIC := tests/test_instruction_sets.py tests/models/layers tests/models/families tests/models/tasks \
 	tests/models/explain tests/models/checkpoints/importers tests/models/test_agreement.py tests/models/train/test_digits.py \
 	tests/models/train/test_command.py tests/export/graph/test_translations.py tests/models/kernels/test_*_reference.py \
-	$(MEASURED)::test_both_graphs_of_a_shipped_translator_are_measured_on_held_out_dates \
-	$(MEASURED)::test_a_classifier_is_served_as_it_stands_and_reads_every_held_out_digit \
+	tests/export/quality/test_measure.py::test_a_classifier_is_served_as_it_stands_and_reads_every_held_out_digit \
 	tests/serving/engine/test_embedder.py \
 	tests/serving/engine/test_classifier.py::test_requests_are_answered_as_if_each_had_come_alone
 # Of these, what compares no two ways to the same numbers, trains, starts a process of its own, or draws many splits of one
@@ -95,7 +93,7 @@ format: .venv/.dev  ## let ruff rewrite the files
 	$(BIN)/ruff check --fix .
 
 up: .venv/.cpu  ## serve model_repository/ until Ctrl-C, with a page to try it on at http://127.0.0.1:8080
-	$(BIN)/python -m serving up --gateway-port 8080
+	$(BIN)/attendant serve --gateway-port 8080
 
 # Tests look at pages in Debian's Chromium, make stand-ins for NVIDIA's libraries with gcc, and ask by curl as the README
 # does. Where one is missing and cannot be installed, its tests are skipped or fail, and say so.

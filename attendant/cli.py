@@ -1,57 +1,188 @@
-"""The edge of every command line: one line on standard error, and the exit status the error states."""
+"""The edge of every command line: verbs and their help, one line for each error, and the exit status it states."""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NoReturn, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import tyro
 
 from attendant.errors import AttendantError, MachineError
 from attendant.extras import provider_of
 
-Verb = Callable[..., int]
 FAILURE_STATUS = 1
+USAGE_STATUS = 2
 INTERRUPTED_STATUS = 130
+Verb = Callable[..., int]
+Verbs: TypeAlias = "Mapping[str, str | Verb | Group]"
 _STYLE = (tyro.conf.PositionalMetavarFromFieldName, tyro.conf.FlagCreatePairsOff)
+_METAVARS = {str: "TEXT", Path: "PATH", int: "INT", float: "FLOAT"}
+_HELP = ("--help", "-h")
 
 
-def run(program: str, description: str, verbs: dict[str, Verb], arguments: Sequence[str]) -> NoReturn:
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Verbs behind a word: ``attendant models list``.
+
+    Attributes:
+        summary: one line for ``--help``.
+        verbs: each a function that returns an exit status, or ``module:function``, imported when it is run.
+    """
+
+    summary: str
+    verbs: Verbs
+
+
+def run(program: str, description: str, verbs: Verbs, arguments: Sequence[str], version: str = "") -> NoReturn:
     """Run one verb and leave the process with its exit status.
 
     Args:
-        program: what the user typed before the verb, for instance ``python -m export``.
-        description: one paragraph for ``--help``.
-        verbs: the functions behind the verbs; each returns an exit status.
+        program: what the user typed before the verb, for instance ``attendant``.
+        description: what ``--help`` says first.
+        verbs: what may stand after it.
         arguments: the words after the program; ``--verbose`` anywhere shows tracebacks.
+        version: what ``--version`` prints; no such option if empty.
     """
     verbose = "--verbose" in arguments
     words = [word for word in arguments if word != "--verbose"]
-    command = _subcommands(program, description, verbs, words)
-    sys.exit(_status(command, verbose))
+    if version and words == ["--version"]:
+        sys.stdout.write(f"{version}\n")
+        sys.exit(0)
+    options = {"--version": "print the version"} if version else {}
+    sys.exit(_guard(lambda: _dispatch(program, Group(description, verbs), words, options), verbose))
 
 
-def _subcommands(program: str, description: str, verbs: dict[str, Verb], words: list[str]) -> Callable[[], int]:
-    def command() -> int:
-        epilogue = f"{description}\n\nAdd --verbose to any verb to see the traceback of an error."
-        status: Any = tyro.extras.subcommand_cli_from_dict(
-            verbs, prog=program, description=epilogue, args=words, config=_STYLE
+def _dispatch(program: str, group: Group, words: list[str], options: Mapping[str, str]) -> int:
+    first = words[0] if words else ""
+    if first in _HELP:
+        sys.stdout.write(_help_of(program, group, options))
+        return 0
+    if first not in group.verbs:
+        sys.stderr.write(_unknown(program, group, first))
+        return USAGE_STATUS
+    verb = group.verbs[first]
+    if isinstance(verb, Group):
+        return _dispatch(f"{program} {first}", verb, words[1:], {})
+    return int(
+        tyro.cli(
+            _with_verbose(_imported(verb)), prog=f"{program} {first}", args=words[1:], config=_STYLE, registry=_TYPES
         )
-        return int(status)
+    )
 
+
+def _unknown(program: str, group: Group, word: str) -> str:
+    if not word:
+        return f"usage: {program} VERB ...\nerror: no verb; one of {', '.join(group.verbs)}; see `{program} --help`\n"
+    near = get_close_matches(word, group.verbs, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(group.verbs)};"
+    return f"usage: {program} VERB ...\nerror: unknown verb {word!r}; {hint} see `{program} --help`\n"
+
+
+def _help_of(program: str, group: Group, options: Mapping[str, str]) -> str:
+    rows = list(_rows(group.verbs, ""))
+    rows_of_options = [
+        ("-h, --help", "show this, or behind a verb what it takes"),
+        ("--verbose", "behind any verb: show the traceback of an error"),
+        *options.items(),
+    ]
+    width = 2 + max(len(name) for name, _ in [*rows, *rows_of_options])
+    lines = [
+        *(f"usage: {program} [--help] VERB ...", "", group.summary.strip(), "", "verbs:"),
+        *(f"  {name:<{width}}{summary}" for name, summary in rows),
+        *("", "options:"),
+        *(f"  {name:<{width}}{summary}" for name, summary in rows_of_options),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _rows(verbs: Verbs, before: str) -> Iterator[tuple[str, str]]:
+    for name, verb in verbs.items():
+        if isinstance(verb, Group):
+            yield from _rows(verb.verbs, f"{before}{name} ")
+        else:
+            yield f"{before}{name}", _summary(verb)
+
+
+def _summary(verb: str | Verb) -> str:
+    """The first line of a verb's docstring, read without an import: what a verb needs may not be installed."""
+    if callable(verb):
+        return (verb.__doc__ or "").partition("\n")[0]
+    module, _, name = verb.partition(":")
+    spec = find_spec(module)
+    assert spec is not None and spec.origin is not None, module
+    for node in ast.parse(Path(spec.origin).read_bytes()).body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return (ast.get_docstring(node) or "").partition("\n")[0]
+    raise LookupError(verb)
+
+
+def _imported(verb: str | Verb) -> Verb:
+    if callable(verb):
+        return verb
+    module, _, name = verb.partition(":")
+    function: Verb = getattr(import_module(module), name)
+    return function
+
+
+def _with_verbose(verb: Verb) -> Verb:
+    """The verb with ``--verbose`` among its flags, so that its help shows it; :func:`run` takes it from anywhere."""
+    hints = get_type_hints(verb, include_extras=True)
+    verbose = Annotated[bool, tyro.conf.arg(help="show the traceback of an error.")]
+    parameters = [
+        *(one.replace(annotation=hints[one.name]) for one in inspect.signature(verb).parameters.values()),
+        inspect.Parameter("verbose", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=verbose),
+    ]
+
+    def command(*positional: Any, verbose: bool, **named: Any) -> int:
+        return verb(*positional, **named)
+
+    command.__doc__ = verb.__doc__
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
     return command
 
 
-def _status(command: Callable[[], int], verbose: bool) -> int:
+_TYPES = tyro.constructors.ConstructorRegistry()
+
+
+@_TYPES.primitive_rule
+def _optional(info: tyro.constructors.PrimitiveTypeInfo) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
+    """``T | None``, where None is a flag that is not given: its help shows T alone, and no word stands for None."""
+    kinds = [one for one in get_args(info.type) if one is not NoneType]
+    if info.type_origin not in (Union, UnionType) or len(kinds) != 1 or len(get_args(info.type)) != 2:
+        return None
+    (kind,) = kinds
+    choices = tuple(map(str, get_args(kind))) if get_origin(kind) is Literal else None
+    if choices is None and kind not in _METAVARS:
+        return None
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="{" + ",".join(choices) + "}" if choices else _METAVARS[kind],
+        instance_from_str=lambda words: words[0] if choices else kind(words[0]),
+        is_instance=lambda value: value is None or (value in get_args(kind) if choices else isinstance(value, kind)),
+        str_from_instance=lambda value: [str(value)],
+        choices=choices,
+    )
+
+
+def _guard(command: Callable[[], int], verbose: bool) -> int:
     try:
         status = command()
         sys.stdout.flush()  # a reader that left is noticed here and not while Python ends
         return status
     except AttendantError as error:
-        return _tell(error, error.exit_status, verbose)
+        return _report(error, error.exit_status, verbose)
     except KeyboardInterrupt:
         return INTERRUPTED_STATUS
     except BrokenPipeError:
@@ -59,22 +190,22 @@ def _status(command: Callable[[], int], verbose: bool) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return FAILURE_STATUS
     except ModuleNotFoundError as error:
-        return _tell(_lacking(error), FAILURE_STATUS, verbose)
+        return _report(_missing_extra(error), FAILURE_STATUS, verbose)
     except Exception as error:
-        return _tell(error, FAILURE_STATUS, verbose)
+        return _report(error, FAILURE_STATUS, verbose)
 
 
-def _lacking(error: ModuleNotFoundError) -> Exception:
+def _missing_extra(error: ModuleNotFoundError) -> Exception:
     module = error.name or ""
     if (extra := provider_of(module)) is None:
         return error
     remedy = f"run python -m pip install --constraint constraints.txt --editable '.[{extra}]'"
-    lacking = MachineError(f"the module {module!r}, of the extra {extra!r}", "it not installed", remedy)
-    lacking.__cause__ = error
-    return lacking
+    missing = MachineError(f"the module {module!r}, of the extra {extra!r}", "it not installed", remedy)
+    missing.__cause__ = error
+    return missing
 
 
-def _tell(error: Exception, status: int, verbose: bool) -> int:
+def _report(error: Exception, status: int, verbose: bool) -> int:
     if verbose:
         traceback.print_exception(error)
     kind = "error" if isinstance(error, AttendantError) else f"unexpected {type(error).__name__}"

@@ -150,7 +150,7 @@ class EngineManifest:
             raise ArtefactError(
                 f"a whole {path}",
                 f"{type(error).__name__}: {error}",
-                "build the engines again: `python -m export engine`",
+                "build the engines again: `attendant export tensorrt`",
             ) from error
 
     def verify(self, folder: Path, manifest: Manifest) -> None:

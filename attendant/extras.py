@@ -51,18 +51,22 @@ class Extra:
         purpose: what one installs it for.
         packages: packages and modules that import with it, with all that they hold.
         lacks: of :data:`LEFT_OUT`: the modules there are not among them.
-        verbs: command lines that run with it: a program, its verbs.
+        verbs: of the command ``attendant``, those that run with it.
     """
 
     purpose: str
     packages: tuple[str, ...]
-    verbs: dict[str, tuple[str, ...]]
+    verbs: tuple[str, ...]
     lacks: tuple[str, ...] = ()
 
 
 _ASK = ("classify", "caption", "translate", "generate", "embed", "predict", "explain", "health")
-_LOAD = ("run", "report", "sweep", "compare", "plan", "export-perf-analyzer")
-_MODELS = ("list", "describe", "train", "import", "explain")
+_LOAD = ("load run", "load sweep", "load compare", "load report")
+_MODELS = ("models list", "models describe", "models import", "models train", "models explain")
+_EXPORT = ("export onnx", "export torch")
+_PROVE = ("verify", "inspect", "compare")
+_GATEWAY = ("gateway", "keys")
+_REPOSITORY = ("repository", "lint", "engines verify")
 _SERVING = (
     *("serving.engine", "serving.lint", "serving.runtime"),
     *("serving.triton.canary", "serving.triton.repository", "serving.triton.server"),
@@ -71,20 +75,20 @@ _SERVING = (
 EXTRAS = {
     "": Extra(
         purpose="ask a server; lay out and check a repository; what Triton's Python backend runs on",
-        packages=("attendant", "clients", *_SERVING),
+        packages=("attendant", "clients", "commands.attendant", *_SERVING),
         lacks=("load tests", "ONNX Runtime", "torch"),
-        verbs={"clients": _ASK, "serving": ("repository", "lint", "engines")},
+        verbs=(*_ASK, *_REPOSITORY),
     ),
     "export": Extra(
         purpose="PyTorch → ONNX; bring a runtime of your own to check it with",
         packages=("models", "export"),
         lacks=("a runtime to check with", "the Triton language", "TensorRT's bindings"),
-        verbs={"models": _MODELS, "export": ("onnx", "torch")},
+        verbs=(*_MODELS, *_EXPORT),
     ),
     "gateway": Extra(
         purpose="OpenAI's API and the playground in front of a Triton",
         packages=("serving.gateway",),
-        verbs={"serving": ("gateway", "keys")},
+        verbs=_GATEWAY,
     ),
     "load": Extra(
         purpose="load tests and capacity plans",
@@ -94,41 +98,33 @@ EXTRAS = {
             "serving.capacity.profiling.served",
             "serving.capacity.profiling.timing",
         ),
-        verbs={"clients load": _LOAD},
+        verbs=(*_LOAD, "capacity plan"),
     ),
     "openvino": Extra(
         purpose="a second runtime for a CPU, in which large encoders are faster",
         packages=("serving.runtime.openvino",),
-        verbs={},
+        verbs=(),
     ),
     "cpu": Extra(
         purpose="everything on a CPU: `make quickstart` installs it",
         packages=("attendant", "models", "export", "serving", "clients", "commands"),
         lacks=("the Triton language", "TensorRT's bindings", "tritonserver"),
-        verbs={
-            "models": _MODELS,
-            "export": ("onnx", "torch", "check", "compare", "inspect"),
-            "serving": ("repository", "profile", "engines", "lint", "up", "gateway", "keys", "alone"),
-            "clients": _ASK,
-            "clients load": _LOAD,
-            "commands.quickstart": ("",),
-        },
+        verbs=(
+            *(*_MODELS, *_EXPORT, *_PROVE, *_REPOSITORY, "serve", *_GATEWAY, *_ASK, *_LOAD),
+            *("capacity measure", "capacity plan", "bench offline", "quickstart"),
+        ),
     ),
     "gpu": Extra(
         purpose="engines, kernels and torch on a GPU; TensorRT's bindings come with its image",
         packages=("models", "export", "serving.runtime"),
         lacks=("TensorRT's bindings",),
-        verbs={
-            "models": _MODELS,
-            "export": ("onnx", "torch", "check", "compare", "inspect", "engine", "refit"),
-            "serving": ("engines",),
-        },
+        verbs=(*_MODELS, *_EXPORT, "export tensorrt", "export refit", *_PROVE, "engines verify"),
     ),
     "dev": Extra(
         purpose="the tests and checks of this repository: `make test` installs it, with the Triton language",
         packages=("attendant", "models", "export", "serving", "clients", "commands"),
         lacks=("TensorRT's bindings", "tritonserver"),
-        verbs={},
+        verbs=(),
     ),
 }
 """Extra → its promise; "" is the distribution with none."""
@@ -166,10 +162,10 @@ def _rows() -> Iterator[str]:
     yield "| extra | for | imports | lacks |\n|---|---|---|---|\n"
     for name, extra in EXTRAS.items():
         yield f"| {_title(name)} | {extra.purpose} | {_code(extra.packages)} | {', '.join(extra.lacks)} |\n"
-    yield "\n| extra | verbs |\n|---|---|\n"
+    yield "\n| extra | verbs of `attendant` |\n|---|---|\n"
     for name, extra in EXTRAS.items():
-        for program, verbs in extra.verbs.items():
-            yield f"| {_title(name)} | `python -m {program}` {_code(filter(None, verbs))} |\n"
+        if extra.verbs:
+            yield f"| {_title(name)} | {_code(extra.verbs)} |\n"
     yield "\n| lacks | modules that an extra does not promise then |\n|---|---|\n"
     for need, modules in LEFT_OUT.items():
         yield f"| {need} | {_code(modules)} |\n"

@@ -15,7 +15,7 @@ from attendant.signature import DType, GraphSignature, TensorSpec
 MANIFEST_NAME = "manifest.json"
 FORMAT = 3
 Form = Literal["onnx", "torch"]
-"""What an artefact's graphs are; also the verb of `python -m export` that writes them."""
+"""What an artefact's graphs are; also the verb of `attendant export` that writes them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +154,7 @@ class Manifest:
             ArtefactError: it is missing, is not JSON, or lacks a part.
         """
         path = folder / MANIFEST_NAME
-        remedy = f"write it with `python -m export onnx <model> --out {folder}`"
+        remedy = f"write it with `attendant export onnx <model> --out {folder}`"
         try:
             value = json.loads(path.read_text(encoding="utf-8"))
             if value["format"] != FORMAT:
@@ -179,7 +179,7 @@ class Manifest:
         """
         manifest = cls.read(folder)
         if manifest.form != "onnx":
-            found, remedy = f"an artefact of `export {manifest.form}`", "name one of `python -m export onnx`"
+            found, remedy = f"an artefact of `export {manifest.form}`", "name one of `attendant export onnx`"
             raise ArtefactError(f"ONNX graphs in {folder}", found, remedy)
         manifest.verify(folder)
         return manifest
@@ -201,7 +201,7 @@ class Manifest:
                 raise ArtefactError(
                     f"{path} with SHA-256 {expected[:12]}…, as its manifest says",
                     found[:12] + "…" if path.is_file() else found,
-                    f"export again: `python -m export {self.form} {self.name} --out {folder}`",
+                    f"export again: `attendant export {self.form} {self.name} --out {folder}`",
                 )
 
 

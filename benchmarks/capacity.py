@@ -2,7 +2,7 @@
 
     python benchmarks/capacity.py [--models M ...] [--seconds S] [--profile FILE] [--out DIR] [--scratch DIR]
 
-The profile is measured first, of this machine, server and clients together (`python -m serving profile`). Then Poisson
+The profile is measured first, of this machine, server and clients together (`attendant capacity measure`). Then Poisson
 arrivals at about 30, 60 and 75 % of the rate at which the simulation saturates, sent, and simulated: the simulation
 knows when they came and how long they were.
 """

@@ -3,7 +3,7 @@
     python benchmarks/large_export.py [--scratch DIR] [--layers N] [--out DIR]
 
 The model has the shape of TinyLlama-1.1B, untied; its float32 weights are 4.4 GB, above the 2 GB at which a graph in
-one file ends. Memory is that of ``python -m export onnx`` and of every process that it starts, added up ten times a
+one file ends. Memory is that of ``attendant export onnx`` and of every process that it starts, added up ten times a
 second:
 
     own       what is nowhere else: anonymous and shared memory (Pss_Anon and Pss_Shmem of /proc/PID/smaps_rollup);
@@ -72,12 +72,21 @@ def main() -> None:
 
 def _measured(scratch: Path, layers: int) -> dict[str, Any]:
     made = _child("make", scratch, layers)
-    command = [sys.executable, "-m", "export", "onnx", str(scratch / "checkpoint"), "--out", str(scratch / "artefact")]
+    command = [
+        sys.executable,
+        "-m",
+        "attendant",
+        "export",
+        "onnx",
+        str(scratch / "checkpoint"),
+        "--out",
+        str(scratch / "artefact"),
+    ]
     began = time.perf_counter()
     exported = _watched(command)
     seconds = time.perf_counter() - began
-    inspected = _watched([sys.executable, "-m", "export", "inspect", str(scratch / "artefact")])
-    checked = _watched([sys.executable, "-m", "export", "check", str(scratch / "artefact"), "--target", "tensorrt"])
+    inspected = _watched([sys.executable, "-m", "attendant", "inspect", str(scratch / "artefact")])
+    checked = _watched([sys.executable, "-m", "attendant", "verify", str(scratch / "artefact"), "--target", "tensorrt"])
     weights = made["bytes"]
     return {
         "parameters": made["parameters"],

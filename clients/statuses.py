@@ -26,7 +26,7 @@ from attendant.errors import (
     UnreachableError,
 )
 
-START = "`python -m serving up`"
+START = "`attendant serve`"
 _OURS: dict[str, type[AttendantError]] = {
     "INVALID_ARG": InputError,
     "UNAVAILABLE": BusyError,
@@ -65,9 +65,7 @@ def error_from(status: str, message: str, model: str, server: str) -> AttendantE
     if code == "DEADLINE_EXCEEDED":
         return DeadlineError("an answer in time", text, "allow more time")
     if "NOT_FOUND" in status or "unknown model" in text:
-        return UnknownNameError(
-            f"a model that {server} serves", repr(model), "list them with `python -m clients health`"
-        )
+        return UnknownNameError(f"a model that {server} serves", repr(model), "list them with `attendant health`")
     if code == "INVALID_ARG" or (not status and _REFUSED.search(text)):
         return InputError(f"a request that {model!r} takes", text, "correct the request")
     return ServerError(f"an answer from {model or server!r}", f"{status} {text}".strip(), "look at the server's log")

@@ -243,7 +243,7 @@ class TritonClient:
         return LateError(
             f"an answer from {model or self.server!r} within {timeout_s:g} s",
             "none",
-            "see `python -m clients health`; a dead worker answers nothing",
+            "see `attendant health`; a dead worker answers nothing",
         )
 
 

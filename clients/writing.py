@@ -16,7 +16,7 @@ from clients.decoding import Decoding
 from clients.text import TextModel
 
 EXPLAINED = ("alignment", "token_texts", "source_texts")
-"""What an answer carries for `python -m clients explain`, which saves it."""
+"""What an answer carries for `attendant explain`, which saves it."""
 
 
 async def print_texts(model: TextModel, texts: Sequence[str], options: Decoding, json: bool) -> int:

@@ -1,4 +1,4 @@
-"""``python -m models explain``: from a checkpoint and a file or a text to a figure."""
+"""``attendant models explain``: from a checkpoint and a file or a text to a figure."""
 
 from __future__ import annotations
 

@@ -1,12 +1,17 @@
 """The command lines are frozen: a change of a flag shows here first."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
+from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
 from tests.commands import run_here
+from tests.conftest import ROOT
 
 ASKING = {"--server", "--model", "--timeout-s", "--first-timeout-s", "--tries", "--json"}
 DECODING = {
@@ -27,10 +32,10 @@ FROZEN = {
     "models explain": {"--out", "--fusion", "--discard", "--label"},
     "export onnx": {"--out", "--precision", "--calibration", "--explain", "--uint8"},
     "export torch": {"--out", "--precision"},
-    "export check": {"--source", "--full", "--json", "--target"},
-    "export compare": {"--out", "--precisions", "--full", "--page"},
-    "export inspect": {"--html", "--json"},
-    "export engine": {
+    "verify": {"--source", "--full", "--json", "--target"},
+    "compare": {"--out", "--precisions", "--full", "--page"},
+    "inspect": {"--html", "--json"},
+    "export tensorrt": {
         "--out",
         "--graphs",
         "--weights",
@@ -42,36 +47,35 @@ FROZEN = {
         "--append-in-plugin",
     },
     "export refit": {"--engines"},
-    "serving alone": set(),
-    "serving engines": set(),
-    "serving gateway": {
-        *("--triton", "--host", "--port", "--keys", "--cors"),
+    "bench offline": set(),
+    "engines verify": set(),
+    "gateway": {
+        *("--server", "--host", "--port", "--keys", "--cors"),
         *("--timeout-s", "--first-timeout-s", "--request-timeout-s", "--drain-timeout-s", "--probe-s"),
         "--log-prompts",
     },
-    "serving keys": {"--name", "--file", "--requests", "--tokens"},
-    "serving profile": {
+    "keys": {"--name", "--file", "--requests", "--tokens"},
+    "capacity measure": {
         *("--out", "--threads", "--runtime", "--device", "--gpus", "--no-served", "--slots", "--prompt-tokens"),
     },
-    "serving lint": {"--command", "--json", "--rules"},
-    "serving repository": {
+    "lint": {"--command", "--json", "--rules"},
+    "repository": {
         "--out",
         "--threads",
         "--runtime",
         "--device",
-        "--implicit-state",
         "--slots",
         "--prompt-tokens",
         "--waiting",
         "--prefix-bytes",
     },
-    "serving up": {
+    "serve": {
         "--repository",
         "--http-port",
         "--grpc-port",
         "--metrics-port",
         "--gateway-port",
-        "--address",
+        "--host",
         "--models",
         "--start-timeout-s",
         "--drain-timeout-s",
@@ -79,76 +83,129 @@ FROZEN = {
         "--log",
         "--otlp",
     },
-    "clients classify": {"--server", "--model", "--top", "--timeout-s", "--json"},
-    "clients caption": ASKING | DECODING,
-    "clients translate": ASKING | DECODING,
-    "clients generate": ASKING | DECODING,
-    "clients embed": {"--server", "--model", "--pooling", "--timeout-s", "--json"},
-    "clients predict": {"--server", "--model", "--timeout-s"},
-    "clients explain": {"--server", "--model", "--out", "--timeout-s"},
-    "clients health": {"--server", "--timeout-s", "--json"},
-    "clients load run": {
+    "classify": {"--server", "--model", "--top", "--timeout-s", "--json"},
+    "caption": ASKING | DECODING,
+    "translate": ASKING | DECODING,
+    "generate": ASKING | DECODING,
+    "embed": {"--server", "--model", "--pooling", "--timeout-s", "--json"},
+    "predict": {"--server", "--model", "--timeout-s"},
+    "explain": {"--server", "--model", "--out", "--timeout-s"},
+    "health": {"--server", "--timeout-s", "--json"},
+    "load run": {
         *("--model", "--server", "--metrics", "--transport"),
         *("--concurrency", "--rate", "--arrivals", "--shape", "--duration-s", "--warmup-s", "--seed"),
         *("--in-process", "--slo", "--out", "--html", "--csv", "--json"),
     },
-    "clients load report": {"--slo", "--html", "--csv", "--json"},
-    "clients load sweep": {
+    "load report": {"--slo", "--html", "--csv", "--json"},
+    "load sweep": {
         *("--rates", "--concurrency", "--duration-s"),
         *("--slo", "--runs", "--out", "--html", "--json"),
     },
-    "clients load compare": {"--tolerance", "--json"},
-    "clients load export-perf-analyzer": {"--out"},
-    "clients load plan": {
+    "load compare": {"--tolerance", "--json"},
+    "capacity plan": {
         *("--rate", "--slo", "--slots", "--waiting", "--prompt-tokens", "--requests", "--seed", "--json"),
     },
     "quickstart": {"--build", "--repository", "--texts"},
 }
 
 
-def python_m(*words):
-    return subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, timeout=240)
+OLD = {
+    "models": ("list", "describe", "train", "import", "explain"),
+    "export": ("onnx", "torch", "check", "compare", "inspect", "engine", "refit"),
+    "serving": ("repository", "profile", "plan", "engines", "lint", "up", "gateway", "keys", "alone"),
+    "clients": ("classify", "caption", "translate", "generate", "embed", "predict", "explain", "health", "load run"),
+}
 
 
-def help_of(command):
+def run_process(*words, cwd=ROOT):
+    return subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, timeout=240, cwd=cwd)
+
+
+def help_of(*words):
     """What ``python -m`` with these words and ``--help`` prints."""
-    shown = run_here(*command.split(), "--help")
+    shown = run_here(*words, "--help")
     assert shown.returncode == 0, shown.stderr
     return shown.stdout
 
 
 @pytest.mark.parametrize("command", FROZEN)
 def test_a_verb_has_its_frozen_flags(command):
-    shown = help_of(command)
-    flags = set(re.findall(r"(?<![\w`-])(--[a-z][a-z0-9-]*)", shown)) - {
-        "--help",
-        "--verbose",
-        "--no-json",
-        "--no-rules",
-        "--no-explain",
-        "--no-full",
-        "--no-version-compatible",
-        "--no-tf32",
-        "--no-log-prompts",
-    }
-    options = shown.split("options", 1)[1]
-    assert {flag for flag in flags if flag in options} == FROZEN[command]
+    options = help_of("attendant", *command.split()).split("options", 1)[1]
+    flags = set(re.findall(r"(?<![\w`-])(--[a-z][a-z0-9-]*)", options))
+    assert "--verbose" in flags
+    assert {
+        one for one in flags - {"--help", "--verbose"} if not one.startswith("--no-") or one in FROZEN[command]
+    } == (FROZEN[command])
 
 
-@pytest.mark.parametrize("package", ["models", "export", "serving", "clients"])
-def test_every_verb_of_a_package_is_frozen(package):
-    verbs = set(re.search(r"{([a-z,]+)}", help_of(package)).group(1).split(","))
-    assert verbs == {command.split()[1] for command in FROZEN if command.startswith(f"{package} ")}
+@pytest.mark.parametrize("command", FROZEN)
+def test_a_flag_is_shown_with_its_type_or_its_choices_and_never_with_none(command):
+    shown = help_of("attendant", *command.split())
+    assert "None}" not in shown and "|" not in re.sub("[│|]$|^[│|]", "", shown, flags=re.MULTILINE).replace("│", "")
+
+
+def test_every_verb_is_frozen_and_in_the_help_of_the_command():
+    listed = re.findall(r"^  ([a-z]+(?: [a-z]+)?)  +\S", help_of("attendant").split("\nverbs:\n")[1], re.MULTILINE)
+    assert sorted(listed) == sorted(FROZEN)
+
+
+@pytest.mark.parametrize(("package", "verb"), [(package, verb) for package, verbs in OLD.items() for verb in verbs])
+def test_a_package_runs_its_verbs_by_their_old_names(package, verb):
+    assert f"usage: python -m {package} {verb}" in help_of(package, *verb.split())
 
 
 def test_the_help_of_clients_shows_an_example_of_every_verb():
     shown = help_of("clients")
-    verbs = [command.split()[1] for command in FROZEN if command.startswith("clients ")]
-    assert [verb for verb in verbs if f"python -m clients {verb}" not in shown] == []
+    assert [verb for verb in OLD["clients"] if f"attendant {verb}" not in shown] == []
 
 
-@pytest.mark.parametrize("package", ["attendant", "models", "export", "serving", "clients", "commands"])
-def test_an_unknown_word_is_a_usage_error_of_the_real_process(package):
-    refused = python_m(package, "fly")
+@pytest.mark.parametrize("program", ["attendant", *OLD, "commands.quickstart"])
+def test_an_unknown_word_is_a_usage_error_of_the_real_process(program):
+    refused = run_process(program, "fly")
     assert refused.returncode == 2
     assert "fly" in refused.stderr + refused.stdout
+
+
+def test_a_typo_gets_a_suggestion():
+    refused = run_here("attendant", "export", "onix")
+    assert refused.returncode == 2
+    assert "unknown verb 'onix'; did you mean 'onnx'?" in refused.stderr
+
+
+def test_the_version_is_that_of_the_distribution():
+    shown = run_here("attendant", "--version")
+    assert (shown.returncode, shown.stdout) == (0, f"{version('attendant')}\n")
+
+
+@pytest.fixture
+def folder_of_a_stranger(tmp_path):
+    """A project of a user's, with packages of our names."""
+    for name in ("attendant", "models", "export", "serving", "clients", "commands"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('a package of the user')")
+    return tmp_path
+
+
+def test_the_command_runs_in_a_folder_that_has_packages_of_our_names(folder_of_a_stranger):
+    script = Path(sys.executable).with_name("attendant")
+    words = [script, "export", "onnx", "vit-tiny", "--out", "artefact"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=240, cwd=folder_of_a_stranger)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (folder_of_a_stranger / "artefact" / "manifest.json").is_file()
+
+
+def test_the_module_runs_where_packages_have_the_names_of_our_rooms(folder_of_a_stranger):
+    shutil.rmtree(folder_of_a_stranger / "attendant")  # python -m takes what it finds there
+    done = run_process("attendant", "models", "list", "--json", cwd=folder_of_a_stranger)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_strangers_package_that_would_win_is_refused(folder_of_a_stranger):
+    shutil.rmtree(folder_of_a_stranger / "attendant")
+    shutil.rmtree(folder_of_a_stranger / "commands")
+    environment = {**os.environ, "PYTHONPATH": str(folder_of_a_stranger)}  # noqa: TID251  (a process launcher)
+    script = Path(sys.executable).with_name("attendant")
+    done = subprocess.run([script, "models", "list"], capture_output=True, text=True, timeout=240, env=environment)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: expected the package 'models' of Attendant")
+    assert str(folder_of_a_stranger) in done.stderr

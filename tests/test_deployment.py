@@ -54,7 +54,7 @@ def test_the_grace_period_is_longer_than_the_drain(triton):
 
 
 def test_health_is_a_canary(triton):
-    assert triton["healthcheck"]["test"][1:] == ["python3", "-m", "clients", "health"]
+    assert triton["healthcheck"]["test"][1:] == ["attendant", "health"]
 
 
 def test_orphaned_stubs_are_reaped(triton):
@@ -66,14 +66,14 @@ def test_engines_are_built_in_the_image_that_serves_them_and_on_its_gpu(services
     assert builder["build"] == server["build"]
     (device,) = builder["deploy"]["resources"]["reservations"]["devices"]
     assert builder["deploy"] == server["deploy"] and device["capabilities"] == ["gpu"]
-    assert "python3 -m export engine" in builder["command"][-1]
+    assert "attendant export tensorrt" in builder["command"][-1]
     (place,) = re.findall(r"serving repository .* --out (\S+)", builder["command"][-1])
     assert f"--model-repository=/attendant/{place}" in server["command"][-1]
 
 
 def test_a_server_with_a_gpu_starts_only_on_engines_that_it_can_run(services):
     first, second = services["triton-gpu"]["command"][-1].strip().splitlines()
-    assert first == "python3 -m serving engines gpu/model_repository" and second.startswith("exec tritonserver")
+    assert first == "attendant engines verify gpu/model_repository" and second.startswith("exec tritonserver")
     assert services["triton-gpu"]["command"][:2] == ["sh", "-ec"]
 
 

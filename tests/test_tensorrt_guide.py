@@ -51,5 +51,5 @@ def test_every_file_that_a_claim_rests_on_is_there(page):
 
 @pytest.mark.planted
 def test_a_flag_that_does_not_exist_would_be_found():
-    (found,) = COMMAND.findall("`python -m export engine DIR --fast`")
+    (found,) = COMMAND.findall("`attendant export tensorrt DIR --fast`")
     assert "--fast" in found[2] and "--fast" not in FROZEN["export engine"]

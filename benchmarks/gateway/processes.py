@@ -21,13 +21,13 @@ def gateway_before(*tritons: str, **options: object) -> Iterator[tuple[subproces
 
     Args:
         tritons: gRPC addresses.
-        options: flags of `python -m serving gateway`, with underscores.
+        options: flags of `attendant gateway`, with underscores.
     """
     (port,) = free_ports(1)
-    words = ["--triton", ",".join(tritons), "--port", str(port)]
+    words = ["--server", ",".join(tritons), "--port", str(port)]
     words += [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     process = subprocess.Popen(
-        [sys.executable, "-m", "serving", "gateway", *words], stderr=subprocess.DEVNULL, start_new_session=True
+        [sys.executable, "-m", "attendant", "gateway", *words], stderr=subprocess.DEVNULL, start_new_session=True
     )
     try:
         _wait(process, port)

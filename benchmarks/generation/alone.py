@@ -4,7 +4,7 @@ A served answer may differ where two tokens are as good as equally good: a batch
 numbers in another order. Both runs keep within the parity tolerance of the float64 reference, so their logits differ by
 at most twice that,
 
-    drift = 2 × tolerance               of the decoder on ONNX Runtime, as ``python -m export check`` finds it
+    drift = 2 × tolerance               of the decoder on ONNX Runtime, as ``attendant verify`` finds it
 
 A different answer is explained if there are logits within the drift of those computed alone that lead to it: the
 request is run again, alone, with random numbers within ± drift added to every logit, until one run gives the served

@@ -49,7 +49,7 @@ def steps(quick: bool, out: Path, build: Path, cuda_provider: bool) -> list[Step
     said = ("--out", _short(out), *(["--quick"] if quick else []))
     exported = (LLAMA, VIT) if cuda_provider and not quick else ()
     onnx = {name: ("--onnx", _short(build / name)) for name in exported}
-    export = ("-m", "export", "onnx")
+    export = ("-m", "attendant", "export", "onnx")
     vision = _short(HERE / "vision.py")
     return [
         Step("attention", (_short(HERE / "attention.py"), *said)),

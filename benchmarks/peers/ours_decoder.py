@@ -1,4 +1,4 @@
-"""Ours: an artefact that ``python -m export onnx`` wrote, through the runtime that it is served with, decoded greedily.
+"""Ours: an artefact that ``attendant export onnx`` wrote, through the runtime that it is served with, decoded greedily.
 
 Legend: B batch, T prompt, S source.
 """

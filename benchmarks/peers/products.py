@@ -20,7 +20,7 @@ def make_source(shape: Shape, place: Path) -> None:
     """
     make_model = (interpreter("modern"), "benchmarks/peers/make_model.py", shape.name, "{out}")
     _make(place / "source", make_model, place)
-    _make(place / "ours", (sys.executable, "-m", "models", "import", "{source}", "--out", "{out}"), place)
+    _make(place / "ours", (sys.executable, "-m", "attendant", "models", "import", "{source}", "--out", "{out}"), place)
 
 
 def make_product(peer: Peer, place: Path) -> Path:

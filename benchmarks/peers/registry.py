@@ -98,7 +98,7 @@ def ours(kind: Kind, words: tuple[str, ...], runtime: str) -> Peer:
 
     Args:
         kind: of the shapes that it runs.
-        words: for ``python -m export onnx``, beside model and folder, for instance ``--precision int8``.
+        words: for ``attendant export onnx``, beside model and folder, for instance ``--precision int8``.
         runtime: that executes it, of ``attendant.parameters.RUNTIMES``.
     """
     calibrated = any(word in PRECISIONS and PRECISIONS[word].calibrated for word in words)
@@ -109,7 +109,7 @@ def ours(kind: Kind, words: tuple[str, ...], runtime: str) -> Peer:
         kind=kind,
         file="ours_vision.py" if kind == "vision" else "ours_decoder.py",
         environment="ours",
-        make=("{python}", "-m", "export", "onnx", "{ours}", "--out", "{out}", *words, *calibration),
+        make=("{python}", "-m", "attendant", "export", "onnx", "{ours}", "--out", "{out}", *words, *calibration),
         product="-".join(["artefact", *title.split()]),
         options={"runtime": runtime},
     )

@@ -37,14 +37,16 @@ async def _alone(prepared: Prepared, asked: InProcess) -> list[float]:
     if prepared.model is None or not (folder / "config.pbtxt").is_file():
         raise InputError(f"the model that the server serves at {folder}", "none", "correct in_process.repository")
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "serving", "alone", str(folder)),
+        *(sys.executable, "-P", "-m", "attendant", "bench", "offline", str(folder)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
     told, error = await process.communicate(b"".join(_messages(prepared, asked.requests)))
     if process.returncode:
-        raise MachineError(f"seconds of {folder} without a server", error.decode().strip(), "see `serving alone`")
+        raise MachineError(
+            f"seconds of {folder} without a server", error.decode().strip(), "see `attendant bench offline --help`"
+        )
     return [float(seconds) for seconds in json.loads(told)]
 
 

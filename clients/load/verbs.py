@@ -1,15 +1,4 @@
-"""Test a server under load: when requests arrive, what they ask, and what the right answers are stands in a scenario.
-
-    python -m clients load run benchmarks/latency/digits-vit.toml          a scenario from a file
-    python -m clients load run --model digits-vit --concurrency 8          a simple one, told by flags
-    python -m clients load run --model dates-transformer --rate 50 --arrivals poisson
-    python -m clients load report run.json --html run.html                 a run again, as a page
-    python -m clients load sweep scenario.toml --rates 10 80 --slo "ttft_p95<200ms"     the highest rate that keeps it
-    python -m clients load compare before.json after.json                  ratios; exit status 1 if it is worse
-
-docs/guides/load-reports.md explains every figure, and docs/guides/load.md the file, the arrivals, and what is measured
-from which clock.
-"""
+"""The verb that runs a load test."""
 
 from __future__ import annotations
 
@@ -18,12 +7,10 @@ from typing import Literal
 
 from tyro.conf import Positional
 
-from attendant.cli import Verb
 from attendant.errors import UserError
 from clients.load.analysis.slo import objectives
 from clients.load.arrivals import Arrivals, ClosedLoop, Constant, Gamma, Poisson
 from clients.load.report.deliver import deliver
-from clients.load.report_verbs import compare, report, sweep
 from clients.load.run_file import claim, write_run
 from clients.load.run_shown import run_shown
 from clients.load.scenario import InProcess, Scenario, Target, Transport, Workload
@@ -107,11 +94,3 @@ def _arrivals(concurrency: int, rate: float | None, kind: Kind, shape: float) ->
             return Poisson(rate=rate)
         case "gamma":
             return Gamma(rate=rate, shape=shape)
-
-
-VERBS: dict[str, Verb] = {
-    "run": run,
-    "report": report,
-    "sweep": sweep,
-    "compare": compare,
-}

@@ -93,5 +93,5 @@ def _require_equal(outcomes: Sequence[Outcome]) -> None:
             raise ParityError(
                 f"the same answers from {outcome.name} in PyTorch, in process and served",
                 "different ones",
-                "run `python -m export check` on its folder",
+                "run `attendant verify` on its folder",
             )

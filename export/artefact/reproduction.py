@@ -36,7 +36,7 @@ def write_reproduction(folder: Path, manifest: Manifest, options: Mapping[str, O
         manifest: its source, files, versions and fingerprint.
         options: flag of the command → value.
     """
-    words = ["python", "-m", "export", manifest.form, _source(manifest.source), *_flags(options)]
+    words = ["attendant", "export", manifest.form, _source(manifest.source), *_flags(options)]
     script = _SCRIPT.format(
         versions=", ".join(f"{package} {version}" for package, version in manifest.versions.items()),
         fingerprint=manifest.fingerprint[:16],

@@ -36,7 +36,7 @@ def write_torch_artefact(name: str, out: Path, options: Mapping[str, Option], fi
     """
     checkpoint, precision = checkpoint_named(name), precision_named(str(options["precision"]))
     if checkpoint.code:
-        remedy = "export it with `python -m export onnx`"
+        remedy = "export it with `attendant export onnx`"
         raise ConfigError("a model of a family, which its configuration can build", f"the Python file {name}", remedy)
     with replaced_folder(out) as staged:
         checkpoint.model.to(_DTYPES[precision.memory])

@@ -212,7 +212,7 @@ def _files(facts: ArtefactFacts) -> str:
 def _foot(facts: ArtefactFacts) -> str:
     versions = ", ".join(f"{package} {version}" for package, version in facts.manifest.versions.items())
     return (
-        f"<footer>Made by {code('python -m export inspect')}. Exported with {safe(versions)}. Times are medians by "
+        f"<footer>Made by {code('attendant inspect')}. Exported with {safe(versions)}. Times are medians by "
         "ONNX Runtime's own profiler, on one thread of the machine that made this page; recording makes calls longer."
         "</footer>"
     )

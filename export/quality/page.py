@@ -24,7 +24,7 @@ _INTRODUCTION = """\
     {command}
 
 wrote this page. It exports every shipped checkpoint in every precision and puts it beside the PyTorch model in float64,
-over held-out data: {questions}. `python -m export check DIR` measures the same of one artefact, writes it into
+over held-out data: {questions}. `attendant verify DIR` measures the same of one artefact, writes it into
 `parity.json`, each step of a decode too, and ends with status 1 where a budget does not hold.
 
 - **graph**: *served* is what a server executes: lowered for ONNX Runtime, or on OpenVINO, where that is faster;
@@ -42,7 +42,7 @@ over held-out data: {questions}. `python -m export check DIR` measures the same 
 Right answers are counted over all examples, or as many as each table says; values are compared over all images, 64
 dates or pairs, and 16 texts of 256 tokens.
 
-These are small models. What another loses is measured by `python -m export compare MODEL --out DIR`.
+These are small models. What another loses is measured by `attendant compare MODEL --out DIR`.
 """
 _BUDGETS = """\
 ## Budgets
@@ -65,7 +65,7 @@ def write_page(compared: Sequence[Compared], full: bool, path: Path) -> None:
         OutputError: the file cannot be written.
     """
     asked = dict.fromkeys(quality.questions for one in compared for quality in one.qualities)
-    command = f"python -m export compare{' --full' * full} --out DIR --page docs/precision.md"
+    command = f"attendant compare{' --full' * full} --out DIR --page docs/precision.md"
     models = [list(group) for _, group in groupby(compared, lambda one: one.model)]
     parts = (
         _INTRODUCTION.format(command=command, questions=", ".join(asked)),

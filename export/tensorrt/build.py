@@ -80,7 +80,7 @@ def command_of(folder: Path, out: Path, graphs: Sequence[str], config: EngineCon
     """The command that builds such engines."""
     chosen = ["--graphs", *graphs] if graphs else []
     elsewhere = ["--out", str(out)] if out != folder else []
-    return shlex.join(["python", "-m", "export", "engine", str(folder), *elsewhere, *chosen, *config.flags()])
+    return shlex.join(["attendant", "export", "tensorrt", str(folder), *elsewhere, *chosen, *config.flags()])
 
 
 def copy_artefact(folder: Path, manifest: Manifest, staged: Path) -> None:

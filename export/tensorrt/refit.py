@@ -36,7 +36,7 @@ def refit_engines(folder: Path, source: Path) -> EngineManifest:
     manifest.verify(folder)
     engines = EngineManifest.read(source)
     if engines is None:
-        raise ArtefactError(f"engines in {source}", "none", "build them: `python -m export engine`")
+        raise ArtefactError(f"engines in {source}", "none", "build them: `attendant export tensorrt`")
     engines.verify(source, other)
     require_same_graphs(manifest, other, engines)
     require_match(engines, this_platform())
@@ -62,7 +62,7 @@ def require_same_graphs(manifest: Manifest, other: Manifest, engines: EngineMani
             raise ArtefactError(
                 f"two exports of one architecture in one precision for {engine.file}",
                 f"{manifest.name!r} and {other.name!r}, whose tensors or weights differ",
-                "build the engines of each: `python -m export engine`",
+                "build the engines of each: `attendant export tensorrt`",
             )
 
 

@@ -36,7 +36,7 @@ def checkpoint_named(name: str, weights: Weights = "read") -> Checkpoint:
     raise UnknownNameError(
         f"a checkpoint folder, a Python file, a shipped checkpoint {shipped_names()} or a preset {sorted(PRESETS)}",
         repr(name),
-        "see `python -m models list`",
+        "see `attendant models list`",
     )
 
 

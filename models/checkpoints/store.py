@@ -149,7 +149,7 @@ def _load_weights(model: nn.Module, path: Path, weights: Weights) -> None:
             if weights != "absent":
                 fill(model, ((name, _float32(file.get_tensor(name))) for name in shapes))
     except (OSError, SafetensorError) as error:
-        remedy = "copy the file again, or train it with `python -m models train <name>`"
+        remedy = "copy the file again, or train it with `attendant models train <name>`"
         raise ArtefactError(f"a whole safetensors file at {path}", str(error), remedy) from error
 
 

@@ -34,7 +34,7 @@ def train_checkpoint(task: TrainingTask, folder: Path | None, seed: int, report:
         model = task.train(seed, report)
         seconds = time.perf_counter() - begin
         trained = _written(task, model, staging)
-        command = f"python -m models train {task.name} --seed {seed}"
+        command = f"attendant models train {task.name} --seed {seed}"
         run = Run(model=model, metric=task.metric, score=task.score(trained), seconds=seconds, command=command)
         (staging / CARD_NAME).write_text(model_card(task, run), encoding="utf-8")
     return run

@@ -1,4 +1,4 @@
-"""What `python -m models train` needs to know of a small task, and how right answers are counted."""
+"""What `attendant models train` needs to know of a small task, and how right answers are counted."""
 
 from __future__ import annotations
 

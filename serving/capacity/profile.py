@@ -1,4 +1,4 @@
-"""What one replica takes for its work, in seconds: measured by ``python -m serving profile``, or stated by hand."""
+"""What one replica takes for its work, in seconds: measured by ``attendant capacity measure``, or stated by hand."""
 
 from __future__ import annotations
 

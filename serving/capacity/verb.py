@@ -27,7 +27,7 @@ def plan(
     """Say how many replicas a demand takes, what they cost, and where one of them saturates.
 
     Args:
-        profile: what one replica takes for its work: a file of `python -m serving profile`, or written by hand.
+        profile: what one replica takes for its work: a file of `attendant capacity measure`, or written by hand.
         demand: how many requests come, how long they are, and what is promised, a TOML file (docs/capacity.md).
         rate: instead of the demand's, as 20/s or 1000000/h.
         slo: objectives instead of the demand's, as ttft_p95<200ms,itl_p95<50ms.

@@ -1,4 +1,4 @@
-"""A gateway in a thread of a process that does something else: `python -m serving up` runs it beside Triton.
+"""A gateway in a thread of a process that does something else: `attendant serve` runs it beside Triton.
 
 If it ends by itself, the main thread is interrupted, as by Ctrl-C.
 """

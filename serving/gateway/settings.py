@@ -21,7 +21,7 @@ class GatewaySettings:
         tritons: gRPC addresses of servers, each ``host:port``.
         host: address to listen on; ``0.0.0.0`` opens the gateway to the network.
         port: to listen on; 0 takes a free one.
-        keys: file of API keys that `python -m serving keys` writes; without one anybody may ask.
+        keys: file of API keys that `attendant keys` writes; without one anybody may ask.
         timeout_s: longest silence of a server in the midst of an answer.
         first_timeout_s: longest wait for an answer's first token, which may stand in a line.
         request_timeout_s: longest time for a whole request.
@@ -57,7 +57,7 @@ class GatewaySettings:
     def __post_init__(self) -> None:
         wrong = [address for address in self.tritons if not address.rpartition(":")[2].isdigit()]
         if wrong or not self.tritons:
-            raise ConfigError("host:port of one or more Tritons", str(wrong or "none"), "correct --triton")
+            raise ConfigError("host:port of one or more Tritons", str(wrong or "none"), "correct --server")
         above_zero = ("timeout_s", "first_timeout_s", "request_timeout_s", "drain_timeout_s", "probe_s")
         for name in (*above_zero, "body_bytes", "image_bytes", "image_pixels"):
             if not getattr(self, name) > 0:

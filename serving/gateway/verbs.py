@@ -12,7 +12,7 @@ from clients.triton_client import DEFAULT_SERVER
 
 
 def gateway(
-    triton: str = DEFAULT_SERVER,
+    server: str = DEFAULT_SERVER,
     host: str = "127.0.0.1",
     port: int = 8080,
     keys: Path | None = None,
@@ -27,10 +27,10 @@ def gateway(
     """Serve OpenAI's API, and our own, over HTTP in front of one Triton or several, until Ctrl-C.
 
     Args:
-        triton: host and port of a gRPC endpoint; several with commas between.
+        server: host and port of a Triton's gRPC endpoint; several with commas between.
         host: address to listen on; 0.0.0.0 opens the gateway to the network.
         port: to listen on.
-        keys: file of API keys, see `python -m serving keys`; without one anybody who gets here may ask.
+        keys: file of API keys, see `attendant keys`; without one anybody who gets here may ask.
         cors: origins whose pages may ask; none by default.
         timeout_s: longest silence in the midst of an answer, in seconds.
         first_timeout_s: longest wait for an answer's first token, which may stand in a line, in seconds.
@@ -44,7 +44,7 @@ def gateway(
     from serving.gateway.settings import GatewaySettings, otlp_endpoint
 
     settings = GatewaySettings(
-        tritons=tuple(triton.split(",")),
+        tritons=tuple(server.split(",")),
         host=host,
         port=port,
         keys=keys,

@@ -111,7 +111,7 @@ FILE_OF_ITS_OWN: tuple[Rule[Model], ...] = (
         statement="config.pbtxt is a ModelConfig, every field known",
         consequence=REFUSED,
         source="model_config.proto of tritonclient 2.73, read by protobuf's text parser",
-        remedy="correct the field; `python -m serving repository` writes the file from an artefact",
+        remedy="correct the field; `attendant repository` writes the file from an artefact",
         find=_unread,
     ),
 )

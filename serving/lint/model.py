@@ -76,7 +76,7 @@ def models_of(repository: Path) -> list[Model]:
         raise ArtefactError(
             f"a model repository at {repository}, one folder a model",
             "no folder" if repository.is_dir() else "nothing",
-            "name a repository, or write one with `python -m serving repository`",
+            "name a repository, or write one with `attendant repository`",
         )
     read = {folder.name: _read(folder / CONFIG_NAME) for folder in folders}
     configs = {name: config for name, (config, _) in read.items()}

@@ -11,8 +11,8 @@ from serving.lint.rule import Rule
 _INTRODUCTION = """\
 # Lint: the traps of a Triton model repository
 
-    python -m serving lint model_repository
-    python -m serving lint model_repository --command "$(cat start.sh)"
+    attendant lint model_repository
+    attendant lint model_repository --command "$(cat start.sh)"
 
 reads every `config.pbtxt` of a repository, whoever wrote it, and names the traps in it: what is wrong, what happens,
 who says so, and what to do. It starts nothing and loads nothing. The exit status is 1 where an error is found, and 0
@@ -26,13 +26,13 @@ a configuration that breaks it and one that keeps it (`tests/serving/lint/`). Wh
 tritonserver 2.51, with the Python backend in the place of others (`tests/end_to_end/test_lint.py`); `backend` and
 `instance-kind`, which need other backends, were not.
 
-`python -m serving lint --rules > docs/lint.md` wrote this page.
+`attendant lint --rules > docs/lint.md` wrote this page.
 """
 _NOT_CHECKED = """\
 ## What is not checked
 
 - **Tensors against the model's file.** Names, types and shapes of an ONNX graph or an engine are not read: the backend
-  compares them when it loads the model. `python -m serving repository` derives them from the artefact's manifest.
+  compares them when it loads the model. `attendant repository` derives them from the artefact's manifest.
 - **Plans built by another TensorRT.** The server says so at its start: "unable to create TensorRT engine".
 - **Shared memory that a server does not allow.** Servers from 2026-04 on refuse clients' shared memory without
   `--allow-client-shm=true`; whether a client wants it is not in the repository.

@@ -106,7 +106,7 @@ def _torch_loader(folder: Path, manifest: Manifest, threads: int, device: Device
     try:
         from serving.runtime.torch.loading import TorchGraphs  # no other artefact needs torch to be there
     except ImportError as error:
-        remedy = "run `pip install torch==2.13.0`, or serve what `python -m export onnx` writes"
+        remedy = "run `pip install torch==2.13.0`, or serve what `attendant export onnx` writes"
         raise MachineError(f"the package torch, for {manifest.name!r}", str(error), remedy) from error
     return TorchGraphs(folder, manifest, threads, device).runner
 

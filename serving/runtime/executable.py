@@ -35,7 +35,7 @@ def require_executable(
             raise ConfigError(f"runtime auto for {manifest.name!r}, which torch runs", runtime, "leave --runtime out")
         return
     if device == "cuda":
-        remedy = f"leave --device out, or make another with `python -m export torch {manifest.name}`"
+        remedy = f"leave --device out, or make another with `attendant export torch {manifest.name}`"
         raise ConfigError(f"an artefact of `export torch` for device {device}", f"ONNX graphs: {manifest.name}", remedy)
     built = {engine.graph for engine in engines.engines} if engines is not None else set()
     graphs = [graph for graph in manifest.graphs if graph.name not in built]
@@ -47,6 +47,6 @@ def require_executable(
             f"a runtime on a CPU for {manifest.name!r} in {manifest.precision}",
             "ONNX Runtime, which has no operators of that type"
             + (f", and OpenVINO, which updates no cache as {cached} do" if cached else ""),
-            "serve an export with --precision fp16 or one of `python -m export torch`, or build engines on a GPU: "
-            "`python -m export engine`",
+            "serve an export with --precision fp16 or one of `attendant export torch`, or build engines on a GPU: "
+            "`attendant export tensorrt`",
         )

@@ -30,7 +30,7 @@ def test_an_artefact_without_engines_has_none(dates_artefact):
 @pytest.mark.parametrize("broken", ["{", "[]", '{"format": 99}', '{"format": 1, "name": "x"}'])
 def test_a_manifest_that_is_not_whole_is_refused_with_what_to_do(tmp_path, broken):
     (tmp_path / ENGINE_MANIFEST_NAME).write_text(broken)
-    with pytest.raises(ArtefactError, match=r"engine.json.*python -m export engine"):
+    with pytest.raises(ArtefactError, match=r"engine.json.*attendant export tensorrt"):
         EngineManifest.read(tmp_path)
 
 
@@ -38,7 +38,7 @@ def test_a_damaged_engine_is_refused_by_name_and_with_the_command(dates_artefact
     engines = with_engines(dates_artefact, tmp_path / "a")
     engines.verify(tmp_path / "a", Manifest.read(tmp_path / "a"))
     (tmp_path / "a/decoder.plan").write_bytes(b"something else")
-    with pytest.raises(ArtefactError, match=rf"decoder.plan with SHA-256.*python -m export engine {tmp_path}"):
+    with pytest.raises(ArtefactError, match=rf"decoder.plan with SHA-256.*attendant export tensorrt {tmp_path}"):
         engines.verify(tmp_path / "a", Manifest.read(tmp_path / "a"))
 
 

@@ -121,7 +121,7 @@ def test_a_damaged_manifest_is_refused_with_its_path_and_a_way_out(damage, artef
         Manifest.read(artefact)
     assert caught.value.expected == f"a complete manifest at {path}"
     assert caught.value.found
-    assert "python -m export onnx" in caught.value.remedy
+    assert "attendant export onnx" in caught.value.remedy
 
 
 def test_a_manifest_of_another_format_is_refused(artefact):

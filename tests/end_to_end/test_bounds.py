@@ -80,6 +80,7 @@ def mixed(server, rows, length):
     return asyncio.run(ask())["mixed"]
 
 
+@pytest.mark.slow
 def test_a_request_of_the_largest_sizes_is_answered(server):
     assert mixed(server, 32, 12).shape == (32, 8)
 

@@ -26,6 +26,7 @@ def test_the_arithmetic_agrees_with_the_simulation():
     assert [run_python(block) for block in blocks(GUIDE, "python")] == ["2 True\n3 True\n"]
 
 
+@pytest.mark.slow
 def test_a_plan_of_gpus_is_made_of_a_profile_by_hand():
     told = succeeded(PLAN_OF_GPUS.replace("--requests 2000", "--requests 150"))
     assert "GPU(s)" in told and "a month of 730 hours" in told

@@ -102,7 +102,7 @@ def test_a_server_that_is_not_there_is_said_to_be_so_with_how_to_start_it():
         async with TritonClient("127.0.0.1:9", timeout_s=5) as client:
             await client.models()
 
-    with pytest.raises(UnreachableError, match="python -m serving up"):
+    with pytest.raises(UnreachableError, match="attendant serve"):
         asyncio.run(index())
 
 
@@ -132,7 +132,7 @@ def test_the_command_prints_json_for_scripts(server, png, images):
         (["nothing.png"], 2, "an image file at nothing.png"),
         ([], 2, "an image file"),
         (["--model", "digits-cnn", "x.png"], 2, "'digits-cnn'"),
-        (["--server", "127.0.0.1:9", "x.png"], 1, "python -m serving up"),
+        (["--server", "127.0.0.1:9", "x.png"], 1, "attendant serve"),
     ],
 )
 def test_a_mistake_is_one_line_and_its_status(server, words, status, says):

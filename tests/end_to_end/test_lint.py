@@ -29,6 +29,7 @@ def write_in_python(model, text, files):
         path.write_text(DOUBLE)
 
 
+@pytest.mark.slow
 def test_the_server_refuses_what_the_linter_says_it_refuses(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     models = tmp_path / "models"

@@ -140,7 +140,7 @@ def test_a_scenario_is_run_by_a_command(server, tmp_path):
         f'requests = 20\ntarget = {{ address = "{server.grpc}" }}\n'
         f'[[workloads]]\nmodel = "{DIGITS}"\nexpect = {{ kind = "example" }}\n'
     )
-    command = [sys.executable, "-m", "clients", "load", "run", str(path)]
+    command = [sys.executable, "-m", "attendant", "load", "run", str(path)]
     found = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert "unexpected" not in found.stderr
     assert "20" in found.stdout, json.dumps(found.stderr)

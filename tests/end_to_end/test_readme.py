@@ -10,18 +10,19 @@ from commands.quickstart.showcase import showcases
 from tests.end_to_end.documents import ROOT, blocks, commands, run_python, shell, succeeded, until_ctrl_c
 
 README = (ROOT / "README.md").read_text()
-UNTIL_CTRL_C = "python -m serving up --gateway-port 8080"
+UNTIL_CTRL_C = "attendant serve --gateway-port 8080"
 PARTS = {
     # `.ci/run` is these; run from here they would run this test again.
     "ci": r"make (check|test.*)",
-    "long": r"python -m (models train|export (torch|check build/torch/.*|onnx .* --precision .*))\b.*",
-    "proofs": r"python -m (models (list|describe|explain)|export (check (?!build/torch/)|compare|inspect))\b.*",
-    "served": r"make quickstart|python -m (export onnx \S+ --out \S+( --explain)?|(serving|clients) .*)|(echo|curl) .*",
+    "long": r"attendant (models train|export torch|verify build/torch/|export onnx .* --precision)\b.*",
+    "proofs": r"attendant (models (list|describe|explain)|verify (?!build/torch/)|compare|inspect)\b.*",
+    "served": r"make quickstart|attendant export onnx \S+ --out \S+( --explain)?|(echo|curl) .*"
+    r"|attendant (?!export|models|verify|compare|inspect).*",
 }
 # What the README has exported before it is proved; done already where the other part was quicker.
 PROVED = [
-    "python -m export onnx dates-transformer --out build/dates-transformer --explain",
-    "python -m export onnx stdlib-lm --out build/stdlib-lm",
+    "attendant export onnx dates-transformer --out build/dates-transformer --explain",
+    "attendant export onnx stdlib-lm --out build/stdlib-lm",
 ]
 
 
@@ -46,8 +47,8 @@ EXPECTED = {
         "stdlib-lm",
         "10/10 as PyTorch",
     ),
-    "python -m export check build/dates-transformer": has("cached ort float32"),
-    "python -m clients health": has(
+    "attendant verify build/dates-transformer": has("cached ort float32"),
+    "attendant health": has(
         "digits-vit (classify): ok",
         "digits-swin (classify): ok",
         "digits-captioner (caption): ok",
@@ -55,11 +56,11 @@ EXPECTED = {
         "dates-gru (translate): ok",
         "stdlib-lm (generate): ok",
     ),
-    "python -m clients classify --model digits-swin docs/examples/three.png": has("docs/examples/three.png: 3 ("),
-    "python -m models explain digits-vit docs/examples/three.png --out build/three.png": has("build/three.png: 3 ("),
-    "python -m clients caption docs/examples/pair.png": has("docs/examples/pair.png: a three left of an eight"),
-    "python -m models explain dates-gru 3rd of march 1997 --out build/alignment.png": has("1997-03-03"),
-    "echo '3rd of march 1997' | python -m clients translate --model dates-gru": has("1997-03-03"),
+    "attendant classify --model digits-swin docs/examples/three.png": has("docs/examples/three.png: 3 ("),
+    "attendant models explain digits-vit docs/examples/three.png --out build/three.png": has("build/three.png: 3 ("),
+    "attendant caption docs/examples/pair.png": has("docs/examples/pair.png: a three left of an eight"),
+    "attendant models explain dates-gru 3rd of march 1997 --out build/alignment.png": has("1997-03-03"),
+    "echo '3rd of march 1997' | attendant translate --model dates-gru": has("1997-03-03"),
     "curl --fail --silent --data @docs/examples/three.json http://127.0.0.1:8000/v2/models/digits-vit/infer": has(
         ":3:3"
     ),
@@ -103,7 +104,7 @@ def test_quickstart_and_what_is_served_after_it(exported):
         for command in commands_of("served"):
             if command == UNTIL_CTRL_C:
                 servers.enter_context(until_ctrl_c(command))
-            elif command.startswith("python -m clients load run"):
+            elif command.startswith("attendant load run"):
                 told = shell(command)  # on a busy machine a run is invalid, or misses the objective, and says so
                 assert told.returncode in (0, 1) and "ttft_p95<200ms" in told.stdout, told.stdout + told.stderr
                 assert "<html" in (ROOT / "build/load.html").read_text()

@@ -47,7 +47,7 @@ def state_of(pid):
 def up(*words, repository):
     http, grpc, metrics = map(str, free_ports(3))
     ports = ["--http-port", http, "--grpc-port", grpc, "--metrics-port", metrics]
-    command = [sys.executable, "-m", "serving", "up", "--repository", str(repository), *ports, *words]
+    command = [sys.executable, "-m", "attendant", "serve", "--repository", str(repository), *ports, *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         yield process, grpc
@@ -140,7 +140,7 @@ def test_numpy_2_in_the_stubs_environment_is_refused_at_start_up(repository_of_t
     info = tmp_path / "numpy-2.9.9.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 2.9.9\n")
-    command = [sys.executable, "-m", "serving", "up", "--repository", str(repository_of_two)]
+    command = [sys.executable, "-m", "attendant", "serve", "--repository", str(repository_of_two)]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}  # noqa: TID251
     refused = subprocess.run(command, capture_output=True, text=True, timeout=READY_S, env=environment)
     assert refused.returncode == 1

@@ -30,11 +30,11 @@ def test_the_guide_takes_a_module_from_its_file_to_a_served_answer():
         for command in commands(GUIDE):
             if command == ". .venv/bin/activate":
                 continue  # the shell of a test has this interpreter first on its path
-            if command.startswith("python -m serving up"):
+            if command.startswith("attendant serve"):
                 servers.enter_context(until_ctrl_c(command))
             else:
                 shown[command] = succeeded(command)
         assert run_python(CLIENT) == "falling\n"
-    assert "│ ok " in shown["python -m export check build/sensors"]
-    assert '"scores": [[' in shown["python -m clients predict build/request.json --model sensors"]
-    assert "sensors (predict): ok" in shown["python -m clients health"]
+    assert "│ ok " in shown["attendant verify build/sensors"]
+    assert '"scores": [[' in shown["attendant predict build/request.json --model sensors"]
+    assert "sensors (predict): ok" in shown["attendant health"]

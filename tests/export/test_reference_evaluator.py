@@ -47,7 +47,8 @@ def test_the_evaluator_agrees_with_pytorch_in_every_case_of_the_ladder(artefact,
     assert [rung.name for rung in rungs if not rung.passed] == []
 
 
-@pytest.mark.parametrize("preset", ["swin-tiny", pytest.param("gru-seq2seq-tiny", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["swin-tiny", "gru-seq2seq-tiny"])
 def test_the_evaluator_agrees_with_pytorch_on_windows_and_on_recurrent_layers_without_padding(preset, exported):
     artefact = exported(preset)
     cases = climbed(artefact)

@@ -20,7 +20,7 @@ def with_engines(folder, out, graphs=None, apart=False, **said):
         for signature in wanted
         for phase, profiles in _phases(signature, apart)
     ]
-    command = f"python -m export engine {out}"
+    command = f"attendant export tensorrt {out}"
     described = EngineManifest(name=manifest.name, platform=H100, engines=tuple(engines), command=command)
     described.write(out)
     return described

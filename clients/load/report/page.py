@@ -51,7 +51,7 @@ _HEADLINES = {
 _FOOT = (
     "Percentiles are exact. Intervals: 95 %, by resampling blocks of consecutive requests "
     "(Politis and Romano). Steady state: MSER-5 on ranks (White and others). A figure with a question mark has fewer "
-    "than ten requests beyond it. Made by <code>python -m clients load</code>."
+    "than ten requests beyond it. Made by <code>attendant load</code>."
 )
 
 

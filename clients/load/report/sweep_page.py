@@ -17,7 +17,7 @@ from clients.load.sweep import UNITS, Load
 
 _FOOT = (
     "Each level is a run of its own, with its own warm-up and steady window. A level passes if its run is valid and "
-    "keeps every objective; latencies count from the intended time. Made by <code>python -m clients load sweep</code>."
+    "keeps every objective; latencies count from the intended time. Made by <code>attendant load sweep</code>."
 )
 
 

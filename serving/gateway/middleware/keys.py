@@ -149,5 +149,5 @@ def _unreadable(path: Path, error: Exception) -> ArtefactError:
     return ArtefactError(
         f"API keys in {path}",
         f"{type(error).__name__}: {error}",
-        f"make one: `python -m serving keys new --file {path}`",
+        f"make one: `attendant keys new --file {path}`",
     )

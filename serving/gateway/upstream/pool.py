@@ -65,7 +65,7 @@ class Pool:
         found = {name: model for upstream in self.upstreams for name, model in upstream.models.items()}
         if not found:
             addresses = ", ".join(upstream.address for upstream in self.upstreams)
-            raise UnreachableError(f"a Triton server at {addresses}", "no answer", "start it: `python -m serving up`")
+            raise UnreachableError(f"a Triton server at {addresses}", "no answer", "start it: `attendant serve`")
         return dict(sorted(found.items()))
 
     async def once(self, name: str, ask: Ask[Result]) -> Result:

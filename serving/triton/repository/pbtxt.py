@@ -9,7 +9,7 @@ from tritonclient.grpc import model_config_pb2 as pb
 
 from attendant.errors import ArtefactError
 
-HEADER = "# Written by `python -m serving repository`; edit the manifest's source, not this file.\n"
+HEADER = "# Written by `attendant repository`; edit the manifest's source, not this file.\n"
 
 
 def pbtxt_from_config(config: Any) -> str:
@@ -28,4 +28,4 @@ def config_from_pbtxt(text: str) -> Any:
     try:
         return text_format.Parse(text, pb.ModelConfig())
     except text_format.ParseError as error:
-        raise ArtefactError("a config.pbtxt", str(error), "write it with `python -m serving repository`") from error
+        raise ArtefactError("a config.pbtxt", str(error), "write it with `attendant repository`") from error

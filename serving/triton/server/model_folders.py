@@ -19,4 +19,4 @@ def check_models_exist(settings: ServerSettings) -> None:
     if missing or not present:
         expected = f"models {sorted(missing)}" if missing else "one model at least"
         found = f"{sorted(present) or 'none'} in {Path(settings.repository)}"
-        raise ArtefactError(expected, found, "lay it out with `python -m serving repository`")
+        raise ArtefactError(expected, found, "lay it out with `attendant repository`")

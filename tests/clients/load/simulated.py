@@ -49,6 +49,6 @@ def run_of(found, cpu_share=0.2, lags_s=(0.0002,) * 100, server="fit", in_proces
         in_process_s=tuple(in_process_s),
         duration_s=max(one.ended_s for one in found),
         started_at="2026-11-21T20:00:00+00:00",
-        command="python -m clients load run scenario.toml",
+        command="attendant load run scenario.toml",
         environment=ENVIRONMENT,
     )

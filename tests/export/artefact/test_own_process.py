@@ -90,8 +90,8 @@ def test_a_bar_that_torch_asks_for_shares_no_semaphore(tmp_path):
 STARTS = """
 import sys
 from pathlib import Path
-from export import own_process
-from tests.export import test_own_process
+from export.artefact import own_process
+from tests.export.artefact import test_own_process
 if __name__ == "__main__":
     function, *places = sys.argv[1:]
     own_process.IMPORTED.clear()

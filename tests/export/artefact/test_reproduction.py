@@ -72,7 +72,7 @@ def test_the_script_says_what_made_the_artefact_and_stops_at_the_first_error(tmp
     ],
 )
 def test_options_are_the_flags_of_the_command(options, words, tmp_path):
-    assert f'python -m export onnx {words} --out "$out"\n' in script_for(tmp_path, options)
+    assert f'attendant export onnx {words} --out "$out"\n' in script_for(tmp_path, options)
 
 
 def test_a_folder_is_named_so_that_the_command_finds_it_from_the_root(tmp_path, monkeypatch):

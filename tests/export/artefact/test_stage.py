@@ -84,7 +84,7 @@ def refused(*_):
 @pytest.mark.slow
 def test_of_two_exports_at_once_one_works_and_the_other_finds_it_done(tmp_path):
     out = tmp_path / "artefact"
-    command = [sys.executable, "-m", "export", "onnx", "vit-tiny", "--out", str(out)]
+    command = [sys.executable, "-m", "attendant", "export", "onnx", "vit-tiny", "--out", str(out)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     both = [subprocess.Popen(command, **pipes) for _ in range(2)]
     (first, first_errors), (second, second_errors) = (process.communicate(timeout=120) for process in both)
@@ -164,7 +164,7 @@ def test_an_export_killed_in_the_middle_leaves_the_old_artefact_and_the_next_cle
     for name, value in contents(tiny_classifier).items():
         (out / name).write_bytes(value)
     before = contents(out)
-    command = [sys.executable, "-m", "export", "onnx", "transformer-tiny", "--out", str(out)]
+    command = [sys.executable, "-m", "attendant", "export", "onnx", "transformer-tiny", "--out", str(out)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob(".artefact.staging-*")) and time.monotonic() < deadline:

@@ -73,7 +73,7 @@ def test_what_cannot_be_made_leaves_everything_as_it_was(tmp_path):
     with pytest.raises(ConfigError, match=r"\['fp32', 'fp16', 'bf16'\]; found 'int8'"):
         export_torch("vit-tiny", tmp_path / "out", "int8")
     (tmp_path / "own.py").write_text(OWN)
-    with pytest.raises(ConfigError, match=r"own\.py; export it with `python -m export onnx`"):
+    with pytest.raises(ConfigError, match=r"own\.py; export it with `attendant export onnx`"):
         export_torch(str(tmp_path / "own.py"), tmp_path / "out")
     (tmp_path / "others").mkdir()
     (tmp_path / "others" / "letter.txt").write_text("dear all")
@@ -100,7 +100,7 @@ def test_a_damaged_one_is_told_how_to_make_it_again(dates, tmp_path):
     save_checkpoint(checkpoint_named(str(dates)), folder)
     text = json.loads((dates / "manifest.json").read_text())
     (folder / "manifest.json").write_text(json.dumps(text))
-    with pytest.raises(ArtefactError, match=f"python -m export torch {DATES} --out"):
+    with pytest.raises(ArtefactError, match=f"attendant export torch {DATES} --out"):
         Manifest.read(folder).verify(folder)
 
 

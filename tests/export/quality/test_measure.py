@@ -55,6 +55,7 @@ def test_a_classifier_is_served_as_it_stands_and_reads_every_held_out_digit(digi
 
 
 @pytest.mark.planted
+@pytest.mark.slow
 def test_noise_in_the_lowered_decoder_is_seen_by_every_measure_of_what_is_served_alone(dates):
     damage(dates, "decoder.ort-cpu", noisy(3.0))
     served, standard = measure_quality(dates)
@@ -66,6 +67,7 @@ def test_noise_in_the_lowered_decoder_is_seen_by_every_measure_of_what_is_served
 
 
 @pytest.mark.planted
+@pytest.mark.slow
 def test_noise_in_the_encoder_is_seen_in_both(dates):
     damage(dates, "encoder", noisy(0.1))
     assert {form for form, _ in beyond(measure_quality(dates))} == {SERVED, STANDARD}

@@ -26,6 +26,7 @@ def in_int4(dates_artefact, tmp_path):
 
 
 @pytest.mark.planted
+@pytest.mark.slow
 def test_check_writes_every_step_into_the_report_and_ends_with_1_beyond_a_budget(in_int4, capsys):
     damage(in_int4, "decoder.ort-cpu", noisy(3.0))
     message = r"of the served graph at most 0\.3, the budget of int4; found .*; .* precision: int4-hqq or int8; see"

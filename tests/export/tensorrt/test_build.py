@@ -176,7 +176,7 @@ def test_the_command_builds_the_same_again():
     config = EngineConfig(weights="stripped", hardware="ampere-plus", memory_mb=512, tf32=True)
     words = stage.command_of(Path("a b"), Path("c"), ["decoder"], config)
     assert words == (
-        "python -m export engine 'a b' --out c --graphs decoder "
+        "attendant export tensorrt 'a b' --out c --graphs decoder "
         "--weights stripped --hardware ampere-plus --memory-mb 512 --tf32"
     )
 

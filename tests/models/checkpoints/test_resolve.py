@@ -73,4 +73,4 @@ def test_a_name_that_is_nothing_is_refused_with_all_that_there_is(name, shipped)
         checkpoint_named(name)
     assert all(known in caught.value.expected for known in ["shipped-one", *PRESETS])
     assert caught.value.found == repr(name)
-    assert caught.value.remedy == "see `python -m models list`"
+    assert caught.value.remedy == "see `attendant models list`"

@@ -46,7 +46,7 @@ class TestShipped:
             "Training",
             "Limits",
         ]
-        assert f"python -m models train {task.name} --seed 0" in card
+        assert f"attendant models train {task.name} --seed 0" in card
 
     def test_the_shipped_configuration_is_the_one_that_is_trained(self, task: TrainingTask) -> None:
         value = json.loads((folder_of(task) / "config.json").read_text(encoding="utf-8"))
@@ -71,7 +71,7 @@ def test_training_writes_a_checkpoint_that_loads_with_the_same_weights(tmp_path:
     assert {path.name for path in (tmp_path / "new").iterdir()} == FILES
     assert all(torch.equal(value, run.model.state_dict()[name]) for name, value in loaded.model.state_dict().items())
     assert str(run.score) in (tmp_path / "new" / "README.md").read_text(encoding="utf-8")
-    assert run.command == "python -m models train digits-vit --seed 7"
+    assert run.command == "attendant models train digits-vit --seed 7"
 
 
 def test_training_twice_with_one_seed_writes_the_same_bytes(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def files(tmp_path):
 
 
 def planned(*words):
-    command = [sys.executable, "-m", "clients", "load", "plan", *words, "--requests", "300"]
+    command = [sys.executable, "-m", "attendant", "capacity", "plan", *words, "--requests", "300"]
     return subprocess.run(command, capture_output=True, text=True, timeout=240)
 
 

@@ -6,7 +6,7 @@ from serving.gateway.settings import OTLP_ENDPOINT, GatewaySettings, otlp_endpoi
 
 @pytest.mark.parametrize(
     ("wrong", "flag"),
-    [({"tritons": ("localhost",)}, "--triton"), ({"tritons": ()}, "--triton"), ({"timeout_s": 0.0}, "timeout_s")],
+    [({"tritons": ("localhost",)}, "--server"), ({"tritons": ()}, "--server"), ({"timeout_s": 0.0}, "timeout_s")],
 )
 def test_a_value_that_cannot_be_is_refused_by_name(wrong, flag):
     with pytest.raises(ConfigError, match=flag):

@@ -88,5 +88,5 @@ def test_bfloat16_is_executable_where_every_graph_has_an_engine(digits_artefact,
     described = with_engines(digits_artefact, tmp_path / "a")
     manifest = replace(Manifest.read(tmp_path / "a"), precision="bf16")
     require_executable(manifest, "auto", engines=described)
-    with pytest.raises(MachineError, match="python -m export engine"):
+    with pytest.raises(MachineError, match="attendant export tensorrt"):
         require_executable(manifest, "onnxruntime")

@@ -188,7 +188,7 @@ def test_merging_at_the_end_of_a_stage_as_in_the_authors_files_is_refused_by_nam
 
 def test_the_command_imports_a_folder_and_says_that_it_was_not_compared(tmp_path):
     folder, out = saved_by_timm(tmp_path / "theirs", "swinv2_tiny_window8_256", **SMALL), tmp_path / "ours"
-    words = [sys.executable, "-m", "models", "import", str(folder), "--out", str(out), "--name", "mine"]
+    words = [sys.executable, "-m", "attendant", "models", "import", str(folder), "--out", str(out), "--name", "mine"]
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("mine: swinv2_tiny_window8_256 as swin_v2, ")

@@ -14,7 +14,7 @@ T4 = replace(H100, gpu="Tesla T4", capability="7.5")
 
 def engines(**said):
     engine = Engine(graph="model", sha256="", built_from={}, profiles=(), **said)
-    return EngineManifest(name="vit", platform=H100, engines=(engine,), command="python -m export engine vit")
+    return EngineManifest(name="vit", platform=H100, engines=(engine,), command="attendant export tensorrt vit")
 
 
 @pytest.mark.parametrize(
@@ -54,4 +54,4 @@ def test_another_machine_is_refused_by_name_with_the_command_that_rebuilds(said,
         require_match(engines(**said), machine)
     assert expected in refusal.value.expected and "vit/model.plan" in refusal.value.expected
     assert found in refusal.value.found
-    assert "`python -m export engine vit`" in refusal.value.remedy
+    assert "`attendant export tensorrt vit`" in refusal.value.remedy

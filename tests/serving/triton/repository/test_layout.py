@@ -99,7 +99,7 @@ def test_a_write_interrupted_by_ctrl_c_leaves_the_old_repository(
 
 def test_two_that_write_one_repository_at_once_both_find_their_models_in_it(digits_artefact, language_model, tmp_path):
     out = tmp_path / "model_repository"
-    command = [sys.executable, "-m", "serving", "repository", str(language_model), "--out", str(out)]
+    command = [sys.executable, "-m", "attendant", "repository", str(language_model), "--out", str(out)]
     with one_at_a_time(out):
         other = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         assert other.stderr.readline() == f"another process is writing {out}: waiting until it has ended\n"

@@ -108,6 +108,7 @@ def test_tokens_on_their_way_arrive_while_the_server_drains(settings: ServerSett
     assert [token.as_numpy("token")[0] for token in tokens] == list(range(1, 10))
 
 
+@pytest.mark.slow
 def test_an_open_stream_delays_the_stop_by_the_drain_timeout_and_no_more(settings: ServerSettings):
     with _running(settings) as server, _stream(server.endpoints, count=10_000):
         assert _timed_stop(server) < settings.drain_timeout_s + DRAIN_MARGIN_S + PATIENCE_S

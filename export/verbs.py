@@ -1,0 +1,229 @@
+"""The verbs on artefacts: write them, prove them, look inside, build engines."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from json import dumps
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import OmitArgPrefixes, Positional, arg
+
+from export.artefact.stage import TorchPrecision
+from export.precision.precisions import NAMES, PrecisionName, described
+from export.tensorrt.config import EngineConfig
+
+_NO_KERNELS = (
+    "ONNX Runtime's CPU provider has no operators of {0}: the graphs run there in fp32, and round wherever {0} rounds\n"
+)
+_CONFIG = EngineConfig()
+_Precision = Annotated[PrecisionName, arg(help=described())]
+
+
+def onnx(
+    model: Positional[str],
+    out: Path,
+    precision: _Precision = "fp32",
+    calibration: Path | None = None,
+    explain: bool = False,
+    uint8: bool = False,
+) -> int:
+    """Write opset-24 graphs of standard operators and a manifest.json.
+
+    Nothing is done where the folder already holds this very export.
+
+    Args:
+        model: a checkpoint folder, a shipped checkpoint, or a preset (see `attendant models list`).
+        out: the artefact's folder; replaced in one step.
+        precision: of the graphs; :data:`export.precision.precisions.PRECISIONS` says what each is.
+        calibration: real inputs for int8-static: a folder of images, a file with a text in each line, or an .npz of
+            tensors; of a shipped checkpoint its training data if not given.
+        uint8: take images as bytes, [height, width, channels], and scale and normalise them in the graph.
+        explain: add a graph that also shows what the model attends to, for requests that ask for it.
+    """
+    from export.artefact.stage import export_onnx
+
+    manifest, done = export_onnx(model, out, explain, uint8, precision, calibration)
+    graphs = ", ".join(f"{graph.name}.onnx" for graph in manifest.graphs)
+    sys.stdout.write(f"{manifest.name}: {graphs} {'written to' if done else 'up to date in'} {out}\n")
+    return 0
+
+
+def torch(model: Positional[str], out: Path, precision: TorchPrecision = "fp32") -> int:
+    """Write a checkpoint as an artefact that PyTorch itself serves, on a GPU or, slowly, on a CPU; no ONNX.
+
+    Nothing is done where the folder already holds this very export.
+
+    Args:
+        model: a checkpoint folder, a shipped checkpoint, or a preset (see `attendant models list`).
+        out: the artefact's folder; replaced in one step.
+        precision: of weights, caches and what is computed.
+    """
+    from export.artefact.stage import export_torch
+
+    manifest, done = export_torch(model, out, precision)
+    sys.stdout.write(f"{manifest.name}: {manifest.precision} {'written to' if done else 'up to date in'} {out}\n")
+    return 0
+
+
+def check(
+    folder: Positional[Path],
+    source: str | None = None,
+    full: bool = False,
+    json: bool = False,
+    target: str | None = None,
+) -> int:
+    """Climb the parity ladder: eager float64, eager float32, ONNX Runtime, and OpenVINO where it is installed.
+
+    Of an artefact of `export torch`, what serves it instead of the last two.
+    Batch sizes, lengths, padding, and every split of a cached decode against the full forward pass; then drift, KL,
+    first choices, greedy and right answers against the precision's budget, on held-out data where the checkpoint is a
+    shipped one. Writes parity.json.
+    With --target, hold each graph to what that runtime cannot read instead, and run nothing.
+
+    Args:
+        folder: an exported artefact.
+        source: the checkpoint to compare with, if not the one that the manifest names.
+        full: ask every held-out text of a language model, not some of them.
+        json: print the verdicts as JSON instead of tables.
+        target: ort-cpu, ort-cuda, openvino-cpu or tensorrt.
+    """
+    if target is not None:
+        return _check_target(folder, target, json)
+    from attendant.manifest import Manifest
+    from export.parity.ladder import checkpoint_of, climb
+    from export.parity.parity import require_parity, rungs_of, write_report
+    from export.parity.report import print_rungs
+    from export.precision.precisions import precision_named
+    from export.quality.budgets import budget_of, require_budget, verdicts_of
+    from export.quality.measure import measure_quality
+    from export.quality.report import print_quality, quality_to_json
+
+    manifest = Manifest.read(folder)
+    precision = precision_named(manifest.precision)
+    if manifest.form == "onnx" and not precision.ort_cpu:
+        sys.stderr.write(_NO_KERNELS.format(precision.name))
+    checkpoint = checkpoint_of(manifest, source)
+    measurements = climb(folder, checkpoint)
+    rungs = rungs_of(measurements, precision)
+    qualities = measure_quality(folder, checkpoint, full)
+    verdicts = verdicts_of(qualities, budget_of(precision.name))
+    quality = quality_to_json(precision.name, qualities, verdicts)
+    report = write_report(measurements, rungs, folder, quality)
+    if json:
+        sys.stdout.write(dumps({"rungs": [asdict(rung) for rung in rungs], "quality": quality}, indent=2) + "\n")
+    else:
+        print_rungs(folder.name, rungs)
+        print_quality(folder.name, precision.name, qualities, verdicts)
+    require_parity(rungs, report)
+    require_budget(verdicts, precision.name, report)
+    return 0
+
+
+def _check_target(folder: Path, name: str, json: bool) -> int:
+    from export.targets.check import hold_to_target, require_target
+    from export.targets.report import print_verdicts
+
+    target, verdicts = hold_to_target(folder, name)
+    if json:
+        sys.stdout.write(dumps([verdict.to_json() for verdict in verdicts], indent=2) + "\n")
+    else:
+        print_verdicts(folder.name, target, verdicts)
+    require_target(target, verdicts)
+    return 0
+
+
+def inspect(folder: Positional[Path], html: Path | None = None, json: bool = False) -> int:
+    """Show an artefact at a glance: operators, weights by type, where the time goes, the cache's size, files.
+
+    Times are ONNX Runtime's own, measured on one thread of this machine.
+
+    Args:
+        folder: an exported artefact.
+        html: a page to write as well.
+        json: print the facts as JSON instead of tables.
+    """
+    from export.inspection.inspection import inspect_artefact
+    from export.inspection.page import write_page
+    from export.inspection.report import print_facts
+
+    facts = inspect_artefact(folder)
+    if html is not None:
+        write_page(facts, html)
+    if json:
+        sys.stdout.write(dumps(facts.to_json(), indent=2) + "\n")
+    else:
+        print_facts(facts)
+    return 0
+
+
+def compare(
+    models: Positional[tuple[str, ...]],
+    out: Path,
+    precisions: tuple[PrecisionName, ...] = NAMES,
+    full: bool = False,
+    page: Path | None = None,
+) -> int:
+    """Export models in every precision and show what each costs: bytes, drift, KL, first choices, right answers.
+
+    Args:
+        models: as for `onnx`; every shipped checkpoint if none is named.
+        out: a folder of artefacts, one a model and precision; those that are there and unchanged are taken.
+        precisions: some instead of all.
+        full: ask every held-out text of a language model, not some of them.
+        page: a file to write as well, as docs/precision.md is.
+    """
+    from export.quality.comparison import compared_models
+    from export.quality.comparison_report import print_compared
+    from export.quality.page import write_page
+    from models.checkpoints.place import shipped_names
+
+    compared = list(compared_models(models or shipped_names(), precisions, out, full))
+    print_compared(compared)
+    if page is not None:
+        write_page(compared, full, page)
+    return 0
+
+
+def engine(
+    folder: Positional[Path],
+    out: Path | None = None,
+    graphs: tuple[str, ...] = (),
+    config: OmitArgPrefixes[EngineConfig] = _CONFIG,
+) -> int:
+    """Build a TensorRT engine of each graph, on the machine that shall run it; see docs/tensorrt.md.
+
+    Graphs are held to what TensorRT reads first. It fails where attention did not become one kernel. Nothing is done
+    where the folder already holds just these engines.
+
+    Args:
+        folder: an exported artefact.
+        out: where it stands with its engines, if not in the same folder; replaced in one step.
+        graphs: those to build, instead of all.
+        config: what is asked of the builder.
+    """
+    from export.tensorrt.build import build_engines
+
+    engines, done = build_engines(folder, out or folder, graphs, config)
+    files = ", ".join(one.file for one in engines.engines)
+    where = f"{engines.platform.gpu}, TensorRT {engines.platform.tensorrt}"
+    sys.stdout.write(f"{engines.name}: {files} {'built' if done else 'up to date'} for {where}\n")
+    for one in engines.engines:
+        counts = ", ".join(f"{count} {kernel}" for kernel, count in one.attention.items()) or "none"
+        sys.stdout.write(f"  {one.file}: attention in {counts}\n")
+    return 0
+
+
+def refit(folder: Positional[Path], engines: Path) -> int:
+    """Give an artefact the engines of another export of the same architecture, with its own weights: nothing is built.
+
+    Args:
+        folder: the exported artefact that has the weights; replaced in one step.
+        engines: the artefact that has the engines, built refittable or stripped.
+    """
+    from export.tensorrt.refit import refit_engines
+
+    refitted = refit_engines(folder, engines)
+    sys.stdout.write(f"{refitted.name}: {', '.join(one.file for one in refitted.engines)} refitted in {folder}\n")
+    return 0

@@ -1,0 +1,252 @@
+"""The verbs on a server: lay a repository out, lint it, serve it, measure what that takes."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from json import dumps
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Literal
+
+from tyro.conf import OmitArgPrefixes, Positional
+
+from attendant.errors import UserError
+from attendant.parameters import Device, Runtime
+from serving.engine.settings import EngineSettings
+
+if TYPE_CHECKING:
+    from serving.gateway.beside import Beside
+    from serving.triton.server.process import TritonServer
+    from serving.triton.server.settings import ServerSettings
+
+CANARY_TIMEOUT_S = 10.0
+_ENGINE = EngineSettings()
+
+
+def repository(
+    folders: Positional[tuple[Path, ...]],
+    out: Path,
+    threads: int = 1,
+    runtime: Runtime = "auto",
+    device: Device = "auto",
+    engine: OmitArgPrefixes[EngineSettings] = _ENGINE,
+) -> int:
+    """Lay exported artefacts out as a Triton model repository, in one step; models not named stay.
+
+    Args:
+        folders: artefacts that `attendant export onnx` or `attendant export torch` wrote.
+        out: the repository.
+        threads: that one run of a graph may use; one is fastest for small models.
+        runtime: that runs them. auto: TensorRT, where the artefact holds a graph's engine; else OpenVINO, where the
+            server has it and the graph is large, decoders on ONNX Runtime. openvino-bf16 is about twice as fast on CPUs
+            with bf16, and about three digits exact.
+        device: that artefacts of `attendant export torch` run on. auto: a GPU, where the server's torch sees one.
+        engine: how much at once, of models that write.
+    """
+    from serving.engine.cache_plan import CachePlan
+    from serving.triton.repository.layout import write_repository
+
+    if not folders:
+        raise UserError("an artefact's folder", "none", "name one or more after the verb")
+    for manifest in write_repository(folders, out, threads, runtime, engine, device):
+        decoders = [manifest.signature_for(one.name, "ort-cpu") for one in manifest.graphs if one.name == "decoder"]
+        plans = "".join(f"; {CachePlan.of(decoder, engine.slots)}" for decoder in decoders)
+        sys.stdout.write(f"{out / manifest.name}: {manifest.task}, {len(manifest.graphs)} graph(s){plans}\n")
+    return 0
+
+
+def profile(
+    artefact: Positional[Path],
+    out: Path,
+    threads: int = 1,
+    runtime: Runtime = "auto",
+    device: Device = "auto",
+    gpus: int = 0,
+    served: bool = True,
+    slots: int = _ENGINE.slots,
+    prompt_tokens: int = _ENGINE.prompt_tokens,
+) -> int:
+    """Measure what a model that writes takes for its work on this machine, for `attendant capacity plan`.
+
+    Args:
+        artefact: that `attendant export onnx` or `attendant export torch` wrote.
+        out: the profile, a JSON file; docs/capacity.md says what stands in it.
+        threads: that one run of a graph may use, as it will be served.
+        runtime: that runs it.
+        device: that artefacts of `attendant export torch` run on.
+        gpus: of one replica, for the price.
+        served: start a tritonserver and measure what serving adds; without, a plan knows of no such costs.
+        slots: most sequences at once that are measured, and that a plan can have.
+        prompt_tokens: most positions of prompts in a step, likewise.
+    """
+    from dataclasses import replace
+
+    from serving.capacity.profiling.measure import measured
+
+    settings = EngineSettings(slots=slots, prompt_tokens=prompt_tokens)
+    found = replace(measured(artefact, settings, threads, runtime, device, served), gpus=gpus)
+    found.write(out)
+    errors = ", ".join(f"{name} {error:.1%}" for name, error in found.fit_error.items())
+    sys.stdout.write(f"{out}: {found.name} on {found.machine}; largest errors of the fit: {errors}\n")
+    return 0
+
+
+def engines(repository: Positional[Path] = Path("model_repository")) -> int:
+    """Refuse a repository's engines that this machine cannot run, before a server loads them.
+
+    Args:
+        repository: that a server shall be started on; one without engines is well everywhere.
+    """
+    from serving.triton.repository.engine_check import check_engines
+
+    for manifest in check_engines(repository):
+        files = ", ".join(engine.file for engine in manifest.engines)
+        sys.stdout.write(f"{manifest.name}: {files} for {manifest.platform.gpu}, as here\n")
+    return 0
+
+
+def up(
+    repository: Path = Path("model_repository"),
+    http_port: int = 8000,
+    grpc_port: int = 8001,
+    metrics_port: int = 8002,
+    gateway_port: int = 0,
+    host: str = "127.0.0.1",
+    models: tuple[str, ...] = (),
+    start_timeout_s: float = 60.0,
+    drain_timeout_s: int = 10,
+    watch_s: float = 2.0,
+    log: Literal["file", "terminal"] = "file",
+    otlp: str = "",
+) -> int:
+    """Start tritonserver on a repository, wait until every model answers its example, and stop it on Ctrl-C.
+
+    Every few seconds each model is asked again: a server of which one answers no more is replaced.
+
+    Args:
+        repository: what `attendant repository` wrote.
+        http_port: for KServe v2 over REST.
+        grpc_port: for KServe v2 over gRPC.
+        metrics_port: for Prometheus.
+        gateway_port: for OpenAI's API and the playground, a page to try the models on; 0 for neither.
+        host: address to listen on; 0.0.0.0 opens the server to the network, without a password.
+        models: which models to load; all of them if none is named.
+        start_timeout_s: longest time until the server is ready, in seconds.
+        drain_timeout_s: how long running requests may take to finish at the end, in seconds.
+        watch_s: seconds between one look at every model and the next; 0 for none, and no server is replaced.
+        log: where the server's own output goes.
+        otlp: base URL of an OpenTelemetry collector that spans of every request go to.
+    """
+    from serving.triton.canary import canary_check
+    from serving.triton.repository.engine_check import check_engines
+    from serving.triton.server.process import TritonServer
+    from serving.triton.server.settings import ServerSettings
+    from serving.triton.server.supervisor import Supervision, supervise
+
+    settings = ServerSettings(
+        repository=repository,
+        http_port=http_port,
+        grpc_port=grpc_port,
+        metrics_port=metrics_port,
+        address=host,
+        models=models,
+        drain_timeout_s=drain_timeout_s,
+        otlp=otlp,
+    )
+    check_engines(repository)
+    signal.signal(signal.SIGTERM, _interrupt)
+    names = set(models) or {path.name for path in repository.glob("*/") if (path / "config.pbtxt").is_file()}
+    supervision = Supervision(
+        check=canary_check(names, CANARY_TIMEOUT_S), start_timeout_s=start_timeout_s, watch_s=watch_s
+    )
+    beside = _gateway(settings, gateway_port) if gateway_port else nullcontext()
+    try:
+        with beside as gateway:
+            supervise(
+                lambda: TritonServer(settings, log=log),
+                supervision,
+                lambda server: _when_ready(server, names, gateway),
+            )
+    except KeyboardInterrupt:
+        sys.stderr.write("stopping: running requests may finish\n")
+    return 0
+
+
+def _gateway(server: ServerSettings, port: int) -> AbstractContextManager[Beside]:
+    from serving.gateway.beside import gateway_beside
+    from serving.gateway.settings import GatewaySettings, otlp_endpoint
+    from serving.triton.server.endpoints import endpoints_at
+
+    triton = endpoints_at(server.address, server.http_port, server.grpc_port, server.metrics_port).grpc
+    settings = GatewaySettings(
+        tritons=(triton,), host=server.address, port=port, drain_timeout_s=server.drain_timeout_s, otlp=otlp_endpoint()
+    )
+    return gateway_beside(settings, triton.rpartition(":")[0])
+
+
+def lint(
+    repository: Positional[Path] = Path("model_repository"),
+    command: str | None = None,
+    json: bool = False,
+    rules: bool = False,
+) -> int:
+    """Find the traps of a Triton model repository, and explain each; the exit status is 1 where one is an error.
+
+    Args:
+        repository: anybody's; every config.pbtxt is read, and nothing is started.
+        command: the command line of a tritonserver, to be held to rules of its own.
+        json: print the problems as JSON instead of tables.
+        rules: print every rule as docs/lint.md instead, and read nothing.
+    """
+    from serving.lint.check import problems_of_command, problems_of_repository
+    from serving.lint.command import command_of
+    from serving.lint.page import lint_page
+    from serving.lint.report import print_problems
+
+    if rules:
+        sys.stdout.write(lint_page())
+        return 0
+    problems = problems_of_repository(repository)
+    if command is not None:
+        problems += problems_of_command(command_of(command))
+    if json:
+        sys.stdout.write(dumps([problem.to_json() for problem in problems], indent=2) + "\n")
+    else:
+        print_problems(str(repository), problems)
+    return int(any(problem.severity == "error" for problem in problems))
+
+
+def alone(model: Positional[Path]) -> int:
+    """Answer the requests on standard input in this process, and print the seconds of each as JSON.
+
+    Args:
+        model: its folder in a model repository. `attendant load run` sends the requests, to tell what serving
+            adds.
+    """
+    from serving.triton.offline import read_requests, seconds_alone
+
+    sys.stdout.write(dumps(seconds_alone(model, list(read_requests(sys.stdin.buffer)))) + "\n")
+    return 0
+
+
+def _when_ready(server: TritonServer, names: set[str], gateway: Beside | None) -> None:
+    endpoints = server.endpoints
+    if gateway is not None:
+        gateway.start()
+    lines = (
+        f"every model answered its example: {', '.join(sorted(names))}",
+        f"gRPC     {endpoints.grpc}",
+        f"REST     http://{endpoints.http}/v2",
+        f"metrics  http://{endpoints.metrics}/metrics",
+        f"log      {server.log}",
+        *([f"gateway  {gateway.url}/v1", f"page     {gateway.url}"] if gateway is not None else []),
+        "Ctrl-C stops it",
+    )
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
