@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from types import NoneType, UnionType
@@ -44,7 +45,7 @@ class Group:
     verbs: Verbs
 
 
-def run(program: str, description: str, verbs: Verbs, arguments: Sequence[str], version: str = "") -> NoReturn:
+def run(program: str, description: str, verbs: Verbs, arguments: Sequence[str], distribution: str = "") -> NoReturn:
     """Run one verb and leave the process with its exit status.
 
     Args:
@@ -52,14 +53,14 @@ def run(program: str, description: str, verbs: Verbs, arguments: Sequence[str], 
         description: what ``--help`` says first.
         verbs: what may stand after it.
         arguments: the words after the program; ``--verbose`` anywhere shows tracebacks.
-        version: what ``--version`` prints; no such option if empty.
+        distribution: whose version ``--version`` prints; no such option if empty.
     """
     verbose = "--verbose" in arguments
     words = [word for word in arguments if word != "--verbose"]
-    if version and words == ["--version"]:
-        sys.stdout.write(f"{version}\n")
+    if distribution and words == ["--version"]:
+        sys.stdout.write(f"{version(distribution)}\n")
         sys.exit(0)
-    options = {"--version": "print the version"} if version else {}
+    options = {"--version": "print the version"} if distribution else {}
     sys.exit(_guard(lambda: _dispatch(program, Group(description, verbs), words, options), verbose))
 
 

@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
@@ -79,7 +78,7 @@ def main() -> NoReturn:
     """Run the command line, and leave the process with its exit status."""
     if (stranger := _stranger()) is not None:
         sys.exit(stranger)
-    run("attendant", str(__doc__), VERBS, sys.argv[1:], version("attendant"))
+    run("attendant", str(__doc__), VERBS, sys.argv[1:], "attendant")
 
 
 def _stranger() -> str | None:

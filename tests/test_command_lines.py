@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import run_here
 from tests.conftest import ROOT
+from tests.run_here import run_here
 
 ASKING = {"--server", "--model", "--timeout-s", "--first-timeout-s", "--tries", "--json"}
 DECODING = {

@@ -12,8 +12,8 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
 LIGHT, TORCH = (ROOT / "deploy/triton.Dockerfile").read_text().split("FROM light AS torch")
-BUILDING = "import export.__main__, export.tensorrt.build, export.tensorrt.refit, export.tensorrt.compat"
-SERVING = "import serving.__main__, serving.triton.repository.layout, serving.runtime.tensorrt.runner, clients.__main__"
+BUILDING = "import export.verbs, export.tensorrt.build, export.tensorrt.refit, export.tensorrt.compat"
+SERVING = "import serving.verbs, serving.triton.repository.layout, serving.runtime.tensorrt.runner, clients.verbs"
 PLUGINS = (
     "import export.tensorrt.passes.fuse_decode_append, export.tensorrt.passes.fuse_window_attention, "
     "models.kernels.compile"

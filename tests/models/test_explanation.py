@@ -4,7 +4,7 @@ from PIL import Image
 from attendant.errors import ConfigError, InputError
 from models.checkpoints.resolve import checkpoint_named
 from models.explanation import Wish, explain, explain_positions
-from tests.commands import run_here
+from tests.run_here import run_here
 
 THREE = "docs/examples/three.png"
 

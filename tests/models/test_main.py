@@ -8,7 +8,7 @@ import pytest
 from models.checkpoints.place import shipped_names
 from models.presets import PRESETS
 from models.registry import FAMILIES
-from tests.commands import run_here
+from tests.run_here import run_here
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -9,7 +9,7 @@ from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-FOLDER = Path(__file__).parent / "playground"
+FOLDER = Path(__file__).parents[1] / "playground"
 POLICY = "; ".join(
     (
         "default-src 'none'",

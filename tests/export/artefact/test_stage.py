@@ -12,7 +12,7 @@ from attendant.manifest import Manifest
 from export.artefact.stage import export_onnx
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import save_checkpoint
-from tests.commands import run_here
+from tests.run_here import run_here
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from safetensors import safe_open
 
 from attendant.errors import ArtefactError, ConfigError, OutputError
 from attendant.manifest import Manifest, sha256_of
-from export.__main__ import check, inspect
 from export.artefact.stage import export_torch
 from export.parity.ladder import climb
 from export.parity.parity import rungs_of
 from export.precision.precisions import precision_named
+from export.verbs import check, inspect
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import save_checkpoint
 from tests.conftest import DATES, DIGITS

@@ -17,7 +17,7 @@ from export.inspection.page import page, write_page
 from export.inspection.timing import questions
 from models.checkpoints.resolve import checkpoint_named
 from serving.runtime.ort.runner import OrtRunner
-from tests.commands import run_here
+from tests.run_here import run_here
 
 
 @pytest.fixture(scope="module")

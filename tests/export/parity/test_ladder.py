@@ -9,10 +9,10 @@ from onnx import numpy_helper
 
 from attendant.errors import ArtefactError, ParityError
 from attendant.manifest import Manifest, sha256_of
-from export.__main__ import check
 from export.parity.climbs import LOWERED, OPENVINO, RUNTIME
 from export.parity.ladder import climb
 from export.parity.parity import YARDSTICK, require_parity, rungs_of
+from export.verbs import check
 from serving.runtime.openvino.runner import openvino_is_installed
 
 RUNTIMES = {RUNTIME, OPENVINO} if openvino_is_installed() else {RUNTIME}  # of graphs without a cache

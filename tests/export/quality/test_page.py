@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from attendant.errors import OutputError
-from export.__main__ import compare
 from export.precision.precisions import PRECISIONS
 from export.quality.budgets import BUDGETS
 from export.quality.comparison import compared_models
 from export.quality.comparison_report import HEAD, rows_of
 from export.quality.page import write_page
+from export.verbs import compare
 from models.checkpoints.place import shipped_names
 
 pytestmark = pytest.mark.slow

@@ -7,11 +7,11 @@ import pytest
 
 from attendant.errors import ParityError
 from attendant.manifest import Manifest
-from export.__main__ import check
 from export.quality.agreement import Agreement, Step
 from export.quality.budgets import BUDGETS, verdicts_of
 from export.quality.measure import Quality
 from export.quality.report import print_quality, quality_to_json
+from export.verbs import check
 from models.checkpoints.resolve import checkpoint_named
 from tests.export.parity.test_ladder import damage
 from tests.export.quality.test_measure import noisy

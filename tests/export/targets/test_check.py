@@ -10,7 +10,7 @@ from attendant.errors import ExportError, UnknownNameError
 from attendant.manifest import Manifest, sha256_of
 from export.targets.check import hold_to_target, require_target
 from export.targets.targets import TARGETS
-from tests.commands import run_here
+from tests.run_here import run_here
 
 # Shared among all tests; tests/export/test_families.py holds its own presets to TensorRT.
 ARTEFACTS = (

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from attendant.errors import ArtefactError
-from serving.__main__ import lint
 from serving.lint.page import lint_page
 from serving.lint.registry import COMMAND_RULES, FILE_OF_ITS_OWN, MODEL_RULES
+from serving.verbs import lint
 from tests.serving.lint.broken_models import CASES
 from tests.serving.lint.test_rules import repository
 

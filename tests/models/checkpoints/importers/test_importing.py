@@ -12,13 +12,13 @@ from models.checkpoints.importers.compare import inputs_for, largest_difference,
 from models.checkpoints.importers.importing import import_checkpoint
 from models.checkpoints.importers.registry import ARCHITECTURES
 from models.checkpoints.store import load_checkpoint
-from tests.commands import run_here
 from tests.models.checkpoints.folders import written_folder
 from tests.models.checkpoints.importers.saved import GONE, assert_same, causal, imported, rewrite, translating, write
 from tests.models.checkpoints.importers.test_bart import bart
 from tests.models.checkpoints.importers.test_llama import llama
 from tests.models.checkpoints.importers.test_marian import INDIFFERENT, marian
 from tests.models.sentencepieces import write_marian_files
+from tests.run_here import run_here
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ from models.checkpoints.importers.vision_encoder_decoder import VISION_ENCODER_D
 from models.checkpoints.store import load_checkpoint
 from models.families.vision_seq2seq import VisionSeq2Seq
 from models.presets import PRESETS
-from tests.commands import run_here
 from tests.models.agreement import both_precisions
 from tests.models.checkpoints.importers.captioners import IMAGES, SIDE, looking, trocr, trocr_small, vit_gpt2
 from tests.models.checkpoints.importers.paired import shapes_of
 from tests.models.checkpoints.importers.saved import GONE, assert_same, imported, rewrite, write
 from tests.models.families.vision_seq2seq_weights import stranger_from_ours
+from tests.run_here import run_here
 
 # A bias of the keys adds the same to every score of a query.
 INDIFFERENT = ("attention.key.bias",)
