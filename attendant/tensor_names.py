@@ -5,7 +5,7 @@ Text tensors are named as TensorRT-LLM names them, so that Triton's own OpenAI f
 
 from __future__ import annotations
 
-from attendant.signature import DType, TensorSpec
+from attendant.signature import TensorSpec
 
 PIXELS = "pixels"
 LOGITS = "logits"
@@ -42,25 +42,6 @@ TEXT_REQUEST = (TensorSpec(name=TEXT_INPUT, dtype="string", axes=(1,)),)
 IDS_REQUEST = (TensorSpec(name=INPUT_IDS, dtype="int32", axes=("tokens",)),)
 
 
-def _options(dtype: DType, *names: str, axes: tuple[int | str, ...] = (1,)) -> tuple[TensorSpec, ...]:
-    return tuple(TensorSpec(name=name, dtype=dtype, axes=axes) for name in names)
-
-
-TEXT_OPTIONS = (
-    *_options("bool", STREAM),
-    *_options("int32", MAX_TOKENS, "min_tokens", "top_k", "beam_width", "early_stopping", "num_return_sequences"),
-    *_options("float32", "temperature", "top_p", "min_p", "typical_p"),
-    *_options("float32", "repetition_penalty", "presence_penalty", "frequency_penalty", "length_penalty"),
-    *_options("uint64", "seed"),
-    *_options("string", "stop_words", axes=("texts",)),
-    *_options("int32", "stop_ids", "logit_bias_ids", axes=("ids",)),
-    *_options("float32", "logit_bias", axes=("ids",)),
-    *_options("bool", "ignore_end", "exclude_input_in_output", "return_log_probs"),
-    *_options("int32", "top_log_probs_count", "draft_tokens", "priority", "deadline_ms"),
-    *_options("string", "guided_decoding_guide_type", "guided_decoding_guide"),
-    *_options("bool", "return_num_input_tokens", "return_num_output_tokens"),
-)
-"""What a request to a generative model may hold besides its text (serving/triton/backends/asking.py)."""
 TEXT_RESPONSE = (
     TensorSpec(name=TEXT_OUTPUT, dtype="string", axes=(1,)),
     TensorSpec(name=FINISH_REASON, dtype="string", axes=(1,)),

@@ -33,14 +33,13 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from attendant.manifest import Manifest  # noqa: E402
+from attendant.sampling_params import SamplingParams  # noqa: E402
 from attendant.tensor_names import EXPLAINED, LOGITS, PIXELS  # noqa: E402
 from clients.classify import Classifier  # noqa: E402
-from clients.decoding import Decoding  # noqa: E402
 from clients.translate import Translator  # noqa: E402
 from clients.triton_client import TritonClient  # noqa: E402
 from export.artefact.stage import export_onnx  # noqa: E402
 from serving.engine import translator  # noqa: E402
-from serving.engine.options import DecodingOptions  # noqa: E402
 from serving.gateway.beside import gateway_beside  # noqa: E402
 from serving.gateway.settings import GatewaySettings  # noqa: E402
 from serving.runtime.base import Array  # noqa: E402
@@ -151,7 +150,7 @@ def _answers(folder: Path, manifest: Manifest) -> dict[str, Callable[[], Any]]:
     model, text = translator.Translator(folder, manifest), manifest.example["inputs"]["text"]
     return {
         "plain": lambda: list(model.stream(model.request(text))),
-        "explained": lambda: list(model.stream(model.request(text, DecodingOptions(explain=True)))),
+        "explained": lambda: list(model.stream(model.request(text, SamplingParams(explain=True)))),
     }
 
 
@@ -198,7 +197,7 @@ async def calls(client: TritonClient, manifest: Manifest) -> tuple[Call, Call]:
         model, text = await Translator.find(client, manifest.name), manifest.example["inputs"]["text"]
 
         async def answer(explain: bool) -> int:
-            pieces = [piece async for piece in model.stream(text, Decoding(explain=explain))]
+            pieces = [piece async for piece in model.stream(text, SamplingParams(explain=explain))]
             return sum(piece.alignment.nbytes for piece in pieces if piece.alignment is not None)
 
         return lambda: answer(False), lambda: answer(True)

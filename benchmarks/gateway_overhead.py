@@ -26,6 +26,7 @@ import numpy as np
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from attendant.sampling_params import SamplingParams  # noqa: E402
 from benchmarks.gateway.bare_http import BareClient  # noqa: E402
 from benchmarks.gateway.processes import gateway_before  # noqa: E402
 from benchmarks.generation.quiet import NOTE, Foreign, counting  # noqa: E402
@@ -34,7 +35,6 @@ from benchmarks.generation.written import preamble, table, write_result  # noqa:
 from benchmarks.peers.processes import wait_until_quiet  # noqa: E402
 from benchmarks.peers.rounds import QUIET  # noqa: E402
 from clients.classify import Classifier  # noqa: E402
-from clients.decoding import Decoding  # noqa: E402
 from clients.generate import Generator  # noqa: E402
 from clients.triton_client import TritonClient  # noqa: E402
 from serving.engine.settings import EngineSettings  # noqa: E402
@@ -96,10 +96,10 @@ async def cases_of(client: TritonClient, http: BareClient) -> dict[str, dict[str
     image = base64.b64encode(IMAGE.read_bytes()).decode()
 
     def direct(tokens: int) -> Ask:
-        return lambda: writer.answers(PROMPT, Decoding(max_tokens=tokens, ignore_end=True, token_counts=True))
+        return lambda: writer.answers(PROMPT, SamplingParams(max_tokens=tokens, ignore_eos=True, token_counts=True))
 
     def body(tokens: int, stream: bool) -> dict[str, Any]:
-        options = {"max_tokens": tokens, "temperature": 0, "ignore_end": True, "stream": stream}
+        options = {"max_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": stream}
         return {"model": WRITER, "prompt": PROMPT, **options}
 
     return {

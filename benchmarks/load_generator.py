@@ -22,10 +22,10 @@ import numpy as np
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from attendant.sampling_params import SamplingParams  # noqa: E402
 from benchmarks.generation.quiet import scheduling  # noqa: E402
 from benchmarks.generation.served import exported, server_over  # noqa: E402
 from benchmarks.generation.written import preamble, table, write_result  # noqa: E402
-from clients.decoding import Decoding  # noqa: E402
 from clients.load.arrivals import ClosedLoop  # noqa: E402
 from clients.load.record import LoadRun, Outcome  # noqa: E402
 from clients.load.run import run_load  # noqa: E402
@@ -39,7 +39,7 @@ TEXTS = Workload(
     name="texts",
     model="stdlib-lm",
     inputs=Inputs(kind="texts", texts=tuple(PROMPTS)),
-    decoding=Decoding(max_tokens=64, ignore_end=True),
+    decoding=SamplingParams(max_tokens=64, ignore_eos=True),
     expect=Expect(kind="same"),
 )
 WARM_UP_S = 1.0

@@ -32,6 +32,7 @@ sys.path.insert(0, str(ROOT))
 
 from tritonclient.grpc import aio  # noqa: E402
 
+from attendant.sampling_params import SamplingParams  # noqa: E402
 from benchmarks.generation.asking import ask  # noqa: E402
 from benchmarks.generation.engines import Timed, loaded  # noqa: E402
 from benchmarks.generation.mix import subjects_of  # noqa: E402
@@ -41,7 +42,6 @@ from benchmarks.generation.tensors import request_tensors  # noqa: E402
 from benchmarks.generation.written import preamble, table, write_result  # noqa: E402
 from benchmarks.peers.processes import wait_until_quiet  # noqa: E402
 from benchmarks.peers.rounds import QUIET  # noqa: E402
-from serving.engine.options import DecodingOptions  # noqa: E402
 from serving.engine.settings import EngineSettings  # noqa: E402
 from serving.engine.writing_model import WritingModel  # noqa: E402
 from serving.triton.server.process import TritonServer  # noqa: E402
@@ -145,9 +145,9 @@ async def measured(name: str, model: WritingModel, server: TritonServer, blocks:
     return found
 
 
-def options_of(case: Case) -> DecodingOptions:
+def options_of(case: Case) -> SamplingParams:
     """Greedy decoding of just so many tokens."""
-    return DecodingOptions(max_tokens=case.tokens, ignore_end=True)
+    return SamplingParams(max_tokens=case.tokens, ignore_eos=True)
 
 
 def inside(model: WritingModel, subjects: list[Any], case: Case) -> float:

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from attendant.sampling_params import SamplingParams
 from attendant.tensor_names import PIXELS, POOLED
 from clients.answer import Piece
 from clients.caption import Captioner
 from clients.classify import Classifier
-from clients.decoding import Decoding
 from clients.embed import Embedder
 from clients.images import blank_pixels
 from clients.predict import Predictor
@@ -62,7 +62,7 @@ async def _classify(client: TritonClient, model: ServedModel, inputs: Mapping[st
 async def _text(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
     text = inputs.get("text", HARMLESS_TEXT)
     limit = inputs.get("max_tokens") if "text" in inputs else HARMLESS_TOKENS
-    return await _streamed(TextModel(client, model).stream(text, Decoding(max_tokens=limit)), limit, answer)
+    return await _streamed(TextModel(client, model).stream(text, SamplingParams(max_tokens=limit)), limit, answer)
 
 
 async def _streamed(stream: AsyncIterator[Piece], limit: int | None, answer: Any) -> Verdict:
@@ -76,7 +76,7 @@ async def _streamed(stream: AsyncIterator[Piece], limit: int | None, answer: Any
 async def _caption(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
     pixels = np.asarray(inputs[PIXELS], model.dtypes[PIXELS]) if PIXELS in inputs else blank_pixels(model)
     limit = inputs.get("max_tokens", None if answer else HARMLESS_TOKENS)
-    return await _streamed(Captioner(client, model).stream(pixels, Decoding(max_tokens=limit)), limit, answer)
+    return await _streamed(Captioner(client, model).stream(pixels, SamplingParams(max_tokens=limit)), limit, answer)
 
 
 async def _embed(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from attendant.errors import InputError, OutputError
+from attendant.sampling_params import SamplingParams
 from attendant.tensor_names import ALIGNMENT, LOGITS, OUTPUT_IDS
 from clients.answer import Piece
 from clients.caption import Captioner
 from clients.classify import Classifier
-from clients.decoding import Decoding
 from clients.translate import Translator
 from clients.triton_client import Array, TritonClient
 
@@ -60,9 +60,9 @@ async def explain(client: TritonClient, name: str, subject: str) -> Explanation:
     if model.task == "classify":
         return await _label(Classifier(client, model), Path(subject))
     if model.task == "caption":
-        return await _text(Captioner(client, model).stream_file(Path(subject), Decoding(explain=True)))
+        return await _text(Captioner(client, model).stream_file(Path(subject), SamplingParams(explain=True)))
     if model.task == "translate":
-        return await _text(Translator(client, model).stream(subject, Decoding(explain=True)))
+        return await _text(Translator(client, model).stream(subject, SamplingParams(explain=True)))
     raise InputError("a model that classifies, captions or translates", f"{name!r}: {model.task}", "name another")
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from attendant.sampling_params import SamplingParams
+from attendant.sampling_tensors import prompt_tensors
 from attendant.tensor_names import RENDERED
 from clients.answer import Piece
-from clients.decoding import Decoding
-from clients.decoding_tensors import question_tensors
 from clients.text import TextModel
 
 
@@ -16,10 +16,10 @@ class Generator(TextModel):
 
     task = "generate"
 
-    def chat(self, prompt: str, options: Decoding | None = None) -> AsyncIterator[Piece]:
+    def chat(self, prompt: str, options: SamplingParams | None = None) -> AsyncIterator[Piece]:
         """The answers to a prompt that the model's chat template has made, whose special tokens are meant as such."""
-        return self.pieces(question_tensors(prompt), options, {RENDERED: True})
+        return self.pieces(prompt_tensors(prompt), options, {RENDERED: True})
 
-    async def generate(self, prompt: str, options: Decoding | None = None) -> str:
+    async def generate(self, prompt: str, options: SamplingParams | None = None) -> str:
         """The whole continuation; see :meth:`clients.text.TextModel.stream`."""
         return await self.answer(prompt, options)

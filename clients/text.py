@@ -9,10 +9,10 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, ClassVar, Self
 
+from attendant.sampling_params import SamplingParams
+from attendant.sampling_tensors import prompt_tensors, tensors_of
 from attendant.tensor_names import EXPLAIN
 from clients.answer import Answer, Piece, whole_answers
-from clients.decoding import Decoding
-from clients.decoding_tensors import question_tensors, tensors_of
 from clients.served_model import ServedModel
 from clients.triton_client import RETRIED, Array, TritonClient
 
@@ -48,7 +48,10 @@ class StreamingModel:
         return cls(client, await client.model_for(cls.task, name), first_timeout_s)
 
     async def pieces(
-        self, subject: Mapping[str, Array], options: Decoding | None = None, parameters: Mapping[str, Any] | None = None
+        self,
+        subject: Mapping[str, Array],
+        options: SamplingParams | None = None,
+        parameters: Mapping[str, Any] | None = None,
     ) -> AsyncGenerator[Piece, None]:
         """The answers in pieces, as they come; leaving the loop early takes the request back.
 
@@ -65,7 +68,7 @@ class StreamingModel:
             DeadlineError: the request's own time was over.
             ServerError: it failed, or a piece did not come in time.
         """
-        options = options or Decoding()
+        options = options or SamplingParams()
         began_s, has_begun = time.monotonic(), False
         ends_s = None if options.deadline_ms is None else began_s + options.deadline_ms / 1e3
         for tries in count(1):
@@ -81,7 +84,7 @@ class StreamingModel:
                 await self._client.retried(error, tries, ends_s)
 
     def _responses(
-        self, subject: Mapping[str, Array], options: Decoding, parameters: Mapping[str, Any]
+        self, subject: Mapping[str, Array], options: SamplingParams, parameters: Mapping[str, Any]
     ) -> AsyncGenerator[dict[str, Array], None]:
         parameters = {**parameters, EXPLAIN: True} if options.explain else parameters
         inputs = {**subject, **tensors_of(options)}
@@ -91,20 +94,20 @@ class StreamingModel:
 class TextModel(StreamingModel):
     """A served model that answers texts with texts; a text may be given by its tokens."""
 
-    def stream(self, text: str | Sequence[int], options: Decoding | None = None) -> AsyncIterator[Piece]:
+    def stream(self, text: str | Sequence[int], options: SamplingParams | None = None) -> AsyncIterator[Piece]:
         """The answers to a source or a prompt; see :meth:`StreamingModel.pieces`."""
-        return self.pieces(question_tensors(text), options)
+        return self.pieces(prompt_tensors(text), options)
 
-    async def answer(self, text: str | Sequence[int], options: Decoding | None = None) -> str:
+    async def answer(self, text: str | Sequence[int], options: SamplingParams | None = None) -> str:
         """The whole text of the first answer; see :meth:`StreamingModel.pieces`."""
         return (await self.answers(text, options))[0].text
 
-    async def answers(self, text: str | Sequence[int], options: Decoding | None = None) -> list[Answer]:
+    async def answers(self, text: str | Sequence[int], options: SamplingParams | None = None) -> list[Answer]:
         """Every whole answer, the best beam first; see :meth:`StreamingModel.pieces`."""
         return whole_answers([piece async for piece in self.stream(text, options)])
 
 
-def _left(options: Decoding, ends_s: float | None) -> Decoding:
+def _left(options: SamplingParams, ends_s: float | None) -> SamplingParams:
     if ends_s is None:
         return options
     return replace(options, deadline_ms=max(1, round(1e3 * (ends_s - time.monotonic()))))

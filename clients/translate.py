@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clients.decoding import Decoding
+from attendant.sampling_params import SamplingParams
 from clients.text import TextModel
 
 
@@ -11,6 +11,6 @@ class Translator(TextModel):
 
     task = "translate"
 
-    async def translate(self, text: str, options: Decoding | None = None) -> str:
+    async def translate(self, text: str, options: SamplingParams | None = None) -> str:
         """The whole translation; see :meth:`clients.text.TextModel.stream`."""
         return await self.answer(text, options)

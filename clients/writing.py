@@ -10,23 +10,23 @@ from math import exp
 from pathlib import Path
 from typing import Any
 
+from attendant.sampling_params import SamplingParams
 from clients.answer import Answer, Piece, TopTokens, whole_answers
 from clients.caption import Captioner
-from clients.decoding import Decoding
 from clients.text import TextModel
 
 EXPLAINED = ("alignment", "token_texts", "source_texts")
 """What an answer carries for `attendant explain`, which saves it."""
 
 
-async def print_texts(model: TextModel, texts: Sequence[str], options: Decoding, json: bool) -> int:
+async def print_texts(model: TextModel, texts: Sequence[str], options: SamplingParams, json: bool) -> int:
     """The answers to each text, and a new line behind each."""
     for text in texts:
         await _print_answers({"text": text}, "", model.stream(text, options), options, json)
     return 0
 
 
-async def print_captions(captioner: Captioner, images: Sequence[Path], options: Decoding, json: bool) -> int:
+async def print_captions(captioner: Captioner, images: Sequence[Path], options: SamplingParams, json: bool) -> int:
     """The captions of each image file behind its name, and a new line behind each."""
     for path in images:
         await _print_answers({"image": str(path)}, f"{path}: ", captioner.stream_file(path, options), options, json)
@@ -34,9 +34,9 @@ async def print_captions(captioner: Captioner, images: Sequence[Path], options: 
 
 
 async def _print_answers(
-    subject: dict[str, str], title: str, stream: AsyncIterator[Piece], options: Decoding, json: bool
+    subject: dict[str, str], title: str, stream: AsyncIterator[Piece], options: SamplingParams, json: bool
 ) -> None:
-    at_once = not json and (options.candidates or 1) == 1
+    at_once = not json and options.n == 1
     pieces = []
     _write(title if at_once else "")
     async for piece in stream:

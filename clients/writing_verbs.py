@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 
 from attendant.errors import InputError
+from attendant.sampling_params import PARAMS, TYPES, SamplingParams, default_of
 from clients import writing
 from clients.caption import Captioner
-from clients.decoding import Beams, Decoding, Form, Length, Penalties, Report, Sampling, Schedule, Stops
 from clients.generate import Generator
 from clients.retry import RetryPolicy
 from clients.text import StreamingModel, TextModel
@@ -43,28 +43,31 @@ class Asking:
     json: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Grouped:
-    """How the answer is decoded."""
-
-    length: Length = field(default_factory=Length)
-    sampling: Sampling = field(default_factory=Sampling)
-    penalties: Penalties = field(default_factory=Penalties)
-    beams: Beams = field(default_factory=Beams)
-    stops: Stops = field(default_factory=Stops)
-    form: Form = field(default_factory=Form)
-    report: Report = field(default_factory=Report)
-    schedule: Schedule = field(default_factory=Schedule)
-
-    def decoding(self) -> Decoding:
-        """The same without groups."""
-        groups = [getattr(self, group.name) for group in fields(self)]
-        return Decoding(**{option.name: getattr(group, option.name) for group in groups for option in fields(group)})
+def _flags() -> Any:
+    """A class for tyro: a group of flags for each of the parameters' groups."""
+    groups: dict[str, list[Any]] = {}
+    for name, param in PARAMS.items():
+        default = default_of(name)
+        value = field(default_factory=dict) if default == {} else field(default=default)
+        groups.setdefault(param.group, []).append((name, Annotated[TYPES[name], arg(help=param.help)], value))
+    made = {group: make_dataclass(group, rows, frozen=True, kw_only=True) for group, rows in groups.items()}
+    return make_dataclass(
+        "Flags",
+        [(group.lower().replace(" ", "_"), kind, field(default_factory=kind)) for group, kind in made.items()],
+        frozen=True,
+        kw_only=True,
+    )
 
 
+def _params(flags: Any) -> SamplingParams:
+    groups = [getattr(flags, group.name) for group in fields(flags)]
+    return SamplingParams(**{one.name: getattr(group, one.name) for group in groups for one in fields(group)})
+
+
+_Flags: Any = _flags()
 Model = TypeVar("Model", bound=StreamingModel)
-Flags = Annotated[Grouped, OmitArgPrefixes, UseAppendAction, arg(name="")]
-_AS_IT_COMES = Grouped()
+Flags = Annotated[_Flags, OmitArgPrefixes, UseAppendAction, arg(name="")]
+_AS_IT_COMES = _Flags()
 _ASKING = Asking()
 
 
@@ -83,7 +86,7 @@ def caption(
     if not images:
         raise InputError("an image file", "none", "name one or more after the verb")
     return _asked(
-        Captioner, asking, lambda model: writing.print_captions(model, images, decoding.decoding(), asking.json)
+        Captioner, asking, lambda model: writing.print_captions(model, images, _params(decoding), asking.json)
     )
 
 
@@ -129,9 +132,9 @@ def lines() -> list[str]:
     return found
 
 
-def _answered(kind: type[TextModel], words: tuple[str, ...], asking: Asking, decoding: Grouped) -> int:
+def _answered(kind: type[TextModel], words: tuple[str, ...], asking: Asking, decoding: Any) -> int:
     texts = [" ".join(words)] if words else lines()
-    return _asked(kind, asking, lambda model: writing.print_texts(model, texts, decoding.decoding(), asking.json))
+    return _asked(kind, asking, lambda model: writing.print_texts(model, texts, _params(decoding), asking.json))
 
 
 def _asked(kind: type[Model], asking: Asking, question: Callable[[Model], Awaitable[int]]) -> int:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from clients.decoding import Decoding
+from attendant.sampling_params import SamplingParams
 from clients.load.arrivals import ClosedLoop, Constant
 from clients.load.record import LoadRun, Outcome
 from clients.load.run import run_load
@@ -129,7 +129,7 @@ def our_scenario(asked: Asked, requests: int | None = None, duration_s: float | 
         model=asked.model,
         endpoint=asked.endpoint,
         inputs=Inputs(kind="texts", texts=PROMPTS),
-        decoding=Decoding(max_tokens=asked.tokens, min_tokens=asked.tokens),
+        decoding=SamplingParams(max_tokens=asked.tokens, min_tokens=asked.tokens),
     )
     return Scenario(
         name="beside AIPerf",

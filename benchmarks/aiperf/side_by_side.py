@@ -121,7 +121,7 @@ def _known(tokens: int) -> Figures:
 def _page(given: argparse.Namespace, agreed: dict[str, Agreement], known: Figures) -> str:
     load = os.getloadavg()[0]
     lines = [
-        f"# AIPerf and `clients load` side by side, {time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC",
+        f"# AIPerf and `attendant load` side by side, {time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC",
         "",
         f"    python {' '.join(sys.argv)}",
         "",

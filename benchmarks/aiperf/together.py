@@ -110,7 +110,7 @@ def report(found: Sequence[tuple[Times, Times, Times]], given: argparse.Namespac
         )
     return "\n".join(
         [
-            f"# AIPerf and `clients load` at the same time, {time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC",
+            f"# AIPerf and `attendant load` at the same time, {time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC",
             "",
             f"    python {' '.join(sys.argv)}",
             "",

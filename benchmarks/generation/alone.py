@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 
 from attendant.errors import AttendantError
+from attendant.sampling_params import SamplingParams
 from attendant.tensor_names import LOGITS
 from benchmarks.generation.asking import Answer
 from benchmarks.generation.engines import loaded, written_of
 from export.parity.ladder import climb
 from export.parity.parity import rungs_of
 from serving.engine.engine import Engine
-from serving.engine.options import DecodingOptions
 from serving.engine.output.answer import Request
 from serving.engine.settings import EngineSettings
 from serving.runtime.base import Array, Buffer, Runner
@@ -77,7 +77,7 @@ class Alone:
         rungs = rungs_of(climb(self._folder))
         return 2 * max(one.tolerance for one in rungs if one.graph == "decoder" and "ort" in one.name)
 
-    def answers(self, subject: Any, options: DecodingOptions, key: str) -> Answers | str:
+    def answers(self, subject: Any, options: SamplingParams, key: str) -> Answers | str:
         """Each candidate's answer, or the error; equal keys are computed once."""
         if key not in self._known:
             try:
@@ -86,7 +86,7 @@ class Alone:
                 self._known[key] = str(error)
         return self._known[key]
 
-    def explains(self, subject: Any, options: DecodingOptions, served: Answers, whole: bool) -> int | None:
+    def explains(self, subject: Any, options: SamplingParams, served: Answers, whole: bool) -> int | None:
         """The number of the run with drifting logits that gave the served answers; None if none did."""
         request = self._request(subject, options)
         for number in range(RUNS):
@@ -96,15 +96,15 @@ class Alone:
                 return number
         return None
 
-    def gap(self, subject: Any, options: DecodingOptions, tokens: list[int]) -> float:
+    def gap(self, subject: Any, options: SamplingParams, tokens: list[int]) -> float:
         """How far the two best logits behind these tokens of an answer lie apart."""
         request = self._request(subject, options)
-        plain = DecodingOptions(max_tokens=1, logprobs=True, top_logprobs=2, ignore_end=True)
+        plain = SamplingParams(max_tokens=1, logprobs=True, top_logprobs=2, ignore_eos=True)
         behind = replace(request, prompt=(*request.prompt, *tokens), max_tokens=1, options=plain)
         first, second = next(piece for piece in self._model.stream(behind) if piece.top_logprobs).top_logprobs[0]
         return first[1] - second[1]
 
-    def _request(self, subject: Any, options: DecodingOptions) -> Request:
+    def _request(self, subject: Any, options: SamplingParams) -> Request:
         return self._model.request(subject, replace(options, deadline_ms=None))
 
 

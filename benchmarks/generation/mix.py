@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from attendant.sampling_params import EARLY_STOPPING, SamplingParams
 from commands.quickstart.prompts import PROMPTS
 from models.train.caption_data import held_out_pairs
 from models.train.date_data import held_out
-from serving.engine.options import DecodingOptions, Guide
 
 TAKEN_BACK, LATE = 0.36, 0.06  # of all requests; some of them are answered before
 SUBJECTS, LONGEST_PROMPT = 200, 12  # sentences of a prompt, at most
@@ -47,7 +47,7 @@ class Asked:
 
     model: str
     subject: int
-    options: DecodingOptions
+    options: SamplingParams
     kind: str
     stream: bool
     gap_s: float
@@ -103,20 +103,20 @@ def _one(rng: Random, model: str, rate: float) -> Asked:
     return replace(asked, leaves_at_s=float(rng.exponential(0.03)))
 
 
-def _common(rng: Random, model: str, chosen: Mapping[str, Any]) -> DecodingOptions:
+def _common(rng: Random, model: str, chosen: Mapping[str, Any]) -> SamplingParams:
     limit = LIMITS[model]
     more: dict[str, Any] = {"max_tokens": int(rng.integers(1, limit + 1)), "priority": int(rng.integers(2))}
     if rng.random() < 0.4 and "beam_width" not in chosen:
         more["stop"] = tuple(map(str, rng.choice(STOPS[model], int(rng.integers(1, 4)), replace=False)))
     if rng.random() < 0.15:
         more["min_tokens"] = int(rng.integers(1, limit // 2))
-    if rng.random() < 0.1 and "guide" not in chosen:
-        more["ignore_end"] = True
+    if rng.random() < 0.1 and "regex" not in chosen:
+        more["ignore_eos"] = True
     if rng.random() < 0.1 and model == "stdlib-lm":
         more["echo"] = True
     if rng.random() < 0.2 and "beam_width" not in chosen:
         more |= {"logprobs": True, "top_logprobs": int(rng.integers(4))}
-    return DecodingOptions(**{**more, **chosen})
+    return SamplingParams(**{**more, **chosen})
 
 
 def _single(value: float) -> float:
@@ -131,15 +131,15 @@ def _sampled(rng: Random) -> dict[str, Any]:
 
 
 def _several(rng: Random) -> dict[str, Any]:
-    return {**_sampled(rng), "candidates": int(rng.integers(2, 5))}
+    return {**_sampled(rng), "n": int(rng.integers(2, 5))}
 
 
 def _beams(rng: Random) -> dict[str, Any]:
     width = int(rng.integers(2, 5))
-    early = (False, True, "never")[int(rng.integers(3))]
+    early = EARLY_STOPPING[int(rng.integers(3))]
     penalty = _single(rng.uniform(0, 2))
     candidates = int(rng.integers(1, width + 1))
-    return {"beam_width": width, "candidates": candidates, "length_penalty": penalty, "early_stopping": early}
+    return {"beam_width": width, "n": candidates, "length_penalty": penalty, "early_stopping": early}
 
 
 def _penalised(rng: Random) -> dict[str, Any]:
@@ -154,12 +154,12 @@ def _penalised(rng: Random) -> dict[str, Any]:
 
 
 def _drafted(rng: Random) -> dict[str, Any]:
-    return {**(_sampled(rng) if rng.random() < 0.5 else {}), "draft_tokens": int(rng.integers(1, 8))}
+    return {**(_sampled(rng) if rng.random() < 0.5 else {}), "num_speculative_tokens": int(rng.integers(1, 8))}
 
 
 def _guided(rng: Random) -> dict[str, Any]:
-    guide = Guide(kind="regex", text=str(rng.choice(REGEXES)))
-    return {**(_sampled(rng) if rng.random() < 0.5 else {}), "guide": guide}
+    regex = str(rng.choice(REGEXES))
+    return {**(_sampled(rng) if rng.random() < 0.5 else {}), "regex": regex}
 
 
 KINDS: dict[str, Callable[[Random], dict[str, Any]]] = {

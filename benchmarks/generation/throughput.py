@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 from tritonclient.grpc import aio
 
+from attendant.sampling_params import SamplingParams
 from benchmarks.generation.asking import ask
 from benchmarks.generation.engines import Timed
 from benchmarks.generation.tensors import request_tensors
 from serving.engine.engine import Engine
-from serving.engine.options import DecodingOptions
 from serving.engine.writing_model import WritingModel
 
 PROMPT = 32
@@ -26,9 +26,9 @@ def prompt_of(rng: np.random.Generator, length: int, below: int) -> list[int]:
     return [int(token) for token in rng.integers(3, below, length)]
 
 
-def exactly(count: int) -> DecodingOptions:
+def exactly(count: int) -> SamplingParams:
     """Greedy decoding of exactly so many tokens."""
-    return DecodingOptions(max_tokens=count, ignore_end=True)
+    return SamplingParams(max_tokens=count, ignore_eos=True)
 
 
 def rate_in_process(model: WritingModel, engine: Engine, flights: int, count: int, seed: int) -> float:

@@ -17,8 +17,8 @@ import grpc
 from tritonclient.grpc import service_pb2
 
 from attendant.errors import AttendantError, ServerError
+from attendant.sampling_params import SamplingParams
 from attendant.tensor_names import CANCEL, CANDIDATE, FINISH_REASON, INPUT_TOKENS, OUTPUT_IDS, TEXT_OUTPUT
-from clients.decoding import Decoding
 from clients.load.flight import Flight
 from clients.load.infer_message import Array, Place, arrays_of, request_message, texts_from, with_id
 from clients.load.questions import Question
@@ -103,7 +103,7 @@ class GrpcTransport:
         """How many tokens each question has, by asking for one token of its answer."""
         if model is None or INPUT_TOKENS not in model.outputs:
             return [0] * len(questions)
-        one = Decoding(max_tokens=1, token_counts=True)
+        one = SamplingParams(max_tokens=1, token_counts=True)
         async with TritonClient(self._target.address, self._target.timeout_s) as client:
             return [await _counted(client, model.name, inputs_of(workload, model, one_of, one)) for one_of in questions]
 

@@ -24,6 +24,7 @@ from attendant.errors import (
     UnknownNameError,
     UnreachableError,
 )
+from attendant.sampling_params import is_set
 from attendant.tensor_names import POOLED
 from clients.load.flight import Flight
 from clients.load.http_session import HttpSession, events, taken_back_by_closing
@@ -33,15 +34,11 @@ from clients.load.wanted import decoding_of
 from clients.served_model import ServedModel
 
 _PATHS = {"chat": "/chat/completions", "completions": "/completions", "embeddings": "/embeddings"}
-_FIELDS = {
-    **{name: name for name in ("max_tokens", "temperature", "top_p", "presence_penalty", "frequency_penalty", "seed")},
-    **{name: name for name in ("top_k", "min_p", "min_tokens", "repetition_penalty")},
-    "candidates": "n",
-    "ignore_end": "ignore_eos",
-    "stop": "stop",
-    "stop_ids": "stop_token_ids",
-    "logit_bias": "logit_bias",
-}
+_FIELDS = (
+    *("max_tokens", "temperature", "top_p", "presence_penalty", "frequency_penalty", "seed", "n", "stop", "logit_bias"),
+    *("top_k", "min_p", "min_tokens", "repetition_penalty", "ignore_eos", "stop_token_ids"),
+)
+"""OpenAI's parameters, and those that vLLM's server takes as well."""
 _DONE = b"[DONE]"
 _OK = 200
 _STATUSES: dict[int, type[AttendantError]] = {
@@ -175,10 +172,7 @@ def _body(workload: Workload, question: Question, stream: bool) -> dict[str, Any
     else:
         body["prompt"] = question.text
     decoding = decoding_of(workload, question)
-    for name, field in _FIELDS.items():
-        value = getattr(decoding, name)
-        if value is not None and value is not False and value != () and value != {}:
-            body[field] = value
+    body |= {name: getattr(decoding, name) for name in _FIELDS if is_set(decoding, name)}
     if stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     return body | workload.parameters

@@ -59,7 +59,7 @@ def read_run(path: Path) -> LoadRun:
     """
     given = _parsed(path)
     if not isinstance(given, dict) or given.get("format") != FORMAT:
-        raise ArtefactError(f"a run of `clients load run` in {path}", "JSON of another kind", "name the run's file")
+        raise ArtefactError(f"a run of `attendant load run` in {path}", "JSON of another kind", "name the run's file")
     if given.get("version") != VERSION:
         raise ArtefactError(f"version {VERSION} of a run in {path}", f"version {given.get('version')}", _AGAIN)
     try:

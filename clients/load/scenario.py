@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from attendant.errors import ConfigError
-from clients.decoding import Decoding
+from attendant.sampling_params import SamplingParams
 from clients.load.arrivals import Arrivals, ClosedLoop, kind_of
 
 Transport = Literal["grpc", "http", "openai"]
@@ -163,7 +163,7 @@ class Workload:
     inputs: Inputs = field(default_factory=Inputs)
     outputs: tuple[str, ...] = ()
     parameters: dict[str, Any] = field(default_factory=dict)
-    decoding: Decoding | None = None
+    decoding: SamplingParams | None = None
     stream: bool = True
     expect: Expect = field(default_factory=Expect)
     deadline_ms: float | None = None

@@ -20,7 +20,7 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from attendant.errors import ConfigError, InputError, UserError
-from clients.decoding import Decoding
+from attendant.sampling_params import SamplingParams
 from clients.load.arrivals import ClosedLoop, Constant, Gamma, Poisson, Ramp, Replay
 from clients.load.scenario import Cancel, Expect, InProcess, Inputs, Scenario, Target, Workload
 
@@ -28,7 +28,7 @@ Table = Mapping[str, Any]
 Made = TypeVar("Made")
 _ARRIVALS = (ClosedLoop, Constant, Poisson, Gamma, Ramp, Replay)
 _KINDS = {"closed" if kind is ClosedLoop else kind.__name__.lower(): kind for kind in _ARRIVALS}
-_PARTS: dict[str, type[Any]] = {"inputs": Inputs, "expect": Expect, "cancel": Cancel, "decoding": Decoding}
+_PARTS: dict[str, type[Any]] = {"inputs": Inputs, "expect": Expect, "cancel": Cancel, "decoding": SamplingParams}
 
 
 def read_scenario(path: Path) -> Scenario:

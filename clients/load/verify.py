@@ -106,7 +106,7 @@ def _promised(workload: Workload, question: Any) -> int | None:
     if workload.expect.tokens is not None:
         return workload.expect.tokens
     decoding = decoding_of(workload, question)
-    return decoding.max_tokens if decoding.ignore_end else None
+    return decoding.max_tokens if decoding.ignore_eos else None
 
 
 def _labels(prepared: Prepared) -> Sequence[str]:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attendant.sampling_params import SamplingParams
+from attendant.sampling_tensors import tensors_of
 from attendant.tensor_names import LOGITS, POOLED, STREAM
-from clients.decoding import Decoding
-from clients.decoding_tensors import tensors_of
 from clients.load.questions import WRITING_TASKS, Question
 from clients.load.scenario import Workload
 from clients.served_model import ServedModel
@@ -18,15 +18,15 @@ _OUTPUTS = {"classify": (LOGITS,), "embed": (POOLED,)}
 Array = NDArray[Any]
 
 
-def decoding_of(workload: Workload, question: Question) -> Decoding:
+def decoding_of(workload: Workload, question: Question) -> SamplingParams:
     """How a question's answer is decoded: as the workload says, else as the answer that is known was."""
     if workload.decoding is not None:
         return workload.decoding
-    return Decoding(max_tokens=question.max_tokens)
+    return SamplingParams(max_tokens=question.max_tokens)
 
 
 def inputs_of(
-    workload: Workload, model: ServedModel, question: Question, decoding: Decoding | None = None
+    workload: Workload, model: ServedModel, question: Question, decoding: SamplingParams | None = None
 ) -> dict[str, Array]:
     """A question's tensors, with those of its decoding where the model writes."""
     if model.task not in WRITING_TASKS:

@@ -12,15 +12,14 @@ import numpy as np
 import torch
 
 from attendant.progress import progress
+from attendant.sampling_params import SamplingParams
 from attendant.tokenization import load_tokenizer
 from clients.caption import Captioner as ServedCaptioner
-from clients.decoding import Decoding
 from clients.text import TextModel as ServedText
 from clients.triton_client import TritonClient
 from commands.quickstart.answers import Answers
 from models.checkpoints.store import Checkpoint
 from models.generate import Captioner, EncoderDecoder, continued, described, greedy, pad_sources
-from serving.engine.options import DecodingOptions
 from serving.engine.writing_model import WritingModel
 
 
@@ -74,7 +73,7 @@ def in_process(model: WritingModel, questions: Questions) -> Answers:
     timings = _Timings()
     for subject in questions.subjects:
         timings.begin()
-        for piece in model.stream(model.request(subject, DecodingOptions(max_tokens=questions.max_tokens))):
+        for piece in model.stream(model.request(subject, SamplingParams(max_tokens=questions.max_tokens))):
             timings.piece(piece.text, len(piece.token_ids))
         timings.end()
     return timings.answers()
@@ -94,7 +93,7 @@ async def _served(
         with progress(f"{name} over gRPC", len(questions.subjects)) as advance:
             for subject in questions.subjects:
                 timings.begin()
-                async for piece in model.stream(subject, Decoding(max_tokens=questions.max_tokens)):
+                async for piece in model.stream(subject, SamplingParams(max_tokens=questions.max_tokens)):
                     timings.piece(piece.text, len(piece.token_ids))
                 advance(timings.end())
     return timings.answers()

@@ -14,13 +14,13 @@ from operator import attrgetter
 import numpy as np
 
 from attendant.errors import BusyError
+from attendant.sampling_params import SamplingParams
 from serving.capacity.profile import Profile
 from serving.capacity.sending import Heard, Sending
 from serving.capacity.simulated_model import SOURCE, simulated
 from serving.capacity.virtual_clock import VirtualClock
 from serving.engine.engine import Engine
 from serving.engine.meter import Meter
-from serving.engine.options import DecodingOptions
 from serving.engine.output.answer import Request
 from serving.engine.settings import EngineSettings
 
@@ -162,6 +162,6 @@ class Replica:
             prompt=(0,) * (1 if reads else arrival.prompt),
             source={SOURCE: np.zeros((1, arrival.prompt), dtype=np.int64)} if reads else {},
             max_tokens=arrival.answer,
-            options=DecodingOptions(priority=arrival.priority, deadline_ms=arrival.deadline_ms),
+            options=SamplingParams(priority=arrival.priority, deadline_ms=arrival.deadline_ms),
             input_tokens=arrival.prompt,
         )

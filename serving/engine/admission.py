@@ -54,7 +54,7 @@ class Admission:
         return self.slots.count - sum(self._reserved.values())
 
     def _has_room(self, ticket: Ticket) -> bool:
-        return ticket.request.options.rows <= self._free()
+        return ticket.request.options.sequences <= self._free()
 
     def _encode(self, tickets: list[Ticket]) -> None:
         if tickets[0].memories is not None:

@@ -6,9 +6,9 @@ Legend: C channels.
 from __future__ import annotations
 
 from attendant.errors import InputError
+from attendant.sampling_params import SamplingParams
 from attendant.tensor_names import PIXELS
 from serving.engine.classifier import require_finite
-from serving.engine.options import DecodingOptions
 from serving.engine.output.answer import Request, checked_limit
 from serving.engine.translator import NO_ECHO
 from serving.engine.writing_model import WritingModel
@@ -18,14 +18,14 @@ from serving.runtime.base import Array
 class Captioner(WritingModel):
     """One artefact of the task ``caption``, loaded."""
 
-    def request(self, subject: Array, options: DecodingOptions | None = None, /) -> Request:
+    def request(self, subject: Array, options: SamplingParams | None = None, /) -> Request:
         """Check an image, float32 ``[C, height, width]`` or uint8 ``[height, width, C]``, as the graph takes them.
 
         Raises:
             InputError: shape, sides or type are not the model's, a pixel is NaN or infinite, the limit is out of reach,
                 or nothing shows what the model attends to.
         """
-        options = options or DecodingOptions()
+        options = options or SamplingParams()
         seed = self._checked(options)
         if options.echo:
             raise InputError(*NO_ECHO)

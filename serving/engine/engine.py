@@ -74,9 +74,9 @@ class Engine:
             InputError: it needs more slots than there are.
             BusyError: too many wait already.
         """
-        rows = request.options.rows
+        rows = request.options.sequences
         if rows > self.slots:
-            remedy = "ask for fewer candidates or beams"
+            remedy = "ask for a smaller n or fewer beams"
             raise InputError(f"at most {self.slots} sequences, the slots", f"{rows} in one request", remedy)
         ticket = Ticket(request, sink, self._clock())
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from serving.engine.options import DecodingOptions
+from attendant.sampling_params import SamplingParams
 from serving.engine.output.answer import Request, checked_limit
 from serving.engine.writing_model import WritingModel
 
@@ -12,13 +12,13 @@ from serving.engine.writing_model import WritingModel
 class Generator(WritingModel):
     """One artefact of the task ``generate``, loaded."""
 
-    def request(self, subject: str | Sequence[int], options: DecodingOptions | None = None, /) -> Request:
+    def request(self, subject: str | Sequence[int], options: SamplingParams | None = None, /) -> Request:
         """Check a prompt, a text or its tokens; prompt and answer fit the cache together.
 
         Raises:
             InputError: it cannot be continued, or a limit is out of reach.
         """
-        options = options or DecodingOptions()
+        options = options or SamplingParams()
         seed, longest = self._checked(options), int(self.details["max_length"])
         prompt = self.tokens(subject, longest - 1, self.vocabulary_size)
         why = f"the cache's {longest} positions less the prompt's {len(prompt)}"

@@ -120,7 +120,7 @@ class Group:
     @property
     def rows(self) -> int:
         """How many slots it takes."""
-        return self.ticket.request.options.rows
+        return self.ticket.request.options.sequences
 
 
 def padded(sequences: list[Sequence], width: int) -> Array:

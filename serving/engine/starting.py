@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from serving.engine.options import DecodingOptions
+from attendant.sampling_params import SamplingParams
 from serving.engine.output.writer import Writer
 from serving.engine.output.written import Written
 from serving.engine.sampling.beam_search import BeamSearch
@@ -29,7 +29,7 @@ def first_sequence(ticket: Ticket, written: Written) -> Sequence:
             request.options, rules_of(request.options, written), request.prompt, request.max_tokens
         )
     group.sequences.append(sequence_of(group, 0, list(request.prompt), written))
-    group.unfinished = request.options.candidates if group.search is None else 1
+    group.unfinished = request.options.n if group.search is None else 1
     return group.sequences[0]
 
 
@@ -45,15 +45,15 @@ def sequence_of(group: Group, candidate: int, tokens: list[int], written: Writte
             options, rules, request.prompt, seed=request.seed, candidate=candidate, guide=_guide(options, written)
         ),
         writer=Writer(written.tokenizer, options, candidate),
-        ends=rules.end | frozenset(options.stop_ids),
-        lookup=Lookup(tokens) if options.draft_tokens else None,
+        ends=rules.end | frozenset(options.stop_token_ids),
+        lookup=Lookup(tokens) if options.num_speculative_tokens else None,
     )
 
 
-def rules_of(options: DecodingOptions, written: Written) -> TokenRules:
+def rules_of(options: SamplingParams, written: Written) -> TokenRules:
     """The rules of the checkpoint's tokens, as far as a request leaves them."""
-    return replace(written.rules, end=frozenset()) if options.ignore_end else written.rules
+    return replace(written.rules, end=frozenset()) if options.ignore_eos else written.rules
 
 
-def _guide(options: DecodingOptions, written: Written) -> TokenGuide | None:
-    return None if options.guide is None else written.guides.create(options.guide)
+def _guide(options: SamplingParams, written: Written) -> TokenGuide | None:
+    return None if options.structure is None else written.guides.create(options.structure)

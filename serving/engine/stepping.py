@@ -178,7 +178,7 @@ class Stepping:
             options = sequence.group.ticket.request.options
             if sequence.lookup is not None and sequence.answered:
                 left = sequence.group.ticket.request.max_tokens - sequence.answered - 1
-                sequence.drafts = sequence.lookup.draft(max(0, min(options.draft_tokens, room, left)))
+                sequence.drafts = sequence.lookup.draft(max(0, min(options.num_speculative_tokens, room, left)))
                 self._meter.drafted += len(sequence.drafts)
         return max(len(sequence.drafts) for sequence in batch)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from attendant.errors import InputError
-from serving.engine.options import DecodingOptions
+from attendant.sampling_params import SamplingParams
 from serving.engine.output.answer import Request, checked_limit
 from serving.engine.writing_model import WritingModel
 
@@ -17,13 +17,13 @@ NO_ECHO = ("an answer without its question: the decoder has read no prompt", "ec
 class Translator(WritingModel):
     """One artefact of the task ``translate``, loaded."""
 
-    def request(self, subject: str | Sequence[int], options: DecodingOptions | None = None, /) -> Request:
+    def request(self, subject: str | Sequence[int], options: SamplingParams | None = None, /) -> Request:
         """Check a source, a text or its tokens; the limit is 1 … capacity − 1.
 
         Raises:
             InputError: it cannot be translated or explained, or a limit is out of reach.
         """
-        options = options or DecodingOptions()
+        options = options or SamplingParams()
         seed = self._checked(options)
         if options.echo:
             raise InputError(*NO_ECHO)

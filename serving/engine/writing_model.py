@@ -11,10 +11,10 @@ from typing import Any
 from attendant.errors import InputError
 from attendant.manifest import Manifest
 from attendant.parameters import Device, Runtime
+from attendant.sampling_params import SamplingParams
 from attendant.tokenization import load_tokenizer
 from serving.engine.engine import Engine
 from serving.engine.meter import Meter
-from serving.engine.options import DecodingOptions
 from serving.engine.output.alignment import aligning_graph, decoder_graph
 from serving.engine.output.answer import Piece, Request
 from serving.engine.output.written import Written
@@ -59,7 +59,7 @@ class WritingModel:
         self.vocabulary_size = int(manifest.graph("decoder").outputs[0].axes[-1])
         self.engine = Engine(self._written(), settings or EngineSettings(), meter)
 
-    def request(self, subject: Any, options: DecodingOptions | None = None, /) -> Request:
+    def request(self, subject: Any, options: SamplingParams | None = None, /) -> Request:
         """Check a question.
 
         Raises:
@@ -88,10 +88,10 @@ class WritingModel:
             raise InputError(f"1 to {longest} tokens", str(len(subject)), "shorten the input")
         return tuple(int(token) for token in subject)
 
-    def _checked(self, options: DecodingOptions) -> int:
+    def _checked(self, options: SamplingParams) -> int:
         """What options ask of this model; returns the seed."""
         self.runners[decoder_graph(options.explain, self._aligning)]  # loaded here: only who asks is to meet an error
-        require_tokens(options.stop_ids, "stop_ids", self.vocabulary_size)
+        require_tokens(options.stop_token_ids, "stop_token_ids", self.vocabulary_size)
         require_tokens(list(options.logit_bias), "logit_bias", self.vocabulary_size)
         return secrets.randbits(SEED_BITS) if options.seed is None else options.seed
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import fields
 from typing import Any
 
 from fastapi import FastAPI
@@ -30,7 +29,7 @@ from attendant.errors import (
     UnknownNameError,
     UnreachableError,
 )
-from clients.decoding import Decoding
+from attendant.sampling_params import PARAMS
 
 RETRY_AFTER_S = "1"
 GONE = 499
@@ -53,7 +52,7 @@ _OF_STATUS = {
     413: (INVALID, "too_large"),
     429: ("rate_limit_error", "rate_limit_exceeded"),
 }
-_OPTIONS = {spec.name for spec in fields(Decoding)}
+_OPTIONS = {*PARAMS, "explain"}
 _WORD = re.compile(r"[a-z][a-z_]*")
 
 

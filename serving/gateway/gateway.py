@@ -10,8 +10,8 @@ from typing import TypeVar
 from starlette.requests import Request
 
 from attendant.errors import CancelledError
+from attendant.sampling_params import SamplingParams
 from clients.answer import Piece
-from clients.decoding import Decoding
 from clients.served_model import ServedModel
 from clients.text import StreamingModel
 from serving.gateway.answers import Tally
@@ -63,7 +63,7 @@ class Gateway:
 
         return self.pool.stream(name, start)
 
-    def bounded(self, options: Decoding) -> Decoding:
+    def bounded(self, options: SamplingParams) -> SamplingParams:
         """The same options, within the longest time of a request."""
         most_ms = round(1e3 * self.settings.request_timeout_s)
         return replace(options, deadline_ms=min(options.deadline_ms or most_ms, most_ms))

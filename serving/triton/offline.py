@@ -16,10 +16,10 @@ from tritonclient.grpc import service_pb2
 from attendant.errors import AttendantError, InputError
 from attendant.manifest import Manifest
 from attendant.parameters import DEVICE, RUNTIME, THREADS
+from attendant.sampling_tensors import Tensors, params_from_tensors, prompt_from_tensors
 from attendant.tensor_names import PIXELS, TEXT_INPUT
 from clients.load.infer_message import array_from
 from serving.engine.settings import EngineSettings
-from serving.triton.backends.asking import Tensors, options_from_tensors, subject_from_tensors
 from serving.triton.repository.pbtxt import config_from_pbtxt
 
 LENGTH_BYTES = 4  # before each request in a stream of them
@@ -110,8 +110,8 @@ def _writing(loaded: Any, settings: EngineSettings) -> Ask:
     writer = kinds[loaded[1].task](*loaded, settings)
 
     def ask(tensors: Tensors) -> None:
-        subject = tensors[PIXELS][0] if PIXELS in tensors else subject_from_tensors(tensors)
-        for _ in writer.stream(writer.request(subject, options_from_tensors(tensors, explain=False))):
+        subject = tensors[PIXELS][0] if PIXELS in tensors else prompt_from_tensors(tensors)
+        for _ in writer.stream(writer.request(subject, params_from_tensors(tensors, explain=False))):
             pass
 
     return ask

@@ -16,7 +16,7 @@ from benchmarks.generation.tensors import request_tensors
 from benchmarks.generation.throughput import rate_served
 from benchmarks.serving_overhead import TOGETHER, cases_of, measured, report
 from serving.engine.settings import EngineSettings
-from serving.triton.backends.asking import options_from_tensors, subject_from_tensors
+from serving.triton.backends.asking import params_from_tensors, prompt_from_tensors
 from tests.conftest import DATES, LANGUAGE_MODEL
 
 pytestmark = pytest.mark.slow
@@ -32,8 +32,8 @@ def model(language_model):
 def test_options_travel_as_they_are():
     for one in mix(["stdlib-lm", "dates-gru"], 300, 1.0, seed=2):
         tensors = request_tensors("a text", one.options, one.stream)
-        assert options_from_tensors(tensors, explain=False) == one.options
-        assert subject_from_tensors(tensors) == "a text"
+        assert params_from_tensors(tensors, explain=False) == one.options
+        assert prompt_from_tensors(tensors) == "a text"
 
 
 def test_every_number_in_flight_is_measured_in_every_round(model):

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from attendant.sampling_params import SamplingParams
 from benchmarks.generation.alone import Alone, agrees
 from benchmarks.generation.asking import Answer, Heard
 from benchmarks.generation.mix import mix, subjects_of
 from benchmarks.generation.verdicts import compared
 from benchmarks.generation_soak import soak
-from serving.engine.options import DecodingOptions
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +46,7 @@ def test_the_mix_is_what_its_seed_says_and_holds_every_kind_of_request():
 @pytest.mark.planted
 def test_an_answer_with_another_token_is_a_difference_that_rounding_does_not_explain(alone):
     (one,) = mix(["dates-transformer"], 1, 1.0, seed=0)
-    one = replace(one, options=DecodingOptions(), leaves_after=None, leaves_at_s=None)
+    one = replace(one, options=SamplingParams(), leaves_after=None, leaves_at_s=None)
     subjects = {one.model: subjects_of(one.model)}
     own = alone.answers(subjects[one.model][one.subject], one.options, "key")
     wrong = {0: Answer([own[0].tokens[0] + 1, *own[0].tokens[1:]], own[0].text, own[0].finish_reason)}
@@ -60,10 +60,10 @@ def test_an_answer_with_another_token_is_a_difference_that_rounding_does_not_exp
 @pytest.mark.parametrize(("share", "explained"), [(1.0, True), (0.5, False)])
 def test_another_token_is_explained_by_rounding_only_where_it_is_as_good(alone, share, explained):
     subject = subjects_of("dates-transformer")[0]
-    best = alone.answers(subject, DecodingOptions(max_tokens=1), "best")[0]
-    second = alone.answers(subject, DecodingOptions(max_tokens=1, logit_bias={best.tokens[0]: -100.0}), "second")[0]
-    bias = {second.tokens[0]: share * alone.gap(subject, DecodingOptions(), [])}
-    options = DecodingOptions(max_tokens=1, logit_bias=bias)
+    best = alone.answers(subject, SamplingParams(max_tokens=1), "best")[0]
+    second = alone.answers(subject, SamplingParams(max_tokens=1, logit_bias={best.tokens[0]: -100.0}), "second")[0]
+    bias = {second.tokens[0]: share * alone.gap(subject, SamplingParams(), [])}
+    options = SamplingParams(max_tokens=1, logit_bias=bias)
     other = next(
         one for one in (second, best) if not agrees({0: one}, alone.answers(subject, options, f"{share}"), True)
     )

@@ -5,8 +5,8 @@ import asyncio
 from tritonclient.grpc import aio
 from tritonclient.utils import np_to_triton_dtype
 
-from clients.decoding import Decoding
-from clients.decoding_tensors import question_tensors, tensors_of
+from attendant.sampling_params import SamplingParams
+from attendant.sampling_tensors import prompt_tensors, tensors_of
 from clients.request_stream import RequestStream
 from tests.conftest import LANGUAGE_MODEL, NARROW_LENGTH
 from tests.end_to_end.asking import PATIENCE_S, active, counted, until
@@ -16,7 +16,7 @@ LONGEST = NARROW_LENGTH - 96
 
 
 def _request(max_tokens):
-    arrays = question_tensors(OTHER_PROMPT) | tensors_of(Decoding(max_tokens=max_tokens, ignore_end=True))
+    arrays = prompt_tensors(OTHER_PROMPT) | tensors_of(SamplingParams(max_tokens=max_tokens, ignore_eos=True))
     inputs = [aio.InferInput(name, array.shape, np_to_triton_dtype(array.dtype)) for name, array in arrays.items()]
     for tensor in inputs:
         tensor.set_data_from_numpy(arrays[tensor.name()])

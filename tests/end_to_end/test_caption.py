@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from attendant.errors import InputError
+from attendant.sampling_params import SamplingParams
 from attendant.tokenization import load_tokenizer
 from clients.caption import Captioner
-from clients.decoding import Decoding
 from models.checkpoints.resolve import checkpoint_named
 from models.generate import described
 from models.train.caption_data import held_out_pairs
@@ -21,7 +21,7 @@ PAIR = "docs/examples/pair.png"
 
 async def pieces_of(client, pixels, max_tokens=None):
     captioner = await Captioner.find(client)
-    return [piece async for piece in captioner.stream(pixels, Decoding(max_tokens=max_tokens))]
+    return [piece async for piece in captioner.stream(pixels, SamplingParams(max_tokens=max_tokens))]
 
 
 def test_captions_served_are_those_of_the_eager_model_at_the_same_time_and_apart(server):

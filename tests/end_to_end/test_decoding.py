@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from attendant.errors import InputError
 from attendant.manifest import Manifest
-from clients.decoding import Decoding
+from attendant.sampling_params import SamplingParams
 from clients.generate import Generator
 from clients.translate import Translator
 from models.checkpoints.resolve import checkpoint_named
@@ -19,7 +19,7 @@ from tests.conftest import LANGUAGE_MODEL
 from tests.end_to_end.asking import ask, python_m
 from tests.text_checkpoints import CAPACITY, OTHER_PROMPT, PROMPT
 
-HOT = {"temperature": 1.0, "max_tokens": 12, "ignore_end": True}
+HOT = {"temperature": 1.0, "max_tokens": 12, "ignore_eos": True}
 SCHEMA = '{"type": "object", "properties": {"a": {"enum": [1, 22]}}, "required": ["a"], "additionalProperties": false}'
 
 
@@ -44,7 +44,7 @@ def logprobs_of(language_model, tokenizer):
 
 def answers(server, question=PROMPT, **options):
     async def asked(client):
-        return await (await Generator.find(client, LANGUAGE_MODEL)).answers(question, Decoding(**options))
+        return await (await Generator.find(client, LANGUAGE_MODEL)).answers(question, SamplingParams(**options))
 
     return ask(server, asked)
 
@@ -59,7 +59,7 @@ def test_a_seed_gives_the_same_answer_alone_and_among_others(server):
 
     async def together(client):
         generator = await Generator.find(client, LANGUAGE_MODEL)
-        asked = [generator.answers(PROMPT, Decoding(**HOT, seed=seed)) for seed in range(30)]
+        asked = [generator.answers(PROMPT, SamplingParams(**HOT, seed=seed)) for seed in range(30)]
         return await asyncio.gather(*asked)
 
     others = [one.token_ids for (one,) in ask(server, together)]
@@ -81,7 +81,7 @@ def test_the_largest_seed_is_a_seed(server):
     ids=lambda narrow: next(iter(narrow)),
 )
 def test_a_draw_among_the_most_probable_token_alone_is_greedy(server, narrow):
-    greedy = answer(server, max_tokens=12, ignore_end=True)
+    greedy = answer(server, max_tokens=12, ignore_eos=True)
     assert answer(server, **(HOT | narrow), seed=3).token_ids == greedy.token_ids
 
 
@@ -100,7 +100,7 @@ def test_log_probabilities_are_the_eager_models(server, logprobs_of):
 
 
 def test_several_candidates_are_several_answers_each_as_with_its_own_log_probabilities(server, logprobs_of):
-    found = answers(server, **HOT, seed=5, candidates=3, logprobs=True)
+    found = answers(server, **HOT, seed=5, n=3, logprobs=True)
     assert len({one.token_ids for one in found}) == 3
     for one in found:
         np.testing.assert_allclose(
@@ -109,8 +109,8 @@ def test_several_candidates_are_several_answers_each_as_with_its_own_log_probabi
 
 
 def test_beams_come_best_first_with_the_eager_models_score(server, logprobs_of):
-    asked = {"max_tokens": 8, "ignore_end": True}
-    beams = answers(server, **asked, beam_width=4, candidates=4, length_penalty=0.0)
+    asked = {"max_tokens": 8, "ignore_eos": True}
+    beams = answers(server, **asked, beam_width=4, n=4, length_penalty=0.0)
     sums = [logprobs_of(PROMPT, one.token_ids)[np.arange(8), one.token_ids].sum() for one in beams]
     np.testing.assert_allclose([beam.score for beam in beams], sums, atol=1e-4)
     assert sums == sorted(sums, reverse=True) and len({beam.token_ids for beam in beams}) == 4
@@ -135,7 +135,7 @@ def test_a_stop_text_ends_the_answer_and_is_no_part_of_it(server):
 def test_a_stop_token_ends_the_answer(server):
     whole = answer(server, OTHER_PROMPT)
     stop = whole.token_ids[5]
-    stopped = answer(server, OTHER_PROMPT, stop_ids=(stop,))
+    stopped = answer(server, OTHER_PROMPT, stop_token_ids=(stop,))
     assert stopped.token_ids == whole.token_ids[: whole.token_ids.index(stop)]
     assert stopped.finish_reason == "stop"
 
@@ -143,7 +143,7 @@ def test_a_stop_token_ends_the_answer(server):
 def test_end_tokens_are_ignored_or_put_off_where_asked(server):
     ended = answer(server)
     assert ended.finish_reason == "stop"
-    assert answer(server, ignore_end=True).finish_reason == "length"
+    assert answer(server, ignore_eos=True).finish_reason == "length"
     assert len(answer(server, min_tokens=len(ended.token_ids) + 3).token_ids) >= len(ended.token_ids) + 3
 
 
@@ -167,7 +167,7 @@ def test_an_answer_has_the_form_that_was_asked_for(server, tokenizer, seed):
     assert json.loads(answer(server, **hot, json_schema=SCHEMA, logit_bias=blanks).text)["a"] in (1, 22)
     assert re.fullmatch("(no|yes), [0-9]{3}", answer(server, **hot, regex="(no|yes), [0-9]{3}").text)
     brackets = {tokenizer.token_to_id(bracket): 100.0 for bracket in "[]"}
-    nested = answer(server, **hot, any_json=True, logit_bias=brackets, max_tokens=20).text
+    nested = answer(server, **hot, json_object=True, logit_bias=brackets, max_tokens=20).text
     assert re.match(r"[\[\] ]", nested)
 
 
@@ -192,14 +192,14 @@ def test_tokens_of_a_source_are_translated_alike(server, dates_artefact):
 
 
 def test_token_counts_add_up(server, tokenizer):
-    found = answers(server, OTHER_PROMPT, token_counts=True, **HOT, candidates=2)
+    found = answers(server, OTHER_PROMPT, token_counts=True, **HOT, n=2)
     assert [one.input_tokens for one in found] == [len(tokenizer.encode(OTHER_PROMPT).ids)] * 2
     assert [one.output_tokens for one in found] == [len(one.token_ids) for one in found] == [12, 12]
 
 
 def test_draft_tokens_change_nothing_but_the_speed(server):
     for prompt in (PROMPT, OTHER_PROMPT, "a a a a a a a a"):
-        assert answer(server, prompt, draft_tokens=5).token_ids == answer(server, prompt).token_ids
+        assert answer(server, prompt, num_speculative_tokens=5).token_ids == answer(server, prompt).token_ids
 
 
 @pytest.mark.parametrize(
@@ -207,9 +207,9 @@ def test_draft_tokens_change_nothing_but_the_speed(server):
     [
         ({"temperature": -1.0}, "temperature from 0 to 100; found -1"),
         ({"top_p": 0.0}, "top_p above 0"),
-        ({"candidates": 2}, "one candidate of greedy decoding"),
+        ({"n": 2}, "one candidate of greedy decoding"),
         ({"top_logprobs": 2}, "top_logprobs together with logprobs"),
-        ({"stop_ids": (99999,)}, "stop_ids"),
+        ({"stop_token_ids": (99999,)}, "stop_token_ids"),
         ({"stop": ("",)}, "an empty one"),
         ({"json_schema": "{"}, "a JSON schema"),
         ({"beam_width": 17}, "at most 16 sequences, the slots; found 17"),
@@ -221,7 +221,7 @@ def test_draft_tokens_change_nothing_but_the_speed(server):
 def test_a_bad_request_among_good_ones_is_refused_alone_and_with_the_reason(server, options, says):
     async def mixed(client):
         generator = await Generator.find(client, LANGUAGE_MODEL)
-        asked = [Decoding(), Decoding(**options), Decoding()]
+        asked = [SamplingParams(), SamplingParams(**options), SamplingParams()]
         return await asyncio.gather(*(generator.answer(PROMPT, one) for one in asked), return_exceptions=True)
 
     first, error, last = ask(server, mixed)
@@ -230,10 +230,10 @@ def test_a_bad_request_among_good_ones_is_refused_alone_and_with_the_reason(serv
 
 
 def test_the_command_takes_the_options_and_prints_several_answers_apart(server):
-    words = ["--server", server.grpc, "--temperature", 1, "--seed", 5, "--candidates", 2, "--max-tokens", 5]
-    told = python_m("clients", "generate", *PROMPT.split(), *words, "--ignore-end")
+    words = ["--server", server.grpc, "--temperature", 1, "--seed", 5, "--n", 2, "--max-tokens", 5]
+    told = python_m("clients", "generate", *PROMPT.split(), *words, "--ignore-eos")
     assert told.returncode == 0, told.stderr
-    wanted = answers(server, temperature=1.0, seed=5, candidates=2, max_tokens=5, ignore_end=True)
+    wanted = answers(server, temperature=1.0, seed=5, n=2, max_tokens=5, ignore_eos=True)
     assert told.stdout == "".join(f"[{number}] {one.text}\n" for number, one in enumerate(wanted, 1))
 
 
@@ -261,7 +261,7 @@ def test_the_command_prints_every_answer_with_all_that_is_known_of_it_as_json(se
         server.grpc,
         "--beam-width",
         3,
-        "--candidates",
+        "--n",
         2,
         "--max-tokens",
         4,
@@ -270,7 +270,7 @@ def test_the_command_prints_every_answer_with_all_that_is_known_of_it_as_json(se
     ]
     told = python_m("clients", "generate", *PROMPT.split(), *words)
     assert told.returncode == 0, told.stderr
-    wanted = answers(server, beam_width=3, candidates=2, max_tokens=4)
+    wanted = answers(server, beam_width=3, n=2, max_tokens=4)
     for number, (line, one) in enumerate(zip(told.stdout.splitlines(), wanted, strict=True)):
         shown = json.loads(line)
         assert shown.pop("score") == pytest.approx(one.score)

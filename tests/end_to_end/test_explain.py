@@ -11,10 +11,10 @@ from PIL import Image
 
 from attendant.errors import InputError, ServerError
 from attendant.manifest import Manifest
+from attendant.sampling_params import SamplingParams
 from attendant.tokenization import load_tokenizer
 from clients.answer import whole_answers
 from clients.classify import Classifier
-from clients.decoding import Decoding
 from clients.translate import Translator
 from models.checkpoints.resolve import checkpoint_named
 from models.explain.alignments import alignments
@@ -67,7 +67,7 @@ def explained(server, name, images):
 def pieces(server, name, text=TEXT, explain=False):
     async def asked(client):
         translator = await Translator.find(client, name)
-        return [piece async for piece in translator.stream(text, Decoding(explain=explain))]
+        return [piece async for piece in translator.stream(text, SamplingParams(explain=explain))]
 
     return ask(server, asked)
 

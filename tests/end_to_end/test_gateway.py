@@ -139,7 +139,7 @@ def test_a_translation_streams_what_it_answers_as_a_whole(http):
 
 
 def test_native_options_have_the_names_of_the_guide(http):
-    asked = {"model": DATES, "input": "3rd of march 1997", "beam_width": 4, "candidates": 2}
+    asked = {"model": DATES, "input": "3rd of march 1997", "beam_width": 4, "n": 2}
     best, other = http.post("/v1/translate", json=asked).json()["answers"]
     assert best["text"] == "1997-03-03" and best["score"] > other["score"]
 

@@ -16,7 +16,7 @@ from tests.end_to_end.asking import until
 from tests.end_to_end.documents import ROOT, blocks, commands, environment, run_python, succeeded
 
 GUIDE = (ROOT / "docs/guides/gateway.md").read_text()
-STARTS = [command for command in commands(GUIDE) if "serving gateway" in command]
+STARTS = [command for command in commands(GUIDE) if "attendant gateway" in command]
 CURLS = [command for command in commands(GUIDE) if command.startswith("curl")]
 
 
@@ -73,7 +73,7 @@ def test_the_program_of_the_guide_works(address):
 
 
 def test_a_key_of_the_guide_is_made_and_revoked():
-    new, revoke = [command for command in commands(GUIDE) if "serving keys" in command]
+    new, revoke = [command for command in commands(GUIDE) if "attendant keys" in command]
     file = ROOT / "build/keys.json"
     file.parent.mkdir(exist_ok=True)
     file.unlink(missing_ok=True)

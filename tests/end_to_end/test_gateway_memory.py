@@ -17,7 +17,7 @@ from tests.text_checkpoints import PROMPT
 pytestmark = pytest.mark.slow
 
 STREAMS, MOST_MIB = 500, 200
-LONG = {"model": LANGUAGE_MODEL, "prompt": PROMPT, "max_tokens": 4000, "ignore_end": True, "stream": True}
+LONG = {"model": LANGUAGE_MODEL, "prompt": PROMPT, "max_tokens": 4000, "ignore_eos": True, "stream": True}
 
 
 def test_five_hundred_idle_streams_take_less_than_200_megabytes(long_language_model, tmp_path):

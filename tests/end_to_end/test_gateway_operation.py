@@ -22,7 +22,7 @@ LONG = {
     "prompt": PROMPT,
     "temperature": 0,
     "max_tokens": NARROW_LENGTH - 96,
-    "ignore_end": True,
+    "ignore_eos": True,
 }
 DATE = {"model": DATES, "input": "3rd of march 1997"}
 
@@ -105,8 +105,8 @@ def test_a_client_that_goes_frees_its_slot_and_is_counted(before_narrow, narrow,
 
 
 def _openai(asked):
-    known = {name: value for name, value in asked.items() if name != "ignore_end"}
-    return {**known, "extra_body": {"ignore_end": True}}
+    known = {name: value for name, value in asked.items() if name != "ignore_eos"}
+    return {**known, "extra_body": {"ignore_eos": True}}
 
 
 def test_a_client_that_goes_while_it_waits_leaves_the_line_and_the_answer_before_it_goes_on(before_narrow, narrow):

@@ -61,7 +61,7 @@ def classified(url, headers):
 
 
 def completed(url, headers):
-    asked = {"model": LANGUAGE_MODEL, "prompt": PROMPT, "max_tokens": 5, "ignore_end": True, "stream": True}
+    asked = {"model": LANGUAGE_MODEL, "prompt": PROMPT, "max_tokens": 5, "ignore_eos": True, "stream": True}
     answer = httpx.post(f"{url}/v1/completions", json=asked, headers=headers)
     assert "data: [DONE]" in answer.text
     return answer

@@ -7,7 +7,7 @@ from tokenizers import Tokenizer
 
 from attendant.errors import InputError, UnknownNameError
 from attendant.manifest import Manifest
-from clients.decoding import Decoding
+from attendant.sampling_params import SamplingParams
 from clients.generate import Generator
 from models.checkpoints.resolve import checkpoint_named
 from tests.conftest import DATES, LANGUAGE_MODEL
@@ -32,7 +32,7 @@ def eager(language_model):
 
 async def pieces(client, text, **options):
     generator = await Generator.find(client, LANGUAGE_MODEL)
-    return [piece async for piece in generator.stream(text, Decoding(**options))]
+    return [piece async for piece in generator.stream(text, SamplingParams(**options))]
 
 
 async def responses(client, **inputs):

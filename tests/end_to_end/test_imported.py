@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from attendant.sampling_params import SamplingParams
 from attendant.tokenization import load_tokenizer
-from clients.decoding import Decoding
 from clients.embed import Embedder
 from clients.text import TextModel
 from clients.triton_client import TritonClient
@@ -63,7 +63,7 @@ async def answers(server, name):
         model = await client.model(name)
         if KINDS[name].task == "embed":
             return await Embedder(client, model).embed(TEXTS, "pooled")
-        options = Decoding(max_tokens=NEW_TOKENS)
+        options = SamplingParams(max_tokens=NEW_TOKENS)
         return [list((await TextModel(client, model).answers(text, options))[0].token_ids) for text in TEXTS]
 
 

@@ -7,8 +7,8 @@ import torch
 import transformers
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
+from attendant.sampling_params import SamplingParams
 from clients.caption import Captioner
-from clients.decoding import Decoding
 from clients.images import file_pixels
 from clients.triton_client import TritonClient
 from export.artefact.stage import export_onnx
@@ -59,7 +59,7 @@ async def described(server, name, path):
     async with TritonClient(server, timeout_s=60.0) as client:
         model = await client.model(name)
         pixels = file_pixels(model, path)
-        stream = Captioner(client, model).stream(pixels, Decoding(max_tokens=NEW_TOKENS))
+        stream = Captioner(client, model).stream(pixels, SamplingParams(max_tokens=NEW_TOKENS))
         return pixels, [token async for piece in stream for token in piece.token_ids]
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from attendant.errors import InputError
-from clients.decoding import Decoding
+from attendant.sampling_params import SamplingParams
 from clients.load.arrivals import ClosedLoop, Poisson
 from clients.load.record import Outcome
 from clients.load.run import run_load
@@ -28,7 +28,11 @@ WORKLOADS = {
     DATES: Workload(name="dates", model=DATES, expect=KNOWN),
     CAPTIONER: Workload(name="captions", model=CAPTIONER, expect=KNOWN),
     LANGUAGE_MODEL: Workload(
-        name="texts", model=LANGUAGE_MODEL, inputs=WORDS, expect=SAME, decoding=Decoding(max_tokens=6, ignore_end=True)
+        name="texts",
+        model=LANGUAGE_MODEL,
+        inputs=WORDS,
+        expect=SAME,
+        decoding=SamplingParams(max_tokens=6, ignore_eos=True),
     ),
     TEXT_ENCODER: Workload(name="vectors", model=TEXT_ENCODER, inputs=WORDS, expect=SAME),
 }
@@ -105,7 +109,7 @@ def test_requests_that_are_taken_back_are_seen_by_the_server(server):
         name="a",
         model=LANGUAGE_MODEL,
         inputs=WORDS,
-        decoding=Decoding(max_tokens=LONG, ignore_end=True),
+        decoding=SamplingParams(max_tokens=LONG, ignore_eos=True),
         cancel=Cancel(share=1.0, after_tokens=1),
     )
     found = ran(server, one, requests=100)
@@ -115,7 +119,7 @@ def test_requests_that_are_taken_back_are_seen_by_the_server(server):
 
 
 def test_what_a_server_refuses_is_an_error_with_its_reason(server):
-    refused = Workload(name="a", model=LANGUAGE_MODEL, inputs=WORDS, decoding=Decoding(temperature=-1.0))
+    refused = Workload(name="a", model=LANGUAGE_MODEL, inputs=WORDS, decoding=SamplingParams(temperature=-1.0))
     found = ran(server, refused, requests=3)
     assert outcomes(found)[0] == {Outcome.ERROR}
     assert "temperature" in found.records[0].error

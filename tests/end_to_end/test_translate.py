@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attendant.errors import InputError
-from clients.decoding import Decoding
+from attendant.sampling_params import SamplingParams
 from clients.translate import Translator
 from models.train.date_data import held_out
 from tests.conftest import DATES
@@ -15,7 +15,7 @@ from tests.end_to_end.asking import ask, counted, post, python_m, until
 
 async def pieces(client, text, max_tokens=None):
     translator = await Translator.find(client)
-    return [piece async for piece in translator.stream(text, Decoding(max_tokens=max_tokens))]
+    return [piece async for piece in translator.stream(text, SamplingParams(max_tokens=max_tokens))]
 
 
 def test_tokens_arrive_as_they_come_and_the_last_piece_says_why(server):
@@ -58,7 +58,7 @@ def test_a_request_that_cannot_be_decoded_is_refused_with_the_reason(server, tex
 
 def test_a_model_that_was_exported_without_its_attention_refuses_to_show_it(server):
     async def explained(client):
-        return await anext((await Translator.find(client)).stream("3rd of march 1997", Decoding(explain=True)))
+        return await anext((await Translator.find(client)).stream("3rd of march 1997", SamplingParams(explain=True)))
 
     with pytest.raises(InputError, match="--explain"):
         ask(server, explained)

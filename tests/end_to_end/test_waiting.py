@@ -8,7 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 import pytest
 
 from attendant.errors import BusyError, DeadlineError, InputError, ServerError, UnreachableError
-from clients.decoding import Decoding
+from attendant.sampling_params import SamplingParams
 from clients.generate import Generator
 from clients.health import health
 from clients.retry import RetryPolicy
@@ -20,8 +20,8 @@ from tests.end_to_end.servers import started
 from tests.text_checkpoints import PROMPT
 
 WAITING = NARROW_WAITING
-LONG = Decoding(max_tokens=NARROW_LENGTH - 96, ignore_end=True)
-SHORT = Decoding(max_tokens=1, ignore_end=True)
+LONG = SamplingParams(max_tokens=NARROW_LENGTH - 96, ignore_eos=True)
+SHORT = SamplingParams(max_tokens=1, ignore_eos=True)
 
 
 @asynccontextmanager
@@ -61,7 +61,7 @@ def test_leaving_an_answer_early_frees_its_slot(narrow):
 
 
 def test_a_client_that_vanishes_frees_its_slot(narrow):
-    asked = ["--server", narrow.grpc, "--max-tokens", str(LONG.max_tokens), "--ignore-end", *PROMPT.split()]
+    asked = ["--server", narrow.grpc, "--max-tokens", str(LONG.max_tokens), "--ignore-eos", *PROMPT.split()]
     command = ["clients", "generate", *asked]
     client = subprocess.Popen([sys.executable, "-m", *command], cwd=ROOT, stdout=subprocess.DEVNULL)
     try:
@@ -93,7 +93,7 @@ def test_a_retry_policy_gets_everybody_an_answer(narrow):
     async def crowd():
         retry = RetryPolicy(tries=10_000, pause_s=0.05, longest_pause_s=0.2)
         async with TritonClient(narrow.grpc, retry=retry) as client:
-            options = Decoding(max_tokens=20, ignore_end=True)
+            options = SamplingParams(max_tokens=20, ignore_eos=True)
             async with occupied(client, narrow) as generator:
                 before = rejected(narrow)
                 asked = [asyncio.ensure_future(generator.answer(PROMPT, options)) for _ in range(20)]
@@ -110,7 +110,9 @@ def test_a_retry_does_not_outlive_the_deadline_of_its_request(narrow):
             patient = [asyncio.ensure_future(generator.answer(PROMPT, SHORT)) for _ in range(WAITING)]
             assert await until(lambda: waiting(narrow) == WAITING)
             with pytest.raises(BusyError):
-                await asyncio.wait_for(generator.answer(PROMPT, Decoding(max_tokens=1, deadline_ms=300)), PATIENCE_S)
+                await asyncio.wait_for(
+                    generator.answer(PROMPT, SamplingParams(max_tokens=1, deadline_ms=300)), PATIENCE_S
+                )
         await asyncio.gather(*patient)
 
     asyncio.run(hurried())
@@ -120,7 +122,7 @@ def test_what_is_the_clients_mistake_is_not_sent_again(narrow):
     async def mistaken():
         async with TritonClient(narrow.grpc, retry=RetryPolicy(tries=10, pause_s=600.0)) as client:
             await asyncio.wait_for(
-                (await Generator.find(client)).answer(PROMPT, Decoding(temperature=-1.0)), PATIENCE_S
+                (await Generator.find(client)).answer(PROMPT, SamplingParams(temperature=-1.0)), PATIENCE_S
             )
 
     with pytest.raises(InputError, match="temperature"):
@@ -132,7 +134,9 @@ def test_an_answer_that_is_not_whole_by_its_deadline_ends_with_that_error(narrow
         generator = await Generator.find(client)
         said = []
         with pytest.raises(DeadlineError, match="within 200 ms, the request's deadline"):
-            async for piece in generator.stream(PROMPT, Decoding(max_tokens=4000, ignore_end=True, deadline_ms=200)):
+            async for piece in generator.stream(
+                PROMPT, SamplingParams(max_tokens=4000, ignore_eos=True, deadline_ms=200)
+            ):
                 said += piece.token_ids
         return said
 
@@ -142,7 +146,7 @@ def test_an_answer_that_is_not_whole_by_its_deadline_ends_with_that_error(narrow
 def test_a_deadline_ends_the_waiting_too(narrow):
     async def hurried(client):
         async with occupied(client, narrow) as generator:
-            await generator.answer(PROMPT, Decoding(max_tokens=1, deadline_ms=100))
+            await generator.answer(PROMPT, SamplingParams(max_tokens=1, deadline_ms=100))
 
     with pytest.raises(DeadlineError, match="within 100 ms"):
         ask(narrow, hurried)
@@ -152,7 +156,9 @@ def test_an_answer_comes_piece_by_piece_and_not_at_its_end(narrow):
     async def counted_pieces(client):
         return [
             piece
-            async for piece in (await Generator.find(client)).stream(PROMPT, Decoding(max_tokens=500, ignore_end=True))
+            async for piece in (await Generator.find(client)).stream(
+                PROMPT, SamplingParams(max_tokens=500, ignore_eos=True)
+            )
         ]
 
     pieces = ask(narrow, counted_pieces)
@@ -165,7 +171,7 @@ def test_the_higher_priority_is_served_first(narrow):
         done = []
 
         async def asked(generator, priority, tokens):
-            await generator.answer(PROMPT, Decoding(max_tokens=tokens, ignore_end=True, priority=priority))
+            await generator.answer(PROMPT, SamplingParams(max_tokens=tokens, ignore_eos=True, priority=priority))
             done.append(priority)
 
         async with occupied(client, narrow) as generator:
@@ -203,7 +209,7 @@ def test_a_server_that_is_gone_is_asked_no_more_where_there_is_another(narrow):
 
 
 def test_a_server_that_is_stopping_finishes_what_it_began_and_others_are_asked_the_rest(narrow_repository, narrow):
-    options = Decoding(max_tokens=2000, ignore_end=True)
+    options = SamplingParams(max_tokens=2000, ignore_eos=True)
 
     async def answered_while_stopping(server):
         both = f"{server.endpoints.grpc},{narrow.grpc}"

@@ -7,6 +7,7 @@ import pytest
 
 from attendant.errors import InputError
 from attendant.manifest import Manifest
+from attendant.sampling_params import SamplingParams
 from export.artefact.stage import export_onnx
 from export.parity.ladder import climb
 from export.parity.parity import rungs_of
@@ -14,7 +15,6 @@ from export.precision.precisions import PRECISIONS
 from export.targets.check import hold_to_target
 from serving.engine.cache_plan import CachePlan
 from serving.engine.generator import Generator
-from serving.engine.options import DecodingOptions
 from serving.engine.slots import Slots
 from serving.engine.translator import Translator
 from serving.runtime.cached_decoder import CachedDecoder
@@ -56,7 +56,7 @@ def nbytes(caches):
 
 def tokens(folder, prompt, **options):
     generator = Generator(folder, Manifest.read(folder))
-    request = generator.request(prompt, DecodingOptions(ignore_end=True, **options))
+    request = generator.request(prompt, SamplingParams(ignore_eos=True, **options))
     return [token for piece in generator.stream(request) for token in piece.token_ids]
 
 
@@ -136,7 +136,7 @@ def test_what_one_row_asks_changes_no_bit_of_what_others_are_answered(writer):
 def test_a_text_that_begins_as_an_earlier_one_did_goes_on_from_its_bytes(writer):
     prompt = [0, *range(20, 54)]  # more than a block of the prefix cache
     generator = Generator(writer, Manifest.read(writer))
-    options = DecodingOptions(max_tokens=4, ignore_end=True)
+    options = SamplingParams(max_tokens=4, ignore_eos=True)
     answers = [
         [token for piece in generator.stream(generator.request(prompt, options)) for token in piece.token_ids]
         for _ in range(2)

@@ -5,13 +5,13 @@ import pytest
 
 from attendant.errors import InputError
 from attendant.manifest import Manifest
+from attendant.sampling_params import SamplingParams
 from export.artefact.stage import export_onnx
 from export.parity.ladder import climb
 from export.parity.parity import rungs_of
 from export.precision.precisions import PRECISIONS
 from serving.engine.captioner import Captioner
 from serving.engine.generator import Generator
-from serving.engine.options import DecodingOptions
 from serving.engine.translator import Translator
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.create_runners import create_runners
@@ -102,7 +102,7 @@ def test_integers_are_left_to_onnx_runtime(text_encoder, tmp_path, monkeypatch):
 
 
 def answer(model, subject, max_tokens=None):
-    request = model.request(subject, DecodingOptions(max_tokens=max_tokens))
+    request = model.request(subject, SamplingParams(max_tokens=max_tokens))
     return "".join(piece.text for piece in model.stream(request))
 
 

@@ -32,7 +32,7 @@ def write_questions(model: WritingModel, lengths: Iterable[tuple[int, int]], pat
     rng = np.random.default_rng(seed)
     name = PIXELS if isinstance(model, Captioner) else INPUT_IDS
     lines = [
-        {name: np.asarray(subject_of(model, prompt, rng)).tolist(), "max_tokens": answer, "ignore_end": [True]}
+        {name: np.asarray(subject_of(model, prompt, rng)).tolist(), "max_tokens": answer, "ignore_eos": [True]}
         for prompt, answer in lengths
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")

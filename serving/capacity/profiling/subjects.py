@@ -11,10 +11,10 @@ import numpy as np
 from attendant.errors import UserError
 from attendant.manifest import Manifest
 from attendant.parameters import Device, Runtime
+from attendant.sampling_params import SamplingParams
 from attendant.tensor_names import PIXELS
 from serving.engine.captioner import Captioner
 from serving.engine.generator import Generator
-from serving.engine.options import DecodingOptions
 from serving.engine.output.answer import Request
 from serving.engine.settings import EngineSettings
 from serving.engine.translator import Translator
@@ -60,5 +60,5 @@ def subject_of(model: WritingModel, length: int, rng: np.random.Generator) -> An
 
 def exactly(model: WritingModel, length: int, tokens: int, rng: np.random.Generator) -> Request:
     """A request whose answer has so many tokens, or as many as the model can give."""
-    request = model.request(subject_of(model, length, rng), DecodingOptions(ignore_end=True))
+    request = model.request(subject_of(model, length, rng), SamplingParams(ignore_eos=True))
     return replace(request, max_tokens=min(tokens, request.max_tokens))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from attendant.errors import InputError
-from serving.engine.options import DecodingOptions
+from attendant.sampling_params import SamplingParams
 from serving.runtime.base import Array
 
 FinishReason = Literal["", "stop", "length"]
@@ -32,7 +32,7 @@ class Request:
     prompt: tuple[int, ...]
     source: Mapping[str, Array] = field(default_factory=dict)
     max_tokens: int
-    options: DecodingOptions = field(default_factory=DecodingOptions)
+    options: SamplingParams = field(default_factory=SamplingParams)
     seed: int = 0
     text: str = ""
     input_tokens: int

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from attendant.sampling_params import SamplingParams
 from attendant.tokenizer import TextTokenizer
-from serving.engine.options import DecodingOptions
 from serving.engine.output.answer import FinishReason, Piece
 from serving.engine.output.detokenization import IncrementalDetokenizer
 from serving.engine.output.stopping import StopText
@@ -14,7 +14,7 @@ from serving.runtime.base import Array
 class Writer:
     """The text of one answer as its tokens come."""
 
-    def __init__(self, tokenizer: TextTokenizer, options: DecodingOptions, candidate: int) -> None:
+    def __init__(self, tokenizer: TextTokenizer, options: SamplingParams, candidate: int) -> None:
         self._text = IncrementalDetokenizer(tokenizer)
         self._stop = StopText(options.stop) if options.stop else None
         self._options, self._candidate = options, candidate

@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 
 from attendant.errors import InputError
-from serving.engine.options import DecodingOptions
+from attendant.sampling_params import SamplingParams
 from serving.engine.sampling.choosing import require_numbers
 from serving.engine.sampling.logits_processors import History, create_processors
 from serving.engine.sampling.token_rules import TokenRules
@@ -60,7 +60,7 @@ class Hypothesis:
 class BeamSearch:
     """The search of one request."""
 
-    def __init__(self, options: DecodingOptions, rules: TokenRules, prompt: Sequence[int], max_new_tokens: int) -> None:
+    def __init__(self, options: SamplingParams, rules: TokenRules, prompt: Sequence[int], max_new_tokens: int) -> None:
         """Begin with one beam, the prompt.
 
         Args:
@@ -74,7 +74,7 @@ class BeamSearch:
         """
         self._options, self._limit, self._width = options, max_new_tokens, options.beam_width
         self._processors = create_processors(options, rules)
-        self._end = np.array(sorted(rules.end | set(options.stop_ids)), dtype=np.int64)
+        self._end = np.array(sorted(rules.end | set(options.stop_token_ids)), dtype=np.int64)
         self._histories = [History(prompt)]
         self._answers: list[tuple[int, ...]] = [()]
         self._totals_R = np.zeros(1)
@@ -115,7 +115,7 @@ class BeamSearch:
         They are as many as the options ask for; fewer where no more answers are possible, as of one token that is
         given.
         """
-        return self._ended[: self._options.candidates]
+        return self._ended[: self._options.n]
 
     def _ranked(self, logits_RV: Array) -> tuple[Array, Array, Array]:
         rows = [self._log_probabilities(*row) for row in zip(logits_RV, self._histories, strict=True)]
@@ -141,7 +141,7 @@ class BeamSearch:
         if len(self._ended) < self._width:
             return True
         length = self._limit if early == "never" and self._options.length_penalty > 0 else self._length
-        return early is not True and self._score(best_total, length) > self._ended[-1].score
+        return early != "yes" and self._score(best_total, length) > self._ended[-1].score
 
     def _score(self, total: float, length: int) -> float:
         return total / math.pow(length, self._options.length_penalty)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attendant.errors import InputError
-from serving.engine.options import DecodingOptions
+from attendant.sampling_params import SamplingParams
 from serving.engine.sampling.guide import TokenGuide
 from serving.engine.sampling.logits_processors import History, create_processors
 from serving.engine.sampling.token_rules import TokenRules
@@ -46,7 +46,7 @@ class TokenChooser:
 
     def __init__(
         self,
-        options: DecodingOptions,
+        options: SamplingParams,
         rules: TokenRules,
         prompt: Sequence[int],
         *,

@@ -17,8 +17,8 @@ import numpy as np
 from tokenizers import decoders
 
 from attendant.errors import InputError, MachineError
+from attendant.sampling_params import Structure
 from attendant.tokenizer import TextTokenizer, Tokenizer, shortened
-from serving.engine.options import Guide
 from serving.runtime.base import Array
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Guides:
         self._tokenizer, self._vocabulary_size, self._end = tokenizer, vocabulary_size, sorted(end_tokens)
         self._compiled = lru_cache(MOST_GRAMMARS)(self._compile)
 
-    def create(self, guide: Guide) -> TokenGuide:
+    def create(self, guide: Structure) -> TokenGuide:
         """The guide of a new answer.
 
         Raises:
@@ -91,7 +91,7 @@ class Guides:
         """
         return TokenGuide(self._compiled(guide).deep_copy(), self._vocabulary_size)
 
-    def _compile(self, guide: Guide) -> LLMatcher:
+    def _compile(self, guide: Structure) -> LLMatcher:
         vocabulary = self._vocabulary
         from llguidance import LLMatcher, LLParserLimits
 
@@ -145,7 +145,7 @@ class _Spelling:
         return found
 
 
-def _grammar(guide: Guide) -> str:
+def _grammar(guide: Structure) -> str:
     from llguidance import LLMatcher
 
     if guide.kind == "regex":
@@ -157,7 +157,7 @@ def _grammar(guide: Guide) -> str:
         raise _unreadable(guide, str(error)) from error
 
 
-def _unreadable(guide: Guide, message: str) -> InputError:
+def _unreadable(guide: Structure, message: str) -> InputError:
     kind = "regular expression" if guide.kind == "regex" else "JSON schema"
     return InputError(f"a {kind} that llguidance can follow", _on_one_line(message), "correct the guide")
 

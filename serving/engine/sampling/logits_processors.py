@@ -19,7 +19,7 @@ from typing import Protocol
 import numpy as np
 
 from attendant.errors import InputError
-from serving.engine.options import DecodingOptions
+from attendant.sampling_params import SamplingParams
 from serving.engine.sampling.token_rules import TokenRules
 from serving.runtime.base import Array
 
@@ -163,14 +163,14 @@ class ForcedFirst:
         logits_V[self.token] = 0
 
 
-def create_processors(options: DecodingOptions, rules: TokenRules) -> tuple[LogitsProcessor, ...]:
+def create_processors(options: SamplingParams, rules: TokenRules) -> tuple[LogitsProcessor, ...]:
     """What a request and a checkpoint change in the logits, in order.
 
     Raises:
         InputError: a bias is no number.
     """
     bias = options.logit_bias
-    end = rules.end | set(options.stop_ids)
+    end = rules.end | set(options.stop_token_ids)
     biases_N = np.fromiter(bias.values(), np.float64, len(bias))
     asked: list[tuple[object, LogitsProcessor]] = [
         (bias, LogitBias(_ids(bias), biases_N)),

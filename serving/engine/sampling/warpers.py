@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from serving.engine.options import DecodingOptions
+from attendant.sampling_params import SamplingParams
 from serving.runtime.base import Array
 
 Filter = Callable[[Array], Array]  # float64 logits_C, of which some may be −inf → kept_C, bool
@@ -54,7 +54,7 @@ def typical_p(mass: float, logits_C: Array) -> Array:
     return np.asarray(distance_C <= distance_C[closest_C[last]])
 
 
-def create_filters(options: DecodingOptions) -> tuple[Filter, ...]:
+def create_filters(options: SamplingParams) -> tuple[Filter, ...]:
     """What a request leaves to sample from, in order."""
     asked: list[tuple[bool, Filter]] = [
         (options.top_k > 0, partial(top_k, options.top_k)),

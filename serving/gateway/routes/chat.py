@@ -43,7 +43,7 @@ def _pieces(gateway: Gateway, request: Request, asked: ChatRequest) -> AsyncGene
             asked.counts_usage or gateway.counts_prompts(request),
             max_tokens=asked.max_completion_tokens or asked.max_tokens,
             logprobs=bool(asked.logprobs),
-            top_logprobs=asked.top_logprobs,
+            top_logprobs=asked.top_logprobs or 0,
         )
     )
     messages = [message.plain() for message in asked.messages]

@@ -11,8 +11,8 @@ from uuid import uuid4
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
+from attendant.sampling_params import SamplingParams
 from clients.answer import Answer, Piece, whole_answers
-from clients.decoding import Decoding
 from clients.generate import Generator
 from serving.gateway.answers import Tally, counted, merged
 from serving.gateway.events import EVENTS, event, event_stream
@@ -34,7 +34,7 @@ async def complete(request: Request, asked: CompletionRequest) -> Response:
             max_tokens=asked.max_tokens,
             echo=asked.echo,
             logprobs=asked.logprobs is not None,
-            top_logprobs=asked.logprobs or None,
+            top_logprobs=asked.logprobs or 0,
         )
     )
     streams = [counted(_pieces(gateway, asked.model, prompt, options), tally) for prompt in asked.prompts()]
@@ -46,7 +46,9 @@ async def complete(request: Request, asked: CompletionRequest) -> Response:
     return JSONResponse({**head, "choices": choices, "usage": tally.usage()})
 
 
-def _pieces(gateway: Gateway, model: str, prompt: str | list[int], options: Decoding) -> AsyncGenerator[Piece, None]:
+def _pieces(
+    gateway: Gateway, model: str, prompt: str | list[int], options: SamplingParams
+) -> AsyncGenerator[Piece, None]:
     return gateway.pieces(Generator, model, partial(Generator.stream, text=prompt, options=options))
 
 

@@ -12,11 +12,11 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
 from attendant.errors import InputError, UnknownNameError
+from attendant.sampling_params import SamplingParams
 from attendant.tensor_names import LOGITS
 from clients.answer import Answer, Piece, whole_answers
 from clients.caption import Captioner
 from clients.classify import Classifier, Guess
-from clients.decoding import Decoding
 from clients.occlusion import occlusion_maps
 from clients.served_model import ServedModel
 from clients.translate import Translator
@@ -181,8 +181,8 @@ def _kind(asked: ExplanationRequest, served: ServedModel) -> Kind:
     return kind
 
 
-def _options(gateway: Gateway) -> Decoding:
-    return gateway.bounded(Decoding(explain=True))
+def _options(gateway: Gateway) -> SamplingParams:
+    return gateway.bounded(SamplingParams(explain=True))
 
 
 async def _whole(pieces: AsyncGenerator[Piece, None], tally: Tally) -> Answer:

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse
 
 from attendant.errors import UnknownNameError
+from attendant.sampling_tensors import params_of_inputs
 from attendant.tensor_names import LOGITS, PIXELS
-from clients.decoding_tensors import option_names
 from clients.images import ANY
 from clients.served_model import ServedModel
 from serving.gateway.chat_templates import CHAT_TEMPLATE
@@ -49,7 +49,7 @@ def card(model: ServedModel) -> dict[str, Any]:
         "owned_by": "attendant",
         "task": model.task,
         "example": _example(model),
-        "options": option_names(model.inputs),
+        "options": params_of_inputs(model.inputs),
         "image_size": _image_size(model),
         "labels": len(labels) if labels else model.outputs[LOGITS][-1] if model.task == "classify" else None,
         "explains": kinds_of(model),

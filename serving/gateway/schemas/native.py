@@ -2,48 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 
-from clients.decoding import Decoding
+from attendant.sampling_params import PARAMS, SamplingParams
 from serving.gateway.schemas.base import Name, Strict, Usage
-from serving.gateway.schemas.decoding import INT32, Count, Options
+from serving.gateway.schemas.decoding import Token, fields_of, params_of
+
+_NATIVE = [name for name in PARAMS if name not in ("echo", "token_counts")]
+_Native: Any = create_model("_Native", __base__=Strict, **fields_of(_NATIVE))
 
 
-class NativeOptions(Options):
-    """Every option of docs/guides/decoding.md, by its name there, and how the answer is sent."""
+class NativeOptions(_Native):  # type: ignore[misc]  # its fields are rows of a table
+    """Every parameter of docs/guides/decoding.md, by its name there, and how the answer is sent."""
 
     stream: bool = False
-    max_tokens: Annotated[int, Field(ge=1, le=INT32)] | None = None
-    temperature: Annotated[float, Field(ge=0, le=100)] | None = Field(default=None, description="greedy if not given")
-    candidates: Annotated[int, Field(ge=1, le=32)] | None = None
-    stop: list[str] = Field(default_factory=list)
-    any_json: bool = False
-    json_schema: str | None = None
-    logprobs: bool = False
-    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     explain: bool = Field(default=False, description="each token comes with its alignment to the source or the image")
 
-    def decoding(self) -> Decoding:
+    def decoding(self) -> SamplingParams:
         """The same for a client of ours.
 
         Raises:
-            InputError: options that exclude each other.
+            InputError: parameters that exclude each other.
         """
-        return Decoding(
-            **self.shared(),
-            max_tokens=self.max_tokens,
-            temperature=self.temperature,
-            candidates=self.candidates,
-            stop=tuple(self.stop),
-            any_json=self.any_json,
-            json_schema=self.json_schema,
-            logprobs=self.logprobs,
-            top_logprobs=self.top_logprobs,
-            token_counts=True,
-            explain=self.explain,
-        )
+        return SamplingParams(**params_of(self, _NATIVE), token_counts=True, explain=self.explain)
 
 
 class TranslationRequest(NativeOptions):
@@ -85,7 +68,7 @@ class Classification(BaseModel):
 class TopToken(BaseModel):
     """A token and its log-probability."""
 
-    token_id: Count
+    token_id: Token
     logprob: float
 
 

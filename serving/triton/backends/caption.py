@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from attendant.errors import InputError
+from attendant.sampling_tensors import Tensors
 from attendant.tensor_names import PIXELS
 from serving.engine.captioner import Captioner
-from serving.triton.backends.asking import Tensors
 from serving.triton.backends.stream import StreamingModel
 
 

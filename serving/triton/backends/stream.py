@@ -9,14 +9,14 @@ import logging
 from functools import partial
 from typing import Any
 
-from attendant.tensor_names import INPUT_TOKENS, OUTPUT_TOKENS, STREAM
+from attendant.sampling_tensors import Tensors, params_from_tensors, prompt_from_tensors
+from attendant.tensor_names import STREAM
 from attendant.tokenizer import RenderedText
 from serving.engine.engine_thread import EngineThread
 from serving.engine.output.alignment import source_texts
 from serving.engine.writing_model import WritingModel
 from serving.triton.backends import triton_api
 from serving.triton.backends.answering import Answering, Job
-from serving.triton.backends.asking import Tensors, options_from_tensors, subject_from_tensors
 from serving.triton.backends.engine_metrics import EngineMetrics
 
 
@@ -47,7 +47,7 @@ class StreamingModel:
 
     def subject(self, tensors: Tensors) -> Any:
         """What a request asks: its text, or the tokens of one."""
-        return subject_from_tensors(tensors)
+        return prompt_from_tensors(tensors)
 
     def finalize(self) -> None:
         """Answer who waits, then stop the threads."""
@@ -61,17 +61,16 @@ class StreamingModel:
             sender.send(flags=triton_api.FINAL)
             return
         tensors = triton_api.tensors_of(request)
-        options = options_from_tensors(tensors, triton_api.asks_to_explain(request))
+        options = params_from_tensors(tensors, triton_api.asks_to_explain(request))
         subject = self.subject(tensors)
         if isinstance(subject, str) and triton_api.is_rendered(request):
             subject = RenderedText(subject)
         checked = self._model.request(subject, options)
-        counts = any(_is_set(tensors, f"return_{name}") for name in (INPUT_TOKENS, OUTPUT_TOKENS))
         job = Job(
             id=request.request_id(),
             sender=sender,
-            stream=_is_set(tensors, STREAM),
-            input_tokens=checked.input_tokens if counts else None,
+            stream=STREAM in tensors and bool(tensors[STREAM].all()),
+            input_tokens=checked.input_tokens if options.token_counts else None,
             source_texts=source_texts(checked, self._model.tokenizer) if options.explain else (),
         )
         self._unanswered.add(job)
@@ -99,7 +98,3 @@ class StreamingModel:
             if job.ticket is not None and not job.ticket.is_cancelled and job.sender.is_cancelled():
                 self._cancel(job)
         self._metrics.tell()
-
-
-def _is_set(tensors: Tensors, flag: str) -> bool:
-    return flag in tensors and bool(tensors[flag].all())

@@ -16,6 +16,7 @@ from tritonclient.grpc import model_config_pb2 as pb
 from attendant.errors import ArtefactError, ConfigError
 from attendant.manifest import Manifest
 from attendant.parameters import DEVICE, RUNTIME, THREADS, Device, Runtime
+from attendant.sampling_tensors import SPECS
 from attendant.signature import GraphSignature, TensorSpec
 from attendant.tensor_names import (
     ALIGNMENT,
@@ -25,7 +26,6 @@ from attendant.tensor_names import (
     LOGITS,
     POOLED,
     SOURCE_TEXTS,
-    TEXT_OPTIONS,
     TEXT_REQUEST,
     TEXT_RESPONSE,
     TOKEN_MASK,
@@ -152,7 +152,7 @@ def _write_text(config: Any) -> None:
     # Each tensor has a batch of one in front, as TensorRT-LLM's have. The engine batches; Triton hands one by one.
     config.max_batch_size = 1
     config.model_transaction_policy.decoupled = True
-    _add_inputs(config, TEXT_OPTIONS, optional=True)
+    _add_inputs(config, SPECS.values(), optional=True)
     _add_outputs(config, TEXT_RESPONSE)
 
 

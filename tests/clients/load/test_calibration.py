@@ -6,7 +6,7 @@ import time
 import pytest
 
 from attendant.errors import UnknownNameError, UnreachableError
-from clients.decoding import Decoding
+from attendant.sampling_params import SamplingParams
 from clients.load.arrivals import ClosedLoop, Constant
 from clients.load.record import Outcome
 from clients.load.run import run_load
@@ -15,7 +15,7 @@ from tests.clients.load.conftest import STALL_AT, STALL_S, TOKENS
 
 pytestmark = pytest.mark.slow
 
-PROMISED = Decoding(max_tokens=TOKENS, ignore_end=True)
+PROMISED = SamplingParams(max_tokens=TOKENS, ignore_eos=True)
 WHOLE = "0 1 2 3 "
 SLOW_S = 0.3  # half of the stall
 EXACT_S = 1e-6  # what floats leave

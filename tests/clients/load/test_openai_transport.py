@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
 
 from attendant.errors import InputError, UnknownNameError
-from clients.decoding import Decoding
+from attendant.sampling_params import SamplingParams
 from clients.load.arrivals import ClosedLoop
 from clients.load.record import Outcome
 from clients.load.run import run_load
@@ -132,7 +132,7 @@ def test_a_whole_answer_is_one_response_of_all_tokens(ran, endpoint):
         "words",
         endpoint=endpoint,
         stream=False,
-        decoding=Decoding(max_tokens=7),
+        decoding=SamplingParams(max_tokens=7),
         expect=Expect(kind="text", answers=("".join(WORDS),)),
     )
     assert [(record.outcome, record.tokens) for record in found.records] == [(Outcome.OK, (7,))] * 3

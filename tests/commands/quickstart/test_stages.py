@@ -8,7 +8,7 @@ from tests.conftest import ROOT
 FIRST_WORDS = """
 import sys
 import commands.quickstart.__main__
-from quickstart import stages
+from commands.quickstart import stages
 def announce(number, title):
     print(number, title, [name for name in ("torch", "numpy", "grpc", "onnx") if name in sys.modules])
     sys.exit()

@@ -105,7 +105,7 @@ cd "$1/artefact"
 sha256sum * > "$3"
 cd "$OLDPWD"
 status=0
-"$5" -m export onnx deit-distilled-tiny --out "$1/artefact" 2> "$3.errors" || status=$?
+"$5" -m attendant export onnx deit-distilled-tiny --out "$1/artefact" 2> "$3.errors" || status=$?
 cd "$1/artefact"
 sha256sum --check --strict --quiet "$3"
 ls -A "$1"

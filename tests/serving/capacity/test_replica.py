@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from attendant.manifest import Manifest
+from attendant.sampling_params import SamplingParams
 from serving.capacity.profile import Overhead
 from serving.capacity.replica import Arrival, Replica
 from serving.capacity.served import Served
 from serving.capacity.simulated_model import SimulatedDecoder, simulated
 from serving.engine.engine import Engine
 from serving.engine.generator import Generator
-from serving.engine.options import DecodingOptions
 from serving.engine.settings import EngineSettings
 from tests.serving.capacity.profiles import flat, profile
 
@@ -150,9 +150,9 @@ class RealReplica(Replica):
         self._model, self._rng = model, np.random.default_rng(0)
 
     def _request(self, arrival):
-        options = DecodingOptions(
+        options = SamplingParams(
             max_tokens=arrival.answer,
-            ignore_end=True,
+            ignore_eos=True,
             priority=arrival.priority,
             deadline_ms=arrival.deadline_ms,
         )

@@ -1,4 +1,4 @@
-"""``load plan`` from the command line: a table, JSON, and errors in one line."""
+"""``attendant capacity plan`` from the command line: a table, JSON, and errors in one line."""
 
 import json
 import subprocess

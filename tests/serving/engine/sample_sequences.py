@@ -4,8 +4,8 @@ import time
 
 import numpy as np
 
+from attendant.sampling_params import SamplingParams
 from attendant.tokenizer import Tokenizer
-from serving.engine.options import DecodingOptions
 from serving.engine.output.answer import Request
 from serving.engine.output.written import Written
 from serving.engine.sampling.guide import Guides
@@ -28,7 +28,7 @@ def written(decoder, **parts):
 
 def ticket(sink=print, prompt=(5, 6), max_tokens=4, text="", **options):
     """A request of a prompt."""
-    asked = DecodingOptions(**options)
+    asked = SamplingParams(**options)
     request = Request(prompt=prompt, max_tokens=max_tokens, options=asked, text=text, input_tokens=len(prompt))
     return Ticket(request, sink, time.monotonic())
 

@@ -7,7 +7,6 @@ from attendant.manifest import Manifest
 from serving.engine import admission as admission_module
 from serving.engine.admission import Admission
 from serving.engine.meter import Meter
-from serving.engine.options import Guide
 from serving.engine.settings import EngineSettings
 from serving.engine.waiting import WaitingLine
 from serving.runtime.create_runners import create_runners
@@ -35,7 +34,7 @@ def test_requests_get_slots_in_turn_and_nobody_overtakes_one_that_needs_many(adm
 
 
 def test_rows_are_kept_for_the_answers_that_are_still_to_begin(admission):
-    two, three = ticket(candidates=2, temperature=1.0), ticket(candidates=3, temperature=1.0)
+    two, three = ticket(n=2, temperature=1.0), ticket(n=3, temperature=1.0)
     line = line_of(two, three)
     (group,) = admission.admit(line)
     assert len(admission.rows) == 1, "the second candidate goes on from the first one's prompt"
@@ -47,7 +46,7 @@ def test_rows_are_kept_for_the_answers_that_are_still_to_begin(admission):
 
 def test_who_cannot_be_begun_gets_an_error_and_those_behind_a_slot(admission):
     said = []
-    bad, good = ticket(said.append, guide=Guide(kind="regex", text="[a")), ticket()
+    bad, good = ticket(said.append, regex="[a"), ticket()
     assert [group.ticket for group in admission.admit(line_of(bad, good))] == [good]
     assert [type(one) for one in said] == [InputError] and admission._meter.failed == 1
 

@@ -3,16 +3,16 @@ import torch
 
 from attendant.errors import InputError
 from attendant.manifest import Manifest
+from attendant.sampling_params import SamplingParams
 from models.checkpoints.resolve import checkpoint_named
 from models.train.date_data import held_out
 from serving.engine.generator import Generator
-from serving.engine.options import DecodingOptions
 from serving.engine.sampling.beam_search import BeamSearch
 from serving.engine.sampling.token_rules import TokenRules
 from serving.engine.translator import Translator
 from tests.text_checkpoints import OTHER_PROMPT, PROMPT
 
-BEAMS = DecodingOptions(beam_width=3, candidates=3, max_tokens=12)
+BEAMS = SamplingParams(beam_width=3, n=3, max_tokens=12)
 
 
 def answers(served, asked):
@@ -27,10 +27,10 @@ def answers(served, asked):
 def test_beams_that_no_token_may_go_on_are_their_own_requests_error(language_model):
     generator = Generator(language_model, Manifest.read(language_model))
     every = tuple(range(generator.vocabulary_size))
-    well = (PROMPT, DecodingOptions(max_tokens=5))
+    well = (PROMPT, SamplingParams(max_tokens=5))
     alone = answers(generator, [well])
-    stuck = (OTHER_PROMPT, DecodingOptions(beam_width=3, stop_ids=every, min_tokens=1, max_tokens=5))
-    error, *rest = answers(generator, [stuck, well, (OTHER_PROMPT, DecodingOptions(beam_width=2, max_tokens=3))])
+    stuck = (OTHER_PROMPT, SamplingParams(beam_width=3, stop_token_ids=every, min_tokens=1, max_tokens=5))
+    error, *rest = answers(generator, [stuck, well, (OTHER_PROMPT, SamplingParams(beam_width=2, max_tokens=3))])
     assert isinstance(error[0], InputError) and "none as token 1" in str(error[0])
     assert rest[0] == alone[0] and len(rest[1][0].token_ids) == 3
     assert generator.engine.meter.active == 0, "and its slot is free"

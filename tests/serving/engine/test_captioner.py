@@ -6,12 +6,12 @@ import torch
 
 from attendant.errors import ArtefactError, InputError
 from attendant.manifest import Manifest
+from attendant.sampling_params import SamplingParams
 from attendant.tokenizer import Tokenizer
 from models.checkpoints.resolve import checkpoint_named
 from models.generate import described
 from models.train.caption_data import held_out_pairs
 from serving.engine.captioner import Captioner
-from serving.engine.options import DecodingOptions
 
 IMAGES, CAPTIONS = held_out_pairs(60)
 
@@ -22,7 +22,7 @@ def captioner(captioner_artefact):
 
 
 def answer(captioner, pixels, max_tokens=None):
-    pieces = list(captioner.stream(captioner.request(pixels, DecodingOptions(max_tokens=max_tokens))))
+    pieces = list(captioner.stream(captioner.request(pixels, SamplingParams(max_tokens=max_tokens))))
     return "".join(piece.text for piece in pieces), pieces[-1].finish_reason
 
 
@@ -62,7 +62,7 @@ def test_a_limit_ends_the_caption(captioner):
 )
 def test_a_request_that_cannot_be_described_is_refused(captioner, pixels, limit, says):
     with pytest.raises(InputError, match=says):
-        captioner.request(pixels, DecodingOptions(max_tokens=limit))
+        captioner.request(pixels, SamplingParams(max_tokens=limit))
 
 
 def test_an_artefact_without_a_tokenizer_is_refused(captioner_artefact, tmp_path):

@@ -30,7 +30,7 @@ def engine(language_model):
 
     def start(samples=1, **asked):
         if samples > 1:
-            asked |= {"candidates": samples, "temperature": 1.0}
+            asked |= {"n": samples, "temperature": 1.0}
         first = sequence(parts, said.append, **asked)
         group = first.group
         group.sequences += [sequence_of(group, number, [5, 6], parts) for number in range(1, samples)]
@@ -156,7 +156,7 @@ def test_each_request_has_one_first_token_and_times_between_the_others(engine):
 
 
 def test_the_best_beams_are_told_best_first_each_whole(engine):
-    group = engine.start(beam_width=3, candidates=2, text="once ")
+    group = engine.start(beam_width=3, n=2, text="once ")
     search = group.search
     logits_V = np.full(320, -50.0, dtype=np.float32)
     logits_V[[END, 70, 71]] = [2.0, 1.0, 0.0]

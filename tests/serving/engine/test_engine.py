@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from attendant.errors import AttendantError, BusyError, CancelledError, DeadlineError, InputError, MachineError
 from attendant.manifest import Manifest
+from attendant.sampling_params import SamplingParams
 from models.train.caption_data import held_out_pairs
 from models.train.date_data import held_out
 from serving.engine.captioner import Captioner
 from serving.engine.engine import Engine
 from serving.engine.generator import Generator
-from serving.engine.options import DecodingOptions
 from serving.engine.settings import EngineSettings
 from serving.engine.translator import Translator
 from tests.text_checkpoints import CAPACITY
@@ -63,25 +63,23 @@ def alone(model, subject, options):
 
 OPTIONS = st.one_of(
     st.builds(
-        DecodingOptions,
+        SamplingParams,
         max_tokens=st.integers(1, 8),
         stop=st.sampled_from([(), ("a",), ("the", "é")]),
         repetition_penalty=st.sampled_from([1.0, 1.5]),
         logprobs=st.booleans(),
     ),
     st.builds(
-        DecodingOptions,
+        SamplingParams,
         max_tokens=st.integers(1, 8),
         temperature=st.just(1.0),
         top_k=st.sampled_from([0, 20]),
         seed=st.integers(0, 99),
-        candidates=st.integers(1, 3),
-        ignore_end=st.booleans(),
+        n=st.integers(1, 3),
+        ignore_eos=st.booleans(),
     ),
-    st.builds(
-        DecodingOptions, max_tokens=st.integers(1, 8), beam_width=st.integers(2, 4), candidates=st.integers(1, 2)
-    ),
-    st.builds(DecodingOptions, max_tokens=st.integers(1, 8), draft_tokens=st.integers(1, 4)),
+    st.builds(SamplingParams, max_tokens=st.integers(1, 8), beam_width=st.integers(2, 4), n=st.integers(1, 2)),
+    st.builds(SamplingParams, max_tokens=st.integers(1, 8), num_speculative_tokens=st.integers(1, 4)),
 )
 PROMPTS = st.lists(st.integers(2, 319), min_size=1, max_size=20)
 REQUESTS = st.lists(st.tuples(PROMPTS, OPTIONS, st.integers(0, 12), st.integers(-30, 12)), min_size=2, max_size=9)
@@ -117,7 +115,7 @@ def test_sources_of_different_lengths_share_the_slots_of_any_family(artefact, re
         model, subjects = loaded(Translator, folder), [text for text, _ in held_out(12)]
     else:
         model, subjects = gru_translator(folder), [list(range(1, 2 + length)) for length in (3, 9, 1, 11, 5, 7, 2, 4)]
-    options = [DecodingOptions(), DecodingOptions(beam_width=3, candidates=2)]
+    options = [SamplingParams(), SamplingParams(beam_width=3, n=2)]
     asked = [(subject, options[number % 2]) for number, subject in enumerate(subjects)]
     expected = [alone(model, *one) for one in asked]
     together = [submitted(model, *one)[0] for one in asked]
@@ -162,9 +160,9 @@ def recorded(language_model, engine, poison=None):
 
 def test_what_a_runtime_fails_on_is_one_requests_error_and_its_batch_mates_go_on(language_model):
     model, _ = recorded(language_model, EngineSettings(slots=4), poison=77)
-    expected = alone(model, [3, 4, 5], DecodingOptions(max_tokens=9))
+    expected = alone(model, [3, 4, 5], SamplingParams(max_tokens=9))
     asked = [[3, 4, 5], [3, 77, 5], [3, 4, 5], [77]]
-    said = [submitted(model, prompt, DecodingOptions(max_tokens=9))[0] for prompt in asked]
+    said = [submitted(model, prompt, SamplingParams(max_tokens=9))[0] for prompt in asked]
     finish(model.engine)
     assert [answers(one) for one in said] == [expected, MachineError, expected, MachineError]
     assert model.engine.meter.failed == 2 and model.engine.meter.active == 0
@@ -172,9 +170,9 @@ def test_what_a_runtime_fails_on_is_one_requests_error_and_its_batch_mates_go_on
 
 def test_a_step_reads_no_more_of_prompts_than_it_may_and_the_others_get_a_token_in_each(language_model):
     model, recording = recorded(language_model, EngineSettings(slots=4, prompt_tokens=4, prefix_bytes=0))
-    short, _ = submitted(model, [5], DecodingOptions(max_tokens=20, ignore_end=True))
+    short, _ = submitted(model, [5], SamplingParams(max_tokens=20, ignore_eos=True))
     model.engine.step()
-    submitted(model, list(range(2, 25)), DecodingOptions(max_tokens=2, ignore_end=True))
+    submitted(model, list(range(2, 25)), SamplingParams(max_tokens=2, ignore_eos=True))
     for count in range(2, 8):
         model.engine.step()
         assert len(short) == count, "a token a step, while the long prompt is read"
@@ -185,11 +183,11 @@ def test_a_step_reads_no_more_of_prompts_than_it_may_and_the_others_get_a_token_
 def test_prompts_are_read_in_the_order_of_their_arrival_though_rows_move(language_model):
     model, _ = recorded(language_model, EngineSettings(slots=5, prompt_tokens=4, prefix_bytes=0))
     for count in (2, 4):
-        submitted(model, [5], DecodingOptions(max_tokens=count, ignore_end=True))
+        submitted(model, [5], SamplingParams(max_tokens=count, ignore_eos=True))
     model.engine.step()
     order = []
     for name in ("first", "second", "third"):
-        request = model.request(list(range(2, 20)), DecodingOptions(max_tokens=1))
+        request = model.request(list(range(2, 20)), SamplingParams(max_tokens=1))
         model.engine.submit(request, partial(lambda name, piece: order.append(name), name))
     finish(model.engine)
     assert order == ["first", "second", "third"]
@@ -198,7 +196,7 @@ def test_prompts_are_read_in_the_order_of_their_arrival_though_rows_move(languag
 def test_a_step_binds_the_slots_where_they_stand_and_copies_nothing(language_model):
     model, recording = recorded(language_model, EngineSettings(slots=4, prefix_bytes=0))
     for prompt in ([5], [6], [7]):
-        submitted(model, prompt, DecodingOptions(max_tokens=6, ignore_end=True))
+        submitted(model, prompt, SamplingParams(max_tokens=6, ignore_eos=True))
     finish(model.engine)
     assert len(set(recording.addresses)) == 1, "the first slot's address, whatever the batch"
 
@@ -207,9 +205,11 @@ def test_drafts_change_no_token_and_save_steps_where_the_text_repeats_itself(gen
     prompt = [9, 8, 7, 9, 8, 7, 9, 8]
     for options in ({}, {"temperature": 0.7, "seed": 3}, {"logit_bias": {9: 100.0}}):
         before = generator.engine.meter.steps
-        plain = alone(generator, prompt, DecodingOptions(max_tokens=20, ignore_end=True, **options))
+        plain = alone(generator, prompt, SamplingParams(max_tokens=20, ignore_eos=True, **options))
         steps = generator.engine.meter.steps - before
-        drafted = alone(generator, prompt, DecodingOptions(max_tokens=20, ignore_end=True, draft_tokens=4, **options))
+        drafted = alone(
+            generator, prompt, SamplingParams(max_tokens=20, ignore_eos=True, num_speculative_tokens=4, **options)
+        )
         assert drafted == plain
     assert generator.engine.meter.steps - before - steps < steps / 2, "of a text that is one token again and again"
     assert 0 < generator.engine.meter.accepted <= generator.engine.meter.drafted
@@ -218,19 +218,19 @@ def test_drafts_change_no_token_and_save_steps_where_the_text_repeats_itself(gen
 def test_a_prompt_that_begins_as_an_earlier_one_is_not_computed_again(language_model):
     model, recording = recorded(language_model, EngineSettings(slots=2, prompt_tokens=64))
     prompt = list(range(2, 38))
-    first = alone(model, prompt, DecodingOptions(max_tokens=3))
+    first = alone(model, prompt, SamplingParams(max_tokens=3))
     computed = sum(tokens.size for tokens in recording.tokens)
-    assert alone(model, prompt, DecodingOptions(max_tokens=3)) == first
+    assert alone(model, prompt, SamplingParams(max_tokens=3)) == first
     assert sum(tokens.size for tokens in recording.tokens) - computed == computed - 32
     assert (model.engine.meter.prefix_tokens, model.engine.meter.prompt_tokens) == (32, 2 * 36)
-    alone(model, [1, *prompt[1:]], DecodingOptions(max_tokens=3))
+    alone(model, [1, *prompt[1:]], SamplingParams(max_tokens=3))
     assert model.engine.meter.prefix_tokens == 32, "another beginning is another prompt"
 
 
 def test_a_prompt_whose_last_token_is_left_to_the_next_step_is_remembered_too(language_model):
     model = loaded(Generator, language_model, EngineSettings(slots=2, prompt_tokens=32))
     for _ in range(2):
-        alone(model, list(range(2, 35)), DecodingOptions(max_tokens=3))
+        alone(model, list(range(2, 35)), SamplingParams(max_tokens=3))
     assert model.engine.meter.prefix_tokens == 32
 
 
@@ -238,7 +238,7 @@ def test_who_has_priority_is_served_first_and_others_in_turn(language_model):
     model = loaded(Generator, language_model, EngineSettings(slots=1, waiting=9))
     order = []
     for name, priority in (("first", 1), ("second", 1), ("urgent", 0)):
-        request = model.request([5], DecodingOptions(max_tokens=2, priority=priority))
+        request = model.request([5], SamplingParams(max_tokens=2, priority=priority))
         model.engine.submit(request, partial(lambda name, piece: order.append(name) if piece.is_last else None, name))
         if name == "first":
             model.engine.step()
@@ -248,24 +248,24 @@ def test_who_has_priority_is_served_first_and_others_in_turn(language_model):
 
 def test_one_request_too_many_is_refused_at_once_and_counted(language_model):
     model = loaded(Generator, language_model, ONE)
-    said = [submitted(model, [5], DecodingOptions(max_tokens=3))[0] for _ in range(2)]
+    said = [submitted(model, [5], SamplingParams(max_tokens=3))[0] for _ in range(2)]
     with pytest.raises(BusyError, match="fewer than 2 waiting requests"):
-        submitted(model, [5], DecodingOptions())
+        submitted(model, [5], SamplingParams())
     finish(model.engine)
     assert model.engine.meter.rejected == 1 and all(said[number][-1].is_last for number in range(2))
 
 
 def test_a_request_of_more_sequences_than_slots_is_refused(language_model):
     with pytest.raises(InputError, match="at most 1 sequences"):
-        submitted(loaded(Generator, language_model, ONE), [5], DecodingOptions(beam_width=2))
+        submitted(loaded(Generator, language_model, ONE), [5], SamplingParams(beam_width=2))
 
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_a_deadline_ends_a_request_that_waits_or_is_served_and_frees_its_slot(language_model, waits):
     model = loaded(Generator, language_model, ONE)
-    blocker = submitted(model, [5], DecodingOptions(max_tokens=30, ignore_end=True)) if waits else None
+    blocker = submitted(model, [5], SamplingParams(max_tokens=30, ignore_eos=True)) if waits else None
     model.engine.step()
-    said, ticket = submitted(model, [5], DecodingOptions(max_tokens=30, ignore_end=True, deadline_ms=60_000))
+    said, ticket = submitted(model, [5], SamplingParams(max_tokens=30, ignore_eos=True, deadline_ms=60_000))
     model.engine.step()
     ticket.deadline_s = 0.0
     model.engine.step()
@@ -286,12 +286,12 @@ def test_logits_that_are_no_numbers_are_one_requests_error(language_model):
         return outputs
 
     recording.run = spoiled
-    said = [submitted(model, prompt, DecodingOptions(max_tokens=5))[0] for prompt in ([5], [88], [6])]
+    said = [submitted(model, prompt, SamplingParams(max_tokens=5))[0] for prompt in ([5], [88], [6])]
     finish(model.engine)
     assert isinstance(said[1][-1], AttendantError) and said[0][-1].is_last and said[2][-1].is_last
 
 
 def test_prompt_and_answer_may_fill_the_cache_to_its_last_position(generator):
     prompt = list(range(2, CAPACITY))
-    found = alone(generator, prompt, DecodingOptions(ignore_end=True, draft_tokens=4))
+    found = alone(generator, prompt, SamplingParams(ignore_eos=True, num_speculative_tokens=4))
     assert len(found[0][1]) == CAPACITY - len(prompt)

@@ -6,9 +6,9 @@ import pytest
 
 from attendant.errors import AttendantError, MachineError
 from attendant.manifest import Manifest
+from attendant.sampling_params import SamplingParams
 from serving.engine.engine_thread import EngineThread
 from serving.engine.generator import Generator
-from serving.engine.options import DecodingOptions
 from serving.engine.settings import EngineSettings
 
 LONG = 20  # s, after which a test gives up
@@ -24,7 +24,7 @@ class Answer:
 
     def __init__(self, model, count, mistake=None):
         self.said, self.over, self.mistake = [], threading.Event(), mistake
-        options = DecodingOptions(max_tokens=count, ignore_end=True)
+        options = SamplingParams(max_tokens=count, ignore_eos=True)
         self.ticket = model.engine.submit(model.request([5, 6], options), self.take)
 
     def take(self, piece):

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import VisionEncoderDecoderModel
 
+from attendant.sampling_params import EARLY_STOPPING, SamplingParams
 from export.artefact.stage import export_onnx
 from models.checkpoints.importers.importing import import_checkpoint
 from serving.engine.captioner import Captioner
 from serving.engine.generator import Generator
-from serving.engine.options import DecodingOptions
 from serving.engine.sampling.token_rules import TokenRules
 from serving.engine.settings import EngineSettings
 from serving.engine.translator import Translator
@@ -95,26 +95,26 @@ def questions(served):
 def wishes(draw):
     """Options of greedy decoding or of a beam search."""
     width = draw(st.sampled_from([1, 1, 2, 3, 4]))
-    stop_ids = draw(st.frozensets(not_forced, max_size=2))
-    pushed = {END, *stop_ids} if draw(st.booleans()) else set()
+    stop_token_ids = draw(st.frozensets(not_forced, max_size=2))
+    pushed = {END, *stop_token_ids} if draw(st.booleans()) else set()
     biased = draw(st.frozensets(ordinary, max_size=2)) | pushed
     most = draw(st.integers(2, 12))
     beams = {
-        "candidates": draw(st.integers(1, width)),
+        "n": draw(st.integers(1, width)),
         "length_penalty": draw(st.sampled_from([0.0, 1.0, -1.0, 0.6, 2.0])),
-        "early_stopping": draw(st.sampled_from([True, False, "never"])),
+        "early_stopping": draw(st.sampled_from(EARLY_STOPPING)),
     }
-    return DecodingOptions(
+    return SamplingParams(
         max_tokens=most,
         min_tokens=draw(st.sampled_from([0, 0, 1, most])),
         repetition_penalty=draw(st.sampled_from([1.0, 1.0, 1.2, 0.8])),
         presence_penalty=draw(st.sampled_from([0.0, 0.0, 0.5])),
         frequency_penalty=draw(st.sampled_from([0.0, 0.0, 0.3])),
         logit_bias={token: round(draw(st.floats(-2, 6)), 3) for token in sorted(biased)},
-        stop_ids=tuple(stop_ids),
-        ignore_end=draw(st.booleans()),
+        stop_token_ids=tuple(stop_token_ids),
+        ignore_eos=draw(st.booleans()),
         beam_width=width,
-        **(beams if width > 1 else {"draft_tokens": draw(st.sampled_from([0, 0, 3]))}),
+        **(beams if width > 1 else {"num_speculative_tokens": draw(st.sampled_from([0, 0, 3]))}),
     )
 
 
@@ -126,7 +126,7 @@ def wanted(pair, question, options):
         ids = torch.tensor([question])
         subject = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     length = len(question) if isinstance(pair.ours, Generator) else 1
-    rules = TokenRules(end=frozenset() if options.ignore_end else frozenset({END}))
+    rules = TokenRules(end=frozenset() if options.ignore_eos else frozenset({END}))
     return their_answers(pair.theirs, subject, length, options, rules)
 
 

@@ -4,10 +4,10 @@ import pytest
 
 from attendant.errors import InputError
 from attendant.manifest import Manifest
+from attendant.sampling_params import SamplingParams
 from attendant.tokenizer import Tokenizer
 from models.checkpoints.resolve import checkpoint_named
 from serving.engine.generator import Generator
-from serving.engine.options import DecodingOptions
 from tests.text_checkpoints import CAPACITY, OTHER_PROMPT, PROMPT, SENTENCES, STOPS_AFTER, eager_greedy
 
 
@@ -22,7 +22,7 @@ def tokenizer(language_model):
 
 
 def answer(generator, text, max_tokens=None):
-    pieces = list(generator.stream(generator.request(text, DecodingOptions(max_tokens=max_tokens))))
+    pieces = list(generator.stream(generator.request(text, SamplingParams(max_tokens=max_tokens))))
     tokens = [token for piece in pieces for token in piece.token_ids]
     return tokens, "".join(piece.text for piece in pieces), pieces[-1].finish_reason
 
@@ -92,9 +92,9 @@ def test_a_prompt_that_leaves_room_for_one_token_gets_one(generator):
 )
 def test_a_request_beyond_the_cache_is_refused(generator, text, limit, says):
     with pytest.raises(InputError, match=says):
-        generator.request(text, DecodingOptions(max_tokens=limit))
+        generator.request(text, SamplingParams(max_tokens=limit))
 
 
 def test_a_model_without_a_source_has_nothing_to_explain(generator):
     with pytest.raises(InputError, match="a model that shows what it attends to"):
-        generator.request(PROMPT, DecodingOptions(explain=True))
+        generator.request(PROMPT, SamplingParams(explain=True))

@@ -5,9 +5,9 @@ import pytest
 
 from attendant.errors import MachineError
 from attendant.manifest import Manifest
+from attendant.sampling_params import SamplingParams
 from models.train.date_data import held_out
 from serving.engine.generator import Generator
-from serving.engine.options import DecodingOptions
 from serving.engine.translator import Translator
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.create_runners import create_runners
@@ -39,7 +39,7 @@ def test_in_fp16_a_trained_translator_gives_the_tokens_of_fp32(dates_artefact, d
 
 def test_in_fp16_a_language_model_gives_the_tokens_of_fp32(language_model, tmp_path):
     artefact_in("fp16", language_model, tmp_path / "fp16")
-    options = DecodingOptions(max_tokens=12, ignore_end=True)
+    options = SamplingParams(max_tokens=12, ignore_eos=True)
     tokens = []
     for folder in (language_model, tmp_path / "fp16"):
         generator = Generator(folder, Manifest.read(folder))

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from attendant.errors import InputError
-from serving.engine.options import Guide
 from serving.engine.sampling.beam_search import BeamSearch
 from serving.engine.starting import first_sequence, sequence_of
 from tests.serving.engine.sample_sequences import END, sequence, ticket, written
@@ -27,9 +26,9 @@ def test_a_sequence_begins_with_the_prompt_of_which_nothing_is_cached(parts):
     ("asked", "ends"),
     [
         ({}, {END}),
-        ({"stop_ids": (9,)}, {END, 9}),
-        ({"ignore_end": True}, set()),
-        ({"ignore_end": True, "stop_ids": (9,)}, {9}),
+        ({"stop_token_ids": (9,)}, {END, 9}),
+        ({"ignore_eos": True}, set()),
+        ({"ignore_eos": True, "stop_token_ids": (9,)}, {9}),
     ],
 )
 def test_it_ends_with_the_checkpoints_end_tokens_unless_they_are_ignored_and_with_the_requests(parts, asked, ends):
@@ -38,22 +37,22 @@ def test_it_ends_with_the_checkpoints_end_tokens_unless_they_are_ignored_and_wit
 
 @pytest.mark.parametrize("candidates", [1, 3])
 def test_a_request_is_over_when_each_of_its_answers_is(parts, candidates):
-    group = sequence(parts, temperature=1.0, candidates=candidates).group
+    group = sequence(parts, temperature=1.0, n=candidates).group
     assert (group.unfinished, group.rows, group.search) == (candidates, candidates, None)
 
 
 def test_beams_are_one_search_that_ends_once(parts):
-    group = sequence(parts, beam_width=3, candidates=2).group
+    group = sequence(parts, beam_width=3, n=2).group
     assert isinstance(group.search, BeamSearch) and (group.unfinished, group.rows) == (1, 3)
 
 
 def test_only_who_wants_drafts_looks_tokens_up(parts):
     assert sequence(parts).lookup is None
-    assert sequence(parts, prompt=(5, 6, 5, 7, 5), draft_tokens=2).lookup.draft(2) == [7, 5]
+    assert sequence(parts, prompt=(5, 6, 5, 7, 5), num_speculative_tokens=2).lookup.draft(2) == [7, 5]
 
 
 def test_candidates_draw_numbers_of_their_own(parts):
-    group = sequence(parts, temperature=1.0, candidates=8, seed=1).group
+    group = sequence(parts, temperature=1.0, n=8, seed=1).group
     logits_V = np.zeros(320, dtype=np.float32)
     chosen = [sequence_of(group, candidate, [5, 6], parts).chooser.choose(logits_V).token for candidate in range(8)]
     assert len(set(chosen)) > 4
@@ -61,7 +60,7 @@ def test_candidates_draw_numbers_of_their_own(parts):
 
 
 def test_a_guide_holds_each_sequence_by_itself(parts):
-    group = sequence(parts, guide=Guide(kind="regex", text="[ab]")).group
+    group = sequence(parts, regex="[ab]").group
     one, other = (sequence_of(group, candidate, [5], parts) for candidate in range(2))
     a = parts.tokenizer.encode("a", 9)[-1]
     one.chooser.take(a)
@@ -70,7 +69,7 @@ def test_a_guide_holds_each_sequence_by_itself(parts):
 
 def test_a_guide_that_cannot_be_followed_is_the_requests_error(parts):
     with pytest.raises(InputError, match="a regular expression that llguidance can follow"):
-        sequence(parts, guide=Guide(kind="regex", text="[a"))
+        sequence(parts, regex="[a")
 
 
 def test_the_length_of_a_source_is_that_of_its_mask(parts):

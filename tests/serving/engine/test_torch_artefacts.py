@@ -5,13 +5,13 @@ import pytest
 import torch
 
 from attendant.manifest import Manifest
+from attendant.sampling_params import SamplingParams
 from export.artefact.stage import export_torch
 from models.checkpoints.resolve import checkpoint_named
 from models.train.caption_data import held_out_pairs
 from models.train.date_data import held_out
 from serving.engine.captioner import Captioner
 from serving.engine.generator import Generator
-from serving.engine.options import DecodingOptions
 from serving.engine.settings import EngineSettings
 from serving.engine.translator import Translator
 from serving.runtime.torch.buffer import TorchBuffer
@@ -24,9 +24,9 @@ from tests.text_checkpoints import OTHER_PROMPT, PROMPT, STOPS_AFTER
 CHUNKS = EngineSettings(slots=6, waiting=50, prompt_tokens=4, prefix_bytes=0)
 KINDS = ["language_model", "dates_artefact", "explained_gru", "captioner_artefact"]
 OPTIONS = [
-    DecodingOptions(),
-    DecodingOptions(beam_width=3, candidates=2, max_tokens=7),
-    DecodingOptions(draft_tokens=3, max_tokens=7),
+    SamplingParams(),
+    SamplingParams(beam_width=3, n=2, max_tokens=7),
+    SamplingParams(num_speculative_tokens=3, max_tokens=7),
 ]
 
 
@@ -99,10 +99,10 @@ def test_its_tokens_are_the_eager_models(artefact, pairs):
     folder, twin = pairs(artefact)
     model, eager = loaded(kind, twin), checkpoint_named(Manifest.read(folder).source).model
     for subject in subjects[:3]:
-        request = model.request(subject, DecodingOptions(max_tokens=STOPS_AFTER + 1))
+        request = model.request(subject, SamplingParams(max_tokens=STOPS_AFTER + 1))
         source = [torch.from_numpy(array) for array in (request.source or {}).values()]
         rules = model._written().rules
-        ((_, tokens, _),) = alone(model, subject, DecodingOptions(max_tokens=STOPS_AFTER + 1)).values()
+        ((_, tokens, _),) = alone(model, subject, SamplingParams(max_tokens=STOPS_AFTER + 1)).values()
         wanted = eager_tokens(eager, source, request.prompt, rules.end, STOPS_AFTER + 1)
         assert tokens in (wanted, wanted[:-1]), "an end token is no answer"
 
@@ -115,9 +115,9 @@ def test_trained_models_answer_in_half_precision_as_in_float32(name, precision, 
     kind, subjects = kind_and_subjects(artefact)
     manifest, _ = export_torch(name, tmp_path / name, precision)
     whole, half = loaded(kind, pairs(artefact)[1], device), recorded(loaded(kind, tmp_path / name, device))
-    said = [submitted(half, subject, DecodingOptions())[0] for subject in subjects]
+    said = [submitted(half, subject, SamplingParams())[0] for subject in subjects]
     finish(half.engine)
-    assert [answers(one) for one in said] == [alone(whole, subject, DecodingOptions()) for subject in subjects]
+    assert [answers(one) for one in said] == [alone(whole, subject, SamplingParams()) for subject in subjects]
     remembered = {spec.dtype for spec in manifest.graph("decoder").inputs if spec.dtype.endswith("16")}
     assert remembered == {{"fp16": "float16", "bf16": "bfloat16"}[precision]}
     assert 2 * half.engine.cache_bytes < 1.2 * whole.engine.cache_bytes, "source masks are bytes in both"
@@ -126,7 +126,7 @@ def test_trained_models_answer_in_half_precision_as_in_float32(name, precision, 
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_prompt_seen_before_is_not_computed_again(device, pairs):
     model = loaded(Generator, pairs("language_model")[1], device, EngineSettings(slots=2))
-    prompt, options = [0, *range(2, 36)], DecodingOptions(max_tokens=4, ignore_end=True)
+    prompt, options = [0, *range(2, 36)], SamplingParams(max_tokens=4, ignore_eos=True)
     first = alone(model, prompt, options)
     assert model.engine.meter.prefix_tokens == 0
     assert alone(model, prompt, options) == first
@@ -138,7 +138,7 @@ def test_no_more_of_a_device_than_was_asked_for_is_copied_to_the_host(pairs, mon
     numpy = TorchBuffer.numpy
     monkeypatch.setattr(TorchBuffer, "numpy", lambda buffer: copied.append(buffer.nbytes) or numpy(buffer))
     model = loaded(Generator, pairs("language_model")[1], "cpu", EngineSettings(slots=2))
-    alone(model, [0, *range(2, 36)], DecodingOptions(max_tokens=4, ignore_end=True))
+    alone(model, [0, *range(2, 36)], SamplingParams(max_tokens=4, ignore_eos=True))
     row = model.engine.cache_bytes / 2
     blocks, logits = 32 / 40 * row, 5 * 4 * model.vocabulary_size
     assert sum(copied) <= blocks + logits

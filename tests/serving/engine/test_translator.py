@@ -3,11 +3,11 @@ import pytest
 
 from attendant.errors import ArtefactError, InputError
 from attendant.manifest import Manifest
+from attendant.sampling_params import SamplingParams
 from attendant.tokenizer import Tokenizer
 from models.checkpoints.resolve import checkpoint_named
 from models.generate import greedy, pad_sources
 from models.train.date_data import held_out
-from serving.engine.options import DecodingOptions
 from serving.engine.translator import Translator
 
 
@@ -17,7 +17,7 @@ def translator(dates_artefact):
 
 
 def answer(translator, text, max_tokens=None):
-    pieces = list(translator.stream(translator.request(text, DecodingOptions(max_tokens=max_tokens))))
+    pieces = list(translator.stream(translator.request(text, SamplingParams(max_tokens=max_tokens))))
     return "".join(piece.text for piece in pieces), pieces[-1].finish_reason
 
 
@@ -55,7 +55,7 @@ def test_a_limit_ends_the_answer_and_nothing_is_computed_beyond_it(translator, l
 )
 def test_a_request_that_cannot_be_decoded_is_refused(translator, text, limit, says):
     with pytest.raises(InputError, match=says):
-        translator.request(text, DecodingOptions(max_tokens=limit))
+        translator.request(text, SamplingParams(max_tokens=limit))
 
 
 def test_an_artefact_without_a_tokenizer_is_refused(tiny_translator):
@@ -66,7 +66,7 @@ def test_an_artefact_without_a_tokenizer_is_refused(tiny_translator):
 def test_each_token_comes_with_its_alignment_if_that_is_asked_for(explained_dates):
     translator = Translator(explained_dates, Manifest.read(explained_dates))
     text = "3rd of march 1997"
-    shown = list(translator.stream(translator.request(text, DecodingOptions(explain=True))))
+    shown = list(translator.stream(translator.request(text, SamplingParams(explain=True))))
     assert [piece.alignment.shape for piece in shown] == [(1, len(text))] * 10 + [(0, len(text))]
     np.testing.assert_allclose([piece.alignment.sum() for piece in shown[:-1]], 1, atol=1e-5)
     plain = list(translator.stream(translator.request(text)))
@@ -77,10 +77,10 @@ def test_the_graph_that_explains_is_loaded_only_once_somebody_asks_for_it(explai
     translator = Translator(explained_dates, Manifest.read(explained_dates))
     answer(translator, "3rd of march 1997")
     assert translator.runners.keys() == {"encoder", "decoder"}
-    list(translator.stream(translator.request("3rd of march 1997", DecodingOptions(explain=True))))
+    list(translator.stream(translator.request("3rd of march 1997", SamplingParams(explain=True))))
     assert translator.runners.keys() == {"encoder", "decoder", "explained"}
 
 
 def test_an_artefact_that_explains_nothing_refuses_to(translator):
     with pytest.raises(InputError, match="--explain"):
-        translator.request("3rd of march 1997", DecodingOptions(explain=True))
+        translator.request("3rd of march 1997", SamplingParams(explain=True))

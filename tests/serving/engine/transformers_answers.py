@@ -27,7 +27,7 @@ def their_answers(model, subject, prompt_length, options, rules):
         options: ours.
         rules: the end tokens, and what else the model's own configuration does not say.
     """
-    end = sorted(rules.end | set(options.stop_ids))
+    end = sorted(rules.end | set(options.stop_token_ids))
     asked = {
         "forced_bos_token_id": rules.first,
         "suppress_tokens": list(rules.never) or None,
@@ -57,9 +57,9 @@ def _beams(options):
         return {"num_beams": 1}
     return {
         "num_beams": options.beam_width,
-        "num_return_sequences": options.candidates,
+        "num_return_sequences": options.n,
         "length_penalty": options.length_penalty,
-        "early_stopping": options.early_stopping,
+        "early_stopping": {"no": False, "yes": True, "never": "never"}[options.early_stopping],
     }
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from attendant.errors import MachineError
 from attendant.manifest import Manifest
+from attendant.sampling_params import SamplingParams
 from serving.engine.generator import Generator
-from serving.engine.options import DecodingOptions
 from serving.engine.translator import Translator
 from serving.runtime.create_runners import create_runners
 from serving.runtime.executable import require_executable
@@ -44,7 +44,7 @@ def test_translations_are_the_same_with_engines_beams_and_batches_included(dates
     with_engines(dates_artefact, tmp_path / "a", apart=apart)
     manifest = Manifest.read(tmp_path / "a")
     asked = [
-        (text, options) for text in ("3 May 1999", "12 June 2024") for options in (None, DecodingOptions(beam_width=3))
+        (text, options) for text in ("3 May 1999", "12 June 2024") for options in (None, SamplingParams(beam_width=3))
     ]
     answers = []
     for folder, runtime in ((tmp_path / "a", "auto"), (dates_artefact, "onnxruntime")):

@@ -61,4 +61,4 @@ def test_what_went_wrong_is_in_it(summary):
 
 
 def test_it_is_json(summary):
-    assert json.loads(json.dumps(plain(summary), allow_nan=False))["command"].startswith("python -m clients")
+    assert json.loads(json.dumps(plain(summary), allow_nan=False))["command"].startswith("attendant load run")

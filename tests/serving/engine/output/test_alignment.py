@@ -4,10 +4,10 @@ import torch
 
 from attendant.errors import InputError
 from attendant.manifest import Manifest
+from attendant.sampling_params import SamplingParams
 from models.checkpoints.resolve import checkpoint_named
 from models.explain.observe import observed
 from serving.engine.captioner import Captioner
-from serving.engine.options import DecodingOptions
 from serving.engine.output.alignment import aligning_graph, alignment_of, decoder_graph
 from tests.conftest import CAPTIONER
 
@@ -22,7 +22,7 @@ def captioner(exported):
 def test_each_token_of_a_caption_comes_with_what_its_image_was_read_by(captioner):
     model, served = captioner
     pixels = np.random.default_rng(0).standard_normal(model.config.pixel_shape, dtype=np.float32)
-    pieces = list(served.stream(served.request(pixels, DecodingOptions(max_tokens=5, explain=True))))
+    pieces = list(served.stream(served.request(pixels, SamplingParams(max_tokens=5, explain=True))))
     token_ids = [token for piece in pieces for token in piece.token_ids]
     assert token_ids, "an empty caption would prove nothing"
     target = torch.tensor([[model.config.start_token, *token_ids[:-1]]])
@@ -30,7 +30,7 @@ def test_each_token_of_a_caption_comes_with_what_its_image_was_read_by(captioner
         model(torch.from_numpy(pixels)[None], target)
     last_HTS = list(maps.values())[-1][0][0]
     np.testing.assert_allclose(np.concatenate([piece.alignment for piece in pieces]), last_HTS.mean(0), atol=1e-5)
-    plain = list(served.stream(served.request(pixels, DecodingOptions(max_tokens=5))))
+    plain = list(served.stream(served.request(pixels, SamplingParams(max_tokens=5))))
     assert [(piece.token_ids, piece.alignment) for piece in plain] == [(piece.token_ids, None) for piece in pieces]
 
 

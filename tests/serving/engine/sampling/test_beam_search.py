@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attendant.errors import InputError
-from serving.engine.options import DecodingOptions
+from attendant.sampling_params import EARLY_STOPPING, SamplingParams
 from serving.engine.sampling.beam_search import BeamSearch
 from serving.engine.sampling.token_rules import TokenRules
 from tests.serving.engine.transformers_answers import their_answers
@@ -27,19 +27,19 @@ tokens = st.integers(0, VOCABULARY - 1)
 def searches(draw):
     """A model, what it is asked and the rules of its tokens."""
     name, width = draw(st.sampled_from(sorted(KINDS))), draw(st.integers(2, 4))
-    end, stop_ids = some(draw, (0, 1, 2, 4)), some(draw, (0, 1))
-    every_end = end | stop_ids
+    end, stop_token_ids = some(draw, (0, 1, 2, 4)), some(draw, (0, 1))
+    every_end = end | stop_token_ids
     first = draw(st.none() | tokens.filter(lambda token: token not in every_end))
     biased = [*some(draw, (0, 3)), *(every_end if draw(st.booleans()) else ())]
-    options = DecodingOptions(
+    options = SamplingParams(
         beam_width=width,
-        candidates=draw(st.integers(1, width)),
+        n=draw(st.integers(1, width)),
         length_penalty=draw(st.sampled_from([0.0, 1.0, -1.0, 0.6, 2.5])),
-        early_stopping=draw(st.sampled_from([True, False, "never"])),
+        early_stopping=draw(st.sampled_from(EARLY_STOPPING)),
         repetition_penalty=draw(st.sampled_from([1.0, 1.3, 0.7])),
         min_tokens=draw(st.sampled_from([0, 0, 1, 4])),
         logit_bias={token: round(draw(st.floats(-3, 5)), 3) for token in biased},
-        stop_ids=tuple(stop_ids),
+        stop_token_ids=tuple(stop_token_ids),
         presence_penalty=draw(st.sampled_from([0.0, 0.0, 0.5])),
         frequency_penalty=draw(st.sampled_from([0.0, 0.0, 0.7])),
         max_tokens=draw(st.sampled_from([4, 5, 8, 12])),
@@ -68,7 +68,7 @@ def test_the_best_beams_are_those_of_transformers_with_their_scores(search):
     assert ours(*search) == their_answers(random_model(name), subject(name, prompt), len(prompt), options, rules)
 
 
-WIDE = DecodingOptions(beam_width=2, candidates=2)
+WIDE = SamplingParams(beam_width=2, n=2)
 
 
 def begun(options=WIDE, end=(), limit=9, **rules):
@@ -92,28 +92,28 @@ def test_of_equally_probable_tokens_the_first_comes_first_and_of_equal_beams_the
 
 
 def test_of_answers_with_the_same_score_the_one_that_ended_first_stands_first():
-    search = begun(DecodingOptions(beam_width=2, candidates=2, length_penalty=0), end=[0])
+    search = begun(SamplingParams(beam_width=2, n=2, length_penalty=0), end=[0])
     assert said(search.advance(logits([0, 0, -100, -100])))[0] == (0, 1)
     assert search.advance(logits([100, 0, 0, 0], [100, 0, 0, 0])) is None
     assert [(one.tokens, round(one.score, 6)) for one in search.best()] == [((), -0.693147), ((1,), -0.693147)]
 
 
 def test_a_search_ends_where_no_running_beam_is_better_than_the_worst_answer():
-    search = begun(DecodingOptions(beam_width=2, candidates=2, length_penalty=0), end=[0])
+    search = begun(SamplingParams(beam_width=2, n=2, length_penalty=0), end=[0])
     search.advance(logits([0, 0, -100, -100]))
     assert search.advance(logits([0, 0, -100, -100], [0, 0, 0, 0])) is None
     assert [one.tokens for one in search.best()] == [(), (1,)]
 
 
 def test_where_length_costs_a_running_beam_is_judged_by_its_length_so_far():
-    search = begun(DecodingOptions(beam_width=2, length_penalty=-1, early_stopping="never"), end=[0])
+    search = begun(SamplingParams(beam_width=2, length_penalty=-1, early_stopping="never"), end=[0])
     assert said(search.advance(np.log(logits([0.05, 0.9, 0.04, 0.01])))) == [(0, 1), (0, 2)]
     assert said(search.advance(np.log(logits([0.3, 0.68, 0.01, 0.01], [0.25] * 4))))[0] == (0, 1)
     assert [one.tokens for one in search.best()] == [(1,)]
 
 
 def test_as_many_beams_run_on_when_the_most_probable_tokens_of_all_are_ends():
-    search = begun(DecodingOptions(beam_width=2, early_stopping="never"), end=[0, 1, 2])
+    search = begun(SamplingParams(beam_width=2, early_stopping="never"), end=[0, 1, 2])
     assert said(search.advance(logits([9, 9, 9, 8, 7]))) == [(0, 3), (0, 4)]
 
 
@@ -142,7 +142,7 @@ def test_of_one_token_that_is_given_there_is_one_answer():
 
 
 def test_each_beam_is_penalised_for_its_own_tokens():
-    search = begun(DecodingOptions(beam_width=2, frequency_penalty=2.0, presence_penalty=1.0))
+    search = begun(SamplingParams(beam_width=2, frequency_penalty=2.0, presence_penalty=1.0))
     assert said(search.advance(logits([9, 8.5, 0, 0]))) == [(0, 0), (0, 1)]
     assert said(search.advance(logits([9, 8, 0, 0], [9, 8, 0, 0]))) == [(1, 0), (0, 1)]
     assert said(search.advance(logits([9, 9, 8, 0], [9, 9, 8, 0]))) == [(0, 2), (1, 2)]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from attendant.errors import InputError
-from serving.engine.options import DecodingOptions
+from attendant.sampling_params import SamplingParams
 from serving.engine.sampling.choosing import TokenChooser, inverse_cdf
 from serving.engine.sampling.token_rules import TokenRules
 
@@ -18,7 +18,7 @@ DRAWS = 4000
 
 def chooser(rules=None, prompt=(1, 2), seed=0, candidate=0, guide=None, **options):
     rules = rules or TokenRules()
-    return TokenChooser(DecodingOptions(**options), rules, prompt, seed=seed, candidate=candidate, guide=guide)
+    return TokenChooser(SamplingParams(**options), rules, prompt, seed=seed, candidate=candidate, guide=guide)
 
 
 def drawn(logits=LOGITS, count=DRAWS, **arguments):
@@ -124,7 +124,7 @@ def test_greedy_decoding_takes_the_first_of_the_largest_logits_that_are_left():
     assert chooser(logit_bias={2: 2.5}).choose(tied).token == 2
     assert chooser(prompt=(1, 3), repetition_penalty=1.5).choose(tied).token == 4
     assert chooser(rules=TokenRules(first=6)).choose(tied).token == 6
-    ends = chooser(rules=TokenRules(end=frozenset({1})), stop_ids=(3,), min_tokens=2)
+    ends = chooser(rules=TokenRules(end=frozenset({1})), stop_token_ids=(3,), min_tokens=2)
     assert [ends.choose(tied).token for _ in range(3)] == [4, 4, 1]
 
 
@@ -143,7 +143,7 @@ PLAIN = {
     "bias": ({"logit_bias": {1: 1.0}}, [False] * 3),
     "repetition": ({"repetition_penalty": 1.1}, [False] * 3),
     "presence": ({"presence_penalty": 0.1}, [True, False, False]),
-    "least": ({"min_tokens": 2, "stop_ids": (3,)}, [False, False, True]),
+    "least": ({"min_tokens": 2, "stop_token_ids": (3,)}, [False, False, True]),
     "least, without an end": ({"min_tokens": 2}, [True] * 3),
     "first": ({"rules": TokenRules(first=3)}, [False, True, True]),
     "never": ({"rules": TokenRules(never=(3,))}, [False] * 3),

@@ -11,8 +11,8 @@ from tokenizers import decoders, normalizers
 from tokenizers import models as library_models
 
 from attendant.errors import InputError, MachineError
+from attendant.sampling_params import SamplingParams, Structure
 from attendant.tokenizer import Tokenizer
-from serving.engine.options import DecodingOptions, Guide
 from serving.engine.sampling.choosing import TokenChooser
 from serving.engine.sampling.guide import Guides
 from serving.engine.sampling.token_rules import TokenRules
@@ -70,7 +70,8 @@ class Model:
         """The text of an answer, and whether it came to its end."""
         logits, tokens = np.random.default_rng(seed), []
         ruled, checked = self.guides.create(guide), self.guides.create(guide)
-        options = DecodingOptions(guide=guide, **options)
+        structured = {"json_object": True} if guide.kind == "json" else {guide.kind: guide.text}
+        options = SamplingParams(**structured, **options)
         chooser = TokenChooser(options, self.rules, [0], seed=seed, guide=ruled)
         while len(tokens) < limit:
             token = chooser.choose(logits.normal(0, 3, self.size).astype(np.float32)).token
@@ -91,11 +92,11 @@ speaks = pytest.mark.parametrize("name", [name for name in MODELS if name != "da
 
 
 def schema(value):
-    return Guide(kind="json_schema", text=json.dumps(value))
+    return Structure(kind="json_schema", text=json.dumps(value))
 
 
 def regex(text):
-    return Guide(kind="regex", text=text)
+    return Structure(kind="regex", text=text)
 
 
 @speaks
@@ -114,7 +115,7 @@ def test_every_finished_answer_is_of_the_schema(models, name):
 
 @speaks
 def test_every_finished_answer_of_any_json_can_be_parsed(models, name):
-    answers = [models[name].answer(Guide(kind="json"), seed, limit=60, temperature=1.0) for seed in range(20)]
+    answers = [models[name].answer(Structure(kind="json"), seed, limit=60, temperature=1.0) for seed in range(20)]
     values = [json.loads(text) for text, is_whole in answers if is_whole]
     assert values
 
@@ -137,7 +138,7 @@ def test_a_regular_expression_is_matched_as_a_whole(models, name, seed):
 
 def test_blanks_between_json_are_bounded(models):
     model = models["byte-level BPE"]
-    ruled, encode = model.guides.create(Guide(kind="json")), byte_level_bpe().encode
+    ruled, encode = model.guides.create(Structure(kind="json")), byte_level_bpe().encode
     (brace,), (blank,) = encode("{", add_special_tokens=False).ids, encode(" ", add_special_tokens=False).ids
     for token in (brace, *(blank,) * 40):
         assert ruled.allowed()[token]
@@ -175,7 +176,7 @@ def test_special_tokens_and_those_beyond_the_vocabulary_never_come(models):
 def test_the_forced_first_token_is_none_of_the_guides(models):
     model = models["dates-gru"]
     rules = TokenRules(end=frozenset({2}), first=1)
-    chooser = TokenChooser(DecodingOptions(), rules, [1], seed=0, guide=model.guides.create(regex("ab")))
+    chooser = TokenChooser(SamplingParams(), rules, [1], seed=0, guide=model.guides.create(regex("ab")))
     logits = np.zeros(model.size, dtype=np.float32)
     assert [chooser.choose(logits).token for _ in range(4)] == [1, 4, 5, 2]
 
@@ -188,9 +189,9 @@ def test_the_forced_first_token_is_none_of_the_guides(models):
         (regex("(" * 5000 + ")" * 5000), "nested parentheses"),
         (schema({"type": "strange"}), "strange"),
         (schema({"type": "object", "unevaluatedItems": 3}), "unevaluatedItems"),
-        (Guide(kind="json_schema", text="{"), "EOF"),
-        (Guide(kind="json_schema", text="[" * 100_000), "recursion"),
-        (Guide(kind="json_schema", text='{"not": ' * 500 + "{}" + "}" * 500), "recursion"),
+        (Structure(kind="json_schema", text="{"), "EOF"),
+        (Structure(kind="json_schema", text="[" * 100_000), "recursion"),
+        (Structure(kind="json_schema", text='{"not": ' * 500 + "{}" + "}" * 500), "recursion"),
     ],
 )
 def test_a_guide_that_cannot_be_followed_is_refused_with_the_reason(models, guide, message):
@@ -221,11 +222,11 @@ class OtherTokenizer:
 def test_a_model_that_cannot_be_guided_refuses_every_guide_and_nothing_else(tokenizer, end):
     guides = Guides(tokenizer, 400, end)
     with pytest.raises(InputError, match="leave the guide out"):
-        guides.create(Guide(kind="json"))
+        guides.create(Structure(kind="json"))
 
 
 def test_without_the_library_a_guide_is_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "llguidance", None)
     guides = Guides(Tokenizer(byte_level_bpe()), 320, [1])
     with pytest.raises(MachineError, match="pip install llguidance"):
-        guides.create(Guide(kind="json"))
+        guides.create(Structure(kind="json"))

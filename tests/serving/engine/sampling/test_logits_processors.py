@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from transformers.generation import logits_process as hf
 
 from attendant.errors import InputError
-from serving.engine.options import DecodingOptions
+from attendant.sampling_params import SamplingParams
 from serving.engine.sampling.logits_processors import (
     Banned,
     CountPenalty,
@@ -53,7 +53,7 @@ def test_the_repetition_penalty_is_that_of_transformers(logits, prompt, answer, 
 @given(rows, st.dictionaries(st.integers(0, V - 1), st.integers(-100, 100).map(float), min_size=1))
 def test_the_logit_bias_is_that_of_transformers(logits, bias):
     wanted = theirs(hf.SequenceBiasLogitsProcessor({(token,): value for token, value in bias.items()}), logits, [0], [])
-    (processor,) = create_processors(DecodingOptions(logit_bias=bias), TokenRules())
+    (processor,) = create_processors(SamplingParams(logit_bias=bias), TokenRules())
     np.testing.assert_array_equal(ours(processor, logits, [0], []), wanted)
 
 
@@ -61,7 +61,10 @@ def test_the_logit_bias_is_that_of_transformers(logits, bias):
 @given(rows, tokens, tokens, st.integers(1, 8), st.sets(st.integers(0, V - 1), min_size=1))
 def test_no_end_token_comes_before_the_least_number_of_tokens(logits, prompt, answer, least, end):
     library = hf.MinNewTokensLengthLogitsProcessor(len(prompt), least, list(end))
-    rules, options = TokenRules(end=frozenset(list(end)[:1])), DecodingOptions(min_tokens=least, stop_ids=tuple(end))
+    rules, options = (
+        TokenRules(end=frozenset(list(end)[:1])),
+        SamplingParams(min_tokens=least, stop_token_ids=tuple(end)),
+    )
     (processor,) = create_processors(options, rules)
     np.testing.assert_array_equal(
         ours(processor, logits, prompt, answer), theirs(library, logits, prompt, answer).astype(np.float64)
@@ -71,7 +74,7 @@ def test_no_end_token_comes_before_the_least_number_of_tokens(logits, prompt, an
 @settings(deadline=None)
 @given(rows, st.sets(st.integers(0, V - 1), min_size=1))
 def test_suppressed_tokens_are_those_of_transformers(logits, never):
-    (processor,) = create_processors(DecodingOptions(), TokenRules(never=tuple(never)))
+    (processor,) = create_processors(SamplingParams(), TokenRules(never=tuple(never)))
     wanted = theirs(hf.SuppressTokensLogitsProcessor(sorted(never)), logits, [0], [])
     np.testing.assert_array_equal(ours(processor, logits, [0], []), wanted)
 
@@ -94,7 +97,7 @@ def test_presence_and_frequency_penalties_follow_openais_formula(logits, prompt,
 @given(rows, tokens, tokens, st.floats(0.1, 5), st.integers(-5, 5).map(float), st.integers(1, 4))
 def test_all_together_stand_in_the_order_of_transformers(logits, prompt, answer, penalty, bias, least):
     prompt = prompt or [0]
-    options = DecodingOptions(repetition_penalty=penalty, logit_bias={3: bias}, min_tokens=least)
+    options = SamplingParams(repetition_penalty=penalty, logit_bias={3: bias}, min_tokens=least)
     changed, so_far = logits.copy(), history(prompt, answer)
     for processor in create_processors(options, TokenRules(end=frozenset({3}), never=(5,), first=3)):
         if processor.applies(so_far):
@@ -114,13 +117,13 @@ def test_all_together_stand_in_the_order_of_transformers(logits, prompt, answer,
 
 
 def test_only_what_is_asked_for_is_processed():
-    assert create_processors(DecodingOptions(), TokenRules(end=frozenset({1}))) == ()
+    assert create_processors(SamplingParams(), TokenRules(end=frozenset({1}))) == ()
 
 
 @pytest.mark.parametrize("bias", [float("nan"), float("inf"), float("-inf")])
 def test_a_bias_that_is_no_number_is_refused(bias):
     with pytest.raises(InputError, match="logit_bias"):
-        create_processors(DecodingOptions(logit_bias={1: bias}), TokenRules())
+        create_processors(SamplingParams(logit_bias={1: bias}), TokenRules())
 
 
 @pytest.mark.parametrize("token", [-1, V])

@@ -5,7 +5,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from transformers.generation import logits_process as hf
 
-from serving.engine.options import DecodingOptions
+from attendant.sampling_params import SamplingParams
 from serving.engine.sampling.warpers import (
     create_filters,
     divide_by_temperature,
@@ -87,7 +87,7 @@ def test_typical_p_keeps_what_transformers_keeps(row, mass):
 @settings(deadline=None)
 @given(wide_rows, st.integers(1, 200), shares, shares, shares, st.floats(0.2, 3))
 def test_all_together_stand_in_the_order_of_transformers(row, k, p, share, mass, temperature):
-    options = DecodingOptions(temperature=temperature, top_k=k, top_p=p, min_p=share, typical_p=mass)
+    options = SamplingParams(temperature=temperature, top_k=k, top_p=p, min_p=share, typical_p=mass)
     row = row + np.arange(row.size) * 1e-7  # without ties
     left = row.copy()
     divide_by_temperature(left, temperature)
@@ -122,4 +122,4 @@ def test_the_lowest_temperature_leaves_the_most_probable_token():
 
 
 def test_only_what_is_asked_for_filters():
-    assert create_filters(DecodingOptions(temperature=1.0)) == ()
+    assert create_filters(SamplingParams(temperature=1.0)) == ()

@@ -47,7 +47,7 @@ def test_a_damaged_file_is_refused_by_name(path):
     with pytest.raises(ArtefactError, match=r"keys\.json"):
         Keys(path)
     path.write_text('{"keys": [{"who": "ann"}]}')
-    with pytest.raises(ArtefactError, match="serving keys new"):
+    with pytest.raises(ArtefactError, match="attendant keys new"):
         Keys(path)
 
 

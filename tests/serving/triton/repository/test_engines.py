@@ -149,7 +149,7 @@ def test_the_machine_that_built_them_serves_them(repository, monkeypatch):
 def test_another_machine_is_refused_before_a_server_starts(repository, monkeypatch):
     monkeypatch.setattr(engine_check, "this_platform", lambda: replace(H100, tensorrt="11.2.0"))
     with pytest.raises(
-        MachineError, match=rf"TensorRT 11.4.0.*{DATES}/\w+.plan was built.*TensorRT 11.2.0.*export engine"
+        MachineError, match=rf"TensorRT 11.4.0.*{DATES}/\w+.plan was built.*TensorRT 11.2.0.*export tensorrt"
     ):
         check_engines(repository)
 

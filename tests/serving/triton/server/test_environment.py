@@ -31,4 +31,4 @@ def test_everything_else_is_left_alone():
 
 
 def test_a_model_can_import_serving_from_the_python_path():
-    assert (CHECKOUT / "serving" / "triton_server" / "environment.py").exists()
+    assert (CHECKOUT / "serving" / "triton" / "server" / "environment.py").exists()

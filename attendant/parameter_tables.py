@@ -1,0 +1,35 @@
+"""The sampling parameters as tables in Markdown, for docs/guides/decoding.md."""
+
+from __future__ import annotations
+
+from attendant.sampling_params import EARLY_STOPPING, LARGE, LARGEST_SEED, PARAMS, Param, default_of
+
+
+def parameter_tables() -> str:
+    """The parameters as tables in Markdown, one a group, as docs/guides/decoding.md has them."""
+    groups: dict[str, list[str]] = {}
+    for name, param in PARAMS.items():
+        tensors = ", ".join(f"`{tensor}` {dtype}" for tensor, dtype in param.tensors.items())
+        openai = f"`{param.openai}`" if param.openai else ""
+        row = f"| `{name}` | {tensors} | {_range(name, param)} | {_default(name, param)} | {openai} | {param.help} |\n"
+        groups.setdefault(param.group, []).append(row)
+    head = "| parameter | tensor | range | default | OpenAI | meaning |\n|---|---|---|---|---|---|\n"
+    return "\n".join(f"### {group}\n\n{head}{''.join(rows)}" for group, rows in groups.items())
+
+
+def _range(name: str, param: Param) -> str:
+    if name == "early_stopping":
+        return ", ".join(f"{word} ({number})" for number, word in enumerate(EARLY_STOPPING))
+    if param.ge is None and param.gt is None:
+        return ""
+    low = f"above {param.gt:g}," if param.gt is not None else f"{param.ge:g}"
+    large = {LARGE: "10⁹", float(LARGEST_SEED): "2⁶⁴ − 1"}
+    high = param.most or large.get(float(param.le or 0), f"{param.le:g}")
+    return f"{low} to {high}".replace("-", "−")
+
+
+def _default(name: str, param: Param) -> str:
+    value = default_of(name)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return param.unset if value in (None, (), {}) else f"{value}".removesuffix(".0")
