@@ -39,7 +39,7 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         artefact = gpt2_small(asked.scratch or Path(temporary), asked.precision)
-        model = loaded(artefact, EngineSettings(slots=1), THREADS)
+        model = loaded(artefact, EngineSettings(max_num_seqs=1), THREADS)
         waiting = [asdict(mixed(model, budget, asked.rate, asked.seconds)) for budget in BUDGETS]
     found: dict[str, Any] = {"waiting": waiting, "rate": asked.rate, "seconds": asked.seconds}
     text = "\n".join([*preamble("Arrivals", "benchmarks/arrivals.py", sys.argv[1:]), *waiting_table(found)])

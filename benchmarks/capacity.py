@@ -47,7 +47,7 @@ LOADS = (0.3, 0.6, 0.75)
 TOLERANCE = 0.15
 SLOWER = 1.05
 """By which steps take longer in a second prediction: it says how much the percentile hangs on the machine's speed."""
-SETTINGS = EngineSettings(prefix_bytes=0)
+SETTINGS = EngineSettings(prefix_cache_bytes=0)
 DEMAND = Demand(rate=1.0, prompt=Lognormal(median=40, p95=120, most=150), answer=Lognormal(median=30, p95=80, most=96))
 QUESTIONS = 200
 SIMULATED = 6_000

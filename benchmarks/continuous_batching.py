@@ -33,7 +33,7 @@ from serving.engine.writing_model import WritingModel  # noqa: E402
 FLIGHTS = (1, 2, 4, 8)
 THREADS = 2
 TARGET = 3.0
-SETTINGS = EngineSettings(prefix_bytes=0)
+SETTINGS = EngineSettings(prefix_cache_bytes=0)
 Rates = dict[str, list[Sample]]
 
 

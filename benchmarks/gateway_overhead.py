@@ -61,7 +61,7 @@ def main() -> None:
         scratch = asked.scratch or Path(temporary)
         artefacts = exported([WRITER, CLASSIFIER], scratch / "artefacts")
         with (
-            server_over(artefacts, scratch, EngineSettings(prefix_bytes=0)) as server,
+            server_over(artefacts, scratch, EngineSettings(prefix_cache_bytes=0)) as server,
             gateway_before(server.endpoints.grpc, probe_s=3600) as (gateway, port),
         ):
             groups = (server.group, gateway.pid)

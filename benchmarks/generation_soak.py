@@ -35,7 +35,7 @@ from serving.engine.settings import EngineSettings  # noqa: E402
 from serving.triton.server.process import TritonServer  # noqa: E402
 
 MODELS = ("stdlib-lm", "dates-transformer", "dates-gru", "digits-captioner")
-SETTINGS = EngineSettings(prefix_bytes=4 * 2**20)
+SETTINGS = EngineSettings(prefix_cache_bytes=4 * 2**20)
 """A prefix cache that is full early in the run, so that memory which grows is seen as such."""
 QUICK_REQUESTS, QUICK_RATE = 300, 100.0
 IDLE_S = 5.0

@@ -80,7 +80,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         scratch = asked.scratch or Path(temporary)
         artefacts = exported(["digits-vit", "stdlib-lm"], scratch / "artefacts")
-        with server_over(artefacts, scratch, EngineSettings(slots=32)) as server:
+        with server_over(artefacts, scratch, EngineSettings(max_num_seqs=32)) as server:
             for _ in range(asked.rounds):
                 for case in CASES:
                     found[case.name].append(driven(case, server.endpoints, asked.seconds))

@@ -50,7 +50,7 @@ TOKENS = {"stdlib-lm": 64, "dates-transformer": 12}
 """Of a streamed answer; it goes on after an end token, so that each has as many."""
 FLIGHTS = (1, 8)
 STREAMED_MS, UNARY_MS = 0.35, 1.0
-SETTINGS = EngineSettings(prefix_bytes=0)
+SETTINGS = EngineSettings(prefix_cache_bytes=0)
 TOGETHER = 10
 """Rounds of all cases in a block; how quiet the machine was is known of a block."""
 Found = dict[str, dict[str, Any]]

@@ -52,7 +52,7 @@ def repository(
         raise UserError("an artefact's folder", "none", "name one or more after the verb")
     for manifest in write_repository(folders, out, threads, runtime, engine, device):
         decoders = [manifest.signature_for(one.name, "ort-cpu") for one in manifest.graphs if one.name == "decoder"]
-        plans = "".join(f"; {CachePlan.of(decoder, engine.slots)}" for decoder in decoders)
+        plans = "".join(f"; {CachePlan.of(decoder, engine.max_num_seqs)}" for decoder in decoders)
         sys.stdout.write(f"{out / manifest.name}: {manifest.task}, {len(manifest.graphs)} graph(s){plans}\n")
     return 0
 
@@ -65,8 +65,8 @@ def profile(
     device: Device = "auto",
     gpus: int = 0,
     served: bool = True,
-    slots: int = _ENGINE.slots,
-    prompt_tokens: int = _ENGINE.prompt_tokens,
+    max_num_seqs: int = _ENGINE.max_num_seqs,
+    max_prefill_tokens: int = _ENGINE.max_prefill_tokens,
 ) -> int:
     """Measure what a model that writes takes for its work on this machine, for `attendant capacity plan`.
 
@@ -78,14 +78,14 @@ def profile(
         device: that artefacts of `attendant export torch` run on.
         gpus: of one replica, for the price.
         served: start a tritonserver and measure what serving adds; without, a plan knows of no such costs.
-        slots: most sequences at once that are measured, and that a plan can have.
-        prompt_tokens: most positions of prompts in a step, likewise.
+        max_num_seqs: most sequences at once that are measured, and that a plan can have.
+        max_prefill_tokens: most positions of prompts in a step, likewise.
     """
     from dataclasses import replace
 
     from serving.capacity.profiling.measure import measured
 
-    settings = EngineSettings(slots=slots, prompt_tokens=prompt_tokens)
+    settings = EngineSettings(max_num_seqs=max_num_seqs, max_prefill_tokens=max_prefill_tokens)
     found = replace(measured(artefact, settings, threads, runtime, device, served), gpus=gpus)
     found.write(out)
     errors = ", ".join(f"{name} {error:.1%}" for name, error in found.fit_error.items())

@@ -253,7 +253,7 @@ def narrow_repository(long_language_model, tmp_path_factory):
     from serving.triton.repository.layout import write_repository
 
     out = tmp_path_factory.mktemp("narrow") / "repository"
-    write_repository([long_language_model], out, engine=EngineSettings(slots=1, waiting=NARROW_WAITING))
+    write_repository([long_language_model], out, engine=EngineSettings(max_num_seqs=1, max_queue_size=NARROW_WAITING))
     return out
 
 

@@ -56,7 +56,16 @@ FROZEN = {
     },
     "keys": {"--name", "--file", "--requests", "--tokens"},
     "capacity measure": {
-        *("--out", "--threads", "--runtime", "--device", "--gpus", "--no-served", "--slots", "--prompt-tokens"),
+        *(
+            "--out",
+            "--threads",
+            "--runtime",
+            "--device",
+            "--gpus",
+            "--no-served",
+            "--max-num-seqs",
+            "--max-prefill-tokens",
+        ),
     },
     "lint": {"--command", "--json", "--rules"},
     "repository": {
@@ -64,10 +73,10 @@ FROZEN = {
         "--threads",
         "--runtime",
         "--device",
-        "--slots",
-        "--prompt-tokens",
-        "--waiting",
-        "--prefix-bytes",
+        "--max-num-seqs",
+        "--max-prefill-tokens",
+        "--max-queue-size",
+        "--prefix-cache-bytes",
     },
     "serve": {
         "--repository",
@@ -103,7 +112,16 @@ FROZEN = {
     },
     "load compare": {"--tolerance", "--json"},
     "capacity plan": {
-        *("--rate", "--slo", "--slots", "--waiting", "--prompt-tokens", "--requests", "--seed", "--json"),
+        *(
+            "--rate",
+            "--slo",
+            "--max-num-seqs",
+            "--max-queue-size",
+            "--max-prefill-tokens",
+            "--requests",
+            "--seed",
+            "--json",
+        ),
     },
     "quickstart": {"--build", "--repository", "--texts"},
 }

@@ -34,7 +34,7 @@ from serving.engine.output.answer import Request
 from serving.engine.settings import EngineSettings
 from serving.runtime.base import Array, Buffer, Runner
 
-ALONE = EngineSettings(slots=4, waiting=1, prefix_bytes=0)
+ALONE = EngineSettings(max_num_seqs=4, max_queue_size=1, prefix_cache_bytes=0)
 RUNS = 400
 Answers = dict[int, Answer]
 

@@ -65,7 +65,7 @@ def mixed(model: WritingModel, budget: int, rate: float, seconds: float, seed: i
         seconds: for which prompts arrive.
         seed: of arrivals and prompts, so that every budget meets the same.
     """
-    settings = EngineSettings(slots=16, prompt_tokens=budget, prefix_bytes=0)
+    settings = EngineSettings(max_num_seqs=16, max_prefill_tokens=budget, prefix_cache_bytes=0)
     engine = Engine(written_of(model), settings)
     before = _alone_ms(model, engine)
     foreign, thread = Foreign(), EngineThread(engine)

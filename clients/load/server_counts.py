@@ -16,6 +16,7 @@ TIMEOUT_S = 5.0
 LATEST_S, LOOK_S = 2.0, 0.3
 """Requests are counted behind their answers, by engines in batches: how long that is waited for, and how often."""
 _LINE = re.compile(r'^(\w+)\{[^}]*?\bmodel="([^"]*)"([^}]*)\} (\S+)$')
+_REASON = re.compile(r'finished_reason="(\w+)"')
 _MICROSECONDS = 1e-6
 _COMPUTE = ("input", "infer", "output")
 Counts = Mapping[str, float]
@@ -62,12 +63,17 @@ class ServerCounter:
 
 
 def counters_of(page: str, is_wanted: Callable[[str], bool]) -> dict[str, float]:
-    """The counters on a page of Prometheus' text format, added over the models that are wanted, histograms left out."""
+    """The counters on a page of Prometheus' text format, added over the models that are wanted, histograms left out.
+
+    A counter of requests by how they ended is one for each: ``attendant_requests_total{cancelled}``.
+    """
     found: dict[str, float] = {}
     for line in page.splitlines():
         match = _LINE.match(line)
         if match and is_wanted(match[2]) and 'le="' not in match[3] and "le=" not in line:
-            found[match[1]] = found.get(match[1], 0.0) + float(match[4])
+            reason = _REASON.search(line)
+            name = f"{match[1]}{{{reason[1]}}}" if reason else match[1]
+            found[name] = found.get(name, 0.0) + float(match[4])
     return found
 
 
@@ -78,7 +84,11 @@ def _counts(grown: Counts) -> ServerCounts:
         failures=round(grown.get("nv_inference_request_failure", 0)),
         queue_s=grown.get("nv_inference_queue_duration_us", 0.0) * _MICROSECONDS,
         compute_s=compute * _MICROSECONDS,
-        further={name: value for name, value in grown.items() if name.endswith(("_total", "_sum", "_count"))},
+        further={
+            name: value
+            for name, value in grown.items()
+            if name.partition("{")[0].endswith(("_total", "_sum", "_count"))
+        },
     )
 
 

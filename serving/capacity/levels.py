@@ -64,11 +64,11 @@ class Levels:
         if profile.encoder is not None and demand.prompt.longest > profile.encoder.lengths[-1]:
             wanted = f"sources of at most {profile.encoder.lengths[-1]}, as the profile's encoder table"
             raise ConfigError(wanted, f"up to {demand.prompt.longest}", "correct 'most' of the prompt")
-        positions = min(settings.prompt_tokens, (profile.capacity or 1) * settings.slots)
+        positions = min(settings.max_prefill_tokens, (profile.capacity or 1) * settings.max_num_seqs)
         for name, table, size in (
-            ("decode", profile.decode, settings.slots),
+            ("decode", profile.decode, settings.max_num_seqs),
             ("prompt", profile.prompt, positions),
-            ("encoder", profile.encoder, settings.slots),
+            ("encoder", profile.encoder, settings.max_num_seqs),
         ):
             if table is not None and table.sizes[-1] < size:
                 wanted = f"sizes of the profile's {name!r} up to {size}, the slots or prompt tokens of a step"
@@ -84,15 +84,15 @@ class Levels:
     @cached_property
     def limit(self) -> Limit:
         """What one replica can do, however much is asked of it: its slots are always full."""
-        settings = replace(self.settings, waiting=max(self.settings.waiting, self.settings.slots))
+        settings = replace(self.settings, max_queue_size=max(self.settings.max_queue_size, self.settings.max_num_seqs))
         replica = Replica(self.profile, settings, self.demand.stream)
         meter, ended = replica.engine.meter, list[tuple[float, int, int]]()
         coming = self._arrivals(min(self.requests, _LIMIT_REQUESTS), 1)
-        while batch := list(islice(coming, settings.slots - meter.waiting)):
+        while batch := list(islice(coming, settings.max_num_seqs - meter.waiting)):
             for arrival in batch:
                 replica.submit(replace(arrival, at_s=replica.clock.now_s, deadline_ms=None), replica.clock.now_s)
             replica.step()
-            while meter.waiting >= settings.slots:
+            while meter.waiting >= settings.max_num_seqs:
                 replica.step()
             ended.append((replica.clock.now_s, meter.finished, meter.tokens))
         return _limit(ended)

@@ -106,7 +106,7 @@ def plan_of_files(
     )
     if requests < _LEAST_REQUESTS:
         raise ConfigError(f"requests of at least {_LEAST_REQUESTS}", str(requests), "percentiles need many")
-    engine = EngineSettings(**settings, prefix_bytes=0)
+    engine = EngineSettings(**settings, prefix_cache_bytes=0)
     levels = Levels(profile=Profile.read(profile), settings=engine, demand=asked, requests=requests, seed=seed)
     return plan(levels, read_objectives(asked.slo), told)
 

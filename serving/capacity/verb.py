@@ -17,9 +17,9 @@ def plan(
     demand: Positional[Path],
     rate: str | None = None,
     slo: str | None = None,
-    slots: int = 16,
-    waiting: int = 256,
-    prompt_tokens: int = 256,
+    max_num_seqs: int = 16,
+    max_queue_size: int = 256,
+    max_prefill_tokens: int = 256,
     requests: int = 10_000,
     seed: int = 0,
     json: bool = False,
@@ -31,9 +31,9 @@ def plan(
         demand: how many requests come, how long they are, and what is promised, a TOML file (docs/capacity.md).
         rate: instead of the demand's, as 20/s or 1000000/h.
         slo: objectives instead of the demand's, as ttft_p95<200ms,itl_p95<50ms.
-        slots: sequences that a replica decodes at once.
-        waiting: requests that may wait for a slot; one more is refused.
-        prompt_tokens: most positions of prompts in a step.
+        max_num_seqs: sequences that a replica decodes at once.
+        max_queue_size: requests that may wait for a slot; one more is refused.
+        max_prefill_tokens: most positions of prompts in a step.
         requests: that are simulated for each number of replicas.
         seed: of arrivals and lengths.
         json: print everything as JSON instead of a table.
@@ -50,9 +50,9 @@ def plan(
         slo=slo,
         requests=requests,
         seed=seed,
-        slots=slots,
-        waiting=waiting,
-        prompt_tokens=prompt_tokens,
+        max_num_seqs=max_num_seqs,
+        max_queue_size=max_queue_size,
+        max_prefill_tokens=max_prefill_tokens,
     )
     if json:
         sys.stdout.write(dumps(found.to_json(), indent=2) + "\n")

@@ -27,10 +27,10 @@ class Admission:
     """
 
     def __init__(self, written: Written, settings: EngineSettings, meter: Meter) -> None:
-        self.slots = Slots(written.decoder, settings.slots)
+        self.slots = Slots(written.decoder, settings.max_num_seqs)
         self.rows = Rows(self.slots)
-        reusable = written.encoder is None and self.slots.capacity is not None and settings.prefix_bytes > 0
-        self.prefixes = PrefixCache(settings.prefix_bytes) if reusable else None
+        reusable = written.encoder is None and self.slots.capacity is not None and settings.prefix_cache_bytes > 0
+        self.prefixes = PrefixCache(settings.prefix_cache_bytes) if reusable else None
         self._written, self._meter = written, meter
         self._reserved: dict[Group, int] = {}
 

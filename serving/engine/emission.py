@@ -108,6 +108,7 @@ class Emission:
     def _complete(self, group: Group) -> None:
         group.unfinished = 0
         self._meter.finished += 1
+        self._meter.e2e_s.add(self._clock() - group.ticket.arrived_s)
 
     def _time(self, group: Group) -> None:
         now = self._clock()

@@ -55,9 +55,9 @@ class Engine:
             clock: seconds; times and deadlines are by it.
         """
         self.meter, self._clock = meter or Meter(), clock
-        self._line = WaitingLine(settings.waiting)
+        self._line = WaitingLine(settings.max_queue_size)
         self._groups: list[Group] = []
-        self.slots = settings.slots
+        self.slots = settings.max_num_seqs
         self._admission = Admission(written, settings, self.meter)
         self._emission = Emission(written, self._admission.rows, self.meter, clock)
         self._stepping = Stepping(written, settings, self._admission, self._emission, self.meter)
@@ -93,7 +93,10 @@ class Engine:
             Whether there was anything to do.
         """
         self._part()
-        self._groups += self._admission.admit(self._line)
+        admitted = self._admission.admit(self._line)
+        for group in admitted:
+            self.meter.queue_s.add(self._clock() - group.ticket.arrived_s)
+        self._groups += admitted
         worked = self._stepping.step()
         self._groups = [group for group in self._groups if group.unfinished]
         self._count()
@@ -167,6 +170,9 @@ class Engine:
         rows = self._admission.rows
         self.meter.active, self.meter.waiting = len(rows), len(self._line)
         self.meter.cached_tokens = sum(sequence.cached for sequence in rows.all)
+        slots = self._admission.slots
+        held = self.meter.cached_tokens / slots.capacity if slots.capacity else len(rows)
+        self.meter.cache_usage = held / slots.count
 
 
 def _leaves(ticket: Ticket, now_s: float) -> bool:

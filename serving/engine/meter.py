@@ -25,9 +25,12 @@ class Meter:
         steps: runs of the decoder over the rows that are decoded token by token.
         active: slots that hold a sequence.
         waiting: requests without a slot.
-        cached_tokens: positions that the caches hold.
+        cached_tokens: positions of the KV cache that hold a token.
+        cache_usage: the same as a share of all positions; of a cache without positions, of its rows.
         first_token_s: from a request's arrival to its first token.
         between_tokens_s: between two tokens of a request.
+        queue_s: from a request's arrival to its prefill.
+        e2e_s: from a request's arrival to its last token.
     """
 
     finished: int = 0
@@ -44,6 +47,9 @@ class Meter:
     active: int = 0
     waiting: int = 0
     cached_tokens: int = 0
+    cache_usage: float = 0.0
 
     first_token_s: Histogram = field(default_factory=Histogram)
     between_tokens_s: Histogram = field(default_factory=Histogram)
+    queue_s: Histogram = field(default_factory=Histogram)
+    e2e_s: Histogram = field(default_factory=Histogram)

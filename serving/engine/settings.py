@@ -12,21 +12,26 @@ class EngineSettings:
     """The bounds of one engine.
 
     Attributes:
-        slots: sequences that are decoded at once; each takes a row of the cache.
-        waiting: requests that may wait for a slot; one more is refused.
-        prompt_tokens: most positions of prompts that one step works on, so that none holds up the others for long.
-        prefix_bytes: memory for the keys and values of prompts that were seen before; 0 keeps none.
+        max_num_seqs: sequences that are decoded at once; each takes a row of the KV cache.
+        max_queue_size: requests that may wait for a row; one more is refused.
+        max_prefill_tokens: most positions of prompts that one step works on, chunked prefill: none holds up others.
+        prefix_cache_bytes: memory for the keys and values of prompts that were seen before; 0 keeps none.
 
     Raises:
         ConfigError: a value is out of its range.
     """
 
-    slots: int = 16
-    waiting: int = 256
-    prompt_tokens: int = 256
-    prefix_bytes: int = 64 * 2**20
+    max_num_seqs: int = 16
+    max_queue_size: int = 256
+    max_prefill_tokens: int = 256
+    prefix_cache_bytes: int = 64 * 2**20
 
     def __post_init__(self) -> None:
-        for name, least in (("slots", 1), ("waiting", 0), ("prompt_tokens", 1), ("prefix_bytes", 0)):
+        for name, least in (
+            ("max_num_seqs", 1),
+            ("max_queue_size", 0),
+            ("max_prefill_tokens", 1),
+            ("prefix_cache_bytes", 0),
+        ):
             if getattr(self, name) < least:
                 raise ConfigError(f"{name} of at least {least}", str(getattr(self, name)), f"correct {name}")

@@ -60,7 +60,7 @@ class Stepping:
         return busy
 
     def _read_prompts(self) -> None:
-        budget = self._settings.prompt_tokens
+        budget = self._settings.max_prefill_tokens
         while budget > 0 and (batch := self._next_prompts(budget)):
             width = min(max(sequence.pending for sequence in batch), budget)
             budget -= width * len(batch)

@@ -6,6 +6,7 @@ from math import isnan
 
 import pytest
 
+from attendant.sampling_tensors import params_from_tensors, prompt_from_tensors
 from benchmarks.continuous_batching import FLIGHTS, in_turns
 from benchmarks.generation import mixed_load
 from benchmarks.generation.engines import loaded
@@ -16,12 +17,11 @@ from benchmarks.generation.tensors import request_tensors
 from benchmarks.generation.throughput import rate_served
 from benchmarks.serving_overhead import TOGETHER, cases_of, measured, report
 from serving.engine.settings import EngineSettings
-from serving.triton.backends.asking import params_from_tensors, prompt_from_tensors
 from tests.conftest import DATES, LANGUAGE_MODEL
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = EngineSettings(prefix_bytes=0)
+SETTINGS = EngineSettings(prefix_cache_bytes=0)
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,7 @@ async def _in_the_queue(server):
     """One request has the slot, two wait, and first the one that waits is taken back: the tokens that came for each."""
 
     def waiting():
-        return counted(server, LANGUAGE_MODEL, "attendant_waiting")
+        return counted(server, LANGUAGE_MODEL, "attendant_num_requests_waiting")
 
     async with aio.InferenceServerClient(server.grpc) as client:
         served = _Counting(client.stream_infer, _request(LONGEST))

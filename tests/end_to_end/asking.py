@@ -55,13 +55,16 @@ async def until(condition, seconds=PATIENCE_S):
 
 def active(server):
     """How many sequences the language model decodes."""
-    return counted(server, LANGUAGE_MODEL, "attendant_active")
+    return counted(server, LANGUAGE_MODEL, "attendant_num_requests_running")
 
 
 def counted(server, model, metric):
-    """What one of Triton's counters stands at for a model."""
-    lines = page(f"http://{server.metrics}/metrics").splitlines()
-    return sum(float(line.split()[-1]) for line in lines if line.startswith(metric + "{") and f'"{model}"' in line)
+    """What one of Triton's counters stands at for a model; of requests that ended, ``metric{reason}``."""
+    name, _, reason = metric.rstrip("}").partition("{")
+    lines = [line for line in page(f"http://{server.metrics}/metrics").splitlines() if line.startswith(name + "{")]
+    return sum(
+        float(line.split()[-1]) for line in lines if f'"{model}"' in line and (f'"{reason}"' in line or not reason)
+    )
 
 
 def settled(server, model, metric, still_s=0.5):

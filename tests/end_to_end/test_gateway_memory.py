@@ -22,11 +22,13 @@ LONG = {"model": LANGUAGE_MODEL, "prompt": PROMPT, "max_tokens": 4000, "ignore_e
 
 def test_five_hundred_idle_streams_take_less_than_200_megabytes(long_language_model, tmp_path):
     # One is answered, the others wait in its line.
-    write_repository([long_language_model], tmp_path / "repository", engine=EngineSettings(slots=1, waiting=STREAMS))
+    write_repository(
+        [long_language_model], tmp_path / "repository", engine=EngineSettings(max_num_seqs=1, max_queue_size=STREAMS)
+    )
     with started(tmp_path / "repository") as triton:
 
         def waiting():
-            return counted(triton.endpoints, LANGUAGE_MODEL, "attendant_waiting")
+            return counted(triton.endpoints, LANGUAGE_MODEL, "attendant_num_requests_waiting")
 
         async def opened(port, pid):
             async with AsyncExitStack() as stack:

@@ -29,11 +29,11 @@ DATE = {"model": DATES, "input": "3rd of march 1997"}
 
 def line(server):
     """How many sequences the language model decodes, and how many wait."""
-    return active(server), counted(server, LANGUAGE_MODEL, "attendant_waiting")
+    return active(server), counted(server, LANGUAGE_MODEL, "attendant_num_requests_waiting")
 
 
 def cancelled(server):
-    return counted(server, LANGUAGE_MODEL, "attendant_cancelled_total")
+    return counted(server, LANGUAGE_MODEL, "attendant_requests_total{cancelled}")
 
 
 def asked_of(gateway, question):
@@ -120,8 +120,8 @@ def test_a_client_that_goes_while_it_waits_leaves_the_line_and_the_answer_before
             second.cancel()
             assert await until(lambda: line(narrow)[1] == 0)
             assert cancelled(narrow) == before + 1
-            tokens = counted(narrow, LANGUAGE_MODEL, "attendant_tokens_total")
-            assert await until(lambda: counted(narrow, LANGUAGE_MODEL, "attendant_tokens_total") > tokens)
+            tokens = counted(narrow, LANGUAGE_MODEL, "attendant_generation_tokens_total")
+            assert await until(lambda: counted(narrow, LANGUAGE_MODEL, "attendant_generation_tokens_total") > tokens)
             assert line(narrow) == (1, 0)
         assert await until(lambda: line(narrow) == (0, 0))
 
@@ -219,7 +219,7 @@ def test_metrics_count_requests_tokens_and_first_tokens_by_route(gateway, server
 
     names = (
         'attendant_gateway_requests_total{route="/v1/translate",status="200"}',
-        'attendant_gateway_first_token_seconds_count{route="/v1/translate"}',
+        'attendant_gateway_time_to_first_token_seconds_count{route="/v1/translate"}',
         'attendant_gateway_tokens_total{of="completion"}',
     )
     before = [metric(name) for name in names]

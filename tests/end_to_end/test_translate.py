@@ -83,7 +83,7 @@ def test_leaving_the_loop_early_cancels_and_the_next_request_is_answered(server)
             await anext(stream)
             await stream.aclose()
         answer = await translator.translate("3rd of march 1997")
-        return answer, await until(lambda: counted(server, DATES, "attendant_active") == 0)
+        return answer, await until(lambda: counted(server, DATES, "attendant_num_requests_running") == 0)
 
     assert ask(server, impatient) == ("1997-03-03", True)
 

@@ -36,15 +36,15 @@ async def occupied(client, server):
 
 def cancelled(server):
     """As of the last count of what is served: the metrics are told together, and late."""
-    return counted(server, LANGUAGE_MODEL, "attendant_cancelled_total")
+    return counted(server, LANGUAGE_MODEL, "attendant_requests_total{cancelled}")
 
 
 def rejected(server):
-    return counted(server, LANGUAGE_MODEL, "attendant_rejected_total")
+    return counted(server, LANGUAGE_MODEL, "attendant_requests_total{rejected}")
 
 
 def waiting(server):
-    return counted(server, LANGUAGE_MODEL, "attendant_waiting")
+    return counted(server, LANGUAGE_MODEL, "attendant_num_requests_waiting")
 
 
 def test_leaving_an_answer_early_frees_its_slot(narrow):

@@ -94,7 +94,7 @@ def behind_triton(
         rounds: list[list[Answered]] = []
         rates: list[float] = []
         for number in range(ROUNDS):
-            rounds.append(_loads(folder.name, repository, questions, settings.slots, rates, number))
+            rounds.append(_loads(folder.name, repository, questions, settings.max_num_seqs, rates, number))
             advance(f"{rates[-1]:.4g} requests/s")
     loads = list(zip(*rounds, strict=True))
     served = [

@@ -38,10 +38,10 @@ def measured(
         UserError: the artefact answers with something else.
         ServerError: the server does not start or answer.
     """
-    settings = replace(settings, prefix_bytes=0)
+    settings = replace(settings, prefix_cache_bytes=0)
     model = loaded(folder, settings, threads, runtime, device)
-    grids = Grids(model, settings.slots)
-    decode, prompt, encoder = grids.decode(), grids.prompt(settings.prompt_tokens), grids.encoder()
+    grids = Grids(model, settings.max_num_seqs)
+    decode, prompt, encoder = grids.decode(), grids.prompt(settings.max_prefill_tokens), grids.encoder()
     tables = {"decode": decode, "prompt": prompt, "encoder": encoder}
     made = {name: None if one is None else one.table for name, one in tables.items()}
     profile = Profile(

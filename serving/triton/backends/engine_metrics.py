@@ -13,28 +13,39 @@ from serving.engine.engine import Engine
 from serving.engine.histogram import BOUNDS_S, Histogram
 from serving.triton.backends import triton_api
 
+_ENDINGS = {
+    "finished": "completed",
+    "cancelled": "cancelled",
+    "rejected": "rejected",
+    "late": "deadline_exceeded",
+    "failed": "error",
+}
+"""Count of the meter → how such requests ended, the label ``finished_reason`` of one counter."""
 _COUNTERS = {
-    "finished": "requests answered to the end",
-    "cancelled": "requests taken back",
-    "rejected": "requests refused because too many waited",
-    "late": "requests whose deadline passed",
-    "failed": "requests that ended with another error",
-    "tokens": "tokens of answers",
-    "prompt_tokens": "tokens of prompts",
-    "prefix_tokens": "tokens of prompts that the prefix cache held",
-    "drafted": "tokens guessed by prompt look-up",
-    "accepted": "guessed tokens that were right",
-    "steps": "runs of the decoder for new tokens",
+    "tokens": ("generation_tokens", "tokens of answers"),
+    "prompt_tokens": ("prompt_tokens", "tokens of prompts"),
+    "prefix_tokens": ("prefix_cache_hit_tokens", "tokens of prompts that the prefix cache held"),
+    "drafted": ("spec_decode_num_draft_tokens", "tokens that prompt lookup proposed"),
+    "accepted": ("spec_decode_num_accepted_tokens", "proposed tokens that were right"),
+    "steps": ("decode_steps", "runs of the decoder for new tokens"),
 }
 _GAUGES = {
-    "active": "slots that hold a sequence",
-    "waiting": "requests without a slot",
-    "cached_tokens": "positions that the caches hold",
+    "active": (
+        "num_requests_running",
+        "sequences that are prefilled or decoded; a request of several answers has as many",
+    ),
+    "waiting": ("num_requests_waiting", "requests in the queue"),
+    "cache_usage": ("kv_cache_usage_ratio", "share of the KV cache's positions that hold a token"),
 }
-_SIZES = {"slots": "sequences that are decoded at once", "cache_bytes": "memory of the caches of all slots"}
+_SIZES = {
+    "slots": ("max_num_seqs", "sequences that are decoded at once"),
+    "cache_bytes": ("kv_cache_bytes", "memory of the KV cache"),
+}
 _TIMES = {
-    "first_token_s": "seconds from a request's arrival to its first token",
-    "between_tokens_s": "seconds between two tokens of a request",
+    "first_token_s": ("time_to_first_token_seconds", "seconds from a request's arrival to its first token"),
+    "between_tokens_s": ("inter_token_latency_seconds", "seconds between two tokens of a request"),
+    "queue_s": ("request_queue_time_seconds", "seconds from a request's arrival to its prefill"),
+    "e2e_s": ("e2e_request_latency_seconds", "seconds from a request's arrival to its last token"),
 }
 
 
@@ -53,21 +64,24 @@ class EngineMetrics:
         self._labels = {"model": model}
         self._families: list[Any] = []
         self._metrics: dict[str, Any] = {}
-        for name, meaning in _COUNTERS.items():
-            self._add(name, triton_api.counters(f"attendant_{name}_total", meaning))
-        for name, meaning in _GAUGES.items():
-            self._add(name, triton_api.gauges(f"attendant_{name}", meaning))
-        for name, meaning in _TIMES.items():
-            self._add_histogram(name, meaning)
-        for name, meaning in _SIZES.items():
-            self._add(name, triton_api.gauges(f"attendant_{name}", meaning))
+        ended = triton_api.counters("attendant_requests_total", "requests that ended, by how")
+        for name, reason in _ENDINGS.items():
+            self._add(name, ended, finished_reason=reason)
+        for name, (metric, meaning) in _COUNTERS.items():
+            self._add(name, triton_api.counters(f"attendant_{metric}_total", meaning))
+        for name, (metric, meaning) in _GAUGES.items():
+            self._add(name, triton_api.gauges(f"attendant_{metric}", meaning))
+        for name, (metric, meaning) in _TIMES.items():
+            self._add_histogram(name, f"attendant_{metric}", meaning)
+        for name, (metric, meaning) in _SIZES.items():
+            self._add(name, triton_api.gauges(f"attendant_{metric}", meaning))
             self._metrics[name].set(getattr(engine, name))
 
     def tell(self) -> None:
         """Bring Triton's metrics up to date; what has not changed costs nothing."""
         # Read before the counters and set after them: a request that is no longer running is already counted.
         gauges = {name: getattr(self._meter, name) for name in _GAUGES}
-        for name in _COUNTERS:
+        for name in (*_ENDINGS, *_COUNTERS):
             self._count(name, getattr(self._meter, name))
         for name, value in gauges.items():
             if self._told.get(name) != value:
@@ -83,8 +97,7 @@ class EngineMetrics:
             self._metrics[name].increment(new)
             self._told[name] = value
 
-    def _add_histogram(self, name: str, meaning: str) -> None:
-        stem = "attendant_" + name.removesuffix("_s") + "_seconds"
+    def _add_histogram(self, name: str, stem: str, meaning: str) -> None:
         buckets = triton_api.counters(f"{stem}_bucket", meaning)
         for bound in (*map(str, BOUNDS_S), "+Inf"):
             self._add(f"{name}:{bound}", buckets, le=bound)

@@ -30,7 +30,7 @@ class StreamingModel:
         settings = triton_api.engine_settings(args)
         self._model = type(self).load(*triton_api.load_artefact(args), settings=settings)
         engine = self._model.engine
-        logging.getLogger(__name__).info("%d slots, a cache of %d bytes", settings.slots, engine.cache_bytes)
+        logging.getLogger(__name__).info("%d slots, a cache of %d bytes", settings.max_num_seqs, engine.cache_bytes)
         self._metrics = EngineMetrics(engine, args["model_name"])
         self._unanswered: set[Job] = set()
         self._answering = Answering(self._forget, self._tick)

@@ -163,9 +163,11 @@ def _add_alignment(config: Any, manifest: Manifest) -> None:
 
 def _require_slots(manifest: Manifest, engine: EngineSettings) -> None:
     most = manifest.graph("decoder").axes["batch"].largest
-    if engine.slots > most:
+    if engine.max_num_seqs > most:
         raise ConfigError(
-            f"at most {most} slots, the rows that {manifest.name!r} takes", str(engine.slots), "correct --slots"
+            f"max_num_seqs of at most {most}, the rows that {manifest.name!r} takes",
+            str(engine.max_num_seqs),
+            "correct --max-num-seqs",
         )
 
 

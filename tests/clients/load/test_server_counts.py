@@ -15,9 +15,9 @@ nv_inference_request_failure{model="a",reason="OTHER",version="1"} 1
 nv_inference_request_failure{model="a",reason="CANCELED",version="1"} 2
 nv_inference_queue_duration_us{model="a",version="1"} 2500
 nv_cpu_utilization 0.5
-attendant_tokens_total{model="a"} 40
-attendant_first_token_seconds_bucket{le="0.1",model="a"} 9
-attendant_first_token_seconds_bucket{model="a",le="0.2"} 9
+attendant_generation_tokens_total{model="a"} 40
+attendant_time_to_first_token_seconds_bucket{le="0.1",model="a"} 9
+attendant_time_to_first_token_seconds_bucket{model="a",le="0.2"} 9
 """
 
 
@@ -27,7 +27,7 @@ def test_counters_are_added_over_the_models_that_were_asked():
         "nv_inference_request_success": 12,
         "nv_inference_request_failure": 3,
         "nv_inference_queue_duration_us": 2500,
-        "attendant_tokens_total": 40,
+        "attendant_generation_tokens_total": 40,
     }
 
 

@@ -22,7 +22,7 @@ class Bound:
 
 def levels(made=None, slots=4, rate=100.0, answer=10, requests=600, **asked):
     demand = Demand(rate=rate, prompt=Constant(tokens=1), answer=Constant(tokens=answer), **asked)
-    settings = EngineSettings(slots=slots, prefix_bytes=0, waiting=1000)
+    settings = EngineSettings(max_num_seqs=slots, prefix_cache_bytes=0, max_queue_size=1000)
     return Levels(profile=made or profile(0.01), settings=settings, demand=demand, requests=requests)
 
 
@@ -80,7 +80,10 @@ def test_a_demand_beyond_the_capacity_is_refused(asked, wanted):
 
 @pytest.mark.parametrize(
     ("settings", "wanted"),
-    [({"slots": 65}, "sizes of the profile's 'decode' up to 65"), ({"prompt_tokens": 300}, "'prompt' up to 300")],
+    [
+        ({"max_num_seqs": 65}, "sizes of the profile's 'decode' up to 65"),
+        ({"max_prefill_tokens": 300}, "'prompt' up to 300"),
+    ],
 )
 def test_settings_beyond_the_profile_are_refused(settings, wanted):
     demand = Demand(rate=1.0, prompt=Constant(tokens=5), answer=Constant(tokens=5))

@@ -19,7 +19,7 @@ from tests.serving.capacity.profiles import flat, profile
 
 
 def engine_settings(slots, **others):
-    return EngineSettings(**{"slots": slots, "waiting": 10**6, "prefix_bytes": 0, **others})
+    return EngineSettings(**{"max_num_seqs": slots, "max_queue_size": 10**6, "prefix_cache_bytes": 0, **others})
 
 
 def poisson(count, rate, answers, seed=0):
@@ -118,7 +118,7 @@ def test_a_translators_sources_are_encoded_together_and_its_answers_decoded():
 
 def test_one_too_many_is_refused_and_who_is_late_is_told():
     arrivals = [Arrival(at_s=0.0, prompt=1, answer=50, deadline_ms=200) for _ in range(4)]
-    found = Replica(profile(0.01), engine_settings(1, waiting=2)).run(arrivals)
+    found = Replica(profile(0.01), engine_settings(1, max_queue_size=2)).run(arrivals)
     assert [one.error for one in found.heard] == ["DeadlineError", "DeadlineError", "BusyError", "BusyError"]
     assert found.meter.late == 2 and found.meter.rejected == 2
 
@@ -165,7 +165,9 @@ def test_the_simulation_decides_as_the_engine_that_runs_a_real_model(language_mo
     rng = np.random.default_rng(slots)
     served = Served(way_s=(0.001, 0.004), response_s=(0.0007, 0.002), decode_factor=(1.0, 1.5, 3.0))
     made = profile(0.004, 0.011, capacity=64, served=(served,))
-    settings = EngineSettings(slots=slots, waiting=waiting, prompt_tokens=budget, prefix_bytes=0)
+    settings = EngineSettings(
+        max_num_seqs=slots, max_queue_size=waiting, max_prefill_tokens=budget, prefix_cache_bytes=0
+    )
     at_s = np.cumsum(rng.exponential(0.02, 60))
     arrivals = [
         Arrival(

@@ -56,8 +56,8 @@ def test_a_plan_is_json_too_and_flags_win_over_the_file(files):
     [
         ({"rate": "often"}, (), "expected a rate as 20"),
         ({"slo": "ttft<1"}, (), "metric_statistic<limit"),
-        ({}, ("--slots", "65"), "sizes of the profile's 'decode' up to 65"),
-        ({}, ("--slots", "0"), "slots of at least 1"),
+        ({}, ("--max-num-seqs", "65"), "sizes of the profile's 'decode' up to 65"),
+        ({}, ("--max-num-seqs", "0"), "max_num_seqs of at least 1"),
         ({"slo": "ttft_p95<1ms"}, (), "no number of replicas helps"),
     ],
 )

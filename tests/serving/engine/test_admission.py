@@ -16,7 +16,7 @@ from tests.serving.engine.sample_sequences import ticket, written
 @pytest.fixture
 def admission(language_model):
     parts = written(create_runners(language_model, Manifest.read(language_model))["decoder"])
-    return Admission(parts, EngineSettings(slots=4), Meter())
+    return Admission(parts, EngineSettings(max_num_seqs=4), Meter())
 
 
 def line_of(*tickets):

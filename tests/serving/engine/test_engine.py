@@ -19,8 +19,8 @@ from serving.engine.settings import EngineSettings
 from serving.engine.translator import Translator
 from tests.text_checkpoints import CAPACITY
 
-FEW = EngineSettings(slots=4, waiting=50, prompt_tokens=5, prefix_bytes=0)
-ONE = EngineSettings(slots=1, waiting=2)
+FEW = EngineSettings(max_num_seqs=4, max_queue_size=50, max_prefill_tokens=5, prefix_cache_bytes=0)
+ONE = EngineSettings(max_num_seqs=1, max_queue_size=2)
 
 
 def loaded(kind, folder, engine=FEW):
@@ -103,7 +103,7 @@ def test_a_mix_of_requests_is_answered_as_each_alone_and_leaves_no_slot_taken(ge
         found = answers(said)
         assert found == expected[number] or (ticket.is_cancelled and found is CancelledError)
     assert (generator.engine.meter.active, generator.engine.meter.cached_tokens) == (0, 0)
-    assert generator.engine._admission._free() == FEW.slots
+    assert generator.engine._admission._free() == FEW.max_num_seqs
 
 
 @pytest.mark.parametrize("artefact", ["dates_artefact", "gru_artefact", "captioner_artefact"])
@@ -159,7 +159,7 @@ def recorded(language_model, engine, poison=None):
 
 
 def test_what_a_runtime_fails_on_is_one_requests_error_and_its_batch_mates_go_on(language_model):
-    model, _ = recorded(language_model, EngineSettings(slots=4), poison=77)
+    model, _ = recorded(language_model, EngineSettings(max_num_seqs=4), poison=77)
     expected = alone(model, [3, 4, 5], SamplingParams(max_tokens=9))
     asked = [[3, 4, 5], [3, 77, 5], [3, 4, 5], [77]]
     said = [submitted(model, prompt, SamplingParams(max_tokens=9))[0] for prompt in asked]
@@ -169,7 +169,9 @@ def test_what_a_runtime_fails_on_is_one_requests_error_and_its_batch_mates_go_on
 
 
 def test_a_step_reads_no_more_of_prompts_than_it_may_and_the_others_get_a_token_in_each(language_model):
-    model, recording = recorded(language_model, EngineSettings(slots=4, prompt_tokens=4, prefix_bytes=0))
+    model, recording = recorded(
+        language_model, EngineSettings(max_num_seqs=4, max_prefill_tokens=4, prefix_cache_bytes=0)
+    )
     short, _ = submitted(model, [5], SamplingParams(max_tokens=20, ignore_eos=True))
     model.engine.step()
     submitted(model, list(range(2, 25)), SamplingParams(max_tokens=2, ignore_eos=True))
@@ -181,7 +183,7 @@ def test_a_step_reads_no_more_of_prompts_than_it_may_and_the_others_get_a_token_
 
 
 def test_prompts_are_read_in_the_order_of_their_arrival_though_rows_move(language_model):
-    model, _ = recorded(language_model, EngineSettings(slots=5, prompt_tokens=4, prefix_bytes=0))
+    model, _ = recorded(language_model, EngineSettings(max_num_seqs=5, max_prefill_tokens=4, prefix_cache_bytes=0))
     for count in (2, 4):
         submitted(model, [5], SamplingParams(max_tokens=count, ignore_eos=True))
     model.engine.step()
@@ -194,7 +196,7 @@ def test_prompts_are_read_in_the_order_of_their_arrival_though_rows_move(languag
 
 
 def test_a_step_binds_the_slots_where_they_stand_and_copies_nothing(language_model):
-    model, recording = recorded(language_model, EngineSettings(slots=4, prefix_bytes=0))
+    model, recording = recorded(language_model, EngineSettings(max_num_seqs=4, prefix_cache_bytes=0))
     for prompt in ([5], [6], [7]):
         submitted(model, prompt, SamplingParams(max_tokens=6, ignore_eos=True))
     finish(model.engine)
@@ -216,7 +218,7 @@ def test_drafts_change_no_token_and_save_steps_where_the_text_repeats_itself(gen
 
 
 def test_a_prompt_that_begins_as_an_earlier_one_is_not_computed_again(language_model):
-    model, recording = recorded(language_model, EngineSettings(slots=2, prompt_tokens=64))
+    model, recording = recorded(language_model, EngineSettings(max_num_seqs=2, max_prefill_tokens=64))
     prompt = list(range(2, 38))
     first = alone(model, prompt, SamplingParams(max_tokens=3))
     computed = sum(tokens.size for tokens in recording.tokens)
@@ -228,14 +230,14 @@ def test_a_prompt_that_begins_as_an_earlier_one_is_not_computed_again(language_m
 
 
 def test_a_prompt_whose_last_token_is_left_to_the_next_step_is_remembered_too(language_model):
-    model = loaded(Generator, language_model, EngineSettings(slots=2, prompt_tokens=32))
+    model = loaded(Generator, language_model, EngineSettings(max_num_seqs=2, max_prefill_tokens=32))
     for _ in range(2):
         alone(model, list(range(2, 35)), SamplingParams(max_tokens=3))
     assert model.engine.meter.prefix_tokens == 32
 
 
 def test_who_has_priority_is_served_first_and_others_in_turn(language_model):
-    model = loaded(Generator, language_model, EngineSettings(slots=1, waiting=9))
+    model = loaded(Generator, language_model, EngineSettings(max_num_seqs=1, max_queue_size=9))
     order = []
     for name, priority in (("first", 1), ("second", 1), ("urgent", 0)):
         request = model.request([5], SamplingParams(max_tokens=2, priority=priority))
@@ -277,7 +279,7 @@ def test_a_deadline_ends_a_request_that_waits_or_is_served_and_frees_its_slot(la
 
 
 def test_logits_that_are_no_numbers_are_one_requests_error(language_model):
-    model, recording = recorded(language_model, EngineSettings(slots=3))
+    model, recording = recorded(language_model, EngineSettings(max_num_seqs=3))
     real = recording.run
 
     def spoiled(feeds):

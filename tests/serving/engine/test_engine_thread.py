@@ -16,7 +16,7 @@ LONG = 20  # s, after which a test gives up
 
 @pytest.fixture
 def model(language_model):
-    return Generator(language_model, Manifest.read(language_model), settings=EngineSettings(slots=2))
+    return Generator(language_model, Manifest.read(language_model), settings=EngineSettings(max_num_seqs=2))
 
 
 class Answer:

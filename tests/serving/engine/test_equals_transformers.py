@@ -77,7 +77,7 @@ def pair(request, tmp_path_factory):
     kind, folder, served = MAKERS[request.param](place)
     import_checkpoint(folder, place / "imported", max_length=CAPACITY)
     manifest, _ = export_onnx(str(place / "imported"), place / "artefact")
-    settings = EngineSettings(slots=SLOTS, prompt_tokens=10)
+    settings = EngineSettings(max_num_seqs=SLOTS, max_prefill_tokens=10)
     return Pair(kind.from_pretrained(folder).eval(), served(place / "artefact", manifest, settings=settings))
 
 

@@ -21,7 +21,7 @@ from tests.serving.engine.test_engine import alone, answers, finish, submitted
 from tests.serving.runtime.torch_devices import DEVICES, ReplayedOnCpu
 from tests.text_checkpoints import OTHER_PROMPT, PROMPT, STOPS_AFTER
 
-CHUNKS = EngineSettings(slots=6, waiting=50, prompt_tokens=4, prefix_bytes=0)
+CHUNKS = EngineSettings(max_num_seqs=6, max_queue_size=50, max_prefill_tokens=4, prefix_cache_bytes=0)
 KINDS = ["language_model", "dates_artefact", "explained_gru", "captioner_artefact"]
 OPTIONS = [
     SamplingParams(),
@@ -125,7 +125,7 @@ def test_trained_models_answer_in_half_precision_as_in_float32(name, precision, 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_prompt_seen_before_is_not_computed_again(device, pairs):
-    model = loaded(Generator, pairs("language_model")[1], device, EngineSettings(slots=2))
+    model = loaded(Generator, pairs("language_model")[1], device, EngineSettings(max_num_seqs=2))
     prompt, options = [0, *range(2, 36)], SamplingParams(max_tokens=4, ignore_eos=True)
     first = alone(model, prompt, options)
     assert model.engine.meter.prefix_tokens == 0
@@ -137,7 +137,7 @@ def test_no_more_of_a_device_than_was_asked_for_is_copied_to_the_host(pairs, mon
     copied = []
     numpy = TorchBuffer.numpy
     monkeypatch.setattr(TorchBuffer, "numpy", lambda buffer: copied.append(buffer.nbytes) or numpy(buffer))
-    model = loaded(Generator, pairs("language_model")[1], "cpu", EngineSettings(slots=2))
+    model = loaded(Generator, pairs("language_model")[1], "cpu", EngineSettings(max_num_seqs=2))
     alone(model, [0, *range(2, 36)], SamplingParams(max_tokens=4, ignore_eos=True))
     row = model.engine.cache_bytes / 2
     blocks, logits = 32 / 40 * row, 5 * 4 * model.vocabulary_size

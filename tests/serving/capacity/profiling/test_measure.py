@@ -18,7 +18,7 @@ from tests.conftest import LANGUAGE_MODEL
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = EngineSettings(slots=2, prompt_tokens=8, prefix_bytes=0)
+SETTINGS = EngineSettings(max_num_seqs=2, max_prefill_tokens=8, prefix_cache_bytes=0)
 
 
 @pytest.fixture(autouse=True)

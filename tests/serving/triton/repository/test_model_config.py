@@ -6,8 +6,9 @@ from tritonclient.grpc import model_config_pb2 as pb
 
 from attendant.errors import ArtefactError, ConfigError
 from attendant.manifest import Manifest
+from attendant.sampling_tensors import SPECS
 from attendant.signature import Axis
-from attendant.tensor_names import TEXT_OPTIONS, TEXT_RESPONSE
+from attendant.tensor_names import TEXT_RESPONSE
 from serving.engine.settings import EngineSettings
 from serving.triton.repository.model_config import model_config_from_manifest
 
@@ -64,7 +65,7 @@ def test_a_model_that_answers_texts_with_texts_streams_under_the_names_of_tensor
     assert config.max_batch_size == 1, "TensorRT-LLM's tensors have a batch of one in front"
     assert config.model_transaction_policy.decoupled
     assert [tensor.name for tensor in config.input] == [
-        *(spec.name for spec in TEXT_OPTIONS),
+        *SPECS,
         "text_input",
         "input_ids",
     ]
@@ -131,4 +132,4 @@ def test_the_runtime_travels_to_the_backend_where_one_was_named(digits_artefact)
 
 def test_more_slots_than_the_decoder_takes_rows_are_refused(dates_artefact):
     with pytest.raises(ConfigError, match="at most 32 slots, the rows that 'dates-transformer' takes; found 33"):
-        model_config_from_manifest(Manifest.read(dates_artefact), engine=EngineSettings(slots=33))
+        model_config_from_manifest(Manifest.read(dates_artefact), engine=EngineSettings(max_num_seqs=33))
