@@ -13,15 +13,19 @@
     ├── UnfinishedError          a request that gets no answer, or no whole one, through no fault of its own
     │   ├── BusyError            too many others wait already
     │   ├── DeadlineError        its time is over
-    │   └── CancelledError       it was taken back
+    │   └── CancelledError       it was cancelled
     └── ServerError              a server that refused, failed or cannot be reached
         ├── LateError            it said nothing for too long
         └── UnreachableError     nothing answers at the address, or what answers cannot work
 
-A message has three parts: what was expected, what was found, and what to do about it.
+An error is a record: ``code``, ``param``, ``expected``, ``found`` and ``remedy``, which travels from a server to its
+clients as JSON. The message is made of it, for people alone: nothing parses it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 
 class AttendantError(Exception):
@@ -29,79 +33,134 @@ class AttendantError(Exception):
 
     Attributes:
         exit_status: the status that a command line ends with.
+        code: what kind of failure it is, for programs.
+        param: which parameter of a request is meant; empty if none is.
     """
 
     exit_status = 1
+    code = "failed"
 
-    def __init__(self, expected: str, found: str, remedy: str) -> None:
-        self.expected, self.found, self.remedy = expected, found, remedy
-        super().__init__(f"expected {expected}; found {found}; {remedy}")
+    def __init__(self, expected: str, found: str, remedy: str, *, param: str = "", message: str = "") -> None:
+        self.expected, self.found, self.remedy, self.param = expected, found, remedy, param
+        super().__init__(message or f"expected {expected}; found {found}; {remedy}")
 
-    def __reduce__(self) -> tuple[type[AttendantError], tuple[str, str, str]]:
-        return type(self), (self.expected, self.found, self.remedy)  # so that it crosses process boundaries
+    def __reduce__(self) -> tuple[Any, tuple[dict[str, str]]]:
+        return error_from_json, (self.to_json(),)  # so that it crosses process boundaries
+
+    def to_json(self) -> dict[str, str]:
+        """The record."""
+        fields = {name: getattr(self, name) for name in ("code", "param", "expected", "found", "remedy")}
+        return {**fields, "message": str(self)}
+
+
+def error_from_json(record: Mapping[str, Any]) -> AttendantError:
+    """The error whose record it is; a :class:`ServerError` where the code is not known here."""
+    kinds = {kind.code: kind for kind in _kinds(AttendantError)}
+    kind = kinds.get(str(record.get("code")), ServerError)
+    expected, found, remedy, param, message = (
+        str(record.get(name, "")) for name in ("expected", "found", "remedy", "param", "message")
+    )
+    return kind(expected, found, remedy, param=param, message=message)
+
+
+def _kinds(kind: type[AttendantError]) -> Iterator[type[AttendantError]]:
+    yield kind
+    for child in kind.__subclasses__():
+        yield from _kinds(child)
 
 
 class UserError(AttendantError):
     """A mistake in what the user gave."""
 
     exit_status = 2
+    code = "mistake"
 
 
 class ConfigError(UserError):
     """A configuration value that no model or stage can have."""
 
+    code = "invalid_config"
+
 
 class InputError(UserError):
     """A tensor, image or text that the model cannot take."""
+
+    code = "invalid_value"
 
 
 class UnknownNameError(UserError):
     """A model, preset or task that does not exist."""
 
+    code = "model_not_found"
+
 
 class ArtefactError(UserError):
     """A file that is missing, truncated or not what its manifest says."""
+
+    code = "invalid_artefact"
 
 
 class OutputError(UserError):
     """A place that cannot be written."""
 
+    code = "output_refused"
+
 
 class ExportError(AttendantError):
     """A graph that does not keep what was asked of it."""
+
+    code = "export_failed"
 
 
 class ParityError(AttendantError):
     """Two runners that disagree beyond the tolerance."""
 
+    code = "parity_failed"
+
 
 class MachineError(AttendantError):
     """A machine that lacks something the work needs."""
+
+    code = "machine_unfit"
 
 
 class UnfinishedError(AttendantError):
     """A request that gets no answer, or no whole one, through no fault of its own."""
 
+    code = "unfinished"
+
 
 class BusyError(UnfinishedError):
     """A request that finds too many others waiting."""
+
+    code = "queue_full"
 
 
 class DeadlineError(UnfinishedError):
     """A request whose time is over."""
 
+    code = "deadline_exceeded"
+
 
 class CancelledError(UnfinishedError):
-    """A request that was taken back."""
+    """A request that was cancelled."""
+
+    code = "cancelled"
 
 
 class ServerError(AttendantError):
     """A server that refused, failed or cannot be reached."""
 
+    code = "server_failed"
+
 
 class LateError(ServerError):
     """A server that said nothing for too long."""
 
+    code = "server_silent"
+
 
 class UnreachableError(ServerError):
     """Nothing answers at the address, or what answers cannot work."""
+
+    code = "server_unreachable"

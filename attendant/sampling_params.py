@@ -63,10 +63,11 @@ class Param:
             InputError: it is; a NaN always is.
         """
         if self.gt is not None and not value > self.gt:
-            raise InputError(f"{name} above {self.gt:g}", str(value), f"correct {name}")
+            raise InputError(f"{name} above {self.gt:g}", str(value), f"correct {name}", param=name)
         low = self.ge if self.ge is not None else self.gt
         if low is not None and self.le is not None and not low <= value <= self.le:
-            raise InputError(f"{name} from {low:g} to {self.le:g}", str(value), f"correct {name}")
+            bounds = f"of at least {low:g}" if self.le == LARGE else f"from {low:g} to {self.le:g}"
+            raise InputError(f"{name} {bounds}", str(value), f"correct {name}", param=name)
 
 
 def _param(default: Any, group: Group, tensors: str, meaning: str, **others: Any) -> Any:
@@ -323,7 +324,7 @@ class SamplingParams:
             if value is not None and (param.ge is not None or param.gt is not None):
                 param.require(name, value)
         if any(not text for text in self.stop):
-            raise InputError("stop texts of at least one character", "an empty one", "leave it out")
+            raise InputError("stop texts of at least one character", "an empty one", "leave it out", param="stop")
         self._require_compatible()
 
     @property

@@ -73,7 +73,9 @@ def params_from_tensors(tensors: Tensors, explain: bool = False) -> SamplingPara
     """
     for name, spec in ({spec.name: spec for spec in TEXT_REQUEST} | SPECS).items():
         if spec.axes == (1,) and name in tensors and tensors[name].size != 1:
-            raise InputError(f"one element in {name!r}", str(tensors[name].size), "send one request for each text")
+            raise InputError(
+                f"one element in {name!r}", str(tensors[name].size), "send one request for each text", param=name
+            )
     values: dict[str, Any] = {}
     for name, param in PARAMS.items():
         sent = [tensors[tensor] for tensor in param.tensors if tensor in tensors]
@@ -138,14 +140,14 @@ def _single(array: Array) -> Any:
 
 def _chosen(choices: Mapping[Any, Any], name: str, value: Any) -> Any:
     if value not in choices:
-        raise InputError(f"{name}, one of {list(choices)}", repr(value), f"correct {name}")
+        raise InputError(f"{name}, one of {list(choices)}", repr(value), f"correct {name}", param=name)
     return choices[value]
 
 
 def _bias(tensors: Tensors) -> dict[int, float]:
     ids, values = (tensors.get(name, np.zeros(0)).reshape(-1) for name in (_BIAS_IDS, _BIAS))
     if ids.size != values.size:
-        raise InputError(f"as many {_BIAS} as {_BIAS_IDS}", f"{values.size} and {ids.size}", "send both")
+        raise InputError(f"as many {_BIAS} as {_BIAS_IDS}", f"{values.size} and {ids.size}", "send both", param=_BIAS)
     return dict(zip(ids.tolist(), values.tolist(), strict=True))
 
 
@@ -173,4 +175,6 @@ def _tensor(spec: TensorSpec, value: Any) -> Array:
 def _require_held(spec: TensorSpec, values: list[Any], info: Any) -> None:
     beyond = [value for value in values if not info.min <= value <= info.max]
     if beyond:
-        raise InputError(f"{spec.name} from {info.min} to {info.max}", str(beyond[0]), f"correct {spec.name}")
+        raise InputError(
+            f"{spec.name} from {info.min} to {info.max}", str(beyond[0]), f"correct {spec.name}", param=spec.name
+        )

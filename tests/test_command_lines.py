@@ -174,7 +174,7 @@ def test_a_package_runs_its_verbs_by_their_old_names(package, verb):
 
 def test_the_help_of_clients_shows_an_example_of_every_verb():
     shown = help_of("clients")
-    assert [verb for verb in OLD["clients"] if f"attendant {verb}" not in shown] == []
+    assert [verb for verb in OLD["clients"] if f"    attendant {verb} " not in shown] == []
 
 
 @pytest.mark.parametrize("program", ["attendant", *OLD, "commands.quickstart"])

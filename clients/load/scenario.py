@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from attendant.errors import ConfigError
-from attendant.sampling_params import SamplingParams
+from attendant.sampling_params import SamplingParams, is_set
 from clients.load.arrivals import Arrivals, ClosedLoop, kind_of
 
 Transport = Literal["grpc", "http", "openai"]
@@ -229,6 +229,10 @@ class Scenario:
     def plain(self) -> dict[str, object]:
         """Itself as JSON has it, without what was not given."""
         plain = _without_none(asdict(self))
+        for workload, own in zip(plain["workloads"], self.workloads, strict=True):
+            if own.decoding is not None:
+                said = {name for name in workload["decoding"] if is_set(own.decoding, name)}
+                workload["decoding"] = {name: one for name, one in workload["decoding"].items() if name in said}
         plain["arrivals"] = {"kind": kind_of(self.arrivals)} | plain["arrivals"]
         return dict(plain)
 

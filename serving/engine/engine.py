@@ -160,11 +160,13 @@ class Engine:
     def _say_goodbye(self, ticket: Ticket) -> None:
         if ticket.is_cancelled:
             self.meter.cancelled += 1
-            ticket.sink(CancelledError("an answer", "that it was taken back", "ask again"))
+            ticket.sink(CancelledError("an answer", "cancelled", "send it again", message="request cancelled"))
         else:
             self.meter.late += 1
-            limit = f"an answer within {ticket.request.options.deadline_ms} ms, the request's deadline"
-            ticket.sink(DeadlineError(limit, "more to say", "allow more time, or ask for fewer tokens"))
+            limit, remedy = ticket.request.options.deadline_ms, "allow more time, or ask for fewer tokens"
+            message = f"deadline exceeded: no whole answer within {limit} ms; {remedy}"
+            error = DeadlineError(f"an answer within {limit} ms", "none", remedy, param="deadline_ms", message=message)
+            ticket.sink(error)
 
     def _count(self) -> None:
         rows = self._admission.rows

@@ -34,7 +34,8 @@ class WaitingLine:
         """
         with self._changed:
             if len(self) >= self._most:
-                raise BusyError(f"fewer than {self._most} waiting requests", "a full line", "try again later")
+                message = f"queue full: {len(self)} requests waiting; retry later"
+                raise BusyError(f"fewer than {self._most} requests", str(len(self)), "retry later", message=message)
             self._lines[ticket.request.options.priority].append(ticket)
             self._changed.notify()
 

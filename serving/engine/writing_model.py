@@ -117,4 +117,4 @@ def require_tokens(tokens: Sequence[int], name: str, below: int | None = None) -
     strangers = [int(token) for token in tokens if token < 0 or (below is not None and token >= below)]
     if strangers:
         most = "of at least 0" if below is None else f"from 0 to {below - 1}"
-        raise InputError(f"tokens {most}", str(strangers[0]), f"correct {name}")
+        raise InputError(f"tokens {most}", str(strangers[0]), f"correct {name}", param=name)

@@ -9,7 +9,6 @@ DeadlineError      408 timeout_error              anything else      500 server_
 from __future__ import annotations
 
 import logging
-import re
 from typing import Any
 
 from fastapi import FastAPI
@@ -29,21 +28,20 @@ from attendant.errors import (
     UnknownNameError,
     UnreachableError,
 )
-from attendant.sampling_params import PARAMS
 
 RETRY_AFTER_S = "1"
 GONE = 499
 """The status of a client that did not wait, as nginx has it."""
 INVALID = "invalid_request_error"
-_KINDS: tuple[tuple[type[AttendantError], int, str, str], ...] = (
-    (InputError, 400, INVALID, "invalid_value"),
-    (UnknownNameError, 404, "not_found_error", "model_not_found"),
-    (BusyError, 429, "rate_limit_error", "busy"),
-    (DeadlineError, 408, "timeout_error", "deadline_exceeded"),
-    (CancelledError, GONE, "cancelled", "client_gone"),
-    (LateError, 504, "timeout_error", "upstream_silent"),
-    (UnreachableError, 503, "server_error", "upstream_unreachable"),
-    (ServerError, 502, "server_error", "upstream_failed"),
+_KINDS: tuple[tuple[type[AttendantError], int, str], ...] = (
+    (InputError, 400, INVALID),
+    (UnknownNameError, 404, "not_found_error"),
+    (BusyError, 429, "rate_limit_error"),
+    (DeadlineError, 408, "timeout_error"),
+    (CancelledError, GONE, "cancelled"),
+    (LateError, 504, "timeout_error"),
+    (UnreachableError, 503, "server_error"),
+    (ServerError, 502, "server_error"),
 )
 _OF_STATUS = {
     401: ("authentication_error", "invalid_api_key"),
@@ -52,8 +50,6 @@ _OF_STATUS = {
     413: (INVALID, "too_large"),
     429: ("rate_limit_error", "rate_limit_exceeded"),
 }
-_OPTIONS = {*PARAMS, "explain"}
-_WORD = re.compile(r"[a-z][a-z_]*")
 
 
 class RefusedError(Exception):
@@ -78,10 +74,10 @@ def body_of(error: Exception) -> tuple[int, dict[str, Any], dict[str, str]]:
     if isinstance(error, RefusedError):
         kind, code = _OF_STATUS.get(error.status, (INVALID, "invalid_value"))
         return error.status, _body(error.message, kind, error.param, code), error.headers
-    for of, status, kind, code in _KINDS:
+    for of, status, kind in _KINDS:
         if isinstance(error, of):
             headers = {"Retry-After": RETRY_AFTER_S} if status in (429, 503) else {}
-            return status, _body(str(error), kind, _param(error), code), headers
+            return status, _body(str(error), kind, error.param or None, error.code), headers
     logging.getLogger(__name__).error("an unexpected failure", exc_info=error)
     return 500, _body("an unexpected failure of the gateway; its log says more", "server_error", None, "internal"), {}
 
@@ -112,10 +108,6 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     kind, code = _OF_STATUS.get(error.status_code, (INVALID, "invalid_value"))
     return JSONResponse(_body(str(error.detail), kind, None, code), error.status_code, error.headers)
-
-
-def _param(error: AttendantError) -> str | None:
-    return next((word for word in _WORD.findall(error.expected) if word in _OPTIONS), None)
 
 
 def _body(message: str, kind: str, param: str | None, code: str) -> dict[str, Any]:

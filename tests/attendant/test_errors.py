@@ -1,4 +1,5 @@
 import inspect
+import json
 import multiprocessing
 import pickle
 import re
@@ -6,7 +7,7 @@ import re
 import pytest
 
 from attendant import errors
-from attendant.errors import AttendantError, UserError
+from attendant.errors import AttendantError, UserError, error_from_json
 
 CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__]
 every_class = pytest.mark.parametrize("kind", CLASSES)
@@ -54,6 +55,22 @@ def test_the_tree_in_the_docstring_is_the_tree_of_classes():
         parents[name] = path[-2] if len(path) > 1 else "Exception"
     assert parents == {kind.__name__: kind.__base__.__name__ for kind in CLASSES}
     assert parents["AttendantError"] == "Exception"
+
+
+@every_class
+def test_an_error_comes_back_from_its_record(kind):
+    error = kind(*PARTS, param="top_k", message="top_k must be a number")
+    copy = error_from_json(json.loads(json.dumps(error.to_json())))
+    assert type(copy) is kind and copy.to_json() == error.to_json()
+    assert str(copy) == "top_k must be a number" and copy.param == "top_k"
+
+
+def test_every_kind_has_a_code_of_its_own():
+    assert len({kind.code for kind in CLASSES}) == len(CLASSES)
+
+
+def test_a_record_of_an_unknown_code_is_a_failure_of_the_server():
+    assert type(error_from_json({"code": "of a later version", "found": 3})) is errors.ServerError
 
 
 @every_class

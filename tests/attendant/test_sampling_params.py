@@ -32,7 +32,9 @@ def test_the_ends_of_a_range_are_taken_and_what_lies_beyond_is_refused_by_name(n
     for value in (least, most):
         assert getattr(SamplingParams(**{name: value}, **also), name) == value
     for value in (below, above, float("nan")):
-        with pytest.raises(InputError, match=f"^expected {name} (from|above) .*; found {value}; correct {name}$"):
+        with pytest.raises(
+            InputError, match=f"^expected {name} (from|above|of at least) .*; found {value}; correct {name}$"
+        ):
             SamplingParams(**{name: value}, **also)
 
 

@@ -1,5 +1,7 @@
 """What tritonserver 2.51 says, and the errors that it stands for."""
 
+import json
+
 import pytest
 
 from attendant.errors import (
@@ -12,16 +14,25 @@ from attendant.errors import (
 )
 from clients.statuses import error_from
 
-FULL = "expected fewer than 256 waiting requests; found a full line; try again later"
-LATE = "expected an answer within 50 ms, the request's deadline; found more to say; allow more time"
-REFUSED = "expected max_tokens from 1 to 31; found 99; ask for fewer tokens, or leave max_tokens out"
+REFUSED = InputError("max_tokens from 1 to 31", "99", "ask for fewer tokens", param="max_tokens")
+FULL = BusyError("fewer than 256 requests", "256", "retry later", message="queue full: 256 requests waiting")
+LATE = DeadlineError("an answer within 50 ms", "none", "allow more time", param="deadline_ms")
+
+
+def sent(error):
+    """What a model's body sends."""
+    return json.dumps(error.to_json(), ensure_ascii=False)
 
 
 @pytest.mark.parametrize(
     ("status", "message", "kind"),
     [
-        ("", f"INVALID_ARG: {REFUSED}", InputError),
-        ("StatusCode.INVALID_ARGUMENT", REFUSED, InputError),
+        ("", sent(REFUSED), InputError),
+        ("StatusCode.INVALID_ARGUMENT", sent(REFUSED), InputError),
+        ("", f"[request id: 7f] {sent(REFUSED)}", InputError),
+        ("", '{"code": "of a later version", "expected": "a", "found": "b"}', ServerError),
+        ("", "[1, 2]", ServerError),
+        ("", '{"expected": "no code"}', ServerError),
         ("", "[request id: 7f] inference request batch-size must be <= 1 for 'lm'", InputError),
         (
             "",
@@ -34,9 +45,9 @@ REFUSED = "expected max_tokens from 1 to 31; found 99; ask for fewer tokens, or 
             "[request id: 7f] inference input 'seed' data-type is 'INT32', but model 'lm' expects 'UINT64'",
             InputError,
         ),
-        ("", f"UNAVAILABLE: {FULL}", BusyError),
-        ("StatusCode.UNAVAILABLE", FULL, BusyError),
-        ("", f"DEADLINE_EXCEEDED: {LATE}", DeadlineError),
+        ("", sent(FULL), BusyError),
+        ("StatusCode.UNAVAILABLE", sent(FULL), BusyError),
+        ("", sent(LATE), DeadlineError),
         ("StatusCode.DEADLINE_EXCEEDED", "Deadline Exceeded", DeadlineError),
         ("StatusCode.UNAVAILABLE", "failed to connect to all addresses; last error: refused", UnreachableError),
         ("StatusCode.UNAVAILABLE", "Server exiting", UnreachableError),
@@ -54,11 +65,10 @@ def test_a_status_and_a_message_are_the_error_that_they_stand_for(status, messag
     assert type(error_from(status, message, "lm", "host:8001")) is kind
 
 
-@pytest.mark.parametrize(
-    ("code", "text"), [("INVALID_ARG", REFUSED), ("UNAVAILABLE", FULL), ("DEADLINE_EXCEEDED", LATE)]
-)
-def test_an_error_of_ours_comes_out_as_it_was_raised(code, text):
-    assert str(error_from("", f"{code}: {text}", "lm", "host:8001")) == text
+@pytest.mark.parametrize("error", [REFUSED, FULL, LATE], ids=lambda error: error.code)
+def test_an_error_of_ours_comes_out_as_it_was_raised(error):
+    found = error_from("", f"[request id: 7f] {sent(error)}", "lm", "host:8001")
+    assert (type(found), found.to_json()) == (type(error), error.to_json())
 
 
 def test_an_error_of_others_names_the_model_and_says_what_they_said():

@@ -119,10 +119,11 @@ def test_requests_that_are_taken_back_are_seen_by_the_server(server):
 
 
 def test_what_a_server_refuses_is_an_error_with_its_reason(server):
-    refused = Workload(name="a", model=LANGUAGE_MODEL, inputs=WORDS, decoding=SamplingParams(temperature=-1.0))
+    beyond = SamplingParams(max_tokens=10**6)
+    refused = Workload(name="a", model=LANGUAGE_MODEL, inputs=WORDS, decoding=beyond)
     found = ran(server, refused, requests=3)
     assert outcomes(found)[0] == {Outcome.ERROR}
-    assert "temperature" in found.records[0].error
+    assert "max_tokens" in found.records[0].error
 
 
 @pytest.mark.parametrize("name", [DIGITS, DATES, TEXT_ENCODER])

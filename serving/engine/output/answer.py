@@ -82,6 +82,9 @@ def checked_limit(max_tokens: int | None, longest: int, why: str) -> int:
     limit = longest if max_tokens is None else max_tokens
     if not 1 <= limit <= longest:
         raise InputError(
-            f"max_tokens from 1 to {longest}, {why}", str(limit), "ask for fewer tokens, or leave max_tokens out"
+            f"max_tokens from 1 to {longest}, {why}",
+            str(limit),
+            "ask for fewer tokens, or leave max_tokens out",
+            param="max_tokens",
         )
     return limit

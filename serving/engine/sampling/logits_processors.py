@@ -83,7 +83,9 @@ class LogitBias:
 
     def __post_init__(self) -> None:
         if not np.isfinite(self.biases).all():
-            raise InputError("logit biases that are numbers", str(self.biases.tolist()), "correct logit_bias")
+            raise InputError(
+                "logit biases that are numbers", str(self.biases.tolist()), "correct logit_bias", param="logit_bias"
+            )
 
     def applies(self, history: History) -> bool:
         """See :class:`LogitsProcessor`."""
@@ -93,7 +95,12 @@ class LogitBias:
         """See :class:`LogitsProcessor`."""
         outside = self.ids[(self.ids < 0) | (self.ids >= logits_V.size)]
         if outside.size:
-            raise InputError(f"logit_bias for tokens 0 to {logits_V.size - 1}", str(outside.tolist()), "leave them out")
+            raise InputError(
+                f"logit_bias for tokens 0 to {logits_V.size - 1}",
+                str(outside.tolist()),
+                "leave them out",
+                param="logit_bias",
+            )
         logits_V[self.ids] += self.biases
 
 

@@ -145,7 +145,7 @@ class Answering:
 
     def _fail(self, job: Job, error: AttendantError) -> None:
         if not isinstance(error, CancelledError):
-            job.sender.send(triton_api.stream_error_response(error), flags=triton_api.FINAL)
+            job.sender.send(triton_api.error_response(error), flags=triton_api.FINAL)
         elif job.taken_back:
             job.sender.send(flags=triton_api.FINAL)
         else:

@@ -43,7 +43,7 @@ class StreamingModel:
             try:
                 self._accept(request, sender)
             except Exception as error:
-                sender.send(triton_api.stream_error_response(error), flags=triton_api.FINAL)
+                sender.send(triton_api.error_response(error), flags=triton_api.FINAL)
 
     def subject(self, tensors: Tensors) -> Any:
         """What a request asks: its text, or the tokens of one."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-from attendant.errors import BusyError, DeadlineError, InputError, MachineError
+from attendant.errors import AttendantError, BusyError, InputError, MachineError
 from attendant.manifest import Manifest
 from attendant.parameters import DEVICE, GRAPH_MODEL, RUNTIME, THREADS, Device, Runtime
 from attendant.tensor_names import CANCEL, EXPLAIN, RENDERED
@@ -157,21 +157,17 @@ def response(outputs: dict[str, Array]) -> Any:
 
 
 def error_response(error: Exception) -> Any:
-    """A response that carries an error: the client's mistake as INVALID_ARG, anything else as INTERNAL."""
-    return _refusal(error, str(error))
+    """A response that carries an error, as the JSON of its record: a stream drops Triton's status.
 
-
-def stream_error_response(error: Exception) -> Any:
-    """The same for a stream, which drops the code: the message begins with it."""
-    code = next((name for kind, name in _CODES.items() if isinstance(error, kind)), "")
-    return _refusal(error, f"{code}: {error}" if code else str(error))
-
-
-_CODES: dict[type[Exception], str] = {
-    InputError: "INVALID_ARG",
-    BusyError: "UNAVAILABLE",
-    DeadlineError: "DEADLINE_EXCEEDED",
-}
+    The client's mistake is INVALID_ARG, a full queue UNAVAILABLE, anything else INTERNAL.
+    """
+    codes: dict[type[Exception], Any] = {
+        InputError: pb_utils.TritonError.INVALID_ARG,
+        BusyError: pb_utils.TritonError.UNAVAILABLE,
+    }
+    code = codes.get(type(error), pb_utils.TritonError.INTERNAL)
+    message = json.dumps(error.to_json(), ensure_ascii=False) if isinstance(error, AttendantError) else str(error)
+    return pb_utils.InferenceResponse(error=pb_utils.TritonError(message, code))
 
 
 def _refused_explanation(request: Any) -> InputError | None:
@@ -193,15 +189,6 @@ def _switch(request: Any, name: str) -> bool:
 def _parameters(request: Any) -> dict[str, Any]:
     parameters: dict[str, Any] = json.loads(request.parameters() or "{}")
     return parameters
-
-
-def _refusal(error: Exception, message: str) -> Any:
-    codes: dict[type[Exception], Any] = {
-        InputError: pb_utils.TritonError.INVALID_ARG,
-        BusyError: pb_utils.TritonError.UNAVAILABLE,
-    }
-    code = codes.get(type(error), pb_utils.TritonError.INTERNAL)
-    return pb_utils.InferenceResponse(error=pb_utils.TritonError(message, code))
 
 
 def counters(name: str, meaning: str) -> Any:

@@ -29,7 +29,7 @@ def test_turns_are_by_priority_and_then_by_arrival():
 
 def test_one_more_than_may_wait_is_refused_and_the_others_wait_on():
     line, tickets = line_of(0, 1, most=2)
-    with pytest.raises(BusyError, match="fewer than 2 waiting requests; found a full line"):
+    with pytest.raises(BusyError, match="queue full: 2 requests waiting; retry later"):
         line.put(ticket(priority=0))
     assert line.front(9) == tickets
     line.remove(tickets[0])

@@ -27,8 +27,9 @@ from serving.gateway.errors import body_of
     ],
 )
 def test_each_kind_of_failure_has_its_status_and_keeps_its_words(kind, status):
-    found, body, headers = body_of(kind("top_k of at least 0", "-1", "correct it"))
+    found, body, headers = body_of(kind("top_k of at least 0", "-1", "correct it", param="top_k"))
     assert (found, body["error"]["param"]) == (status, "top_k")
+    assert body["error"]["code"] == kind.code
     assert body["error"]["message"] == "expected top_k of at least 0; found -1; correct it"
     assert ("Retry-After" in headers) == (status in (429, 503))
 
