@@ -28,6 +28,7 @@ GROUPS = {
     **dict.fromkeys(ON_A_SHARED_SERVER, "shared servers"),
     # Both serve on the ports that documents name.
     f"{README}::test_quickstart": "ports of the documents",
+    f"{README}::test_a_model_of_the_readers_own": "ports of the documents",
     f"{END_TO_END}/test_your_own_model.py": "ports of the documents",
     f"{README}::test_what_is_shown": "proofs of the README",
 }
