@@ -36,9 +36,9 @@ from serving.capacity.demand import Demand  # noqa: E402
 from serving.capacity.lengths import Lognormal  # noqa: E402
 from serving.capacity.levels import Levels  # noqa: E402
 from serving.capacity.profile import Profile  # noqa: E402
-from serving.capacity.profiling.asking import asked, write_questions  # noqa: E402
 from serving.capacity.profiling.measure import measured  # noqa: E402
-from serving.capacity.profiling.subjects import loaded  # noqa: E402
+from serving.capacity.profiling.prompts import loaded  # noqa: E402
+from serving.capacity.profiling.requests import asked, write_questions  # noqa: E402
 from serving.capacity.replica import Arrival, Replica  # noqa: E402
 from serving.engine.settings import EngineSettings  # noqa: E402
 

@@ -28,7 +28,7 @@ from benchmarks.generation.served import server_over  # noqa: E402
 from benchmarks.generation.throughput import rate_in_process, rate_served  # noqa: E402
 from benchmarks.generation.written import preamble, table, write_result  # noqa: E402
 from serving.engine.settings import EngineSettings  # noqa: E402
-from serving.engine.writing_model import WritingModel  # noqa: E402
+from serving.engine.text_generation_model import TextGenerationModel  # noqa: E402
 
 FLIGHTS = (1, 2, 4, 8)
 THREADS = 2
@@ -71,7 +71,7 @@ def measured(asked: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     return {"rates": rates, "tokens": asked.tokens}
 
 
-def in_turns(model: WritingModel, rounds: int, tokens: int, patience_s: float) -> Rates:
+def in_turns(model: TextGenerationModel, rounds: int, tokens: int, patience_s: float) -> Rates:
     """Tokens per second of each number in flight, in process; the first round warms up."""
     rates: Rates = {str(flights): [] for flights in FLIGHTS}
     for number in range(rounds + 1):

@@ -40,8 +40,8 @@ from clients.translate import Translator  # noqa: E402
 from clients.triton_client import TritonClient  # noqa: E402
 from export.artefact.stage import export_onnx  # noqa: E402
 from serving.engine import translator  # noqa: E402
-from serving.gateway.beside import gateway_beside  # noqa: E402
 from serving.gateway.settings import GatewaySettings  # noqa: E402
+from serving.gateway.sidecar import gateway_beside  # noqa: E402
 from serving.runtime.base import Array  # noqa: E402
 from serving.runtime.create_runners import create_runners  # noqa: E402
 from serving.triton.canary import canary_check  # noqa: E402

@@ -43,7 +43,7 @@ from benchmarks.generation.written import preamble, table, write_result  # noqa:
 from benchmarks.peers.processes import wait_until_quiet  # noqa: E402
 from benchmarks.peers.rounds import QUIET  # noqa: E402
 from serving.engine.settings import EngineSettings  # noqa: E402
-from serving.engine.writing_model import WritingModel  # noqa: E402
+from serving.engine.text_generation_model import TextGenerationModel  # noqa: E402
 from serving.triton.server.process import TritonServer  # noqa: E402
 
 TOKENS = {"stdlib-lm": 64, "dates-transformer": 12}
@@ -111,7 +111,9 @@ def cases_of(model: str) -> list[Case]:
     ]
 
 
-async def measured(name: str, model: WritingModel, server: TritonServer, blocks: int, patience_s: float) -> Found:
+async def measured(
+    name: str, model: TextGenerationModel, server: TritonServer, blocks: int, patience_s: float
+) -> Found:
     """Seconds of every case on both sides, in turns, a block of rounds after the other."""
     subjects, client = subjects_of(name), aio.InferenceServerClient(server.endpoints.grpc)
     cases = cases_of(name)
@@ -150,7 +152,7 @@ def options_of(case: Case) -> SamplingParams:
     return SamplingParams(max_tokens=case.tokens, ignore_eos=True)
 
 
-def inside(model: WritingModel, subjects: list[Any], case: Case) -> float:
+def inside(model: TextGenerationModel, subjects: list[Any], case: Case) -> float:
     """Answer in this thread; seconds to the last piece."""
     began = time.monotonic()
     sinks = [Timed() for _ in subjects]

@@ -27,9 +27,9 @@ if __name__ == "__main__":
         {
             "health": "clients.verbs:health",
             "classify": "clients.verbs:classify",
-            "caption": "clients.writing_verbs:caption",
-            "translate": "clients.writing_verbs:translate",
-            "generate": "clients.writing_verbs:generate",
+            "caption": "clients.generation_verbs:caption",
+            "translate": "clients.generation_verbs:translate",
+            "generate": "clients.generation_verbs:generate",
             "embed": "clients.verbs:embed",
             "predict": "clients.verbs:predict",
             "explain": "clients.verbs:explain",

@@ -34,7 +34,7 @@ TopTokens = tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class Delta:
     """A part of an answer.
 
     Attributes:
@@ -67,7 +67,7 @@ class Piece:
     source_texts: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, outputs: Mapping[str, Array]) -> Piece:
+    def of(cls, outputs: Mapping[str, Array]) -> Delta:
         """Read one response."""
         return cls(
             text=_text(outputs[TEXT_OUTPUT]),
@@ -87,7 +87,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One whole answer; see :class:`Piece`.
+    """One whole answer; see :class:`Delta`.
 
     Attributes:
         text: of all pieces.
@@ -115,15 +115,15 @@ class Answer:
     source_texts: tuple[str, ...] = ()
 
 
-def whole_answers(pieces: Iterable[Piece]) -> list[Answer]:
+def whole_answers(pieces: Iterable[Delta]) -> list[Answer]:
     """The answers that pieces make, in the order of the candidates."""
-    said: dict[int, list[Piece]] = {}
+    said: dict[int, list[Delta]] = {}
     for piece in pieces:
         said.setdefault(piece.candidate, []).append(piece)
     return [_whole(said[candidate]) for candidate in sorted(said)]
 
 
-def _whole(pieces: list[Piece]) -> Answer:
+def _whole(pieces: list[Delta]) -> Answer:
     last = pieces[-1]
     alignments = [piece.alignment for piece in pieces if piece.alignment is not None]
     return Answer(

@@ -13,7 +13,7 @@ import numpy as np
 
 from attendant.sampling_params import SamplingParams
 from attendant.tensor_names import PIXELS, POOLED
-from clients.answer import Piece
+from clients.answer import Delta
 from clients.caption import Captioner
 from clients.classify import Classifier
 from clients.embed import Embedder
@@ -65,7 +65,7 @@ async def _text(client: TritonClient, model: ServedModel, inputs: Mapping[str, A
     return await _streamed(TextModel(client, model).stream(text, SamplingParams(max_tokens=limit)), limit, answer)
 
 
-async def _streamed(stream: AsyncIterator[Piece], limit: int | None, answer: Any) -> Verdict:
+async def _streamed(stream: AsyncIterator[Delta], limit: int | None, answer: Any) -> Verdict:
     pieces = [piece async for piece in stream]
     found = "".join(piece.text for piece in pieces)
     count = sum(len(piece.token_ids) for piece in pieces)

@@ -12,7 +12,7 @@ import numpy as np
 
 from attendant.sampling_params import SamplingParams
 from attendant.tensor_names import PIXELS
-from clients.answer import Piece
+from clients.answer import Delta
 from clients.images import file_pixels, require_pixels
 from clients.text import StreamingModel
 from clients.triton_client import Array
@@ -23,7 +23,7 @@ class Captioner(StreamingModel):
 
     task = "caption"
 
-    def stream(self, pixels: Array, options: SamplingParams | None = None) -> AsyncIterator[Piece]:
+    def stream(self, pixels: Array, options: SamplingParams | None = None) -> AsyncIterator[Delta]:
         """The caption in pieces, as they come; leaving the loop early cancels the rest.
 
         Args:
@@ -37,7 +37,7 @@ class Captioner(StreamingModel):
         require_pixels(self.model, pixels, batched=False)
         return self.pieces({PIXELS: np.ascontiguousarray(pixels)[None]}, options)
 
-    def stream_file(self, path: Path, options: SamplingParams | None = None) -> AsyncIterator[Piece]:
+    def stream_file(self, path: Path, options: SamplingParams | None = None) -> AsyncIterator[Delta]:
         """The caption of an image file; see :meth:`stream`.
 
         Raises:

@@ -11,7 +11,7 @@ import numpy as np
 from attendant.errors import InputError, OutputError
 from attendant.sampling_params import SamplingParams
 from attendant.tensor_names import ALIGNMENT, LOGITS, OUTPUT_IDS
-from clients.answer import Piece
+from clients.answer import Delta
 from clients.caption import Captioner
 from clients.classify import Classifier
 from clients.translate import Translator
@@ -71,7 +71,7 @@ async def _label(classifier: Classifier, path: Path) -> Explanation:
     return Explanation(answer=classifier.guesses(arrays[LOGITS])[0].label, arrays=arrays)
 
 
-async def _text(stream: AsyncIterator[Piece]) -> Explanation:
+async def _text(stream: AsyncIterator[Delta]) -> Explanation:
     pieces = [piece async for piece in stream]
     rows = [piece.alignment for piece in pieces if piece.alignment is not None]
     token_ids = np.array([token for piece in pieces for token in piece.token_ids], dtype=np.int64)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from attendant.sampling_params import SamplingParams
 from attendant.sampling_tensors import prompt_tensors
 from attendant.tensor_names import RENDERED
-from clients.answer import Piece
+from clients.answer import Delta
 from clients.text import TextModel
 
 
@@ -16,7 +16,7 @@ class Generator(TextModel):
 
     task = "generate"
 
-    def chat(self, prompt: str, options: SamplingParams | None = None) -> AsyncIterator[Piece]:
+    def chat(self, prompt: str, options: SamplingParams | None = None) -> AsyncIterator[Delta]:
         """The answers to a prompt that the model's chat template has made, whose special tokens are meant as such."""
         return self.pieces(prompt_tensors(prompt), options, {RENDERED: True})
 

@@ -24,12 +24,14 @@ from attendant.errors import (
     DeadlineError,
     InputError,
     ServerError,
+    UnfinishedError,
     UnknownNameError,
     UnreachableError,
     error_from_json,
 )
 
 START = "`attendant serve`"
+_OF_A_REQUEST = (InputError, UnfinishedError, UnknownNameError)  # what else a server sends is its own failure
 _REQUEST_ID = re.compile(r"^\[request id: [^]]*\] ")
 _NOBODY = re.compile("failed to connect|errors resolving", re.IGNORECASE)
 _DEAD = re.compile(r"[Ss]tub process .*is not healthy")
@@ -47,7 +49,8 @@ def error_from(status: str, message: str, model: str, server: str) -> AttendantE
     """
     text = _REQUEST_ID.sub("", message)
     if (record := _record_of(text)) is not None:
-        return error_from_json(record)
+        error = error_from_json(record)
+        return error if isinstance(error, _OF_A_REQUEST) else ServerError(error.expected, error.found, error.remedy)
     if "UNAVAILABLE" in status and _NOBODY.search(text):
         return UnreachableError(f"a Triton server at {server}", "no answer", f"start it: {START}")
     if _DEAD.search(text):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 from attendant.sampling_params import SamplingParams
 from attendant.sampling_tensors import prompt_tensors, tensors_of
 from attendant.tensor_names import EXPLAIN
-from clients.answer import Answer, Piece, whole_answers
+from clients.answer import Answer, Delta, whole_answers
 from clients.served_model import ServedModel
 from clients.triton_client import RETRIED, Array, TritonClient
 
@@ -52,7 +52,7 @@ class StreamingModel:
         subject: Mapping[str, Array],
         options: SamplingParams | None = None,
         parameters: Mapping[str, Any] | None = None,
-    ) -> AsyncGenerator[Piece, None]:
+    ) -> AsyncGenerator[Delta, None]:
         """The answers in pieces, as they come; leaving the loop early takes the request back.
 
         Before the first piece the client's retry policy applies, within the request's own deadline; after it, never.
@@ -76,7 +76,7 @@ class StreamingModel:
                 async with aclosing(self._responses(subject, _left(options, ends_s), parameters or {})) as responses:
                     async for outputs in responses:
                         has_begun = True
-                        yield Piece.of(outputs)
+                        yield Delta.of(outputs)
                 return
             except RETRIED as error:
                 if has_begun:
@@ -94,7 +94,7 @@ class StreamingModel:
 class TextModel(StreamingModel):
     """A served model that answers texts with texts; a text may be given by its tokens."""
 
-    def stream(self, text: str | Sequence[int], options: SamplingParams | None = None) -> AsyncIterator[Piece]:
+    def stream(self, text: str | Sequence[int], options: SamplingParams | None = None) -> AsyncIterator[Delta]:
         """The answers to a source or a prompt; see :meth:`StreamingModel.pieces`."""
         return self.pieces(prompt_tensors(text), options)
 

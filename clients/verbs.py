@@ -10,8 +10,8 @@ from tyro.conf import Positional
 
 from clients import terminal
 from clients.embed import Pooling
+from clients.generation_verbs import lines
 from clients.triton_client import DEFAULT_SERVER, TritonClient
-from clients.writing_verbs import lines
 
 
 def classify(

@@ -17,7 +17,7 @@ from attendant.parameters import Device, Runtime
 from serving.engine.settings import EngineSettings
 
 if TYPE_CHECKING:
-    from serving.gateway.beside import Beside
+    from serving.gateway.sidecar import Beside
     from serving.triton.server.process import TritonServer
     from serving.triton.server.settings import ServerSettings
 
@@ -175,8 +175,8 @@ def up(
 
 
 def _gateway(server: ServerSettings, port: int) -> AbstractContextManager[Beside]:
-    from serving.gateway.beside import gateway_beside
     from serving.gateway.settings import GatewaySettings, otlp_endpoint
+    from serving.gateway.sidecar import gateway_beside
     from serving.triton.server.endpoints import endpoints_at
 
     triton = endpoints_at(server.address, server.http_port, server.grpc_port, server.metrics_port).grpc

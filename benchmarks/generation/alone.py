@@ -30,7 +30,7 @@ from benchmarks.generation.engines import loaded, written_of
 from export.parity.ladder import climb
 from export.parity.parity import rungs_of
 from serving.engine.engine import Engine
-from serving.engine.output.answer import Request
+from serving.engine.request import Request
 from serving.engine.settings import EngineSettings
 from serving.runtime.base import Array, Buffer, Runner
 

@@ -10,15 +10,15 @@ from attendant.errors import AttendantError
 from attendant.manifest import Manifest
 from serving.engine.captioner import Captioner
 from serving.engine.generator import Generator
-from serving.engine.output.answer import Piece
-from serving.engine.output.written import Written
+from serving.engine.loaded_model import LoadedModel
+from serving.engine.request import RequestOutput
 from serving.engine.sampling.guide import Guides
 from serving.engine.sampling.token_rules import TokenRules
 from serving.engine.settings import EngineSettings
+from serving.engine.text_generation_model import TextGenerationModel
 from serving.engine.translator import Translator
-from serving.engine.writing_model import WritingModel
 
-_KINDS: dict[str, type[WritingModel]] = {"generate": Generator, "translate": Translator, "caption": Captioner}
+_KINDS: dict[str, type[TextGenerationModel]] = {"generate": Generator, "translate": Translator, "caption": Captioner}
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Timed:
     times_s: list[float] = field(default_factory=list)
     is_over: bool = False
 
-    def __call__(self, piece: Piece | AttendantError) -> None:
+    def __call__(self, piece: RequestOutput | AttendantError) -> None:
         """Take a piece.
 
         Raises:
@@ -47,16 +47,16 @@ class Timed:
         self.is_over = self.is_over or piece.is_last
 
 
-def loaded(folder: Path, settings: EngineSettings, threads: int = 1) -> WritingModel:
+def loaded(folder: Path, settings: EngineSettings, threads: int = 1) -> TextGenerationModel:
     """An artefact that answers with text, by whatever class its task has."""
     manifest = Manifest.read(folder)
     return _KINDS[manifest.task](folder, manifest, threads, settings=settings)
 
 
-def written_of(model: WritingModel) -> Written:
+def written_of(model: TextGenerationModel) -> LoadedModel:
     """What another engine over the same runners decodes with."""
     rules = TokenRules.of(model.details)
-    return Written(
+    return LoadedModel(
         decoder=model.runners["decoder"],
         encoder=model.runners.get("encoder"),
         tokenizer=model.tokenizer,

@@ -21,7 +21,7 @@ from benchmarks.generation.throughput import exactly, prompt_of
 from serving.engine.engine import Engine
 from serving.engine.engine_thread import EngineThread
 from serving.engine.settings import EngineSettings
-from serving.engine.writing_model import WritingModel
+from serving.engine.text_generation_model import TextGenerationModel
 
 SHORTEST, LONGEST = 32, 512  # tokens of a prompt
 ANSWER = 16
@@ -55,7 +55,7 @@ class Waiting:
     foreign: float
 
 
-def mixed(model: WritingModel, budget: int, rate: float, seconds: float, seed: int = 0) -> Waiting:
+def mixed(model: TextGenerationModel, budget: int, rate: float, seconds: float, seed: int = 0) -> Waiting:
     """Load an engine.
 
     Args:
@@ -94,7 +94,7 @@ def mixed(model: WritingModel, budget: int, rate: float, seconds: float, seed: i
 
 
 def _drive(
-    model: WritingModel, engine: Engine, rate: float, seconds: float, seed: int
+    model: TextGenerationModel, engine: Engine, rate: float, seconds: float, seed: int
 ) -> tuple[list[tuple[int, Timed]], list[Timed]]:
     rng, prompts = np.random.default_rng(seed), np.random.default_rng(seed + 1)
     arrivals: list[tuple[int, Timed]] = []
@@ -114,7 +114,7 @@ def _drive(
 
 
 def _submitted(
-    model: WritingModel,
+    model: TextGenerationModel,
     engine: Engine,
     rng: np.random.Generator,
     length: int,
@@ -134,7 +134,7 @@ def _line(arrivals: list[tuple[int, Timed]], budget: int) -> list[int]:
     return lines
 
 
-def _alone_ms(model: WritingModel, engine: Engine) -> tuple[float, float]:
+def _alone_ms(model: TextGenerationModel, engine: Engine) -> tuple[float, float]:
     rng = np.random.default_rng(3)
     chunks = []
     for _ in range(5):

@@ -16,7 +16,7 @@ from benchmarks.generation.asking import ask
 from benchmarks.generation.engines import Timed
 from benchmarks.generation.tensors import request_tensors
 from serving.engine.engine import Engine
-from serving.engine.writing_model import WritingModel
+from serving.engine.text_generation_model import TextGenerationModel
 
 PROMPT = 32
 
@@ -31,7 +31,7 @@ def exactly(count: int) -> SamplingParams:
     return SamplingParams(max_tokens=count, ignore_eos=True)
 
 
-def rate_in_process(model: WritingModel, engine: Engine, flights: int, count: int, seed: int) -> float:
+def rate_in_process(model: TextGenerationModel, engine: Engine, flights: int, count: int, seed: int) -> float:
     """Tokens per second.
 
     Args:

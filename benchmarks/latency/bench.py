@@ -39,7 +39,7 @@ from clients.load.record import LoadRun, Outcome  # noqa: E402
 from clients.load.report.comparison_terminal import print_comparison  # noqa: E402
 from clients.load.report.deliver import deliver  # noqa: E402
 from clients.load.run_file import read_run, write_run  # noqa: E402
-from clients.load.run_shown import run_shown  # noqa: E402
+from clients.load.run_with_progress import run_shown  # noqa: E402
 from clients.load.scenario import Scenario  # noqa: E402
 from clients.load.scenario_file import read_scenario, scenario_from  # noqa: E402
 from serving.engine.settings import EngineSettings  # noqa: E402

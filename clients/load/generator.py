@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from attendant.errors import AttendantError, DeadlineError
 from clients.calls import LATE_CALLS_S
-from clients.load.alarm import Alarm
 from clients.load.arrivals import ClosedLoop, Times
-from clients.load.flight import Choice, Flight
+from clients.load.in_flight import Choice, InFlightRequest
 from clients.load.record import Outcome, RequestRecord
 from clients.load.scenario import Scenario
+from clients.load.timer import Timer
 from clients.load.transport import Prepared, Transport
 from clients.load.verify import Judge
 
@@ -59,7 +59,7 @@ class Generator:
         self._scenario, self._transport, self._prepared = scenario, transport, prepared
         self._chosen, self._on_record = chosen, on_record
         self._judges = [Judge(one) for one in prepared]
-        self._flights: dict[Flight, asyncio.Task[None]] = {}
+        self._flights: dict[InFlightRequest, asyncio.Task[None]] = {}
         self._given_up: list[asyncio.Task[None]] = []
         self._waiting: deque[float] = deque()
         self._number = self._counted = 0
@@ -75,7 +75,7 @@ class Generator:
         """
         self._began_s = time.monotonic() + LEAD_S
         looking = asyncio.create_task(self._look_after())
-        alarm = Alarm()
+        alarm = Timer()
         try:
             if intended is None:
                 await alarm.until(self._began_s)
@@ -106,7 +106,7 @@ class Generator:
                 self._launch(0.0)
         self._end_if_over()
 
-    async def _send_all(self, intended: list[float], alarm: Alarm) -> None:
+    async def _send_all(self, intended: list[float], alarm: Timer) -> None:
         for intended_s in intended:
             due_s = self._began_s + intended_s
             if due_s > time.monotonic():
@@ -122,11 +122,11 @@ class Generator:
 
     def _launch(self, intended_s: float) -> None:
         choice = next(self._chosen)
-        flight = Flight(self._number, choice, intended_s, self._began_s)
+        flight = InFlightRequest(self._number, choice, intended_s, self._began_s)
         self._number += 1
         self._flights[flight] = asyncio.create_task(self._fly(flight))
 
-    async def _fly(self, flight: Flight) -> None:
+    async def _fly(self, flight: InFlightRequest) -> None:
         prepared = self._prepared[flight.choice.workload]
         timers = self._timers(flight, prepared)
         try:
@@ -143,7 +143,7 @@ class Generator:
             self._judge(flight, prepared)
             self._land(flight)
 
-    def _timers(self, flight: Flight, prepared: Prepared) -> list[asyncio.TimerHandle]:
+    def _timers(self, flight: InFlightRequest, prepared: Prepared) -> list[asyncio.TimerHandle]:
         workload, loop = prepared.workload, asyncio.get_running_loop()
         timers = []
         if workload.deadline_ms is not None:
@@ -155,18 +155,18 @@ class Generator:
                 timers.append(loop.call_later(workload.cancel.after_ms / 1e3, flight.leave, Outcome.CANCELLED))
         return timers
 
-    def _fail(self, flight: Flight, outcome: Outcome, error: str) -> None:
+    def _fail(self, flight: InFlightRequest, outcome: Outcome, error: str) -> None:
         if flight.outcome is None:
             flight.outcome, flight.error = outcome, " ".join(error.split())
 
-    def _judge(self, flight: Flight, prepared: Prepared) -> None:
+    def _judge(self, flight: InFlightRequest, prepared: Prepared) -> None:
         if flight.outcome is not None:
             return
         fault = self._judges[flight.choice.workload].fault(flight)
         if fault:
             flight.outcome, flight.error = Outcome.WRONG, fault
 
-    def _land(self, flight: Flight) -> None:
+    def _land(self, flight: InFlightRequest) -> None:
         prepared = self._prepared[flight.choice.workload]
         question = prepared.questions[flight.choice.question]
         record = flight.record(prepared.workload.name, question.input_tokens, question.images)
@@ -207,7 +207,7 @@ class Generator:
             for flight in [flight for flight in self._flights if flight.last_s < silent_s]:
                 self._give_up(flight)
 
-    def _give_up(self, flight: Flight) -> None:
+    def _give_up(self, flight: InFlightRequest) -> None:
         flight.leave(Outcome.ERROR, f"expected a response within {self._scenario.target.timeout_s:g} s; found none")
         self._given_up.append(self._flights[flight])
         self._land(flight)

@@ -19,12 +19,12 @@ from tritonclient.grpc import service_pb2
 from attendant.errors import AttendantError, ServerError
 from attendant.sampling_params import SamplingParams
 from attendant.tensor_names import CANCEL, CANDIDATE, FINISH_REASON, INPUT_TOKENS, OUTPUT_IDS, TEXT_OUTPUT
-from clients.load.flight import Flight
+from clients.load.in_flight import InFlightRequest
 from clients.load.infer_message import Array, Place, arrays_of, request_message, texts_from, with_id
 from clients.load.questions import Question
+from clients.load.request_inputs import inputs_of, wanted_outputs
 from clients.load.scenario import Target, Workload
 from clients.load.shared_tensors import SharedTensors
-from clients.load.wanted import inputs_of, wanted_outputs
 from clients.served_model import ServedModel
 from clients.statuses import error_from
 from clients.triton_client import TritonClient
@@ -84,7 +84,7 @@ class GrpcTransport:
         places = await self._places(inputs) or [{}] * len(inputs)
         return [self._prepared(workload, model, *one) for one in zip(inputs, places, strict=True)]
 
-    async def ask(self, prepared: GrpcRequest, flight: Flight) -> None:
+    async def ask(self, prepared: GrpcRequest, flight: InFlightRequest) -> None:
         """Send a request; see :meth:`Transport.ask`."""
         try:
             if prepared.decoupled:
@@ -123,7 +123,7 @@ class GrpcTransport:
         message = request_message(model.name, inputs, wanted_outputs(workload, model), parameters, places)
         return GrpcRequest(model.name, message.SerializeToString(), model.decoupled)
 
-    async def _streamed(self, prepared: GrpcRequest, flight: Flight) -> None:
+    async def _streamed(self, prepared: GrpcRequest, flight: InFlightRequest) -> None:
         request_id = f"load-{id(self):x}-{next(self._ids)}"
         flight.send()
         call = next(self._streams)()
@@ -192,7 +192,7 @@ async def _last_write(call: Any, message: bytes) -> None:
     await call.done_writing()
 
 
-def _hear(answer: Any, flight: Flight) -> None:
+def _hear(answer: Any, flight: InFlightRequest) -> None:
     tokens, of_first, text, reason = 0, True, b"", b""
     for output, raw in zip(answer.outputs, answer.raw_output_contents, strict=True):
         name = output.name

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 
 from attendant.errors import ServerError, UnreachableError
-from clients.load.flight import Flight
+from clients.load.in_flight import InFlightRequest
 
 LONGEST_LINE = 1 << 22  # bytes of one event
 
@@ -80,7 +80,7 @@ async def events(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 
 @contextmanager
-def taken_back_by_closing(flight: Flight) -> Iterator[None]:
+def taken_back_by_closing(flight: InFlightRequest) -> Iterator[None]:
     """Let a flight end the task that asks for it; that end is then no error."""
     task = asyncio.current_task()
     assert task is not None, "a transport asks in a task"

@@ -19,13 +19,13 @@ from tritonclient.utils import np_to_triton_dtype
 
 from attendant.errors import ConfigError, InputError, ServerError
 from attendant.tensor_names import CANDIDATE, FINISH_REASON, OUTPUT_IDS, TEXT_OUTPUT
-from clients.load.flight import Flight
 from clients.load.http_session import HttpSession, events
+from clients.load.in_flight import InFlightRequest
 from clients.load.infer_message import Place, array_from, tensor_bytes
 from clients.load.questions import Question
+from clients.load.request_inputs import inputs_of, wanted_outputs
 from clients.load.scenario import Target, Workload
 from clients.load.shared_tensors import SharedTensors
-from clients.load.wanted import inputs_of, wanted_outputs
 from clients.served_model import ServedModel
 from clients.statuses import error_from
 
@@ -82,7 +82,7 @@ class HttpTransport:
         """Not asked for over HTTP: zeros."""
         return [0] * len(questions)
 
-    async def ask(self, prepared: HttpRequest, flight: Flight) -> None:
+    async def ask(self, prepared: HttpRequest, flight: InFlightRequest) -> None:
         """Send a request; see :meth:`Transport.ask`."""
         flight.send()
         async with self._session.post(prepared.url, prepared.body, prepared.headers) as response:
@@ -139,7 +139,7 @@ class HttpTransport:
                 raise error_from(_STATUSES.get(response.status, ""), _message(await response.read()), "", self._root)
 
 
-async def _stream(prepared: HttpRequest, response: Any, flight: Flight, server: str) -> None:
+async def _stream(prepared: HttpRequest, response: Any, flight: InFlightRequest, server: str) -> None:
     finished = False
     async for data in events(response):
         told = json.loads(data)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from attendant.errors import InputError, MachineError
 from clients.load.infer_message import request_message
+from clients.load.request_inputs import inputs_of
 from clients.load.scenario import InProcess, Scenario
 from clients.load.transport import Prepared
-from clients.load.wanted import inputs_of
 
 LENGTH_BYTES = 4  # before each request: serving/triton/offline.py
 

@@ -26,11 +26,11 @@ from attendant.errors import (
 )
 from attendant.sampling_params import is_set
 from attendant.tensor_names import POOLED
-from clients.load.flight import Flight
 from clients.load.http_session import HttpSession, events, taken_back_by_closing
+from clients.load.in_flight import InFlightRequest
 from clients.load.questions import Question
+from clients.load.request_inputs import decoding_of
 from clients.load.scenario import Target, Workload
-from clients.load.wanted import decoding_of
 from clients.served_model import ServedModel
 
 _PATHS = {"chat": "/chat/completions", "completions": "/completions", "embeddings": "/embeddings"}
@@ -98,7 +98,7 @@ class OpenAITransport:
         """Zeros: the server says it with each answer."""
         return [0] * len(questions)
 
-    async def ask(self, prepared: OpenAIRequest, flight: Flight) -> None:
+    async def ask(self, prepared: OpenAIRequest, flight: InFlightRequest) -> None:
         """Send a request; see :meth:`Transport.ask`."""
         flight.send()
         with taken_back_by_closing(flight):
@@ -115,7 +115,7 @@ class OpenAITransport:
         await self._session.close()
 
 
-async def _streamed(response: Any, flight: Flight) -> None:
+async def _streamed(response: Any, flight: InFlightRequest) -> None:
     total, counted = 0, 0
     async for data in events(response):
         if data == _DONE:
@@ -142,14 +142,14 @@ async def _streamed(response: Any, flight: Flight) -> None:
         _spread(flight, total)
 
 
-def _spread(flight: Flight, total: int) -> None:
+def _spread(flight: InFlightRequest, total: int) -> None:
     if sum(flight.tokens) != total and flight.tokens:
         ends = np.arange(len(flight.tokens) + 1) * total // len(flight.tokens)
         flight.tokens = np.diff(ends).tolist()
     flight.count = total
 
 
-def _whole(content: bytes, kind: str, flight: Flight) -> None:
+def _whole(content: bytes, kind: str, flight: InFlightRequest) -> None:
     told = json.loads(content)
     usage = told.get("usage") or {}
     flight.hear(usage.get("completion_tokens", 0))

@@ -13,7 +13,7 @@ import numpy as np
 
 from attendant.errors import InputError
 from clients.load.arrivals import ClosedLoop, Constant, Gamma, Poisson, Ramp, Replay, Times, times
-from clients.load.flight import Choice
+from clients.load.in_flight import Choice
 from clients.load.scenario import Scenario
 from clients.load.transport import Prepared
 

@@ -20,7 +20,7 @@ from clients.load.report.sweep_page import write_sweep
 from clients.load.report.sweep_rows import sweep_json
 from clients.load.report.sweep_terminal import print_sweep
 from clients.load.run_file import claim, read_run
-from clients.load.run_shown import run_shown
+from clients.load.run_with_progress import run_shown
 from clients.load.scenario_file import read_scenario
 from clients.load.sweep import Load
 from clients.load.sweep import sweep as swept

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from clients.load.arrivals import ClosedLoop
 from clients.load.environment import environment
 from clients.load.generator import Generator
+from clients.load.generator_monitor import GeneratorMonitor
 from clients.load.in_process import in_process_seconds
 from clients.load.plan import QUESTIONS, choices, intended_times, random_numbers
 from clients.load.questions import questions_of
@@ -17,7 +18,6 @@ from clients.load.record import LoadRun, RequestRecord
 from clients.load.scenario import Scenario
 from clients.load.server_counts import ServerCounter
 from clients.load.transport import Prepared, Transport, transport_to
-from clients.load.watch import Watch
 
 OnRecord = Callable[[RequestRecord], None]
 
@@ -75,7 +75,7 @@ async def _measured(
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
     gc.collect()
     gc.freeze()  # what was made before is not looked through again while requests are timed
-    watch = Watch()
+    watch = GeneratorMonitor()
     try:
         await generator.run(intended)
     finally:

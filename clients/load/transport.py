@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from clients.load.flight import Flight
+from clients.load.in_flight import InFlightRequest
 from clients.load.questions import Question
 from clients.load.scenario import Target, Workload
 from clients.served_model import ServedModel
@@ -44,7 +44,7 @@ class Transport(Protocol):
         """How many tokens each question has; zeros where the server does not say."""
         ...
 
-    async def ask(self, prepared: Any, flight: Flight) -> None:
+    async def ask(self, prepared: Any, flight: InFlightRequest) -> None:
         """Send a request, and tell its flight of each response; return when the server has said its last word.
 
         Raises:

@@ -12,7 +12,7 @@ from clients.load.analysis.slo import objectives
 from clients.load.arrivals import Arrivals, ClosedLoop, Constant, Gamma, Poisson
 from clients.load.report.deliver import deliver
 from clients.load.run_file import claim, write_run
-from clients.load.run_shown import run_shown
+from clients.load.run_with_progress import run_shown
 from clients.load.scenario import InProcess, Scenario, Target, Transport, Workload
 from clients.load.scenario_file import read_scenario
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from attendant.errors import InputError
 from attendant.tensor_names import LOGITS, POOLED
-from clients.load.flight import Flight, Outputs
+from clients.load.in_flight import InFlightRequest, Outputs
+from clients.load.request_inputs import decoding_of
 from clients.load.scenario import Expect, Workload
 from clients.load.transport import Prepared
-from clients.load.wanted import decoding_of
 
 Array = NDArray[Any]
 
@@ -41,7 +41,7 @@ class Judge:
         if self._expect.kind in ("text", "label") and len(self._expect.answers) not in (1, len(self._questions)):
             raise InputError(f"1 or {len(self._questions)} answers", str(len(self._expect.answers)), "correct expect")
 
-    def fault(self, flight: Flight) -> str:
+    def fault(self, flight: InFlightRequest) -> str:
         """What is wrong with a whole answer; empty if nothing is."""
         question = flight.choice.question
         promised = self._tokens[question]
@@ -60,7 +60,7 @@ class Judge:
                 answers = self._expect.answers
                 return self._as_known(answers[question % len(answers)], flight)
 
-    def _as_known(self, answer: Any, flight: Flight) -> str:
+    def _as_known(self, answer: Any, flight: InFlightRequest) -> str:
         if flight.outputs is None:
             return _different(answer, flight.text)
         outputs = _outputs(flight)
@@ -68,7 +68,7 @@ class Judge:
             return _different(answer, self._label(outputs))
         return self._close(answer if isinstance(answer, Mapping) else {POOLED: answer}, outputs)
 
-    def _as_first(self, question: int, flight: Flight) -> str:
+    def _as_first(self, question: int, flight: InFlightRequest) -> str:
         answer = flight.text if flight.outputs is None else _outputs(flight)
         first = self._first.setdefault(question, answer)
         return _different(first, answer) if isinstance(answer, str) else self._close(first, answer)
@@ -94,7 +94,7 @@ def _largest(wanted: Array, found: Array) -> float:
     return float(np.abs(wanted.astype(np.float64) - found).max()) if len(wanted) else 0.0
 
 
-def _outputs(flight: Flight) -> Outputs:
+def _outputs(flight: InFlightRequest) -> Outputs:
     return flight.outputs() if flight.outputs is not None else {}
 
 

@@ -20,7 +20,7 @@ from clients.triton_client import TritonClient
 from commands.quickstart.answers import Answers
 from models.checkpoints.store import Checkpoint
 from models.generate import Captioner, EncoderDecoder, continued, described, greedy, pad_sources
-from serving.engine.writing_model import WritingModel
+from serving.engine.text_generation_model import TextGenerationModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ def described_in_pytorch(checkpoint: Checkpoint, questions: Questions) -> Answer
     return Answers(answers=[tokenizer.decode(answer) for answer in answers])
 
 
-def in_process(model: WritingModel, questions: Questions) -> Answers:
+def in_process(model: TextGenerationModel, questions: Questions) -> Answers:
     """One question after the other, through the same decoding loop that the server uses."""
     timings = _Timings()
     for subject in questions.subjects:

@@ -21,7 +21,7 @@ from serving.capacity.simulated_model import SOURCE, simulated
 from serving.capacity.virtual_clock import VirtualClock
 from serving.engine.engine import Engine
 from serving.engine.meter import Meter
-from serving.engine.output.answer import Request
+from serving.engine.request import Request
 from serving.engine.settings import EngineSettings
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from attendant.errors import AttendantError
-from serving.engine.output.answer import Piece
+from serving.engine.request import RequestOutput
 
 
 @dataclass(slots=True, eq=False)
@@ -52,7 +52,7 @@ class Sending:
         self._stream = stream
         self._said: dict[Heard, None] = {}
 
-    def say(self, heard: Heard, piece: Piece | AttendantError) -> None:
+    def say(self, heard: Heard, piece: RequestOutput | AttendantError) -> None:
         """Take a piece of an answer, or the error that ends it."""
         if isinstance(piece, AttendantError):
             heard.error = type(piece).__name__

@@ -16,7 +16,7 @@ from attendant.tensor_names import LOGITS
 from serving.capacity.profile import Profile
 from serving.capacity.served import Additions
 from serving.capacity.virtual_clock import VirtualClock
-from serving.engine.output.written import Written
+from serving.engine.loaded_model import LoadedModel
 from serving.engine.sampling.guide import Guides
 from serving.engine.sampling.token_rules import TokenRules
 from serving.runtime.base import Array, Buffer, numpy_dtype
@@ -24,10 +24,10 @@ from serving.runtime.base import Array, Buffer, numpy_dtype
 SOURCE = "source_ids"
 
 
-def simulated(profile: Profile, clock: VirtualClock, additions: Additions) -> Written:
+def simulated(profile: Profile, clock: VirtualClock, additions: Additions) -> LoadedModel:
     """What an engine decodes with; its runs let the clock go on."""
     tokenizer = _DotTokenizer()
-    return Written(
+    return LoadedModel(
         decoder=SimulatedDecoder(profile, clock, additions),
         encoder=None if profile.encoder is None else SimulatedEncoder(profile, clock, additions),
         tokenizer=tokenizer,

@@ -9,13 +9,13 @@ from attendant.errors import InputError
 from attendant.sampling_params import SamplingParams
 from attendant.tensor_names import PIXELS
 from serving.engine.classifier import require_finite
-from serving.engine.output.answer import Request, checked_limit
+from serving.engine.request import Request, checked_limit
+from serving.engine.text_generation_model import TextGenerationModel
 from serving.engine.translator import NO_ECHO
-from serving.engine.writing_model import WritingModel
 from serving.runtime.base import Array
 
 
-class Captioner(WritingModel):
+class Captioner(TextGenerationModel):
     """One artefact of the task ``caption``, loaded."""
 
     def request(self, subject: Array, options: SamplingParams | None = None, /) -> Request:

@@ -17,15 +17,15 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from attendant.errors import AttendantError, BusyError, CancelledError, DeadlineError, InputError, MachineError
-from serving.engine.admission import Admission
-from serving.engine.emission import Emission
+from serving.engine.executor import Executor
+from serving.engine.loaded_model import LoadedModel
 from serving.engine.meter import Meter
-from serving.engine.output.answer import Piece, Request
-from serving.engine.output.written import Written
+from serving.engine.output_processor import OutputProcessor
+from serving.engine.request import Request, RequestOutput
+from serving.engine.request_queue import RequestQueue
+from serving.engine.scheduler import Scheduler
 from serving.engine.sequence import Group, Sink, Ticket
 from serving.engine.settings import EngineSettings
-from serving.engine.stepping import Stepping
-from serving.engine.waiting import WaitingLine
 
 
 class Engine:
@@ -41,7 +41,7 @@ class Engine:
 
     def __init__(
         self,
-        written: Written,
+        written: LoadedModel,
         settings: EngineSettings,
         meter: Meter | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -55,12 +55,12 @@ class Engine:
             clock: seconds; times and deadlines are by it.
         """
         self.meter, self._clock = meter or Meter(), clock
-        self._line = WaitingLine(settings.max_queue_size)
+        self._line = RequestQueue(settings.max_queue_size)
         self._groups: list[Group] = []
         self.slots = settings.max_num_seqs
-        self._admission = Admission(written, settings, self.meter)
-        self._emission = Emission(written, self._admission.rows, self.meter, clock)
-        self._stepping = Stepping(written, settings, self._admission, self._emission, self.meter)
+        self._admission = Scheduler(written, settings, self.meter)
+        self._emission = OutputProcessor(written, self._admission.rows, self.meter, clock)
+        self._stepping = Executor(written, settings, self._admission, self._emission, self.meter)
         self.cache_bytes = self._admission.slots.nbytes
 
     def submit(self, request: Request, sink: Sink) -> Ticket:
@@ -102,13 +102,13 @@ class Engine:
         self._count()
         return worked
 
-    def stream(self, request: Request) -> Iterator[Piece]:
+    def stream(self, request: Request) -> Iterator[RequestOutput]:
         """Answer a request in the calling thread, with whatever else is in line.
 
         Raises:
             AttendantError: it has no answer.
         """
-        said: deque[Piece | AttendantError] = deque()
+        said: deque[RequestOutput | AttendantError] = deque()
         ticket = self.submit(request, said.append)
         try:
             yield from self._until_last(said)
@@ -136,7 +136,7 @@ class Engine:
         """Whether nobody is served and nobody waits."""
         return not self._groups and not len(self._line)
 
-    def _until_last(self, said: deque[Piece | AttendantError]) -> Iterator[Piece]:
+    def _until_last(self, said: deque[RequestOutput | AttendantError]) -> Iterator[RequestOutput]:
         while True:
             while not said:
                 self.step()

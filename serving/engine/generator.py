@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from attendant.sampling_params import SamplingParams
-from serving.engine.output.answer import Request, checked_limit
-from serving.engine.writing_model import WritingModel
+from serving.engine.request import Request, checked_limit
+from serving.engine.text_generation_model import TextGenerationModel
 
 
-class Generator(WritingModel):
+class Generator(TextGenerationModel):
     """One artefact of the task ``generate``, loaded."""
 
     def request(self, subject: str | Sequence[int], options: SamplingParams | None = None, /) -> Request:

@@ -6,8 +6,8 @@ or a prompt is done.
 
 from __future__ import annotations
 
+from serving.engine.kv_cache import KVCache
 from serving.engine.sequence import Sequence
-from serving.engine.slots import Slots
 
 
 class Rows:
@@ -18,7 +18,7 @@ class Rows:
         decoding: how many of them, from the first on, are decoded token by token.
     """
 
-    def __init__(self, slots: Slots) -> None:
+    def __init__(self, slots: KVCache) -> None:
         self._slots = slots
         self.all: list[Sequence] = []
         self.decoding = 0

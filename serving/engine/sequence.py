@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from attendant.errors import AttendantError
-from serving.engine.output.answer import Piece, Request
 from serving.engine.output.writer import Writer
+from serving.engine.request import Request, RequestOutput
 from serving.engine.sampling.beam_search import BeamSearch
-from serving.engine.sampling.choosing import Choice, TokenChooser
 from serving.engine.sampling.lookup import Lookup
+from serving.engine.sampling.sampler import SampledToken, Sampler
 from serving.runtime.base import Array
 
-Sink = Callable[[Piece | AttendantError], None]
+Sink = Callable[[RequestOutput | AttendantError], None]
 """Takes the pieces of an answer as they come; an error is the last that it gets."""
 
 
@@ -70,7 +70,7 @@ class Sequence:
     group: Group
     candidate: int
     tokens: list[int]
-    chooser: TokenChooser
+    chooser: Sampler
     writer: Writer
     ends: frozenset[int]
     lookup: Lookup | None = None
@@ -90,7 +90,7 @@ class Sequence:
         """How many tokens the answer has."""
         return len(self.tokens) - len(self.group.ticket.request.prompt)
 
-    def take(self, choice: Choice) -> None:
+    def take(self, choice: SampledToken) -> None:
         """Add a token to the answer."""
         self.tokens.append(choice.token)
         if self.lookup is not None:

@@ -8,13 +8,13 @@ import numpy as np
 
 from attendant.errors import InputError
 from attendant.sampling_params import SamplingParams
-from serving.engine.output.answer import Request, checked_limit
-from serving.engine.writing_model import WritingModel
+from serving.engine.request import Request, checked_limit
+from serving.engine.text_generation_model import TextGenerationModel
 
 NO_ECHO = ("an answer without its question: the decoder has read no prompt", "echo", "leave it out")
 
 
-class Translator(WritingModel):
+class Translator(TextGenerationModel):
     """One artefact of the task ``translate``, loaded."""
 
     def request(self, subject: str | Sequence[int], options: SamplingParams | None = None, /) -> Request:

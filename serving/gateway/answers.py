@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clients.answer import Piece
+from clients.answer import Delta
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Tally:
         return said if self.question is None else {**said, "question": self.question}
 
 
-async def counted(pieces: AsyncGenerator[Piece, None], tally: Tally) -> AsyncGenerator[Piece, None]:
+async def counted(pieces: AsyncGenerator[Delta, None], tally: Tally) -> AsyncGenerator[Delta, None]:
     """The same pieces, counted; of the question, the first one tells."""
     try:
         first = True
@@ -59,7 +59,7 @@ async def counted(pieces: AsyncGenerator[Piece, None], tally: Tally) -> AsyncGen
         await pieces.aclose()
 
 
-async def merged(streams: Sequence[AsyncGenerator[Piece, None]]) -> AsyncGenerator[tuple[int, Piece], None]:
+async def merged(streams: Sequence[AsyncGenerator[Delta, None]]) -> AsyncGenerator[tuple[int, Delta], None]:
     """The pieces of several answers as they come, each with the number of its answer; an error ends them all."""
     if len(streams) == 1:
         try:
@@ -68,7 +68,7 @@ async def merged(streams: Sequence[AsyncGenerator[Piece, None]]) -> AsyncGenerat
         finally:
             await streams[0].aclose()
         return
-    said: asyncio.Queue[tuple[int, Piece] | BaseException | None] = asyncio.Queue()
+    said: asyncio.Queue[tuple[int, Delta] | BaseException | None] = asyncio.Queue()
     readers = [asyncio.ensure_future(_read(number, stream, said)) for number, stream in enumerate(streams)]
     try:
         left = len(readers)
@@ -88,8 +88,8 @@ async def merged(streams: Sequence[AsyncGenerator[Piece, None]]) -> AsyncGenerat
 
 async def _read(
     number: int,
-    stream: AsyncGenerator[Piece, None],
-    said: asyncio.Queue[tuple[int, Piece] | BaseException | None],
+    stream: AsyncGenerator[Delta, None],
+    said: asyncio.Queue[tuple[int, Delta] | BaseException | None],
 ) -> None:
     try:
         async for piece in stream:

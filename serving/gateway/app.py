@@ -11,10 +11,10 @@ from starlette.middleware.cors import CORSMiddleware
 from serving.gateway import errors
 from serving.gateway.gateway import Gateway
 from serving.gateway.middleware import metrics
-from serving.gateway.middleware.guarding import Guard
+from serving.gateway.middleware.access import Guard
 from serving.gateway.middleware.keys import Keys
 from serving.gateway.middleware.metrics import Metrics, Upstreams
-from serving.gateway.middleware.observing import Observer
+from serving.gateway.middleware.observability import Observer
 from serving.gateway.routes import (
     caption,
     chat,

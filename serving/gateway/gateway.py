@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from attendant.errors import CancelledError
 from attendant.sampling_params import SamplingParams
-from clients.answer import Piece
+from clients.answer import Delta
 from clients.served_model import ServedModel
 from clients.text import StreamingModel
 from serving.gateway.answers import Tally
@@ -43,8 +43,8 @@ class Gateway:
         return gateway
 
     def pieces(
-        self, kind: type[Model], name: str, ask: Callable[[Model], AsyncIterator[Piece]]
-    ) -> AsyncGenerator[Piece, None]:
+        self, kind: type[Model], name: str, ask: Callable[[Model], AsyncIterator[Delta]]
+    ) -> AsyncGenerator[Delta, None]:
         """The answer of a model that writes, in pieces as they come; leaving the loop early takes the request back.
 
         Args:
@@ -56,9 +56,9 @@ class Gateway:
             AttendantError: as the client raises, or no server has such a model.
         """
 
-        def start(upstream: Upstream, served: ServedModel) -> AsyncGenerator[Piece, None]:
+        def start(upstream: Upstream, served: ServedModel) -> AsyncGenerator[Delta, None]:
             model = kind(upstream.client, served.require_task(kind.task), self.settings.first_timeout_s)
-            pieces: AsyncGenerator[Piece, None] = ask(model)  # type: ignore[assignment]
+            pieces: AsyncGenerator[Delta, None] = ask(model)  # type: ignore[assignment]
             return pieces
 
         return self.pool.stream(name, start)

@@ -40,7 +40,7 @@ def gateway(
         log_prompts: write what is asked into the log.
     """
     from serving.gateway.middleware.logs import log_to_stderr
-    from serving.gateway.running import serve
+    from serving.gateway.server import serve
     from serving.gateway.settings import GatewaySettings, otlp_endpoint
 
     settings = GatewaySettings(

@@ -99,10 +99,10 @@ def _predicting(loaded: Any) -> Ask:
 def _writing(loaded: Any, settings: EngineSettings) -> Ask:
     from serving.engine.captioner import Captioner
     from serving.engine.generator import Generator
+    from serving.engine.text_generation_model import TextGenerationModel
     from serving.engine.translator import Translator
-    from serving.engine.writing_model import WritingModel
 
-    kinds: dict[str, Callable[..., WritingModel]] = {
+    kinds: dict[str, Callable[..., TextGenerationModel]] = {
         "caption": Captioner,
         "generate": Generator,
         "translate": Translator,

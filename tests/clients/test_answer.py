@@ -1,11 +1,11 @@
 import numpy as np
 
-from clients.answer import Piece, whole_answers
+from clients.answer import Delta, whole_answers
 
 
 def said(text, candidate, *tokens, **more):
     logprobs = tuple(-float(token) for token in tokens)
-    return Piece(text=text, candidate=candidate, token_ids=tokens, logprobs=logprobs, output_tokens=len(tokens), **more)
+    return Delta(text=text, candidate=candidate, token_ids=tokens, logprobs=logprobs, output_tokens=len(tokens), **more)
 
 
 def test_pieces_of_several_answers_that_come_mixed_are_put_together_by_candidate():
@@ -28,7 +28,7 @@ def test_a_response_with_nothing_but_text_is_a_piece_without_the_rest():
         "finish_reason": np.array([[b""]], dtype=object),
         "output_ids": np.array([[3, 4]], dtype=np.int32),
     }
-    assert Piece.of(outputs) == Piece(text="é", token_ids=(3, 4))
+    assert Delta.of(outputs) == Delta(text="é", token_ids=(3, 4))
 
 
 def test_the_most_probable_tokens_come_in_rows_one_for_each_token():
@@ -40,6 +40,6 @@ def test_the_most_probable_tokens_come_in_rows_one_for_each_token():
         "top_ids": np.array([[[3, 5], [4, 6]]], dtype=np.int32),
         "top_log_probs": np.array([[[-0.5, -1.5], [-0.25, -2.0]]], dtype=np.float32),
     }
-    piece = Piece.of(outputs)
+    piece = Delta.of(outputs)
     assert piece.candidate == 2
     assert piece.top_logprobs == (((3, -0.5), (5, -1.5)), ((4, -0.25), (6, -2.0)))

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from attendant.errors import (
+    ArtefactError,
     BusyError,
     DeadlineError,
     InputError,
@@ -31,6 +32,7 @@ def sent(error):
         ("StatusCode.INVALID_ARGUMENT", sent(REFUSED), InputError),
         ("", f"[request id: 7f] {sent(REFUSED)}", InputError),
         ("", '{"code": "of a later version", "expected": "a", "found": "b"}', ServerError),
+        ("", sent(ArtefactError("a graph", "none", "export it again")), ServerError),
         ("", "[1, 2]", ServerError),
         ("", '{"expected": "no code"}', ServerError),
         ("", "[request id: 7f] inference request batch-size must be <= 1 for 'lm'", InputError),

@@ -6,7 +6,7 @@ import threading
 from contextlib import contextmanager
 from dataclasses import replace
 
-from serving.gateway.running import server_for
+from serving.gateway.server import server_for
 from serving.gateway.settings import GatewaySettings
 
 

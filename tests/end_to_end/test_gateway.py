@@ -173,7 +173,7 @@ def test_an_image_is_described_and_the_caption_streams(http):
         ("completions", {"model": LANGUAGE_MODEL, "prompt": "a", "max_tokens": 99, "stream": True}, 400, "max_tokens"),
         ("completions", {"prompt": "a"}, 400, "model"),
         ("completions", {"model": "nobody", "prompt": "a"}, 404, None),
-        ("completions", {"model": LANGUAGE_MODEL, "prompt": "a", "deadline_ms": 1, "n": 8}, 408, None),
+        ("completions", {"model": LANGUAGE_MODEL, "prompt": "a", "deadline_ms": 1, "n": 8}, 408, "deadline_ms"),
         ("chat/completions", {"model": LANGUAGE_MODEL, "messages": [], "tools": []}, 400, "messages"),
         ("embeddings", {"model": TEXT_ENCODER, "input": "a", "dimensions": 3}, 400, "dimensions"),
         ("classify", {"model": DIGITS, "image": "no base64!"}, 400, None),

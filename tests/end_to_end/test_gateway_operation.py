@@ -143,7 +143,7 @@ def test_one_more_than_may_wait_is_told_429_with_a_time_to_come_back(before_narr
 
     for refused in asked_of(before_narrow, crowd):
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
-        assert refused.json()["error"]["code"] == "busy"
+        assert refused.json()["error"]["code"] == "queue_full"
 
 
 def test_only_who_has_a_key_is_answered(keyed):

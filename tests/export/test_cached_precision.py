@@ -15,7 +15,7 @@ from export.precision.precisions import PRECISIONS
 from export.targets.check import hold_to_target
 from serving.engine.cache_plan import CachePlan
 from serving.engine.generator import Generator
-from serving.engine.slots import Slots
+from serving.engine.kv_cache import KVCache
 from serving.engine.translator import Translator
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.create_runners import create_runners
@@ -100,7 +100,7 @@ def test_caches_take_a_quarter_of_the_bytes_and_are_updated_in_place(language_mo
 
 def test_slots_and_their_plan_are_of_bytes_and_what_is_read_of_a_row_is_restored_to_another(writer):
     runner = decoder(writer)
-    slots = Slots(runner, 3)
+    slots = KVCache(runner, 3)
     assert CachePlan.of(Manifest.read(writer).signature_for("decoder", "ort-cpu"), 3).nbytes == slots.nbytes
     slots.decoder(0, 2).step(IDS, np.zeros(2, np.int64))
     blocks = slots.cached(0, 0, 6)

@@ -22,8 +22,8 @@ from tritonclient.grpc import model_config_pb2, service_pb2, service_pb2_grpc
 from tritonclient.utils import serialize_byte_tensor
 
 from attendant.tensor_names import CANCEL, FINISH_REASON, OUTPUT_IDS, TEXT_INPUT, TEXT_OUTPUT
-from clients.load.alarm import Alarm
 from clients.load.calibration.known_model import KnownModel, services
+from clients.load.timer import Timer
 
 TIMES = "times"
 
@@ -36,7 +36,7 @@ class Line:
         self.model = model
         self._services = services(model)
         self._free_s, self._number = 0.0, 0
-        self._alarm = Alarm()
+        self._alarm = Timer()
         self._ends: deque[tuple[float, asyncio.Future[None]]] = deque()
 
     async def served(self) -> tuple[float, float]:

@@ -12,12 +12,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from serving.capacity.profiling.subjects import exactly, longest_question
+from serving.capacity.profiling.prompts import exactly, longest_question
 from serving.capacity.profiling.timing import Call, medians
 from serving.capacity.table import Axis, Table
 from serving.engine.encoding import encoded
-from serving.engine.slots import Slots
-from serving.engine.writing_model import WritingModel
+from serving.engine.kv_cache import KVCache
+from serving.engine.text_generation_model import TextGenerationModel
 
 Run = Callable[[int, int], object]
 """Of a size and a length."""
@@ -34,14 +34,14 @@ class Measured:
 class Grids:
     """What can be run of a model."""
 
-    def __init__(self, model: WritingModel, slots: int) -> None:
+    def __init__(self, model: TextGenerationModel, slots: int) -> None:
         """Allocate slots beside the engine's.
 
         Args:
             model: that is measured.
             slots: the most rows of a run.
         """
-        self._model, self._slots = model, Slots(model.runners["decoder"], slots)
+        self._model, self._slots = model, KVCache(model.runners["decoder"], slots)
         self._encoder = model.runners.get("encoder")
         rng = np.random.default_rng(0)
         self.capacity = self._slots.capacity

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from attendant.parameters import Device, Runtime
 from serving.capacity.profile import Profile
-from serving.capacity.profiling.behind_triton import behind_triton
 from serving.capacity.profiling.grids import Grids
 from serving.capacity.profiling.overhead import overhead_of
-from serving.capacity.profiling.subjects import loaded
+from serving.capacity.profiling.prompts import loaded
+from serving.capacity.profiling.through_triton import behind_triton
 from serving.engine.settings import EngineSettings
 from serving.runtime.processor import processor_name
 

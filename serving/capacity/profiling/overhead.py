@@ -12,17 +12,17 @@ from itertools import count
 import numpy as np
 
 from serving.capacity.profile import Overhead
-from serving.capacity.profiling.subjects import exactly, longest_question
+from serving.capacity.profiling.prompts import exactly, longest_question
 from serving.capacity.profiling.timing import nonnegative
 from serving.capacity.table import Table
-from serving.engine.writing_model import WritingModel
+from serving.engine.text_generation_model import TextGenerationModel
 
 _ROUNDS = 7
 _TOKENS = 24
 _QUESTION = 8
 
 
-def overhead_of(model: WritingModel, decode: Table, prompt: Table | None, encoder: Table | None) -> Overhead:
+def overhead_of(model: TextGenerationModel, decode: Table, prompt: Table | None, encoder: Table | None) -> Overhead:
     """The overhead of a model's engine.
 
     Args:
@@ -48,7 +48,7 @@ def overhead_of(model: WritingModel, decode: Table, prompt: Table | None, encode
     return Overhead(step_s=step_s, row_s=row_s, prompt_s=prompt_s, request_s=request_s)
 
 
-def _steps_s(model: WritingModel, number: int, length: int) -> tuple[float, float]:
+def _steps_s(model: TextGenerationModel, number: int, length: int) -> tuple[float, float]:
     seeds, first, later = count(), list[float](), list[float]()
     for _ in range(_ROUNDS):
         rng = np.random.default_rng(next(seeds))

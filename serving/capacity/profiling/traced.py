@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Any, ClassVar
 
 from serving.capacity.simulated_model import shape_of
-from serving.engine.output.answer import Request
+from serving.engine.request import Request
 from serving.engine.sequence import Sink
 from serving.runtime.base import Array, Buffer
 

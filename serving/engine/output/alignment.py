@@ -14,8 +14,8 @@ from attendant.errors import InputError
 from attendant.manifest import Manifest
 from attendant.tensor_names import ALIGNMENT, CROSS_ATTENTION
 from attendant.tokenizer import TextTokenizer
-from serving.engine.output.answer import Request
 from serving.engine.output.detokenization import IncrementalDetokenizer
+from serving.engine.request import Request
 from serving.runtime.base import Array
 
 NOT_EXPLAINED = (

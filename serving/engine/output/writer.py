@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from attendant.sampling_params import SamplingParams
 from attendant.tokenizer import TextTokenizer
-from serving.engine.output.answer import FinishReason, Piece
 from serving.engine.output.detokenization import IncrementalDetokenizer
 from serving.engine.output.stopping import StopText
-from serving.engine.sampling.choosing import Choice
+from serving.engine.request import FinishReason, RequestOutput
+from serving.engine.sampling.sampler import SampledToken
 from serving.runtime.base import Array
 
 
@@ -25,13 +25,13 @@ class Writer:
         """Whether a stop text has come."""
         return self._stop is not None and self._stop.found is not None
 
-    def add(self, choice: Choice, alignment: Array | None) -> Piece:
+    def add(self, choice: SampledToken, alignment: Array | None) -> RequestOutput:
         """The piece of one more token."""
         self._count += 1
         text = self._text.add(choice.token)
         if self._stop is not None and self._count > self._options.min_tokens:
             text = self._stop.add(text)
-        return Piece(
+        return RequestOutput(
             text=text,
             token_ids=(choice.token,),
             candidate=self._candidate,
@@ -41,10 +41,10 @@ class Writer:
             token_texts=() if alignment is None else (text,),
         )
 
-    def rest(self, reason: FinishReason, alignment: Array | None) -> Piece:
+    def rest(self, reason: FinishReason, alignment: Array | None) -> RequestOutput:
         """The last piece: whatever was held back."""
         text = "" if self.is_stopped else self._text.rest()
         if self._stop is not None and not self.is_stopped:
             text = self._stop.add(text) + self._stop.rest()
         nothing = None if alignment is None else alignment[None][:0]
-        return Piece(text=text, candidate=self._candidate, finish_reason=reason, alignment=nothing)
+        return RequestOutput(text=text, candidate=self._candidate, finish_reason=reason, alignment=nothing)

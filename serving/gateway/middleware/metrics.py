@@ -33,7 +33,7 @@ class Metrics:
             f"{PREFIX}_requests", "Requests by what became of them.", ("route", "status"), registry=kept
         )
         self._seconds = _seconds("request", "From a request to the end of its response.", kept)
-        self._first = _seconds("first_token", "From a request to its first token.", kept)
+        self._first = _seconds("time_to_first_token", "From a request to its first token.", kept)
         self._tokens = Counter(
             f"{PREFIX}_tokens", "Tokens of questions, where counted, and of answers.", ("of",), registry=kept
         )

@@ -11,7 +11,7 @@ from uuid import uuid4
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
-from clients.answer import Answer, Piece, whole_answers
+from clients.answer import Answer, Delta, whole_answers
 from clients.generate import Generator
 from serving.gateway.answers import Tally, counted
 from serving.gateway.chat_templates import rendered
@@ -37,7 +37,7 @@ async def chat(request: Request, asked: ChatRequest) -> Response:
     return JSONResponse({**head, "object": "chat.completion", "choices": choices, "usage": tally.usage()})
 
 
-def _pieces(gateway: Gateway, request: Request, asked: ChatRequest) -> AsyncGenerator[Piece, None]:
+def _pieces(gateway: Gateway, request: Request, asked: ChatRequest) -> AsyncGenerator[Delta, None]:
     options = gateway.bounded(
         asked.decoding(
             asked.counts_usage or gateway.counts_prompts(request),
@@ -51,7 +51,7 @@ def _pieces(gateway: Gateway, request: Request, asked: ChatRequest) -> AsyncGene
 
 
 async def _events(
-    head: dict[str, Any], pieces: AsyncGenerator[Piece, None], asked: ChatRequest, tally: Tally
+    head: dict[str, Any], pieces: AsyncGenerator[Delta, None], asked: ChatRequest, tally: Tally
 ) -> AsyncGenerator[bytes, None]:
     head = {**head, "object": "chat.completion.chunk"}
     begun: set[int] = set()
@@ -66,7 +66,7 @@ async def _events(
             yield event({**head, "choices": [], "usage": tally.usage()})
 
 
-async def _choices(pieces: AsyncGenerator[Piece, None]) -> list[dict[str, Any]]:
+async def _choices(pieces: AsyncGenerator[Delta, None]) -> list[dict[str, Any]]:
     async with aclosing(pieces):
         answers = whole_answers([piece async for piece in pieces])
     return [
@@ -75,7 +75,7 @@ async def _choices(pieces: AsyncGenerator[Piece, None]) -> list[dict[str, Any]]:
     ]
 
 
-def _choice(index: int, said: Piece | Answer) -> dict[str, Any]:
+def _choice(index: int, said: Delta | Answer) -> dict[str, Any]:
     return {
         "index": index,
         "finish_reason": said.finish_reason or None,
@@ -83,7 +83,7 @@ def _choice(index: int, said: Piece | Answer) -> dict[str, Any]:
     }
 
 
-def _tokens(said: Piece | Answer) -> list[dict[str, Any]]:
+def _tokens(said: Delta | Answer) -> list[dict[str, Any]]:
     tops = said.top_logprobs or ((),) * len(said.token_ids)
     return [
         {**_token(token, value), "top_logprobs": [_token(*one) for one in top]}

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
 from attendant.sampling_params import SamplingParams
-from clients.answer import Answer, Piece, whole_answers
+from clients.answer import Answer, Delta, whole_answers
 from clients.generate import Generator
 from serving.gateway.answers import Tally, counted, merged
 from serving.gateway.events import EVENTS, event, event_stream
@@ -48,13 +48,13 @@ async def complete(request: Request, asked: CompletionRequest) -> Response:
 
 def _pieces(
     gateway: Gateway, model: str, prompt: str | list[int], options: SamplingParams
-) -> AsyncGenerator[Piece, None]:
+) -> AsyncGenerator[Delta, None]:
     return gateway.pieces(Generator, model, partial(Generator.stream, text=prompt, options=options))
 
 
 async def _events(
     head: dict[str, Any],
-    pieces: AsyncGenerator[tuple[int, Piece], None],
+    pieces: AsyncGenerator[tuple[int, Delta], None],
     asked: CompletionRequest,
     tally: Tally,
 ) -> AsyncGenerator[bytes, None]:
@@ -69,15 +69,15 @@ async def _events(
         await pieces.aclose()
 
 
-async def _choices(pieces: AsyncGenerator[tuple[int, Piece], None], asked: CompletionRequest) -> list[dict[str, Any]]:
-    said: list[list[Piece]] = [[] for _ in asked.prompts()]
+async def _choices(pieces: AsyncGenerator[tuple[int, Delta], None], asked: CompletionRequest) -> list[dict[str, Any]]:
+    said: list[list[Delta]] = [[] for _ in asked.prompts()]
     async for number, piece in pieces:
         said[number].append(piece)
     answers = [answer for one in said for answer in whole_answers(one)]
     return [_choice(index, answer) for index, answer in enumerate(answers)]
 
 
-def _choice(index: int, said: Piece | Answer) -> dict[str, Any]:
+def _choice(index: int, said: Delta | Answer) -> dict[str, Any]:
     return {
         "index": index,
         "text": said.text,
@@ -86,7 +86,7 @@ def _choice(index: int, said: Piece | Answer) -> dict[str, Any]:
     }
 
 
-def _logprobs(said: Piece | Answer) -> dict[str, Any]:
+def _logprobs(said: Delta | Answer) -> dict[str, Any]:
     return {
         "tokens": [token_name(token) for token in said.token_ids],
         "token_logprobs": list(said.logprobs),

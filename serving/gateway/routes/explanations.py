@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from attendant.errors import InputError, UnknownNameError
 from attendant.sampling_params import SamplingParams
 from attendant.tensor_names import LOGITS
-from clients.answer import Answer, Piece, whole_answers
+from clients.answer import Answer, Delta, whole_answers
 from clients.caption import Captioner
 from clients.classify import Classifier, Guess
 from clients.occlusion import occlusion_maps
@@ -142,7 +142,7 @@ async def _captioner(gateway: Gateway, question: Question) -> Response:
     question.require_image()
     seen: list[Array] = []
 
-    async def pieces(model: Captioner) -> AsyncGenerator[Piece, None]:
+    async def pieces(model: Captioner) -> AsyncGenerator[Delta, None]:
         seen.append(await pixels_of(question.image, model.model, gateway.settings))
         async for piece in model.stream(seen[-1], _options(gateway)):
             yield piece
@@ -185,7 +185,7 @@ def _options(gateway: Gateway) -> SamplingParams:
     return gateway.bounded(SamplingParams(explain=True))
 
 
-async def _whole(pieces: AsyncGenerator[Piece, None], tally: Tally) -> Answer:
+async def _whole(pieces: AsyncGenerator[Delta, None], tally: Tally) -> Answer:
     async with aclosing(counted(pieces, tally)) as said:
         return whole_answers([piece async for piece in said])[0]
 

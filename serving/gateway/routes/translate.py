@@ -10,14 +10,14 @@ from starlette.responses import Response
 from clients.translate import Translator
 from serving.gateway.events import EVENTS
 from serving.gateway.gateway import Gateway
+from serving.gateway.generation import written
 from serving.gateway.schemas.base import FAILURES
-from serving.gateway.schemas.native import TranslationRequest, WrittenAnswers
-from serving.gateway.writing import written
+from serving.gateway.schemas.native import NativeAnswers, TranslationRequest
 
 router = APIRouter(prefix="/v1", tags=["text"], responses=FAILURES)
 
 
-@router.post("/translate", response_model=None, responses={200: {"model": WrittenAnswers, "content": EVENTS}})
+@router.post("/translate", response_model=None, responses={200: {"model": NativeAnswers, "content": EVENTS}})
 async def translate(request: Request, asked: TranslationRequest) -> Response:
     """Translate a text."""
     gateway = Gateway.of(request)

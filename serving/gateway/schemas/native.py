@@ -72,7 +72,7 @@ class TopToken(BaseModel):
     logprob: float
 
 
-class Written(BaseModel):
+class NativeAnswer(BaseModel):
     """An answer; of a stream, a piece of one.
 
     Attributes:
@@ -100,9 +100,9 @@ class Written(BaseModel):
     source: list[str] | None = None
 
 
-class WrittenAnswers(BaseModel):
+class NativeAnswers(BaseModel):
     """Answers."""
 
     model: str
-    answers: list[Written]
+    answers: list[NativeAnswer]
     usage: Usage

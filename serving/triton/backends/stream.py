@@ -14,16 +14,16 @@ from attendant.tensor_names import STREAM
 from attendant.tokenizer import RenderedText
 from serving.engine.engine_thread import EngineThread
 from serving.engine.output.alignment import source_texts
-from serving.engine.writing_model import WritingModel
+from serving.engine.text_generation_model import TextGenerationModel
 from serving.triton.backends import triton_api
-from serving.triton.backends.answering import Answering, Job
 from serving.triton.backends.engine_metrics import EngineMetrics
+from serving.triton.backends.response_sender import Job, ResponseSender
 
 
 class StreamingModel:
     """What Triton calls; one instance a stub process. A task's own class says how its artefacts are loaded."""
 
-    load: type[WritingModel]
+    load: type[TextGenerationModel]
 
     def initialize(self, args: dict[str, str]) -> None:
         """Load tokenizer and graphs, allocate the slots, and start the two threads."""
@@ -33,7 +33,7 @@ class StreamingModel:
         logging.getLogger(__name__).info("%d slots, a cache of %d bytes", settings.max_num_seqs, engine.cache_bytes)
         self._metrics = EngineMetrics(engine, args["model_name"])
         self._unanswered: set[Job] = set()
-        self._answering = Answering(self._forget, self._tick)
+        self._answering = ResponseSender(self._forget, self._tick)
         self._thread = EngineThread(engine)
 
     def execute(self, requests: list[Any]) -> None:

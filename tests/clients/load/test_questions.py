@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from attendant.errors import InputError
-from clients.load.flight import Choice, Flight
+from clients.load.in_flight import Choice, InFlightRequest
 from clients.load.questions import questions_of
 from clients.load.scenario import Expect, Inputs, Workload
 from clients.load.transport import Prepared
@@ -129,7 +129,7 @@ def fault(model, expect, text=None, outputs=None, question=0, count=0, **inputs)
     workload = Workload(name="w", model="m", inputs=Inputs(**inputs), expect=expect)
     questions = questions_of(workload, model, np.random.default_rng(0))
     judge = Judge(Prepared(workload, model, questions, []))
-    flight = Flight(0, Choice(workload=0, question=question), 0.0, 0.0)
+    flight = InFlightRequest(0, Choice(workload=0, question=question), 0.0, 0.0)
     flight.text, flight.count = text or "", count
     flight.outputs = None if outputs is None else lambda: outputs
     return judge.fault(flight)

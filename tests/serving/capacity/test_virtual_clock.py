@@ -7,10 +7,10 @@ import pytest
 from attendant.errors import DeadlineError
 from serving.capacity.sending import Heard, Sending
 from serving.capacity.virtual_clock import VirtualClock
-from serving.engine.output.answer import Piece
+from serving.engine.request import RequestOutput
 
-TOKEN = Piece(text="", token_ids=(0,))
-LAST = Piece(text="", token_ids=(0,), finish_reason="length", is_last=True)
+TOKEN = RequestOutput(text="", token_ids=(0,))
+LAST = RequestOutput(text="", token_ids=(0,), finish_reason="length", is_last=True)
 
 
 def parts(response_s=1.0, first_response_s=1.0, stream=True):

@@ -6,12 +6,12 @@ import numpy as np
 
 from attendant.sampling_params import SamplingParams
 from attendant.tokenizer import Tokenizer
-from serving.engine.output.answer import Request
-from serving.engine.output.written import Written
+from serving.engine.loaded_model import LoadedModel
+from serving.engine.request import Request
 from serving.engine.sampling.guide import Guides
 from serving.engine.sampling.token_rules import TokenRules
 from serving.engine.sequence import Ticket
-from serving.engine.starting import first_sequence
+from serving.engine.sequence_factory import first_sequence
 from serving.runtime.cached_decoder import MOVING
 from tests.text_checkpoints import byte_level_bpe
 
@@ -23,7 +23,7 @@ def written(decoder, **parts):
     tokenizer = Tokenizer(byte_level_bpe())
     rules = TokenRules(end=frozenset({END}))
     guides = Guides(tokenizer, tokenizer.library.get_vocab_size(), rules.end)
-    return Written(**{"decoder": decoder, "tokenizer": tokenizer, "rules": rules, "guides": guides, **parts})
+    return LoadedModel(**{"decoder": decoder, "tokenizer": tokenizer, "rules": rules, "guides": guides, **parts})
 
 
 def ticket(sink=print, prompt=(5, 6), max_tokens=4, text="", **options):

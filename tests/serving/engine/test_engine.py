@@ -126,7 +126,7 @@ def test_sources_of_different_lengths_share_the_slots_of_any_family(artefact, re
 
 def gru_translator(folder):
     from attendant.tokenizer import Tokenizer
-    from serving.engine import writing_model
+    from serving.engine import text_generation_model as writing_model
     from tests.text_checkpoints import byte_level_bpe
 
     with pytest.MonkeyPatch.context() as patch:
@@ -251,7 +251,7 @@ def test_who_has_priority_is_served_first_and_others_in_turn(language_model):
 def test_one_request_too_many_is_refused_at_once_and_counted(language_model):
     model = loaded(Generator, language_model, ONE)
     said = [submitted(model, [5], SamplingParams(max_tokens=3))[0] for _ in range(2)]
-    with pytest.raises(BusyError, match="fewer than 2 waiting requests"):
+    with pytest.raises(BusyError, match="queue full: 2 requests waiting"):
         submitted(model, [5], SamplingParams())
     finish(model.engine)
     assert model.engine.meter.rejected == 1 and all(said[number][-1].is_last for number in range(2))

@@ -6,10 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from attendant.manifest import Manifest
-from serving.engine import slots as slots_module
+from serving.engine import kv_cache as slots_module
+from serving.engine.kv_cache import KVCache
 from serving.engine.rows import Rows
-from serving.engine.slots import Slots
-from serving.engine.starting import sequence_of
+from serving.engine.sequence_factory import sequence_of
 from serving.runtime.create_runners import create_runners
 from tests.serving.engine.sample_sequences import Seen, bound, sequence, source_of, written
 
@@ -21,7 +21,7 @@ class Stamped:
 
     def __init__(self, decoder):
         self.written, self.seen = written(decoder), Seen(decoder)
-        self.slots = Slots(decoder, SLOTS)
+        self.slots = KVCache(decoder, SLOTS)
         self.rows = Rows(self.slots)
         self.stamps, self.sources, self.promoted = {}, {}, set()
         self.latest = 0

@@ -9,10 +9,11 @@ from serving.capacity.demand import Demand
 from serving.capacity.lengths import Constant
 from serving.capacity.levels import Levels
 from serving.capacity.profile import Profile
-from serving.capacity.profiling import behind_triton, overhead, timing
-from serving.capacity.profiling.asking import asked, write_questions
+from serving.capacity.profiling import overhead, timing
+from serving.capacity.profiling import through_triton as behind_triton
 from serving.capacity.profiling.measure import measured
-from serving.capacity.profiling.subjects import loaded
+from serving.capacity.profiling.prompts import loaded
+from serving.capacity.profiling.requests import asked, write_questions
 from serving.engine.settings import EngineSettings
 from tests.conftest import LANGUAGE_MODEL
 

@@ -6,7 +6,7 @@ import pytest
 from attendant.sampling_params import SamplingParams
 from attendant.tokenizer import Tokenizer
 from serving.engine.output.writer import Writer
-from serving.engine.sampling.choosing import Choice
+from serving.engine.sampling.sampler import SampledToken
 from tests.text_checkpoints import byte_level_bpe
 
 
@@ -24,7 +24,7 @@ def written(tokenizer, text, reason="length", **options):
     writer = Writer(tokenizer, SamplingParams(**options), candidate=3)
     pieces = []
     for token in tokens_of(tokenizer, text):
-        pieces.append(writer.add(Choice(token), None))
+        pieces.append(writer.add(SampledToken(token), None))
         if writer.is_stopped:
             break
     return [*pieces, writer.rest(reason, None)], writer.is_stopped
@@ -47,7 +47,7 @@ def test_each_piece_carries_its_token_and_the_last_none_but_the_reason(tokenizer
 def test_what_is_left_of_a_character_is_told_at_the_end(tokenizer):
     writer = Writer(tokenizer, SamplingParams(), 0)
     first, *_ = tokens_of(tokenizer, "🙃")
-    assert writer.add(Choice(first), None).text == ""
+    assert writer.add(SampledToken(first), None).text == ""
     assert writer.rest("length", None).text == "�"
 
 
@@ -70,7 +70,7 @@ def test_no_stop_is_looked_for_within_the_least_number_of_tokens(tokenizer):
 
 
 def test_probabilities_are_reported_if_asked_for(tokenizer):
-    choice = Choice(70, -0.5, ((70, -0.5), (71, -1.5)))
+    choice = SampledToken(70, -0.5, ((70, -0.5), (71, -1.5)))
     for options, logprobs, top in (
         ({}, (), ()),
         ({"logprobs": True}, (-0.5,), ()),
@@ -83,13 +83,13 @@ def test_probabilities_are_reported_if_asked_for(tokenizer):
 def test_an_alignment_stands_beside_its_token_and_that_of_no_token_is_empty(tokenizer):
     writer = Writer(tokenizer, SamplingParams(explain=True), 0)
     weights_S = np.array([0.25, 0.75])
-    assert np.array_equal(writer.add(Choice(70), weights_S).alignment, [[0.25, 0.75]])
+    assert np.array_equal(writer.add(SampledToken(70), weights_S).alignment, [[0.25, 0.75]])
     assert writer.rest("stop", weights_S).alignment.shape == (0, 2)
 
 
 def test_an_aligned_token_says_what_it_adds_and_a_plain_one_does_not(tokenizer):
     weights_S = np.array([0.25, 0.75])
     writer = Writer(tokenizer, SamplingParams(), 0)
-    pieces = [writer.add(Choice(token), weights_S) for token in (70, 71)]
+    pieces = [writer.add(SampledToken(token), weights_S) for token in (70, 71)]
     assert [piece.token_texts for piece in pieces] == [(piece.text,) for piece in pieces]
-    assert writer.add(Choice(72), None).token_texts == writer.rest("stop", weights_S).token_texts == ()
+    assert writer.add(SampledToken(72), None).token_texts == writer.rest("stop", weights_S).token_texts == ()

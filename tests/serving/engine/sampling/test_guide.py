@@ -13,8 +13,8 @@ from tokenizers import models as library_models
 from attendant.errors import InputError, MachineError
 from attendant.sampling_params import SamplingParams, Structure
 from attendant.tokenizer import Tokenizer
-from serving.engine.sampling.choosing import TokenChooser
 from serving.engine.sampling.guide import Guides
+from serving.engine.sampling.sampler import Sampler
 from serving.engine.sampling.token_rules import TokenRules
 from tests.conftest import ROOT
 from tests.text_checkpoints import byte_level_bpe, word_piece
@@ -72,7 +72,7 @@ class Model:
         ruled, checked = self.guides.create(guide), self.guides.create(guide)
         structured = {"json_object": True} if guide.kind == "json" else {guide.kind: guide.text}
         options = SamplingParams(**structured, **options)
-        chooser = TokenChooser(options, self.rules, [0], seed=seed, guide=ruled)
+        chooser = Sampler(options, self.rules, [0], seed=seed, guide=ruled)
         while len(tokens) < limit:
             token = chooser.choose(logits.normal(0, 3, self.size).astype(np.float32)).token
             assert checked.allowed()[token]
@@ -176,7 +176,7 @@ def test_special_tokens_and_those_beyond_the_vocabulary_never_come(models):
 def test_the_forced_first_token_is_none_of_the_guides(models):
     model = models["dates-gru"]
     rules = TokenRules(end=frozenset({2}), first=1)
-    chooser = TokenChooser(SamplingParams(), rules, [1], seed=0, guide=model.guides.create(regex("ab")))
+    chooser = Sampler(SamplingParams(), rules, [1], seed=0, guide=model.guides.create(regex("ab")))
     logits = np.zeros(model.size, dtype=np.float32)
     assert [chooser.choose(logits).token for _ in range(4)] == [1, 4, 5, 2]
 

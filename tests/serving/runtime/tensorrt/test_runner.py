@@ -9,7 +9,7 @@ import pytest
 from attendant.engine_manifest import Profile
 from attendant.errors import ArtefactError, InputError
 from attendant.manifest import Manifest
-from serving.engine.slots import Slots
+from serving.engine.kv_cache import KVCache
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.tensorrt.device import Device
 from serving.runtime.tensorrt.runner import TrtRunner
@@ -142,7 +142,7 @@ def test_each_batch_size_has_a_recording_of_its_own(language_model):
             decoder.step(np.full((rows, 1), 7), np.full(rows, step))
     # Caches of their own: every decoder is another kind of step.
     assert len(pair.driver.recordings) == 4
-    slots = Slots(pair.trt, 4)
+    slots = KVCache(pair.trt, 4)
     for step in range(4):
         for rows in (1, 4):
             slots.decoder(0, rows).step(np.full((rows, 1), 7), np.full(rows, step))
@@ -178,7 +178,7 @@ def test_rows_are_exchanged_and_moved_on_the_device_as_in_the_other_runner(langu
     pair = Pair(language_model, "decoder", prompt)
     found = []
     for runner in (pair.trt, pair.ort):
-        slots = Slots(runner, 4)
+        slots = KVCache(runner, 4)
         slots.decoder(0, 4).step(np.arange(5, 17).reshape(4, 3), np.zeros(4, dtype=np.int64))
         slots.permute([0, 1, 2], [1, 0, 0], 3)
         slots.copy([0, 1], [3, 2], 2)
@@ -196,7 +196,7 @@ def test_rows_in_the_midst_of_a_block_are_run_where_tensorrt_takes_them(dates_ar
     memories = {name: buffer.numpy() for name, buffer in encoder.ort.run(source).items()} | source
     found = []
     for runner in (decoder.trt, decoder.ort):
-        slots = Slots(runner, 3)
+        slots = KVCache(runner, 3)
         for row in range(3):
             slots.place(row, {name: memory[row] for name, memory in memories.items()}, row)
         assert runner is decoder.ort or slots.decoder(1, 2)._fixed["source_mask"].address % 256
@@ -232,7 +232,7 @@ def test_a_cache_in_the_midst_of_a_block_is_copied_back(language_model, prompt):
 @pytest.mark.slow
 def test_runs_hold_no_more_memory_the_longer_it_goes_on(language_model):
     pair = Pair(language_model, "decoder")
-    slots, held = Slots(pair.trt, 2), []
+    slots, held = KVCache(pair.trt, 2), []
     for step in range(12):
         slots.decoder(0, 2).step(np.full((2, 1), 7), np.full(2, step))
         slots.permute([0, 1], [1, 0], step + 1)

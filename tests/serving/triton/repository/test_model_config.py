@@ -71,7 +71,7 @@ def test_a_model_that_answers_texts_with_texts_streams_under_the_names_of_tensor
     ]
     assert all(tensor.optional for tensor in config.input)
     assert not config.HasField("dynamic_batching"), "the engine batches"
-    assert config.parameters["slots"].string_value == "16"
+    assert config.parameters["max_num_seqs"].string_value == "16"
     assert outputs(config)["text_output"] == (pb.TYPE_STRING, [1])
     assert outputs(config)["output_ids"] == (pb.TYPE_INT32, [-1])
     assert list(outputs(config)) == [spec.name for spec in TEXT_RESPONSE]
@@ -131,5 +131,7 @@ def test_the_runtime_travels_to_the_backend_where_one_was_named(digits_artefact)
 
 
 def test_more_slots_than_the_decoder_takes_rows_are_refused(dates_artefact):
-    with pytest.raises(ConfigError, match="at most 32 slots, the rows that 'dates-transformer' takes; found 33"):
+    with pytest.raises(
+        ConfigError, match="max_num_seqs of at most 32, the rows that 'dates-transformer' takes; found 33"
+    ):
         model_config_from_manifest(Manifest.read(dates_artefact), engine=EngineSettings(max_num_seqs=33))

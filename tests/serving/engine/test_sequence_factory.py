@@ -5,7 +5,7 @@ import pytest
 
 from attendant.errors import InputError
 from serving.engine.sampling.beam_search import BeamSearch
-from serving.engine.starting import first_sequence, sequence_of
+from serving.engine.sequence_factory import first_sequence, sequence_of
 from tests.serving.engine.sample_sequences import END, sequence, ticket, written
 
 

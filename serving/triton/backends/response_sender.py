@@ -33,7 +33,7 @@ from attendant.tensor_names import (
     TOP_IDS,
     TOP_LOG_PROBS,
 )
-from serving.engine.output.answer import Piece
+from serving.engine.request import RequestOutput
 from serving.engine.sequence import Ticket
 from serving.runtime.base import Array
 from serving.triton.backends import triton_api
@@ -65,10 +65,10 @@ class Job:
     ticket: Ticket | None = None
     source_texts: tuple[str, ...] = ()
     taken_back: bool = False
-    held: dict[int, list[Piece]] = field(default_factory=dict)
+    held: dict[int, list[RequestOutput]] = field(default_factory=dict)
 
 
-class Answering:
+class ResponseSender:
     """Sends what an engine says."""
 
     def __init__(self, forget: Callable[[Job], None], tick: Callable[[], None]) -> None:
@@ -78,13 +78,13 @@ class Answering:
             forget: is called once a request has got its last response.
             tick: is called about every :data:`TICK_S`.
         """
-        self._said: queue.SimpleQueue[tuple[Job, Piece | AttendantError] | None] = queue.SimpleQueue()
+        self._said: queue.SimpleQueue[tuple[Job, RequestOutput | AttendantError] | None] = queue.SimpleQueue()
         self._forget, self._tick = forget, tick
         self._ticked_s = 0.0
         self._thread = threading.Thread(target=self._work, name="answer")
         self._thread.start()
 
-    def say(self, job: Job, piece: Piece | AttendantError) -> None:
+    def say(self, job: Job, piece: RequestOutput | AttendantError) -> None:
         """Send a piece of an answer, or the error that ends it; from one thread for each job."""
         if job.stream or isinstance(piece, AttendantError):
             self._said.put((job, piece))
@@ -102,7 +102,7 @@ class Answering:
     def _work(self) -> None:
         stopping = False
         while not stopping:
-            jobs: dict[Job, list[Piece | AttendantError]] = {}
+            jobs: dict[Job, list[RequestOutput | AttendantError]] = {}
             for item in self._gathered():
                 if item is None:
                     stopping = True
@@ -120,22 +120,22 @@ class Answering:
         except Exception:  # one request's, or the metrics': the other answers must still leave
             logging.exception("an answer could not be sent")
 
-    def _gathered(self) -> list[tuple[Job, Piece | AttendantError] | None]:
-        items: list[tuple[Job, Piece | AttendantError] | None] = []
+    def _gathered(self) -> list[tuple[Job, RequestOutput | AttendantError] | None]:
+        items: list[tuple[Job, RequestOutput | AttendantError] | None] = []
         with suppress(queue.Empty):
             items.append(self._said.get(timeout=TICK_S))
             while True:
                 items.append(self._said.get_nowait())
         return items
 
-    def _answer(self, job: Job, pieces: list[Piece | AttendantError]) -> None:
-        said: dict[int, list[Piece]] = {}
+    def _answer(self, job: Job, pieces: list[RequestOutput | AttendantError]) -> None:
+        said: dict[int, list[RequestOutput]] = {}
         for piece in pieces:
             if isinstance(piece, AttendantError):
                 self._fail(job, piece)
                 return
             said.setdefault(piece.candidate, []).append(piece)
-        last = isinstance(pieces[-1], Piece) and pieces[-1].is_last
+        last = isinstance(pieces[-1], RequestOutput) and pieces[-1].is_last
         for number, one in enumerate(said.values(), start=1):
             final = last and number == len(said)
             job.sender.send(_response(joined(one), job), flags=triton_api.FINAL if final else 0)
@@ -153,7 +153,7 @@ class Answering:
         self._forget(job)
 
 
-def joined(said: list[Piece]) -> Piece:
+def joined(said: list[RequestOutput]) -> RequestOutput:
     """Pieces of one answer as one."""
     if len(said) == 1:
         return said[0]
@@ -169,7 +169,7 @@ def joined(said: list[Piece]) -> Piece:
     )
 
 
-def _response(piece: Piece, job: Job) -> Any:
+def _response(piece: RequestOutput, job: Job) -> Any:
     outputs: dict[str, Array] = {
         TEXT_OUTPUT: np.array([piece.text.encode()], dtype=object),
         FINISH_REASON: np.array([piece.finish_reason.encode()], dtype=object),

@@ -14,10 +14,10 @@ from attendant.parameters import Device, Runtime
 from attendant.sampling_params import SamplingParams
 from attendant.tokenization import load_tokenizer
 from serving.engine.engine import Engine
+from serving.engine.loaded_model import LoadedModel
 from serving.engine.meter import Meter
 from serving.engine.output.alignment import aligning_graph, decoder_graph
-from serving.engine.output.answer import Piece, Request
-from serving.engine.output.written import Written
+from serving.engine.request import Request, RequestOutput
 from serving.engine.sampling.guide import Guides
 from serving.engine.sampling.token_rules import TokenRules
 from serving.engine.settings import EngineSettings
@@ -26,7 +26,7 @@ from serving.runtime.create_runners import create_runners
 SEED_BITS = 63
 
 
-class WritingModel:
+class TextGenerationModel:
     """What translators, captioners and language models have in common; a subclass says what they are asked.
 
     Attributes:
@@ -67,7 +67,7 @@ class WritingModel:
         """
         raise NotImplementedError
 
-    def stream(self, request: Request) -> Iterator[Piece]:
+    def stream(self, request: Request) -> Iterator[RequestOutput]:
         """Decode a request in the calling thread; the last piece of each answer carries the reason for its end.
 
         Raises:
@@ -95,10 +95,10 @@ class WritingModel:
         require_tokens(list(options.logit_bias), "logit_bias", self.vocabulary_size)
         return secrets.randbits(SEED_BITS) if options.seed is None else options.seed
 
-    def _written(self) -> Written:
+    def _written(self) -> LoadedModel:
         rules = TokenRules.of(self.details)
         aligning = None if self._aligning is None else partial(self.runners.__getitem__, self._aligning)
-        return Written(
+        return LoadedModel(
             decoder=self.runners["decoder"],
             encoder=self.runners.get("encoder"),
             aligning=aligning,

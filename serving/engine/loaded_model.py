@@ -12,7 +12,7 @@ from serving.runtime.base import Runner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class LoadedModel:
     """The parts of an artefact that answers with text.
 
     Attributes:

@@ -4,11 +4,11 @@ import pytest
 
 from attendant.errors import InputError, MachineError
 from attendant.manifest import Manifest
-from serving.engine import admission as admission_module
-from serving.engine.admission import Admission
+from serving.engine import scheduler as admission_module
 from serving.engine.meter import Meter
+from serving.engine.request_queue import RequestQueue
+from serving.engine.scheduler import Scheduler
 from serving.engine.settings import EngineSettings
-from serving.engine.waiting import WaitingLine
 from serving.runtime.create_runners import create_runners
 from tests.serving.engine.sample_sequences import ticket, written
 
@@ -16,11 +16,11 @@ from tests.serving.engine.sample_sequences import ticket, written
 @pytest.fixture
 def admission(language_model):
     parts = written(create_runners(language_model, Manifest.read(language_model))["decoder"])
-    return Admission(parts, EngineSettings(max_num_seqs=4), Meter())
+    return Scheduler(parts, EngineSettings(max_num_seqs=4), Meter())
 
 
 def line_of(*tickets):
-    line = WaitingLine(99)
+    line = RequestQueue(99)
     for one in tickets:
         line.put(one)
     return line

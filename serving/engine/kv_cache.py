@@ -25,7 +25,7 @@ SOURCE_BLOCK = 16
 """Sources are laid out for a multiple of so many positions, so that few of them need another layout."""
 
 
-class Slots:
+class KVCache:
     """The rows of one decoder graph.
 
     Attributes:

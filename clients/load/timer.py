@@ -20,7 +20,7 @@ class _Times(ctypes.Structure):
     _fields_ = (("every_s", ctypes.c_long), ("every_ns", ctypes.c_long), ("s", ctypes.c_long), ("ns", ctypes.c_long))
 
 
-class Alarm:
+class Timer:
     """One call at a time, at a time of the running event loop's clock; close it in the end."""
 
     def __init__(self) -> None:

@@ -39,7 +39,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class RequestOutput:
     """A part of an answer.
 
     Attributes:

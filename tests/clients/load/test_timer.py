@@ -3,15 +3,15 @@ import time
 
 import pytest
 
-from clients.load.alarm import Alarm
+from clients.load.timer import Timer
 
 
 @pytest.fixture(params=[False, True], ids=["kernel", "loop"])
 def make(request, monkeypatch):
     """An alarm by the kernel's timer, or, as elsewhere than on Linux, by the event loop's."""
     if request.param:
-        monkeypatch.setattr("clients.load.alarm.sys.platform", "other")
-    return Alarm
+        monkeypatch.setattr("clients.load.timer.sys.platform", "other")
+    return Timer
 
 
 def test_it_never_rings_before_its_time(make):

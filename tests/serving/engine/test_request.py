@@ -1,7 +1,7 @@
 import pytest
 
 from attendant.errors import InputError
-from serving.engine.output.answer import checked_limit
+from serving.engine.request import checked_limit
 
 
 @pytest.mark.parametrize(("asked", "given"), [(None, 9), (1, 1), (9, 9)])

@@ -13,16 +13,16 @@ import numpy as np
 
 from attendant.errors import AttendantError
 from attendant.tensor_names import LOGITS
-from serving.engine.admission import Admission, failure
-from serving.engine.beam_stepping import BeamStepping
-from serving.engine.emission import Emission
+from serving.engine.beam_executor import BeamExecutor
+from serving.engine.loaded_model import LoadedModel
 from serving.engine.meter import Meter
 from serving.engine.output.alignment import alignment_of
-from serving.engine.output.written import Written
-from serving.engine.sampling.choosing import Choice, require_numbers
+from serving.engine.output_processor import OutputProcessor
+from serving.engine.sampling.sampler import SampledToken, require_numbers
+from serving.engine.scheduler import Scheduler, failure
 from serving.engine.sequence import Group, Sequence, padded
+from serving.engine.sequence_factory import sequence_of
 from serving.engine.settings import EngineSettings
-from serving.engine.starting import sequence_of
 from serving.runtime.base import Array, Runner
 
 DRAFTING_ROWS = 2
@@ -37,16 +37,21 @@ class Scored:
     alignment: Array | None = None
 
 
-class Stepping:
+class Executor:
     """Runs the decoder graph."""
 
     def __init__(
-        self, written: Written, settings: EngineSettings, admission: Admission, emission: Emission, meter: Meter
+        self,
+        written: LoadedModel,
+        settings: EngineSettings,
+        admission: Scheduler,
+        emission: OutputProcessor,
+        meter: Meter,
     ) -> None:
         self._written, self._settings, self._meter = written, settings, meter
         self._rows, self._slots, self._prefixes = admission.rows, admission.slots, admission.prefixes
         self._emission = emission
-        self._beams = BeamStepping(written, admission, emission)
+        self._beams = BeamExecutor(written, admission, emission)
 
     def step(self) -> bool:
         """Do a step.
@@ -213,13 +218,13 @@ def _groups(batch: list[Sequence]) -> list[Group]:
     return list(dict.fromkeys(sequence.group for sequence in batch))
 
 
-def _choice(sequence: Sequence, logits_V: Array) -> Choice:
+def _choice(sequence: Sequence, logits_V: Array) -> SampledToken:
     if not sequence.chooser.is_plain:
         return sequence.chooser.choose(logits_V)
     token = int(logits_V.argmax())
     require_numbers(float(logits_V[token]), sequence.answered)
     sequence.chooser.take(token)
-    return Choice(token)
+    return SampledToken(token)
 
 
 def _alignment(shown: Mapping[str, Array], row: int, sequence: Sequence) -> Array | None:

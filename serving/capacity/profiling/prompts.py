@@ -15,19 +15,19 @@ from attendant.sampling_params import SamplingParams
 from attendant.tensor_names import PIXELS
 from serving.engine.captioner import Captioner
 from serving.engine.generator import Generator
-from serving.engine.output.answer import Request
+from serving.engine.request import Request
 from serving.engine.settings import EngineSettings
+from serving.engine.text_generation_model import TextGenerationModel
 from serving.engine.translator import Translator
-from serving.engine.writing_model import WritingModel
 from serving.runtime.base import numpy_dtype
 
-_KINDS: dict[str, type[WritingModel]] = {"generate": Generator, "translate": Translator, "caption": Captioner}
+_KINDS: dict[str, type[TextGenerationModel]] = {"generate": Generator, "translate": Translator, "caption": Captioner}
 _FIRST, _BEHIND = 3, 12  # tokens that every vocabulary has, and that are no special ones
 
 
 def loaded(
     folder: Path, settings: EngineSettings, threads: int = 1, runtime: Runtime = "auto", device: Device = "auto"
-) -> WritingModel:
+) -> TextGenerationModel:
     """An artefact that answers with text.
 
     Raises:
@@ -41,15 +41,15 @@ def loaded(
     return _KINDS[manifest.task](folder, manifest, threads, runtime, device, settings)
 
 
-def longest_question(model: WritingModel) -> int:
+def longest_question(model: TextGenerationModel) -> int:
     """The most tokens that a question can have; 1 of an image."""
     if isinstance(model, Captioner):
         return 1
     return int(model.details["max_source_length" if isinstance(model, Translator) else "max_length"])
 
 
-def subject_of(model: WritingModel, length: int, rng: np.random.Generator) -> Any:
-    """A question of so many tokens, as :meth:`WritingModel.request` takes it."""
+def subject_of(model: TextGenerationModel, length: int, rng: np.random.Generator) -> Any:
+    """A question of so many tokens, as :meth:`TextGenerationModel.request` takes it."""
     if isinstance(model, Captioner):
         signature = model.runners["encoder"].signature
         spec = signature.input(PIXELS)
@@ -58,7 +58,7 @@ def subject_of(model: WritingModel, length: int, rng: np.random.Generator) -> An
     return [int(token) for token in rng.integers(_FIRST, _BEHIND, length)]
 
 
-def exactly(model: WritingModel, length: int, tokens: int, rng: np.random.Generator) -> Request:
+def exactly(model: TextGenerationModel, length: int, tokens: int, rng: np.random.Generator) -> Request:
     """A request whose answer has so many tokens, or as many as the model can give."""
     request = model.request(subject_of(model, length, rng), SamplingParams(ignore_eos=True))
     return replace(request, max_tokens=min(tokens, request.max_tokens))

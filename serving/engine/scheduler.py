@@ -6,18 +6,18 @@ import numpy as np
 
 from attendant.errors import AttendantError, MachineError
 from serving.engine.encoding import encoded, together
+from serving.engine.kv_cache import KVCache
+from serving.engine.loaded_model import LoadedModel
 from serving.engine.meter import Meter
-from serving.engine.output.written import Written
 from serving.engine.prefix_cache import BLOCK, PrefixCache
+from serving.engine.request_queue import RequestQueue
 from serving.engine.rows import Rows
 from serving.engine.sequence import Group, Sequence, Ticket
+from serving.engine.sequence_factory import first_sequence
 from serving.engine.settings import EngineSettings
-from serving.engine.slots import Slots
-from serving.engine.starting import first_sequence
-from serving.engine.waiting import WaitingLine
 
 
-class Admission:
+class Scheduler:
     """The slots of an engine, and how requests get them.
 
     Attributes:
@@ -26,15 +26,15 @@ class Admission:
         prefixes: of prompts seen before; None where they would be wrong.
     """
 
-    def __init__(self, written: Written, settings: EngineSettings, meter: Meter) -> None:
-        self.slots = Slots(written.decoder, settings.max_num_seqs)
+    def __init__(self, written: LoadedModel, settings: EngineSettings, meter: Meter) -> None:
+        self.slots = KVCache(written.decoder, settings.max_num_seqs)
         self.rows = Rows(self.slots)
         reusable = written.encoder is None and self.slots.capacity is not None and settings.prefix_cache_bytes > 0
         self.prefixes = PrefixCache(settings.prefix_cache_bytes) if reusable else None
         self._written, self._meter = written, meter
         self._reserved: dict[Group, int] = {}
 
-    def admit(self, line: WaitingLine) -> list[Group]:
+    def admit(self, line: RequestQueue) -> list[Group]:
         """Give slots to those whose turn it is, as many as fit."""
         admitted = []
         while (ticket := line.first()) is not None and self._has_room(ticket):

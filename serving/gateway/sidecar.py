@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from attendant.errors import ConfigError, ServerError
-from serving.gateway.running import server_for
+from serving.gateway.server import server_for
 from serving.gateway.settings import GatewaySettings
 
 START_S = 30.0

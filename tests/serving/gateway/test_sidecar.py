@@ -4,10 +4,10 @@ import httpx
 import pytest
 
 from attendant.errors import ConfigError, ServerError
-from serving.gateway import beside
-from serving.gateway.beside import gateway_beside
-from serving.gateway.running import server_for
+from serving.gateway import sidecar as beside
+from serving.gateway.server import server_for
 from serving.gateway.settings import GatewaySettings
+from serving.gateway.sidecar import gateway_beside
 from serving.triton.server.ports import free_ports
 from tests.end_to_end.asking import PATIENCE_S
 

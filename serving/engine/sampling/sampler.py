@@ -27,7 +27,7 @@ _BLOCK = 512  # weights that are summed at once
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SampledToken:
     """A token, and what the model thought of it.
 
     Attributes:
@@ -41,7 +41,7 @@ class Choice:
     top: tuple[tuple[int, float], ...] = ()
 
 
-class TokenChooser:
+class Sampler:
     """The choices of one sequence."""
 
     def __init__(
@@ -97,7 +97,7 @@ class TokenChooser:
             self._guide.take(token)
         self._history.add(token)
 
-    def choose(self, logits_V: Array) -> Choice:
+    def choose(self, logits_V: Array) -> SampledToken:
         """The answer's next token, by the logits float32 ``[V]`` behind its last.
 
         Raises:
@@ -107,9 +107,9 @@ class TokenChooser:
         token = self._next(self._processed(logits_V.astype(np.float64)))
         self.take(token)
         if not self._options.logprobs:
-            return Choice(token)
+            return SampledToken(token)
         logprobs_V = log_softmax(logits_V.astype(np.float64))
-        return Choice(token, float(logprobs_V[token]), _top(logprobs_V, self._options.top_logprobs))
+        return SampledToken(token, float(logprobs_V[token]), _top(logprobs_V, self._options.top_logprobs))
 
     @property
     def _is_forced(self) -> bool:

@@ -7,7 +7,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from attendant.errors import InputError
 from attendant.sampling_params import SamplingParams
-from serving.engine.sampling.choosing import TokenChooser, inverse_cdf
+from serving.engine.sampling.sampler import Sampler, inverse_cdf
 from serving.engine.sampling.token_rules import TokenRules
 
 V = 8
@@ -18,7 +18,7 @@ DRAWS = 4000
 
 def chooser(rules=None, prompt=(1, 2), seed=0, candidate=0, guide=None, **options):
     rules = rules or TokenRules()
-    return TokenChooser(SamplingParams(**options), rules, prompt, seed=seed, candidate=candidate, guide=guide)
+    return Sampler(SamplingParams(**options), rules, prompt, seed=seed, candidate=candidate, guide=guide)
 
 
 def drawn(logits=LOGITS, count=DRAWS, **arguments):

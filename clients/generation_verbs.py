@@ -13,7 +13,7 @@ from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 
 from attendant.errors import InputError
 from attendant.sampling_params import PARAMS, TYPES, SamplingParams, default_of
-from clients import writing
+from clients import print_text as writing
 from clients.caption import Captioner
 from clients.generate import Generator
 from clients.retry import RetryPolicy

@@ -6,18 +6,18 @@ Legend: W beams, V vocabulary.
 from __future__ import annotations
 
 from attendant.errors import AttendantError
-from serving.engine.admission import Admission
-from serving.engine.emission import Emission
-from serving.engine.output.written import Written
+from serving.engine.loaded_model import LoadedModel
+from serving.engine.output_processor import OutputProcessor
+from serving.engine.scheduler import Scheduler
 from serving.engine.sequence import Group
-from serving.engine.starting import sequence_of
+from serving.engine.sequence_factory import sequence_of
 from serving.runtime.base import Array
 
 
-class BeamStepping:
+class BeamExecutor:
     """Moves the rows of beams as their searches say."""
 
-    def __init__(self, written: Written, admission: Admission, emission: Emission) -> None:
+    def __init__(self, written: LoadedModel, admission: Scheduler, emission: OutputProcessor) -> None:
         self._written, self._emission = written, emission
         self._rows, self._slots = admission.rows, admission.slots
 

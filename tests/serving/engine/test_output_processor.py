@@ -9,12 +9,12 @@ import pytest
 
 from attendant.errors import AttendantError, InputError
 from attendant.manifest import Manifest
-from serving.engine.emission import Emission
+from serving.engine.kv_cache import KVCache
 from serving.engine.meter import Meter
+from serving.engine.output_processor import OutputProcessor
 from serving.engine.rows import Rows
-from serving.engine.sampling.choosing import Choice
-from serving.engine.slots import Slots
-from serving.engine.starting import sequence_of
+from serving.engine.sampling.sampler import SampledToken
+from serving.engine.sequence_factory import sequence_of
 from serving.runtime.create_runners import create_runners
 from tests.serving.engine.sample_sequences import END, sequence, written
 
@@ -25,7 +25,7 @@ WRONG = InputError("a", "b", "c")
 def engine(language_model):
     """An emission over rows of a real decoder; ``start`` gives a request its rows."""
     parts = written(create_runners(language_model, Manifest.read(language_model))["decoder"])
-    meter, rows = Meter(), Rows(Slots(parts.decoder, 4))
+    meter, rows = Meter(), Rows(KVCache(parts.decoder, 4))
     said = []
 
     def start(samples=1, **asked):
@@ -38,12 +38,12 @@ def engine(language_model):
             rows.append(one)
         return group
 
-    emission = Emission(parts, rows, meter, time.monotonic)
+    emission = OutputProcessor(parts, rows, meter, time.monotonic)
     return SimpleNamespace(start=start, emission=emission, rows=rows, meter=meter, said=said, parts=parts)
 
 
 def say(engine, one, token, alignment=None):
-    return engine.emission.say(one, Choice(token), alignment)
+    return engine.emission.say(one, SampledToken(token), alignment)
 
 
 def test_a_token_is_a_piece_and_the_answer_goes_on(engine):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attendant.sampling_params import SamplingParams
-from clients.answer import Answer, Piece, TopTokens, whole_answers
+from clients.answer import Answer, Delta, TopTokens, whole_answers
 from clients.caption import Captioner
 from clients.text import TextModel
 
@@ -34,7 +34,7 @@ async def print_captions(captioner: Captioner, images: Sequence[Path], options: 
 
 
 async def _print_answers(
-    subject: dict[str, str], title: str, stream: AsyncIterator[Piece], options: SamplingParams, json: bool
+    subject: dict[str, str], title: str, stream: AsyncIterator[Delta], options: SamplingParams, json: bool
 ) -> None:
     at_once = not json and options.n == 1
     pieces = []
@@ -67,7 +67,7 @@ def _notes(answer: Answer) -> Iterator[str]:
         yield f"    {answer.input_tokens} tokens in, {answer.output_tokens} out"
 
 
-def _table(pieces: Sequence[Piece], candidate: int) -> Iterator[str]:
+def _table(pieces: Sequence[Delta], candidate: int) -> Iterator[str]:
     # A piece may hold several tokens, and which part of its text is whose only the server knows.
     rows = [piece for piece in pieces if piece.candidate == candidate and piece.logprobs]
     if rows:

@@ -5,12 +5,12 @@ import threading
 import pytest
 
 from attendant.errors import BusyError
-from serving.engine.waiting import WaitingLine
+from serving.engine.request_queue import RequestQueue
 from tests.serving.engine.sample_sequences import ticket
 
 
 def line_of(*priorities, most=99):
-    line = WaitingLine(most)
+    line = RequestQueue(most)
     tickets = [ticket(priority=priority) for priority in priorities]
     for one in tickets:
         line.put(one)
@@ -53,7 +53,7 @@ def waiting_in_a_thread(line):
 
 
 def test_a_wait_ends_when_somebody_comes():
-    line = WaitingLine(9)
+    line = RequestQueue(9)
     thread = waiting_in_a_thread(line)
     line.put(ticket())
     thread.join(10)
@@ -61,7 +61,7 @@ def test_a_wait_ends_when_somebody_comes():
 
 
 def test_a_wait_ends_when_it_is_woken():
-    line = WaitingLine(9)
+    line = RequestQueue(9)
     thread = waiting_in_a_thread(line)
     while thread.is_alive():  # it may not have begun to wait
         line.wake()
@@ -75,7 +75,7 @@ def test_nobody_waits_for_who_is_there_already():
 
 
 def test_threads_that_come_at_once_are_never_more_than_may_wait():
-    line, refused = WaitingLine(50), []
+    line, refused = RequestQueue(50), []
 
     def come():
         for _ in range(25):

@@ -29,7 +29,7 @@ class Choice:
     cancelled: bool = False
 
 
-class Flight:
+class InFlightRequest:
     """A request under way; a transport tells it what comes.
 
     Attributes:

@@ -25,12 +25,12 @@ from serving.capacity.demand import Demand
 from serving.capacity.lengths import Values
 from serving.capacity.levels import Levels
 from serving.capacity.profile import Profile
-from serving.capacity.profiling.asking import asked, write_questions
+from serving.capacity.profiling.prompts import exactly, longest_question
+from serving.capacity.profiling.requests import asked, write_questions
 from serving.capacity.profiling.served import during, read_trace, served_of
-from serving.capacity.profiling.subjects import exactly, longest_question
 from serving.capacity.profiling.traced import MODEL_PY, TRACE, Trace
 from serving.engine.settings import EngineSettings
-from serving.engine.writing_model import WritingModel
+from serving.engine.text_generation_model import TextGenerationModel
 from serving.triton.canary import canary_check
 from serving.triton.repository.layout import VERSION, write_repository
 from serving.triton.server.ports import free_ports
@@ -63,7 +63,7 @@ class Answered:
 
 def behind_triton(
     folder: Path,
-    model: WritingModel,
+    model: TextGenerationModel,
     profile: Profile,
     settings: EngineSettings,
     threads: int,
@@ -105,7 +105,7 @@ def behind_triton(
     return replace(made, fit_error={**made.fit_error, "served": error})
 
 
-def _lengths(model: WritingModel) -> list[tuple[int, int]]:
+def _lengths(model: TextGenerationModel) -> list[tuple[int, int]]:
     rng = np.random.default_rng(_SEED)
     longest = max(1, min(_PROMPT, longest_question(model) // 2))
     most = exactly(model, longest, _ANSWER, rng).max_tokens

@@ -10,7 +10,7 @@ from attendant.errors import BusyError
 from serving.engine.sequence import Ticket
 
 
-class WaitingLine:
+class RequestQueue:
     """Requests that wait for slots; safe to use from several threads."""
 
     def __init__(self, most: int) -> None:

@@ -9,14 +9,14 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import JSONResponse, Response
 
-from clients.answer import Answer, Piece, whole_answers
+from clients.answer import Answer, Delta, whole_answers
 from serving.gateway.answers import Tally, counted
 from serving.gateway.events import event, event_stream
 from serving.gateway.explain.maps import rounded
 from serving.gateway.gateway import while_connected
 
 
-async def written(request: Request, tally: Tally, pieces: AsyncGenerator[Piece, None], stream: bool) -> Response:
+async def written(request: Request, tally: Tally, pieces: AsyncGenerator[Delta, None], stream: bool) -> Response:
     """The response that pieces make.
 
     Args:
@@ -32,8 +32,8 @@ async def written(request: Request, tally: Tally, pieces: AsyncGenerator[Piece, 
     return JSONResponse({"model": tally.model, "answers": said, "usage": tally.usage()})
 
 
-def told(index: int, said: Piece | Answer) -> dict[str, Any]:
-    """A piece or an answer as JSON, see :class:`serving.gateway.schemas.native.Written`."""
+def told(index: int, said: Delta | Answer) -> dict[str, Any]:
+    """A piece or an answer as JSON, see :class:`serving.gateway.schemas.native.NativeAnswer`."""
     value: dict[str, Any] = {
         "index": index,
         "text": said.text,
@@ -55,13 +55,13 @@ def told(index: int, said: Piece | Answer) -> dict[str, Any]:
     return value
 
 
-async def _events(pieces: AsyncGenerator[Piece, None], tally: Tally) -> AsyncGenerator[bytes, None]:
+async def _events(pieces: AsyncGenerator[Delta, None], tally: Tally) -> AsyncGenerator[bytes, None]:
     async with aclosing(pieces):
         async for piece in pieces:
             yield event(told(piece.candidate, piece))
         yield event({"model": tally.model, "text": "", "usage": tally.usage()})
 
 
-async def _all(pieces: AsyncGenerator[Piece, None]) -> list[Piece]:
+async def _all(pieces: AsyncGenerator[Delta, None]) -> list[Delta]:
     async with aclosing(pieces):
         return [piece async for piece in pieces]

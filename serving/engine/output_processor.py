@@ -6,19 +6,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from attendant.errors import AttendantError
+from serving.engine.loaded_model import LoadedModel
 from serving.engine.meter import Meter
-from serving.engine.output.answer import FinishReason, Piece
-from serving.engine.output.written import Written
+from serving.engine.request import FinishReason, RequestOutput
 from serving.engine.rows import Rows
-from serving.engine.sampling.choosing import Choice
+from serving.engine.sampling.sampler import SampledToken
 from serving.engine.sequence import Group, Sequence
 from serving.runtime.base import Array
 
 
-class Emission:
+class OutputProcessor:
     """Gives the pieces of answers to those who asked, and ends sequences."""
 
-    def __init__(self, written: Written, rows: Rows, meter: Meter, clock: Callable[[], float]) -> None:
+    def __init__(self, written: LoadedModel, rows: Rows, meter: Meter, clock: Callable[[], float]) -> None:
         self._tokenizer = written.tokenizer
         self._rows, self._meter, self._clock = rows, meter, clock
 
@@ -26,9 +26,9 @@ class Emission:
         """Let an answer begin with the text of its prompt, if that is asked for."""
         request = sequence.group.ticket.request
         if request.text:
-            sequence.group.ticket.sink(Piece(text=request.text, candidate=sequence.candidate))
+            sequence.group.ticket.sink(RequestOutput(text=request.text, candidate=sequence.candidate))
 
-    def say(self, sequence: Sequence, choice: Choice, alignment: Array | None) -> bool:
+    def say(self, sequence: Sequence, choice: SampledToken, alignment: Array | None) -> bool:
         """Add a token to a sequence.
 
         Returns:
@@ -55,7 +55,7 @@ class Emission:
         best = group.search.best()
         text = group.ticket.request.text
         for candidate, beam in enumerate(best):
-            piece = Piece(
+            piece = RequestOutput(
                 text=text + self._tokenizer.decode(beam.tokens),
                 token_ids=tuple(beam.tokens),
                 candidate=candidate,
@@ -90,7 +90,7 @@ class Emission:
                 group.sequences.remove(sequence)
 
     def _end(
-        self, sequence: Sequence, reason: FinishReason, alignment: Array | None, piece: Piece | None = None
+        self, sequence: Sequence, reason: FinishReason, alignment: Array | None, piece: RequestOutput | None = None
     ) -> bool:
         group = sequence.group
         sequence.is_over = True

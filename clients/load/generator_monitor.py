@@ -9,19 +9,19 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from clients.load.alarm import Alarm
 from clients.load.record import GeneratorWatch
+from clients.load.timer import Timer
 
 EVERY_S = 0.01
 _STAT = Path("/proc/stat")
 
 
-class Watch:
+class GeneratorMonitor:
     """From its beginning to its end; in a running event loop."""
 
     def __init__(self) -> None:
         self._lags_s: list[float] = []
-        self._alarm = Alarm()
+        self._alarm = Timer()
         self._began_s, self._processor_s = time.monotonic(), time.process_time()
         self._machine_s = _machine_s()
         self._sampling = asyncio.create_task(self._sample())

@@ -5,9 +5,9 @@ import pytest
 
 from attendant.manifest import Manifest
 from models.train.date_data import held_out
-from serving.engine import slots as slots_module
+from serving.engine import kv_cache as slots_module
 from serving.engine.encoding import encoded
-from serving.engine.slots import Slots
+from serving.engine.kv_cache import KVCache
 from serving.engine.translator import Translator
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.create_runners import create_runners
@@ -20,7 +20,7 @@ def tiny(tiny_translator, monkeypatch):
     """The slots of a translator whose sources are laid out for a multiple of 4 positions, and what its steps see."""
     monkeypatch.setattr(slots_module, "SOURCE_BLOCK", 4)
     runner = create_runners(tiny_translator, Manifest.read(tiny_translator))["decoder"]
-    return Slots(runner, 4), Seen(runner)
+    return KVCache(runner, 4), Seen(runner)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_the_layout_is_made_for_the_source_alone_once_nobody_is_left(tiny):
 
 def test_no_layout_is_longer_than_the_longest_source(tiny_translator):
     runner = create_runners(tiny_translator, Manifest.read(tiny_translator))["decoder"]
-    slots, seen = Slots(runner, 1), Seen(runner)
+    slots, seen = KVCache(runner, 1), Seen(runner)
     longest = runner.signature.axes["source"].largest
     assert longest < slots_module.SOURCE_BLOCK
     place(slots, seen, 0, longest - 1, 1, 0)
@@ -114,7 +114,7 @@ def test_with_a_mask_any_source_stands_beside_any_other(tiny):
 
 def test_without_a_mask_only_sources_of_one_length_stand_side_by_side(captioner_of_any_side):
     runner = create_runners(captioner_of_any_side, Manifest.read(captioner_of_any_side))["decoder"]
-    slots, seen = Slots(runner, 2), Seen(runner)
+    slots, seen = KVCache(runner, 2), Seen(runner)
     few, many = (source_of(runner.signature, length, 1) for length in (4, 6))
     assert slots.accepts(few, 0)
     slots.place(0, few, 0)
@@ -126,7 +126,7 @@ def test_without_a_mask_only_sources_of_one_length_stand_side_by_side(captioner_
 
 def test_a_cleared_row_spoils_no_later_sequence_by_numbers_that_are_none(language_model):
     manifest = Manifest.read(language_model)
-    slots = Slots(OrtRunner(language_model / "decoder.onnx", manifest.graph("decoder")), 2)
+    slots = KVCache(OrtRunner(language_model / "decoder.onnx", manifest.graph("decoder")), 2)
     tokens, start = np.array([[5], [6]]), np.array([0, 6])  # the first row is masked where the second is read
     expected = slots.decoder(0, 2).step(tokens, start)["logits"].copy()
     for name, buffer in slots.decoder(0, 1).caches.items():
@@ -142,7 +142,7 @@ def test_rows_of_sources_of_any_length_are_scored_as_each_alone(dates_artefact):
     model = Translator(dates_artefact, Manifest.read(dates_artefact))
     requests = [model.request(text) for text, _ in held_out(6)]
     memories = encoded(model.runners["encoder"], [request.source for request in requests])
-    slots = Slots(model.runners["decoder"], len(requests))
+    slots = KVCache(model.runners["decoder"], len(requests))
     for row, memory in enumerate(memories):
         slots.place(row, memory, row)
     tokens_BT = np.full((len(requests), 1), model.details["start_token"])

@@ -15,12 +15,12 @@ from clients.load.arrivals import Arrivals
 from clients.load.record import LoadRun
 from clients.load.run import run_load
 from clients.load.scenario import Inputs, Scenario, Target, Workload
-from serving.capacity.profiling.subjects import subject_of
+from serving.capacity.profiling.prompts import subject_of
 from serving.engine.captioner import Captioner
-from serving.engine.writing_model import WritingModel
+from serving.engine.text_generation_model import TextGenerationModel
 
 
-def write_questions(model: WritingModel, lengths: Iterable[tuple[int, int]], path: Path, seed: int = 0) -> None:
+def write_questions(model: TextGenerationModel, lengths: Iterable[tuple[int, int]], path: Path, seed: int = 0) -> None:
     """Write a file of questions, one a line, whose answers do not end before their length.
 
     Args:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from attendant.sampling_params import SamplingParams
+from serving.engine.loaded_model import LoadedModel
 from serving.engine.output.writer import Writer
-from serving.engine.output.written import Written
 from serving.engine.sampling.beam_search import BeamSearch
-from serving.engine.sampling.choosing import TokenChooser
 from serving.engine.sampling.guide import TokenGuide
 from serving.engine.sampling.lookup import Lookup
+from serving.engine.sampling.sampler import Sampler
 from serving.engine.sampling.token_rules import TokenRules
 from serving.engine.sequence import Group, Sequence, Ticket
 
 
-def first_sequence(ticket: Ticket, written: Written) -> Sequence:
+def first_sequence(ticket: Ticket, written: LoadedModel) -> Sequence:
     """The sequence that reads a request's prompt.
 
     Raises:
@@ -33,7 +33,7 @@ def first_sequence(ticket: Ticket, written: Written) -> Sequence:
     return group.sequences[0]
 
 
-def sequence_of(group: Group, candidate: int, tokens: list[int], written: Written) -> Sequence:
+def sequence_of(group: Group, candidate: int, tokens: list[int], written: LoadedModel) -> Sequence:
     """A sequence of a request with tokens of its own."""
     request, options = group.ticket.request, group.ticket.request.options
     rules = rules_of(options, written)
@@ -41,7 +41,7 @@ def sequence_of(group: Group, candidate: int, tokens: list[int], written: Writte
         group=group,
         candidate=candidate,
         tokens=tokens,
-        chooser=TokenChooser(
+        chooser=Sampler(
             options, rules, request.prompt, seed=request.seed, candidate=candidate, guide=_guide(options, written)
         ),
         writer=Writer(written.tokenizer, options, candidate),
@@ -50,10 +50,10 @@ def sequence_of(group: Group, candidate: int, tokens: list[int], written: Writte
     )
 
 
-def rules_of(options: SamplingParams, written: Written) -> TokenRules:
+def rules_of(options: SamplingParams, written: LoadedModel) -> TokenRules:
     """The rules of the checkpoint's tokens, as far as a request leaves them."""
     return replace(written.rules, end=frozenset()) if options.ignore_eos else written.rules
 
 
-def _guide(options: SamplingParams, written: Written) -> TokenGuide | None:
+def _guide(options: SamplingParams, written: LoadedModel) -> TokenGuide | None:
     return None if options.structure is None else written.guides.create(options.structure)
