@@ -6,9 +6,9 @@ Legend: W beams, V vocabulary.
 from __future__ import annotations
 
 from attendant.errors import AttendantError
+from serving.engine.batch import Batch
 from serving.engine.loaded_model import LoadedModel
 from serving.engine.output_processor import OutputProcessor
-from serving.engine.scheduler import Scheduler
 from serving.engine.sequence import Group
 from serving.engine.sequence_factory import sequence_of
 from serving.runtime.base import Array
@@ -17,9 +17,8 @@ from serving.runtime.base import Array
 class BeamExecutor:
     """Moves the rows of beams as their searches say."""
 
-    def __init__(self, written: LoadedModel, admission: Scheduler, emission: OutputProcessor) -> None:
-        self._written, self._emission = written, emission
-        self._rows, self._slots = admission.rows, admission.slots
+    def __init__(self, model: LoadedModel, batch: Batch, output_processor: OutputProcessor) -> None:
+        self._model, self._batch, self._output_processor = model, batch, output_processor
 
     def advance(self, group: Group, logits_WV: Array) -> None:
         """Let a search rank what its rows return, and its beams go on.
@@ -32,19 +31,19 @@ class BeamExecutor:
         try:
             advance = group.search.advance(logits_WV)
         except AttendantError as error:
-            self._emission.fail(group, error)
+            self._output_processor.fail(group, error)
             return
         if advance is None:
-            self._emission.finish_beams(group)
+            self._output_processor.finish_beams(group)
             return
         tokens = [list(group.sequences[parent].tokens) for parent in advance.parents]
         if len(group.sequences) == 1:
-            others = [sequence_of(group, 0, [], self._written) for _ in tokens[1:]]
-            self._rows.fork(group.sequences[0], others)
+            others = [sequence_of(group, 0, [], self._model) for _ in tokens[1:]]
+            self._batch.rows.fork(group.sequences[0], others)
             group.sequences += others
         else:
             rows = [sequence.row for sequence in group.sequences]
             parents = [rows[parent] for parent in advance.parents]
-            self._slots.permute(rows, parents, group.sequences[0].cached)
+            self._batch.cache.permute(rows, parents, group.sequences[0].cached)
         for sequence, before, token in zip(group.sequences, tokens, advance.tokens, strict=True):
             sequence.tokens = [*before, int(token)]

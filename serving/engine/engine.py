@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from attendant.errors import AttendantError, BusyError, CancelledError, DeadlineError, InputError, MachineError
+from serving.engine.batch import Batch
 from serving.engine.executor import Executor
 from serving.engine.loaded_model import LoadedModel
 from serving.engine.meter import Meter
@@ -41,7 +42,7 @@ class Engine:
 
     def __init__(
         self,
-        written: LoadedModel,
+        model: LoadedModel,
         settings: EngineSettings,
         meter: Meter | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -49,19 +50,20 @@ class Engine:
         """Allocate the slots.
 
         Args:
-            written: what the artefact decodes with.
+            model: what the artefact decodes with.
             settings: how much at once.
             meter: to count with.
             clock: seconds; times and deadlines are by it.
         """
         self.meter, self._clock = meter or Meter(), clock
-        self._line = RequestQueue(settings.max_queue_size)
+        self._queue = RequestQueue(settings.max_queue_size)
         self._groups: list[Group] = []
         self.slots = settings.max_num_seqs
-        self._admission = Scheduler(written, settings, self.meter)
-        self._emission = OutputProcessor(written, self._admission.rows, self.meter, clock)
-        self._stepping = Executor(written, settings, self._admission, self._emission, self.meter)
-        self.cache_bytes = self._admission.slots.nbytes
+        self._batch = Batch.allocate(model, settings)
+        self._scheduler = Scheduler(model, self._batch, self.meter)
+        self._output_processor = OutputProcessor(model, self._batch.rows, self.meter, clock)
+        self._executor = Executor(model, settings, self._batch, self._output_processor, self.meter)
+        self.cache_bytes = self._batch.cache.nbytes
 
     def submit(self, request: Request, sink: Sink) -> Ticket:
         """Put a request in line.
@@ -80,7 +82,7 @@ class Engine:
             raise InputError(f"at most {self.slots} sequences, the slots", f"{rows} in one request", remedy)
         ticket = Ticket(request, sink, self._clock())
         try:
-            self._line.put(ticket)
+            self._queue.put(ticket)
         except BusyError:
             self.meter.rejected += 1
             raise
@@ -93,11 +95,11 @@ class Engine:
             Whether there was anything to do.
         """
         self._part()
-        admitted = self._admission.admit(self._line)
+        admitted = self._scheduler.admit(self._queue)
         for group in admitted:
             self.meter.queue_s.add(self._clock() - group.ticket.arrived_s)
         self._groups += admitted
-        worked = self._stepping.step()
+        worked = self._executor.step()
         self._groups = [group for group in self._groups if group.unfinished]
         self._count()
         return worked
@@ -119,22 +121,24 @@ class Engine:
         """End every request that has slots with an error, after a step that failed."""
         for group in self._groups:
             if group.unfinished:
-                self._emission.fail(group, MachineError("a step of the engine", "an error", "see the server's log"))
-                self._emission.sweep(group)
+                self._output_processor.fail(
+                    group, MachineError("a step of the engine", "an error", "see the server's log")
+                )
+                self._output_processor.sweep(group)
         self._groups = []
 
     def wait(self, longest_s: float) -> None:
         """Wait until a request comes or :meth:`wake` is called."""
-        self._line.wait(longest_s)
+        self._queue.wait(longest_s)
 
     def wake(self) -> None:
         """End a :meth:`wait`; from any thread."""
-        self._line.wake()
+        self._queue.wake()
 
     @property
     def is_idle(self) -> bool:
         """Whether nobody is served and nobody waits."""
-        return not self._groups and not len(self._line)
+        return not self._groups and not len(self._queue)
 
     def _until_last(self, said: deque[RequestOutput | AttendantError]) -> Iterator[RequestOutput]:
         while True:
@@ -149,11 +153,11 @@ class Engine:
 
     def _part(self) -> None:
         leaves = partial(_leaves, now_s=self._clock())
-        for ticket in self._line.leaving(leaves):
+        for ticket in self._queue.leaving(leaves):
             self._say_goodbye(ticket)
         for group in self._groups:
             if group.unfinished and leaves(group.ticket):
-                self._emission.drop(group)
+                self._output_processor.drop(group)
                 self._say_goodbye(group.ticket)
         self._groups = [group for group in self._groups if group.unfinished]
 
@@ -169,12 +173,11 @@ class Engine:
             ticket.sink(error)
 
     def _count(self) -> None:
-        rows = self._admission.rows
-        self.meter.active, self.meter.waiting = len(rows), len(self._line)
+        rows, cache = self._batch.rows, self._batch.cache
+        self.meter.active, self.meter.waiting = len(rows), len(self._queue)
         self.meter.cached_tokens = sum(sequence.cached for sequence in rows.all)
-        slots = self._admission.slots
-        held = self.meter.cached_tokens / slots.capacity if slots.capacity else len(rows)
-        self.meter.cache_usage = held / slots.count
+        held = self.meter.cached_tokens / cache.capacity if cache.capacity else len(rows)
+        self.meter.cache_usage = held / cache.count
 
 
 def _leaves(ticket: Ticket, now_s: float) -> bool:

@@ -13,13 +13,14 @@ import numpy as np
 
 from attendant.errors import AttendantError
 from attendant.tensor_names import LOGITS
+from serving.engine.batch import Batch
 from serving.engine.beam_executor import BeamExecutor
 from serving.engine.loaded_model import LoadedModel
 from serving.engine.meter import Meter
 from serving.engine.output.alignment import alignment_of
 from serving.engine.output_processor import OutputProcessor
 from serving.engine.sampling.sampler import SampledToken, require_numbers
-from serving.engine.scheduler import Scheduler, failure
+from serving.engine.scheduler import failure
 from serving.engine.sequence import Group, Sequence, padded
 from serving.engine.sequence_factory import sequence_of
 from serving.engine.settings import EngineSettings
@@ -42,16 +43,16 @@ class Executor:
 
     def __init__(
         self,
-        written: LoadedModel,
+        model: LoadedModel,
         settings: EngineSettings,
-        admission: Scheduler,
-        emission: OutputProcessor,
+        batch: Batch,
+        output_processor: OutputProcessor,
         meter: Meter,
     ) -> None:
-        self._written, self._settings, self._meter = written, settings, meter
-        self._rows, self._slots, self._prefixes = admission.rows, admission.slots, admission.prefixes
-        self._emission = emission
-        self._beams = BeamExecutor(written, admission, emission)
+        self._model, self._settings, self._meter = model, settings, meter
+        self._rows, self._cache, self._prefixes = batch.rows, batch.cache, batch.prefixes
+        self._output_processor = output_processor
+        self._beams = BeamExecutor(model, batch, output_processor)
 
     def step(self) -> bool:
         """Do a step.
@@ -70,7 +71,7 @@ class Executor:
             width = min(max(sequence.pending for sequence in batch), budget)
             budget -= width * len(batch)
             counts = [min(sequence.pending, width) for sequence in batch]
-            results = self._run(batch, width, np.array(counts)[:, None] - 1, self._written.decoder)
+            results = self._run(batch, width, np.array(counts)[:, None] - 1, self._model.decoder)
             for sequence, count in zip(batch, counts, strict=True):
                 sequence.cached += count  # of all, before any of them moves
             for sequence, scored in zip(batch, results, strict=True):
@@ -97,10 +98,10 @@ class Executor:
 
     def _was_read(self, sequence: Sequence, scored: Scored | AttendantError) -> None:
         if isinstance(scored, AttendantError):
-            self._emission.fail(sequence.group, scored)
+            self._output_processor.fail(sequence.group, scored)
             return
         if sequence.pending <= 1 and self._prefixes is not None:  # one: its logits are left to the next step
-            read = partial(self._slots.cached, sequence.row)
+            read = partial(self._cache.cached, sequence.row)
             self._prefixes.store(sequence.tokens[: sequence.cached], read)
         if not sequence.pending:
             self._first_tokens(sequence, scored)
@@ -126,7 +127,7 @@ class Executor:
         if not group.unfinished:
             return
         if isinstance(scored, AttendantError):
-            self._emission.fail(group, scored)
+            self._output_processor.fail(group, scored)
         elif not sequence.answered:
             self._first_tokens(sequence, scored)
         elif group.search is not None:
@@ -149,12 +150,12 @@ class Executor:
         others = self._fork(sequence, group.rows - 1)
         for one in (sequence, *others):
             if group.unfinished:
-                self._emission.begin(one)
+                self._output_processor.begin(one)
                 self._take(one, scored)
 
     def _fork(self, sequence: Sequence, count: int) -> list[Sequence]:
         others = [
-            sequence_of(sequence.group, candidate, list(sequence.tokens), self._written)
+            sequence_of(sequence.group, candidate, list(sequence.tokens), self._model)
             for candidate in range(1, count + 1)
         ]
         self._rows.fork(sequence, others)
@@ -167,18 +168,18 @@ class Executor:
         try:
             for position in range(len(drafts) + 1):
                 choice = _choice(sequence, scored.logits[position])
-                over = self._emission.say(sequence, choice, scored.alignment)
+                over = self._output_processor.say(sequence, choice, scored.alignment)
                 if over or drafts[position : position + 1] != [choice.token]:
                     break
                 sequence.cached += 1
                 self._meter.accepted += 1
         except AttendantError as error:
-            self._emission.fail(sequence.group, error)
+            self._output_processor.fail(sequence.group, error)
 
     def _draft(self, batch: list[Sequence]) -> int:
-        if len(batch) > DRAFTING_ROWS or self._slots.capacity is None:
+        if len(batch) > DRAFTING_ROWS or self._cache.capacity is None:
             return 0
-        room = min(self._slots.capacity - len(sequence.tokens) for sequence in batch)
+        room = min(self._cache.capacity - len(sequence.tokens) for sequence in batch)
         for sequence in batch:
             options = sequence.group.ticket.request.options
             if sequence.lookup is not None and sequence.answered:
@@ -188,15 +189,15 @@ class Executor:
         return max(len(sequence.drafts) for sequence in batch)
 
     def _graph(self, batch: list[Sequence]) -> Runner:
-        if self._written.aligning and any(sequence.group.ticket.request.options.explain for sequence in batch):
-            return self._written.aligning()
-        return self._written.decoder
+        if self._model.aligning and any(sequence.group.ticket.request.options.explain for sequence in batch):
+            return self._model.aligning()
+        return self._model.decoder
 
     def _run(
         self, batch: list[Sequence], width: int, scored_BL: Array, runner: Runner
     ) -> list[Scored | AttendantError]:
         begin, end = batch[0].row, batch[-1].row + 1
-        decoder = self._slots.decoder(begin, end, runner)
+        decoder = self._cache.decoder(begin, end, runner)
         start_B = np.array([sequence.cached for sequence in batch], dtype=np.int64)
         try:
             shown = decoder.step(padded(batch, width), start_B, scored_BL)
@@ -208,7 +209,7 @@ class Executor:
 
     def _sweep(self, batch: list[Sequence]) -> None:
         for group in _groups(batch):
-            self._emission.sweep(group)
+            self._output_processor.sweep(group)
             for sequence in group.sequences:
                 if sequence.pending == 1:
                     self._rows.promote(sequence)
@@ -219,11 +220,11 @@ def _groups(batch: list[Sequence]) -> list[Group]:
 
 
 def _choice(sequence: Sequence, logits_V: Array) -> SampledToken:
-    if not sequence.chooser.is_plain:
-        return sequence.chooser.choose(logits_V)
+    if not sequence.sampler.is_plain:
+        return sequence.sampler.choose(logits_V)
     token = int(logits_V.argmax())
     require_numbers(float(logits_V[token]), sequence.answered)
-    sequence.chooser.take(token)
+    sequence.sampler.take(token)
     return SampledToken(token)
 
 

@@ -18,8 +18,8 @@ from serving.runtime.base import Array
 class OutputProcessor:
     """Gives the pieces of answers to those who asked, and ends sequences."""
 
-    def __init__(self, written: LoadedModel, rows: Rows, meter: Meter, clock: Callable[[], float]) -> None:
-        self._tokenizer = written.tokenizer
+    def __init__(self, model: LoadedModel, rows: Rows, meter: Meter, clock: Callable[[], float]) -> None:
+        self._tokenizer = model.tokenizer
         self._rows, self._meter, self._clock = rows, meter, clock
 
     def begin(self, sequence: Sequence) -> None:
@@ -41,7 +41,7 @@ class OutputProcessor:
         sequence.take(choice)
         self._meter.tokens += 1
         piece = sequence.writer.add(choice, alignment if options.explain else None)
-        if sequence.writer.is_stopped or sequence.chooser.is_complete:
+        if sequence.writer.is_stopped or sequence.sampler.is_complete:
             return self._end(sequence, "stop", alignment, piece)
         if sequence.answered == sequence.group.ticket.request.max_tokens:
             return self._end(sequence, "length", alignment, piece)

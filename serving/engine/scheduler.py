@@ -5,53 +5,41 @@ from __future__ import annotations
 import numpy as np
 
 from attendant.errors import AttendantError, MachineError
+from serving.engine.batch import Batch
 from serving.engine.encoding import encoded, together
-from serving.engine.kv_cache import KVCache
 from serving.engine.loaded_model import LoadedModel
 from serving.engine.meter import Meter
-from serving.engine.prefix_cache import BLOCK, PrefixCache
+from serving.engine.prefix_cache import BLOCK
 from serving.engine.request_queue import RequestQueue
-from serving.engine.rows import Rows
 from serving.engine.sequence import Group, Sequence, Ticket
 from serving.engine.sequence_factory import first_sequence
-from serving.engine.settings import EngineSettings
 
 
 class Scheduler:
-    """The slots of an engine, and how requests get them.
+    """Gives rows of the KV cache to requests, in the order of the queue."""
 
-    Attributes:
-        slots: their memory.
-        rows: who holds them.
-        prefixes: of prompts seen before; None where they would be wrong.
-    """
-
-    def __init__(self, written: LoadedModel, settings: EngineSettings, meter: Meter) -> None:
-        self.slots = KVCache(written.decoder, settings.max_num_seqs)
-        self.rows = Rows(self.slots)
-        reusable = written.encoder is None and self.slots.capacity is not None and settings.prefix_cache_bytes > 0
-        self.prefixes = PrefixCache(settings.prefix_cache_bytes) if reusable else None
-        self._written, self._meter = written, meter
+    def __init__(self, model: LoadedModel, batch: Batch, meter: Meter) -> None:
+        self._model, self._batch, self._meter = model, batch, meter
         self._reserved: dict[Group, int] = {}
 
-    def admit(self, line: RequestQueue) -> list[Group]:
+    def admit(self, queue: RequestQueue) -> list[Group]:
         """Give slots to those whose turn it is, as many as fit."""
         admitted = []
-        while (ticket := line.first()) is not None and self._has_room(ticket):
+        while (ticket := queue.first()) is not None and self._has_room(ticket):
             try:
-                self._encode(line.front(self._free()))
-                if not self.slots.accepts(ticket.memories or {}, len(self.rows)):
+                self._encode(queue.front(self._free()))
+                if not self._batch.cache.accepts(ticket.memories or {}, len(self._batch.rows)):
                     break
                 admitted.append(self._seat(ticket))
             except Exception as error:  # one request's mistake must not be that of those who wait behind it
                 self._meter.failed += 1
                 ticket.sink(failure(error, "the admission"))
-            line.remove(ticket)
+            queue.remove(ticket)
         return admitted
 
     def _free(self) -> int:
         self._reserved = {group: group.rows for group in self._reserved if group.unfinished}
-        return self.slots.count - sum(self._reserved.values())
+        return self._batch.cache.count - sum(self._reserved.values())
 
     def _has_room(self, ticket: Ticket) -> bool:
         return ticket.request.options.sequences <= self._free()
@@ -59,12 +47,12 @@ class Scheduler:
     def _encode(self, tickets: list[Ticket]) -> None:
         if tickets[0].memories is not None:
             return None
-        assert self._written.encoder is not None
+        assert self._model.encoder is not None
         new = [ticket for ticket in tickets if ticket.memories is None and not ticket.is_cancelled]
         new = [tickets[0], *(ticket for ticket in new if ticket is not tickets[0])]
         new = new[: together([ticket.request.source for ticket in new])]
         try:
-            memories = encoded(self._written.encoder, [ticket.request.source for ticket in new])
+            memories = encoded(self._model.encoder, [ticket.request.source for ticket in new])
         except Exception as error:  # whatever a runtime raises; one source's mistake must not be the others'
             if len(new) > 1:
                 return self._encode(new[:1])
@@ -74,25 +62,27 @@ class Scheduler:
         return None
 
     def _seat(self, ticket: Ticket) -> Group:
-        sequence = first_sequence(ticket, self._written)
+        sequence = first_sequence(ticket, self._model)
         group = sequence.group
-        self.slots.place(len(self.rows), ticket.memories or {}, len(self.rows))
+        self._batch.cache.place(len(self._batch.rows), ticket.memories or {}, len(self._batch.rows))
         ticket.memories = {}  # which can be megabytes, and stand in the slots now
-        self.rows.append(sequence)
+        self._batch.rows.append(sequence)
         self._reserved[group] = group.rows
         self._restore(sequence)
         if sequence.pending == 1:
-            self.rows.promote(sequence)
+            self._batch.rows.promote(sequence)
         return group
 
     def _restore(self, sequence: Sequence) -> None:
         prompt = sequence.group.ticket.request.prompt
         self._meter.prompt_tokens += len(prompt)
-        if self.prefixes is None:
+        if self._batch.prefixes is None:
             return
-        blocks = self.prefixes.match(prompt[:-1])  # the last token's logits are needed
+        blocks = self._batch.prefixes.match(prompt[:-1])  # the last token's logits are needed
         if blocks:
-            self.slots.restore(sequence.row, 0, [np.concatenate(parts, axis=1) for parts in zip(*blocks, strict=True)])
+            self._batch.cache.restore(
+                sequence.row, 0, [np.concatenate(parts, axis=1) for parts in zip(*blocks, strict=True)]
+            )
             sequence.cached = BLOCK * len(blocks)
         self._meter.prefix_tokens += sequence.cached
 

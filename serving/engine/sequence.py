@@ -57,7 +57,7 @@ class Sequence:
         group: the request that it belongs to.
         candidate: which of its answers.
         tokens: prompt and answer.
-        chooser: picks the next token; a beam has none.
+        sampler: picks the next token; a beam has none.
         writer: makes text of tokens.
         ends: the tokens that end it.
         row: of the slots.
@@ -70,7 +70,7 @@ class Sequence:
     group: Group
     candidate: int
     tokens: list[int]
-    chooser: Sampler
+    sampler: Sampler
     writer: Writer
     ends: frozenset[int]
     lookup: Lookup | None = None

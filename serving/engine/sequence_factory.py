@@ -15,7 +15,7 @@ from serving.engine.sampling.token_rules import TokenRules
 from serving.engine.sequence import Group, Sequence, Ticket
 
 
-def first_sequence(ticket: Ticket, written: LoadedModel) -> Sequence:
+def first_sequence(ticket: Ticket, model: LoadedModel) -> Sequence:
     """The sequence that reads a request's prompt.
 
     Raises:
@@ -25,35 +25,33 @@ def first_sequence(ticket: Ticket, written: LoadedModel) -> Sequence:
     mask = (ticket.memories or {}).get("source_mask")
     group = Group(ticket=ticket, source_length=0 if mask is None else int(mask.sum()))
     if request.options.beam_width > 1:
-        group.search = BeamSearch(
-            request.options, rules_of(request.options, written), request.prompt, request.max_tokens
-        )
-    group.sequences.append(sequence_of(group, 0, list(request.prompt), written))
+        group.search = BeamSearch(request.options, rules_of(request.options, model), request.prompt, request.max_tokens)
+    group.sequences.append(sequence_of(group, 0, list(request.prompt), model))
     group.unfinished = request.options.n if group.search is None else 1
     return group.sequences[0]
 
 
-def sequence_of(group: Group, candidate: int, tokens: list[int], written: LoadedModel) -> Sequence:
+def sequence_of(group: Group, candidate: int, tokens: list[int], model: LoadedModel) -> Sequence:
     """A sequence of a request with tokens of its own."""
     request, options = group.ticket.request, group.ticket.request.options
-    rules = rules_of(options, written)
+    rules = rules_of(options, model)
     return Sequence(
         group=group,
         candidate=candidate,
         tokens=tokens,
-        chooser=Sampler(
-            options, rules, request.prompt, seed=request.seed, candidate=candidate, guide=_guide(options, written)
+        sampler=Sampler(
+            options, rules, request.prompt, seed=request.seed, candidate=candidate, guide=_guide(options, model)
         ),
-        writer=Writer(written.tokenizer, options, candidate),
+        writer=Writer(model.tokenizer, options, candidate),
         ends=rules.end | frozenset(options.stop_token_ids),
         lookup=Lookup(tokens) if options.num_speculative_tokens else None,
     )
 
 
-def rules_of(options: SamplingParams, written: LoadedModel) -> TokenRules:
+def rules_of(options: SamplingParams, model: LoadedModel) -> TokenRules:
     """The rules of the checkpoint's tokens, as far as a request leaves them."""
-    return replace(written.rules, end=frozenset()) if options.ignore_eos else written.rules
+    return replace(model.rules, end=frozenset()) if options.ignore_eos else model.rules
 
 
-def _guide(options: SamplingParams, written: LoadedModel) -> TokenGuide | None:
-    return None if options.structure is None else written.guides.create(options.structure)
+def _guide(options: SamplingParams, model: LoadedModel) -> TokenGuide | None:
+    return None if options.structure is None else model.guides.create(options.structure)

@@ -9,7 +9,7 @@ from tritonclient.grpc import model_config_pb2 as pb
 
 from attendant.errors import ArtefactError
 
-HEADER = "# LoadedModel by `attendant repository`; edit the manifest's source, not this file.\n"
+HEADER = "# Written by `attendant repository`; edit the manifest's source, not this file.\n"
 
 
 def pbtxt_from_config(config: Any) -> str:

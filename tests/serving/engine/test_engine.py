@@ -103,7 +103,7 @@ def test_a_mix_of_requests_is_answered_as_each_alone_and_leaves_no_slot_taken(ge
         found = answers(said)
         assert found == expected[number] or (ticket.is_cancelled and found is CancelledError)
     assert (generator.engine.meter.active, generator.engine.meter.cached_tokens) == (0, 0)
-    assert generator.engine._admission._free() == FEW.max_num_seqs
+    assert generator.engine._scheduler._free() == FEW.max_num_seqs
 
 
 @pytest.mark.parametrize("artefact", ["dates_artefact", "gru_artefact", "captioner_artefact"])

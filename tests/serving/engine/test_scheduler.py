@@ -4,7 +4,8 @@ import pytest
 
 from attendant.errors import InputError, MachineError
 from attendant.manifest import Manifest
-from serving.engine import scheduler as admission_module
+from serving.engine import scheduler as scheduler_module
+from serving.engine.batch import Batch
 from serving.engine.meter import Meter
 from serving.engine.request_queue import RequestQueue
 from serving.engine.scheduler import Scheduler
@@ -14,9 +15,9 @@ from tests.serving.engine.sample_sequences import ticket, written
 
 
 @pytest.fixture
-def admission(language_model):
+def scheduler(language_model):
     parts = written(create_runners(language_model, Manifest.read(language_model))["decoder"])
-    return Scheduler(parts, EngineSettings(max_num_seqs=4), Meter())
+    return Scheduler(parts, Batch.allocate(parts, EngineSettings(max_num_seqs=4)), Meter())
 
 
 def line_of(*tickets):
@@ -26,41 +27,41 @@ def line_of(*tickets):
     return line
 
 
-def test_requests_get_slots_in_turn_and_nobody_overtakes_one_that_needs_many(admission):
+def test_requests_get_slots_in_turn_and_nobody_overtakes_one_that_needs_many(scheduler):
     first, wide, last = ticket(), ticket(beam_width=4), ticket()
     line = line_of(first, wide, last)
-    assert [group.ticket for group in admission.admit(line)] == [first]
+    assert [group.ticket for group in scheduler.admit(line)] == [first]
     assert line.front(9) == [wide, last]
 
 
-def test_rows_are_kept_for_the_answers_that_are_still_to_begin(admission):
+def test_rows_are_kept_for_the_answers_that_are_still_to_begin(scheduler):
     two, three = ticket(n=2, temperature=1.0), ticket(n=3, temperature=1.0)
     line = line_of(two, three)
-    (group,) = admission.admit(line)
-    assert len(admission.rows) == 1, "the second candidate goes on from the first one's prompt"
-    assert admission.admit(line) == []
+    (group,) = scheduler.admit(line)
+    assert len(scheduler._batch.rows) == 1, "the second candidate goes on from the first one's prompt"
+    assert scheduler.admit(line) == []
     group.unfinished = 0
-    admission.rows.remove(group.sequences[0])
-    assert [group.ticket for group in admission.admit(line)] == [three]
+    scheduler._batch.rows.remove(group.sequences[0])
+    assert [group.ticket for group in scheduler.admit(line)] == [three]
 
 
-def test_who_cannot_be_begun_gets_an_error_and_those_behind_a_slot(admission):
+def test_who_cannot_be_begun_gets_an_error_and_those_behind_a_slot(scheduler):
     said = []
     bad, good = ticket(said.append, regex="[a"), ticket()
-    assert [group.ticket for group in admission.admit(line_of(bad, good))] == [good]
-    assert [type(one) for one in said] == [InputError] and admission._meter.failed == 1
+    assert [group.ticket for group in scheduler.admit(line_of(bad, good))] == [good]
+    assert [type(one) for one in said] == [InputError] and scheduler._meter.failed == 1
 
 
-def test_a_mistake_of_ours_is_one_requests_error_too(admission, monkeypatch):
-    first_sequence, said = admission_module.first_sequence, []
+def test_a_mistake_of_ours_is_one_requests_error_too(scheduler, monkeypatch):
+    first_sequence, said = scheduler_module.first_sequence, []
 
     def failing(one, written):
         if one is bad:
             raise ZeroDivisionError("a mistake")
         return first_sequence(one, written)
 
-    monkeypatch.setattr(admission_module, "first_sequence", failing)
+    monkeypatch.setattr(scheduler_module, "first_sequence", failing)
     bad, good = ticket(said.append), ticket()
     line = line_of(bad, good)
-    assert [group.ticket for group in admission.admit(line)] == [good] and len(line) == 0
+    assert [group.ticket for group in scheduler.admit(line)] == [good] and len(line) == 0
     assert isinstance(said[0], MachineError) and "ZeroDivisionError: a mistake" in str(said[0])

@@ -54,17 +54,17 @@ def test_only_who_wants_drafts_looks_tokens_up(parts):
 def test_candidates_draw_numbers_of_their_own(parts):
     group = sequence(parts, temperature=1.0, n=8, seed=1).group
     logits_V = np.zeros(320, dtype=np.float32)
-    chosen = [sequence_of(group, candidate, [5, 6], parts).chooser.choose(logits_V).token for candidate in range(8)]
+    chosen = [sequence_of(group, candidate, [5, 6], parts).sampler.choose(logits_V).token for candidate in range(8)]
     assert len(set(chosen)) > 4
-    assert sequence_of(group, 2, [5, 6], parts).chooser.choose(logits_V).token == chosen[2]
+    assert sequence_of(group, 2, [5, 6], parts).sampler.choose(logits_V).token == chosen[2]
 
 
 def test_a_guide_holds_each_sequence_by_itself(parts):
     group = sequence(parts, regex="[ab]").group
     one, other = (sequence_of(group, candidate, [5], parts) for candidate in range(2))
     a = parts.tokenizer.encode("a", 9)[-1]
-    one.chooser.take(a)
-    assert one.chooser.is_complete and not other.chooser.is_complete
+    one.sampler.take(a)
+    assert one.sampler.is_complete and not other.sampler.is_complete
 
 
 def test_a_guide_that_cannot_be_followed_is_the_requests_error(parts):

@@ -72,9 +72,9 @@ class Model:
         ruled, checked = self.guides.create(guide), self.guides.create(guide)
         structured = {"json_object": True} if guide.kind == "json" else {guide.kind: guide.text}
         options = SamplingParams(**structured, **options)
-        chooser = Sampler(options, self.rules, [0], seed=seed, guide=ruled)
+        sampler = Sampler(options, self.rules, [0], seed=seed, guide=ruled)
         while len(tokens) < limit:
-            token = chooser.choose(logits.normal(0, 3, self.size).astype(np.float32)).token
+            token = sampler.choose(logits.normal(0, 3, self.size).astype(np.float32)).token
             assert checked.allowed()[token]
             checked.take(token)
             if token in self.rules.end:
@@ -176,9 +176,9 @@ def test_special_tokens_and_those_beyond_the_vocabulary_never_come(models):
 def test_the_forced_first_token_is_none_of_the_guides(models):
     model = models["dates-gru"]
     rules = TokenRules(end=frozenset({2}), first=1)
-    chooser = Sampler(SamplingParams(), rules, [1], seed=0, guide=model.guides.create(regex("ab")))
+    sampler = Sampler(SamplingParams(), rules, [1], seed=0, guide=model.guides.create(regex("ab")))
     logits = np.zeros(model.size, dtype=np.float32)
-    assert [chooser.choose(logits).token for _ in range(4)] == [1, 4, 5, 2]
+    assert [sampler.choose(logits).token for _ in range(4)] == [1, 4, 5, 2]
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,13 @@ P = np.exp(LOGITS.astype(np.float64)) / np.exp(LOGITS.astype(np.float64)).sum()
 DRAWS = 4000
 
 
-def chooser(rules=None, prompt=(1, 2), seed=0, candidate=0, guide=None, **options):
+def sampler(rules=None, prompt=(1, 2), seed=0, candidate=0, guide=None, **options):
     rules = rules or TokenRules()
     return Sampler(SamplingParams(**options), rules, prompt, seed=seed, candidate=candidate, guide=guide)
 
 
 def drawn(logits=LOGITS, count=DRAWS, **arguments):
-    one = chooser(**({"temperature": 1.0} | arguments))
+    one = sampler(**({"temperature": 1.0} | arguments))
     return [one.choose(logits).token for _ in range(count)]
 
 
@@ -86,7 +86,7 @@ def test_successive_draws_are_independent():
 def test_a_draw_depends_on_seed_candidate_and_position_alone():
     whole = drawn(seed=7, candidate=3, count=20)
     for position in (0, 1, 19):
-        other = chooser(temperature=1.0, seed=7, candidate=3, prompt=(5,))
+        other = sampler(temperature=1.0, seed=7, candidate=3, prompt=(5,))
         for token in (0,) * position:
             other.take(token)
         assert other.choose(LOGITS).token == whole[position]
@@ -119,20 +119,20 @@ def test_the_inverse_of_the_distribution_never_gives_what_cannot_come(weights, u
 
 def test_greedy_decoding_takes_the_first_of_the_largest_logits_that_are_left():
     tied = np.array([0, 3, 1, 3, 3, 2, 0, 0], dtype=np.float32)
-    assert chooser().choose(tied).token == 1
-    assert chooser(rules=TokenRules(never=(1,))).choose(tied).token == 3
-    assert chooser(logit_bias={2: 2.5}).choose(tied).token == 2
-    assert chooser(prompt=(1, 3), repetition_penalty=1.5).choose(tied).token == 4
-    assert chooser(rules=TokenRules(first=6)).choose(tied).token == 6
-    ends = chooser(rules=TokenRules(end=frozenset({1})), stop_token_ids=(3,), min_tokens=2)
+    assert sampler().choose(tied).token == 1
+    assert sampler(rules=TokenRules(never=(1,))).choose(tied).token == 3
+    assert sampler(logit_bias={2: 2.5}).choose(tied).token == 2
+    assert sampler(prompt=(1, 3), repetition_penalty=1.5).choose(tied).token == 4
+    assert sampler(rules=TokenRules(first=6)).choose(tied).token == 6
+    ends = sampler(rules=TokenRules(end=frozenset({1})), stop_token_ids=(3,), min_tokens=2)
     assert [ends.choose(tied).token for _ in range(3)] == [4, 4, 1]
 
 
 def test_the_answer_itself_is_penalised_as_it_grows():
     tied = np.array([0, 3, 2.5, 0, 0, 0, 0, 0], dtype=np.float32)
-    often = chooser(prompt=(1,), frequency_penalty=0.4)
+    often = sampler(prompt=(1,), frequency_penalty=0.4)
     assert [often.choose(tied).token for _ in range(6)] == [1, 1, 2, 1, 2, 1]
-    once = chooser(prompt=(1,), presence_penalty=0.6)
+    once = sampler(prompt=(1,), presence_penalty=0.6)
     assert [once.choose(tied).token for _ in range(4)] == [1, 2, 1, 1]
 
 
@@ -154,7 +154,7 @@ PLAIN = {
 @pytest.mark.parametrize("case", PLAIN)
 def test_a_choice_is_plain_where_it_is_the_largest_logit_and_nothing_else(case):
     arguments, wanted = PLAIN[case]
-    one, found = chooser(**arguments), []
+    one, found = sampler(**arguments), []
     for _ in wanted:
         found.append(one.is_plain)
         if one._guide is None:
@@ -165,46 +165,46 @@ def test_a_choice_is_plain_where_it_is_the_largest_logit_and_nothing_else(case):
 @given(st.integers(0, 2**32))
 def test_a_plain_choice_is_the_largest_logit(seed):
     logits = np.random.default_rng(seed).normal(size=V).astype(np.float32)
-    one = chooser()
+    one = sampler()
     assert one.is_plain and one.choose(logits).token == logits.argmax()
 
 
 def test_log_probabilities_are_the_models_own_whatever_is_asked():
     asked = {"logprobs": True, "top_logprobs": 3, "logit_bias": {7: 50.0}}
     for more in ({}, {"temperature": 0.1, "top_k": 1}):
-        choice = chooser(**asked, **more).choose(LOGITS)
+        choice = sampler(**asked, **more).choose(LOGITS)
         assert choice.token == 7
         assert choice.logprob == pytest.approx(np.log(P[7]))
         assert choice.top == tuple((token, pytest.approx(np.log(P[token]))) for token in (1, 3, 6))
 
 
 def test_of_equally_probable_tokens_the_first_are_told():
-    top = chooser(logprobs=True, top_logprobs=2).choose(np.zeros(V, dtype=np.float32)).top
+    top = sampler(logprobs=True, top_logprobs=2).choose(np.zeros(V, dtype=np.float32)).top
     assert [token for token, _ in top] == [0, 1]
-    assert chooser(logprobs=True).choose(LOGITS).top == () and chooser().choose(LOGITS).logprob is None
-    assert len(chooser(logprobs=True, top_logprobs=20).choose(LOGITS).top) == V
+    assert sampler(logprobs=True).choose(LOGITS).top == () and sampler().choose(LOGITS).logprob is None
+    assert len(sampler(logprobs=True, top_logprobs=20).choose(LOGITS).top) == V
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_logits_that_are_no_numbers_are_refused(value):
     broken = LOGITS.copy()
     broken[2] = value
-    one = chooser(temperature=1.0)
+    one = sampler(temperature=1.0)
     one.take(3)
     with pytest.raises(InputError, match=f"{value} for token 2"):
         one.choose(broken)
     with pytest.raises(InputError, match="for token 1"):
-        chooser().choose(np.full(V, -np.inf, dtype=np.float32))
+        sampler().choose(np.full(V, -np.inf, dtype=np.float32))
 
 
 def test_an_answer_that_may_not_go_on_is_refused():
     with pytest.raises(InputError, match="none as token 1"):
-        chooser(rules=TokenRules(never=tuple(range(V)))).choose(LOGITS)
+        sampler(rules=TokenRules(never=tuple(range(V)))).choose(LOGITS)
 
 
 def test_the_given_logits_are_not_touched():
     logits = LOGITS.copy()
-    chooser(temperature=1.0, top_p=0.5, logit_bias={1: 3.0}, rules=TokenRules(never=(0,))).choose(logits)
+    sampler(temperature=1.0, top_p=0.5, logit_bias={1: 3.0}, rules=TokenRules(never=(0,))).choose(logits)
     np.testing.assert_array_equal(logits, LOGITS)
 
 
@@ -241,7 +241,7 @@ def test_greedy_decoding_is_token_for_token_that_of_transformers(gpt2, prompt, p
         pad_token_id=0,
     )[0, len(prompt) :].tolist()
     rules = TokenRules(end=frozenset(end), never=tuple(never))
-    one = chooser(rules, prompt, repetition_penalty=penalty, logit_bias=bias, min_tokens=least)
+    one = sampler(rules, prompt, repetition_penalty=penalty, logit_bias=bias, min_tokens=least)
     tokens = []
     while len(tokens) < 8 and not end.intersection(tokens[-1:]):
         logits = gpt2(torch.tensor([prompt + tokens])).logits[0, -1].numpy()
