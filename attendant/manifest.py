@@ -13,7 +13,7 @@ from attendant.errors import ArtefactError
 from attendant.signature import DType, GraphSignature, TensorSpec
 
 MANIFEST_NAME = "manifest.json"
-FORMAT = 3
+FORMAT = 4
 Form = Literal["onnx", "torch"]
 """What an artefact's graphs are; also the verb of `attendant export` that writes them."""
 
@@ -56,6 +56,8 @@ class Manifest:
         weights: graph → name of a weight in its file → the checkpoint's parameters that it was computed from. A name
             that ends in ``.transposed`` is the transpose of one; what was computed otherwise needs another export.
         precision: of its graphs, as ``--precision`` calls it.
+        runtimes: of a CPU, those that ``auto`` chooses among; ``onnxruntime`` is missing where it lacks operators.
+        bytes_per_weight: of the graphs' products.
         types: graph → weight → element type, short vectors apart.
         passes: graph → what each pass of the precision did: ``name``, how often it ``fired``, its ``refusals``, and
             ``kept``: which places it left in float32, and why.
@@ -76,6 +78,8 @@ class Manifest:
     lowered: tuple[Lowered, ...] = ()
     weights: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     precision: str = "fp32"
+    runtimes: tuple[str, ...] = ("onnxruntime", "openvino")
+    bytes_per_weight: float = 4.0
     types: dict[str, dict[str, str]] = field(default_factory=dict)
     passes: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     source: str = ""
@@ -136,6 +140,8 @@ class Manifest:
             "lowered": [asdict(one) for one in self.lowered],
             "weights": self.weights,
             "precision": self.precision,
+            "runtimes": self.runtimes,
+            "bytes_per_weight": self.bytes_per_weight,
             "types": self.types,
             "passes": self.passes,
             "source": self.source,
@@ -161,10 +167,12 @@ class Manifest:
                 raise ArtefactError(f"manifest format {FORMAT} in {path}", str(value["format"]), remedy)
             if not isinstance(value["files"], dict):
                 raise TypeError("files is no object")
+            if not value["bytes_per_weight"] > 0:
+                raise ValueError("bytes_per_weight is not above 0")
             graphs = tuple(GraphSignature.from_json(graph) for graph in value["graphs"])
             lowered = tuple(Lowered(**{**one, "passes": tuple(one["passes"])}) for one in value["lowered"])
-            others = {key: value[key] for key in value if key not in ("format", "graphs", "lowered")}
-            return cls(**others, graphs=graphs, lowered=lowered)
+            others = {key: value[key] for key in value if key not in ("format", "graphs", "lowered", "runtimes")}
+            return cls(**others, graphs=graphs, lowered=lowered, runtimes=tuple(value["runtimes"]))
         except (OSError, UnicodeDecodeError) as error:
             raise ArtefactError(f"a readable manifest at {path}", str(error), remedy) from error
         except (ValueError, KeyError, TypeError) as error:

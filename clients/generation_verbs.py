@@ -1,4 +1,4 @@
-"""The verbs that ask a model to write, and their flags."""
+"""The verbs of generative models, and their flags."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from clients.triton_client import DEFAULT_SERVER, TritonClient
 
 @dataclass(frozen=True, kw_only=True)
 class Asking:
-    """Whom to ask, and how long to wait.
+    """Which server to ask, and how long to wait.
 
     Attributes:
         server: host and port of the gRPC endpoint; several, with commas between, are tried in turn.
         model: which one, where the server has more than one for the task.
         timeout_s: longest wait for each token, in seconds.
-        first_timeout_s: longest wait for the first token, which may wait in a line; as for others if not given.
-        tries: how often a question is sent while the server is busy or gone; never after the first token.
+        first_timeout_s: longest wait for the first token, which may wait in the queue; as for others if not given.
+        tries: how often a request is sent while the server is busy or gone; never after the first token.
         json: one JSON object a line: an answer with all that is known of it.
     """
 
@@ -80,7 +80,7 @@ def caption(
 
     Args:
         images: PNG, JPEG or whatever Pillow reads.
-        asking: whom to ask, and how long to wait.
+        asking: which server, and how long to wait.
         decoding: how the answer is decoded.
     """
     if not images:
@@ -99,7 +99,7 @@ def translate(
 
     Args:
         text: the words of one text; standard input is read if there are none.
-        asking: whom to ask, and how long to wait.
+        asking: which server, and how long to wait.
         decoding: how the answer is decoded.
     """
     return _answered(Translator, text, asking, decoding)
@@ -114,7 +114,7 @@ def generate(
 
     Args:
         prompt: the words of one prompt; standard input is read if there are none.
-        asking: whom to ask, and how long to wait.
+        asking: which server, and how long to wait.
         decoding: how the answer is decoded.
     """
     return _answered(Generator, prompt, asking, decoding)

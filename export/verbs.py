@@ -74,13 +74,13 @@ def check(
     json: bool = False,
     target: str | None = None,
 ) -> int:
-    """Climb the parity ladder: eager float64, eager float32, ONNX Runtime, and OpenVINO where it is installed.
+    """Compare an artefact with PyTorch in float64, by every runtime that serves it.
 
-    Of an artefact of `export torch`, what serves it instead of the last two.
+    PyTorch in float32, ONNX Runtime, and OpenVINO if installed; of an artefact of `export torch`, torch itself.
     Batch sizes, lengths, padding, and every split of a cached decode against the full forward pass; then drift, KL,
     first choices, greedy and right answers against the precision's budget, on held-out data where the checkpoint is a
     shipped one. Writes parity.json.
-    With --target, hold each graph to what that runtime cannot read instead, and run nothing.
+    With --target, validate each graph for that runtime instead, and run nothing.
 
     Args:
         folder: an exported artefact.

@@ -43,7 +43,7 @@ def repository(
             server has it and the graph is large, decoders on ONNX Runtime. openvino-bf16 is about twice as fast on CPUs
             with bf16, and about three digits exact.
         device: that artefacts of `attendant export torch` run on. auto: a GPU, where the server's torch sees one.
-        engine: how much at once, of models that write.
+        engine: how much at once, of generative models.
     """
     from serving.engine.cache_plan import CachePlan
     from serving.triton.repository.layout import write_repository
@@ -68,7 +68,7 @@ def profile(
     max_num_seqs: int = _ENGINE.max_num_seqs,
     max_prefill_tokens: int = _ENGINE.max_prefill_tokens,
 ) -> int:
-    """Measure what a model that writes takes for its work on this machine, for `attendant capacity plan`.
+    """Measure a generative model on this machine, for `attendant capacity plan`.
 
     Args:
         artefact: that `attendant export onnx` or `attendant export torch` wrote.
@@ -94,7 +94,7 @@ def profile(
 
 
 def engines(repository: Positional[Path] = Path("model_repository")) -> int:
-    """Refuse a repository's engines that this machine cannot run, before a server loads them.
+    """Check that this machine can run every engine of a repository, before a server loads them.
 
     Args:
         repository: that a server shall be started on; one without engines is well everywhere.
@@ -192,11 +192,11 @@ def lint(
     json: bool = False,
     rules: bool = False,
 ) -> int:
-    """Find the traps of a Triton model repository, and explain each; the exit status is 1 where one is an error.
+    """Find the traps of a Triton model repository, and explain each; exit status 1 if one is an error.
 
     Args:
-        repository: anybody's; every config.pbtxt is read, and nothing is started.
-        command: the command line of a tritonserver, to be held to rules of its own.
+        repository: any model repository; every config.pbtxt is read, and nothing is started.
+        command: the command line of a tritonserver, which has rules of its own.
         json: print the problems as JSON instead of tables.
         rules: print every rule as docs/lint.md instead, and read nothing.
     """

@@ -24,7 +24,7 @@ from serving.triton.server.workspace import remove_dead_environments  # noqa: E4
 
 
 def quickstart(build: Path = Path("build"), repository: Path = Path("model_repository"), texts: int = 500) -> int:
-    """Take the shipped checkpoints down the whole road, and compare every answer on the way.
+    """Export, verify, serve and ask the shipped models, and compare every answer with PyTorch's.
 
     Args:
         build: where the exported artefacts go.

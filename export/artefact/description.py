@@ -48,6 +48,8 @@ def describe(
         example=_example(checkpoint, takes_bytes(graphs[0].signature), precision),
         versions=versions(),
         precision=precision.name,
+        runtimes=precision.runtimes,
+        bytes_per_weight=precision.bytes_per_weight,
         source=name,
         fingerprint=fingerprint,
     )

@@ -14,6 +14,7 @@ from typing import Literal, get_args
 
 from attendant.errors import ConfigError, InputError
 from attendant.signature import DType, GraphSignature, TensorSpec
+from export.precision.budget import Budget
 
 PrecisionName = Literal["fp32", "fp16", "bf16", "int8", "int8-static", "int4", "int4-hqq", "int4-kv8"]
 NAMES: tuple[PrecisionName, ...] = get_args(PrecisionName)
@@ -30,7 +31,10 @@ class Precision:
         safety: how many times the error that follows from the roundoff is tolerated. Eight for float32, whose error is
             that of sums, which each runtime adds in another order; of numbers that are narrower than their sums, twice,
             as the largest of some thousand random errors varies.
-        ort_cpu: whether ONNX Runtime's CPU provider has operators of its types.
+        budget: how much of a model's answers it may cost.
+        bytes_per_weight: of its products.
+        runtimes: of a CPU, those that ``auto`` chooses among; ``onnxruntime`` is missing where it lacks operators (1.31
+            has no MatMul of bfloat16, among others); nothing updates caches then.
         memory: element type of what graphs remember or hand to each other: caches, states, cross-attention memories.
         calibrated: whether its passes read what graphs compute from real inputs.
         tasks: what it is for; every task if none is named.
@@ -41,17 +45,37 @@ class Precision:
     summary: str
     roundoff: float
     safety: float = 8.0
-    ort_cpu: bool = True
+    budget: Budget
+    bytes_per_weight: float = 4.0
+    runtimes: tuple[str, ...] = ("onnxruntime", "openvino")
     memory: DType = "float32"
     calibrated: bool = False
     tasks: frozenset[str] = frozenset()
     reworded: frozenset[str] = frozenset()
 
+    @property
+    def ort_cpu(self) -> bool:
+        """Whether ONNX Runtime's CPU provider has operators of its types."""
+        return "onnxruntime" in self.runtimes
 
+
+_MORE_EXACT = "where more is lost than the task can bear, export in a more exact precision:"
 _WRITERS = frozenset({"caption", "generate", "translate"})
 _MEASURERS = frozenset({"embed", "predict"})
 _EVERY = (
-    Precision(name="fp32", summary="32-bit floating point, as trained", roundoff=2.0**-24),
+    Precision(
+        name="fp32",
+        summary="32-bit floating point, as trained",
+        roundoff=2.0**-24,
+        budget=Budget(
+            drift=1e-4,
+            kl=1e-6,
+            top1=0.999,
+            loss=0.1,
+            why="The same numbers added in another order; what is beyond is no rounding.",
+            remedy="suspect the weights first and the runtime second, and export again",
+        ),
+    ),
     Precision(
         name="fp16",
         summary="16-bit floating point, sensitive operators in fp32; caches of half the size",
@@ -59,15 +83,33 @@ _EVERY = (
         safety=2.0,
         memory="float16",
         reworded=_MEASURERS,
+        bytes_per_weight=2.0,
+        budget=Budget(
+            drift=0.005,
+            kl=1e-5,
+            top1=0.995,
+            loss=0.3,
+            why="11 bits of every number: one first choice in thousands stands so near to another that it changes.",
+            remedy=f"{_MORE_EXACT} fp32; values beyond 65504 are what fp16 cannot hold, and bf16 can",
+        ),
     ),
     Precision(
         name="bf16",
         summary="bfloat16, the range of fp32 with 8 bits, sensitive operators in fp32; not for decoders on a CPU",
         roundoff=2.0**-8,
         safety=2.0,
-        ort_cpu=False,
         memory="bfloat16",
         reworded=_MEASURERS,
+        bytes_per_weight=2.0,
+        runtimes=("openvino",),
+        budget=Budget(
+            drift=0.04,
+            kl=0.0005,
+            top1=0.97,
+            loss=0.6,
+            why="8 bits of every number, sums and sensitive places in fp32.",
+            remedy=f"{_MORE_EXACT} fp16 or fp32",
+        ),
     ),
     Precision(
         name="int8",
@@ -75,6 +117,16 @@ _EVERY = (
         roundoff=0.5 / 127,
         safety=2.0,
         reworded=_MEASURERS,
+        bytes_per_weight=1.0,
+        runtimes=("onnxruntime",),
+        budget=Budget(
+            drift=0.05,
+            kl=0.003,
+            top1=0.95,
+            loss=0.6,
+            why="About twice what the most sensitive shipped checkpoint loses; 0.6 points are two of 360 images.",
+            remedy=f"{_MORE_EXACT} fp16 or fp32",
+        ),
     ),
     Precision(
         name="int8-static",
@@ -83,6 +135,15 @@ _EVERY = (
         safety=4.0,
         calibrated=True,
         reworded=_MEASURERS,
+        bytes_per_weight=1.0,
+        budget=Budget(
+            drift=0.1,
+            kl=0.02,
+            top1=0.9,
+            loss=1.0,
+            why="One scale for all rows of an activation, chosen beforehand: it fits none of them as well as its own.",
+            remedy=f"{_MORE_EXACT} int8; or calibrate with inputs that are more like those that it is asked",
+        ),
     ),
     Precision(
         name="int4",
@@ -91,6 +152,16 @@ _EVERY = (
         safety=2.0,
         tasks=_WRITERS,
         reworded=_WRITERS,
+        bytes_per_weight=0.5,
+        runtimes=("onnxruntime",),
+        budget=Budget(
+            drift=0.3,
+            kl=0.1,
+            top1=0.75,
+            loss=1.5,
+            why="About twice what the most sensitive shipped checkpoint loses: of a text, one first choice in seven.",
+            remedy=f"{_MORE_EXACT} int4-hqq or int8",
+        ),
     ),
     Precision(
         name="int4-hqq",
@@ -99,6 +170,16 @@ _EVERY = (
         safety=2.0,
         tasks=_WRITERS,
         reworded=_WRITERS,
+        bytes_per_weight=0.5,
+        runtimes=("onnxruntime",),
+        budget=Budget(
+            drift=0.3,
+            kl=0.08,
+            top1=0.75,
+            loss=1.5,
+            why="As int4, with nearer probabilities, by a zero point and a scale for 64 weights.",
+            remedy=f"{_MORE_EXACT} int8",
+        ),
     ),
     Precision(
         name="int4-kv8",
@@ -108,6 +189,16 @@ _EVERY = (
         calibrated=True,
         tasks=_WRITERS,
         reworded=_WRITERS,
+        bytes_per_weight=0.5,
+        runtimes=("onnxruntime",),
+        budget=Budget(
+            drift=0.3,
+            kl=0.1,
+            top1=0.75,
+            loss=1.5,
+            why="As int4: what 8 bits of keys and values lose is little beside 4 bits of weights.",
+            remedy=f"{_MORE_EXACT} int4 or int8; or calibrate with texts that are more like those that it is asked",
+        ),
     ),
 )
 PRECISIONS: dict[str, Precision] = {precision.name: precision for precision in _EVERY}

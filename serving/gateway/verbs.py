@@ -30,10 +30,10 @@ def gateway(
         server: host and port of a Triton's gRPC endpoint; several with commas between.
         host: address to listen on; 0.0.0.0 opens the gateway to the network.
         port: to listen on.
-        keys: file of API keys, see `attendant keys`; without one anybody who gets here may ask.
+        keys: file of API keys, see `attendant keys`; without one, every request is served.
         cors: origins whose pages may ask; none by default.
         timeout_s: longest silence in the midst of an answer, in seconds.
-        first_timeout_s: longest wait for an answer's first token, which may stand in a line, in seconds.
+        first_timeout_s: longest wait for an answer's first token, which may wait in the queue, in seconds.
         request_timeout_s: longest time for a whole request, in seconds.
         drain_timeout_s: how long open answers may take to finish at the end, in seconds.
         probe_s: pause between two canaries of every model, in seconds.
@@ -68,14 +68,14 @@ def keys(
     requests: str = "",
     tokens: str = "",
 ) -> int:
-    """Make an API key and print it, this once; or take one back.
+    """Make an API key and print it once, or revoke one.
 
     Args:
         action: new or revoke.
         name: whose key it is.
         file: that holds the keys' hashes; a running gateway notices the change.
         requests: how many it may send, as 600/minute; any number if not given.
-        tokens: how many it may use, as 1000000/day, of questions and answers together; any number if not given.
+        tokens: how many it may use, as 1000000/day, of prompts and answers together; any number if not given.
     """
     from serving.gateway.middleware.keys import new_key, revoke_key
 

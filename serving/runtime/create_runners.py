@@ -24,16 +24,13 @@ from attendant.parameters import Device, Runtime
 from attendant.signature import GraphSignature
 from attendant.tensor_names import EXPLAINED
 from serving.runtime.base import Runner
-from serving.runtime.executable import WITHOUT_ORT_CPU, require_executable
+from serving.runtime.executable import require_executable
 from serving.runtime.openvino.runner import OpenVinoRunner, openvino_is_installed
 from serving.runtime.tensorrt.engines import Engines
 
 LARGE = 10_000_000
 """Bytes of a float32 graph and its weights from which ``auto`` takes OpenVINO where it is installed."""
-INTEGERS = frozenset({"int8", "int4", "int4-hqq", "int4-kv8"})
-"""Precisions of which ``auto`` leaves every graph to ONNX Runtime."""
-_BYTES_OF_FLOAT32 = {"fp16": 2, "int8-static": 4}
-"""Precision → bytes of float32 that one byte of it stands for."""
+_BYTES_OF_FLOAT32 = 4
 
 
 class Runners(dict[str, Runner]):
@@ -119,12 +116,11 @@ def _runner(folder: Path, manifest: Manifest, threads: int, runtime: Runtime, si
     lowered = folder / manifest.file_for(signature.name, "ort-cpu")
     if signature.aliases and lowered != path:
         return RowByRow(OrtRunner(lowered, manifest.signature_for(signature.name, "ort-cpu"), threads))
-    in_integers = runtime == "auto" and manifest.precision in INTEGERS
-    if signature.aliases or runtime == "onnxruntime" or in_integers:
+    if signature.aliases or runtime == "onnxruntime" or (runtime == "auto" and manifest.runtimes == ("onnxruntime",)):
         return OrtRunner(lowered, signature, threads)
     for_openvino = folder / manifest.file_for(signature.name, "openvino-cpu")
-    if runtime == "auto" and manifest.precision not in WITHOUT_ORT_CPU:
-        bytes_of_float32 = _size(path) * _BYTES_OF_FLOAT32.get(manifest.precision, 1)
+    if runtime == "auto" and "onnxruntime" in manifest.runtimes:
+        bytes_of_float32 = _size(path) * _BYTES_OF_FLOAT32 / manifest.bytes_per_weight
         if bytes_of_float32 >= LARGE and openvino_is_installed():
             with suppress(ArtefactError):  # a custom module may hold an operator that OpenVINO lacks
                 return OpenVinoRunner(for_openvino, signature, threads)

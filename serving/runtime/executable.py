@@ -7,9 +7,6 @@ from attendant.errors import ConfigError, MachineError
 from attendant.manifest import Manifest
 from attendant.parameters import DEVICES, RUNTIMES, Device, Runtime
 
-WITHOUT_ORT_CPU = {"bf16"}
-"""Precisions that ONNX Runtime's CPU provider has no operators for (1.31: no MatMul of bfloat16, among others)."""
-
 
 def require_executable(
     manifest: Manifest, runtime: Runtime, device: Device = "auto", engines: EngineManifest | None = None
@@ -39,7 +36,7 @@ def require_executable(
         raise ConfigError(f"an artefact of `export torch` for device {device}", f"ONNX graphs: {manifest.name}", remedy)
     built = {engine.graph for engine in engines.engines} if engines is not None else set()
     graphs = [graph for graph in manifest.graphs if graph.name not in built]
-    if manifest.precision not in WITHOUT_ORT_CPU or not graphs:
+    if "onnxruntime" in manifest.runtimes or not graphs:
         return
     cached = [graph.name for graph in graphs if graph.aliases]
     if cached or runtime == "onnxruntime":

@@ -86,7 +86,7 @@ def test_an_artefact_with_engines_is_refused_where_there_is_no_gpu(digits_artefa
 
 def test_bfloat16_is_executable_where_every_graph_has_an_engine(digits_artefact, tmp_path, gpu):
     described = with_engines(digits_artefact, tmp_path / "a")
-    manifest = replace(Manifest.read(tmp_path / "a"), precision="bf16")
+    manifest = replace(Manifest.read(tmp_path / "a"), precision="bf16", runtimes=("openvino",))
     require_executable(manifest, "auto", engines=described)
     with pytest.raises(MachineError, match="attendant export tensorrt"):
         require_executable(manifest, "onnxruntime")
