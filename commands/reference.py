@@ -32,8 +32,8 @@ def errors_page() -> str:
     """Every kind of error: its code, the exit status of a command, and what it means."""
     head = (
         "# Errors\n\n`python -m commands.reference` writes this page from the code.\n\n"
-        "A model's body sends an error as JSON with `code`, `param`, `expected`, `found`, `remedy` and `message`; clients "
-        "raise the class,\nand the gateway answers with the code. Nothing parses the message.\n\n"
+        "A model's body sends an error as JSON with `code`, `param`, `expected`, `found`, `remedy` and `message`;\n"
+        "clients raise the class, and the gateway answers with the code. Nothing parses the message.\n\n"
         "| code | class | exit status | meaning |\n|---|---|---|---|\n"
     )
     kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.AttendantError)]
