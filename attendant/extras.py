@@ -27,8 +27,8 @@ LEFT_OUT = {
         *_in("export.tensorrt.plugins", "embedding flash_attention tensor_descriptions window_attention"),
     ),
     "tritonserver": (
-        *_in("serving.triton.backends", "answering caption classify embed engine_metrics generate predict stream"),
-        *_in("serving.triton.backends", "translate triton_api"),
+        *_in("serving.triton.backends", "caption classify embed engine_metrics generate predict response_sender"),
+        *_in("serving.triton.backends", "stream translate triton_api"),
     ),
     "a runtime to check with": (
         *_in("export.precision", "calibration.calibrate calibration.observed rounded"),

@@ -204,12 +204,19 @@ def folder_of_a_stranger(tmp_path):
     return tmp_path
 
 
-def test_the_command_runs_in_a_folder_that_has_packages_of_our_names(folder_of_a_stranger):
+@pytest.mark.slow
+def test_an_export_with_its_processes_runs_in_a_folder_that_has_packages_of_our_names(folder_of_a_stranger):
     script = Path(sys.executable).with_name("attendant")
     words = [script, "export", "onnx", "vit-tiny", "--out", "artefact"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=240, cwd=folder_of_a_stranger)
     assert done.returncode == 0, done.stderr
     assert (folder_of_a_stranger / "artefact" / "manifest.json").is_file()
+
+
+def test_the_command_runs_in_a_folder_that_has_packages_of_our_names(folder_of_a_stranger):
+    words = [Path(sys.executable).with_name("attendant"), "models", "describe", "vit-tiny"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=240, cwd=folder_of_a_stranger)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_module_runs_where_packages_have_the_names_of_our_rooms(folder_of_a_stranger):

@@ -10,14 +10,30 @@ from export.precision.precisions import (
     require_task,
     signatures_in,
 )
+from export.precision.rewriting import PASSES
 from models.checkpoints.resolve import checkpoint_named
 
-HALF = Precision(name="fp32", summary="half", roundoff=2.0**-11, memory="float16", tasks=frozenset({"translate"}))
+HALF = Precision(
+    name="fp32",
+    summary="half",
+    roundoff=2.0**-11,
+    memory="float16",
+    tasks=frozenset({"translate"}),
+    budget=PRECISIONS["fp16"].budget,
+)
 
 
 def test_the_registry_holds_just_the_names_of_the_command_line():
     assert list(PRECISIONS) == list(NAMES)
     assert all(f"{one.name}: {one.summary}" in described() for one in PRECISIONS.values())
+
+
+def test_every_precision_has_a_runtime_a_size_and_passes():
+    for one in PRECISIONS.values():
+        assert one.runtimes and set(one.runtimes) <= {"onnxruntime", "openvino"}
+        assert 0 < one.bytes_per_weight <= 4
+    assert [one.name for one in PRECISIONS.values() if not one.ort_cpu] == ["bf16"]
+    assert PASSES.keys() == PRECISIONS.keys()
 
 
 def test_a_precision_that_does_not_exist_is_refused_with_those_that_do():

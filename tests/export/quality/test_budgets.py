@@ -76,7 +76,7 @@ def test_more_right_answers_than_the_reference_are_no_loss():
 
 @pytest.mark.parametrize("field", ["drift", "kl", "loss", "top1"])
 def test_a_budget_out_of_range_is_rejected(field):
-    with pytest.raises(ConfigError, match=r"correct export/quality/budgets\.py"):
+    with pytest.raises(ConfigError, match=r"correct export/precision/precisions\.py"):
         dataclasses.replace(BUDGET, **{field: 0.0})
 
 
