@@ -11,7 +11,7 @@ from attendant.manifest import Manifest
 from serving.engine.captioner import Captioner
 from serving.engine.generator import Generator
 from serving.engine.loaded_model import LoadedModel
-from serving.engine.request import RequestOutput
+from serving.engine.request_output import RequestOutput
 from serving.engine.sampling.guide import Guides
 from serving.engine.sampling.token_rules import TokenRules
 from serving.engine.settings import EngineSettings

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from attendant.errors import AttendantError
-from serving.engine.request import RequestOutput
+from serving.engine.request_output import RequestOutput
 
 
 @dataclass(slots=True, eq=False)

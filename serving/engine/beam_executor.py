@@ -9,7 +9,7 @@ from attendant.errors import AttendantError
 from serving.engine.batch import Batch
 from serving.engine.loaded_model import LoadedModel
 from serving.engine.output_processor import OutputProcessor
-from serving.engine.sequence import Group
+from serving.engine.request import Request
 from serving.engine.sequence_factory import sequence_of
 from serving.runtime.base import Array
 
@@ -20,30 +20,30 @@ class BeamExecutor:
     def __init__(self, model: LoadedModel, batch: Batch, output_processor: OutputProcessor) -> None:
         self._model, self._batch, self._output_processor = model, batch, output_processor
 
-    def advance(self, group: Group, logits_WV: Array) -> None:
+    def advance(self, request: Request, logits_WV: Array) -> None:
         """Let a search rank what its rows return, and its beams go on.
 
         Args:
-            group: of beams; one row until its prompt is done.
+            request: of beams; one row until its prompt is done.
             logits_WV: of its rows, in the order of its sequences.
         """
-        assert group.search is not None
+        assert request.search is not None
         try:
-            advance = group.search.advance(logits_WV)
+            advance = request.search.advance(logits_WV)
         except AttendantError as error:
-            self._output_processor.fail(group, error)
+            self._output_processor.fail(request, error)
             return
         if advance is None:
-            self._output_processor.finish_beams(group)
+            self._output_processor.finish_beams(request)
             return
-        tokens = [list(group.sequences[parent].tokens) for parent in advance.parents]
-        if len(group.sequences) == 1:
-            others = [sequence_of(group, 0, [], self._model) for _ in tokens[1:]]
-            self._batch.rows.fork(group.sequences[0], others)
-            group.sequences += others
+        tokens = [list(request.sequences[parent].tokens) for parent in advance.parents]
+        if len(request.sequences) == 1:
+            others = [sequence_of(request, 0, [], self._model) for _ in tokens[1:]]
+            self._batch.rows.fork(request.sequences[0], others)
+            request.sequences += others
         else:
-            rows = [sequence.row for sequence in group.sequences]
+            rows = [sequence.row for sequence in request.sequences]
             parents = [rows[parent] for parent in advance.parents]
-            self._batch.cache.permute(rows, parents, group.sequences[0].cached)
-        for sequence, before, token in zip(group.sequences, tokens, advance.tokens, strict=True):
+            self._batch.cache.permute(rows, parents, request.sequences[0].cached)
+        for sequence, before, token in zip(request.sequences, tokens, advance.tokens, strict=True):
             sequence.tokens = [*before, int(token)]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from attendant.errors import AttendantError, BusyError, CancelledError, DeadlineError, InputError, MachineError
@@ -22,10 +23,10 @@ from serving.engine.executor import Executor
 from serving.engine.loaded_model import LoadedModel
 from serving.engine.meter import Meter
 from serving.engine.output_processor import OutputProcessor
-from serving.engine.request import Request, RequestOutput
+from serving.engine.request import Request, Sink
+from serving.engine.request_output import RequestOutput
 from serving.engine.request_queue import RequestQueue
 from serving.engine.scheduler import Scheduler
-from serving.engine.sequence import Group, Sink, Ticket
 from serving.engine.settings import EngineSettings
 
 
@@ -57,7 +58,7 @@ class Engine:
         """
         self.meter, self._clock = meter or Meter(), clock
         self._queue = RequestQueue(settings.max_queue_size)
-        self._groups: list[Group] = []
+        self._requests: list[Request] = []
         self.slots = settings.max_num_seqs
         self._batch = Batch.allocate(model, settings)
         self._scheduler = Scheduler(model, self._batch, self.meter)
@@ -65,7 +66,7 @@ class Engine:
         self._executor = Executor(model, settings, self._batch, self._output_processor, self.meter)
         self.cache_bytes = self._batch.cache.nbytes
 
-    def submit(self, request: Request, sink: Sink) -> Ticket:
+    def submit(self, request: Request, sink: Sink) -> Request:
         """Put a request in line.
 
         Args:
@@ -80,13 +81,13 @@ class Engine:
         if rows > self.slots:
             remedy = "ask for a smaller n or fewer beams"
             raise InputError(f"at most {self.slots} sequences, the slots", f"{rows} in one request", remedy)
-        ticket = Ticket(request, sink, self._clock())
+        submitted = replace(request, sink=sink, arrived_s=self._clock())
         try:
-            self._queue.put(ticket)
+            self._queue.put(submitted)
         except BusyError:
             self.meter.rejected += 1
             raise
-        return ticket
+        return submitted
 
     def step(self) -> bool:
         """Do a step.
@@ -96,11 +97,11 @@ class Engine:
         """
         self._part()
         admitted = self._scheduler.admit(self._queue)
-        for group in admitted:
-            self.meter.queue_s.add(self._clock() - group.ticket.arrived_s)
-        self._groups += admitted
+        for request in admitted:
+            self.meter.queue_s.add(self._clock() - request.arrived_s)
+        self._requests += admitted
         worked = self._executor.step()
-        self._groups = [group for group in self._groups if group.unfinished]
+        self._requests = [request for request in self._requests if request.unfinished]
         self._count()
         return worked
 
@@ -111,21 +112,21 @@ class Engine:
             AttendantError: it has no answer.
         """
         said: deque[RequestOutput | AttendantError] = deque()
-        ticket = self.submit(request, said.append)
+        submitted = self.submit(request, said.append)
         try:
             yield from self._until_last(said)
         finally:
-            ticket.cancel()
+            submitted.cancel()
 
     def fail_all(self) -> None:
         """End every request that has slots with an error, after a step that failed."""
-        for group in self._groups:
-            if group.unfinished:
+        for request in self._requests:
+            if request.unfinished:
                 self._output_processor.fail(
-                    group, MachineError("a step of the engine", "an error", "see the server's log")
+                    request, MachineError("a step of the engine", "an error", "see the server's log")
                 )
-                self._output_processor.sweep(group)
-        self._groups = []
+                self._output_processor.sweep(request)
+        self._requests = []
 
     def wait(self, longest_s: float) -> None:
         """Wait until a request comes or :meth:`wake` is called."""
@@ -138,7 +139,7 @@ class Engine:
     @property
     def is_idle(self) -> bool:
         """Whether nobody is served and nobody waits."""
-        return not self._groups and not len(self._queue)
+        return not self._requests and not len(self._queue)
 
     def _until_last(self, said: deque[RequestOutput | AttendantError]) -> Iterator[RequestOutput]:
         while True:
@@ -153,24 +154,24 @@ class Engine:
 
     def _part(self) -> None:
         leaves = partial(_leaves, now_s=self._clock())
-        for ticket in self._queue.leaving(leaves):
-            self._say_goodbye(ticket)
-        for group in self._groups:
-            if group.unfinished and leaves(group.ticket):
-                self._output_processor.drop(group)
-                self._say_goodbye(group.ticket)
-        self._groups = [group for group in self._groups if group.unfinished]
+        for request in self._queue.leaving(leaves):
+            self._say_goodbye(request)
+        for request in self._requests:
+            if request.unfinished and leaves(request):
+                self._output_processor.drop(request)
+                self._say_goodbye(request)
+        self._requests = [request for request in self._requests if request.unfinished]
 
-    def _say_goodbye(self, ticket: Ticket) -> None:
-        if ticket.is_cancelled:
+    def _say_goodbye(self, request: Request) -> None:
+        if request.is_cancelled:
             self.meter.cancelled += 1
-            ticket.sink(CancelledError("an answer", "cancelled", "send it again", message="request cancelled"))
+            request.sink(CancelledError("an answer", "cancelled", "send it again", message="request cancelled"))
         else:
             self.meter.late += 1
-            limit, remedy = ticket.request.options.deadline_ms, "allow more time, or ask for fewer tokens"
+            limit, remedy = request.options.deadline_ms, "allow more time, or ask for fewer tokens"
             message = f"deadline exceeded: no whole answer within {limit} ms; {remedy}"
             error = DeadlineError(f"an answer within {limit} ms", "none", remedy, param="deadline_ms", message=message)
-            ticket.sink(error)
+            request.sink(error)
 
     def _count(self) -> None:
         rows, cache = self._batch.rows, self._batch.cache
@@ -180,5 +181,5 @@ class Engine:
         self.meter.cache_usage = held / cache.count
 
 
-def _leaves(ticket: Ticket, now_s: float) -> bool:
-    return ticket.is_cancelled or ticket.is_late(now_s)
+def _leaves(request: Request, now_s: float) -> bool:
+    return request.is_cancelled or request.is_late(now_s)

@@ -19,9 +19,9 @@ from serving.engine.loaded_model import LoadedModel
 from serving.engine.meter import Meter
 from serving.engine.output.alignment import alignment_of
 from serving.engine.output_processor import OutputProcessor
+from serving.engine.request import Request, Sequence, padded
 from serving.engine.sampling.sampler import SampledToken, require_numbers
 from serving.engine.scheduler import failure
-from serving.engine.sequence import Group, Sequence, padded
 from serving.engine.sequence_factory import sequence_of
 from serving.engine.settings import EngineSettings
 from serving.runtime.base import Array, Runner
@@ -83,7 +83,7 @@ class Executor:
         if not reading:
             return []
         # Rows move where others end: whose turn it is says who came first.
-        oldest = min(reading, key=lambda sequence: sequence.group.ticket.arrived_s)
+        oldest = min(reading, key=lambda sequence: sequence.request.arrived_s)
         reading = self._rows.all[oldest.row :]
         # ONNX Runtime's own attention reads several prompts at once only where nothing of them is cached yet.
         if oldest.cached or oldest.pending > budget:
@@ -98,7 +98,7 @@ class Executor:
 
     def _was_read(self, sequence: Sequence, scored: Scored | AttendantError) -> None:
         if isinstance(scored, AttendantError):
-            self._output_processor.fail(sequence.group, scored)
+            self._output_processor.fail(sequence.request, scored)
             return
         if sequence.pending <= 1 and self._prefixes is not None:  # one: its logits are left to the next step
             read = partial(self._cache.cached, sequence.row)
@@ -118,48 +118,48 @@ class Executor:
             sequence.cached += 1
         for sequence, scored in zip(batch, results, strict=True):
             self._was_run(sequence, scored)
-        for group in _groups(batch):
-            self._advance(group)
+        for request in _requests(batch):
+            self._advance(request)
         self._sweep(batch)
 
     def _was_run(self, sequence: Sequence, scored: Scored | AttendantError) -> None:
-        group = sequence.group
-        if not group.unfinished:
+        request = sequence.request
+        if not request.unfinished:
             return
         if isinstance(scored, AttendantError):
-            self._output_processor.fail(group, scored)
+            self._output_processor.fail(request, scored)
         elif not sequence.answered:
             self._first_tokens(sequence, scored)
-        elif group.search is not None:
+        elif request.search is not None:
             sequence.logits = scored.logits
         else:
             self._take(sequence, scored)
 
-    def _advance(self, group: Group) -> None:
-        logits = [sequence.logits for sequence in group.sequences if sequence.logits is not None]
-        if logits and group.unfinished:
-            for sequence in group.sequences:
+    def _advance(self, request: Request) -> None:
+        logits = [sequence.logits for sequence in request.sequences if sequence.logits is not None]
+        if logits and request.unfinished:
+            for sequence in request.sequences:
                 sequence.logits = None
-            self._beams.advance(group, np.concatenate(logits))
+            self._beams.advance(request, np.concatenate(logits))
 
     def _first_tokens(self, sequence: Sequence, scored: Scored) -> None:
-        group = sequence.group
-        if group.search is not None:
-            self._beams.advance(group, scored.logits[:1])
+        request = sequence.request
+        if request.search is not None:
+            self._beams.advance(request, scored.logits[:1])
             return
-        others = self._fork(sequence, group.rows - 1)
+        others = self._fork(sequence, request.rows - 1)
         for one in (sequence, *others):
-            if group.unfinished:
+            if request.unfinished:
                 self._output_processor.begin(one)
                 self._take(one, scored)
 
     def _fork(self, sequence: Sequence, count: int) -> list[Sequence]:
         others = [
-            sequence_of(sequence.group, candidate, list(sequence.tokens), self._model)
+            sequence_of(sequence.request, candidate, list(sequence.tokens), self._model)
             for candidate in range(1, count + 1)
         ]
         self._rows.fork(sequence, others)
-        sequence.group.sequences += others
+        sequence.request.sequences += others
         return others
 
     def _take(self, sequence: Sequence, scored: Scored) -> None:
@@ -174,22 +174,22 @@ class Executor:
                 sequence.cached += 1
                 self._meter.accepted += 1
         except AttendantError as error:
-            self._output_processor.fail(sequence.group, error)
+            self._output_processor.fail(sequence.request, error)
 
     def _draft(self, batch: list[Sequence]) -> int:
         if len(batch) > DRAFTING_ROWS or self._cache.capacity is None:
             return 0
         room = min(self._cache.capacity - len(sequence.tokens) for sequence in batch)
         for sequence in batch:
-            options = sequence.group.ticket.request.options
+            options = sequence.request.options
             if sequence.lookup is not None and sequence.answered:
-                left = sequence.group.ticket.request.max_tokens - sequence.answered - 1
+                left = sequence.request.max_tokens - sequence.answered - 1
                 sequence.drafts = sequence.lookup.draft(max(0, min(options.num_speculative_tokens, room, left)))
                 self._meter.drafted += len(sequence.drafts)
         return max(len(sequence.drafts) for sequence in batch)
 
     def _graph(self, batch: list[Sequence]) -> Runner:
-        if self._model.aligning and any(sequence.group.ticket.request.options.explain for sequence in batch):
+        if self._model.aligning and any(sequence.request.options.explain for sequence in batch):
             return self._model.aligning()
         return self._model.decoder
 
@@ -208,15 +208,15 @@ class Executor:
         return [Scored(shown[LOGITS][row], _alignment(shown, row, one)) for row, one in enumerate(batch)]
 
     def _sweep(self, batch: list[Sequence]) -> None:
-        for group in _groups(batch):
-            self._output_processor.sweep(group)
-            for sequence in group.sequences:
+        for request in _requests(batch):
+            self._output_processor.sweep(request)
+            for sequence in request.sequences:
                 if sequence.pending == 1:
                     self._rows.promote(sequence)
 
 
-def _groups(batch: list[Sequence]) -> list[Group]:
-    return list(dict.fromkeys(sequence.group for sequence in batch))
+def _requests(batch: list[Sequence]) -> list[Request]:
+    return list(dict.fromkeys(sequence.request for sequence in batch))
 
 
 def _choice(sequence: Sequence, logits_V: Array) -> SampledToken:
@@ -229,6 +229,6 @@ def _choice(sequence: Sequence, logits_V: Array) -> SampledToken:
 
 
 def _alignment(shown: Mapping[str, Array], row: int, sequence: Sequence) -> Array | None:
-    if not sequence.group.ticket.request.options.explain:
+    if not sequence.request.options.explain:
         return None
-    return alignment_of(shown, row, sequence.group.source_length or None)
+    return alignment_of(shown, row, sequence.request.source_length or None)

@@ -8,10 +8,10 @@ from dataclasses import replace
 from attendant.errors import AttendantError
 from serving.engine.loaded_model import LoadedModel
 from serving.engine.meter import Meter
-from serving.engine.request import FinishReason, RequestOutput
+from serving.engine.request import Request, Sequence
+from serving.engine.request_output import FinishReason, RequestOutput
 from serving.engine.rows import Rows
 from serving.engine.sampling.sampler import SampledToken
-from serving.engine.sequence import Group, Sequence
 from serving.runtime.base import Array
 
 
@@ -24,9 +24,9 @@ class OutputProcessor:
 
     def begin(self, sequence: Sequence) -> None:
         """Let an answer begin with the text of its prompt, if that is asked for."""
-        request = sequence.group.ticket.request
+        request = sequence.request
         if request.text:
-            sequence.group.ticket.sink(RequestOutput(text=request.text, candidate=sequence.candidate))
+            request.sink(RequestOutput(text=request.text, candidate=sequence.candidate))
 
     def say(self, sequence: Sequence, choice: SampledToken, alignment: Array | None) -> bool:
         """Add a token to a sequence.
@@ -34,8 +34,8 @@ class OutputProcessor:
         Returns:
             Whether that ends it; :meth:`sweep` then frees its slot.
         """
-        options = sequence.group.ticket.request.options
-        self._time(sequence.group)
+        options = sequence.request.options
+        self._time(sequence.request)
         if choice.token in sequence.ends:
             return self._end(sequence, "stop", alignment)
         sequence.take(choice)
@@ -43,17 +43,17 @@ class OutputProcessor:
         piece = sequence.writer.add(choice, alignment if options.explain else None)
         if sequence.writer.is_stopped or sequence.sampler.is_complete:
             return self._end(sequence, "stop", alignment, piece)
-        if sequence.answered == sequence.group.ticket.request.max_tokens:
+        if sequence.answered == sequence.request.max_tokens:
             return self._end(sequence, "length", alignment, piece)
-        sequence.group.ticket.sink(piece)
+        sequence.request.sink(piece)
         return False
 
-    def finish_beams(self, group: Group) -> None:
+    def finish_beams(self, request: Request) -> None:
         """Give the best beams of a search that is over."""
-        assert group.search is not None
-        self._time(group)
-        best = group.search.best()
-        text = group.ticket.request.text
+        assert request.search is not None
+        self._time(request)
+        best = request.search.best()
+        text = request.text
         for candidate, beam in enumerate(best):
             piece = RequestOutput(
                 text=text + self._tokenizer.decode(beam.tokens),
@@ -64,57 +64,57 @@ class OutputProcessor:
                 is_last=candidate == len(best) - 1,
             )
             self._meter.tokens += len(beam.tokens)
-            group.ticket.sink(piece)
-        self._complete(group)
+            request.sink(piece)
+        self._complete(request)
 
-    def fail(self, group: Group, error: AttendantError) -> None:
+    def fail(self, request: Request, error: AttendantError) -> None:
         """End a request with an error, unless it has ended; no other is touched. :meth:`sweep` then frees its slots."""
-        if not group.unfinished:
+        if not request.unfinished:
             return
         self._meter.failed += 1
-        group.unfinished = 0
-        for sequence in group.sequences:
+        request.unfinished = 0
+        for sequence in request.sequences:
             self._rows.clear(sequence)
-        group.ticket.sink(error)
+        request.sink(error)
 
-    def drop(self, group: Group) -> None:
+    def drop(self, request: Request) -> None:
         """Forget a request and free its slots."""
-        group.unfinished = 0
-        self.sweep(group)
+        request.unfinished = 0
+        self.sweep(request)
 
-    def sweep(self, group: Group) -> None:
+    def sweep(self, request: Request) -> None:
         """Free the slots of a request's sequences that have ended: all of them, if it has."""
-        for sequence in list(group.sequences):
-            if sequence.is_over or not group.unfinished:
+        for sequence in list(request.sequences):
+            if sequence.is_over or not request.unfinished:
                 self._rows.remove(sequence)
-                group.sequences.remove(sequence)
+                request.sequences.remove(sequence)
 
     def _end(
         self, sequence: Sequence, reason: FinishReason, alignment: Array | None, piece: RequestOutput | None = None
     ) -> bool:
-        group = sequence.group
+        request = sequence.request
         sequence.is_over = True
-        group.unfinished -= 1
-        explain = group.ticket.request.options.explain
+        request.unfinished -= 1
+        explain = request.options.explain
         rest = sequence.writer.rest(reason, alignment if explain else None)
         if piece is not None:
             texts = piece.token_texts and (piece.token_texts[0] + rest.text,)
             rest = replace(piece, text=piece.text + rest.text, finish_reason=reason, token_texts=texts)
-        group.ticket.sink(replace(rest, is_last=not group.unfinished))
-        if not group.unfinished:
-            self._complete(group)
+        request.sink(replace(rest, is_last=not request.unfinished))
+        if not request.unfinished:
+            self._complete(request)
         return True
 
-    def _complete(self, group: Group) -> None:
-        group.unfinished = 0
+    def _complete(self, request: Request) -> None:
+        request.unfinished = 0
         self._meter.finished += 1
-        self._meter.e2e_s.add(self._clock() - group.ticket.arrived_s)
+        self._meter.e2e_s.add(self._clock() - request.arrived_s)
 
-    def _time(self, group: Group) -> None:
+    def _time(self, request: Request) -> None:
         now = self._clock()
-        if group.first_s is None:
-            group.first_s = now
-            self._meter.first_token_s.add(now - group.ticket.arrived_s)
+        if request.first_s is None:
+            request.first_s = now
+            self._meter.first_token_s.add(now - request.arrived_s)
         else:
-            self._meter.between_tokens_s.add(now - group.last_s)
-        group.last_s = now
+            self._meter.between_tokens_s.add(now - request.last_s)
+        request.last_s = now

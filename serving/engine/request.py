@@ -1,23 +1,29 @@
-"""What a model that writes is asked and what it answers: a checked request, and pieces of text as they come."""
+"""A request to an engine, from its check to its last token, and the sequences that are decoded for it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
-from attendant.errors import InputError
+import numpy as np
+
+from attendant.errors import AttendantError, InputError
 from attendant.sampling_params import SamplingParams
+from serving.engine.output.writer import Writer
+from serving.engine.request_output import RequestOutput
+from serving.engine.sampling.beam_search import BeamSearch
+from serving.engine.sampling.lookup import Lookup
+from serving.engine.sampling.sampler import SampledToken, Sampler
 from serving.runtime.base import Array
 
-FinishReason = Literal["", "stop", "length"]
-TokenLogprobs = tuple[tuple[int, float], ...]
-"""Tokens and their log-probabilities, most probable first."""
+Sink = Callable[[RequestOutput | AttendantError], None]
+"""Takes the parts of an answer as they come; an error is the last that it gets."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Request:
-    """A question that has been checked and can be decoded.
+    """A request that has been checked and can be decoded; what an engine knows of it stands below.
 
     Attributes:
         prompt: the tokens that the decoder begins with: a prompt, or the start token.
@@ -26,7 +32,15 @@ class Request:
         options: how it is decoded.
         seed: of its random numbers.
         text: of the prompt, if it is to stand before the answer.
-        input_tokens: how many tokens the question has.
+        input_tokens: how many tokens it has.
+        sink: takes the answer.
+        arrived_s: when it came, by the engine's clock.
+        memories: what the encoder made of the source; None until it has been run.
+        source_length: how many positions its own source has, of those the rows are laid out for.
+        sequences: of its rows; one until its prompt is done.
+        search: of beams.
+        unfinished: how many of its answers are not complete.
+        first_s, last_s: when its first and its latest token came.
     """
 
     prompt: tuple[int, ...]
@@ -36,36 +50,99 @@ class Request:
     seed: int = 0
     text: str = ""
     input_tokens: int
+    sink: Sink = print
+    arrived_s: float = 0.0
+    memories: Mapping[str, Array] | None = field(init=False, default=None)
+    source_length: int = field(init=False, default=0)
+    sequences: list[Sequence] = field(init=False, default_factory=list)
+    search: BeamSearch | None = field(init=False, default=None)
+    unfinished: int = field(init=False, default=0)
+    first_s: float | None = field(init=False, default=None)
+    last_s: float = field(init=False, default=0.0)
+    deadline_s: float | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        limit_ms = self.options.deadline_ms
+        self.deadline_s = None if limit_ms is None else self.arrived_s + limit_ms / 1e3
+        if not self.source:
+            self.memories = {}
+        self._cancelled = threading.Event()
+
+    def cancel(self) -> None:
+        """End the request; from any thread."""
+        self._cancelled.set()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it was cancelled."""
+        return self._cancelled.is_set()
+
+    @property
+    def rows(self) -> int:
+        """How many rows of the KV cache it takes."""
+        return self.options.sequences
+
+    def is_late(self, now_s: float) -> bool:
+        """Whether its time is over, by the engine's clock."""
+        return self.deadline_s is not None and now_s > self.deadline_s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestOutput:
-    """A part of an answer.
+@dataclass(slots=True, kw_only=True, eq=False)
+class Sequence:
+    """One row of the KV cache.
 
     Attributes:
-        text: what these tokens add; may be empty, as when a character takes several tokens.
-        token_ids: what it is made of; an end token is not among them.
-        candidate: which of the request's answers it belongs to.
-        finish_reason: empty until the last piece of this answer: ``stop`` after an end token or a stop text,
-            ``length`` at the limit.
-        is_last: whether the request's answers are all complete.
-        logprobs: of each token, if asked for.
-        top_logprobs: for each token the most probable ones, if asked for.
-        score: of a beam, with the length penalty.
-        alignment: for each token the weights of the source's positions, float32 ``[T, S]``; only if asked for.
-        token_texts: what each token adds to the text; only with an alignment.
+        request: that it belongs to.
+        candidate: which of its answers.
+        tokens: prompt and answer.
+        sampler: picks the next token; a beam has none.
+        writer: makes text of tokens.
+        ends: the tokens that end it.
+        row: of the KV cache.
+        cached: how many of the tokens the cache holds.
+        drafts: tokens guessed for the next step.
+        logits: of the latest step, of a beam, ``[1, V]``.
+        is_over: whether its answer is complete.
     """
 
-    text: str
-    token_ids: tuple[int, ...] = ()
-    candidate: int = 0
-    finish_reason: FinishReason = ""
-    is_last: bool = False
-    logprobs: tuple[float | None, ...] = ()
-    top_logprobs: tuple[TokenLogprobs, ...] = ()
-    score: float | None = None
-    alignment: Array | None = None
-    token_texts: tuple[str, ...] = ()
+    request: Request
+    candidate: int
+    tokens: list[int]
+    sampler: Sampler
+    writer: Writer
+    ends: frozenset[int]
+    lookup: Lookup | None = None
+    row: int = -1
+    cached: int = 0
+    drafts: list[int] = field(default_factory=list)
+    logits: Array | None = None
+    is_over: bool = False
+
+    @property
+    def pending(self) -> int:
+        """How many tokens the cache does not hold yet: 1 while it is decoded one by one, more of a prompt."""
+        return len(self.tokens) - self.cached
+
+    @property
+    def answered(self) -> int:
+        """How many tokens the answer has."""
+        return len(self.tokens) - len(self.request.prompt)
+
+    def take(self, choice: SampledToken) -> None:
+        """Add a token to the answer."""
+        self.tokens.append(choice.token)
+        if self.lookup is not None:
+            self.lookup.add(choice.token)
+
+
+def padded(sequences: list[Sequence], width: int) -> Array:
+    """The tokens of each sequence that come next, int64 ``[B, width]``, filled up with the first of them."""
+    tokens_BT = np.empty((len(sequences), width), dtype=np.int64)
+    for row, sequence in enumerate(sequences):
+        coming = sequence.tokens[sequence.cached : sequence.cached + width] + sequence.drafts
+        tokens_BT[row, : len(coming)] = coming[:width]
+        tokens_BT[row, len(coming) :] = coming[0]
+    return tokens_BT
 
 
 def checked_limit(max_tokens: int | None, longest: int, why: str) -> int:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 
 from attendant.errors import BusyError
-from serving.engine.sequence import Ticket
+from serving.engine.request import Request
 
 
 class RequestQueue:
@@ -20,13 +20,13 @@ class RequestQueue:
             most: requests that may wait; one more is refused.
         """
         self._most = most
-        self._lines: tuple[deque[Ticket], deque[Ticket]] = (deque(), deque())
+        self._lines: tuple[deque[Request], deque[Request]] = (deque(), deque())
         self._changed = threading.Condition()
 
     def __len__(self) -> int:
         return sum(map(len, self._lines))
 
-    def put(self, ticket: Ticket) -> None:
+    def put(self, request: Request) -> None:
         """Add a request at the end of its priority's line.
 
         Raises:
@@ -36,30 +36,30 @@ class RequestQueue:
             if len(self) >= self._most:
                 message = f"queue full: {len(self)} requests waiting; retry later"
                 raise BusyError(f"fewer than {self._most} requests", str(len(self)), "retry later", message=message)
-            self._lines[ticket.request.options.priority].append(ticket)
+            self._lines[request.options.priority].append(request)
             self._changed.notify()
 
-    def first(self) -> Ticket | None:
+    def first(self) -> Request | None:
         """Whose turn it is, if anybody waits."""
         with self._changed:
             return next((line[0] for line in self._lines if line), None)
 
-    def front(self, count: int) -> list[Ticket]:
+    def front(self, count: int) -> list[Request]:
         """The first so many, in the order of their turns."""
         with self._changed:
-            return [ticket for line in self._lines for ticket in line][:count]
+            return [request for line in self._lines for request in line][:count]
 
-    def remove(self, ticket: Ticket) -> None:
+    def remove(self, request: Request) -> None:
         """Take a request out of the line."""
         with self._changed:
-            self._lines[ticket.request.options.priority].remove(ticket)
+            self._lines[request.options.priority].remove(request)
 
-    def leaving(self, leaves: Callable[[Ticket], bool]) -> list[Ticket]:
+    def leaving(self, leaves: Callable[[Request], bool]) -> list[Request]:
         """Take out every request that leaves, and return them."""
         with self._changed:
-            gone = [ticket for line in self._lines for ticket in line if leaves(ticket)]
-            for ticket in gone:
-                self._lines[ticket.request.options.priority].remove(ticket)
+            gone = [request for line in self._lines for request in line if leaves(request)]
+            for request in gone:
+                self._lines[request.options.priority].remove(request)
             return gone
 
     def wait(self, longest_s: float) -> None:

@@ -7,7 +7,7 @@ or a prompt is done.
 from __future__ import annotations
 
 from serving.engine.kv_cache import KVCache
-from serving.engine.sequence import Sequence
+from serving.engine.request import Sequence
 
 
 class Rows:

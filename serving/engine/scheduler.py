@@ -10,8 +10,8 @@ from serving.engine.encoding import encoded, together
 from serving.engine.loaded_model import LoadedModel
 from serving.engine.meter import Meter
 from serving.engine.prefix_cache import BLOCK
+from serving.engine.request import Request, Sequence
 from serving.engine.request_queue import RequestQueue
-from serving.engine.sequence import Group, Sequence, Ticket
 from serving.engine.sequence_factory import first_sequence
 
 
@@ -20,61 +20,61 @@ class Scheduler:
 
     def __init__(self, model: LoadedModel, batch: Batch, meter: Meter) -> None:
         self._model, self._batch, self._meter = model, batch, meter
-        self._reserved: dict[Group, int] = {}
+        self._reserved: dict[Request, int] = {}
 
-    def admit(self, queue: RequestQueue) -> list[Group]:
+    def admit(self, queue: RequestQueue) -> list[Request]:
         """Give slots to those whose turn it is, as many as fit."""
         admitted = []
-        while (ticket := queue.first()) is not None and self._has_room(ticket):
+        while (request := queue.first()) is not None and self._has_room(request):
             try:
                 self._encode(queue.front(self._free()))
-                if not self._batch.cache.accepts(ticket.memories or {}, len(self._batch.rows)):
+                if not self._batch.cache.accepts(request.memories or {}, len(self._batch.rows)):
                     break
-                admitted.append(self._seat(ticket))
+                admitted.append(self._seat(request))
             except Exception as error:  # one request's mistake must not be that of those who wait behind it
                 self._meter.failed += 1
-                ticket.sink(failure(error, "the admission"))
-            queue.remove(ticket)
+                request.sink(failure(error, "the admission"))
+            queue.remove(request)
         return admitted
 
     def _free(self) -> int:
-        self._reserved = {group: group.rows for group in self._reserved if group.unfinished}
+        self._reserved = {request: request.rows for request in self._reserved if request.unfinished}
         return self._batch.cache.count - sum(self._reserved.values())
 
-    def _has_room(self, ticket: Ticket) -> bool:
-        return ticket.request.options.sequences <= self._free()
+    def _has_room(self, request: Request) -> bool:
+        return request.options.sequences <= self._free()
 
-    def _encode(self, tickets: list[Ticket]) -> None:
-        if tickets[0].memories is not None:
+    def _encode(self, requests: list[Request]) -> None:
+        if requests[0].memories is not None:
             return None
         assert self._model.encoder is not None
-        new = [ticket for ticket in tickets if ticket.memories is None and not ticket.is_cancelled]
-        new = [tickets[0], *(ticket for ticket in new if ticket is not tickets[0])]
-        new = new[: together([ticket.request.source for ticket in new])]
+        new = [request for request in requests if request.memories is None and not request.is_cancelled]
+        new = [requests[0], *(request for request in new if request is not requests[0])]
+        new = new[: together([request.source for request in new])]
         try:
-            memories = encoded(self._model.encoder, [ticket.request.source for ticket in new])
+            memories = encoded(self._model.encoder, [request.source for request in new])
         except Exception as error:  # whatever a runtime raises; one source's mistake must not be the others'
             if len(new) > 1:
                 return self._encode(new[:1])
             raise failure(error, "the encoder") from error
-        for ticket, memory in zip(new, memories, strict=True):
-            ticket.memories = memory
+        for request, memory in zip(new, memories, strict=True):
+            request.memories = memory
         return None
 
-    def _seat(self, ticket: Ticket) -> Group:
-        sequence = first_sequence(ticket, self._model)
-        group = sequence.group
-        self._batch.cache.place(len(self._batch.rows), ticket.memories or {}, len(self._batch.rows))
-        ticket.memories = {}  # which can be megabytes, and stand in the slots now
+    def _seat(self, request: Request) -> Request:
+        sequence = first_sequence(request, self._model)
+        request = sequence.request
+        self._batch.cache.place(len(self._batch.rows), request.memories or {}, len(self._batch.rows))
+        request.memories = {}  # which can be megabytes, and stand in the slots now
         self._batch.rows.append(sequence)
-        self._reserved[group] = group.rows
+        self._reserved[request] = request.rows
         self._restore(sequence)
         if sequence.pending == 1:
             self._batch.rows.promote(sequence)
-        return group
+        return request
 
     def _restore(self, sequence: Sequence) -> None:
-        prompt = sequence.group.ticket.request.prompt
+        prompt = sequence.request.prompt
         self._meter.prompt_tokens += len(prompt)
         if self._batch.prefixes is None:
             return

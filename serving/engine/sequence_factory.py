@@ -7,36 +7,35 @@ from dataclasses import replace
 from attendant.sampling_params import SamplingParams
 from serving.engine.loaded_model import LoadedModel
 from serving.engine.output.writer import Writer
+from serving.engine.request import Request, Sequence
 from serving.engine.sampling.beam_search import BeamSearch
 from serving.engine.sampling.guide import TokenGuide
 from serving.engine.sampling.lookup import Lookup
 from serving.engine.sampling.sampler import Sampler
 from serving.engine.sampling.token_rules import TokenRules
-from serving.engine.sequence import Group, Sequence, Ticket
 
 
-def first_sequence(ticket: Ticket, model: LoadedModel) -> Sequence:
+def first_sequence(request: Request, model: LoadedModel) -> Sequence:
     """The sequence that reads a request's prompt.
 
     Raises:
         InputError: its guide cannot be followed.
     """
-    request = ticket.request
-    mask = (ticket.memories or {}).get("source_mask")
-    group = Group(ticket=ticket, source_length=0 if mask is None else int(mask.sum()))
-    if request.options.beam_width > 1:
-        group.search = BeamSearch(request.options, rules_of(request.options, model), request.prompt, request.max_tokens)
-    group.sequences.append(sequence_of(group, 0, list(request.prompt), model))
-    group.unfinished = request.options.n if group.search is None else 1
-    return group.sequences[0]
+    options, mask = request.options, (request.memories or {}).get("source_mask")
+    request.source_length = 0 if mask is None else int(mask.sum())
+    if options.beam_width > 1:
+        request.search = BeamSearch(options, rules_of(options, model), request.prompt, request.max_tokens)
+    request.sequences.append(sequence_of(request, 0, list(request.prompt), model))
+    request.unfinished = options.n if request.search is None else 1
+    return request.sequences[0]
 
 
-def sequence_of(group: Group, candidate: int, tokens: list[int], model: LoadedModel) -> Sequence:
+def sequence_of(request: Request, candidate: int, tokens: list[int], model: LoadedModel) -> Sequence:
     """A sequence of a request with tokens of its own."""
-    request, options = group.ticket.request, group.ticket.request.options
+    options = request.options
     rules = rules_of(options, model)
     return Sequence(
-        group=group,
+        request=request,
         candidate=candidate,
         tokens=tokens,
         sampler=Sampler(

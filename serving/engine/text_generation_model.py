@@ -17,7 +17,8 @@ from serving.engine.engine import Engine
 from serving.engine.loaded_model import LoadedModel
 from serving.engine.meter import Meter
 from serving.engine.output.alignment import aligning_graph, decoder_graph
-from serving.engine.request import Request, RequestOutput
+from serving.engine.request import Request
+from serving.engine.request_output import RequestOutput
 from serving.engine.sampling.guide import Guides
 from serving.engine.sampling.token_rules import TokenRules
 from serving.engine.settings import EngineSettings

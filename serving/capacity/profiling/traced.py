@@ -14,8 +14,7 @@ from time import monotonic
 from typing import Any, ClassVar
 
 from serving.capacity.simulated_model import shape_of
-from serving.engine.request import Request
-from serving.engine.sequence import Sink
+from serving.engine.request import Request, Sink
 from serving.runtime.base import Array, Buffer
 
 TRACE = "trace.json"
@@ -107,9 +106,9 @@ class TracedModel:
             self._trace.said.append((request_id, monotonic()))
             sink(piece)
 
-        ticket = submit(request, said)
+        submitted = submit(request, said)
         self._trace.lined.append((request_id, monotonic()))
-        return ticket
+        return submitted
 
 
 class _Request:

@@ -15,7 +15,6 @@ from attendant.manifest import Manifest
 from attendant.tensor_names import ALIGNMENT, CROSS_ATTENTION
 from attendant.tokenizer import TextTokenizer
 from serving.engine.output.detokenization import IncrementalDetokenizer
-from serving.engine.request import Request
 from serving.runtime.base import Array
 
 NOT_EXPLAINED = (
@@ -44,10 +43,10 @@ def decoder_graph(explain: bool, aligning: str | None) -> str:
     return aligning
 
 
-def source_texts(request: Request, tokenizer: TextTokenizer) -> tuple[str, ...]:
-    """What stands at each of the S positions of a request's source; nothing where it is an image."""
+def source_texts(source: Mapping[str, Array], tokenizer: TextTokenizer) -> tuple[str, ...]:
+    """What stands at each of the S positions of a source; nothing where it is an image."""
     text = IncrementalDetokenizer(tokenizer)
-    source_S = request.source["source_ids"][0] if "source_ids" in request.source else ()
+    source_S = source["source_ids"][0] if "source_ids" in source else ()
     return tuple(text.add(int(token)) for token in source_S)
 
 

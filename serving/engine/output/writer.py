@@ -6,7 +6,7 @@ from attendant.sampling_params import SamplingParams
 from attendant.tokenizer import TextTokenizer
 from serving.engine.output.detokenization import IncrementalDetokenizer
 from serving.engine.output.stopping import StopText
-from serving.engine.request import FinishReason, RequestOutput
+from serving.engine.request_output import FinishReason, RequestOutput
 from serving.engine.sampling.sampler import SampledToken
 from serving.runtime.base import Array
 

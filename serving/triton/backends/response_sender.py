@@ -33,8 +33,8 @@ from attendant.tensor_names import (
     TOP_IDS,
     TOP_LOG_PROBS,
 )
-from serving.engine.request import RequestOutput
-from serving.engine.sequence import Ticket
+from serving.engine.request import Request
+from serving.engine.request_output import RequestOutput
 from serving.runtime.base import Array
 from serving.triton.backends import triton_api
 
@@ -62,7 +62,7 @@ class Job:
     sender: Any
     stream: bool
     input_tokens: int | None = None
-    ticket: Ticket | None = None
+    request: Request | None = None
     source_texts: tuple[str, ...] = ()
     taken_back: bool = False
     held: dict[int, list[RequestOutput]] = field(default_factory=dict)

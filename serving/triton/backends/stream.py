@@ -71,17 +71,17 @@ class StreamingModel:
             sender=sender,
             stream=STREAM in tensors and bool(tensors[STREAM].all()),
             input_tokens=checked.input_tokens if options.token_counts else None,
-            source_texts=source_texts(checked, self._model.tokenizer) if options.explain else (),
+            source_texts=source_texts(checked.source, self._model.tokenizer) if options.explain else (),
         )
         self._unanswered.add(job)
         try:
-            job.ticket = self._model.engine.submit(checked, partial(self._answering.say, job))
+            job.request = self._model.engine.submit(checked, partial(self._answering.say, job))
         except Exception:
             self._forget(job)
             raise
 
     def _take_back(self, request_id: str) -> None:
-        for job in [job for job in list(self._unanswered) if job.id == request_id and job.ticket is not None]:
+        for job in [job for job in list(self._unanswered) if job.id == request_id and job.request is not None]:
             job.taken_back = True
             self._cancel(job)
 
@@ -89,12 +89,12 @@ class StreamingModel:
         self._unanswered.discard(job)
 
     def _cancel(self, job: Job) -> None:
-        if job.ticket is not None:
-            job.ticket.cancel()
+        if job.request is not None:
+            job.request.cancel()
             self._model.engine.wake()
 
     def _tick(self) -> None:
         for job in list(self._unanswered):
-            if job.ticket is not None and not job.ticket.is_cancelled and job.sender.is_cancelled():
+            if job.request is not None and not job.request.is_cancelled and job.sender.is_cancelled():
                 self._cancel(job)
         self._metrics.tell()

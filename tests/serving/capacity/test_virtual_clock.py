@@ -7,7 +7,7 @@ import pytest
 from attendant.errors import DeadlineError
 from serving.capacity.sending import Heard, Sending
 from serving.capacity.virtual_clock import VirtualClock
-from serving.engine.request import RequestOutput
+from serving.engine.request_output import RequestOutput
 
 TOKEN = RequestOutput(text="", token_ids=(0,))
 LAST = RequestOutput(text="", token_ids=(0,), finish_reason="length", is_last=True)

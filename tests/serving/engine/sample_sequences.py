@@ -10,7 +10,6 @@ from serving.engine.loaded_model import LoadedModel
 from serving.engine.request import Request
 from serving.engine.sampling.guide import Guides
 from serving.engine.sampling.token_rules import TokenRules
-from serving.engine.sequence import Ticket
 from serving.engine.sequence_factory import first_sequence
 from serving.runtime.cached_decoder import MOVING
 from tests.text_checkpoints import byte_level_bpe
@@ -26,16 +25,22 @@ def written(decoder, **parts):
     return LoadedModel(**{"decoder": decoder, "tokenizer": tokenizer, "rules": rules, "guides": guides, **parts})
 
 
-def ticket(sink=print, prompt=(5, 6), max_tokens=4, text="", **options):
+def request_of(sink=print, prompt=(5, 6), max_tokens=4, text="", **options):
     """A request of a prompt."""
-    asked = SamplingParams(**options)
-    request = Request(prompt=prompt, max_tokens=max_tokens, options=asked, text=text, input_tokens=len(prompt))
-    return Ticket(request, sink, time.monotonic())
+    return Request(
+        prompt=prompt,
+        max_tokens=max_tokens,
+        options=SamplingParams(**options),
+        text=text,
+        input_tokens=len(prompt),
+        sink=sink,
+        arrived_s=time.monotonic(),
+    )
 
 
 def sequence(written, sink=print, **changes):
     """The first sequence of a request."""
-    return first_sequence(ticket(sink, **changes), written)
+    return first_sequence(request_of(sink, **changes), written)
 
 
 class Seen:

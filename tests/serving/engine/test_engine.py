@@ -94,14 +94,14 @@ def test_a_mix_of_requests_is_answered_as_each_alone_and_leaves_no_slot_taken(ge
         for number, (prompt, options, arrives, _) in enumerate(requests):
             if arrives == step:
                 running[number] = submitted(generator, prompt, options)
-        for number, (_, ticket) in running.items():
+        for number, (_, request) in running.items():
             if requests[number][2] + requests[number][3] == step and requests[number][3] > 0:
-                ticket.cancel()
+                request.cancel()
         generator.engine.step()
         step += 1
-    for number, (said, ticket) in running.items():
+    for number, (said, request) in running.items():
         found = answers(said)
-        assert found == expected[number] or (ticket.is_cancelled and found is CancelledError)
+        assert found == expected[number] or (request.is_cancelled and found is CancelledError)
     assert (generator.engine.meter.active, generator.engine.meter.cached_tokens) == (0, 0)
     assert generator.engine._scheduler._free() == FEW.max_num_seqs
 
@@ -267,9 +267,9 @@ def test_a_deadline_ends_a_request_that_waits_or_is_served_and_frees_its_slot(la
     model = loaded(Generator, language_model, ONE)
     blocker = submitted(model, [5], SamplingParams(max_tokens=30, ignore_eos=True)) if waits else None
     model.engine.step()
-    said, ticket = submitted(model, [5], SamplingParams(max_tokens=30, ignore_eos=True, deadline_ms=60_000))
+    said, request = submitted(model, [5], SamplingParams(max_tokens=30, ignore_eos=True, deadline_ms=60_000))
     model.engine.step()
-    ticket.deadline_s = 0.0
+    request.deadline_s = 0.0
     model.engine.step()
     assert isinstance(said[-1], DeadlineError) and model.engine.meter.late == 1
     if blocker:

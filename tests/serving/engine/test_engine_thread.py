@@ -25,7 +25,7 @@ class Answer:
     def __init__(self, model, count, mistake=None):
         self.said, self.over, self.mistake = [], threading.Event(), mistake
         options = SamplingParams(max_tokens=count, ignore_eos=True)
-        self.ticket = model.engine.submit(model.request([5, 6], options), self.take)
+        self.request = model.engine.submit(model.request([5, 6], options), self.take)
 
     def take(self, piece):
         if self.mistake and not isinstance(piece, AttendantError):

@@ -32,11 +32,11 @@ def engine(language_model):
         if samples > 1:
             asked |= {"n": samples, "temperature": 1.0}
         first = sequence(parts, said.append, **asked)
-        group = first.group
-        group.sequences += [sequence_of(group, number, [5, 6], parts) for number in range(1, samples)]
-        for one in group.sequences:
+        request = first.request
+        request.sequences += [sequence_of(request, number, [5, 6], parts) for number in range(1, samples)]
+        for one in request.sequences:
             rows.append(one)
-        return group
+        return request
 
     emission = OutputProcessor(parts, rows, meter, time.monotonic)
     return SimpleNamespace(start=start, emission=emission, rows=rows, meter=meter, said=said, parts=parts)
@@ -55,8 +55,8 @@ def test_a_token_is_a_piece_and_the_answer_goes_on(engine):
 
 
 def test_an_end_token_ends_the_answer_and_is_no_part_of_it(engine):
-    group = engine.start()
-    (one,) = group.sequences
+    request = engine.start()
+    (one,) = request.sequences
     say(engine, one, 70)
     assert say(engine, one, END)
     assert (engine.said[-1].token_ids, engine.said[-1].finish_reason, engine.said[-1].is_last) == ((), "stop", True)
@@ -86,8 +86,8 @@ def test_a_stop_text_ends_the_answer(engine):
 
 
 def test_a_request_is_over_with_the_last_of_its_answers(engine):
-    group = engine.start(samples=3)
-    first, second, third = group.sequences
+    request = engine.start(samples=3)
+    first, second, third = request.sequences
     for one in (second, first, third):
         say(engine, one, END)
     assert [(piece.candidate, piece.is_last) for piece in engine.said] == [(1, False), (0, False), (2, True)]
@@ -95,34 +95,34 @@ def test_a_request_is_over_with_the_last_of_its_answers(engine):
 
 
 def test_only_rows_of_answers_that_ended_are_freed(engine):
-    group = engine.start(samples=3)
-    first, second, third = group.sequences
+    request = engine.start(samples=3)
+    first, second, third = request.sequences
     say(engine, second, END)
-    engine.emission.sweep(group)
-    assert group.sequences == [first, third] and set(engine.rows.all) == {first, third}
+    engine.emission.sweep(request)
+    assert request.sequences == [first, third] and set(engine.rows.all) == {first, third}
     say(engine, first, END)
     say(engine, third, END)
-    engine.emission.sweep(group)
+    engine.emission.sweep(request)
     assert len(engine.rows) == 0
 
 
 def test_a_request_fails_once_as_a_whole_and_leaves_nothing_in_its_rows(engine):
-    group, other = engine.start(samples=2), engine.start()
+    request, other = engine.start(samples=2), engine.start()
     caches = engine.rows._slots.decoder(0, 3).caches
     for buffer in caches.values():
         buffer.numpy()[...] = 3
-    engine.emission.fail(group, WRONG)
-    engine.emission.fail(group, WRONG)
+    engine.emission.fail(request, WRONG)
+    engine.emission.fail(request, WRONG)
     assert engine.said == [WRONG] and engine.meter.failed == 1
-    engine.emission.sweep(group)
+    engine.emission.sweep(request)
     assert engine.rows.all == other.sequences and engine.rows.all[0].row == 0
     for buffer in caches.values():
         assert not buffer.numpy()[1].any()
 
 
 def test_an_answer_that_was_dropped_is_told_nothing_more_and_frees_its_rows(engine):
-    group = engine.start(samples=3)
-    engine.emission.drop(group)
+    request = engine.start(samples=3)
+    engine.emission.drop(request)
     assert (engine.said, len(engine.rows), engine.meter.finished, engine.meter.failed) == ([], 0, 0, 0)
 
 
@@ -147,23 +147,23 @@ def test_an_alignment_is_told_to_who_asked_for_it_alone(engine):
 
 
 def test_each_request_has_one_first_token_and_times_between_the_others(engine):
-    group = engine.start(samples=2)
+    request = engine.start(samples=2)
     for token in (70, 71, END):
-        for one in group.sequences:
+        for one in request.sequences:
             say(engine, one, token)
     assert (sum(engine.meter.first_token_s.counts), sum(engine.meter.between_tokens_s.counts)) == (1, 5)
-    assert group.ticket.arrived_s <= group.first_s <= group.last_s
+    assert request.arrived_s <= request.first_s <= request.last_s
 
 
 def test_the_best_beams_are_told_best_first_each_whole(engine):
-    group = engine.start(beam_width=3, n=2, text="once ")
-    search = group.search
+    request = engine.start(beam_width=3, n=2, text="once ")
+    search = request.search
     logits_V = np.full(320, -50.0, dtype=np.float32)
     logits_V[[END, 70, 71]] = [2.0, 1.0, 0.0]
     while search.advance(logits_V[None].repeat(3, axis=0)) is not None:
         pass
-    engine.emission.finish_beams(group)
-    engine.emission.sweep(group)
+    engine.emission.finish_beams(request)
+    engine.emission.sweep(request)
     assert [(piece.candidate, piece.is_last) for piece in engine.said] == [(0, False), (1, True)]
     assert [beam.tokens for beam in search.best()] == [piece.token_ids for piece in engine.said]
     assert engine.said[0].score > engine.said[1].score and math.isclose(engine.said[0].score, search.best()[0].score)

@@ -6,15 +6,15 @@ import pytest
 
 from attendant.errors import BusyError
 from serving.engine.request_queue import RequestQueue
-from tests.serving.engine.sample_sequences import ticket
+from tests.serving.engine.sample_sequences import request_of
 
 
 def line_of(*priorities, most=99):
     line = RequestQueue(most)
-    tickets = [ticket(priority=priority) for priority in priorities]
-    for one in tickets:
+    requests = [request_of(priority=priority) for priority in priorities]
+    for one in requests:
         line.put(one)
-    return line, tickets
+    return line, requests
 
 
 def test_turns_are_by_priority_and_then_by_arrival():
@@ -28,12 +28,12 @@ def test_turns_are_by_priority_and_then_by_arrival():
 
 
 def test_one_more_than_may_wait_is_refused_and_the_others_wait_on():
-    line, tickets = line_of(0, 1, most=2)
+    line, requests = line_of(0, 1, most=2)
     with pytest.raises(BusyError, match="queue full: 2 requests waiting; retry later"):
-        line.put(ticket(priority=0))
-    assert line.front(9) == tickets
-    line.remove(tickets[0])
-    line.put(tickets[0])
+        line.put(request_of(priority=0))
+    assert line.front(9) == requests
+    line.remove(requests[0])
+    line.put(requests[0])
     assert len(line) == 2
 
 
@@ -55,7 +55,7 @@ def waiting_in_a_thread(line):
 def test_a_wait_ends_when_somebody_comes():
     line = RequestQueue(9)
     thread = waiting_in_a_thread(line)
-    line.put(ticket())
+    line.put(request_of())
     thread.join(10)
     assert not thread.is_alive()
 
@@ -80,7 +80,7 @@ def test_threads_that_come_at_once_are_never_more_than_may_wait():
     def come():
         for _ in range(25):
             try:
-                line.put(ticket())
+                line.put(request_of())
             except BusyError:
                 refused.append(1)
 
@@ -93,7 +93,7 @@ def test_threads_that_come_at_once_are_never_more_than_may_wait():
 
 
 def test_only_a_request_whose_deadline_has_passed_is_late():
-    without, soon = ticket(), ticket(deadline_ms=60_000)
+    without, soon = request_of(), request_of(deadline_ms=60_000)
     assert soon.deadline_s == soon.arrived_s + 60
     assert not without.is_late(without.arrived_s + 1e9)
     assert [soon.is_late(soon.arrived_s + after) for after in (0, 59, 61)] == [False, False, True]

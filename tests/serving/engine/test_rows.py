@@ -56,7 +56,7 @@ class Stamped:
     def fork(self, number):
         one = self.rows.all[number % len(self.rows)]
         count = min(number % 3, SLOTS - len(self.rows))
-        others = [sequence_of(one.group, 1, [], self.written) for _ in range(count)]
+        others = [sequence_of(one.request, 1, [], self.written) for _ in range(count)]
         self.rows.fork(one, others)
         for other in others:
             assert other.cached == one.cached

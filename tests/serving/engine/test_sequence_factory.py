@@ -6,7 +6,7 @@ import pytest
 from attendant.errors import InputError
 from serving.engine.sampling.beam_search import BeamSearch
 from serving.engine.sequence_factory import first_sequence, sequence_of
-from tests.serving.engine.sample_sequences import END, sequence, ticket, written
+from tests.serving.engine.sample_sequences import END, request_of, sequence, written
 
 
 @pytest.fixture(scope="module")
@@ -17,9 +17,9 @@ def parts():
 def test_a_sequence_begins_with_the_prompt_of_which_nothing_is_cached(parts):
     one = sequence(parts, prompt=(5, 6, 7))
     assert (one.tokens, one.cached, one.pending, one.answered, one.row) == ([5, 6, 7], 0, 3, 0, -1)
-    assert one.group.sequences == [one]
+    assert one.request.sequences == [one]
     one.tokens.append(8)
-    assert one.group.ticket.request.prompt == (5, 6, 7), "the prompt is the request's, the tokens are the sequence's"
+    assert one.request.prompt == (5, 6, 7), "the prompt is the request's, the tokens are the sequence's"
 
 
 @pytest.mark.parametrize(
@@ -37,13 +37,13 @@ def test_it_ends_with_the_checkpoints_end_tokens_unless_they_are_ignored_and_wit
 
 @pytest.mark.parametrize("candidates", [1, 3])
 def test_a_request_is_over_when_each_of_its_answers_is(parts, candidates):
-    group = sequence(parts, temperature=1.0, n=candidates).group
-    assert (group.unfinished, group.rows, group.search) == (candidates, candidates, None)
+    request = sequence(parts, temperature=1.0, n=candidates).request
+    assert (request.unfinished, request.rows, request.search) == (candidates, candidates, None)
 
 
 def test_beams_are_one_search_that_ends_once(parts):
-    group = sequence(parts, beam_width=3, n=2).group
-    assert isinstance(group.search, BeamSearch) and (group.unfinished, group.rows) == (1, 3)
+    request = sequence(parts, beam_width=3, n=2).request
+    assert isinstance(request.search, BeamSearch) and (request.unfinished, request.rows) == (1, 3)
 
 
 def test_only_who_wants_drafts_looks_tokens_up(parts):
@@ -52,16 +52,16 @@ def test_only_who_wants_drafts_looks_tokens_up(parts):
 
 
 def test_candidates_draw_numbers_of_their_own(parts):
-    group = sequence(parts, temperature=1.0, n=8, seed=1).group
+    request = sequence(parts, temperature=1.0, n=8, seed=1).request
     logits_V = np.zeros(320, dtype=np.float32)
-    chosen = [sequence_of(group, candidate, [5, 6], parts).sampler.choose(logits_V).token for candidate in range(8)]
+    chosen = [sequence_of(request, candidate, [5, 6], parts).sampler.choose(logits_V).token for candidate in range(8)]
     assert len(set(chosen)) > 4
-    assert sequence_of(group, 2, [5, 6], parts).sampler.choose(logits_V).token == chosen[2]
+    assert sequence_of(request, 2, [5, 6], parts).sampler.choose(logits_V).token == chosen[2]
 
 
 def test_a_guide_holds_each_sequence_by_itself(parts):
-    group = sequence(parts, regex="[ab]").group
-    one, other = (sequence_of(group, candidate, [5], parts) for candidate in range(2))
+    request = sequence(parts, regex="[ab]").request
+    one, other = (sequence_of(request, candidate, [5], parts) for candidate in range(2))
     a = parts.tokenizer.encode("a", 9)[-1]
     one.sampler.take(a)
     assert one.sampler.is_complete and not other.sampler.is_complete
@@ -73,7 +73,7 @@ def test_a_guide_that_cannot_be_followed_is_the_requests_error(parts):
 
 
 def test_the_length_of_a_source_is_that_of_its_mask(parts):
-    one = ticket()
-    assert first_sequence(one, parts).group.source_length == 0
+    one = request_of()
+    assert first_sequence(one, parts).request.source_length == 0
     one.memories = {"source_mask": np.array([True, True, True, False])}
-    assert first_sequence(one, parts).group.source_length == 3
+    assert first_sequence(one, parts).request.source_length == 3

@@ -1,0 +1,42 @@
+"""What an engine says of an answer, as its tokens come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from serving.runtime.base import Array
+
+FinishReason = Literal["", "stop", "length"]
+TokenLogprobs = tuple[tuple[int, float], ...]
+"""Tokens and their log-probabilities, most probable first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestOutput:
+    """A part of an answer.
+
+    Attributes:
+        text: what these tokens add; may be empty, as when a character takes several tokens.
+        token_ids: what it is made of; an end token is not among them.
+        candidate: which of the request's answers it belongs to.
+        finish_reason: empty until the last piece of this answer: ``stop`` after an end token or a stop text,
+            ``length`` at the limit.
+        is_last: whether the request's answers are all complete.
+        logprobs: of each token, if asked for.
+        top_logprobs: for each token the most probable ones, if asked for.
+        score: of a beam, with the length penalty.
+        alignment: for each token the weights of the source's positions, float32 ``[T, S]``; only if asked for.
+        token_texts: what each token adds to the text; only with an alignment.
+    """
+
+    text: str
+    token_ids: tuple[int, ...] = ()
+    candidate: int = 0
+    finish_reason: FinishReason = ""
+    is_last: bool = False
+    logprobs: tuple[float | None, ...] = ()
+    top_logprobs: tuple[TokenLogprobs, ...] = ()
+    score: float | None = None
+    alignment: Array | None = None
+    token_texts: tuple[str, ...] = ()
