@@ -47,9 +47,7 @@ def describe(
         details=checkpoint.serving_details(),
         example=_example(checkpoint, takes_bytes(graphs[0].signature), precision),
         versions=versions(),
-        precision=precision.name,
-        runtimes=precision.runtimes,
-        bytes_per_weight=precision.bytes_per_weight,
+        **precision.in_manifest(),
         source=name,
         fingerprint=fingerprint,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from attendant.errors import ConfigError, InputError
 from attendant.signature import DType, GraphSignature, TensorSpec
@@ -57,6 +57,10 @@ class Precision:
     def ort_cpu(self) -> bool:
         """Whether ONNX Runtime's CPU provider has operators of its types."""
         return "onnxruntime" in self.runtimes
+
+    def in_manifest(self) -> dict[str, Any]:
+        """What of it travels with an artefact: fields of :class:`attendant.manifest.Manifest`."""
+        return {"precision": self.name, "runtimes": self.runtimes, "bytes_per_weight": self.bytes_per_weight}
 
 
 _MORE_EXACT = "where more is lost than the task can bear, export in a more exact precision:"

@@ -35,9 +35,7 @@ def artefact_in(name: str, folder: Path, out: Path) -> Manifest:
         graphs=signatures,
         lowered=lowered_graphs(out, signatures) if precision.ort_cpu else (),
         files={path.name: sha256_of(path) for path in sorted(out.iterdir())},
-        precision=name,
-        runtimes=precision.runtimes,
-        bytes_per_weight=precision.bytes_per_weight,
+        **precision.in_manifest(),
         types={one.name: weight_types(out / f"{one.name}.onnx") for one in signatures},
         passes={graph: [outcome.to_json() for outcome in outcomes] for graph, outcomes in done.items()},
     )

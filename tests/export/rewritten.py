@@ -35,7 +35,7 @@ def rewritten(artefact, name, out, calibration=None):
     replace(
         before,
         graphs=signatures,
-        precision=name,
+        **precision.in_manifest(),
         lowered=lowered,
         files={path.name: sha256_of(path) for path in sorted(out.iterdir())},
         types={one.name: weight_types(out / f"{one.name}.onnx") for one in signatures},
