@@ -68,6 +68,7 @@ def test_the_light_image_has_what_building_and_serving_import():
     assert missing(f"{BUILDING}\n{SERVING}", NO_TORCH, installed(LIGHT)) == set()
 
 
+@pytest.mark.slow
 def test_the_image_with_torch_has_what_plugins_import_too():
     pytest.importorskip("triton")
     assert missing(PLUGINS, ("onnxscript",), installed(LIGHT) | installed(TORCH) | BROUGHT) == set()

@@ -85,8 +85,10 @@ def compare(place, names, wide):
             assert any(map(len, wanted)), name
 
 
+# Shorter: tests/end_to_end/test_readme.py serves a folder of GPT-2.
+@pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("names", [ONE_OF_A_KIND, pytest.param(OTHERS, marks=pytest.mark.slow)], ids=["one", "others"])
+@pytest.mark.parametrize("names", [ONE_OF_A_KIND, OTHERS], ids=["one", "others"])
 def test_what_every_imported_architecture_says_when_served_is_what_transformers_says(names, tmp_path):
     compare(tmp_path, names, wide=False)
 

@@ -21,7 +21,7 @@ END_S = 30
 TRACES = ("Traceback", "Interrupt", "Exception", "rror:", "Warning")
 FIRST = [
     pytest.param("1/5 ", os.kill, id="torch is imported"),
-    pytest.param("export digits-vit 1/2 ", os.killpg, id="a graph is exported"),
+    pytest.param("export digits-vit 1/2 ", os.killpg, id="a graph is exported", marks=pytest.mark.slow),
 ]
 SERVED = [
     pytest.param("2/5 ", os.killpg, id="Triton starts"),

@@ -15,7 +15,10 @@ from tests.export.parity.test_ladder import damage, failed, nudged
 
 
 @pytest.mark.planted
-@pytest.mark.parametrize(("artefact", "explain"), [("digits_in_bytes", True), ("captioner_in_bytes", False)])
+@pytest.mark.parametrize(
+    ("artefact", "explain"),
+    [("digits_in_bytes", True), pytest.param("captioner_in_bytes", False, marks=pytest.mark.slow)],
+)
 def test_every_rung_agrees_on_bytes_and_a_changed_weight_fails(artefact, explain, tmp_path, request):
     folder = shutil.copytree(request.getfixturevalue(artefact), tmp_path / "artefact")
     manifest = Manifest.read(folder)

@@ -82,6 +82,7 @@ def test_the_map_is_enough_to_refit_a_graph(gpt2, tmp_path):
     np.testing.assert_allclose(logits["logits"], trained(torch.tensor(tokens)).detach().numpy(), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_large_weights_stand_in_a_file_of_their_own_which_the_lowered_graph_shares(tmp_path, monkeypatch):
     monkeypatch.setattr(onnx_graph, "LARGE", 1000)
     _, graph = checkpoint_named("transformer-tiny").graphs()

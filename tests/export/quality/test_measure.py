@@ -34,6 +34,7 @@ def digits(digits_artefact, tmp_path):
     return shutil.copytree(digits_artefact, tmp_path / "digits-vit")
 
 
+@pytest.mark.slow
 def test_both_graphs_of_a_shipped_translator_are_measured_on_held_out_dates(dates_artefact):
     served, standard = qualities = measure_quality(dates_artefact)
     assert (served.form, standard.form) == (SERVED, STANDARD)
