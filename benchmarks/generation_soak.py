@@ -30,7 +30,7 @@ from benchmarks.generation.load import MOST_IN_FLIGHT, LoadResult, load  # noqa:
 from benchmarks.generation.mix import Asked, mix, subjects_of  # noqa: E402
 from benchmarks.generation.served import engine_counts, exported, server_over  # noqa: E402
 from benchmarks.generation.soak_report import write_report  # noqa: E402
-from benchmarks.generation.verdicts import compared, counted_alike  # noqa: E402
+from benchmarks.generation.verdicts import HELD, compared, counted_alike  # noqa: E402
 from serving.engine.settings import EngineSettings  # noqa: E402
 from serving.triton.server.process import TritonServer  # noqa: E402
 
@@ -109,7 +109,7 @@ def settled(server: TritonServer) -> tuple[dict[str, dict[str, float]], float]:
     while True:
         counts = engine_counts(server)
         waited_s = time.monotonic() - began
-        busy = any(counts[model][name] for model in counts for name in ("active", "waiting", "cached_tokens"))
+        busy = any(counts[model][name] for model in counts for name in HELD)
         if waited_s > IDLE_S or (not busy and waited_s > 1):  # counts are told four times a second
             return counts, waited_s
         time.sleep(0.05)

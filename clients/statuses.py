@@ -68,7 +68,7 @@ def error_from(status: str, message: str, model: str, server: str) -> AttendantE
 
 def _record_of(text: str) -> dict[str, Any] | None:
     try:
-        record = json.loads(text)
-    except ValueError:
+        record = json.loads(text) if text.startswith("{") else None
+    except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) and "code" in record else None

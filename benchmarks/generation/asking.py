@@ -113,7 +113,7 @@ def inputs(tensors: dict[str, Array]) -> list[Any]:
 def _is_last(heard: Heard, result: Any, error: Any) -> bool:
     if error is not None:
         heard.error = str(error.message())
-        heard.outcome = "late" if "DEADLINE_EXCEEDED" in heard.error else "failed"
+        heard.outcome = "late" if '"code": "deadline_exceeded"' in heard.error else "failed"
         return True
     response = result.get_response()
     if response.outputs:

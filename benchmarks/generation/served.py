@@ -43,7 +43,7 @@ def server_over(
 
 
 def engine_counts(server: TritonServer) -> dict[str, dict[str, float]]:
-    """What every engine has counted: model → count, without ``attendant_`` and ``_total`` → value."""
+    """What every engine has counted: model → count, without ``attendant_`` and ``_total``, or why it ended → value."""
     with urllib.request.urlopen(f"http://{server.endpoints.metrics}/metrics", timeout=10) as page:
         lines = page.read().decode().splitlines()
     counts: dict[str, dict[str, float]] = {}
@@ -51,7 +51,7 @@ def engine_counts(server: TritonServer) -> dict[str, dict[str, float]]:
         name, brace, rest = line.partition("{")
         if brace and name.startswith("attendant_") and 'le="' not in rest:
             model = rest.partition('model="')[2].partition('"')[0]
-            counts.setdefault(model, {})[name.removeprefix("attendant_").removesuffix("_total")] = float(
-                rest.split()[-1]
-            )
+            reason = rest.partition('finished_reason="')[2].partition('"')[0]
+            count = reason or name.removeprefix("attendant_").removesuffix("_total")
+            counts.setdefault(model, {})[count] = float(rest.split()[-1])
     return counts

@@ -11,8 +11,13 @@ from benchmarks.generation.alone import Alone, Answers, agrees
 from benchmarks.generation.asking import Heard
 from benchmarks.generation.mix import Asked
 
-_ENDS = ("finished", "cancelled", "late", "failed", "rejected")
-SHOWN = (*_ENDS, "tokens", "prompt_tokens", "prefix_tokens", "drafted", "accepted", "steps")
+_ENDS = ("completed", "cancelled", "deadline_exceeded", "error", "rejected")
+HELD = ("num_requests_running", "num_requests_waiting", "kv_cache_usage_ratio")
+"""What is 0 where nothing is under way."""
+SHOWN = (
+    *(*_ENDS, "generation_tokens", "prompt_tokens", "prefix_cache_hit_tokens", "decode_steps"),
+    *("spec_decode_num_draft_tokens", "spec_decode_num_accepted_tokens"),
+)
 Counts = Mapping[str, Mapping[str, float]]
 
 
@@ -74,18 +79,18 @@ def counted_alike(heard: Mapping[str, Sequence[Heard]], before: Counts, after: C
     for model, said in heard.items():
         server = {name: after[model][name] - before[model].get(name, 0) for name in after[model]}
         client = Counter(one.outcome for one in said)
-        crossed = server["finished"] - client["answered"]
+        crossed = server["completed"] - client["answered"]
         tokens = sum(len(answer.tokens) for one in said for answer in one.answers.values())
         wrong = {
             "every request is counted once": len(said)
-            != server["finished"] + server["cancelled"] + server["late"] + client["failed"],
+            != server["completed"] + server["cancelled"] + server["deadline_exceeded"] + client["failed"],
             "finished are those answered and those whose taking back came too late": not 0
             <= crossed
             <= client["taken back"],
             "cancelled are the others taken back": server["cancelled"] != client["taken back"] - crossed,
-            "late": server["late"] != client["late"],
-            "at least the tokens that came were counted": server["tokens"] < tokens,
-            "slots are free": bool(after[model]["active"] or after[model]["waiting"] or after[model]["cached_tokens"]),
+            "late": server["deadline_exceeded"] != client["late"],
+            "at least the tokens that came were counted": server["generation_tokens"] < tokens,
+            "slots are free": any(after[model][name] for name in HELD),
         }
         table[model] = {
             "client": {**client, "tokens": tokens},

@@ -34,6 +34,7 @@ def sent(error):
         ("", '{"code": "of a later version", "expected": "a", "found": "b"}', ServerError),
         ("", sent(ArtefactError("a graph", "none", "export it again")), ServerError),
         ("", "[1, 2]", ServerError),
+        ("", '{"a": ' * 100_000, ServerError),
         ("", '{"expected": "no code"}', ServerError),
         ("", "[request id: 7f] inference request batch-size must be <= 1 for 'lm'", InputError),
         (

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
+import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.conftest import DIGITS, LANGUAGE_MODEL
@@ -67,6 +68,7 @@ def completed(url, headers):
     return answer
 
 
+@pytest.mark.slow
 def test_tritons_spans_are_children_of_the_gateways_those_of_streams_too(digits_artefact, language_model, tmp_path):
     from serving.triton.repository.layout import write_repository
 

@@ -240,6 +240,7 @@ def test_everything_can_be_done_by_keyboard_alone(visit):
         assert target.nth(9).evaluate("one => one === document.activeElement") and lit(source) == [0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_view_fits_a_phone_and_can_be_read(visit, scheme):
     with visit("digits-vit", viewport=PHONE, has_touch=True, color_scheme=scheme, reduced_motion="reduce") as page:

@@ -16,10 +16,9 @@ SHOWN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.planted
-@pytest.mark.parametrize(
-    "preset", ["vit-tiny", *(pytest.param(name, marks=pytest.mark.slow) for name in SHOWN if name != "vit-tiny")]
-)
+@pytest.mark.parametrize("preset", SHOWN)
 def test_it_passes_the_ladder_with_every_output_and_a_changed_weight_fails_in_its_graph_alone(
     preset, exported, tmp_path
 ):

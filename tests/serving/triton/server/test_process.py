@@ -139,6 +139,7 @@ def test_a_server_whose_guard_is_killed_is_noticed_and_ended(settings: ServerSet
         _assert_nothing_left(server)
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_start_ends_the_wait_with_its_own_words(settings: ServerSettings):
     sample_models.write(settings.repository, "broken", sample_models.DOUBLE_CONFIG, sample_models.BROKEN)
     with TritonServer(settings) as server:
