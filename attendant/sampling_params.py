@@ -162,7 +162,7 @@ class SamplingParams:
         None,
         "Sampling",
         "seed uint64",
-        "the same request with the same seed gets the same answer, whoever else is served",
+        "the same request with the same seed gets the same answer, whatever else is served",
         ge=0,
         le=LARGEST_SEED,
         unset="drawn",

@@ -38,7 +38,7 @@ SPECS = _specs()
 
 
 def tensors_of(params: SamplingParams) -> dict[str, Array]:
-    """The tensors of what differs from the defaults, and the wish for a stream.
+    """The tensors of what differs from the defaults, and that tokens are to be streamed.
 
     Raises:
         InputError: a number is larger or smaller than its tensor can hold.

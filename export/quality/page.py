@@ -48,7 +48,7 @@ _BUDGETS = """\
 ## Budgets
 
 Drift is held to its budget always; KL, top-1 and right answers where the data is real. With random weights or random
-inputs every token is nearly as probable as the next, and which is first means nothing: `check` shows those figures and
+inputs every token is nearly as probable as the next, and which is first means nothing: `verify` shows those figures and
 holds only the drift. A checkpoint of one's own is asked random inputs.
 """
 

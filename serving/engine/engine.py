@@ -31,7 +31,7 @@ from serving.engine.settings import EngineSettings
 
 
 class Engine:
-    """The decoder of one artefact with its slots and its waiting line.
+    """The decoder of one artefact with its KV cache and its queue.
 
     :meth:`submit` may be called from any thread; everything else from one.
 
@@ -67,7 +67,7 @@ class Engine:
         self.cache_bytes = self._batch.cache.nbytes
 
     def submit(self, request: Request, sink: Sink) -> Request:
-        """Put a request in line.
+        """Queue a request.
 
         Args:
             request: that has been checked.
@@ -106,7 +106,7 @@ class Engine:
         return worked
 
     def stream(self, request: Request) -> Iterator[RequestOutput]:
-        """Answer a request in the calling thread, with whatever else is in line.
+        """Answer a request in the calling thread, with whatever else is queued.
 
         Raises:
             AttendantError: it has no answer.

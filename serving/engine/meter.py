@@ -13,7 +13,7 @@ class Meter:
 
     Attributes:
         finished: requests answered to the end.
-        cancelled: requests taken back.
+        cancelled: requests that were cancelled.
         rejected: requests refused because too many waited.
         late: requests whose deadline passed.
         failed: requests that ended with another error.

@@ -21,6 +21,10 @@ Sink = Callable[[RequestOutput | AttendantError], None]
 """Takes the parts of an answer as they come; an error is the last that it gets."""
 
 
+def _discard(output: RequestOutput | AttendantError) -> None:
+    """The sink of a request that no engine has yet."""
+
+
 @dataclass(kw_only=True, eq=False)
 class Request:
     """A request that has been checked and can be decoded; what an engine knows of it stands below.
@@ -50,7 +54,7 @@ class Request:
     seed: int = 0
     text: str = ""
     input_tokens: int
-    sink: Sink = print
+    sink: Sink = _discard
     arrived_s: float = 0.0
     memories: Mapping[str, Array] | None = field(init=False, default=None)
     source_length: int = field(init=False, default=0)
