@@ -67,7 +67,20 @@ def run(program: str, description: str, verbs: Verbs, arguments: Sequence[str], 
 def _dispatch(program: str, group: Group, words: list[str], options: Mapping[str, str]) -> int:
     first = words[0] if words else ""
     if first in _HELP:
-        sys.stdout.write(_help_of(program, group, options))
+        rows = list(_rows(group.verbs, ""))
+        rows_of_options = [
+            ("-h, --help", "show this, or behind a verb what it takes"),
+            ("--verbose", "behind any verb: show the traceback of an error"),
+            *options.items(),
+        ]
+        width = 2 + max(len(name) for name, _ in [*rows, *rows_of_options])
+        lines = [
+            *(f"usage: {program} [--help] VERB ...", "", group.summary.strip(), "", "verbs:"),
+            *(f"  {name:<{width}}{summary}" for name, summary in rows),
+            *("", "options:"),
+            *(f"  {name:<{width}}{summary}" for name, summary in rows_of_options),
+        ]
+        sys.stdout.write("\n".join(lines) + "\n")
         return 0
     if first not in group.verbs:
         sys.stderr.write(_unknown(program, group, first))
@@ -75,11 +88,8 @@ def _dispatch(program: str, group: Group, words: list[str], options: Mapping[str
     verb = group.verbs[first]
     if isinstance(verb, Group):
         return _dispatch(f"{program} {first}", verb, words[1:], {})
-    return int(
-        tyro.cli(
-            _with_verbose(_imported(verb)), prog=f"{program} {first}", args=words[1:], config=_STYLE, registry=_TYPES
-        )
-    )
+    command = _with_verbose(_load(verb))
+    return int(tyro.cli(command, prog=f"{program} {first}", args=words[1:], config=_STYLE, registry=_TYPES))
 
 
 def _unknown(program: str, group: Group, word: str) -> str:
@@ -88,23 +98,6 @@ def _unknown(program: str, group: Group, word: str) -> str:
     near = get_close_matches(word, group.verbs, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(group.verbs)};"
     return f"usage: {program} VERB ...\nerror: unknown verb {word!r}; {hint} see `{program} --help`\n"
-
-
-def _help_of(program: str, group: Group, options: Mapping[str, str]) -> str:
-    rows = list(_rows(group.verbs, ""))
-    rows_of_options = [
-        ("-h, --help", "show this, or behind a verb what it takes"),
-        ("--verbose", "behind any verb: show the traceback of an error"),
-        *options.items(),
-    ]
-    width = 2 + max(len(name) for name, _ in [*rows, *rows_of_options])
-    lines = [
-        *(f"usage: {program} [--help] VERB ...", "", group.summary.strip(), "", "verbs:"),
-        *(f"  {name:<{width}}{summary}" for name, summary in rows),
-        *("", "options:"),
-        *(f"  {name:<{width}}{summary}" for name, summary in rows_of_options),
-    ]
-    return "\n".join(lines) + "\n"
 
 
 def _rows(verbs: Verbs, before: str) -> Iterator[tuple[str, str]]:
@@ -128,7 +121,7 @@ def _summary(verb: str | Verb) -> str:
     raise LookupError(verb)
 
 
-def _imported(verb: str | Verb) -> Verb:
+def _load(verb: str | Verb) -> Verb:
     if callable(verb):
         return verb
     module, _, name = verb.partition(":")

@@ -145,7 +145,15 @@ class EngineManifest:
         if not path.is_file():
             return None
         try:
-            return _parsed(json.loads(path.read_text(encoding="utf-8")))
+            value = json.loads(path.read_text(encoding="utf-8"))
+            if value["format"] != FORMAT:
+                raise ValueError(f"format {value['format']}, not {FORMAT}")
+            return EngineManifest(
+                name=value["name"],
+                platform=Platform(**value["platform"]),
+                engines=tuple(_engine(engine) for engine in value["engines"]),
+                command=value["command"],
+            )
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ArtefactError(
                 f"a whole {path}",
@@ -175,25 +183,13 @@ class EngineManifest:
         return ArtefactError(expected, found, f"build the engines of {self.name!r} again: `{self.command}`")
 
 
-def _parsed(value: dict[str, Any]) -> EngineManifest:
-    if value["format"] != FORMAT:
-        raise ValueError(f"format {value['format']}, not {FORMAT}")
-    return EngineManifest(
-        name=value["name"],
-        platform=Platform(**value["platform"]),
-        engines=tuple(_engine(engine) for engine in value["engines"]),
-        command=value["command"],
-    )
-
-
 def _engine(value: dict[str, Any]) -> Engine:
-    profiles = tuple(_profile(profile) for profile in value["profiles"])
+    profiles = tuple(
+        Profile(name=profile["name"], shapes={name: _shapes(shapes) for name, shapes in profile["shapes"].items()})
+        for profile in value["profiles"]
+    )
     lowered = value["lowered"] and Lowered(**{**value["lowered"], "passes": tuple(value["lowered"]["passes"])})
     return Engine(**{**value, "profiles": profiles, "lowered": lowered})
-
-
-def _profile(value: dict[str, Any]) -> Profile:
-    return Profile(name=value["name"], shapes={name: _shapes(shapes) for name, shapes in value["shapes"].items()})
 
 
 def _shapes(value: list[list[int]]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:

@@ -39,7 +39,7 @@ def one_at_a_time(target: Path) -> Iterator[None]:
     lock = _lock_of(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = _locked(lock, target)
+        descriptor = _open_locked(lock, target)
     except OSError as error:
         raise _output_error(target, error) from error
     try:
@@ -69,7 +69,18 @@ def replaced_folder(target: Path) -> Iterator[Path]:
     staged, descriptor = _stage(target)
     try:
         yield staged
-        _put_in_place(staged, target)
+        if not target.exists():
+            staged.rename(target)
+        elif not _exchange(staged, target):
+            # For file systems without RENAME_EXCHANGE: two renames, the first undone if the second fails.
+            with _held(target):  # so that nobody clears it away in between
+                old = target.rename(staged.with_name(staged.name + _OLD))
+                try:
+                    staged.rename(target)
+                except BaseException:
+                    old.rename(target)
+                    raise
+                old.rename(staged)
     except OSError as error:
         raise _output_error(target, error) from error
     finally:
@@ -101,14 +112,14 @@ def _lock_of(target: Path) -> Path:
     return target.with_name(f".{target.name}.lock")
 
 
-def _locked(lock: Path, target: Path) -> int:
-    told = False
+def _open_locked(lock: Path, target: Path) -> int:
+    waiting = False
     while True:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
         if not _try_lock(descriptor, without_locks=True):
-            if not told:
+            if not waiting:
                 sys.stderr.write(f"another process is writing {target}: waiting until it has ended\n")
-            told = True
+            waiting = True
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if _is_still(lock, descriptor):
             return descriptor
@@ -179,29 +190,10 @@ def _is_still(path: Path, descriptor: int) -> bool:
         return False
 
 
-def _put_in_place(staged: Path, target: Path) -> None:
-    if not target.exists():
-        staged.rename(target)
-    elif not _exchange(staged, target):
-        _rename_both(staged, target)
-
-
 def _exchange(first: Path, second: Path) -> bool:
     libc = ctypes.CDLL(None, use_errno=True)
     paths = os.fsencode(first), os.fsencode(second)
     return bool(libc.renameat2(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _RENAME_EXCHANGE) == 0)
-
-
-def _rename_both(staged: Path, target: Path) -> None:
-    # For file systems without RENAME_EXCHANGE: two renames, the first undone if the second fails.
-    with _held(target):  # so that nobody clears it away in between
-        old = target.rename(staged.with_name(staged.name + _OLD))
-        try:
-            staged.rename(target)
-        except BaseException:
-            old.rename(target)
-            raise
-        old.rename(staged)
 
 
 def _output_error(target: Path, error: OSError) -> OutputError:

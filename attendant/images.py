@@ -75,7 +75,9 @@ def bytes_from_image(image: Image.Image, preprocessing: Mapping[str, Any]) -> By
     values_HWC = np.array(resized, dtype=np.uint8).reshape(height, width, -1)
     if "crop" in preprocessing:
         height, width = preprocessing["crop"]
-        values_HWC = _middle(values_HWC, height, width, _OFFSETS[preprocessing.get("crop_offset", "down")])
+        offset = _OFFSETS[preprocessing.get("crop_offset", "down")]
+        top, left = offset((values_HWC.shape[0] - height) / 2), offset((values_HWC.shape[1] - width) / 2)
+        values_HWC = values_HWC[top : top + height, left : left + width]
     return np.ascontiguousarray(values_HWC)
 
 
@@ -95,8 +97,3 @@ def _resized(image: Image.Image, size: int | Sequence[int]) -> tuple[int, int]:
     shorter, longer = min(image.size), max(image.size)
     other = int(size * longer / shorter)
     return (other, size) if image.width <= image.height else (size, other)
-
-
-def _middle(values_HWC: Bytes, height: int, width: int, offset: Callable[[float], int]) -> Bytes:
-    top, left = offset((values_HWC.shape[0] - height) / 2), offset((values_HWC.shape[1] - width) / 2)
-    return values_HWC[top : top + height, left : left + width]

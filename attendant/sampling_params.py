@@ -325,7 +325,30 @@ class SamplingParams:
                 param.require(name, value)
         if any(not text for text in self.stop):
             raise InputError("stop texts of at least one character", "an empty one", "leave it out", param="stop")
-        self._require_compatible()
+        structures = [name for name in STRUCTURES if getattr(self, name) not in (None, False)]
+        beams, structured = self.beam_width > 1, bool(structures)
+        exclusive = [
+            (len(structures) > 1, "one structure of an answer"),
+            (beams and self.n > self.beam_width, f"n of at most {self.beam_width}, of so many beams"),
+            (self.n > 1 and self.is_greedy, "n of 1 in greedy decoding, which has no other answer"),
+            (beams and self.temperature > 0, "beams without a temperature, or samples without beams"),
+            (beams and bool(self.stop), "beams without stop texts"),
+            (beams and structured, "beams without structured output"),
+            (beams and self.num_speculative_tokens > 0, "beams without speculative tokens"),
+            (beams and self.explain, "one beam to be explained"),
+            (beams and self.logprobs, "beams without log-probabilities of their tokens"),
+            (self.num_speculative_tokens > 0 and self.explain, "no speculative tokens in an answer that is explained"),
+            (structured and self.ignore_eos, "structured output without ignore_eos: it says where an answer ends"),
+            (self.top_logprobs > 0 and not self.logprobs, "top_logprobs together with logprobs"),
+        ]
+        for wrong, expected in exclusive:
+            if wrong:
+                changed = {name: getattr(self, name) for name in (*PARAMS, "explain") if is_set(self, name)}
+                raise InputError(
+                    expected,
+                    ", ".join(f"{name} = {value!r}" for name, value in changed.items()),
+                    "leave one of them out",
+                )
 
     @property
     def is_greedy(self) -> bool:
@@ -345,31 +368,6 @@ class SamplingParams:
         if self.json_schema is not None:
             return Structure(kind="json_schema", text=self.json_schema)
         return Structure(kind="regex", text=self.regex) if self.regex is not None else None
-
-    def _require_compatible(self) -> None:
-        structures = [name for name in STRUCTURES if getattr(self, name) not in (None, False)]
-        beams, structured = self.beam_width > 1, bool(structures)
-        exclusive = [
-            (len(structures) > 1, "one structure of an answer"),
-            (beams and self.n > self.beam_width, f"n of at most {self.beam_width}, of so many beams"),
-            (self.n > 1 and self.is_greedy, "n of 1 in greedy decoding, which has no other answer"),
-            (beams and self.temperature > 0, "beams without a temperature, or samples without beams"),
-            (beams and bool(self.stop), "beams without stop texts"),
-            (beams and structured, "beams without structured output"),
-            (beams and self.num_speculative_tokens > 0, "beams without speculative tokens"),
-            (beams and self.explain, "one beam to be explained"),
-            (beams and self.logprobs, "beams without log-probabilities of their tokens"),
-            (self.num_speculative_tokens > 0 and self.explain, "no speculative tokens in an answer that is explained"),
-            (structured and self.ignore_eos, "structured output without ignore_eos: it says where an answer ends"),
-            (self.top_logprobs > 0 and not self.logprobs, "top_logprobs together with logprobs"),
-        ]
-        for wrong, expected in exclusive:
-            if wrong:
-                raise InputError(expected, self._differences(), "leave one of them out")
-
-    def _differences(self) -> str:
-        changed = {name: getattr(self, name) for name in (*PARAMS, "explain") if is_set(self, name)}
-        return ", ".join(f"{name} = {value!r}" for name, value in changed.items())
 
 
 PARAMS: dict[str, Param] = {

@@ -25,15 +25,11 @@ _BIAS_IDS, _BIAS = "logit_bias_ids", "logit_bias"
 _INVERTED = ("exclude_input_in_output",)  # the tensor says the opposite of the parameter
 
 
-def _specs() -> dict[str, TensorSpec]:
-    found = {STREAM: TensorSpec(name=STREAM, dtype="bool", axes=(1,))}
-    for name, param in PARAMS.items():
-        axes = (f"{name}_values",) if param.several else (1,)
-        found |= {tensor: TensorSpec(name=tensor, dtype=dtype, axes=axes) for tensor, dtype in param.tensors.items()}
-    return found
-
-
-SPECS = _specs()
+SPECS = {STREAM: TensorSpec(name=STREAM, dtype="bool", axes=(1,))} | {
+    tensor: TensorSpec(name=tensor, dtype=dtype, axes=(f"{name}_values",) if param.several else (1,))
+    for name, param in PARAMS.items()
+    for tensor, dtype in param.tensors.items()
+}
 """Every optional tensor of a request to a generative model, by name: ``stream``, and those of the parameters."""
 
 
@@ -163,18 +159,15 @@ def _structure(tensors: Tensors) -> dict[str, Any]:
 
 
 def _tensor(spec: TensorSpec, value: Any) -> Array:
-    values = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
+    values: list[Any] = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
     if spec.dtype == "string":
         return np.array([[text.encode() for text in values]], dtype=object)
     dtype = np.dtype(spec.dtype)
     if dtype.kind in "iu":
-        _require_held(spec, values, np.iinfo(dtype))
+        info = np.iinfo(dtype)
+        beyond = [number for number in values if not info.min <= number <= info.max]
+        if beyond:
+            raise InputError(
+                f"{spec.name} from {info.min} to {info.max}", str(beyond[0]), f"correct {spec.name}", param=spec.name
+            )
     return np.array([values], dtype=dtype)
-
-
-def _require_held(spec: TensorSpec, values: list[Any], info: Any) -> None:
-    beyond = [value for value in values if not info.min <= value <= info.max]
-    if beyond:
-        raise InputError(
-            f"{spec.name} from {info.min} to {info.max}", str(beyond[0]), f"correct {spec.name}", param=spec.name
-        )

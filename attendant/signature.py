@@ -151,7 +151,10 @@ class GraphSignature:
             "inputs": [_spec_to_json(spec) for spec in self.inputs],
             "outputs": [_spec_to_json(spec) for spec in self.outputs],
             "aliases": dict(self.aliases),
-            "axes": {symbol: _axis_to_json(axis) for symbol, axis in self.axes.items()},
+            "axes": {
+                symbol: {"smallest": axis.smallest, "usual": axis.usual, "largest": axis.largest}
+                for symbol, axis in self.axes.items()
+            },
         }
 
     @classmethod
@@ -164,10 +167,6 @@ class GraphSignature:
             aliases=dict(value["aliases"]),
             axes={symbol: Axis(**axis) for symbol, axis in value["axes"].items()},
         )
-
-
-def _axis_to_json(axis: Axis) -> dict[str, int]:
-    return {"smallest": axis.smallest, "usual": axis.usual, "largest": axis.largest}
 
 
 def _spec_to_json(spec: TensorSpec) -> dict[str, Any]:

@@ -45,7 +45,16 @@ class Tokenizer:
     def __init__(self, tokenizer: _Tokenizer, unknown: Unknown = "refuse") -> None:
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        _take_specials_as_text(tokenizer)
+        # What a user writes is text, even "</s>". The flag alone does not do: a Unigram or WordLevel model finds the
+        # token among its entries again, unless no part of a text that it is given holds one whole.
+        tokenizer.encode_special_tokens = True
+        specials = [token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special]
+        divisible = [content for content in specials if len(content) > 1]
+        if divisible:
+            first = "|".join(f"{re.escape(content[0])}(?={re.escape(content[1:])})" for content in divisible)
+            split = pre_tokenizers.Split(Regex(first), "isolated")
+            before = [tokenizer.pre_tokenizer] if tokenizer.pre_tokenizer is not None else []
+            tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*before, split])
         self._tokenizer = tokenizer
         self._refused = tokenizer.token_to_id(UNKNOWN_TOKEN) if unknown == "refuse" else None
 
@@ -73,7 +82,10 @@ class Tokenizer:
             InputError: the text is empty, is longer than ``longest`` tokens, or has characters outside the vocabulary.
         """
         if isinstance(text, RenderedText):
-            return within(self._rendered(text), longest, text)
+            ids: list[int] = self._with_specials.encode(text, add_special_tokens=False).ids
+            if not ids:
+                raise empty_text(text)
+            return within(ids, longest, text)
         encoding = self._tokenizer.encode(text)
         if all(encoding.special_tokens_mask):
             raise empty_text(text)
@@ -89,12 +101,6 @@ class Tokenizer:
         """The text of token ids, without special tokens."""
         text: str = self._tokenizer.decode(list(token_ids), skip_special_tokens=True)
         return text
-
-    def _rendered(self, text: str) -> list[int]:
-        ids: list[int] = self._with_specials.encode(text, add_special_tokens=False).ids
-        if not ids:
-            raise empty_text(text)
-        return ids
 
     @cached_property
     def _with_specials(self) -> _Tokenizer:
@@ -131,16 +137,3 @@ def empty_text(text: str) -> InputError:
 def shortened(text: str, longest: int = 60) -> str:
     """The beginning of a text, for a message."""
     return text if len(text) <= longest else text[:longest] + "…"
-
-
-def _take_specials_as_text(tokenizer: _Tokenizer) -> None:
-    # What a user writes is text, even "</s>". The flag alone does not do: a Unigram or WordLevel model finds the token
-    # among its entries again, unless no piece of text that it is given holds one whole.
-    tokenizer.encode_special_tokens = True
-    specials = [token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special]
-    divisible = [content for content in specials if len(content) > 1]
-    if divisible:
-        first = "|".join(f"{re.escape(content[0])}(?={re.escape(content[1:])})" for content in divisible)
-        split = pre_tokenizers.Split(Regex(first), "isolated")
-        before = [tokenizer.pre_tokenizer] if tokenizer.pre_tokenizer is not None else []
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*before, split])

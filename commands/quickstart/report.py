@@ -20,16 +20,16 @@ def print_table(console: Console, outcomes: list[Outcome]) -> None:
     for outcome in outcomes:
         ways = {"PyTorch": outcome.pytorch, "in process": outcome.process, "served, gRPC": outcome.served}
         for way, answers in ways.items():
-            table.add_row(outcome.name if way == "PyTorch" else "", way, *_figures(outcome, answers))
+            percentiles = [_percentile(answers.latencies_ms, q) for q in (50, 95, 99)]
+            speed = answers.tokens_per_second()
+            first = _percentile(answers.first_token_ms, 50)
+            table.add_row(
+                outcome.name if way == "PyTorch" else "",
+                way,
+                *[_accuracy(outcome, answers), *percentiles, first, f"{speed:.0f}" if speed else ""],
+            )
         table.add_section()
     console.print(table)
-
-
-def _figures(outcome: Outcome, answers: Answers) -> list[str]:
-    percentiles = [_percentile(answers.latencies_ms, q) for q in (50, 95, 99)]
-    speed = answers.tokens_per_second()
-    first = _percentile(answers.first_token_ms, 50)
-    return [_accuracy(outcome, answers), *percentiles, first, f"{speed:.0f}" if speed else ""]
 
 
 def _accuracy(outcome: Outcome, answers: Answers) -> str:

@@ -48,7 +48,12 @@ def supervise(work: Callable[[], int], clean_up: Callable[[], None]) -> int:
     _prctl(_SET_CHILD_SUBREAPER, 1)  # what loses its parent becomes our child, so that we find it
     parent, worker = os.getpid(), os.fork()
     if worker == 0:
-        _begin_work(parent, temporary)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # for all that it starts, too
+        _prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(SIGNALLED_STATUS + signal.SIGKILL)
+        tempfile.tempdir = str(temporary)
+        os.environ["TMPDIR"] = str(temporary)  # noqa: TID251  (a process launcher)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return work()
     ending = _wait(worker)
@@ -64,15 +69,6 @@ def supervise(work: Callable[[], int], clean_up: Callable[[], None]) -> int:
         remedy = "see that there is enough memory"
         raise MachineError("the quickstart to end by itself", f"signal {-ending} ended it", remedy)
     return SIGNALLED_STATUS - ending
-
-
-def _begin_work(parent: int, temporary: Path) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for all that it starts, too
-    _prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(SIGNALLED_STATUS + signal.SIGKILL)
-    tempfile.tempdir = str(temporary)
-    os.environ["TMPDIR"] = str(temporary)  # noqa: TID251  (a process launcher)
 
 
 def _wait(worker: int) -> int:
