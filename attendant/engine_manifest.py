@@ -1,14 +1,15 @@
-"""What travels beside TensorRT engines: what each was built from, with what, and for which sizes (stdlib only)."""
+"""What travels beside TensorRT engines: what each was built from, with what, and for which sizes."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from attendant.errors import ArtefactError
 from attendant.manifest import Lowered, Manifest, sha256_of
+from attendant.names import require_plain_name
+from attendant.records import read_record, write_record
 
 ENGINE_MANIFEST_NAME = "engine.json"
 PLAN_SUFFIX = ".plan"
@@ -99,6 +100,11 @@ class Engine:
     device_bytes: int = 0
     weight_bytes: int = 0
 
+    def __post_init__(self) -> None:
+        require_plain_name(self.graph)
+        if self.phase:
+            require_plain_name(self.phase)
+
     @property
     def file(self) -> str:
         """The name of the engine's file: ``<graph>.plan``, or ``<graph>.<phase>.plan``."""
@@ -131,8 +137,7 @@ class EngineManifest:
 
     def write(self, folder: Path) -> None:
         """Write ``engine.json`` into the folder."""
-        value = {"format": FORMAT, **asdict(self)}
-        (folder / ENGINE_MANIFEST_NAME).write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+        write_record(self, folder / ENGINE_MANIFEST_NAME, FORMAT)
 
     @classmethod
     def read(cls, folder: Path) -> EngineManifest | None:
@@ -145,21 +150,10 @@ class EngineManifest:
         if not path.is_file():
             return None
         try:
-            value = json.loads(path.read_text(encoding="utf-8"))
-            if value["format"] != FORMAT:
-                raise ValueError(f"format {value['format']}, not {FORMAT}")
-            return EngineManifest(
-                name=value["name"],
-                platform=Platform(**value["platform"]),
-                engines=tuple(_engine(engine) for engine in value["engines"]),
-                command=value["command"],
-            )
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ArtefactError(
-                f"a whole {path}",
-                f"{type(error).__name__}: {error}",
-                "build the engines again: `attendant export tensorrt`",
-            ) from error
+            return read_record(cls, path, FORMAT)
+        except (OSError, ValueError) as error:
+            remedy = "build the engines again: `attendant export tensorrt`"
+            raise ArtefactError(f"a whole {path}", f"{type(error).__name__}: {error}", remedy) from error
 
     def verify(self, folder: Path, manifest: Manifest) -> None:
         """Hold every engine to its hash, and to the graphs that lie beside it.
@@ -181,17 +175,3 @@ class EngineManifest:
 
     def _refusal(self, expected: str, found: str) -> ArtefactError:
         return ArtefactError(expected, found, f"build the engines of {self.name!r} again: `{self.command}`")
-
-
-def _engine(value: dict[str, Any]) -> Engine:
-    profiles = tuple(
-        Profile(name=profile["name"], shapes={name: _shapes(shapes) for name, shapes in profile["shapes"].items()})
-        for profile in value["profiles"]
-    )
-    lowered = value["lowered"] and Lowered(**{**value["lowered"], "passes": tuple(value["lowered"]["passes"])})
-    return Engine(**{**value, "profiles": profiles, "lowered": lowered})
-
-
-def _shapes(value: list[list[int]]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    smallest, usual, largest = (tuple(shape) for shape in value)
-    return smallest, usual, largest

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from attendant.errors import ArtefactError
+from attendant.names import is_plain_name, require_plain_name
+from attendant.records import read_record, write_record
 from attendant.signature import DType, GraphSignature, TensorSpec
 
 MANIFEST_NAME = "manifest.json"
 FORMAT = 4
+SUFFIXES = (".data", ".jinja", ".json", ".onnx", ".safetensors", ".spm", ".txt")
+"""What a file of an artefact may end with; none is code."""
+RESERVED = frozenset({MANIFEST_NAME, "engine.json"})
+"""Files beside an artefact's own, which no hash in a manifest may stand for."""
+_EXPORT_AGAIN = "export the model again"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 Form = Literal["onnx", "torch"]
 """What an artefact's graphs are; also the verb of `attendant export` that writes them."""
 
@@ -86,6 +94,25 @@ class Manifest:
     fingerprint: str = ""
     form: Form = "onnx"
 
+    def __post_init__(self) -> None:
+        for name in (self.name, *(graph.name for graph in self.graphs)):
+            require_plain_name(name)
+        for name, sha256 in self.files.items():
+            self._require(
+                is_plain_name(name) and name.endswith(SUFFIXES) and name not in RESERVED,
+                f"plain names of files that end in one of {', '.join(SUFFIXES)}",
+                name,
+            )
+            self._require(bool(_SHA256.fullmatch(sha256)), f"a SHA-256 of {name}", sha256)
+        for lowered in self.lowered:
+            if lowered.file:
+                require_plain_name(lowered.file)
+        self._require(self.bytes_per_weight > 0, "bytes_per_weight above 0", self.bytes_per_weight)
+
+    def _require(self, condition: bool, expected: str, found: object) -> None:
+        if not condition:
+            raise ArtefactError(f"{expected} in the manifest of {self.name!r}", repr(found)[:100], _EXPORT_AGAIN)
+
     def graph(self, name: str) -> GraphSignature:
         """The signature of the graph of that name.
 
@@ -98,7 +125,7 @@ class Manifest:
         raise ArtefactError(
             f"a graph named {name!r} in the manifest of {self.name!r}",
             f"{[signature.name for signature in self.graphs]}",
-            "export the model again",
+            _EXPORT_AGAIN,
         )
 
     def file_for(self, graph: str, target: str) -> str:
@@ -126,57 +153,23 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Write ``manifest.json`` into the folder, in one step."""
-        value = {
-            "format": FORMAT,
-            "name": self.name,
-            "task": self.task,
-            "family": self.family,
-            "config": self.config,
-            "graphs": [signature.to_json() for signature in self.graphs],
-            "files": self.files,
-            "details": self.details,
-            "example": self.example,
-            "versions": self.versions,
-            "lowered": [asdict(one) for one in self.lowered],
-            "weights": self.weights,
-            "precision": self.precision,
-            "runtimes": self.runtimes,
-            "bytes_per_weight": self.bytes_per_weight,
-            "types": self.types,
-            "passes": self.passes,
-            "source": self.source,
-            "fingerprint": self.fingerprint,
-            "form": self.form,
-        }
-        staged = folder / f"{MANIFEST_NAME}.part"
-        staged.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-        staged.replace(folder / MANIFEST_NAME)
+        write_record(self, folder / MANIFEST_NAME, FORMAT)
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
         """Read ``manifest.json`` from the folder.
 
         Raises:
-            ArtefactError: it is missing, is not JSON, or lacks a part.
+            ArtefactError: it is missing, is not JSON, is no manifest of this format, or names what none may hold.
         """
         path = folder / MANIFEST_NAME
         remedy = f"write it with `attendant export onnx <model> --out {folder}`"
         try:
-            value = json.loads(path.read_text(encoding="utf-8"))
-            if value["format"] != FORMAT:
-                raise ArtefactError(f"manifest format {FORMAT} in {path}", str(value["format"]), remedy)
-            if not isinstance(value["files"], dict):
-                raise TypeError("files is no object")
-            if not value["bytes_per_weight"] > 0:
-                raise ValueError("bytes_per_weight is not above 0")
-            graphs = tuple(GraphSignature.from_json(graph) for graph in value["graphs"])
-            lowered = tuple(Lowered(**{**one, "passes": tuple(one["passes"])}) for one in value["lowered"])
-            others = {key: value[key] for key in value if key not in ("format", "graphs", "lowered", "runtimes")}
-            return cls(**others, graphs=graphs, lowered=lowered, runtimes=tuple(value["runtimes"]))
+            return read_record(cls, path, FORMAT)
         except (OSError, UnicodeDecodeError) as error:
             raise ArtefactError(f"a readable manifest at {path}", str(error), remedy) from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise ArtefactError(f"a complete manifest at {path}", f"{type(error).__name__}: {error}", remedy) from error
+        except ValueError as error:
+            raise ArtefactError(f"a complete manifest at {path}", str(error), remedy) from error
 
     @classmethod
     def read_onnx(cls, folder: Path) -> Manifest:
@@ -202,6 +195,9 @@ class Manifest:
         Raises:
             ArtefactError: a file is missing or differs.
         """
+        graphs = [f"{graph.name}.onnx" for graph in self.graphs] if self.form == "onnx" else []
+        for name in (*graphs, *(lowered.file for lowered in self.lowered if lowered.file)):
+            self._require(name in self.files, "a hash of every graph", f"none of {name}")
         for name, expected in self.files.items():
             path = folder / name
             found = (hashed or sha256_of)(path) if path.is_file() else "no file"

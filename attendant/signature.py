@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from attendant.errors import ArtefactError, ConfigError, InputError
 
@@ -143,35 +143,3 @@ class GraphSignature:
     def symbols(self) -> tuple[str, ...]:
         """The varying axes of the inputs, each once, in order of appearance."""
         return tuple(dict.fromkeys(axis for spec in self.inputs for axis in spec.axes if isinstance(axis, str)))
-
-    def to_json(self) -> dict[str, Any]:
-        """The signature as plain JSON values."""
-        return {
-            "name": self.name,
-            "inputs": [_spec_to_json(spec) for spec in self.inputs],
-            "outputs": [_spec_to_json(spec) for spec in self.outputs],
-            "aliases": dict(self.aliases),
-            "axes": {
-                symbol: {"smallest": axis.smallest, "usual": axis.usual, "largest": axis.largest}
-                for symbol, axis in self.axes.items()
-            },
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> GraphSignature:
-        """The inverse of :meth:`to_json`."""
-        return cls(
-            name=value["name"],
-            inputs=tuple(_spec_from_json(spec) for spec in value["inputs"]),
-            outputs=tuple(_spec_from_json(spec) for spec in value["outputs"]),
-            aliases=dict(value["aliases"]),
-            axes={symbol: Axis(**axis) for symbol, axis in value["axes"].items()},
-        )
-
-
-def _spec_to_json(spec: TensorSpec) -> dict[str, Any]:
-    return {"name": spec.name, "dtype": spec.dtype, "axes": list(spec.axes)}
-
-
-def _spec_from_json(value: Mapping[str, Any]) -> TensorSpec:
-    return TensorSpec(name=value["name"], dtype=value["dtype"], axes=tuple(value["axes"]))

@@ -14,6 +14,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from attendant.records import record_to_json
 from models.inventory import read_inventory
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def _description(checkpoint: Checkpoint) -> dict[str, Any]:
         "config": config_to_json(checkpoint.model.config),
         "parameters": parts.total(),
         "parts": dict(parts),
-        "graphs": [graph.signature.to_json() for graph in checkpoint.graphs()],
+        "graphs": [record_to_json(graph.signature) for graph in checkpoint.graphs()],
         "details": checkpoint.details,
     }
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from attendant.errors import ArtefactError
 from attendant.manifest import MANIFEST_NAME, Lowered, Manifest, sha256_of
+from attendant.records import record_to_json
 from attendant.signature import GraphSignature, TensorSpec
 from tests.models.signatures import signatures
 
@@ -20,16 +21,21 @@ VALUES = st.recursive(
 )
 OBJECTS = st.dictionaries(st.text(max_size=8), VALUES, max_size=4)
 STRINGS = st.dictionaries(st.text(max_size=8), st.text(max_size=8), max_size=3)
+NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,8}", fullmatch=True)
+FILES = st.dictionaries(NAMES.map("{}.onnx".format), st.just("0" * 64), max_size=3)
 MANIFESTS = st.builds(
     Manifest,
-    **{name: st.text(max_size=8) for name in ("name", "task", "family", "source", "fingerprint")},
+    name=NAMES,
+    **{name: st.text(max_size=8) for name in ("task", "family", "source", "fingerprint")},
     **dict.fromkeys(("config", "details", "example"), OBJECTS),
-    **dict.fromkeys(("files", "versions"), STRINGS),
+    versions=STRINGS,
+    files=FILES,
     graphs=st.lists(signatures(), max_size=2).map(tuple),
     lowered=st.lists(
         st.builds(
             Lowered,
-            **dict.fromkeys(("graph", "target", "file"), st.text(max_size=8)),
+            **dict.fromkeys(("graph", "target"), st.text(max_size=8)),
+            file=st.just(""),
             passes=st.lists(OBJECTS, max_size=2).map(tuple),
             types=st.dictionaries(st.text(max_size=8), st.sampled_from(["int8", "float16"]), max_size=2),
         ),
@@ -91,7 +97,7 @@ def changed(text, **changes):
 
 
 def without(part):
-    value = GraphSignature(name="x", inputs=(), outputs=()).to_json()
+    value = record_to_json(GraphSignature(name="x", inputs=(), outputs=()))
     del value[part]
     return value
 
@@ -127,7 +133,7 @@ def test_a_damaged_manifest_is_refused_with_its_path_and_a_way_out(damage, artef
 def test_a_manifest_of_another_format_is_refused(artefact):
     path = artefact / MANIFEST_NAME
     path.write_text(changed(path.read_text(), format=99))
-    with pytest.raises(ArtefactError, match=r"manifest format \d+ in .*; found 99;"):
+    with pytest.raises(ArtefactError, match=r"a complete manifest at .*; found format 99, not \d+;"):
         Manifest.read(artefact)
 
 
@@ -207,3 +213,90 @@ def test_the_signature_for_a_target_has_the_types_of_the_lowered_graph_and_is_el
     halved = dataclasses.replace(lowered[0], types={"cache_in": "int8"})
     with pytest.raises(ArtefactError, match="to alias an output with an input of the same type"):
         small_manifest(graphs=(graph,), lowered=(halved,)).signature_for("decoder", "ort-cpu")
+
+
+OUTSIDE = [
+    "../config.pbtxt",
+    "../../../x",
+    "/etc/passwd",
+    ".",
+    "..",
+    "",
+    "a/b",
+    "a\\b",
+    "a\nb",
+    "-rf",
+    ".hidden",
+    "a" * 201,
+]
+
+
+@pytest.mark.parametrize(
+    "name", [*OUTSIDE, "model.py", "config.pbtxt", "manifest.json", "engine.json", "run.sh", "x.so"]
+)
+def test_a_file_that_no_artefact_may_hold_is_refused_on_reading(name, artefact):
+    path = artefact / MANIFEST_NAME
+    path.write_text(changed(path.read_text(), files={name: "0" * 64}))
+    with pytest.raises(ArtefactError, match=r"plain names of files that end in .*\.onnx.*in the manifest of 'digits'"):
+        Manifest.read(artefact)
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [(place, name) for place in ("name", "graphs", "lowered") for name in OUTSIDE if name or place != "lowered"],
+)
+def test_a_name_that_leads_elsewhere_is_refused_on_reading(place, name, artefact):
+    path = artefact / MANIFEST_NAME
+    value = json.loads(path.read_text())
+    if place == "name":
+        value["name"] = name
+    elif place == "graphs":
+        value["graphs"][0]["name"] = name
+    else:
+        value["lowered"] = [record_to_json(Lowered(graph="model", target="ort-cpu", file=name))]
+    path.write_text(json.dumps(value))
+    with pytest.raises(ArtefactError, match="a name of at most 200 letters"):
+        Manifest.read(artefact)
+
+
+@pytest.mark.parametrize("sha256", ["", "0" * 63, "0" * 65, "G" * 64, "0" * 64 + "\n"])
+def test_what_is_no_hash_is_refused_on_reading(sha256, artefact):
+    path = artefact / MANIFEST_NAME
+    path.write_text(changed(path.read_text(), files={"model.onnx": sha256}))
+    with pytest.raises(ArtefactError, match=r"a SHA-256 of model\.onnx"):
+        Manifest.read(artefact)
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("place", ["graph", "lowered"])
+def test_a_graph_that_no_hash_holds_is_refused(place, artefact):
+    path = artefact / MANIFEST_NAME
+    value = json.loads(path.read_text())
+    if place == "graph":
+        del value["files"]["model.onnx"]
+    else:
+        value["lowered"] = [record_to_json(Lowered(graph="model", target="ort-cpu", file="other.onnx"))]
+    path.write_text(json.dumps(value))
+    with pytest.raises(ArtefactError, match=r"a hash of every graph .*; found 'none of "):
+        Manifest.read(artefact).verify(artefact)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("bytes_per_weight",), "4"),
+        (("bytes_per_weight",), 0),
+        (("graphs", 0, "inputs", 0, "axes"), "batch"),
+        (("form",), "code"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_by_its_place(path, value, artefact):
+    file = artefact / MANIFEST_NAME
+    manifest = json.loads(file.read_text())
+    place = manifest
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    file.write_text(json.dumps(manifest))
+    with pytest.raises(ArtefactError, match=str(path[-1]) if len(path) == 1 else r"graphs\[\.*0?"):
+        Manifest.read(artefact)

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attendant.errors import ArtefactError, ConfigError, InputError
+from attendant.records import record_from_json, record_to_json
 from attendant.signature import Axis, GraphSignature, TensorSpec
 from tests.models.signatures import signatures
 
@@ -130,7 +131,7 @@ def test_symbols_are_the_varying_axes_of_the_inputs_each_once():
 
 @given(signatures())
 def test_a_signature_survives_json_text(signature):
-    assert GraphSignature.from_json(json.loads(json.dumps(signature.to_json()))) == signature
+    assert record_from_json(GraphSignature, json.loads(json.dumps(record_to_json(signature)))) == signature
 
 
 @given(st.data())

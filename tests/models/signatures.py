@@ -24,7 +24,7 @@ def signatures(draw) -> GraphSignature:
     aliases = {double.name: spec.name for double, spec in zip(doubles, shared, strict=True)}
     taken = {double.name for double in doubles}
     return GraphSignature(
-        name=draw(NAMES),
+        name=draw(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,8}", fullmatch=True)),
         inputs=tuple(inputs),
         outputs=(*(spec for spec in outputs if spec.name not in taken), *doubles),
         aliases=aliases,

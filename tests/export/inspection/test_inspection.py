@@ -136,8 +136,8 @@ def test_the_page_is_whole_names_every_graph_and_loads_nothing(facts):
 
 
 def test_names_cannot_break_out_of_the_page(facts):
-    named = dataclasses.replace(facts, manifest=dataclasses.replace(facts.manifest, name="<script>alert(1)</script>"))
-    assert "<script>" not in page(named)
+    named = dataclasses.replace(facts, manifest=dataclasses.replace(facts.manifest, family="<script>alert(1)</script>"))
+    assert "<script>" not in page(named) and "&lt;script&gt;" in page(named)
 
 
 def test_a_page_that_cannot_be_written_is_refused_by_its_path(facts, tmp_path):

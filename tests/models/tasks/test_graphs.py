@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from attendant.errors import ArtefactError
+from attendant.records import record_from_json, record_to_json
 from attendant.signature import GraphSignature
 from models.checkpoints.resolve import checkpoint_named
 from models.families.seq2seq import Seq2SeqTransformer
@@ -98,7 +99,7 @@ def test_every_name_of_a_graph_is_its_own(preset, graph_name):
 @every_graph
 def test_a_signature_survives_json(preset, graph_name):
     signature = graph_of(preset, graph_name).signature
-    assert GraphSignature.from_json(signature.to_json()) == signature
+    assert record_from_json(GraphSignature, record_to_json(signature)) == signature
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from attendant.errors import ConfigError, MachineError
-from attendant.manifest import Manifest
+from attendant.manifest import Manifest, sha256_of
 from export.artefact.stage import export_torch
 from models.layers.attend import attend_in_groups
 from serving.runtime.create_runners import create_runners
@@ -72,7 +72,9 @@ def test_what_an_artefacts_form_has_not_is_refused_before_anything_is_written(fo
     with pytest.raises(ConfigError, match=message):
         create_runners(digits, manifest, **options)
     (tmp_path / "artefact").mkdir()
-    replace(manifest, files={}).write(tmp_path / "artefact")
+    (tmp_path / "artefact/model.onnx").touch()
+    files = {"model.onnx": sha256_of(tmp_path / "artefact/model.onnx")}
+    replace(manifest, files=files).write(tmp_path / "artefact")
     with pytest.raises(ConfigError, match=message):
         write_repository([tmp_path / "artefact"], tmp_path / "repository", **options)
     assert not (tmp_path / "repository").exists()

@@ -1,0 +1,61 @@
+"""Dataclasses ↔ JSON: a record that is read has the types of its fields, no field too many and none too few."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+RecordT = TypeVar("RecordT")
+
+
+def record_to_json(record: Any) -> Any:
+    """The fields as plain JSON values, so that a tuple becomes a list."""
+    return json.loads(json.dumps(msgspec.to_builtins(record)))
+
+
+def record_from_json(kind: type[RecordT], value: Any) -> RecordT:
+    """The inverse of :func:`record_to_json`.
+
+    Raises:
+        ValueError: a value has another type than its field, or a field is unknown or missing; the message names it.
+    """
+    record = msgspec.convert(value, kind)
+    _require_same(value, record_to_json(record), "$")
+    return record
+
+
+def read_record(kind: type[RecordT], path: Path, version: int) -> RecordT:
+    """The record in a JSON file, beside whose fields stands ``format``.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is not JSON, of another format, or no such record.
+    """
+    value = json.loads(path.read_bytes())
+    if not isinstance(value, dict) or "format" not in value:
+        raise ValueError("no object with a format")
+    if value["format"] != version:
+        raise ValueError(f"format {value['format']}, not {version}")
+    return record_from_json(kind, {key: field for key, field in value.items() if key != "format"})
+
+
+def write_record(record: Any, path: Path, version: int) -> None:
+    """Write the file that :func:`read_record` reads, in one step."""
+    staged = path.with_name(f"{path.name}.part")
+    staged.write_text(json.dumps({"format": version, **record_to_json(record)}, indent=2) + "\n", encoding="utf-8")
+    staged.replace(path)
+
+
+def _require_same(given: Any, kept: Any, place: str) -> None:
+    if isinstance(given, dict) and isinstance(kept, dict):
+        if given.keys() != kept.keys():
+            wrong = sorted(given.keys() ^ kept.keys())
+            raise ValueError(f"fields unknown or missing at {place}: {', '.join(map(repr, wrong))}")
+        for key, value in given.items():
+            _require_same(value, kept[key], f"{place}.{key}")
+    elif isinstance(given, list) and isinstance(kept, list):
+        for index, (value, other) in enumerate(zip(given, kept, strict=True)):
+            _require_same(value, other, f"{place}[{index}]")
