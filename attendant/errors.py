@@ -24,7 +24,8 @@ clients as JSON. The message is made of it, for people alone: nothing parses it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 
@@ -92,6 +93,23 @@ class UnknownNameError(UserError):
     """A model, preset or task that does not exist."""
 
     code = "model_not_found"
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str], remedy: str) -> UnknownNameError:
+    """The error for a name that none of those known is, with the one that may have been meant.
+
+    Args:
+        kind: what the name is of: ``model``.
+        name: what was given.
+        known: every name of the kind.
+        remedy: what to do where none is near.
+    """
+    names = sorted(known)
+    near = get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]!r}? {remedy}" if near else remedy
+    return UnknownNameError(
+        f"a {kind}, one of {names}", repr(name), remedy, message=f"unknown {kind} {name[:100]!r}; {hint}"
+    )
 
 
 class ArtefactError(UserError):

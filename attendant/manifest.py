@@ -18,6 +18,8 @@ MANIFEST_NAME = "manifest.json"
 FORMAT = 4
 SUFFIXES = (".data", ".jinja", ".json", ".onnx", ".safetensors", ".spm", ".txt")
 """What a file of an artefact may end with; none is code."""
+SCRIPT_NAME = "reproduce.sh"
+"""Makes the artefact again, by hand: nothing of ours runs it."""
 RESERVED = frozenset({MANIFEST_NAME, "engine.json"})
 """Files beside an artefact's own, which no hash in a manifest may stand for."""
 _EXPORT_AGAIN = "export the model again"
@@ -99,7 +101,7 @@ class Manifest:
             require_plain_name(name)
         for name, sha256 in self.files.items():
             self._require(
-                is_plain_name(name) and name.endswith(SUFFIXES) and name not in RESERVED,
+                is_plain_name(name) and (name.endswith(SUFFIXES) or name == SCRIPT_NAME) and name not in RESERVED,
                 f"plain names of files that end in one of {', '.join(SUFFIXES)}",
                 name,
             )
@@ -166,6 +168,9 @@ class Manifest:
         remedy = f"write it with `attendant export onnx <model> --out {folder}`"
         try:
             return read_record(cls, path, FORMAT)
+        except FileNotFoundError as error:
+            missing = f"no artefact at {folder}: {MANIFEST_NAME} is missing; {remedy}"
+            raise ArtefactError(f"a readable manifest at {path}", "no file", remedy, message=missing) from error
         except (OSError, UnicodeDecodeError) as error:
             raise ArtefactError(f"a readable manifest at {path}", str(error), remedy) from error
         except ValueError as error:

@@ -60,7 +60,12 @@ class ServedModel:
             UnknownNameError: it is.
         """
         if self.task not in ("", task):
-            raise UnknownNameError(f"a model that can {task}", f"{self.name!r}, which can {self.task}", "name another")
+            raise UnknownNameError(
+                f"a model that can {task}",
+                f"{self.name!r}, which can {self.task}",
+                "name another",
+                message=f"model {self.name!r} can {self.task}; it cannot {task}; name another",
+            )
         return self
 
 

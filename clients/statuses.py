@@ -52,7 +52,12 @@ def error_from(status: str, message: str, model: str, server: str) -> AttendantE
         error = error_from_json(record)
         return error if isinstance(error, _OF_A_REQUEST) else ServerError(error.expected, error.found, error.remedy)
     if "UNAVAILABLE" in status and _NOBODY.search(text):
-        return UnreachableError(f"a Triton server at {server}", "no answer", f"start it: {START}")
+        return UnreachableError(
+            f"a Triton server at {server}",
+            "no answer",
+            f"start it: {START}",
+            message=f"no Triton server answers at {server}; start one: {START}",
+        )
     if _DEAD.search(text):
         return UnreachableError(f"a worker of {model!r} that lives at {server}", text, "restart that server")
     if "UNAVAILABLE" in status or "no available versions" in text:
@@ -60,7 +65,12 @@ def error_from(status: str, message: str, model: str, server: str) -> AttendantE
     if "DEADLINE_EXCEEDED" in status:
         return DeadlineError("an answer in time", text, "allow more time")
     if "NOT_FOUND" in status or "unknown model" in text:
-        return UnknownNameError(f"a model that {server} serves", repr(model), "list them with `attendant health`")
+        return UnknownNameError(
+            f"a model that {server} serves",
+            repr(model),
+            "list them with `attendant health`",
+            message=f"{server} serves no model {model!r}; list its models with `attendant health`",
+        )
     if "INVALID_ARG" in status or (not status and _REFUSED.search(text)):
         return InputError(f"a request that {model!r} takes", text, "correct the request")
     return ServerError(f"an answer from {model or server!r}", f"{status} {text}".strip(), "look at the server's log")

@@ -100,10 +100,14 @@ class TritonClient:
         served = [await self.model(known) for known in await self.models()]
         fitting = [model for model in served if model.task == task]
         if len(fitting) != 1:
+            names = ", ".join(model.name for model in fitting)
+            message = (
+                f"several models on {self.server} can {task}; name one with --model: {names}"
+                if fitting
+                else f"no model on {self.server} can {task}; lay one out and start it: {START}"
+            )
             raise UnknownNameError(
-                f"one model on {self.server} that can {task}",
-                str([model.name for model in fitting] or "none"),
-                "name it with --model" if fitting else f"lay one out and start it: {START}",
+                f"one model on {self.server} that can {task}", names or "none", "name it with --model", message=message
             )
         return fitting[0]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from attendant.errors import UnknownNameError
+from attendant.errors import unknown_name
 from models.families.decoder import Decoder, DecoderConfig
 from models.families.deit import DistilledViT
 from models.families.encoder import Encoder, EncoderConfig
@@ -79,5 +79,5 @@ def family_named(name: str) -> Family:
         UnknownNameError: there is none.
     """
     if not isinstance(name, str) or name not in FAMILIES:
-        raise UnknownNameError(f"a family, one of {sorted(FAMILIES)}", repr(name), "correct the name")
+        raise unknown_name("family", name, FAMILIES, f"the families are {', '.join(sorted(FAMILIES))}")
     return FAMILIES[name]

@@ -23,6 +23,7 @@ from attendant.errors import (
     ServerError,
     UnknownNameError,
     UnreachableError,
+    unknown_name,
 )
 from attendant.sampling_params import is_set
 from attendant.tensor_names import POOLED
@@ -81,7 +82,8 @@ class OpenAITransport:
         status, found = await self._session.get(f"{self._root}/models")
         names = [one["id"] for one in found.get("data", [])] if status == _OK else [name]
         if name not in names:
-            raise UnknownNameError(f"a model of {self._root}, of {names}", repr(name), "correct workloads.model")
+            there = ", ".join(sorted(names))
+            raise unknown_name("model", name, names, f"correct workloads.model: {self._root} has {there}")
         return None
 
     async def prepare(

@@ -72,7 +72,10 @@ def _parsed(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ArtefactError(f"a run at {path}", str(error), "name the file that --out wrote") from error
+        remedy = "name the file that --out wrote"
+        reason = error.strerror or str(error)
+        message = f"no run can be read at {path}: {reason}; {remedy}"
+        raise ArtefactError(f"a run at {path}", reason, remedy, message=message) from error
     except ValueError as error:
         raise ArtefactError(f"whole JSON in {path}", f"text that ends or breaks: {error}", _AGAIN) from error
 

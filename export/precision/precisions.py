@@ -238,10 +238,13 @@ def require_task(precision: Precision, task: str) -> None:
     """
     fitting = [one.name for one in PRECISIONS.values() if not one.tasks or task in one.tasks]
     if precision.tasks and task not in precision.tasks:
+        remedy = f"choose another --precision: {', '.join(fitting)}"
+        tasks = ", ".join(sorted(precision.tasks))
         raise InputError(
-            f"a model for {', '.join(sorted(precision.tasks))}, which {precision.name} is for",
+            f"a model for {tasks}, which {precision.name} is for",
             f"a model for {task}",
-            f"choose another --precision: {', '.join(fitting)}",
+            remedy,
+            message=f"precision {precision.name} is for models that {tasks}; this one can {task}; {remedy}",
         )
 
 

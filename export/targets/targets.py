@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from attendant.errors import UnknownNameError
+from attendant.errors import unknown_name
 
 STANDARD_DOMAINS = frozenset({"", "ai.onnx"})
 _FLOATS = frozenset({"float32", "float16", "bfloat16"})
@@ -92,7 +92,7 @@ def target_named(name: str) -> Target:
         UnknownNameError: there is none of that name.
     """
     if name not in TARGETS:
-        raise UnknownNameError(f"a target among {', '.join(TARGETS)}", repr(name), "name one of them with --target")
+        raise unknown_name("target", name, TARGETS, f"name one of {', '.join(TARGETS)} with --target")
     return TARGETS[name]
 
 

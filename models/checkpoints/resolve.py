@@ -6,7 +6,7 @@ from functools import partial
 
 import torch
 
-from attendant.errors import UnknownNameError
+from attendant.errors import unknown_name
 from models.checkpoints.blank import blank
 from models.checkpoints.own_model import load_own_model
 from models.checkpoints.place import place_of, shipped_names
@@ -33,11 +33,8 @@ def checkpoint_named(name: str, weights: Weights = "read") -> Checkpoint:
         return load_checkpoint(place, weights) if place.is_dir() else load_own_model(place)
     if name in PRESETS:
         return _random_model(name, weights)
-    raise UnknownNameError(
-        f"a checkpoint folder, a Python file, a shipped checkpoint {shipped_names()} or a preset {sorted(PRESETS)}",
-        repr(name),
-        "see `attendant models list`",
-    )
+    remedy = "name one of `attendant models list`, a checkpoint's folder, or a Python file with a model"
+    raise unknown_name("model", name, (*shipped_names(), *PRESETS), remedy)
 
 
 def _random_model(name: str, weights: Weights) -> Checkpoint:

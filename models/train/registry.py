@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attendant.errors import UnknownNameError
+from attendant.errors import unknown_name
 from models.train import dates, dates_gru, digits, digits_captioner, digits_swin, stdlib_lm
 from models.train.task import TrainingTask
 
@@ -17,5 +17,5 @@ def task_named(name: str) -> TrainingTask:
         UnknownNameError: there is none.
     """
     if name not in TASKS:
-        raise UnknownNameError(f"a checkpoint to train, one of {sorted(TASKS)}", repr(name), "correct the name")
+        raise unknown_name("checkpoint", name, TASKS, f"those that can be trained are {', '.join(sorted(TASKS))}")
     return TASKS[name]

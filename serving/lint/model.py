@@ -73,11 +73,10 @@ def models_of(repository: Path) -> list[Model]:
     """
     folders = sorted(path for path in repository.iterdir() if path.is_dir()) if repository.is_dir() else []
     if not folders:
-        raise ArtefactError(
-            f"a model repository at {repository}, one folder a model",
-            "no folder" if repository.is_dir() else "nothing",
-            "name a repository, or write one with `attendant repository`",
-        )
+        found = "there is no folder in it" if repository.is_dir() else "there is no such folder"
+        remedy = "name a folder that holds one for each model, or write one with `attendant repository`"
+        message = f"no model repository at {repository}: {found}; {remedy}"
+        raise ArtefactError(f"a model repository at {repository}", found, remedy, message=message)
     read = {folder.name: _read(folder / CONFIG_NAME) for folder in folders}
     configs = {name: config for name, (config, _) in read.items()}
     return [

@@ -25,7 +25,7 @@ def test_parameters_are_values_again(encoder):
 
 def test_a_model_of_another_task_is_refused_by_name_and_its_own_is_not(encoder):
     assert encoder.require_task("embed") is encoder
-    with pytest.raises(UnknownNameError, match="can translate; found 'mine', which can embed"):
+    with pytest.raises(UnknownNameError, match="model 'mine' can embed; it cannot translate"):
         encoder.require_task("translate")
 
 

@@ -93,7 +93,7 @@ def test_verbose_adds_the_traceback() -> None:
     done = models("train", "no-such-model", "--verbose")
     assert done.returncode == 2
     assert "Traceback" in done.stderr
-    assert done.stderr.splitlines()[-1].startswith("error: expected ")
+    assert done.stderr.splitlines()[-1].startswith("error: unknown checkpoint 'no-such-model'; ")
 
 
 def test_train_refuses_a_folder_that_holds_other_things(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from limits import parse
 
-from attendant.errors import ArtefactError, ConfigError, OutputError, UnknownNameError
+from attendant.errors import ArtefactError, ConfigError, OutputError, unknown_name
 
 PREFIX = "att-"
 KEY_BYTES = 32
@@ -107,7 +107,8 @@ def revoke_key(path: Path, name: str) -> None:
     keys = read_keys(path)
     kept = [key for key in keys if key.name != name]
     if len(kept) == len(keys):
-        raise UnknownNameError("a key's name", repr(name), f"the names are {[key.name for key in keys]}")
+        names = [key.name for key in keys]
+        raise unknown_name("key", name, names, f"the keys are {', '.join(names) or 'none'}")
     _write(path, kept)
 
 

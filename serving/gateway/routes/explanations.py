@@ -11,7 +11,7 @@ import numpy as np
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
-from attendant.errors import InputError, UnknownNameError
+from attendant.errors import InputError, unknown_name
 from attendant.sampling_params import SamplingParams
 from attendant.tensor_names import LOGITS
 from clients.answer import Answer, Delta, whole_answers
@@ -164,7 +164,7 @@ _TASKS: dict[str, Callable[[Gateway, Question], Awaitable[Response]]] = {
 async def _served(gateway: Gateway, name: str) -> ServedModel:
     served = await gateway.pool.models()
     if name not in served:
-        raise UnknownNameError(f"a model, one of {list(served)}", repr(name), "list them at /v1/models")
+        raise unknown_name("model", name, served, "list them at /v1/models")
     return served[name]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse
 
-from attendant.errors import UnknownNameError
+from attendant.errors import unknown_name
 from attendant.sampling_tensors import params_of_inputs
 from attendant.tensor_names import LOGITS, PIXELS
 from clients.images import ANY
@@ -35,7 +35,7 @@ async def one_model(request: Request, name: str) -> JSONResponse:
     """One model."""
     served = await Gateway.of(request).pool.models()
     if name not in served:
-        raise UnknownNameError(f"a model, one of {list(served)}", repr(name), "list them at /v1/models")
+        raise unknown_name("model", name, served, "list them at /v1/models")
     return JSONResponse(card(served[name]))
 
 

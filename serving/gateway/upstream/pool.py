@@ -65,7 +65,12 @@ class Pool:
         found = {name: model for upstream in self.upstreams for name, model in upstream.models.items()}
         if not found:
             addresses = ", ".join(upstream.address for upstream in self.upstreams)
-            raise UnreachableError(f"a Triton server at {addresses}", "no answer", "start it: `attendant serve`")
+            raise UnreachableError(
+                f"a Triton server at {addresses}",
+                "no answer",
+                "start it: `attendant serve`",
+                message=f"no Triton server answers at {addresses}; start one: `attendant serve`",
+            )
         return dict(sorted(found.items()))
 
     async def once(self, name: str, ask: Ask[Result]) -> Result:

@@ -43,7 +43,7 @@ def test_a_precision_that_does_not_exist_is_refused_with_those_that_do():
 
 def test_a_precision_for_other_tasks_is_refused():
     require_task(HALF, "translate")
-    with pytest.raises(InputError, match="a model for translate, which fp32 is for; found a model for classify"):
+    with pytest.raises(InputError, match="precision fp32 is for models that translate; this one can classify"):
         require_task(HALF, "classify")
 
 

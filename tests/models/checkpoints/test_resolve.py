@@ -73,4 +73,6 @@ def test_a_name_that_is_nothing_is_refused_with_all_that_there_is(name, shipped)
         checkpoint_named(name)
     assert all(known in caught.value.expected for known in ["shipped-one", *PRESETS])
     assert caught.value.found == repr(name)
-    assert caught.value.remedy == "see `attendant models list`"
+    assert caught.value.remedy.startswith("name one of `attendant models list`")
+    assert str(caught.value).startswith(f"unknown model {name[:100]!r}; ")
+    assert ("did you mean 'vit-tiny'?" in str(caught.value)) is (name == "vit-tiney")

@@ -50,7 +50,7 @@ def test_json_says_all_that_the_table_says(tmp_path, capsys):
 
 @pytest.mark.parametrize("place", ["absent", "."])
 def test_a_place_without_models_is_refused(place, tmp_path):
-    with pytest.raises(ArtefactError, match="a model repository"):
+    with pytest.raises(ArtefactError, match="no model repository at "):
         lint(tmp_path / place)
 
 
