@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from attendant.tasks import TASKS
+
 
 def _in(package: str, modules: str) -> tuple[str, ...]:
     return tuple(f"{package}.{module}" for module in modules.split())
@@ -60,7 +62,7 @@ class Extra:
     lacks: tuple[str, ...] = ()
 
 
-_ASK = ("classify", "caption", "translate", "generate", "embed", "predict", "explain", "health")
+_ASK = (*(task.name for task in TASKS.values() if task.verb), "explain", "health")
 _LOAD = ("load run", "load sweep", "load compare", "load report")
 _MODELS = ("models list", "models describe", "models import", "models train", "models explain")
 _EXPORT = ("export onnx", "export torch")

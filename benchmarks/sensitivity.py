@@ -27,8 +27,9 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from attendant.manifest import Manifest  # noqa: E402
+from attendant.tasks import TASKS, resolve  # noqa: E402
 from export.artefact.stage import export_onnx  # noqa: E402
-from export.parity.climbs import CLIMBS, REFERENCE, RUNTIME  # noqa: E402
+from export.parity.climbs import REFERENCE, RUNTIME  # noqa: E402
 from export.parity.eager import eager_runners  # noqa: E402
 from export.parity.parity import YARDSTICK  # noqa: E402
 from export.passes.quantise.lower_precision import lower_precision  # noqa: E402
@@ -108,7 +109,7 @@ class Drift:
         """Relative to the largest value of the reference."""
         with tempfile.TemporaryDirectory() as folder:
             runners = {one.name: self._runner(one.name, places, Path(folder)) for one in self.manifest.graphs}
-            climbed = CLIMBS[self.manifest.task](self.checkpoint, {**self.runners, RUNTIME: runners})
+            climbed = resolve(TASKS[self.manifest.task].parity)(self.checkpoint, {**self.runners, RUNTIME: runners})
             last = [one for one in climbed if one.graph == self.manifest.graphs[-1].name and "eager" not in one.rung]
         return float(np.sqrt(np.mean([one.error**2 for one in last])) / max(one.scale for one in last))
 

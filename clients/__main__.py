@@ -19,6 +19,7 @@ from __future__ import annotations
 import sys
 
 from attendant.cli import Group, run
+from attendant.tasks import TASKS
 
 if __name__ == "__main__":
     run(
@@ -26,12 +27,7 @@ if __name__ == "__main__":
         str(__doc__),
         {
             "health": "clients.verbs:health",
-            "classify": "clients.verbs:classify",
-            "caption": "clients.generation_verbs:caption",
-            "translate": "clients.generation_verbs:translate",
-            "generate": "clients.generation_verbs:generate",
-            "embed": "clients.verbs:embed",
-            "predict": "clients.verbs:predict",
+            **{task.name: task.verb for task in TASKS.values() if task.verb},
             "explain": "clients.verbs:explain",
             "load": Group(
                 "Load tests of a server.",

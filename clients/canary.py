@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from attendant.sampling_params import SamplingParams
+from attendant.tasks import TASKS, resolve
 from attendant.tensor_names import PIXELS, POOLED
 from clients.answer import Delta
 from clients.caption import Captioner
@@ -27,6 +28,7 @@ HARMLESS_TEXT = "a"
 HARMLESS_TOKENS = 2
 CLOSE = 1e-3  # two machines agree on a float32 model to about 1e-5
 TOLD_VALUES = 8
+Rule = Callable[[TritonClient, ServedModel, Mapping[str, Any], Any], Awaitable["Verdict"]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +46,14 @@ async def ask(client: TritonClient, model: ServedModel) -> Verdict:
         InputError, ServerError: the model refused it or failed.
     """
     example = model.parameters.get("example") or {}
-    rule = _RULES.get(model.task)
-    if rule is None:
+    if model.task not in TASKS:
         return Verdict(found="loaded; no canary for a model of another project", right=True)
-    return await rule(client, model, example.get("inputs") or {}, example.get("answer"))
+    check: Rule = resolve(TASKS[model.task].canary)
+    return await check(client, model, example.get("inputs") or {}, example.get("answer"))
 
 
-async def _classify(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
+async def check_classifier(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
+    """Of an image without content, any label is right."""
     shape = model.inputs[PIXELS]
     pixels = np.asarray(inputs.get(PIXELS, np.zeros(shape)), dtype=model.dtypes[PIXELS]).reshape(1, *shape)
     classifier = Classifier(client, model)
@@ -59,7 +62,8 @@ async def _classify(client: TritonClient, model: ServedModel, inputs: Mapping[st
     return Verdict(found=label, right=_finite(logits_K) and answer in (None, label))
 
 
-async def _text(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
+async def check_text(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
+    """Few tokens, and an end that says why."""
     text = inputs.get("text", HARMLESS_TEXT)
     limit = inputs.get("max_tokens") if "text" in inputs else HARMLESS_TOKENS
     return await _streamed(TextModel(client, model).stream(text, SamplingParams(max_tokens=limit)), limit, answer)
@@ -73,19 +77,22 @@ async def _streamed(stream: AsyncIterator[Delta], limit: int | None, answer: Any
     return Verdict(found=found, right=whole and answer in (None, found))
 
 
-async def _caption(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
+async def check_captioner(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
+    """The same of an image."""
     pixels = np.asarray(inputs[PIXELS], model.dtypes[PIXELS]) if PIXELS in inputs else blank_pixels(model)
     limit = inputs.get("max_tokens", None if answer else HARMLESS_TOKENS)
     return await _streamed(Captioner(client, model).stream(pixels, SamplingParams(max_tokens=limit)), limit, answer)
 
 
-async def _embed(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
+async def check_embedder(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
+    """One vector of the promised length."""
     vector_E = (await Embedder(client, model).embed([inputs.get("text", HARMLESS_TEXT)], "pooled"))[0]
     well_formed = vector_E.shape == model.outputs[POOLED] and _finite(vector_E)
     return Verdict(found=_told(vector_E), right=well_formed and (answer is None or _close(vector_E, answer)))
 
 
-async def _predict(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
+async def check_predictor(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
+    """Ones for every input without an example; every output is finite."""
     rows = {
         name: np.asarray(inputs.get(name, np.ones([abs(size) for size in shape])), dtype=model.dtypes[name])[None]
         for name, shape in model.inputs.items()
@@ -107,14 +114,3 @@ def _close(vector_E: Array, answer: Sequence[float] | Array) -> bool:
 
 def _finite(array: Array) -> bool:
     return bool(np.isfinite(array).all())
-
-
-_Rule = Callable[[TritonClient, ServedModel, Mapping[str, Any], Any], Awaitable[Verdict]]
-_RULES: dict[str, _Rule] = {
-    "caption": _caption,
-    "classify": _classify,
-    "embed": _embed,
-    "generate": _text,
-    "predict": _predict,
-    "translate": _text,
-}

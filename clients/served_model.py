@@ -11,6 +11,7 @@ from tritonclient.grpc import model_config_pb2
 from tritonclient.utils import triton_to_np_dtype
 
 from attendant.errors import UnknownNameError
+from attendant.tasks import TASKS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +54,17 @@ class ServedModel:
         """What the model is for; empty for a model that Attendant did not lay out."""
         return str(self.parameters.get("task", ""))
 
+    def is_for(self, task: str) -> bool:
+        """Whether it is for a task; ``predict`` is asked in the place of one without a verb of its own."""
+        return self.task == task or (task == "predict" and self.task in TASKS and not TASKS[self.task].verb)
+
     def require_task(self, task: str) -> Self:
         """The model itself, unless it is known to be for another task.
 
         Raises:
             UnknownNameError: it is.
         """
-        if self.task not in ("", task):
+        if self.task and not self.is_for(task):
             raise UnknownNameError(
                 f"a model that can {task}",
                 f"{self.name!r}, which can {self.task}",

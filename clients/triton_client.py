@@ -98,7 +98,7 @@ class TritonClient:
         if name is not None:
             return (await self.model(name)).require_task(task)
         served = [await self.model(known) for known in await self.models()]
-        fitting = [model for model in served if model.task == task]
+        fitting = [model for model in served if model.is_for(task)]
         if len(fitting) != 1:
             names = ", ".join(model.name for model in fitting)
             message = (

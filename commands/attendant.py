@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from attendant.cli import Group, Verbs, run
+from attendant.tasks import TASKS
 
 VERBS: Verbs = {
     "models": Group(
@@ -49,12 +50,7 @@ VERBS: Verbs = {
     "keys": "serving.gateway.verbs:keys",
     "engines": Group("TensorRT engines in a repository.", {"verify": "serving.verbs:engines"}),
     "health": "clients.verbs:health",
-    "classify": "clients.verbs:classify",
-    "caption": "clients.generation_verbs:caption",
-    "translate": "clients.generation_verbs:translate",
-    "generate": "clients.generation_verbs:generate",
-    "embed": "clients.verbs:embed",
-    "predict": "clients.verbs:predict",
+    **{task.name: task.verb for task in TASKS.values() if task.verb},
     "explain": "clients.verbs:explain",
     "load": Group(
         "Load tests of a server; docs/guides/load.md explains the scenario, docs/guides/load-reports.md every figure.",

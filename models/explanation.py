@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from attendant.errors import ConfigError, InputError
 from attendant.images import pixels_from_file
+from attendant.tasks import TASKS, resolve
 from attendant.tokenization import load_tokenizer
 from models.checkpoints.store import Checkpoint
 from models.explain.alignments import alignments
@@ -53,10 +54,12 @@ def explain(checkpoint: Checkpoint, wish: Wish) -> str:
         ConfigError: the model has nothing of the kind to show, or an argument means nothing.
         OutputError: the figure cannot be written.
     """
-    task = checkpoint.family.task.name
-    if task not in _EXPLAIN:
-        raise ConfigError(f"a model of the tasks {sorted(_EXPLAIN)}", repr(task), "explain another model")
-    return _EXPLAIN[task](checkpoint, wish)
+    task = checkpoint.family.task
+    if not task.explain:
+        known = sorted(one.name for one in TASKS.values() if one.explain)
+        raise ConfigError(f"a model of the tasks {known}", repr(task.name), "explain another model")
+    sentence: str = resolve(task.explain)(checkpoint, wish)
+    return sentence
 
 
 def explain_positions(checkpoint: Checkpoint, out: Path) -> str:
@@ -75,7 +78,8 @@ def explain_positions(checkpoint: Checkpoint, out: Path) -> str:
     return f"{side} × {side} positions"
 
 
-def _explain_image(checkpoint: Checkpoint, wish: Wish) -> str:
+def explain_image(checkpoint: Checkpoint, wish: Wish) -> str:
+    """A classifier: over windows what each place receives; else rollouts, the heads and a label's evidence."""
     pixels_1CHW = _pixels(checkpoint, wish)
     with torch.no_grad():
         shares_K: Tensor = checkpoint.model(pixels_1CHW)[0].softmax(-1)
@@ -123,7 +127,8 @@ def _shown(pixels_CHW: Tensor) -> NDArray[np.uint8]:
     return np.asarray(Image.fromarray(values_HWC.squeeze()))
 
 
-def _explain_text(checkpoint: Checkpoint, wish: Wish) -> str:
+def explain_text(checkpoint: Checkpoint, wish: Wish) -> str:
+    """A translator: which source token each token of the answer looks at."""
     assert checkpoint.folder is not None
     tokenizer = load_tokenizer(checkpoint.folder, checkpoint.details.get("tokenizer"))
     config, model = checkpoint.config, checkpoint.model
@@ -141,7 +146,8 @@ def _visible(token: str) -> str:
     return token.replace(" ", "␣") or "·"
 
 
-def _explain_caption(checkpoint: Checkpoint, wish: Wish) -> str:
+def explain_caption(checkpoint: Checkpoint, wish: Wish) -> str:
+    """A captioner: where each word looks."""
     assert checkpoint.folder is not None
     tokenizer = load_tokenizer(checkpoint.folder, checkpoint.details.get("tokenizer"))
     pixels_1CHW, config = _pixels(checkpoint, wish), checkpoint.config
@@ -152,10 +158,3 @@ def _explain_caption(checkpoint: Checkpoint, wish: Wish) -> str:
     drawn = {title: one.numpy() for title, one in zip(titles, maps_Thw, strict=True)}
     draw_over_image(_shown(pixels_1CHW[0]), drawn, wish.out)
     return tokenizer.decode(answer)
-
-
-_EXPLAIN: dict[str, Callable[[Checkpoint, Wish], str]] = {
-    "caption": _explain_caption,
-    "classify": _explain_image,
-    "translate": _explain_text,
-}

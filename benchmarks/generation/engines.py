@@ -8,17 +8,13 @@ from pathlib import Path
 
 from attendant.errors import AttendantError
 from attendant.manifest import Manifest
-from serving.engine.captioner import Captioner
-from serving.engine.generator import Generator
+from attendant.tasks import TASKS, resolve
 from serving.engine.loaded_model import LoadedModel
 from serving.engine.request_output import RequestOutput
 from serving.engine.sampling.guide import Guides
 from serving.engine.sampling.token_rules import TokenRules
 from serving.engine.settings import EngineSettings
 from serving.engine.text_generation_model import TextGenerationModel
-from serving.engine.translator import Translator
-
-_KINDS: dict[str, type[TextGenerationModel]] = {"generate": Generator, "translate": Translator, "caption": Captioner}
 
 
 @dataclass(slots=True)
@@ -50,7 +46,7 @@ class Timed:
 def loaded(folder: Path, settings: EngineSettings, threads: int = 1) -> TextGenerationModel:
     """An artefact that answers with text, by whatever class its task has."""
     manifest = Manifest.read(folder)
-    return _KINDS[manifest.task](folder, manifest, threads, settings=settings)
+    return resolve(TASKS[manifest.task].engine)(folder, manifest, threads, settings=settings)
 
 
 def written_of(model: TextGenerationModel) -> LoadedModel:

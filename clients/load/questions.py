@@ -15,15 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attendant.errors import InputError
+from attendant.tasks import TASKS
 from attendant.tensor_names import PIXELS, TEXT_INPUT
 from clients.images import file_pixels
 from clients.load.scenario import Inputs, Workload
 from clients.served_model import ServedModel
 
 Array = NDArray[Any]
-TEXT_TASKS = ("embed", "generate", "translate")
-PIXEL_TASKS = ("caption", "classify")
-WRITING_TASKS = ("caption", "generate", "translate")
+TEXT_TASKS = tuple(task.name for task in TASKS.values() if task.reads == "text")
+PIXEL_TASKS = tuple(task.name for task in TASKS.values() if task.reads == "pixels")
+WRITING_TASKS = tuple(task.name for task in TASKS.values() if task.answers == "text")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 LONGEST_WORD = 9
 

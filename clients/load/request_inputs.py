@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from attendant.sampling_params import SamplingParams
 from attendant.sampling_tensors import tensors_of
-from attendant.tensor_names import LOGITS, POOLED, STREAM
+from attendant.tasks import TASKS
+from attendant.tensor_names import STREAM
 from clients.load.questions import WRITING_TASKS, Question
 from clients.load.scenario import Workload
 from clients.served_model import ServedModel
 
-_OUTPUTS = {"classify": (LOGITS,), "embed": (POOLED,)}
 Array = NDArray[Any]
 
 
@@ -37,4 +37,4 @@ def inputs_of(
 
 def wanted_outputs(workload: Workload, model: ServedModel) -> tuple[str, ...]:
     """The outputs that a request names; none, which is all, where nothing is known of them."""
-    return workload.outputs or _OUTPUTS.get(model.task, ())
+    return workload.outputs or (TASKS[model.task].outputs if model.task in TASKS else ())

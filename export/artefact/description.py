@@ -15,8 +15,8 @@ from export.artefact.remembered_hashes import remembered_sha256
 from export.graph.axes import axes_of
 from export.precision.precisions import Precision, signatures_in
 from models.checkpoints.store import Checkpoint
+from models.task_graph import TaskGraph
 from models.tasks.from_bytes import example_in_bytes, takes_bytes
-from models.tasks.graph import TaskGraph
 
 
 def describe(

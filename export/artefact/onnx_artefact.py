@@ -29,8 +29,8 @@ from export.precision.precisions import PRECISIONS, Precision, precision_named, 
 from export.precision.rewriting import Given, rewrite_graphs, weight_types
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import Checkpoint
+from models.task_graph import TaskGraph
 from models.tasks.from_bytes import takes_bytes
-from models.tasks.graph import TaskGraph
 
 
 def write_artefact(

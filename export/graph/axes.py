@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attendant.signature import Axis
 from attendant.tensor_names import HEIGHT, POSITIONS, WIDTH
-from models.tasks.graph import TaskGraph
+from models.task_graph import TaskGraph
 
 MAX_BATCH = 32
 

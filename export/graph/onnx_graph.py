@@ -22,7 +22,7 @@ from export.graph.outcome import OURS
 from export.graph.sample_inputs import sample_inputs
 from export.graph.translations import OPSET, TRANSLATIONS, measure_behind_casts
 from export.graph.weights import Origins, optimize
-from models.tasks.graph import TaskGraph
+from models.task_graph import TaskGraph
 
 STANDARD_DOMAINS = {"", "ai.onnx"}
 ORIGINS = "attendant.weights"

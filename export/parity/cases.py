@@ -15,7 +15,7 @@ import numpy as np
 
 from attendant.signature import Axis, TensorSpec
 from attendant.tensor_names import PIXELS
-from models.tasks.graph import TaskGraph
+from models.task_graph import TaskGraph
 from serving.runtime.base import Array
 
 BATCHES = (1, 2, 5)

@@ -28,8 +28,8 @@ from export.parity.cases import (
 from export.parity.eager import full_forward
 from export.parity.parity import YARDSTICK, Measurement, compare
 from models.checkpoints.store import Checkpoint
+from models.task_graph import TaskGraph
 from models.tasks.from_bytes import CaptionerFromBytes, takes_bytes
-from models.tasks.graph import TaskGraph
 from serving.runtime.base import Array, Buffer, Runner
 from serving.runtime.cached_decoder import CachedDecoder
 
@@ -104,16 +104,6 @@ def climb_generator(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) 
     """Random targets through the cached decoder."""
     (decoder,) = checkpoint.graphs()
     yield from _climb_decoder(checkpoint, list(generation_cases(decoding_of(decoder))), runners)
-
-
-CLIMBS: dict[str, Climb] = {
-    "predict": climb_predictor,
-    "classify": climb_classifier,
-    "embed": climb_embedder,
-    "translate": climb_translator,
-    "generate": climb_generator,
-    "caption": climb_captioner,
-}
 
 
 def decoding_of(decoder: TaskGraph) -> Decoding:

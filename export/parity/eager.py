@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from attendant.signature import GraphSignature
-from models.tasks.graph import TaskGraph
+from models.task_graph import TaskGraph
 from serving.runtime.array_buffer import ArrayBuffer
 from serving.runtime.base import Array, Buffer, numpy_dtype
 

@@ -12,17 +12,18 @@ import torch
 from attendant.config import config_to_json
 from attendant.errors import ArtefactError
 from attendant.manifest import Manifest
+from attendant.tasks import TASKS, resolve
 from attendant.tensor_names import EXPLAINED
 from export.parity.cases import Spread
-from export.parity.climbs import CLIMBS, LOWERED, OPENVINO, REFERENCE, RUNTIME, Runners
+from export.parity.climbs import LOWERED, OPENVINO, REFERENCE, RUNTIME, Runners
 from export.parity.eager import eager_runners
 from export.parity.parity import YARDSTICK, Measurement
 from export.precision.precisions import precision_named
 from export.precision.rounded import rounded_runners
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import Checkpoint
+from models.task_graph import TaskGraph
 from models.tasks.from_bytes import takes_bytes
-from models.tasks.graph import TaskGraph
 from serving.runtime.base import Runner
 from serving.runtime.create_runners import create_runners
 from serving.runtime.openvino.runner import OpenVinoRunner, openvino_is_installed
@@ -63,7 +64,7 @@ def climb(folder: Path, source: str | Checkpoint | None = None) -> list[Measurem
     }
     if manifest.form == "onnx" and openvino_is_installed():
         runners[OPENVINO] = _openvino_runners(folder, manifest)
-    measured = CLIMBS[manifest.task](checkpoint, runners, spreads_of(manifest))
+    measured = resolve(TASKS[manifest.task].parity)(checkpoint, runners, spreads_of(manifest))
     return [replace(one, rung=_named(one.rung, manifest)) for one in measured]
 
 

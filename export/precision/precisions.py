@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 
 from attendant.errors import ConfigError, InputError
 from attendant.signature import DType, GraphSignature, TensorSpec
+from attendant.tasks import TASKS
 from export.precision.budget import Budget
 
 PrecisionName = Literal["fp32", "fp16", "bf16", "int8", "int8-static", "int4", "int4-hqq", "int4-kv8"]
@@ -64,8 +65,8 @@ class Precision:
 
 
 _MORE_EXACT = "where more is lost than the task can bear, export in a more exact precision:"
-_WRITERS = frozenset({"caption", "generate", "translate"})
-_MEASURERS = frozenset({"embed", "predict"})
+_WRITERS = frozenset(task.name for task in TASKS.values() if task.answers == "text")
+_MEASURERS = frozenset(task.name for task in TASKS.values() if task.answers == "values")
 _EVERY = (
     Precision(
         name="fp32",

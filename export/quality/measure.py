@@ -25,8 +25,8 @@ from export.quality.held_out import has_held_out, held_out_questions
 from export.quality.questions import Questions
 from export.quality.random_questions import random_questions
 from models.checkpoints.store import Checkpoint
+from models.task_graph import TaskGraph
 from models.tasks.from_bytes import takes_bytes
-from models.tasks.graph import TaskGraph
 from serving.runtime.create_runners import create_runners
 from serving.runtime.ort.runner import OrtRunner
 

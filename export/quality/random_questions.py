@@ -6,18 +6,18 @@ something, for every value is wrong by so much; first choices and probabilities 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from itertools import islice
 
 import numpy as np
 
 from attendant.manifest import Manifest
+from attendant.tasks import TASKS, resolve
 from attendant.tensor_names import PIXELS
 from export.parity.cases import NORMAL, SourceCase, Spreads, image_cases, source_cases, tensor_cases
 from export.parity.climbs import decoding_of
 from export.quality.questions import Questions
 from models.checkpoints.store import Checkpoint
-from models.tasks.graph import TaskGraph
+from models.task_graph import TaskGraph
 from serving.runtime.base import Array
 
 ROWS_OF_A_TEXT_MODEL, ROWS_OF_A_LARGE_MODEL = 5, 2
@@ -34,7 +34,7 @@ def random_questions(checkpoint: Checkpoint, manifest: Manifest, large: bool, sp
         spreads: of the floats.
     """
     graphs = checkpoint.graphs()
-    feeds = FEEDS[manifest.task](graphs[0], manifest, spreads)
+    feeds = resolve(TASKS[manifest.task].random_inputs)(graphs[0], manifest, spreads)
     masks = {"hidden": "mask"} if manifest.task == "embed" else {}
     count = len(next(iter(feeds.values()))) if feeds else ROWS_OF_A_TEXT_MODEL
     truth = _targets(graphs[-1], manifest, count, large) if graphs[-1].signature.name == "decoder" else None
@@ -52,34 +52,33 @@ def random_questions(checkpoint: Checkpoint, manifest: Manifest, large: bool, sp
     return every.first(ROWS_OF_A_LARGE_MODEL) if large else every
 
 
-def _images(_graph: TaskGraph, manifest: Manifest, spreads: Spreads) -> dict[str, Array]:
+def random_images(_graph: TaskGraph, manifest: Manifest, spreads: Spreads) -> dict[str, Array]:
+    """A batch of usual size."""
     signature = manifest.graphs[0]
     *_, usual = islice(image_cases(signature.input(PIXELS), signature.axes, spreads.get(PIXELS, NORMAL)), 4)
     return usual.feeds
 
 
-def _sources(graph: TaskGraph, _manifest: Manifest, _spreads: Spreads) -> dict[str, Array]:
+def random_sources(graph: TaskGraph, _manifest: Manifest, _spreads: Spreads) -> dict[str, Array]:
+    """Texts with padding, the longest there are."""
     return _longest(graph.below["source_ids"], graph.largest["source"]).feeds
 
 
-def _tokens(graph: TaskGraph, _manifest: Manifest, _spreads: Spreads) -> dict[str, Array]:
+def random_tokens(graph: TaskGraph, _manifest: Manifest, _spreads: Spreads) -> dict[str, Array]:
+    """The same, with the kinds of their tokens."""
     case = _longest(graph.below["token_ids"], graph.largest["tokens"])
     return {"token_ids": case.ids, "mask": case.mask, "token_types": case.ids % graph.below["token_types"]}
 
 
-def _tensors(graph: TaskGraph, _manifest: Manifest, spreads: Spreads) -> dict[str, Array]:
+def random_tensors(graph: TaskGraph, _manifest: Manifest, spreads: Spreads) -> dict[str, Array]:
+    """As many rows as the graph takes."""
     *_, (_, feeds) = tensor_cases(graph, spreads)
     return feeds
 
 
-FEEDS: Mapping[str, Callable[[TaskGraph, Manifest, Spreads], dict[str, Array]]] = {
-    "classify": _images,
-    "caption": _images,
-    "translate": _sources,
-    "embed": _tokens,
-    "predict": _tensors,
-    "generate": lambda _graph, _manifest, _spreads: {},
-}
+def no_inputs(_graph: TaskGraph, _manifest: Manifest, _spreads: Spreads) -> dict[str, Array]:
+    """For a model whose decoder is all that it has."""
+    return {}
 
 
 def _longest(vocabulary: int, longest: int) -> SourceCase:

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from attendant.errors import ArtefactError, AttendantError, ConfigError
 from models.checkpoints.store import Checkpoint
-from models.registry import Family
-from models.tasks.predict import TASK, Contract, Predictor, PredictorConfig
+from models.families.family import Family
+from models.tasks.predict import Contract, Predictor, PredictorConfig
 
 FUNCTION = "model"
 
@@ -55,7 +55,7 @@ def load_own_model(path: Path) -> Checkpoint:
     module = own.module.eval().requires_grad_(False)
     return Checkpoint(
         name=own.name,
-        family=Family(name="own", task=TASK, config=PredictorConfig, build=_only_its_file_can),
+        family=Family(name="own", graphs="predict", config=PredictorConfig, build=_only_its_file_can),
         model=Predictor(module, own.contract),
         details=own.details,
         example=_answered(own),

@@ -16,9 +16,10 @@ from attendant.errors import ArtefactError, ConfigError
 from attendant.tensor_names import PIXELS
 from models.checkpoints.blank import blank, fill
 from models.checkpoints.file_names import COMPANIONS, CONFIG_NAME, WEIGHTS_NAME
-from models.registry import Family, family_named
+from models.families.family import Family
+from models.registry import family_named
+from models.task_graph import TaskGraph
 from models.tasks.from_bytes import from_bytes
-from models.tasks.graph import TaskGraph
 
 Weights = Literal["read", "mapped", "absent"]
 """In memory; in their file, whose pages the kernel reads when they are used, and forgets when it needs the memory, and
@@ -63,8 +64,8 @@ class Checkpoint:
         Raises:
             ConfigError: there is nothing to show, or no image to prepare.
         """
-        plain = self.family.task.graphs(self.model)
-        every = (*plain, *self.family.task.explained(self.model)) if explain else plain
+        plain = self.family.graph_builder.build(self.model)
+        every = (*plain, *self.family.graph_builder.explained(self.model)) if explain else plain
         if not uint8:
             return every
         if every[0].signature.inputs[0].name != PIXELS:
@@ -73,7 +74,7 @@ class Checkpoint:
 
     def serving_details(self) -> dict[str, Any]:
         """What the server must know beyond the graphs: token ids, lengths, labels, preprocessing."""
-        return {**self.details, **self.family.task.details(self.config)}
+        return {**self.details, **self.family.graph_builder.details(self.config)}
 
     def companions(self) -> tuple[Path, ...]:
         """The files beside the weights that later stages need."""

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from attendant.config import require, require_bool, require_choice, require_fraction, require_positive
+from models.families.family import Family
 from models.layers.attention import MultiHeadAttention
 from models.layers.embedding import TiedEmbedding
 from models.layers.kv_cache import KeysValues, Remember, Remembering, remember_nothing, take_positions
@@ -215,3 +216,6 @@ class Decoder(Remembering):
         hidden = self.norm(hidden if scored is None else take_positions(hidden, scored))
         logits: Tensor = self.embedding.logits(hidden) if self.head is None else self.head(hidden)
         return logits
+
+
+FAMILY = Family(name="decoder", graphs="generate", config=DecoderConfig, build=Decoder)

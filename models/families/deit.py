@@ -14,6 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from models.families.family import Family
 from models.families.vit import ViTConfig, classifier_head, vision_blocks
 from models.layers.patch_embed import PatchEmbed
 from models.layers.positional import LearnedPositions
@@ -23,6 +24,8 @@ TOKENS_IN_FRONT = 2
 
 class DistilledViT(nn.Module):
     """Image classifier over patches, with a class token and a distillation token in front of them."""
+
+    attends_over = "tokens"
 
     def __init__(self, config: ViTConfig) -> None:
         super().__init__()
@@ -51,3 +54,6 @@ class DistilledViT(nn.Module):
         """Classify float images ``[B, C, image_size, image_size]``: the mean of both heads' logits, ``[B, K]``."""
         by_class_BK, by_distillation_BK = self.both(pixels)
         return (by_class_BK + by_distillation_BK) / 2
+
+
+FAMILY = Family(name="deit", graphs="classify", config=ViTConfig, build=DistilledViT)

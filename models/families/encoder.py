@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from attendant.config import require, require_choice, require_fraction, require_positive, require_token
+from models.families.family import Family
 from models.layers.attention import MultiHeadAttention
 from models.layers.blocks import EncoderBlock
 from models.layers.embedding import TiedEmbedding
@@ -104,3 +105,6 @@ def _block(config: EncoderConfig) -> EncoderBlock:
     attention = MultiHeadAttention(config.width, config.heads)
     mlp = MLP(config.width, config.mlp_width, config.activation)
     return EncoderBlock(attention, mlp, lambda: PostNorm(config.width, config.norm_eps, config.dropout))
+
+
+FAMILY = Family(name="encoder", graphs="embed", config=EncoderConfig, build=Encoder)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from attendant.config import require
+from models.families.family import Family
 from models.families.resnet import ResNet, ResNetConfig
 from models.families.vit import ViT, ViTConfig
 
@@ -49,6 +50,8 @@ class HybridViTConfig:
 class HybridViT(nn.Module):
     """Image classifier over a convolutional network's features."""
 
+    attends_over = "tokens"
+
     def __init__(self, config: HybridViTConfig) -> None:
         super().__init__()
         self.config = config
@@ -59,3 +62,6 @@ class HybridViT(nn.Module):
         """Classify float images ``[B, C, height, width]`` of the configured size: logits ``[B, K]``."""
         logits: Tensor = self.vit(self.backbone(pixels))
         return logits
+
+
+FAMILY = Family(name="hybrid_vit", graphs="classify", config=HybridViTConfig, build=HybridViT)

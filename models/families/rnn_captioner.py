@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from attendant.config import require, require_bool, require_choice, require_fraction, require_positive, require_token
+from models.families.family import Family
 from models.families.recurrent_decoder import Attention, Encoded, RecurrentDecoder
 from models.layers.additive_attention import AdditiveAttention
 from models.layers.conv_grid import ConvGrid, ConvGridConfig
@@ -175,3 +176,8 @@ def _attention(config: RecurrentCaptionerConfig) -> AdditiveAttention | None:
     for _ in range(1, config.alignment_layers):
         layers += [nn.Linear(config.alignment_width, config.alignment_width), nn.Tanh()]
     return AdditiveAttention(config.hidden_width, config.grid.width, config.alignment_width, nn.Sequential(*layers))
+
+
+FAMILY = Family(
+    name="rnn_captioner", graphs="caption_recurrent", config=RecurrentCaptionerConfig, build=RecurrentCaptioner
+)

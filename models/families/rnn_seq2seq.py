@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from attendant.config import require, require_bool, require_choice, require_fraction, require_positive, require_token
+from models.families.family import Family
 from models.families.recurrent_decoder import Attention, Encoded, RecurrentDecoder
 from models.layers.additive_attention import AdditiveAttention
 from models.layers.deep_output import DeepOutput
@@ -139,3 +140,6 @@ class RecurrentSeq2Seq(RecurrentDecoder):
     def forward(self, source_ids: Tensor, source_mask: Tensor | None, target_ids: Tensor) -> Tensor:
         """Teacher forcing: sources ``[B, S]`` and shifted targets ``[B, T]`` → logits ``[B, T, V]``."""
         return self.decode(target_ids, self.encode(source_ids, source_mask), source_mask)
+
+
+FAMILY = Family(name="rnn_seq2seq", graphs="translate_recurrent", config=RecurrentSeq2SeqConfig, build=RecurrentSeq2Seq)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from attendant.config import require, require_bool, require_choice, require_fraction, require_positive, require_token
 from models.families.encoder_decoder import EncoderDecoder
+from models.families.family import Family
 from models.layers.attention import MultiHeadAttention
 from models.layers.blocks import DecoderBlock, EncoderBlock
 from models.layers.embedding import TiedEmbedding
@@ -238,3 +239,6 @@ def _mlp(config: StackConfig) -> MLP:
 
 def _residual(config: StackConfig) -> nn.Module:
     return RESIDUALS[config.norm_order](config.width, config.norm_eps, config.dropout)
+
+
+FAMILY = Family(name="seq2seq", graphs="translate", config=Seq2SeqConfig, build=Seq2SeqTransformer)

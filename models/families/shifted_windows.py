@@ -144,6 +144,8 @@ class Stage(nn.Module):
 class ShiftedWindowTransformer(nn.Module):
     """Image classifier over windows of patches."""
 
+    attends_over = "windows"
+
     def __init__(self, config: ShiftedWindowConfig, kind: Kind) -> None:
         super().__init__()
         self.config = config

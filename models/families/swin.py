@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from models.families.family import Family
 from models.families.shifted_windows import Kind, ShiftedWindowConfig, ShiftedWindowTransformer
 from models.layers.patch_merging import PreNormMerging
 from models.layers.relative_position_2d import OffsetBias
@@ -32,3 +33,6 @@ class Swin(ShiftedWindowTransformer):
             return WindowAttention(config.widths[stage], heads, windows, OffsetBias(windows.size, heads))
 
         super().__init__(config, Kind(attention=attention, residual=PreNorm, merging=PreNormMerging))
+
+
+FAMILY = Family(name="swin", graphs="classify", config=SwinConfig, build=Swin)

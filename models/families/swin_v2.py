@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attendant.config import require
+from models.families.family import Family
 from models.families.shifted_windows import Kind, ShiftedWindowConfig, ShiftedWindowTransformer, require_sizes
 from models.layers.continuous_position_bias import ContinuousPositionBias
 from models.layers.cosine_attention import ScaledCosine
@@ -54,3 +55,6 @@ class SwinV2(ShiftedWindowTransformer):
             return WindowAttention(config.widths[stage], heads, windows, bias, ScaledCosine(heads), key_bias=False)
 
         super().__init__(config, Kind(attention=attention, residual=ResPostNorm, merging=PostNormMerging))
+
+
+FAMILY = Family(name="swin_v2", graphs="classify", config=SwinV2Config, build=SwinV2)

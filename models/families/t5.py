@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from attendant.config import require, require_bool, require_choice, require_fraction, require_positive, require_token
 from models.families.encoder_decoder import EncoderDecoder
+from models.families.family import Family
 from models.layers.attention import MultiHeadAttention
 from models.layers.blocks import DecoderBlock, EncoderBlock
 from models.layers.embedding import TiedEmbedding
@@ -156,3 +157,6 @@ def _mlp(config: T5Config) -> nn.Module:
 
 def _residual(config: T5Config) -> PreNorm:
     return PreNorm(config.width, config.norm_eps, config.dropout, "rms")
+
+
+FAMILY = Family(name="t5", graphs="translate", config=T5Config, build=T5)

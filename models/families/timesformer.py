@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from attendant.config import require, require_choice, require_fraction, require_positive
+from models.families.family import Family
 from models.layers.divided_block import DividedBlock
 from models.layers.patch_embed import PatchEmbed
 from models.layers.positional import LearnedPositions
@@ -122,3 +123,6 @@ class TimeSformer(nn.Module):
 def _block(config: TimeSformerConfig) -> nn.Module:
     sizes = (config.width, config.heads, config.mlp_width, config.norm_eps, config.dropout)
     return DividedBlock(config.frames, *sizes) if config.attention == "divided" else VisionBlock(*sizes)
+
+
+FAMILY = Family(name="timesformer", graphs="classify", config=TimeSformerConfig, build=TimeSformer)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from attendant.config import require, require_fraction, require_positive
+from models.families.family import Family
 from models.layers.positional import LearnedPositions
 from models.layers.vision_block import VisionBlock
 from models.layers.visual_words import WordEmbed, WordProjection
@@ -102,6 +103,8 @@ class Block(nn.Module):
 class TNT(nn.Module):
     """Image classifier over patches and their words."""
 
+    attends_over = "tokens"
+
     def __init__(self, config: TNTConfig) -> None:
         super().__init__()
         self.config = config
@@ -131,3 +134,6 @@ class TNT(nn.Module):
             words_XMI, tokens = block(words_XMI, tokens)
         logits: Tensor = self.head(self.norm(tokens)[:, 0])
         return logits
+
+
+FAMILY = Family(name="tnt", graphs="classify", config=TNTConfig, build=TNT)

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from attendant.config import require, require_bool, require_choice, require_fraction, require_positive, require_token
 from models.families.encoder_decoder import CrossDecoder
+from models.families.family import Family
 from models.families.seq2seq import PositionalEncoding, Positions, decoder_block, end_of_stack
 from models.families.vision_encoder import VisionEncoder, VisionEncoderConfig
 from models.layers.embedding import TiedEmbedding
@@ -146,3 +147,6 @@ class VisionSeq2Seq(CrossDecoder):
     def forward(self, pixels: Tensor, target_ids: Tensor) -> Tensor:
         """Teacher forcing: images ``[B, C, height, width]``, shifted targets ``[B, T]`` → logits ``[B, T, V]``."""
         return self.decode(target_ids, self.encode(pixels))
+
+
+FAMILY = Family(name="vision_seq2seq", graphs="caption", config=VisionSeq2SeqConfig, build=VisionSeq2Seq)

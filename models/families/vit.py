@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from attendant.config import require, require_fraction, require_positive
+from models.families.family import Family
 from models.layers.patch_embed import PatchEmbed
 from models.layers.positional import LearnedPositions
 from models.layers.vision_block import VisionBlock
@@ -73,6 +74,8 @@ class ViTConfig:
 class ViT(nn.Module):
     """Image classifier over patches."""
 
+    attends_over = "tokens"
+
     def __init__(self, config: ViTConfig) -> None:
         super().__init__()
         self.config = config
@@ -106,3 +109,6 @@ def classifier_head(config: ViTConfig) -> nn.Module:
     return nn.Sequential(
         nn.Linear(config.width, config.head_width), nn.Tanh(), nn.Linear(config.head_width, config.classes)
     )
+
+
+FAMILY = Family(name="vit", graphs="classify", config=ViTConfig, build=ViT)

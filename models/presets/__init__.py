@@ -1,36 +1,11 @@
-"""Named configurations: the published sizes, and a tiny one a family for tests."""
+"""Named configurations: the published sizes, and a tiny one a family for tests; every file in this folder has some."""
 
 from __future__ import annotations
 
-from models.presets import (
-    decoder,
-    encoder,
-    hybrid_vit,
-    rnn_captioner,
-    rnn_seq2seq,
-    seq2seq,
-    swin,
-    swin_v2,
-    t5,
-    timesformer,
-    tnt,
-    vision_seq2seq,
-    vit,
-)
+from importlib import import_module
+from pkgutil import iter_modules
+
 from models.presets.preset import Preset
 
-PRESETS: dict[str, Preset] = {
-    **seq2seq.PRESETS,
-    **t5.PRESETS,
-    **rnn_seq2seq.PRESETS,
-    **decoder.PRESETS,
-    **encoder.PRESETS,
-    **vision_seq2seq.PRESETS,
-    **rnn_captioner.PRESETS,
-    **vit.PRESETS,
-    **swin.PRESETS,
-    **swin_v2.PRESETS,
-    **hybrid_vit.PRESETS,
-    **tnt.PRESETS,
-    **timesformer.PRESETS,
-}
+_MODULES = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
+PRESETS: dict[str, Preset] = {name: one for module in _MODULES for name, one in getattr(module, "PRESETS", {}).items()}

@@ -18,10 +18,9 @@ from torch import Tensor, nn
 from attendant.signature import GraphSignature, TensorSpec
 from attendant.tensor_names import LOGITS, PIXELS
 from models.families.vision_seq2seq import VisionSeq2Seq
+from models.task_graph import GraphBuilder, TaskGraph
 from models.tasks import cache
 from models.tasks.explained import explained_decoder
-from models.tasks.graph import TaskGraph
-from models.tasks.task import Task
 
 
 class CaptionerConfig(Protocol):
@@ -157,4 +156,4 @@ class DecoderGraph(nn.Module):
         return [logits, *cache.flat(caches)]
 
 
-TASK = Task(name="caption", graphs=graphs, details=details, question=question, explained=explained)
+GRAPHS = GraphBuilder(task="caption", build=graphs, details=details, question=question, explained=explained)

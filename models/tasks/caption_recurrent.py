@@ -17,10 +17,9 @@ from torch import Tensor, nn
 from attendant.signature import GraphSignature, TensorSpec
 from attendant.tensor_names import HEIGHT, LOGITS, PIXELS, POSITIONS, WIDTH
 from models.families.rnn_captioner import RecurrentCaptioner, RecurrentCaptionerConfig
+from models.task_graph import GraphBuilder, TaskGraph
 from models.tasks import caption
-from models.tasks.graph import TaskGraph
 from models.tasks.recurrent_memory import alignment_specs, explained, memory_specs, state_aliases, state_specs
-from models.tasks.task import Task
 
 # A side of fewer strides leaves the exporter no two different sizes above one position.
 _LEAST_STRIDES = 4
@@ -116,4 +115,4 @@ class DecoderGraph(nn.Module):
         return [decoded.logits, *alignments, *decoded.states]
 
 
-TASK = Task(name="caption", graphs=graphs, details=details, question=caption.question, explained=explained)
+GRAPHS = GraphBuilder(task="caption", build=graphs, details=details, question=caption.question, explained=explained)

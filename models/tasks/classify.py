@@ -12,9 +12,8 @@ from torch import Tensor
 
 from attendant.signature import GraphSignature, TensorSpec
 from attendant.tensor_names import LOGITS, PIXELS
+from models.task_graph import GraphBuilder, TaskGraph
 from models.tasks.explained import explained_classifier
-from models.tasks.graph import TaskGraph
-from models.tasks.task import Task
 
 
 class ClassifierConfig(Protocol):
@@ -63,4 +62,4 @@ def signature(config: ClassifierConfig) -> GraphSignature:
     )
 
 
-TASK = Task(name="classify", graphs=graphs, details=details, question=question, explained=explained)
+GRAPHS = GraphBuilder(task="classify", build=graphs, details=details, question=question, explained=explained)

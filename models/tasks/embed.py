@@ -12,8 +12,7 @@ from torch import Tensor
 
 from attendant.signature import GraphSignature, TensorSpec
 from models.families.encoder import Encoder, EncoderConfig
-from models.tasks.graph import TaskGraph
-from models.tasks.task import Task
+from models.task_graph import GraphBuilder, TaskGraph
 
 
 def graphs(model: Encoder) -> tuple[TaskGraph, ...]:
@@ -57,4 +56,4 @@ def signature(config: EncoderConfig) -> GraphSignature:
     )
 
 
-TASK = Task(name="embed", graphs=graphs, details=details, question=question)
+GRAPHS = GraphBuilder(task="embed", build=graphs, details=details, question=question)

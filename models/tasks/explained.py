@@ -23,15 +23,7 @@ from models.explain.images import among_patches, patch_map
 from models.explain.observe import observed
 from models.explain.rollout import rollout
 from models.explain.windows import received_in
-from models.families.deit import DistilledViT
-from models.families.hybrid_vit import HybridViT
-from models.families.shifted_windows import ShiftedWindowTransformer
-from models.families.tnt import TNT
-from models.families.vit import ViT
-from models.tasks.graph import TaskGraph
-from models.tasks.task import nothing_to_explain
-
-_OVER_TOKENS = (ViT, DistilledViT, HybridViT, TNT)
+from models.task_graph import TaskGraph, nothing_to_explain
 
 
 def explained_classifier(plain: TaskGraph) -> TaskGraph:
@@ -40,7 +32,10 @@ def explained_classifier(plain: TaskGraph) -> TaskGraph:
     Raises:
         ConfigError: the model is neither over tokens nor over windows.
     """
-    module = _shown(plain.module)
+    over = getattr(plain.module, "attends_over", None)
+    if over is None:
+        nothing_to_explain(plain.module)
+    module = TokensShown(plain.module) if over == "tokens" else WindowsShown(plain.module)
     (pixels,) = plain.signature.inputs
     with torch.no_grad():
         _, *shown = module(torch.zeros(pixels.shape({"batch": 1})))
@@ -63,14 +58,6 @@ def explained_decoder(plain: TaskGraph) -> TaskGraph:
     logits, *caches = plain.signature.outputs
     signature = replace(plain.signature, name=EXPLAINED, outputs=(logits, spec, *caches))
     return replace(plain, signature=signature, module=CrossAttentionShown(plain.module))
-
-
-def _shown(model: nn.Module) -> nn.Module:
-    if isinstance(model, _OVER_TOKENS):
-        return TokensShown(model)
-    if not isinstance(model, ShiftedWindowTransformer):
-        nothing_to_explain(model)
-    return WindowsShown(model)
 
 
 class TokensShown(nn.Module):

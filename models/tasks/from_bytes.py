@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from attendant.errors import ConfigError
 from attendant.signature import GraphSignature, TensorSpec
 from attendant.tensor_names import PIXELS
-from models.tasks.graph import TaskGraph
+from models.task_graph import TaskGraph
 
 IMAGE_AXES = 4
 

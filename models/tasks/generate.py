@@ -16,9 +16,8 @@ from torch import Tensor, nn
 from attendant.signature import GraphSignature, TensorSpec
 from attendant.tensor_names import LOGITS
 from models.families.decoder import Decoder, DecoderConfig
+from models.task_graph import GraphBuilder, TaskGraph
 from models.tasks import cache
-from models.tasks.graph import TaskGraph
-from models.tasks.task import Task
 
 
 def graphs(model: Decoder) -> tuple[TaskGraph, ...]:
@@ -76,4 +75,4 @@ class DecoderGraph(nn.Module):
         return [logits, *cache.flat(present)]
 
 
-TASK = Task(name="generate", graphs=graphs, details=details, question=question)
+GRAPHS = GraphBuilder(task="generate", build=graphs, details=details, question=question)

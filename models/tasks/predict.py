@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from attendant.errors import ConfigError
 from attendant.signature import GraphSignature, TensorSpec
-from models.tasks.graph import TaskGraph
-from models.tasks.task import Task
+from models.task_graph import GraphBuilder, TaskGraph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,4 +107,4 @@ def question(config: PredictorConfig) -> tuple[Tensor, ...]:
     raise ConfigError("a preset, to count its work", f"the module {config.module}", "count it in its own file")
 
 
-TASK = Task(name="predict", graphs=graphs, details=details, question=question)
+GRAPHS = GraphBuilder(task="predict", build=graphs, details=details, question=question)

@@ -9,8 +9,7 @@ from typing import Any, Protocol
 
 from attendant.signature import TensorSpec
 from attendant.tensor_names import ALIGNMENT
-from models.tasks.graph import TaskGraph
-from models.tasks.task import nothing_to_explain
+from models.task_graph import TaskGraph, nothing_to_explain
 
 
 class RecurrentConfig(Protocol):

@@ -17,10 +17,9 @@ from torch import Tensor, nn
 from attendant.signature import GraphSignature, TensorSpec
 from attendant.tensor_names import LOGITS
 from models.families.encoder_decoder import EncoderDecoder
+from models.task_graph import GraphBuilder, TaskGraph
 from models.tasks import cache
 from models.tasks.explained import explained_decoder
-from models.tasks.graph import TaskGraph
-from models.tasks.task import Task
 
 
 class TranslatorConfig(Protocol):
@@ -169,4 +168,4 @@ class DecoderGraph(nn.Module):
         return [logits, *cache.flat(caches)]
 
 
-TASK = Task(name="translate", graphs=graphs, details=details, question=question, explained=explained)
+GRAPHS = GraphBuilder(task="translate", build=graphs, details=details, question=question, explained=explained)

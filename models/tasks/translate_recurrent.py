@@ -18,9 +18,8 @@ from torch import Tensor, nn
 from attendant.signature import GraphSignature, TensorSpec
 from attendant.tensor_names import LOGITS
 from models.families.rnn_seq2seq import RecurrentSeq2Seq, RecurrentSeq2SeqConfig
-from models.tasks.graph import TaskGraph
+from models.task_graph import GraphBuilder, TaskGraph
 from models.tasks.recurrent_memory import alignment_specs, explained, memory_specs, state_aliases, state_specs
-from models.tasks.task import Task
 
 
 def graphs(model: RecurrentSeq2Seq) -> tuple[TaskGraph, ...]:
@@ -116,4 +115,4 @@ class DecoderGraph(nn.Module):
         return [decoded.logits, *alignments, *decoded.states]
 
 
-TASK = Task(name="translate", graphs=graphs, details=details, question=question, explained=explained)
+GRAPHS = GraphBuilder(task="translate", build=graphs, details=details, question=question, explained=explained)

@@ -17,9 +17,11 @@ from attendant.errors import AttendantError, InputError
 from attendant.manifest import Manifest
 from attendant.parameters import DEVICE, RUNTIME, THREADS
 from attendant.sampling_tensors import Tensors, params_from_tensors, prompt_from_tensors
+from attendant.tasks import resolve, task_named
 from attendant.tensor_names import PIXELS, TEXT_INPUT
 from clients.load.infer_message import array_from
 from serving.engine.settings import EngineSettings
+from serving.engine.text_generation_model import TextGenerationModel
 from serving.triton.repository.pbtxt import config_from_pbtxt
 
 LENGTH_BYTES = 4  # before each request in a stream of them
@@ -65,21 +67,31 @@ def _loaded(model: Path) -> Ask:
     manifest = Manifest.read(folder)
     config = config_from_pbtxt((model / "config.pbtxt").read_text(encoding="utf-8"))
     told = {name: value.string_value for name, value in config.parameters.items()}
-    loaded = (folder, manifest, int(told[THREADS]), told.get(RUNTIME, "auto"), told.get(DEVICE, "auto"))
-    if manifest.task in ("caption", "generate", "translate"):
+    loaded: tuple[Any, ...] = (
+        folder,
+        manifest,
+        int(told[THREADS]),
+        told.get(RUNTIME, "auto"),
+        told.get(DEVICE, "auto"),
+    )
+    task = task_named(manifest.task)
+    if task.engine:
         settings = {one.name: int(told[one.name]) for one in fields(EngineSettings) if one.name in told}
-        return _writing(loaded, EngineSettings(**settings))
-    return {"classify": _classifying, "embed": _embedding}.get(manifest.task, _predicting)(loaded)
+        loaded = (*loaded, EngineSettings(**settings))
+    ask: Ask = resolve(task.offline)(loaded)
+    return ask
 
 
-def _classifying(loaded: Any) -> Ask:
+def load_classifier(loaded: Any) -> Ask:
+    """Images, one request after the other."""
     from serving.engine.classifier import Classifier, Images
 
     classifier = Classifier(*loaded)
     return lambda tensors: _require_answer(classifier.answer([Images(pixels=tensors[PIXELS])])[0])
 
 
-def _embedding(loaded: Any) -> Ask:
+def load_embedder(loaded: Any) -> Ask:
+    """Texts."""
     from serving.engine.embedder import Embedder
 
     embedder = Embedder(*loaded)
@@ -88,7 +100,8 @@ def _embedding(loaded: Any) -> Ask:
     )
 
 
-def _predicting(loaded: Any) -> Ask:
+def load_predictor(loaded: Any) -> Ask:
+    """The tensors of the graph ``model``."""
     from serving.engine.predictor import predict
     from serving.runtime.create_runners import create_runners
 
@@ -96,22 +109,13 @@ def _predicting(loaded: Any) -> Ask:
     return lambda tensors: _require_answer(predict(runner, [tensors])[0])
 
 
-def _writing(loaded: Any, settings: EngineSettings) -> Ask:
-    from serving.engine.captioner import Captioner
-    from serving.engine.generator import Generator
-    from serving.engine.text_generation_model import TextGenerationModel
-    from serving.engine.translator import Translator
-
-    kinds: dict[str, Callable[..., TextGenerationModel]] = {
-        "caption": Captioner,
-        "generate": Generator,
-        "translate": Translator,
-    }
-    writer = kinds[loaded[1].task](*loaded, settings)
+def load_generator(loaded: Any) -> Ask:
+    """Texts or pixels, answered token by token."""
+    engine: TextGenerationModel = resolve(task_named(loaded[1].task).engine)(*loaded)
 
     def ask(tensors: Tensors) -> None:
         subject = tensors[PIXELS][0] if PIXELS in tensors else prompt_from_tensors(tensors)
-        for _ in writer.stream(writer.request(subject, params_from_tensors(tensors, explain=False))):
+        for _ in engine.stream(engine.request(subject, params_from_tensors(tensors, explain=False))):
             pass
 
     return ask

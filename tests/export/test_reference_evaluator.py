@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from attendant.manifest import Manifest
-from export.parity.climbs import CLIMBS, REFERENCE, RUNTIME
+from attendant.tasks import TASKS, resolve
+from export.parity.climbs import REFERENCE, RUNTIME
 from export.parity.eager import eager_runners
 from export.parity.parity import SAFETY, YARDSTICK, rungs_of
 from models.checkpoints.resolve import checkpoint_named
@@ -35,7 +36,7 @@ def climbed(folder):
     """Every case of the ladder, with the evaluator in the place of ONNX Runtime."""
     checkpoint, runners = runners_of(folder)
     del runners["onnxruntime"]
-    return list(CLIMBS[Manifest.read(folder).task](checkpoint, runners, {}))
+    return list(resolve(TASKS[Manifest.read(folder).task].parity)(checkpoint, runners, {}))
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import numpy as np
 from attendant.errors import InputError
 from attendant.images import bytes_from_file, pixels_from_file
 from attendant.signature import GraphSignature
+from attendant.tasks import resolve
 from attendant.tensor_names import PIXELS
 from attendant.tokenization import load_tokenizer
 from export.precision.calibration.files import sample_files
@@ -132,24 +133,25 @@ def _text(checkpoint: Checkpoint, text: str) -> Sample:
             "give an .npz of tensors with --calibration",
         )
     tokenizer = load_tokenizer(checkpoint.folder, details.get("tokenizer"))
-    return _TEXTS[checkpoint.family.task.name](tokenizer.encode(text, sys.maxsize), details)
+    sample: Sample = resolve(checkpoint.family.task.calibration)(tokenizer.encode(text, sys.maxsize), details)
+    return sample
 
 
-def _translated(tokens: list[int], details: dict[str, Any]) -> Sample:
+def source_sample(tokens: list[int], details: dict[str, Any]) -> Sample:
+    """A source, all of it seen."""
     ids = np.array([tokens[: details["max_source_length"]]])
     return {"source_ids": ids, "source_mask": np.ones_like(ids, dtype=bool)}
 
 
-def _embedded(tokens: list[int], details: dict[str, Any]) -> Sample:
+def token_sample(tokens: list[int], details: dict[str, Any]) -> Sample:
+    """A text for an encoder, all of it seen."""
     ids = np.array([tokens[: details["max_length"]]])
     return {"token_ids": ids, "mask": np.ones_like(ids, dtype=bool), "token_types": np.zeros_like(ids)}
 
 
-def _continued(tokens: list[int], details: dict[str, Any]) -> Sample:
+def prompt_sample(tokens: list[int], details: dict[str, Any]) -> Sample:
+    """A prompt that leaves room for a token."""
     return {"token_ids": np.array([tokens[: details["max_length"] - 1]])}
-
-
-_TEXTS = {"translate": _translated, "embed": _embedded, "generate": _continued}
 
 
 def _tensors(path: Path, signature: GraphSignature) -> tuple[Sample, ...]:

@@ -6,17 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from attendant.errors import ConfigError
+from attendant.tasks import Task
 from models.checkpoints.importers import timm
 from models.checkpoints.importers.architecture import Foreign
 from models.checkpoints.importers.images import image_details
 from models.checkpoints.importers.timm import is_timm
 from models.checkpoints.importers.tokenizer import keep_tokenizer
 
-READ_IMAGES = ("classify", "caption")
-WITHOUT_TEXT = ("classify",)
 
-
-def keep_companions(source: Path, staged: Path, task: str, foreign: Foreign, config: Any) -> dict[str, Any]:
+def keep_companions(source: Path, staged: Path, task: Task, foreign: Foreign, config: Any) -> dict[str, Any]:
     """Copy what the task needs beside the weights.
 
     Args:
@@ -35,11 +33,13 @@ def keep_companions(source: Path, staged: Path, task: str, foreign: Foreign, con
     details: dict[str, Any] = {}
     if is_timm(foreign.values):
         return timm.image_details(foreign.values, config.pixel_shape)
-    if task in READ_IMAGES:
+    if task.reads == "pixels":
         details |= image_details(source, config.pixel_shape)
-    if task in WITHOUT_TEXT:
-        return details | _labels(foreign, config.classes)
-    return details | keep_tokenizer(source, staged)
+    if task.answers == "label":
+        details |= _labels(foreign, config.classes)
+    if "text" in (task.reads, task.answers):
+        details |= keep_tokenizer(source, staged)
+    return details
 
 
 def _labels(foreign: Foreign, classes: int) -> dict[str, Any]:

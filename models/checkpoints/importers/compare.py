@@ -6,6 +6,7 @@ Legend: B batch, S positions, T target positions, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 from attendant.errors import MachineError, ParityError
+from attendant.tasks import TASKS, resolve
 from attendant.tokenizer import TextTokenizer
 from models.checkpoints.importers.architecture import Architecture
 from models.checkpoints.importers.library import quietly
@@ -26,33 +28,24 @@ _REMEDY = "the import is at fault: nothing was written; please report it with co
 Inputs = dict[str, Tensor]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """How models of one task are compared.
+
+    Attributes:
+        inputs: from a configuration to random inputs: two rows, one padded where the model knows padding, past a short
+            window.
+        run: the library's model, and what it makes of them.
+    """
+
+    inputs: Callable[[Any, torch.Generator], Inputs]
+    run: Callable[[Any, Inputs], list[Tensor]]
+
+
 def inputs_for(checkpoint: Checkpoint) -> Inputs:
-    """Random pixels or tokens: two rows, one padded where the model knows padding, past a short window."""
-    config, random = checkpoint.config, torch.Generator().manual_seed(0)
-
-    def tokens(longest: int) -> Tensor:
-        return torch.randint(config.vocabulary_size, (_BATCH, min(_LENGTH, longest)), generator=random)
-
-    if checkpoint.family.task.name == "classify":
-        return {"pixels": torch.randn(_BATCH, *config.pixel_shape, generator=random)}
-    if checkpoint.family.task.name == "caption":
-        pixels = torch.randn(_BATCH, *config.pixel_shape, generator=random)
-        return {"pixels": pixels, "target_ids": tokens(config.max_target_length)}
-    if checkpoint.family.task.name == "generate":
-        window = config.window or 0
-        length = window + 8 if _LENGTH < window + 8 <= min(_LONGEST, config.max_length) else _LENGTH
-        shape = (_BATCH, min(length, config.max_length))
-        return {"token_ids": torch.randint(config.vocabulary_size, shape, generator=random)}
-    if checkpoint.family.task.name == "embed":
-        token_ids = tokens(config.max_length)
-        types = torch.randint(config.token_types, token_ids.shape, generator=random)
-        return {"token_ids": token_ids, "mask": _padded(token_ids), "token_types": types}
-    source_ids = tokens(config.max_source_length)
-    return {
-        "source_ids": source_ids,
-        "source_mask": _padded(source_ids),
-        "target_ids": tokens(config.max_target_length),
-    }
+    """Random pixels or tokens, the same in every run."""
+    comparison: Comparison = resolve(checkpoint.family.task.comparison)
+    return comparison.inputs(checkpoint.config, torch.Generator().manual_seed(0))
 
 
 def ours(checkpoint: Checkpoint, inputs: Inputs) -> list[Tensor]:
@@ -77,7 +70,8 @@ def theirs(library: Any, architecture: Architecture, folder: Path, task: str, in
                 str(error),
                 "install another version, or none: without it nothing is compared",
             ) from error
-        return _RUN[task](model, inputs)
+        comparison: Comparison = resolve(TASKS[task].comparison)
+        return comparison.run(model, inputs)
 
 
 def largest_difference(found: list[Tensor], wanted: list[Tensor], mask: Tensor | None = None) -> float:
@@ -122,20 +116,85 @@ def _relative(found: Tensor, wanted: Tensor, mask: Tensor | None) -> float:
     return float(difference.nan_to_num(nan=float("inf")))
 
 
+def _from_transformers(library: Any, architecture: Architecture, folder: Path) -> Any:
+    options = {"dtype": torch.float32, "local_files_only": True, "use_safetensors": True}
+    return getattr(library, architecture.classes[0]).from_pretrained(str(folder), **options)
+
+
+def _from_timm(library: Any, architecture: Architecture, folder: Path) -> Any:
+    return library.create_model(f"local-dir:{folder}", pretrained=True)
+
+
+_LOAD: dict[str, Callable[[Any, Architecture, Path], Any]] = {"transformers": _from_transformers, "timm": _from_timm}
+
+
+def _tokens(count: int, length: int, random: torch.Generator) -> Tensor:
+    return torch.randint(count, (_BATCH, length), generator=random)
+
+
 def _padded(token_ids: Tensor) -> Tensor:
     mask = torch.ones_like(token_ids, dtype=torch.bool)
     mask[1, token_ids.shape[1] * 2 // 3 :] = token_ids.shape[1] < 2
     return mask
 
 
+def _images(config: Any, random: torch.Generator) -> Inputs:
+    return {"pixels": torch.randn(_BATCH, *config.pixel_shape, generator=random)}
+
+
+def _classify(model: Any, inputs: Inputs) -> list[Tensor]:
+    outputs = model(inputs["pixels"])
+    return [outputs if isinstance(outputs, Tensor) else outputs.logits]
+
+
+CLASSIFIER = Comparison(inputs=_images, run=_classify)
+
+
+def _images_and_captions(config: Any, random: torch.Generator) -> Inputs:
+    length = min(_LENGTH, config.max_target_length)
+    return {**_images(config, random), "target_ids": _tokens(config.vocabulary_size, length, random)}
+
+
+def _caption(model: Any, inputs: Inputs) -> list[Tensor]:
+    outputs = model(pixel_values=inputs["pixels"], decoder_input_ids=inputs["target_ids"], use_cache=False)
+    return [outputs.logits]
+
+
+CAPTIONER = Comparison(inputs=_images_and_captions, run=_caption)
+
+
+def _prompts(config: Any, random: torch.Generator) -> Inputs:
+    window = config.window or 0
+    length = window + 8 if _LENGTH < window + 8 <= min(_LONGEST, config.max_length) else _LENGTH
+    return {"token_ids": _tokens(config.vocabulary_size, min(length, config.max_length), random)}
+
+
 def _generate(model: Any, inputs: Inputs) -> list[Tensor]:
     return [model(input_ids=inputs["token_ids"], use_cache=False).logits]
+
+
+GENERATOR = Comparison(inputs=_prompts, run=_generate)
+
+
+def _sources_and_targets(config: Any, random: torch.Generator) -> Inputs:
+    source_ids = _tokens(config.vocabulary_size, min(_LENGTH, config.max_source_length), random)
+    target_ids = _tokens(config.vocabulary_size, min(_LENGTH, config.max_target_length), random)
+    return {"source_ids": source_ids, "source_mask": _padded(source_ids), "target_ids": target_ids}
 
 
 def _translate(model: Any, inputs: Inputs) -> list[Tensor]:
     mask = inputs["source_mask"].long()
     outputs = model(input_ids=inputs["source_ids"], attention_mask=mask, decoder_input_ids=inputs["target_ids"])
     return [outputs.logits]
+
+
+TRANSLATOR = Comparison(inputs=_sources_and_targets, run=_translate)
+
+
+def _texts(config: Any, random: torch.Generator) -> Inputs:
+    token_ids = _tokens(config.vocabulary_size, min(_LENGTH, config.max_length), random)
+    types = _tokens(config.token_types, token_ids.shape[1], random)
+    return {"token_ids": token_ids, "mask": _padded(token_ids), "token_types": types}
 
 
 def _embed(model: Any, inputs: Inputs) -> list[Tensor]:
@@ -147,30 +206,4 @@ def _embed(model: Any, inputs: Inputs) -> list[Tensor]:
     return [outputs.last_hidden_state, outputs.pooler_output]
 
 
-def _classify(model: Any, inputs: Inputs) -> list[Tensor]:
-    outputs = model(inputs["pixels"])
-    return [outputs if isinstance(outputs, Tensor) else outputs.logits]
-
-
-def _caption(model: Any, inputs: Inputs) -> list[Tensor]:
-    outputs = model(pixel_values=inputs["pixels"], decoder_input_ids=inputs["target_ids"], use_cache=False)
-    return [outputs.logits]
-
-
-def _from_transformers(library: Any, architecture: Architecture, folder: Path) -> Any:
-    options = {"dtype": torch.float32, "local_files_only": True, "use_safetensors": True}
-    return getattr(library, architecture.classes[0]).from_pretrained(str(folder), **options)
-
-
-def _from_timm(library: Any, architecture: Architecture, folder: Path) -> Any:
-    return library.create_model(f"local-dir:{folder}", pretrained=True)
-
-
-_LOAD: dict[str, Callable[[Any, Architecture, Path], Any]] = {"transformers": _from_transformers, "timm": _from_timm}
-_RUN: dict[str, Callable[[Any, Inputs], list[Tensor]]] = {
-    "classify": _classify,
-    "caption": _caption,
-    "generate": _generate,
-    "translate": _translate,
-    "embed": _embed,
-}
+EMBEDDER = Comparison(inputs=_texts, run=_embed)

@@ -25,7 +25,6 @@ from models.checkpoints.importers.timm import flattened, is_timm
 from models.checkpoints.store import Checkpoint, load_checkpoint, save_checkpoint, write_config
 from models.registry import FAMILIES
 
-ANSWERS_TEXT = ("generate", "translate", "caption")
 _NOT_COMPARED = {
     "transformers": "not compared with transformers, of which no version from 5 on is installed",
     "timm": "not compared with timm, which is not installed, or without a torchvision that works",
@@ -100,12 +99,12 @@ def _described(name: str, architecture: Architecture, foreign: Foreign, source: 
     family = FAMILIES[architecture.family]
     config = architecture.config_from(foreign)
     foreign.fields.refuse_rest()
-    details = generation_details(foreign.generation) if family.task.name in ANSWERS_TEXT else {}
+    details = generation_details(foreign.generation) if family.task.answers == "text" else {}
     if family.task.name == "generate":
         details["end_tokens"] = end_tokens(foreign.generation)
     for field, value in details.get("generation_not_followed", {}).items():
         foreign.notes.append(f"not followed yet when answers are decoded: {field} {value}")
-    details |= keep_companions(source, staged, family.task.name, foreign, config)
+    details |= keep_companions(source, staged, family.task, foreign, config)
     return Checkpoint(name=name, family=family, model=blank(lambda: family.build(config)), details=details)
 
 

@@ -1,55 +1,27 @@
-"""The foreign architectures that can be imported: one file each, and its name in the list here."""
+"""The architectures of other libraries that can be imported: every :class:`Architecture` of this folder's files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 from attendant.errors import UnknownNameError
-from models.checkpoints.importers.architecture import Architecture
-from models.checkpoints.importers.bart import BART
-from models.checkpoints.importers.bert import BERT
-from models.checkpoints.importers.deit import DEIT
-from models.checkpoints.importers.gpt2 import GPT2
-from models.checkpoints.importers.llama import LLAMA, MISTRAL
-from models.checkpoints.importers.marian import MARIAN
-from models.checkpoints.importers.qwen import QWEN2, QWEN3
-from models.checkpoints.importers.swin import SWIN
-from models.checkpoints.importers.swin_v2 import SWIN_V2
-from models.checkpoints.importers.t5 import T5
-from models.checkpoints.importers.timesformer import TIMESFORMER
+from models.checkpoints import importers
+from models.checkpoints.importers.architecture import Architecture, Library
 from models.checkpoints.importers.timm import is_timm
-from models.checkpoints.importers.timm_swin import TIMM_SWIN, TIMM_SWIN_V2
-from models.checkpoints.importers.timm_tnt import TIMM_TNT
-from models.checkpoints.importers.timm_vit import TIMM_DEIT, TIMM_HYBRID, TIMM_VIT
-from models.checkpoints.importers.vision_encoder_decoder import VISION_ENCODER_DECODER
-from models.checkpoints.importers.vit import VIT
 
-_EVERY = (
-    GPT2,
-    LLAMA,
-    MISTRAL,
-    QWEN2,
-    QWEN3,
-    MARIAN,
-    BART,
-    T5,
-    BERT,
-    VIT,
-    SWIN,
-    SWIN_V2,
-    TIMESFORMER,
-    VISION_ENCODER_DECODER,
-    TIMM_TNT,
-    DEIT,
-    TIMM_VIT,
-    TIMM_DEIT,
-    TIMM_HYBRID,
-    TIMM_SWIN,
-    TIMM_SWIN_V2,
-)
-ARCHITECTURES = {one.model_type: one for one in _EVERY if one.library == "transformers"}
-TIMM_ARCHITECTURES = {name: one for one in _EVERY if one.library == "timm" for name in one.classes}
+
+@cache
+def architectures(library: Library) -> Mapping[str, Architecture]:
+    """What can be imported from a library: ``model_type``, or timm's ``architecture``, → what is known of it."""
+    modules = [import_module(f"{importers.__name__}.{module.name}") for module in iter_modules(importers.__path__)]
+    found = [one for module in modules for one in vars(module).values() if isinstance(one, Architecture)]
+    if library == "timm":
+        return {name: one for one in found if one.library == library for name in one.classes}
+    return {one.model_type: one for one in found if one.library == library}
 
 
 def architecture_of(values: Mapping[str, Any]) -> Architecture:
@@ -60,8 +32,8 @@ def architecture_of(values: Mapping[str, Any]) -> Architecture:
             classifier's head.
     """
     if is_timm(values):
-        return _chosen(values["architecture"], TIMM_ARCHITECTURES, "an architecture of timm's, one of")
-    architecture = _chosen(values.get("model_type"), ARCHITECTURES, "a model_type of")
+        return _chosen(values["architecture"], architectures("timm"), "an architecture of timm's, one of")
+    architecture = _chosen(values.get("model_type"), architectures("transformers"), "a model_type of")
     classes = values.get("architectures") or []
     if classes and not set(classes) & set(architecture.classes):
         supported = list(architecture.classes)

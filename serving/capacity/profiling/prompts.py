@@ -12,16 +12,15 @@ from attendant.errors import UserError
 from attendant.manifest import Manifest
 from attendant.parameters import Device, Runtime
 from attendant.sampling_params import SamplingParams
+from attendant.tasks import TASKS, resolve
 from attendant.tensor_names import PIXELS
 from serving.engine.captioner import Captioner
-from serving.engine.generator import Generator
 from serving.engine.request import Request
 from serving.engine.settings import EngineSettings
 from serving.engine.text_generation_model import TextGenerationModel
 from serving.engine.translator import Translator
 from serving.runtime.base import numpy_dtype
 
-_KINDS: dict[str, type[TextGenerationModel]] = {"generate": Generator, "translate": Translator, "caption": Captioner}
 _FIRST, _BEHIND = 3, 12  # tokens that every vocabulary has, and that are no special ones
 
 
@@ -35,10 +34,12 @@ def loaded(
         ArtefactError: a file is missing or not what the manifest says.
     """
     manifest = Manifest.read(folder)
-    if manifest.task not in _KINDS:
-        wanted = f"an artefact of one of the tasks {list(_KINDS)}, which an engine steps"
+    engines = {task.name: task.engine for task in TASKS.values() if task.engine}
+    if manifest.task not in engines:
+        wanted = f"an artefact of one of the tasks {list(engines)}, which an engine steps"
         raise UserError(wanted, f"{manifest.task!r} in {folder}", "a plan is made for models that write")
-    return _KINDS[manifest.task](folder, manifest, threads, runtime, device, settings)
+    model: TextGenerationModel = resolve(engines[manifest.task])(folder, manifest, threads, runtime, device, settings)
+    return model
 
 
 def longest_question(model: TextGenerationModel) -> int:

@@ -19,6 +19,7 @@ from attendant.errors import ServerError
 from attendant.manifest import Manifest
 from attendant.parameters import Device, Runtime
 from attendant.progress import progress
+from attendant.tasks import task_named
 from clients.load.arrivals import Arrivals, ClosedLoop, Poisson
 from clients.load.record import Outcome, RequestRecord
 from serving.capacity.demand import Demand
@@ -88,7 +89,7 @@ def behind_triton(
     with tempfile.TemporaryDirectory() as scratch, progress("served", ROUNDS) as advance:
         repository, questions = Path(scratch) / "model_repository", Path(scratch) / "questions.jsonl"
         write_repository([folder], repository, threads, runtime, settings, device)
-        body = MODEL_PY.format(task=Manifest.read(folder).task)
+        body = MODEL_PY.format(body=task_named(Manifest.read(folder).task).body)
         (repository / folder.name / VERSION / "model.py").write_text(body, encoding="utf-8")
         write_questions(model, lengths, questions)
         rounds: list[list[Answered]] = []

@@ -18,7 +18,7 @@ from serving.engine.request import Request, Sink
 from serving.runtime.base import Array, Buffer
 
 TRACE = "trace.json"
-MODEL_PY = """from serving.triton.backends.{task} import TritonPythonModel as Body
+MODEL_PY = """from {body} import TritonPythonModel as Body
 from serving.capacity.profiling.traced import TracedModel
 
 

@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse
 
 from attendant.errors import unknown_name
 from attendant.sampling_tensors import params_of_inputs
+from attendant.tasks import TASKS
 from attendant.tensor_names import LOGITS, PIXELS
 from clients.images import ANY
 from clients.served_model import ServedModel
@@ -51,7 +52,11 @@ def card(model: ServedModel) -> dict[str, Any]:
         "example": _example(model),
         "options": params_of_inputs(model.inputs),
         "image_size": _image_size(model),
-        "labels": len(labels) if labels else model.outputs[LOGITS][-1] if model.task == "classify" else None,
+        "labels": len(labels)
+        if labels
+        else model.outputs[LOGITS][-1]
+        if model.task in TASKS and TASKS[model.task].answers == "label"
+        else None,
         "explains": kinds_of(model),
         "max_length": model.parameters.get("max_length"),
         "chat": CHAT_TEMPLATE in model.parameters,

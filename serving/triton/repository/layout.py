@@ -20,6 +20,7 @@ from attendant.errors import ArtefactError, OutputError
 from attendant.folders import one_at_a_time, replaced_folder
 from attendant.manifest import Manifest
 from attendant.parameters import GRAPH_MODEL, Device, Runtime
+from attendant.tasks import task_named
 from attendant.tokenizer import MARIAN_FILES, TOKENIZER_NAME
 from serving.engine.settings import EngineSettings
 from serving.runtime.create_runners import engines_for
@@ -31,10 +32,9 @@ from serving.triton.repository.tensorrt_config import serve_with_tensorrt, token
 
 CONFIG_NAME = "config.pbtxt"
 VERSION = "1"
-_TEXT_TASKS = ("embed", "generate", "translate")
 _TOKENIZERS = ((TOKENIZER_NAME,), MARIAN_FILES)
-_MODEL_PY = '''"""Triton looks for this class here; its body is serving/triton/backends/{task}.py."""
-from serving.triton.backends.{task} import TritonPythonModel as TritonPythonModel
+_MODEL_PY = '''"""Triton looks for this class here; its body is {path}.py."""
+from {body} import TritonPythonModel as TritonPythonModel
 '''
 
 
@@ -108,7 +108,9 @@ def replaced_models(out: Path, names: Collection[str]) -> Iterator[Path]:
 def _verified(folder: Path) -> tuple[Path, Manifest]:
     manifest = Manifest.read(folder)
     manifest.verify(folder)
-    if manifest.task in _TEXT_TASKS and not any(manifest.files.keys() >= set(names) for names in _TOKENIZERS):
+    if task_named(manifest.task).reads == "text" and not any(
+        manifest.files.keys() >= set(names) for names in _TOKENIZERS
+    ):
         raise ArtefactError(
             f"a tokenizer in the artefact {folder}, to {manifest.task} text: {_either()}",
             f"{sorted(manifest.files)}",
@@ -162,10 +164,11 @@ def _write_model(folder: Path, manifest: Manifest, model: Path, config: Any, eng
     if by_triton is not None:
         serve_with_tensorrt(config, manifest.graph(by_triton.graph), by_triton)
     (model / CONFIG_NAME).write_text(pbtxt_from_config(config), encoding="utf-8")
-    if manifest.task == "classify" and manifest.details.get("labels"):
+    if task_named(manifest.task).answers == "label" and manifest.details.get("labels"):
         (model / LABELS_NAME).write_text("\n".join(manifest.details["labels"]) + "\n", encoding="utf-8")
     if by_triton is None:
-        (version / "model.py").write_text(_MODEL_PY.format(task=manifest.task), encoding="utf-8")
+        body = task_named(manifest.task).body
+        (version / "model.py").write_text(_MODEL_PY.format(body=body, path=body.replace(".", "/")), encoding="utf-8")
         for name in manifest.files:
             shutil.copyfile(folder / name, version / name)
     manifest.write(version)

@@ -18,6 +18,7 @@ from attendant.manifest import Manifest
 from attendant.parameters import DEVICE, RUNTIME, THREADS, Device, Runtime
 from attendant.sampling_tensors import SPECS
 from attendant.signature import GraphSignature, TensorSpec
+from attendant.tasks import resolve, task_named
 from attendant.tensor_names import (
     ALIGNMENT,
     EXPLAINED,
@@ -75,19 +76,9 @@ def model_config_from_manifest(
     """
     if threads < 1:
         raise ConfigError("at least one thread", str(threads), "correct --threads")
-    rules = {
-        "caption": _captioner,
-        "classify": _classifier,
-        "embed": _embedder,
-        "generate": _text_writer,
-        "predict": _predictor,
-        "translate": _text_writer,
-    }
-    if manifest.task not in rules:
-        raise ArtefactError(f"a task, one of {sorted(rules)}", repr(manifest.task), "export a model of those tasks")
     config = pb.ModelConfig(name=manifest.name, backend="python")
     config.instance_group.add(count=1, kind=pb.ModelInstanceGroup.KIND_CPU)
-    rules[manifest.task](config, manifest)
+    resolve(task_named(manifest.task).config)(config, manifest)
     _add_parameters(config, {"task": manifest.task, "example": manifest.example, **manifest.details})
     config.parameters[THREADS].string_value = str(threads)
     if config.model_transaction_policy.decoupled:
@@ -110,8 +101,9 @@ def triton_type(dtype: str) -> int:
     return int(_TYPES[dtype])
 
 
-def _classifier(config: Any, manifest: Manifest) -> None:
-    _predictor(config, manifest)
+def configure_classifier(config: Any, manifest: Manifest) -> None:
+    """Pixels → logits, and attention maps where there is a graph of them."""
+    configure_predictor(config, manifest)
     _add_outputs(config, [_per_request(spec) for spec in _maps(manifest)])
     if manifest.details.get("labels"):
         config.output[0].label_filename = LABELS_NAME
@@ -123,26 +115,30 @@ def _maps(manifest: Manifest) -> list[TensorSpec]:
     return [spec for signature in explained for spec in signature.outputs if spec.name != LOGITS]
 
 
-def _predictor(config: Any, manifest: Manifest) -> None:
+def configure_predictor(config: Any, manifest: Manifest) -> None:
+    """The tensors of the graph ``model``."""
     signature = manifest.graph("model")
     inputs, outputs = ([_per_request(spec) for spec in specs] for specs in (signature.inputs, signature.outputs))
     _batch(config, signature, inputs, outputs)
 
 
-def _embedder(config: Any, manifest: Manifest) -> None:
+def configure_embedder(config: Any, manifest: Manifest) -> None:
+    """Texts → vectors."""
     signature = manifest.graph("model")
     made = {spec.name: _per_request(spec) for spec in signature.outputs}
     mask = TensorSpec(name=TOKEN_MASK, dtype="bool", axes=("tokens",))
     _batch(config, signature, TEXT_REQUEST, (made[POOLED], made[HIDDEN], mask))
 
 
-def _captioner(config: Any, manifest: Manifest) -> None:
+def configure_captioner(config: Any, manifest: Manifest) -> None:
+    """Pixels → a stream of text."""
     _write_text(config)
     _add_inputs(config, [_per_request(spec) for spec in manifest.graph("encoder").inputs])
     _add_alignment(config, manifest)
 
 
-def _text_writer(config: Any, manifest: Manifest) -> None:
+def configure_text_generator(config: Any, manifest: Manifest) -> None:
+    """A text or its tokens → a stream of text."""
     _write_text(config)
     _add_inputs(config, (*TEXT_REQUEST, *IDS_REQUEST), optional=True)
     _add_alignment(config, manifest)

@@ -17,10 +17,10 @@ from attendant.engine_manifest import Engine, EngineManifest
 from attendant.manifest import Manifest
 from attendant.parameters import THREADS
 from attendant.signature import Axis, GraphSignature
+from attendant.tasks import task_named
 from attendant.tensor_names import POOLED
 
 _GRAPH = "model"
-_TASKS = ("classify", "predict")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,10 @@ def triton_engine(manifest: Manifest, engines: EngineManifest | None) -> Engine 
     A body is needed where requests are not the graph's tensors (texts), where a cache is updated in place, and where
     weights have to be filled in.
     """
-    engine = engines.engine(_GRAPH) if engines is not None and manifest.task in _TASKS else None
+    task = task_named(manifest.task)
+    engine = (
+        engines.engine(_GRAPH) if engines is not None and (task.reads != "text" and task.answers != "text") else None
+    )
     return engine if engine is not None and not engine.aliases and engine.weights != "stripped" else None
 
 

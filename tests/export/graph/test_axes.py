@@ -3,7 +3,7 @@ import pytest
 from attendant.manifest import Manifest
 from attendant.signature import Axis
 from export.graph.axes import MAX_BATCH, axes_of
-from models.tasks.graph import TaskGraph
+from models.task_graph import TaskGraph
 from tests.models.checkpoints.folders import TINY, tiny_checkpoint
 
 

@@ -9,7 +9,7 @@ from torch import nn
 from attendant.errors import ExportError
 from attendant.signature import GraphSignature, TensorSpec
 from export.graph.onnx_graph import OPSET, check_graph, onnx_from_torch
-from models.tasks.graph import TaskGraph
+from models.task_graph import TaskGraph
 
 
 def signature(axes=("batch", 4)):

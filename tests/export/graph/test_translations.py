@@ -13,7 +13,7 @@ from torch import nn
 from attendant.signature import GraphSignature, TensorSpec
 from export.graph.onnx_graph import onnx_from_torch
 from models.layers.recurrent import CELLS, Recurrent
-from models.tasks.graph import TaskGraph
+from models.task_graph import TaskGraph
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.ort.runner import OrtRunner
 from tests.models.agreement import assert_rounded

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from models.tasks.caption_recurrent import TASK, graphs
+from models.tasks.caption_recurrent import GRAPHS, graphs
 from tests.models.agreement import difference
 from tests.models.families.captioning import image_batch
 from tests.models.families.recurrent_captioning import CONFIG, KINDS, PLAIN, recurrent_captioner
@@ -76,6 +76,6 @@ def test_encoder_and_decoder_graph_together_give_the_logits_and_alignments_of_th
 
 
 def test_details_and_question_are_those_of_every_captioner_and_the_size_of_an_image():
-    assert TASK.details(CONFIG) == {"start_token": 1, "end_token": 2, "max_target_length": 14, "image_size": 12}
-    pixels, target_ids = TASK.question(CONFIG)
+    assert GRAPHS.details(CONFIG) == {"start_token": 1, "end_token": 2, "max_target_length": 14, "image_size": 12}
+    pixels, target_ids = GRAPHS.question(CONFIG)
     assert (tuple(pixels.shape), tuple(target_ids.shape)) == ((1, 3, 12, 12), (1, 14))

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from models.presets import PRESETS
-from models.tasks.embed import TASK
+from models.tasks.embed import GRAPHS
 from tests.models.agreement import difference
 from tests.models.checkpoints.folders import tiny_checkpoint
 
@@ -10,13 +10,13 @@ CONFIG = PRESETS["bert-tiny"].config
 
 
 def test_the_server_is_told_the_longest_sequence_and_the_padding():
-    assert TASK.details(CONFIG) == {"max_length": 12, "pad_token": 0}
+    assert GRAPHS.details(CONFIG) == {"max_length": 12, "pad_token": 0}
 
 
 @pytest.mark.planted
 def test_the_one_graph_takes_what_the_model_takes_in_the_same_order():
     model = tiny_checkpoint("bert-tiny").model
-    (graph,) = TASK.graphs(model)
+    (graph,) = GRAPHS.build(model)
     token_ids = torch.tensor([[3, 4, 5], [6, 7, 0]])
     token_types = torch.tensor([[0, 1, 1], [1, 0, 0]])
     inputs = {"token_ids": token_ids, "mask": token_ids > 0, "token_types": token_types}
@@ -30,5 +30,5 @@ def test_the_one_graph_takes_what_the_model_takes_in_the_same_order():
 
 
 def test_a_sequence_is_as_long_as_the_position_table():
-    (graph,) = TASK.graphs(tiny_checkpoint("bert-tiny").model)
+    (graph,) = GRAPHS.build(tiny_checkpoint("bert-tiny").model)
     assert graph.largest == {"tokens": CONFIG.max_length}

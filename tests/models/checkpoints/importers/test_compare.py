@@ -7,7 +7,7 @@ from attendant.errors import MachineError, ParityError
 from attendant.tokenization import load_tokenizer
 from models.checkpoints.importers import compare
 from models.checkpoints.importers.compare import TOLERANCE, inputs_for, largest_difference, other_tokens, ours, theirs
-from models.checkpoints.importers.registry import ARCHITECTURES
+from models.checkpoints.importers.registry import architectures
 from tests.models.checkpoints.importers.captioners import vit_gpt2
 from tests.models.checkpoints.importers.saved import characters, imported, rewrite
 from tests.models.checkpoints.importers.test_bart import bart
@@ -27,7 +27,7 @@ MAKERS = {
 @pytest.fixture(params=MAKERS)
 def pair(request, tmp_path):
     folder = MAKERS[request.param](tmp_path / "theirs")
-    return imported(folder), folder, ARCHITECTURES[request.param]
+    return imported(folder), folder, architectures("transformers")[request.param]
 
 
 def test_a_comparison_runs_both_models_with_the_same_inputs(pair):
@@ -103,7 +103,7 @@ def test_a_folder_that_transformers_cannot_load_is_said_to_be_so(tmp_path):
     inputs = inputs_for(imported(folder))
     rewrite(folder / "config.json", d_model="wide")
     with pytest.raises(MachineError, match=f"transformers {transformers.__version__} to load .*theirs"):
-        theirs(transformers, ARCHITECTURES["bart"], folder, "translate", inputs)
+        theirs(transformers, architectures("transformers")["bart"], folder, "translate", inputs)
 
 
 def test_a_tokenizer_that_transformers_cannot_read_is_told(tmp_path):

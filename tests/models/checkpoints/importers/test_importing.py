@@ -10,7 +10,7 @@ from transformers import LlamaForCausalLM
 from attendant.errors import ArtefactError, ConfigError, OutputError, ParityError
 from models.checkpoints.importers.compare import inputs_for, largest_difference, ours, theirs
 from models.checkpoints.importers.importing import import_checkpoint
-from models.checkpoints.importers.registry import ARCHITECTURES
+from models.checkpoints.importers.registry import architectures
 from models.checkpoints.store import load_checkpoint
 from tests.models.checkpoints.folders import written_folder
 from tests.models.checkpoints.importers.saved import GONE, assert_same, causal, imported, rewrite, translating, write
@@ -47,7 +47,7 @@ def test_an_import_says_what_it_did(folder, tmp_path):
     assert done.notes == ("not followed yet when answers are decoded: no_repeat_ngram_size 3",)
     checkpoint = load_checkpoint(tmp_path / "ours")
     inputs = inputs_for(checkpoint)
-    other = theirs(transformers, ARCHITECTURES["llama"], folder, checkpoint.family.task.name, inputs)
+    other = theirs(transformers, architectures("transformers")["llama"], folder, checkpoint.family.task.name, inputs)
     assert done.difference == largest_difference(ours(checkpoint, inputs), other)  # the same numbers in the same models
     assert done.parameters == sum(parameter.numel() for parameter in checkpoint.model.parameters())
     assert (checkpoint.name, checkpoint.config.max_length) == ("my-llama", 20)

@@ -8,7 +8,7 @@ import transformers
 from attendant.errors import ConfigError, UnknownNameError
 from models.checkpoints.importers.architecture import Foreign
 from models.checkpoints.importers.fields import Fields
-from models.checkpoints.importers.registry import ARCHITECTURES, architecture_of
+from models.checkpoints.importers.registry import architecture_of, architectures
 from models.presets import PRESETS
 from tests.models.agreement import SEEN, difference
 from tests.models.checkpoints.importers import (
@@ -25,7 +25,7 @@ from tests.models.checkpoints.importers.published import PUBLISHED
 from tests.models.checkpoints.importers.published_captioners import PUBLISHED_CAPTIONERS
 from tests.models.checkpoints.importers.saved import VOCABULARY, causal, translating
 
-KINDS = {name: getattr(transformers, one.classes[0]) for name, one in ARCHITECTURES.items()}
+KINDS = {name: getattr(transformers, one.classes[0]) for name, one in architectures("transformers").items()}
 GPT2_SIZES = {"vocab_size": VOCABULARY, "n_embd": 12, "n_layer": 2, "n_head": 3, "n_positions": 40}
 SIZES = {
     "gpt2": GPT2_SIZES,
@@ -67,13 +67,13 @@ def test_the_configuration_of_a_published_checkpoint_is_that_of_its_preset(name,
 
 
 def test_every_architecture_is_tried():
-    assert {case.split()[0] for case in SIZES} == set(ARCHITECTURES)
+    assert {case.split()[0] for case in SIZES} == set(architectures("transformers"))
 
 
 def default_values(case):
     model_type = case.split()[0]
     values = KINDS[model_type].config_class(**NEEDED.get(case, {})).to_dict()
-    return {**json.loads(json.dumps(values)), "architectures": list(ARCHITECTURES[model_type].classes)}
+    return {**json.loads(json.dumps(values)), "architectures": list(architectures("transformers")[model_type].classes)}
 
 
 def without_one(values):
@@ -119,7 +119,7 @@ def changed(value):
 def outputs(model_type, values, weights):
     """What their model of this configuration makes of some inputs, or nothing where there is no such model."""
     kind = KINDS[model_type]
-    family = ARCHITECTURES[model_type].family
+    family = architectures("transformers")[model_type].family
     run = RUNS.get(family, translating)()
     try:
         torch.manual_seed(0)
@@ -158,13 +158,13 @@ def test_a_field_that_changes_what_transformers_computes_changes_our_configurati
 def test_an_unknown_architecture_is_refused_with_those_that_are_supported(model_type):
     with pytest.raises(UnknownNameError) as caught:
         architecture_of({"model_type": model_type})
-    assert all(name in caught.value.expected for name in ARCHITECTURES)
+    assert all(name in caught.value.expected for name in architectures("transformers"))
     assert caught.value.found == repr(model_type)
 
 
 @pytest.mark.parametrize("classes", [None, [], ["LlamaForCausalLM"], ["Other", "LlamaModel"]], ids=str)
 def test_a_model_of_a_known_class_or_of_none_is_taken(classes):
-    assert architecture_of({"model_type": "llama", "architectures": classes}) is ARCHITECTURES["llama"]
+    assert architecture_of({"model_type": "llama", "architectures": classes}) is architectures("transformers")["llama"]
 
 
 def test_another_model_of_the_architecture_is_refused():
