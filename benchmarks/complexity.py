@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT))
 
 from attendant.progress import progress  # noqa: E402
 from models.layers.attend import attention_weights  # noqa: E402
-from models.layers.restricted_attention import restricted_attend  # noqa: E402
+from tests.oracles.restricted_attention import restricted_attend  # noqa: E402
 
 LENGTHS = tuple(2**power for power in range(5, 12))
 WIDTHS = tuple(2**power for power in range(5, 10))

@@ -24,7 +24,7 @@ from models.explain.images import attention_maps, class_gradient_rollout, class_
 from models.explain.positions import position_similarity
 from models.explain.rollout import Fusion
 from models.explain.windows import received_attention
-from models.generate import described, greedy
+from models.generate import caption_greedily, translate_greedily
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,8 @@ def explain_image(checkpoint: Checkpoint, wish: Wish) -> str:
         shares_K: Tensor = checkpoint.model(pixels_1CHW)[0].softmax(-1)
     labels = checkpoint.details.get("labels") or [str(index) for index in range(len(shares_K))]
     index = _index_of(wish.label, labels, int(shares_K.argmax()))
-    maps = _window_maps(checkpoint.model, pixels_1CHW) or {
+    received = received_attention(checkpoint.model, pixels_1CHW)
+    maps = {f"received, layer {layer}": one for layer, one in enumerate(received.values(), start=1)} or {
         **_token_maps(checkpoint.model, pixels_1CHW, wish),
         f"evidence for {labels[index]}": class_gradient_rollout(
             checkpoint.model, pixels_1CHW, torch.tensor([index]), wish.discard
@@ -100,11 +101,6 @@ def _pixels(checkpoint: Checkpoint, wish: Wish) -> Tensor:
     if preprocessing is None:
         raise ConfigError("a checkpoint that says how to prepare an image", "no preprocessing", "explain another model")
     return torch.from_numpy(pixels_from_file(Path(wish.subject), preprocessing))[None]
-
-
-def _window_maps(model: nn.Module, pixels: Tensor) -> dict[str, Tensor]:
-    received = received_attention(model, pixels)
-    return {f"received, layer {layer}": one for layer, one in enumerate(received.values(), start=1)}
 
 
 def _token_maps(model: nn.Module, pixels: Tensor, wish: Wish) -> dict[str, Tensor]:
@@ -135,7 +131,7 @@ def explain_text(checkpoint: Checkpoint, wish: Wish) -> str:
     source = tokenizer.encode(wish.subject, config.max_source_length)
     source_1S = torch.tensor([source])
     mask_1S = torch.ones_like(source_1S, dtype=torch.bool)
-    answer = greedy(model, source_1S, mask_1S, config.max_target_length - 1)[0]  # type: ignore[arg-type]
+    answer = translate_greedily(model, source_1S, mask_1S, config.max_target_length - 1)[0]  # type: ignore[arg-type]
     weights_LHTS = alignments(model, source_1S, mask_1S, torch.tensor([[config.start_token, *answer[:-1]]]))[0]
     rows = [[_visible(tokenizer.decode([token])) for token in tokens] for tokens in (source, answer)]
     draw_alignment(rows[0], rows[1], weights_LHTS[-1].mean(0).numpy(), wish.out)
@@ -151,7 +147,7 @@ def explain_caption(checkpoint: Checkpoint, wish: Wish) -> str:
     assert checkpoint.folder is not None
     tokenizer = load_tokenizer(checkpoint.folder, checkpoint.details.get("tokenizer"))
     pixels_1CHW, config = _pixels(checkpoint, wish), checkpoint.config
-    answer = described(checkpoint.model, pixels_1CHW, config.max_target_length - 1)[0]  # type: ignore[arg-type]
+    answer = caption_greedily(checkpoint.model, pixels_1CHW, config.max_target_length - 1)[0]  # type: ignore[arg-type]
     target_1T = torch.tensor([[config.start_token, *answer[:-1]]])
     maps_Thw = word_maps(caption_attention(checkpoint.model, pixels_1CHW, target_1T))[0]
     titles = [f"{number}. {_visible(tokenizer.decode([token]))}" for number, token in enumerate(answer, start=1)]

@@ -41,7 +41,9 @@ class Captioner(Protocol):
 
 
 @torch.no_grad()
-def greedy(model: EncoderDecoder, source_ids: Tensor, source_mask: Tensor, max_tokens: int) -> list[list[int]]:
+def translate_greedily(
+    model: EncoderDecoder, source_ids: Tensor, source_mask: Tensor, max_tokens: int
+) -> list[list[int]]:
     """The most probable next token, again and again.
 
     Args:
@@ -60,7 +62,7 @@ def greedy(model: EncoderDecoder, source_ids: Tensor, source_mask: Tensor, max_t
 
 
 @torch.no_grad()
-def described(model: Captioner, pixels: Tensor, max_tokens: int) -> list[list[int]]:
+def caption_greedily(model: Captioner, pixels: Tensor, max_tokens: int) -> list[list[int]]:
     """The most probable next token of a caption, again and again.
 
     Args:
@@ -76,7 +78,7 @@ def described(model: Captioner, pixels: Tensor, max_tokens: int) -> list[list[in
 
 
 @torch.no_grad()
-def continued(
+def continue_greedily(
     model: Callable[[Tensor], Tensor], prompt: Sequence[int], max_tokens: int, end_tokens: Collection[int] = ()
 ) -> list[int]:
     """The most probable next token, again and again, behind a prompt.

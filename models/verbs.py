@@ -8,7 +8,7 @@ import json as json_format
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
@@ -16,9 +16,6 @@ from rich.table import Table
 
 from attendant.records import record_to_json
 from models.inventory import read_inventory
-
-if TYPE_CHECKING:
-    from models.checkpoints.store import Checkpoint
 
 Name = tyro.conf.Positional[str]
 Out = Annotated[Path | None, tyro.conf.arg(metavar="DIR")]
@@ -48,9 +45,27 @@ def describe(name: Name, json: bool = False) -> int:
         name: a checkpoint folder, a shipped checkpoint or a preset.
         json: print JSON instead of tables.
     """
+    from attendant.config import config_to_json
     from models.checkpoints.resolve import checkpoint_named
+    from models.size import parts_of
 
-    _show(_description(checkpoint_named(name)), json, _print_description)
+    checkpoint = checkpoint_named(name)
+    parts = parts_of(checkpoint.model)
+    _show(
+        {
+            "name": checkpoint.name,
+            "family": checkpoint.family.name,
+            "task": checkpoint.family.task.name,
+            "weights": "trained" if checkpoint.folder else "random",
+            "config": config_to_json(checkpoint.model.config),
+            "parameters": parts.total(),
+            "parts": dict(parts),
+            "graphs": [record_to_json(graph.signature) for graph in checkpoint.graphs()],
+            "details": checkpoint.details,
+        },
+        json,
+        _print_description,
+    )
     return 0
 
 
@@ -126,24 +141,6 @@ def explain(
     answer = explained(checkpoint, wish) if words else explain_positions(checkpoint, out)
     sys.stdout.write(f"{out}: {answer}\n")
     return 0
-
-
-def _description(checkpoint: Checkpoint) -> dict[str, Any]:
-    from attendant.config import config_to_json
-    from models.size import parts_of
-
-    parts = parts_of(checkpoint.model)
-    return {
-        "name": checkpoint.name,
-        "family": checkpoint.family.name,
-        "task": checkpoint.family.task.name,
-        "weights": "trained" if checkpoint.folder else "random",
-        "config": config_to_json(checkpoint.model.config),
-        "parameters": parts.total(),
-        "parts": dict(parts),
-        "graphs": [record_to_json(graph.signature) for graph in checkpoint.graphs()],
-        "details": checkpoint.details,
-    }
 
 
 def _show(value: dict[str, Any], as_json: bool, show: Callable[[dict[str, Any]], None]) -> None:

@@ -79,7 +79,7 @@ def _flash(
         shape=flash_attention.shape_of(config),
         candidates=_all(queries, keys, warps, stages),
         cases=tuple(_prefill(batch, h, g, length, size) for batch, h, g, length in sizes),
-        specialised=partial(flash_attention.specialised, config, True),
+        specialised=partial(flash_attention.specialise, config, True),
         ruled=partial(flash_attention.tiles, config),
     )
 
@@ -104,7 +104,7 @@ def _decode(
         shape=decode_tiles.shape_of(config, rows),
         candidates=_all((16,), keys, warps, stages),
         cases=tuple(_step(batch, heads, kv_heads, cached, size) for batch, cached in sizes),
-        specialised=lambda target: decode_attention.specialised(config, True, rows, 16, target),
+        specialised=lambda target: decode_attention.specialise(config, True, rows, 16, target),
         ruled=partial(decode_tiles.tiles, config, rows),
     )
 
@@ -137,7 +137,7 @@ def _window(
         shape=config.shape,
         candidates=fitting,
         cases=(lambda device: windows(batch, side, heads, size, window, window // 2, device, cosine, compiles=False),),
-        specialised=partial(window_attention.specialised, config),
+        specialised=partial(window_attention.specialise, config),
         ruled=config.tiles,
     )
 

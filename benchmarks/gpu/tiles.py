@@ -35,7 +35,7 @@ from benchmarks.gpu.clock import milliseconds  # noqa: E402
 from models.kernel_configs import tuned  # noqa: E402
 from models.kernel_configs.gpu_targets import WITHOUT_LEAVE_BYTES, GpuTarget, target_of  # noqa: E402
 from models.kernel_configs.tuned import Tiles  # noqa: E402
-from models.kernels.compile import compiled  # noqa: E402
+from models.kernels.compile import compile_kernel  # noqa: E402
 from models.kernels.interpreter import interprets  # noqa: E402
 
 _WORTH = 0.98
@@ -131,7 +131,7 @@ def shared_bytes(question: Question, target: GpuTarget) -> int | None:
     if interprets():
         return 0
     try:
-        return compiled(question.specialised(target), target.name).shared_bytes
+        return compile_kernel(question.specialised(target), target.name).shared_bytes
     except (ExportError, RuntimeError):  # Triton's passes say RuntimeError
         return None
 

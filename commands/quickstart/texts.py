@@ -19,7 +19,14 @@ from clients.text import TextModel as ServedText
 from clients.triton_client import TritonClient
 from commands.quickstart.answers import Answers
 from models.checkpoints.store import Checkpoint
-from models.generate import Captioner, EncoderDecoder, continued, described, greedy, pad_sources
+from models.generate import (
+    Captioner,
+    EncoderDecoder,
+    caption_greedily,
+    continue_greedily,
+    pad_sources,
+    translate_greedily,
+)
 from serving.engine.text_generation_model import TextGenerationModel
 
 
@@ -43,7 +50,9 @@ def translated_in_pytorch(checkpoint: Checkpoint, questions: Questions) -> Answe
     tokenizer = load_tokenizer(checkpoint.folder, checkpoint.details.get("tokenizer"))
     sources = [tokenizer.encode(text, checkpoint.config.max_source_length) for text in questions.subjects]
     padded = pad_sources(sources, checkpoint.config.pad_token)
-    answers = greedy(model, *padded, max_tokens=questions.max_tokens or checkpoint.config.max_target_length - 1)
+    answers = translate_greedily(
+        model, *padded, max_tokens=questions.max_tokens or checkpoint.config.max_target_length - 1
+    )
     return Answers(answers=[tokenizer.decode(answer) for answer in answers])
 
 
@@ -55,7 +64,7 @@ def continued_in_pytorch(checkpoint: Checkpoint, questions: Questions) -> Answer
     answers = []
     for text in questions.subjects:
         prompt = tokenizer.encode(text, checkpoint.config.max_length - questions.max_tokens)
-        answers.append(tokenizer.decode(continued(checkpoint.model, prompt, questions.max_tokens, end_tokens)))
+        answers.append(tokenizer.decode(continue_greedily(checkpoint.model, prompt, questions.max_tokens, end_tokens)))
     return Answers(answers=answers)
 
 
@@ -64,7 +73,9 @@ def described_in_pytorch(checkpoint: Checkpoint, questions: Questions) -> Answer
     assert checkpoint.folder is not None
     model: Captioner = checkpoint.model  # type: ignore[assignment]  # an nn.Module of a captioning family
     tokenizer = load_tokenizer(checkpoint.folder, checkpoint.details.get("tokenizer"))
-    answers = described(model, torch.from_numpy(np.stack(questions.subjects)), checkpoint.config.max_target_length - 1)
+    answers = caption_greedily(
+        model, torch.from_numpy(np.stack(questions.subjects)), checkpoint.config.max_target_length - 1
+    )
     return Answers(answers=[tokenizer.decode(answer) for answer in answers])
 
 

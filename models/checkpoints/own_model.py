@@ -49,7 +49,19 @@ def load_own_model(path: Path) -> Checkpoint:
         ConfigError: the contract is not whole.
     """
     with _importing_from(path.resolve().parent) as neighbours:
-        own = _call(_function_of(path), path)
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None and spec.loader is not None
+        file = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(file)
+        except Exception as error:
+            raise ArtefactError(
+                f"a Python file that runs at {path}", f"{type(error).__name__}: {error}", _REMEDY
+            ) from error
+        if not callable(function := getattr(file, FUNCTION, None)):
+            defined = {name for name, value in vars(file).items() if callable(value) and not name.startswith("_")}
+            raise ArtefactError(f"a function {FUNCTION}() in {path}", f"{sorted(defined)}", _REMEDY)
+        own = _call(function, path)
     if not isinstance(own, OwnModel):
         raise ArtefactError(f"an OwnModel from {FUNCTION}() in {path}", type(own).__name__, _REMEDY)
     module = own.module.eval().requires_grad_(False)
@@ -99,21 +111,6 @@ def _answered(own: OwnModel) -> dict[str, Any]:
 _REMEDY = "see docs/guides/your-own-model.md"
 
 
-def _function_of(path: Path) -> Callable[[], Any]:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise ArtefactError(
-            f"a Python file that runs at {path}", f"{type(error).__name__}: {error}", _REMEDY
-        ) from error
-    if not callable(function := getattr(module, FUNCTION, None)):
-        raise ArtefactError(f"a function {FUNCTION}() in {path}", f"{sorted(_defined(module))}", _REMEDY)
-    return function  # type: ignore[no-any-return]
-
-
 def _call(function: Callable[[], Any], path: Path) -> Any:
     try:
         return function()
@@ -121,10 +118,6 @@ def _call(function: Callable[[], Any], path: Path) -> Any:
         raise
     except Exception as error:
         raise ArtefactError(f"{FUNCTION}() in {path} to return", f"{type(error).__name__}: {error}", _REMEDY) from error
-
-
-def _defined(module: Any) -> set[str]:
-    return {name for name, value in vars(module).items() if callable(value) and not name.startswith("_")}
 
 
 def _only_its_file_can(config: PredictorConfig) -> NoReturn:

@@ -32,16 +32,12 @@ def checkpoint_named(name: str, weights: Weights = "read") -> Checkpoint:
     if place is not None:
         return load_checkpoint(place, weights) if place.is_dir() else load_own_model(place)
     if name in PRESETS:
-        return _random_model(name, weights)
+        preset = PRESETS[name]
+        family = FAMILIES[preset.family]
+        build = partial(family.build, preset.config)
+        with torch.random.fork_rng():
+            torch.manual_seed(PRESET_SEED)
+            model = blank(build) if weights == "absent" else build()
+        return Checkpoint(name=name, family=family, model=model.eval().requires_grad_(False))
     remedy = "name one of `attendant models list`, a checkpoint's folder, or a Python file with a model"
     raise unknown_name("model", name, (*shipped_names(), *PRESETS), remedy)
-
-
-def _random_model(name: str, weights: Weights) -> Checkpoint:
-    preset = PRESETS[name]
-    family = FAMILIES[preset.family]
-    build = partial(family.build, preset.config)
-    with torch.random.fork_rng():
-        torch.manual_seed(PRESET_SEED)
-        model = blank(build) if weights == "absent" else build()
-    return Checkpoint(name=name, family=family, model=model.eval().requires_grad_(False))

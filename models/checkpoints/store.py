@@ -113,7 +113,17 @@ def load_checkpoint(folder: Path, weights: Weights = "read") -> Checkpoint:
         ConfigError: the configuration is rejected.
         UnknownNameError: the family is unknown.
     """
-    value = _read_config(folder / CONFIG_NAME)
+    path = folder / CONFIG_NAME
+    try:
+        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ArtefactError(
+            f"a checkpoint's configuration at {path}", str(error), "name a checkpoint folder"
+        ) from error
+    parts = ("name", "family", "config", "details", "example")
+    missing = [part for part in parts if not isinstance(value, dict) or part not in value]
+    if missing:
+        raise ArtefactError(f"a complete configuration at {path}", f"no {missing}", "write the checkpoint again")
     family = family_named(value["family"])
     config = config_from_json(family.config, value["config"])
     model = blank(lambda: family.build(config))
@@ -128,25 +138,20 @@ def load_checkpoint(folder: Path, weights: Weights = "read") -> Checkpoint:
     )
 
 
-def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ArtefactError(
-            f"a checkpoint's configuration at {path}", str(error), "name a checkpoint folder"
-        ) from error
-    parts = ("name", "family", "config", "details", "example")
-    missing = [part for part in parts if not isinstance(value, dict) or part not in value]
-    if missing:
-        raise ArtefactError(f"a complete configuration at {path}", f"no {missing}", "write the checkpoint again")
-    return value
-
-
 def _load_weights(model: nn.Module, path: Path, weights: Weights) -> None:
     try:
         with safe_open(path, framework="pt", backend=_BACKENDS[weights]) as file:
             shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-            _require_same(model, shapes, path)
+            wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+            if wanted != shapes:
+                different = sorted(
+                    name for name in wanted.keys() | shapes.keys() if wanted.get(name) != shapes.get(name)
+                )
+                raise ArtefactError(
+                    f"the tensors of the configuration in {path}",
+                    f"{len(different)} that differ in name or shape, first {different[:3]}",
+                    "pair the weights with their own config.json",
+                )
             if weights != "absent":
                 fill(model, ((name, _float32(file.get_tensor(name))) for name in shapes))
     except (OSError, SafetensorError) as error:
@@ -156,14 +161,3 @@ def _load_weights(model: nn.Module, path: Path, weights: Weights) -> None:
 
 def _float32(tensor: Tensor) -> Tensor:
     return tensor.float() if tensor.is_floating_point() else tensor
-
-
-def _require_same(model: nn.Module, found: dict[str, tuple[int, ...]], path: Path) -> None:
-    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    if wanted != found:
-        different = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
-        raise ArtefactError(
-            f"the tensors of the configuration in {path}",
-            f"{len(different)} that differ in name or shape, first {different[:3]}",
-            "pair the weights with their own config.json",
-        )

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from attendant.config import require
-from models.explain.observe import observed
+from models.explain.observe import observe
 from models.families.rnn_seq2seq import RecurrentSeq2Seq
 
 
@@ -49,6 +49,6 @@ def _recurrent(model: nn.Module, source_ids: Tensor, source_mask: Tensor, target
 
 
 def _crossing(model: nn.Module, inputs: tuple[Any, ...]) -> list[Tensor]:
-    with observed(model, inside="cross_attention") as maps:
+    with observe(model, inside="cross_attention") as maps:
         model(*inputs)
     return [one for calls in maps.values() for one in calls]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from attendant.config import require
-from models.explain.observe import observed
+from models.explain.observe import observe
 from models.families.rnn_captioner import RecurrentCaptioner
 
 
@@ -52,6 +52,6 @@ def _recurrent(model: nn.Module, pixels: Tensor, target_ids: Tensor) -> list[Ten
 
 
 def _crossing(model: nn.Module, pixels: Tensor, target_ids: Tensor) -> list[Tensor]:
-    with observed(model, inside="cross_attention") as maps:
+    with observe(model, inside="cross_attention") as maps:
         model(pixels, target_ids)
     return [one for calls in maps.values() for one in calls]

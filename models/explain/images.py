@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from attendant.config import require
-from models.explain.observe import observed
+from models.explain.observe import observe
 from models.explain.rollout import Fusion, gradient_rollout, rollout
 from models.families.tnt import TNT
 
@@ -27,7 +27,7 @@ def attention_maps(model: nn.Module, pixels: Tensor) -> list[Tensor]:
 
     Of a TNT they are those among patches, not those among the words of a patch.
     """
-    with torch.no_grad(), observed(model, among_patches(model)) as maps:
+    with torch.no_grad(), observe(model, among_patches(model)) as maps:
         model(pixels)
     return [one for calls in maps.values() for one in calls]
 
@@ -53,7 +53,7 @@ def class_gradient_rollout(model: nn.Module, pixels: Tensor, classes: Tensor, di
     Raises:
         ConfigError: as :func:`class_rollout`.
     """
-    with torch.enable_grad(), observed(model, among_patches(model)) as maps:
+    with torch.enable_grad(), observe(model, among_patches(model)) as maps:
         logits_BK = model(pixels.detach().clone().requires_grad_())
     weights = _same_tokens([one for calls in maps.values() for one in calls])
     chosen = logits_BK.gather(1, classes[:, None]).sum()
@@ -68,7 +68,7 @@ def patch_map(rolled: Tensor) -> Tensor:
 
 
 def among_patches(model: nn.Module) -> str:
-    """What the path of a layer has in it, if the layer mixes patches: for :func:`models.explain.observe.observed`."""
+    """What the path of a layer has in it, if the layer mixes patches: for :func:`models.explain.observe.observe`."""
     return "outer" if isinstance(model, TNT) else ""
 
 

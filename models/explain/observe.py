@@ -17,7 +17,7 @@ Maps = dict[str, list[Tensor]]
 
 
 @contextmanager
-def observed(model: nn.Module, inside: str = "") -> Iterator[Maps]:
+def observe(model: nn.Module, inside: str = "") -> Iterator[Maps]:
     """Collect attention weights as long as the block lasts; they keep their gradients.
 
     Args:

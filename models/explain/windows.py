@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from models.explain.observe import Maps, observed
+from models.explain.observe import Maps, observe
 from models.layers.window_attention import WindowAttention
 
 
@@ -26,7 +26,7 @@ def received_attention(model: nn.Module, pixels: Tensor) -> dict[str, Tensor]:
     Returns:
         The path of a layer → ``[B, h, w]``; the sides halve from stage to stage.
     """
-    with torch.no_grad(), observed(model) as maps:
+    with torch.no_grad(), observe(model) as maps:
         model(pixels)
     return received_in(model, maps)
 

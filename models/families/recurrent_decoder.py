@@ -100,11 +100,16 @@ class RecurrentDecoder(nn.Module):
         hiddens, contexts, alignments = [], [], []
         for embedded_BE in embedded_BTE.unbind(1):
             context_BC, weights_BS = self.context(states[0], memory, source_mask)
-            states = self._next_states(torch.cat([embedded_BE, context_BC], dim=1), states)
+            _, last = self.decoder(
+                torch.cat([embedded_BE, context_BC], dim=1)[:, None], initial=tuple(state[None] for state in states)
+            )
+            states = tuple(state[0] for state in last)
             hiddens.append(states[0])
             contexts.append(context_BC)
             alignments += [] if weights_BS is None else [weights_BS]
-        logits_BTV = self._logits(torch.stack(hiddens, dim=1), embedded_BTE, torch.stack(contexts, dim=1))
+        hiddens_BTH = self.dropout(torch.stack(hiddens, dim=1))
+        others = [] if isinstance(self.output, nn.Linear) else [embedded_BTE, torch.stack(contexts, dim=1)]
+        logits_BTV: Tensor = self.output(hiddens_BTH, *others)
         return Decoded(logits_BTV, states, torch.stack(alignments, dim=1) if alignments else None)
 
     def context(
@@ -115,13 +120,3 @@ class RecurrentDecoder(nn.Module):
             return memory[0], None
         context_BC, weights_BS = self.attention(state, *memory, source_mask)
         return context_BC, weights_BS
-
-    def _next_states(self, inputs_BE: Tensor, states: States) -> States:
-        _, last = self.decoder(inputs_BE[:, None], initial=tuple(state[None] for state in states))
-        return tuple(state[0] for state in last)
-
-    def _logits(self, hiddens_BTH: Tensor, embedded_BTE: Tensor, contexts_BTC: Tensor) -> Tensor:
-        hiddens_BTH = self.dropout(hiddens_BTH)
-        plain = isinstance(self.output, nn.Linear)
-        logits_BTV: Tensor = self.output(hiddens_BTH, *([] if plain else [embedded_BTE, contexts_BTC]))
-        return logits_BTV

@@ -79,9 +79,6 @@ class RecurrentCaptionerConfig:
         require_choice(self, "attention", get_args(Attention))
         require_bool(self, "gated", "deep_output")
         require_fraction(self, "dropout")
-        self._require_sizes_that_fit()
-
-    def _require_sizes_that_fit(self) -> None:
         if self.alignment_width is not None:
             require_positive(self, "alignment_width")
         aligned = self.alignment_width is not None

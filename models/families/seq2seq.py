@@ -83,17 +83,14 @@ class Seq2SeqConfig:
         require_positive(self, "vocabulary_size", "layers", "decoder_blocks", "width", "heads", "mlp_width")
         require_positive(self, "max_source_length", "max_target_length")
         require_fraction(self, "dropout", "norm_eps")
-        self._require_choices()
-        require(self.width % self.heads == 0, f"width to be a multiple of {self.heads} heads", self.width)
-        even = self.positions == "learned" or self.width % 2 == 0
-        require(even, "an even width, half sines and half cosines", self.width)
-        require_token(self, self.vocabulary_size, "pad_token", "start_token", "end_token")
-
-    def _require_choices(self) -> None:
         require_choice(self, "norm_order", RESIDUALS)
         require_choice(self, "activation", ACTIVATIONS)
         require_choice(self, "positions", get_args(Positions))
         require_bool(self, "scaled_embedding", "embedding_norm", "tied", "logits_bias", "attention_bias")
+        require(self.width % self.heads == 0, f"width to be a multiple of {self.heads} heads", self.width)
+        even = self.positions == "learned" or self.width % 2 == 0
+        require(even, "an even width, half sines and half cosines", self.width)
+        require_token(self, self.vocabulary_size, "pad_token", "start_token", "end_token")
 
     @property
     def head_size(self) -> int:

@@ -98,26 +98,19 @@ class TimeSformer(nn.Module):
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Classify float videos ``[B, F, C, image_size, image_size]``: logits ``[B, K]``."""
-        frames_XSE = self._frames(pixels)
+        patches_XPE = self.patches(pixels.flatten(0, 1))
+        class_X1E = self.class_token.expand(patches_XPE.shape[0], -1, -1)
+        frames_XSE: Tensor = self.dropout(self.positions(torch.cat([class_X1E, patches_XPE], dim=1)))
         if self.times is None:
             class_XE = self.blocks(frames_XSE)[:, 0]
             class_BE = class_XE.reshape(-1, self.config.frames, self.config.width).mean(1)
         else:
-            class_BE = self.blocks(self._in_time(frames_XSE, self.times))[:, 0]
+            frames_BFSE = frames_XSE.reshape(-1, self.config.frames, *frames_XSE.shape[1:])
+            class_B1E = frames_BFSE[:, 0, :1]
+            patches_BPFE = self.dropout(self.times(frames_BFSE[:, :, 1:].transpose(1, 2)))
+            class_BE = self.blocks(torch.cat([class_B1E, patches_BPFE.flatten(1, 2)], dim=1))[:, 0]
         logits: Tensor = self.head(self.norm(class_BE))
         return logits
-
-    def _frames(self, pixels_BFChw: Tensor) -> Tensor:
-        patches_XPE = self.patches(pixels_BFChw.flatten(0, 1))
-        class_X1E = self.class_token.expand(patches_XPE.shape[0], -1, -1)
-        frames_XSE: Tensor = self.dropout(self.positions(torch.cat([class_X1E, patches_XPE], dim=1)))
-        return frames_XSE
-
-    def _in_time(self, frames_XSE: Tensor, times: LearnedPositions) -> Tensor:
-        frames_BFSE = frames_XSE.reshape(-1, self.config.frames, *frames_XSE.shape[1:])
-        class_B1E = frames_BFSE[:, 0, :1]
-        patches_BPFE = self.dropout(times(frames_BFSE[:, :, 1:].transpose(1, 2)))
-        return torch.cat([class_B1E, patches_BPFE.flatten(1, 2)], dim=1)
 
 
 def _block(config: TimeSformerConfig) -> nn.Module:

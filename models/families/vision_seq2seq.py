@@ -82,19 +82,16 @@ class VisionSeq2SeqConfig:
         require(found is VisionEncoderConfig, "encoder to be a VisionEncoderConfig", found.__name__)
         require_positive(self, "vocabulary_size", "decoder_blocks", "width", "heads", "mlp_width", "max_target_length")
         require_fraction(self, "dropout", "norm_eps")
-        self._require_choices()
+        require_choice(self, "norm_order", RESIDUALS)
+        require_choice(self, "activation", ACTIVATIONS)
+        require_choice(self, "positions", get_args(Positions))
+        require_bool(self, "scaled_embedding", "embedding_norm", "tied", "projected_memory", "attention_bias")
         require(self.width % self.heads == 0, f"width to be a multiple of {self.heads} heads", self.width)
         even = self.positions == "learned" or self.width % 2 == 0
         require(even, "an even width, half sines and half cosines", self.width)
         rows = type(self.position_offset) is int and self.position_offset >= 0
         require(rows, "position_offset to be zero or a positive integer", repr(self.position_offset))
         require_token(self, self.vocabulary_size, "pad_token", "start_token", "end_token")
-
-    def _require_choices(self) -> None:
-        require_choice(self, "norm_order", RESIDUALS)
-        require_choice(self, "activation", ACTIVATIONS)
-        require_choice(self, "positions", get_args(Positions))
-        require_bool(self, "scaled_embedding", "embedding_norm", "tied", "projected_memory", "attention_bias")
 
     @property
     def pixel_shape(self) -> tuple[int, ...]:

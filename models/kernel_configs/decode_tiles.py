@@ -6,7 +6,7 @@ from attendant.config import require
 from models.kernel_configs.gpu_targets import GpuTarget
 from models.kernel_configs.heads import HeadsConfig
 from models.kernel_configs.specialisation import power_of_two, quotient_up
-from models.kernel_configs.tuned import Tiles, tuned
+from models.kernel_configs.tuned import Tiles, find_tiles
 
 KERNEL = "decode_attention"
 MOST_SPLITS = 128
@@ -58,7 +58,7 @@ def tiles(heads: HeadsConfig, rows: int, target: GpuTarget) -> Tiles:
         warps=8 if many else 4,
         stages=3 if heads.dtype != "float32" else 2,
     )
-    return tuned(target, KERNEL, shape_of(heads, rows)) or fitting
+    return find_tiles(target, KERNEL, shape_of(heads, rows)) or fitting
 
 
 def shape_of(heads: HeadsConfig, rows: int) -> str:

@@ -62,7 +62,7 @@ def name_of(target: GpuTarget) -> str:
     return target.name if whole else f"{target.name} within {target.shared_bytes // 1024} KiB"
 
 
-def tuned(target: GpuTarget, kernel: str, shape: str) -> Tiles | None:
+def find_tiles(target: GpuTarget, kernel: str, shape: str) -> Tiles | None:
     """The tiles that were best, if any were timed.
 
     Args:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from attendant.config import require, require_bool, require_positive
 from models.kernel_configs.gpu_targets import GpuTarget
 from models.kernel_configs.specialisation import LOG2_E, pointer, power_of_two, product_precision, require_float_type
-from models.kernel_configs.tuned import Tiles, tuned
+from models.kernel_configs.tuned import Tiles, find_tiles
 
 KERNEL = "window_attention"
 _SMALLEST_PRODUCT = 16
@@ -99,7 +99,7 @@ class WindowConfig:
             queries, keys = (64, 64) if self.block <= 128 else (32, 32)
         stages = 2 if target.shared_bytes > 128 * 1024 else 1
         fitting = Tiles(queries=min(self.places, queries), keys=min(self.places, keys), warps=4, stages=stages)
-        return tuned(target, KERNEL, self.shape) or fitting
+        return find_tiles(target, KERNEL, self.shape) or fitting
 
     def constants(self, target: GpuTarget) -> tuple[dict[str, object], int, int]:
         """Constants of the kernel, its warps and its stages."""

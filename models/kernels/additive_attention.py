@@ -77,7 +77,7 @@ def additive_attention_kernel(
         tl.store(context + batch * ANNOTATION_WIDTH + c_A, context_A, mask=c_A < ANNOTATION_WIDTH)
 
 
-def specialised(width: int, annotation_width: int, longest: int, dtype: str) -> Specialisation:
+def specialise(width: int, annotation_width: int, longest: int, dtype: str) -> Specialisation:
     """The kernel for networks of one size.
 
     Args:
@@ -149,5 +149,5 @@ def additive_attention(
     context, weights = keys.new_empty((batch, columns)), keys.new_empty((batch, source))
     arguments: Arguments = {"query": query, "keys": keys, "score": score, "annotations": annotations, "mask": mask}
     arguments |= {"source": source, "context": context, "weights": weights}
-    launch(specialised(width, columns, source, type_name(keys.dtype)), grid(batch), arguments)
+    launch(specialise(width, columns, source, type_name(keys.dtype)), grid(batch), arguments)
     return context, weights

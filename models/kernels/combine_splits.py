@@ -42,7 +42,7 @@ def combine_splits_kernel(
     tl.store(out + row * HEAD_SIZE + d_D, mean_D.to(out.dtype.element_ty), mask=d_D < HEAD_SIZE)
 
 
-def specialised(head_size: int, splits: int, dtype: str) -> Specialisation:
+def specialise(head_size: int, splits: int, dtype: str) -> Specialisation:
     """The kernel for heads of one size.
 
     Raises:
@@ -86,7 +86,7 @@ def combine_splits(parts: Tensor, bases: Tensor, out: Tensor) -> Tensor:
     """
     batch, kv_heads, splits, rows, size = parts.shape
     require_shape("bases", bases, (batch, kv_heads, splits, rows))
-    specialisation = specialised(size, splits, type_name(out.dtype))
+    specialisation = specialise(size, splits, type_name(out.dtype))
     arguments: Arguments = {"parts": parts, "bases": bases, "rows": rows, "out": out}
     launch(specialisation, grid(batch, kv_heads, rows), arguments)
     return out

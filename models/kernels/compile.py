@@ -24,7 +24,7 @@ from models.kernel_configs.specialisation import Specialisation
 from models.kernels.interpreter import interprets
 from models.kernels.launch import FP_FUSION
 from models.kernels.ptx import parameters, without_last_parameters
-from models.kernels.ptxas import AssemblerReport, assembled
+from models.kernels.ptxas import AssemblerReport, assemble
 
 _ALIGNMENT = [["tt.divisibility", 16]]
 """Of every tensor's first byte: CUDA's allocations are aligned to 256 bytes, and TensorRT's bindings must be."""
@@ -58,7 +58,7 @@ class CompiledKernel:
     report: AssemblerReport
 
 
-def compiled(
+def compile_kernel(
     specialised: Specialisation,
     target: str,
     *,
@@ -85,11 +85,11 @@ def compiled(
     _require_compiler()
     _require_version(ptx_version, aim)
     made = _by_triton(specialised, aim, ptx_version)
-    ptx = stripped(made.asm["ptx"], specialised.types, made.metadata)
+    ptx = strip_ptx(made.asm["ptx"], specialised.types, made.metadata)
     limit = aim.shared_bytes if shared_limit_bytes is None else shared_limit_bytes
     _require_shared(made.metadata.shared, limit, aim)
     architecture = made.asm["ptx"].split(".target ", 1)[1].split()[0].rstrip(",")
-    report = assembled(ptx, architecture)
+    report = assemble(ptx, architecture)
     if report.spilled_bytes and not spills_allowed:
         found = f"{report.spilled_bytes} bytes spilled at {report.registers} registers for {target}"
         raise ExportError(f"{made.metadata.name} within its registers", found, "choose smaller tiles or more warps")
@@ -104,7 +104,7 @@ def compiled(
     )
 
 
-def fitting(specialised: Specialisation, target: str, shared_limit_bytes: int) -> CompiledKernel:
+def compile_to_fit(specialised: Specialisation, target: str, shared_limit_bytes: int) -> CompiledKernel:
     """Compile with as many loads ahead as there is shared memory for.
 
     Args:
@@ -114,16 +114,16 @@ def fitting(specialised: Specialisation, target: str, shared_limit_bytes: int) -
 
     Raises:
         ExportError: it does not fit without any either.
-        MachineError: as :func:`compiled`.
+        MachineError: as :func:`compile_kernel`.
         UnknownNameError: no such target.
     """
     for stages in range(specialised.stages, 1, -1):
         with suppress(ExportError):
-            return compiled(replace(specialised, stages=stages), target, shared_limit_bytes=shared_limit_bytes)
-    return compiled(replace(specialised, stages=1), target, shared_limit_bytes=shared_limit_bytes)
+            return compile_kernel(replace(specialised, stages=stages), target, shared_limit_bytes=shared_limit_bytes)
+    return compile_kernel(replace(specialised, stages=1), target, shared_limit_bytes=shared_limit_bytes)
 
 
-def stripped(ptx: str, types: Mapping[str, str], metadata: Any) -> str:
+def strip_ptx(ptx: str, types: Mapping[str, str], metadata: Any) -> str:
     """PTX without Triton's scratch pointers.
 
     Args:

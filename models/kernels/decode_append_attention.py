@@ -91,7 +91,7 @@ def decode_append_attention_kernel(
     store_part(parts, bases, part, rows, maximum_R, total_R, weighted_RD, HEAD_SIZE, BLOCK_R, BLOCK_D)
 
 
-def specialised(
+def specialise(
     heads: HeadsConfig, layout: str, rows: int, splits: int, target: GpuTarget, start: str = "int32"
 ) -> Specialisation:
     """The kernel for heads of one kind.
@@ -173,7 +173,7 @@ def decode_append_attention(
     parts = queries.new_empty((batch, heads.kv_heads, splits, rows, size), dtype=torch.float32)
     bases = queries.new_empty((batch, heads.kv_heads, splits, rows), dtype=torch.float32)
     layout = "none" if rotation is None else rotation.layout
-    specialisation = specialised(heads, layout, rows, splits, target_of(queries.device), type_name(start.dtype))
+    specialisation = specialise(heads, layout, rows, splits, target_of(queries.device), type_name(start.dtype))
     arguments: Arguments = {
         "q": queries,
         "new_k": new_keys,

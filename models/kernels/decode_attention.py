@@ -25,7 +25,7 @@ from models.kernel_configs.heads import HeadsConfig, heads_of
 from models.kernel_configs.specialisation import Specialisation, pointer, type_name
 from models.kernels.combine_splits import combine_splits
 from models.kernels.launch import Arguments, launch, require_shape
-from models.kernels.online_softmax import averaged, load_rows, nothing_seen, see, store_rows
+from models.kernels.online_softmax import average, load_rows, nothing_seen, see, store_rows
 
 
 @triton.jit
@@ -70,7 +70,7 @@ def store_part(
     """Write one split's means ``[R, D]`` and bases ``[R]``; −∞ where a row has seen nothing."""
     r_R = tl.arange(0, BLOCK_R)
     first = part.to(tl.int64) * rows
-    store_rows(parts + first * HEAD_SIZE, r_R, r_R < rows, averaged(weighted_RD, total_R), HEAD_SIZE, BLOCK_D)
+    store_rows(parts + first * HEAD_SIZE, r_R, r_R < rows, average(weighted_RD, total_R), HEAD_SIZE, BLOCK_D)
     base_R = maximum_R + tl.log2(tl.where(total_R == 0.0, 1.0, total_R))
     tl.store(bases + first + r_R, base_R, mask=r_R < rows)
 
@@ -117,7 +117,7 @@ def decode_attention_kernel(
     store_part(parts, bases, part, rows, maximum_R, total_R, weighted_RD, HEAD_SIZE, BLOCK_R, BLOCK_D)
 
 
-def specialised(
+def specialise(
     heads: HeadsConfig, causal: bool, rows: int, splits: int, target: GpuTarget, lengths: str = "int32"
 ) -> Specialisation:
     """The kernel for heads of one kind.
@@ -195,7 +195,7 @@ def decode_attention(
     rows = rows_of(heads, count)
     parts = queries.new_empty((batch, heads.kv_heads, splits, rows, size), dtype=torch.float32)
     bases = queries.new_empty((batch, heads.kv_heads, splits, rows), dtype=torch.float32)
-    specialisation = specialised(heads, causal, rows, splits, target_of(queries.device), type_name(lengths.dtype))
+    specialisation = specialise(heads, causal, rows, splits, target_of(queries.device), type_name(lengths.dtype))
     arguments: Arguments = {
         "q": queries,
         "k": keys,

@@ -25,7 +25,7 @@ from models.kernels import (
     flash_attention,
     window_attention,
 )
-from models.kernels.compile import PTX_VERSION, compiled, fitting
+from models.kernels.compile import PTX_VERSION, compile_kernel, compile_to_fit
 
 FIGURES = Path(__file__).with_suffix(".json")
 DOCUMENT = Path(__file__).parents[2] / "docs" / "kernels.md"
@@ -36,33 +36,33 @@ _SWIN = WindowConfig.of(32, 4, 7, 3, False, None, "float16")
 _SWIN_V2 = WindowConfig.of(32, 4, 16, 8, True, None, "float16")
 
 USUAL: dict[str, Callable[[GpuTarget], Specialisation]] = {
-    "flash_attention": lambda target: flash_attention.specialised(_HEADS, True, target),
-    "decode_attention": lambda target: decode_attention.specialised(_HEADS, True, 4, 16, target),
-    "decode_append_attention": lambda target: decode_append_attention.specialised(_HEADS, "half", 4, 16, target),
-    "combine_splits": lambda target: combine_splits.specialised(128, 16, "float16"),
-    "window_attention": lambda target: window_attention.specialised(_SWIN, target),
-    "window_attention, cosine": lambda target: window_attention.specialised(_SWIN_V2, target),
-    "additive_attention": lambda target: additive_attention.specialised(512, 1024, 64, "float16"),
+    "flash_attention": lambda target: flash_attention.specialise(_HEADS, True, target),
+    "decode_attention": lambda target: decode_attention.specialise(_HEADS, True, 4, 16, target),
+    "decode_append_attention": lambda target: decode_append_attention.specialise(_HEADS, "half", 4, 16, target),
+    "combine_splits": lambda target: combine_splits.specialise(128, 16, "float16"),
+    "window_attention": lambda target: window_attention.specialise(_SWIN, target),
+    "window_attention, cosine": lambda target: window_attention.specialise(_SWIN_V2, target),
+    "additive_attention": lambda target: additive_attention.specialise(512, 1024, 64, "float16"),
 }
 """Kernel → its usual size: 32 heads of 128 over 8 in float16, one position; windows of 7 and 16; a source of 64."""
 WITHOUT_LEAVE: dict[str, Callable[[GpuTarget], Specialisation]] = {
-    "flash_attention, 256, 48 KiB": lambda target: flash_attention.specialised(_LARGE, True, target),
-    "decode_attention, 256, 48 KiB": lambda target: decode_attention.specialised(_LARGE, True, 32, 16, target),
+    "flash_attention, 256, 48 KiB": lambda target: flash_attention.specialise(_LARGE, True, target),
+    "decode_attention, 256, 48 KiB": lambda target: decode_attention.specialise(_LARGE, True, 32, 16, target),
 }
 """As plugins have them, where that is tightest: 8 heads of 256 over 2 in float16, eight positions where it decodes."""
 
 
-def measured(kernel: str, target: str) -> dict[str, int]:
+def measure(kernel: str, target: str) -> dict[str, int]:
     """Compile one kernel for one target: shared bytes of a block, registers of a thread and threads of a block.
 
     Raises:
         ExportError: it does not fit the target.
     """
     if kernel in USUAL:
-        made = compiled(USUAL[kernel](GPU_TARGETS[target]), target)
+        made = compile_kernel(USUAL[kernel](GPU_TARGETS[target]), target)
     else:
         narrow = replace(GPU_TARGETS[target], shared_bytes=WITHOUT_LEAVE_BYTES)
-        made = fitting(WITHOUT_LEAVE[kernel](narrow), target, WITHOUT_LEAVE_BYTES)
+        made = compile_to_fit(WITHOUT_LEAVE[kernel](narrow), target, WITHOUT_LEAVE_BYTES)
     return {"shared_bytes": made.shared_bytes, "registers": made.report.registers, "threads": made.threads}
 
 
@@ -77,7 +77,7 @@ def table(figures: dict[str, dict[str, dict[str, int]]]) -> str:
 
 def main() -> None:
     """Write figures.json and the table of docs/kernels.md."""
-    figures = {kernel: {name: measured(kernel, name) for name in GPU_TARGETS} for kernel in (*USUAL, *WITHOUT_LEAVE)}
+    figures = {kernel: {name: measure(kernel, name) for name in GPU_TARGETS} for kernel in (*USUAL, *WITHOUT_LEAVE)}
     versions = {"triton": triton.__version__, "ptx": PTX_VERSION}
     FIGURES.write_text(json.dumps({"versions": versions, "figures": figures}, indent=1) + "\n")
     before, rest = DOCUMENT.read_text().split(_BEGIN)

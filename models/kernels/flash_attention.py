@@ -19,9 +19,9 @@ from torch import Tensor
 from models.kernel_configs.gpu_targets import WITHOUT_LEAVE_BYTES, GpuTarget, target_of
 from models.kernel_configs.heads import HeadsConfig, heads_of
 from models.kernel_configs.specialisation import Specialisation, pointer, quotient_up, type_name
-from models.kernel_configs.tuned import Tiles, tuned
+from models.kernel_configs.tuned import Tiles, find_tiles
 from models.kernels.launch import Arguments, launch, require_shape
-from models.kernels.online_softmax import averaged, load_rows, nothing_seen, see, store_rows
+from models.kernels.online_softmax import average, load_rows, nothing_seen, see, store_rows
 
 KERNEL = "flash_attention"
 
@@ -81,14 +81,14 @@ def flash_attention_kernel(
         v_TD = load_rows(v_MD, t_T, t_T < readable, HEAD_SIZE, BLOCK_D)
         maximum_S, total_S, weighted_SD = see(scores_ST, v_TD, maximum_S, total_S, weighted_SD, SCALE_LOG2, PRECISION)
     out_SD = out + row.to(tl.int64) * queries * HEAD_SIZE
-    store_rows(out_SD, s_S, s_S < queries, averaged(weighted_SD, total_S), HEAD_SIZE, BLOCK_D)
+    store_rows(out_SD, s_S, s_S < queries, average(weighted_SD, total_S), HEAD_SIZE, BLOCK_D)
 
 
 def tiles(heads: HeadsConfig, target: GpuTarget) -> Tiles:
     """What was timed on the target, or what fits its shared memory without spilling registers."""
     queries, keys, warps, stages = _fitting(heads, target)
     fitting = Tiles(queries=queries, keys=keys, warps=warps, stages=stages)
-    return tuned(target, KERNEL, shape_of(heads)) or fitting
+    return find_tiles(target, KERNEL, shape_of(heads)) or fitting
 
 
 def shape_of(heads: HeadsConfig) -> str:
@@ -111,7 +111,7 @@ def _fitting(heads: HeadsConfig, target: GpuTarget) -> tuple[int, int, int, int]
     return 64, 16, 8, 2
 
 
-def specialised(heads: HeadsConfig, causal: bool, target: GpuTarget, lengths: str = "int32") -> Specialisation:
+def specialise(heads: HeadsConfig, causal: bool, target: GpuTarget, lengths: str = "int32") -> Specialisation:
     """The kernel for heads of one kind.
 
     Args:
@@ -179,7 +179,7 @@ def flash_attention(
     require_shape("values", values, tuple(keys.shape))
     require_shape("lengths", lengths, (batch,))
     out = torch.empty_like(queries)
-    specialisation = specialised(heads, causal, target_of(queries.device), type_name(lengths.dtype))
+    specialisation = specialise(heads, causal, target_of(queries.device), type_name(lengths.dtype))
     arguments: Arguments = {
         "q": queries,
         "k": keys,

@@ -18,13 +18,13 @@ def flash_attention_reference(
     k_BHMD, v_BHMD = (x.to(precise).repeat_interleave(repeats, dim=1) for x in (keys, values))
     factor = queries.shape[-1] ** -0.5 if scale is None else scale
     scores_BHSM = queries.to(precise) @ k_BHMD.mT * factor
-    seen_B1SM = seen(lengths, queries.shape[2], keys.shape[2], causal)
+    seen_B1SM = visible_keys(lengths, queries.shape[2], keys.shape[2], causal)
     weights_BHSM = scores_BHSM.masked_fill(~seen_B1SM, -torch.inf).softmax(-1).nan_to_num(0)
-    unread_B1M1 = ~seen(lengths, 1, keys.shape[2], causal=False).mT
+    unread_B1M1 = ~visible_keys(lengths, 1, keys.shape[2], causal=False).mT
     return (weights_BHSM @ v_BHMD.masked_fill(unread_B1M1, 0)).to(queries.dtype)
 
 
-def seen(lengths: Tensor, queries: int, capacity: int, causal: bool) -> Tensor:
+def visible_keys(lengths: Tensor, queries: int, capacity: int, causal: bool) -> Tensor:
     """Which keys each query sees: bool ``[B, 1, S, M]``."""
     t_M = torch.arange(capacity, device=lengths.device)
     length_B111 = lengths[:, None, None, None]

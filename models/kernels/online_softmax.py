@@ -70,6 +70,6 @@ def see(
 
 
 @triton.jit
-def averaged(weighted_SD: tl.tensor, total_S: tl.tensor) -> tl.tensor:
+def average(weighted_SD: tl.tensor, total_S: tl.tensor) -> tl.tensor:
     """The weighted mean of the values; zeros in a row that has seen nothing."""
     return weighted_SD / tl.where(total_S == 0.0, 1.0, total_S)[:, None]

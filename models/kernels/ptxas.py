@@ -32,7 +32,7 @@ class AssemblerReport:
     stack_bytes: int
 
 
-def assembled(ptx: str, architecture: str) -> AssemblerReport:
+def assemble(ptx: str, architecture: str) -> AssemblerReport:
     """Assemble PTX and read the report.
 
     Args:

@@ -25,7 +25,7 @@ from models.kernel_configs.gpu_targets import GpuTarget, target_of
 from models.kernel_configs.specialisation import Specialisation, quotient_up, type_name
 from models.kernel_configs.window_tiles import WindowConfig
 from models.kernels.launch import Arguments, launch, require_shape
-from models.kernels.online_softmax import averaged, nothing_seen, see
+from models.kernels.online_softmax import average, nothing_seen, see
 
 
 @triton.jit
@@ -110,10 +110,10 @@ def window_attention_kernel(
         scores_ST = tl.where(seen_ST, scores_ST, -float("inf"))
         v_TD = tl.load(v + at_TD, mask=shown_TD, other=0.0)
         maximum_S, total_S, weighted_SD = see(scores_ST, v_TD, maximum_S, total_S, weighted_SD, LOG2_E, PRECISION)
-    tl.store(out + at_SD, averaged(weighted_SD, total_S).to(out.dtype.element_ty), mask=shown_SD)
+    tl.store(out + at_SD, average(weighted_SD, total_S).to(out.dtype.element_ty), mask=shown_SD)
 
 
-def specialised(config: WindowConfig, target: GpuTarget) -> Specialisation:
+def specialise(config: WindowConfig, target: GpuTarget) -> Specialisation:
     """The kernel for windows of one kind on a target."""
     constants, warps, stages = config.constants(target)
     unused = {} if config.cosine else {"scales": None}
@@ -189,6 +189,6 @@ def window_attention(
     if scales is not None:
         require_shape("scales", scales, (heads,))
         arguments["scales"] = scales
-    specialisation = specialised(config, target_of(queries.device))
+    specialisation = specialise(config, target_of(queries.device))
     launch(specialisation, grid(specialisation, batch, height, width), arguments)
     return out

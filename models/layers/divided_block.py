@@ -49,14 +49,12 @@ class DividedBlock(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """``[B, 1 + N, E]``, the class token first → ``[B, 1 + N, E]``."""
-        patches_BNE = self._through_time(tokens[:, 1:])
-        mixed: Tensor = self.mlp_residual(self._through_space(tokens[:, :1], patches_BNE), self.mlp)
-        return mixed
-
-    def _through_time(self, patches_BNE: Tensor) -> Tensor:
+        patches_BNE = tokens[:, 1:]
         _, length, width = patches_BNE.shape
         places_XFE: Tensor = self.time_residual(patches_BNE.reshape(-1, self.frames, width), self._time)
-        return places_XFE.reshape(-1, length, width)
+        patches_BNE = places_XFE.reshape(-1, length, width)
+        mixed: Tensor = self.mlp_residual(self._through_space(tokens[:, :1], patches_BNE), self.mlp)
+        return mixed
 
     def _time(self, x_XFE: Tensor) -> Tensor:
         moved_XFE: Tensor = self.time_linear(self.dropout(self.time_attention(x_XFE, x_XFE)))

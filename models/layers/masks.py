@@ -1,13 +1,13 @@
 """Who may look at whom: every mask is bool, true where a query may attend, and masks join by ``&``.
 
     causal: key ≤ query              padding: the key is a token
-    window w: query − key < w        band r: |query − key| ≤ r
+    window w: query − key < w
 
 A query that may attend to nothing yields zeros (:func:`models.layers.attend.attend`), never NaN.
 
 Legend: B batch, S query positions, T key positions.
-Source: Vaswani et al. 2017, sections 3.1 (causal) and 4 ("restricted" self-attention, of which the band is the form);
-Beltagy et al. 2020, "Longformer", section 3.1, and Jiang et al. 2023, "Mistral 7B", section 2 (sliding window).
+Source: Vaswani et al. 2017, section 3.1 (causal); Beltagy et al. 2020, "Longformer", section 3.1, and Jiang et al.
+2023, "Mistral 7B", section 2 (sliding window).
 """
 
 from __future__ import annotations
@@ -48,18 +48,3 @@ def window_mask(query_positions: Tensor, key_positions: Tensor, window: int) -> 
     require(window >= 1, "a window of at least one position", window)
     distance_BST = query_positions[:, :, None] - key_positions
     return (distance_BST < window)[:, None]
-
-
-def band_mask(length: int, radius: int, device: torch.device | None = None) -> Tensor:
-    """Restricted self-attention: no position sees further than a radius, in either direction.
-
-    Returns:
-        bool ``[1, 1, length, length]``.
-
-    Raises:
-        ConfigError: the radius is negative.
-    """
-    require(radius >= 0, "a radius of zero or more", radius)
-    positions_S = torch.arange(length, device=device)
-    distance_SS = positions_S[:, None] - positions_S
-    return (distance_SS.abs() <= radius)[None, None]

@@ -101,7 +101,10 @@ def recurrent(
         The hidden states ``[B, S, N·H]``, the last ones ``[N, B, H]``, and the last memory cells ``[N, B, H]``, with no
         elements where there are none.
     """
-    cells = _cells_of(weights, cell, bidirectional)
+    width, input_width = weights[1].shape[1], weights[0].shape[1]
+    cells = _KINDS[cell](input_width, width, batch_first=True, bidirectional=bidirectional, device="meta")
+    names = [name for name, _ in cells.named_parameters()]
+    cells.load_state_dict(dict(zip(names, weights, strict=True)), assign=True)
     outputs_BSH, last = _read(cells, inputs, lengths, tuple(initial) or None)
     memory_NBH = last[1] if len(last) > 1 else inputs.new_empty(0)
     return outputs_BSH.contiguous(), last[0].contiguous(), memory_NBH.contiguous()
@@ -144,11 +147,3 @@ def _read(
 
 def _tuple(last: Tensor | States) -> States:
     return (last,) if isinstance(last, Tensor) else tuple(last)
-
-
-def _cells_of(weights: list[Tensor], cell: str, bidirectional: bool) -> nn.RNNBase:
-    width, input_width = weights[1].shape[1], weights[0].shape[1]
-    cells = _KINDS[cell](input_width, width, batch_first=True, bidirectional=bidirectional, device="meta")
-    names = [name for name, _ in cells.named_parameters()]
-    cells.load_state_dict(dict(zip(names, weights, strict=True)), assign=True)
-    return cells

@@ -50,7 +50,12 @@ class RelativePositionBias(nn.Module):
         require(longest > one_way // 2, f"a longest distance above {one_way // 2}", longest)
         self.furthest_back, self.furthest_ahead = -longest, longest if bidirectional else 0
         self.weight = nn.Parameter(torch.zeros(buckets, heads))
-        past = _buckets_of_distances(one_way, longest)
+        exact = one_way // 2
+        distance = torch.arange(longest + 1)
+        # In float32 and in this order, as in T5's code: elsewhere a distance at an edge may round into the next bucket.
+        share = torch.log(distance.clamp(min=exact).float() / exact) / math.log(longest / exact)
+        beyond = (exact + (share * (one_way - exact)).long()).clamp(max=one_way - 1)
+        past = torch.where(distance < exact, distance, beyond)
         both = torch.cat([past.flip(0), one_way + past[1:]]) if bidirectional else past.flip(0)
         self.register_buffer("buckets", both, persistent=False)
 
@@ -61,12 +66,3 @@ class RelativePositionBias(nn.Module):
         # Distances to bias first: in an exported graph this is a constant, and the bias one look-up.
         bias_of_distance = F.embedding(self.buckets, self.weight)
         return F.embedding(row_BTA, bias_of_distance).permute(0, 3, 1, 2)
-
-
-def _buckets_of_distances(buckets: int, longest: int) -> Tensor:
-    exact = buckets // 2
-    distance = torch.arange(longest + 1)
-    # In float32 and in this order, as in T5's code: elsewhere a distance at an edge may round into the next bucket.
-    share = torch.log(distance.clamp(min=exact).float() / exact) / math.log(longest / exact)
-    beyond = (exact + (share * (buckets - exact)).long()).clamp(max=buckets - 1)
-    return torch.where(distance < exact, distance, beyond)

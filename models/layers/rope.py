@@ -60,18 +60,17 @@ class RopeConfig:
         require(_is_at_least_one(self.factor), "factor to be a number of at least 1", repr(self.factor))
         require(self.scaling != "none" or self.factor == 1, "a factor of 1 without scaling", repr(self.factor))
         if self.scaling == "llama3":
-            self._require_bounds()
+            low, high = self.low_frequency_factor, self.high_frequency_factor
+            numbers = type(low) in (int, float) and type(high) in (int, float)
+            require(
+                numbers and 0 < low < high < math.inf,
+                "0 < low_frequency_factor < high_frequency_factor",
+                repr((low, high)),
+            )
+            require_positive(self, "original_length")
         else:
             bounds = self.low_frequency_factor, self.high_frequency_factor, self.original_length
             require(not any(bounds), "frequency factors and original_length under llama3 scaling only", repr(bounds))
-
-    def _require_bounds(self) -> None:
-        low, high = self.low_frequency_factor, self.high_frequency_factor
-        numbers = type(low) in (int, float) and type(high) in (int, float)
-        require(
-            numbers and 0 < low < high < math.inf, "0 < low_frequency_factor < high_frequency_factor", repr((low, high))
-        )
-        require_positive(self, "original_length")
 
 
 @dataclass(frozen=True, slots=True)

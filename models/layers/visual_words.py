@@ -55,7 +55,10 @@ class WordEmbed(nn.Module):
 
     def forward(self, pixels: Tensor) -> Tensor:
         """``[B, C, side, side]`` → ``[B P, M, I]``, patches and words row by row."""
-        grid_XIhw: Tensor = self.projection(_cut(pixels, self.patch_size))
+        side = self.patch_size
+        _, channels, height, width = pixels.shape
+        grid = pixels.reshape(-1, channels, height // side, side, width // side, side).permute(0, 2, 4, 1, 3, 5)
+        grid_XIhw: Tensor = self.projection(grid.reshape(-1, channels, side, side))
         words_XMI: Tensor = self.positions(grid_XIhw.flatten(2).transpose(1, 2))
         return words_XMI
 
@@ -84,9 +87,3 @@ class WordProjection(nn.Module):
         joined_BPF = words.reshape(-1, self.patches, words.shape[1] * words.shape[2])
         tokens_BPE: Tensor = self.output_norm(self.linear(self.norm(joined_BPF)))
         return tokens_BPE
-
-
-def _cut(x_BChw: Tensor, side: int) -> Tensor:
-    _, channels, height, width = x_BChw.shape
-    grid = x_BChw.reshape(-1, channels, height // side, side, width // side, side).permute(0, 2, 4, 1, 3, 5)
-    return grid.reshape(-1, channels, side, side)

@@ -68,12 +68,9 @@ class Windows:
         whole = self.along * self.size
         over_W = torch.arange(whole) >= whole - self.shift
         region_hw = 2 * over_W[:, None].long() + over_W
-        region_WS = self._cut_whole(region_hw)
-        return region_WS[:, :, None] == region_WS[:, None, :]
-
-    def _cut_whole(self, region_hw: Tensor) -> Tensor:
         cut = region_hw.reshape(self.along, self.size, self.along, self.size)
-        return cut.transpose(1, 2).reshape(self.count, self.size**2)
+        region_WS = cut.transpose(1, 2).reshape(self.count, self.size**2)
+        return region_WS[:, :, None] == region_WS[:, None, :]
 
 
 def windows_of(side: int, window: int, shifted: bool) -> Windows:

@@ -54,6 +54,6 @@ def flat(pairs: list[KeysValues]) -> list[Tensor]:
     return [tensor for pair in pairs for tensor in pair]
 
 
-def paired(tensors: tuple[Tensor, ...]) -> list[KeysValues]:
+def pair_keys_and_values(tensors: tuple[Tensor, ...]) -> list[KeysValues]:
     """The inverse of :func:`flat`."""
     return list(zip(tensors[::2], tensors[1::2], strict=True))

@@ -78,7 +78,7 @@ def graphs(model: VisionSeq2Seq) -> tuple[TaskGraph, ...]:
     )
 
 
-def explained(model: VisionSeq2Seq) -> tuple[TaskGraph, ...]:
+def explained_graphs(model: VisionSeq2Seq) -> tuple[TaskGraph, ...]:
     """One graph more: the decoder with its cross-attention; see :mod:`models.tasks.explained`."""
     return (explained_decoder(graphs(model)[-1]),)
 
@@ -148,7 +148,7 @@ class DecoderGraph(nn.Module):
         self, token_ids: Tensor, start: Tensor, self_mask: Tensor, scored: Tensor, *memories: Tensor
     ) -> list[Tensor]:
         """See :func:`decoder_signature`; the memories are the caches, then the cross keys and values."""
-        pairs = cache.paired(memories)
+        pairs = cache.pair_keys_and_values(memories)
         layers = len(pairs) // 2
         logits, caches = self.model.decode_cached(
             token_ids, start, self_mask, None, pairs[:layers], pairs[layers:], scored
@@ -156,4 +156,4 @@ class DecoderGraph(nn.Module):
         return [logits, *cache.flat(caches)]
 
 
-GRAPHS = GraphBuilder(task="caption", build=graphs, details=details, question=question, explained=explained)
+GRAPHS = GraphBuilder(task="caption", build=graphs, details=details, question=question, explained=explained_graphs)

@@ -19,7 +19,7 @@ from attendant.tensor_names import HEIGHT, LOGITS, PIXELS, POSITIONS, WIDTH
 from models.families.rnn_captioner import RecurrentCaptioner, RecurrentCaptionerConfig
 from models.task_graph import GraphBuilder, TaskGraph
 from models.tasks import caption
-from models.tasks.recurrent_memory import alignment_specs, explained, memory_specs, state_aliases, state_specs
+from models.tasks.recurrent_memory import alignment_specs, explained_graphs, memory_specs, state_aliases, state_specs
 
 # A side of fewer strides leaves the exporter no two different sizes above one position.
 _LEAST_STRIDES = 4
@@ -115,4 +115,6 @@ class DecoderGraph(nn.Module):
         return [decoded.logits, *alignments, *decoded.states]
 
 
-GRAPHS = GraphBuilder(task="caption", build=graphs, details=details, question=caption.question, explained=explained)
+GRAPHS = GraphBuilder(
+    task="caption", build=graphs, details=details, question=caption.question, explained=explained_graphs
+)

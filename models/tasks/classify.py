@@ -38,7 +38,7 @@ def graphs(model: Any) -> tuple[TaskGraph, ...]:
     return (TaskGraph(signature=signature(model.config), module=model),)
 
 
-def explained(model: Any) -> tuple[TaskGraph, ...]:
+def explained_graphs(model: Any) -> tuple[TaskGraph, ...]:
     """One graph more: the same with attention maps; see :mod:`models.tasks.explained`."""
     return tuple(explained_classifier(graph) for graph in graphs(model))
 
@@ -62,4 +62,4 @@ def signature(config: ClassifierConfig) -> GraphSignature:
     )
 
 
-GRAPHS = GraphBuilder(task="classify", build=graphs, details=details, question=question, explained=explained)
+GRAPHS = GraphBuilder(task="classify", build=graphs, details=details, question=question, explained=explained_graphs)

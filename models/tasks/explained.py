@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from attendant.signature import TensorSpec
 from attendant.tensor_names import CROSS_ATTENTION, EXPLAINED
 from models.explain.images import among_patches, patch_map
-from models.explain.observe import observed
+from models.explain.observe import observe
 from models.explain.rollout import rollout
 from models.explain.windows import received_in
 from models.task_graph import TaskGraph, nothing_to_explain
@@ -69,7 +69,7 @@ class TokensShown(nn.Module):
 
     def forward(self, pixels: Tensor) -> list[Tensor]:
         """See the module."""
-        with observed(self.model, among_patches(self.model)) as maps:
+        with observe(self.model, among_patches(self.model)) as maps:
             logits = self.model(pixels)
         weights = [one for calls in maps.values() for one in calls]
         return [logits, torch.stack(weights, dim=1), patch_map(rollout(weights))]
@@ -84,7 +84,7 @@ class WindowsShown(nn.Module):
 
     def forward(self, pixels: Tensor) -> list[Tensor]:
         """See the module."""
-        with observed(self.model) as maps:
+        with observe(self.model) as maps:
             logits = self.model(pixels)
         return [logits, *received_in(self.model, maps).values()]
 
@@ -98,6 +98,6 @@ class CrossAttentionShown(nn.Module):
 
     def forward(self, token_ids: Tensor, *others: Tensor) -> list[Tensor]:
         """See the module."""
-        with observed(self.decoder, inside="cross_attention") as maps:
+        with observe(self.decoder, inside="cross_attention") as maps:
             logits, *caches = self.decoder(token_ids, *others)
         return [logits, torch.stack([one for calls in maps.values() for one in calls], dim=1), *caches]

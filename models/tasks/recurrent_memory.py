@@ -62,7 +62,7 @@ def alignment_specs(config: RecurrentConfig, positions: int | str) -> tuple[Tens
     return (TensorSpec(name=ALIGNMENT, dtype="float32", axes=("batch", 1, positions)),)
 
 
-def explained(model: Any) -> tuple[TaskGraph, ...]:
+def explained_graphs(model: Any) -> tuple[TaskGraph, ...]:
     """No graph more: the decoder shows its alignment at every step.
 
     Raises:

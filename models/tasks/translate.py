@@ -78,7 +78,7 @@ def graphs(model: EncoderDecoder) -> tuple[TaskGraph, ...]:
     )
 
 
-def explained(model: EncoderDecoder) -> tuple[TaskGraph, ...]:
+def explained_graphs(model: EncoderDecoder) -> tuple[TaskGraph, ...]:
     """One graph more: the decoder with its cross-attention; see :mod:`models.tasks.explained`."""
     return (explained_decoder(graphs(model)[-1]),)
 
@@ -160,7 +160,7 @@ class DecoderGraph(nn.Module):
         *memories: Tensor,
     ) -> list[Tensor]:
         """See :func:`decoder_signature`; the memories are the caches, then the cross keys and values."""
-        pairs = cache.paired(memories)
+        pairs = cache.pair_keys_and_values(memories)
         layers = len(pairs) // 2
         logits, caches = self.model.decode_cached(
             token_ids, start, self_mask, source_mask, pairs[:layers], pairs[layers:], scored
@@ -168,4 +168,4 @@ class DecoderGraph(nn.Module):
         return [logits, *cache.flat(caches)]
 
 
-GRAPHS = GraphBuilder(task="translate", build=graphs, details=details, question=question, explained=explained)
+GRAPHS = GraphBuilder(task="translate", build=graphs, details=details, question=question, explained=explained_graphs)

@@ -19,7 +19,7 @@ from attendant.signature import GraphSignature, TensorSpec
 from attendant.tensor_names import LOGITS
 from models.families.rnn_seq2seq import RecurrentSeq2Seq, RecurrentSeq2SeqConfig
 from models.task_graph import GraphBuilder, TaskGraph
-from models.tasks.recurrent_memory import alignment_specs, explained, memory_specs, state_aliases, state_specs
+from models.tasks.recurrent_memory import alignment_specs, explained_graphs, memory_specs, state_aliases, state_specs
 
 
 def graphs(model: RecurrentSeq2Seq) -> tuple[TaskGraph, ...]:
@@ -115,4 +115,4 @@ class DecoderGraph(nn.Module):
         return [decoded.logits, *alignments, *decoded.states]
 
 
-GRAPHS = GraphBuilder(task="translate", build=graphs, details=details, question=question, explained=explained)
+GRAPHS = GraphBuilder(task="translate", build=graphs, details=details, question=question, explained=explained_graphs)

@@ -17,7 +17,7 @@ from tokenizers.models import WordLevel
 from torch import Tensor
 
 from attendant.tokenizer import UNKNOWN_TOKEN
-from models.train.digit_data import Images, held_out, training
+from models.train.digit_data import Images, held_out, training_images
 from models.train.jitter import Jitter
 
 Pairs = tuple[NDArray[np.float32], list[str]]
@@ -66,7 +66,7 @@ def held_out_pairs(count: int = HELD_OUT_PAIRS) -> Pairs:
 
 def training_pixels(count: int) -> NDArray[np.float32]:
     """Random pairs of training digits, float32 ``[count, 1, 16, 16]`` from 0 to 1; the same ones on each call."""
-    pixels, labels = training()
+    pixels, labels = training_images()
     left, right = np.random.default_rng(0).integers(len(labels), size=(2, count))
     return side_by_side(pixels[left], pixels[right])
 
@@ -85,7 +85,7 @@ def random_pairs(
     Returns:
         A function that makes pixels ``[size, 1, 16, 16]`` and targets int64 ``[size, 8]``, start and end included.
     """
-    pixels, labels = (torch.from_numpy(array) for array in images or training())
+    pixels, labels = (torch.from_numpy(array) for array in images or training_images())
     targets_LR8 = torch.tensor([[_target(left, right) for right in range(10)] for left in range(10)])
 
     def batch() -> tuple[Tensor, Tensor]:

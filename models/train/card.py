@@ -35,9 +35,10 @@ class Run:
 def model_card(task: TrainingTask, run: Run) -> str:
     """The card as Markdown."""
     card = task.card
+    sizes = {"parameters": f"{parameter_count(run.model):,}", "precision": "float32"}
     chapters = {
         "Purpose": card.purpose,
-        "Result": _table({"metric": "value", run.metric: str(run.score), **_sizes(run.model)}),
+        "Result": _table({"metric": "value", run.metric: str(run.score), **sizes}),
         "Data": card.data,
         "Licence and attribution": card.licence,
         "Split": card.split,
@@ -52,10 +53,6 @@ def model_card(task: TrainingTask, run: Run) -> str:
 def parameter_count(model: nn.Module) -> int:
     """Trained numbers in the model, shared ones counted once."""
     return sum(parameter.numel() for parameter in model.parameters())
-
-
-def _sizes(model: nn.Module) -> dict[str, str]:
-    return {"parameters": f"{parameter_count(model):,}", "precision": "float32"}
 
 
 def _assignments(model: nn.Module) -> str:

@@ -17,7 +17,7 @@ from torch import Tensor
 from attendant.config import require
 from attendant.tokenizer import Tokenizer
 from models.generate import pad_sources
-from models.train.date_formats import FORMATS, every_day, written
+from models.train.date_formats import FORMATS, every_day, write_date
 from models.train.date_tokenizer import ALPHABET, SPECIALS, date_tokenizer
 from models.train.split import hash_order
 
@@ -63,12 +63,12 @@ def held_out(count: int = HELD_OUT_STRINGS) -> list[tuple[str, str]]:
     """
     require(0 < count <= HELD_OUT_DATES, f"1 to {HELD_OUT_DATES} held-out dates", count, "ask for fewer")
     dates = split_dates()[1][:count]
-    return [(written(date, FORMATS[n % len(FORMATS)]), date.isoformat()) for n, date in enumerate(dates)]
+    return [(write_date(date, FORMATS[n % len(FORMATS)]), date.isoformat()) for n, date in enumerate(dates)]
 
 
 def training_texts(count: int) -> list[str]:
     """Texts of training dates, each of another date, the formats in turn."""
-    return [written(date, FORMATS[n % len(FORMATS)]) for n, date in enumerate(split_dates()[0][:count])]
+    return [write_date(date, FORMATS[n % len(FORMATS)]) for n, date in enumerate(split_dates()[0][:count])]
 
 
 def random_batches(size: int, seed: int, tokens: SpecialTokens) -> Callable[[], Batch]:
@@ -81,7 +81,7 @@ def random_batches(size: int, seed: int, tokens: SpecialTokens) -> Callable[[], 
 
     def batch() -> Batch:
         chosen = [dates[index] for index in draw(len(dates))]
-        texts = [written(date, FORMATS[index]) for date, index in zip(chosen, draw(len(FORMATS)), strict=True)]
+        texts = [write_date(date, FORMATS[index]) for date, index in zip(chosen, draw(len(FORMATS)), strict=True)]
         sources = [tokenizer.encode(text, MAX_SOURCE_LENGTH) for text in texts]
         answers = [tokenizer.encode(date.isoformat(), MAX_TARGET_LENGTH) for date in chosen]
         targets = [[tokens.start_token, *answer, tokens.end_token] for answer in answers]

@@ -57,7 +57,7 @@ def every_day() -> list[datetime.date]:
     return [FIRST_DAY + datetime.timedelta(days) for days in range((LAST_DAY - FIRST_DAY).days + 1)]
 
 
-def written(date: datetime.date, pattern: str) -> str:
+def write_date(date: datetime.date, pattern: str) -> str:
     """The date in lower-case English, in one of :data:`FORMATS`."""
     month, weekday = _MONTHS[date.month - 1], _WEEKDAYS[date.weekday()]
     return pattern.format(

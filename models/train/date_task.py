@@ -17,7 +17,7 @@ from attendant.tokenizer import TOKENIZER_NAME, Tokenizer
 from models.checkpoints.store import Checkpoint
 from models.families.rnn_seq2seq import RecurrentSeq2Seq
 from models.families.seq2seq import Seq2SeqTransformer
-from models.generate import greedy, pad_sources
+from models.generate import pad_sources, translate_greedily
 from models.train.date_data import (
     EXAMPLE_DATE,
     HELD_OUT_DATES,
@@ -28,7 +28,7 @@ from models.train.date_data import (
     random_batches,
     training_texts,
 )
-from models.train.date_formats import FORMATS, written
+from models.train.date_formats import FORMATS, write_date
 from models.train.date_tokenizer import date_tokenizer
 from models.train.loop import Report, Schedule, optimise, reproducible
 from models.train.task import Card, Score, TrainingTask
@@ -43,7 +43,7 @@ def exact_match(model: nn.Module, pairs: Sequence[tuple[str, str]] | None = None
     texts, truths = zip(*(held_out() if pairs is None else pairs), strict=True)
     tokenizer = Tokenizer(date_tokenizer())
     sources = [tokenizer.encode(text, MAX_SOURCE_LENGTH) for text in texts]
-    answers = greedy(model, *pad_sources(sources, model.config.pad_token), MAX_TARGET_LENGTH - 1)
+    answers = translate_greedily(model, *pad_sources(sources, model.config.pad_token), MAX_TARGET_LENGTH - 1)
     return Score.of(map(tokenizer.decode, answers), truths)
 
 
@@ -105,7 +105,7 @@ _DATA = (
     f"Made by `models/train/date_formats.py`: every day from 1900-01-01 to 2099-12-31 in {len(FORMATS)} formats. "
     "Dots are day first, slashes are month first unless the year leads, hyphens between numbers are ISO; years "
     "have four digits.\n\n"
-    + "\n".join(f"* `{written(datetime.date.fromisoformat(EXAMPLE_DATE), pattern)}`" for pattern in FORMATS)
+    + "\n".join(f"* `{write_date(datetime.date.fromisoformat(EXAMPLE_DATE), pattern)}`" for pattern in FORMATS)
 )
 _SPLIT = (
     f"Dates, not strings, are split by the SHA-256 of their ISO form: {HELD_OUT_DATES:,} of 73,049 were trained "

@@ -32,7 +32,7 @@ DETAILS: dict[str, Any] = {
 }
 
 
-def training() -> Images:
+def training_images() -> Images:
     """The 1,437 images to train on, float32 ``[N, 1, 8, 8]`` from 0 (paper) to 1 (ink), and their digits."""
     return _images(split_indices()[0])
 

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from attendant.tensor_names import PIXELS
 from models.checkpoints.store import Checkpoint
-from models.train.digit_data import DETAILS, HELD_OUT_IMAGES, Images, held_out, training
+from models.train.digit_data import DETAILS, HELD_OUT_IMAGES, Images, held_out, training_images
 from models.train.jitter import Jitter
 from models.train.loop import Report, Schedule, optimise, reproducible
 from models.train.task import Card, Score, TrainingTask
@@ -36,8 +36,17 @@ def train_on_digits(build: Callable[[], ModelT], schedule: Schedule, seed: int, 
     """Train from random weights; the same seed gives the same weights on the same machine."""
     with reproducible(seed):
         model = build()
-        batches = _batches(training(), schedule.batch, torch.Generator().manual_seed(seed))
-        optimise(model, lambda: _loss(model, *batches()), schedule, report)
+        generator = torch.Generator().manual_seed(seed)
+        pixels, labels = (torch.from_numpy(array) for array in training_images())
+        waiting: list[Tensor] = []
+
+        def batch() -> tuple[Tensor, Tensor]:
+            if not waiting:
+                waiting.extend(torch.split(torch.randperm(len(labels), generator=generator), schedule.batch))
+            chosen = waiting.pop()
+            return JITTER.apply(pixels[chosen], generator), labels[chosen]
+
+        optimise(model, lambda: _loss(model, *batch()), schedule, report)
     return model
 
 
@@ -55,7 +64,7 @@ def digit_task(
         train=train,
         score=lambda trained: accuracy(trained.model),
         example=_example,
-        trained_on=lambda count: training()[0][:count],
+        trained_on=lambda count: training_images()[0][:count],
         details=DETAILS,
     )
 
@@ -81,19 +90,6 @@ def digit_card(*, title: str, purpose: str, schedule: Schedule, choice: str) -> 
         f"moved by up to {JITTER.pixels} pixels. {choice}",
         limits=_LIMITS,
     )
-
-
-def _batches(images: Images, size: int, generator: torch.Generator) -> Callable[[], tuple[Tensor, Tensor]]:
-    pixels, labels = (torch.from_numpy(array) for array in images)
-    waiting: list[Tensor] = []
-
-    def batch() -> tuple[Tensor, Tensor]:
-        if not waiting:
-            waiting.extend(torch.split(torch.randperm(len(labels), generator=generator), size))
-        chosen = waiting.pop()
-        return JITTER.apply(pixels[chosen], generator), labels[chosen]
-
-    return batch
 
 
 def _loss(model: nn.Module, pixels: Tensor, labels: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from attendant.tokenizer import TOKENIZER_NAME, Tokenizer
 from models.checkpoints.store import Checkpoint
 from models.families.vision_encoder import VisionEncoderConfig
 from models.families.vision_seq2seq import VisionSeq2Seq, VisionSeq2SeqConfig
-from models.generate import described
+from models.generate import caption_greedily
 from models.train.caption_data import (
     HELD_OUT_PAIRS,
     MAX_TARGET_LENGTH,
@@ -73,7 +73,7 @@ def exact_match(model: nn.Module, pairs: Pairs | None = None) -> Score:
     assert isinstance(model, VisionSeq2Seq)
     pixels, captions = held_out_pairs() if pairs is None else pairs
     tokenizer = Tokenizer(caption_tokenizer())
-    answers = described(model, torch.from_numpy(pixels), MAX_TARGET_LENGTH - 1)
+    answers = caption_greedily(model, torch.from_numpy(pixels), MAX_TARGET_LENGTH - 1)
     return Score.of(map(tokenizer.decode, answers), captions)
 
 

@@ -83,7 +83,9 @@ def optimise(
         report: told the step (from 1), the number of steps and the loss, after each step.
         optimisers: of every parameter, each with its own peak rate; AdamW as the schedule has it if none is given.
     """
-    every = optimisers or [_adamw(model, schedule)]
+    every = optimisers or [
+        torch.optim.AdamW(model.parameters(), lr=schedule.peak_rate, weight_decay=schedule.weight_decay)
+    ]
     rates = [torch.optim.lr_scheduler.LambdaLR(one, schedule.rate) for one in every]
     model.train()
     for step in range(schedule.steps):
@@ -96,7 +98,3 @@ def optimise(
             rate.step()
         report(step + 1, schedule.steps, loss.item())
     model.eval().requires_grad_(False)
-
-
-def _adamw(model: nn.Module, schedule: Schedule) -> Optimizer:
-    return torch.optim.AdamW(model.parameters(), lr=schedule.peak_rate, weight_decay=schedule.weight_decay)

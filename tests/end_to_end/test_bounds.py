@@ -15,7 +15,7 @@ from clients.triton_client import TritonClient
 from export.artefact.stage import export_onnx
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import Checkpoint, save_checkpoint
-from models.generate import described
+from models.generate import caption_greedily
 from models.presets import PRESETS
 from models.registry import FAMILIES
 from models.train.caption_data import caption_tokenizer
@@ -104,7 +104,7 @@ def test_a_request_to_be_explained_is_refused_where_nothing_is(server):
 def test_images_of_several_sizes_are_described_as_the_eager_model_describes_them(server, place, sides):
     pixels = image(*sides)
     model = checkpoint_named(str(place / "checkpoint")).model
-    (tokens,) = described(model, torch.from_numpy(pixels)[None], max_tokens=7)
+    (tokens,) = caption_greedily(model, torch.from_numpy(pixels)[None], max_tokens=7)
     assert caption(server, pixels) == Tokenizer.load(place / "checkpoint" / TOKENIZER_NAME).decode(tokens)
 
 

@@ -10,7 +10,7 @@ from attendant.sampling_params import SamplingParams
 from attendant.tokenization import load_tokenizer
 from clients.caption import Captioner
 from models.checkpoints.resolve import checkpoint_named
-from models.generate import described
+from models.generate import caption_greedily
 from models.train.caption_data import held_out_pairs
 from tests.conftest import CAPTIONER
 from tests.end_to_end.asking import ask, python_m
@@ -27,7 +27,7 @@ async def pieces_of(client, pixels, max_tokens=None):
 def test_captions_served_are_those_of_the_eager_model_at_the_same_time_and_apart(server):
     checkpoint = checkpoint_named(CAPTIONER)
     tokenizer = load_tokenizer(checkpoint.folder)
-    wanted = [tokenizer.decode(tokens) for tokens in described(checkpoint.model, torch.from_numpy(IMAGES), 7)]
+    wanted = [tokenizer.decode(tokens) for tokens in caption_greedily(checkpoint.model, torch.from_numpy(IMAGES), 7)]
 
     async def together(client):
         return await asyncio.gather(*(pieces_of(client, image) for image in IMAGES))

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from models.families.seq2seq import Seq2SeqTransformer
-from models.generate import greedy, pad_sources
+from models.generate import pad_sources, translate_greedily
 from tests.models.families.translation import CONFIG, random_batch, translator
 
 BATCH = random_batch()
@@ -27,7 +27,7 @@ class Scripted(Seq2SeqTransformer):
 
 def answers(model, max_tokens, rows=None):
     rows = slice(None) if rows is None else rows
-    return greedy(model, BATCH.source_ids[rows], BATCH.source_mask[rows], max_tokens)
+    return translate_greedily(model, BATCH.source_ids[rows], BATCH.source_mask[rows], max_tokens)
 
 
 def test_an_answer_ends_before_its_end_token_and_has_no_start_token():
@@ -55,7 +55,7 @@ def test_a_batch_answers_what_its_rows_answer_one_by_one():
     alone = []
     for number in range(3):
         row = BATCH.row(number)
-        alone += greedy(model, row.source_ids, row.source_mask, 10)
+        alone += translate_greedily(model, row.source_ids, row.source_mask, 10)
     assert together == alone
     assert len({tuple(answer) for answer in together}) > 1
 

@@ -42,6 +42,6 @@ def implemented(
     tactic: int,
 ) -> tuple[str, str, trtp.KernelLaunchParams, trtp.SymIntExprs]:
     """The kernel for sources of at most that length, and its launch."""
-    kernel = additive_attention.specialised(fixed(keys, 2), fixed(annotations, 2), longest, type_of(keys))
+    kernel = additive_attention.specialise(fixed(keys, 2), fixed(annotations, 2), longest, type_of(keys))
     batch, source = keys.shape_expr[0], keys.shape_expr[1]
     return launched(ADDITIVE.name, kernel, additive_attention.grid(batch), {"source": source})

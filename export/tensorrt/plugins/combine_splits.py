@@ -34,5 +34,5 @@ def implemented(
 ) -> tuple[str, str, trtp.KernelLaunchParams, trtp.SymIntExprs]:
     """The kernel for heads and splits of this size, and its launch."""
     batch, groups, _, rows, _ = parts.shape_expr
-    kernel = combine_splits.specialised(fixed(parts, 4), fixed(parts, 2), type_of(outputs[0]))
+    kernel = combine_splits.specialise(fixed(parts, 4), fixed(parts, 2), type_of(outputs[0]))
     return launched(COMBINE.name, kernel, combine_splits.grid(batch, groups, rows), {"rows": rows})

@@ -112,6 +112,6 @@ def _launched(
     splits: int,
 ) -> Launch:
     heads = heads_of(queries, past_keys)
-    kernel = decode_append_attention.specialised(heads, layout, rows, splits, tiles_target(), type_of(start))
+    kernel = decode_append_attention.specialise(heads, layout, rows, splits, tiles_target(), type_of(start))
     numbers = {"queries": queries.shape_expr[2], "capacity": past_keys.shape_expr[2]}
     return launched(plugin, kernel, decode_attention.grid(kernel, queries.shape_expr[0]), numbers)

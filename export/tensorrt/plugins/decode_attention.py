@@ -49,6 +49,6 @@ def implemented(
 ) -> tuple[str, str, trtp.KernelLaunchParams, trtp.SymIntExprs]:
     """The kernel for these heads and at most R rows, and its launch."""
     heads = heads_of(queries, keys)
-    kernel = decode_attention.specialised(heads, bool(causal), rows, splits, tiles_target(), type_of(lengths))
+    kernel = decode_attention.specialise(heads, bool(causal), rows, splits, tiles_target(), type_of(lengths))
     numbers = {"queries": queries.shape_expr[2], "capacity": keys.shape_expr[2]}
     return launched(DECODE.name, kernel, decode_attention.grid(kernel, queries.shape_expr[0]), numbers)

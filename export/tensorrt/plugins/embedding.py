@@ -19,7 +19,7 @@ from attendant.errors import ExportError
 from export.tensorrt.plugins.sources import source_hash
 from models.kernel_configs.gpu_targets import WITHOUT_LEAVE_BYTES, GpuTarget, gpu_target
 from models.kernel_configs.specialisation import Specialisation
-from models.kernels.compile import CompiledKernel, fitting
+from models.kernels.compile import CompiledKernel, compile_to_fit
 
 Launch = tuple[str, str, Any, Any]
 """Of a kernel: its name, PTX, ``KernelLaunchParams`` and ``SymIntExprs``."""
@@ -47,7 +47,7 @@ class Embedding:
         """
         key = _key(specialised)
         if key not in self.kernels:
-            self.kernels[key] = fitting(specialised, self.target.name, WITHOUT_LEAVE_BYTES)
+            self.kernels[key] = compile_to_fit(specialised, self.target.name, WITHOUT_LEAVE_BYTES)
         self.plugins.setdefault(plugin, set()).add(key)
         return self.kernels[key]
 

@@ -35,7 +35,7 @@ def implemented(
 ) -> tuple[str, str, trtp.KernelLaunchParams, trtp.SymIntExprs]:
     """The kernel for these heads, and its launch."""
     heads = heads_of(queries, keys)
-    kernel = flash_attention.specialised(heads, bool(causal), tiles_target(), type_of(lengths))
+    kernel = flash_attention.specialise(heads, bool(causal), tiles_target(), type_of(lengths))
     batch, count, capacity = queries.shape_expr[0], queries.shape_expr[2], keys.shape_expr[2]
     grid = flash_attention.grid(kernel, batch, count)
     return launched(FLASH.name, kernel, grid, {"queries": count, "capacity": capacity})

@@ -80,7 +80,7 @@ def cosine_implemented(
 def _launched(plugin: str, queries: Any, table: Any, window: int, shift: int, cosine: bool) -> Launch:
     heads = fixed(table, 0)
     config = WindowConfig.of(fixed(queries, 3) // heads, heads, window, shift, cosine, None, type_of(queries))
-    kernel = window_attention.specialised(config, tiles_target())
+    kernel = window_attention.specialise(config, tiles_target())
     batch, height, width, _ = queries.shape_expr
     grid = window_attention.grid(kernel, batch, height, width)
     return launched(plugin, kernel, grid, {"height": height, "width": width})

@@ -24,7 +24,7 @@ LONGEST = 4096
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 
 
-def unchanged(tensor: Tensor) -> Tensor:
+def identity(tensor: Tensor) -> Tensor:
     """The tensor itself."""
     return tensor
 
@@ -46,7 +46,7 @@ class Origin:
     """
 
     names: tuple[str, ...]
-    change: Change = unchanged
+    change: Change = identity
     optional: bool = False
 
 
@@ -55,7 +55,7 @@ def part(number: int, of: int) -> Change:
     return lambda tensor: tensor.chunk(of)[number]
 
 
-def origin(*names: str, change: Change = unchanged, optional: bool = False) -> Origin:
+def origin(*names: str, change: Change = identity, optional: bool = False) -> Origin:
     """An :class:`Origin` by its names."""
     return Origin(names, change, optional)
 

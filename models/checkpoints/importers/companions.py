@@ -36,17 +36,15 @@ def keep_companions(source: Path, staged: Path, task: Task, foreign: Foreign, co
     if task.reads == "pixels":
         details |= image_details(source, config.pixel_shape)
     if task.answers == "label":
-        details |= _labels(foreign, config.classes)
+        given = foreign.fields.get("id2label") or {}
+        try:
+            labels = [str(given[str(index)]) for index in range(config.classes)] if given else []
+        except KeyError as error:
+            raise ConfigError(
+                f"id2label of 0 to {config.classes - 1} in config.json", f"no {error}", "correct it"
+            ) from error
+        named = any(label != f"LABEL_{index}" for index, label in enumerate(labels))
+        details |= {"labels": labels} if named else {}
     if "text" in (task.reads, task.answers):
         details |= keep_tokenizer(source, staged)
     return details
-
-
-def _labels(foreign: Foreign, classes: int) -> dict[str, Any]:
-    given = foreign.fields.get("id2label") or {}
-    try:
-        labels = [str(given[str(index)]) for index in range(classes)] if given else []
-    except KeyError as error:
-        raise ConfigError(f"id2label of 0 to {classes - 1} in config.json", f"no {error}", "correct it") from error
-    named = any(label != f"LABEL_{index}" for index, label in enumerate(labels))
-    return {"labels": labels} if named else {}

@@ -88,12 +88,22 @@ def generation_details(values: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigError: a field that would have to be followed is malformed.
     """
-    suppressed, phrases = _suppressed(values)
+    phrases = values.get("bad_words_ids") or []
+    if not isinstance(phrases, list) or not all(isinstance(phrase, list) for phrase in phrases):
+        raise ConfigError("bad_words_ids to be lists of token ids", repr(phrases), "correct generation_config.json")
+    ends = end_tokens(values)
+    longer = [phrase for phrase in phrases if len(phrase) > 1]
+    # The other library, too, never forbids the end.
+    single = [phrase[0] for phrase in phrases if len(phrase) == 1 and phrase[0] not in ends]
+    tokens = _token_ids("suppress_tokens", [*single, *(values.get("suppress_tokens") or [])])
+    token = values.get("forced_bos_token_id")
+    if token is None and values.get("force_bos_token_to_be_generated"):  # as files of 2020 say it
+        token = values.get("bos_token_id")
     details = {
-        "forced_start_token": _forced_start(values),
-        "suppressed_tokens": suppressed,
+        "forced_start_token": None if token is None else _token_ids("forced_bos_token_id", [token])[0],
+        "suppressed_tokens": sorted(set(tokens)),
         "sampling_defaults": {name: values[name] for name in _SAMPLING if values.get(name) is not None},
-        "generation_not_followed": {**_not_followed(values), **({"bad_words_ids": phrases} if phrases else {})},
+        "generation_not_followed": {**_not_followed(values), **({"bad_words_ids": longer} if longer else {})},
     }
     return {name: value for name, value in details.items() if value not in (None, [], {})}
 
@@ -101,24 +111,6 @@ def generation_details(values: Mapping[str, Any]) -> dict[str, Any]:
 def _not_followed(values: Mapping[str, Any]) -> dict[str, Any]:
     asked = {name: values[name] for name in _NEUTRAL if values.get(name) is not None}
     return {name: value for name, value in asked.items() if value not in _NEUTRAL[name]}
-
-
-def _forced_start(values: Mapping[str, Any]) -> int | None:
-    token = values.get("forced_bos_token_id")
-    if token is None and values.get("force_bos_token_to_be_generated"):  # as files of 2020 say it
-        token = values.get("bos_token_id")
-    return None if token is None else _token_ids("forced_bos_token_id", [token])[0]
-
-
-def _suppressed(values: Mapping[str, Any]) -> tuple[list[int], list[list[int]]]:
-    phrases = values.get("bad_words_ids") or []
-    if not isinstance(phrases, list) or not all(isinstance(phrase, list) for phrase in phrases):
-        raise ConfigError("bad_words_ids to be lists of token ids", repr(phrases), "correct generation_config.json")
-    ends = end_tokens(values)
-    # The other library, too, never forbids the end.
-    single = [phrase[0] for phrase in phrases if len(phrase) == 1 and phrase[0] not in ends]
-    tokens = _token_ids("suppress_tokens", [*single, *(values.get("suppress_tokens") or [])])
-    return sorted(set(tokens)), [phrase for phrase in phrases if len(phrase) > 1]
 
 
 def _token_ids(name: str, tokens: Any) -> list[int]:

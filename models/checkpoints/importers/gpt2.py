@@ -12,14 +12,14 @@ from models.checkpoints.importers.architecture import Architecture, Change, Fore
 from models.families.decoder import DecoderConfig
 
 
-def turned(tensor: Tensor) -> Tensor:
+def transpose(tensor: Tensor) -> Tensor:
     """A matrix ``[in, out]`` as ``[out, in]``; a bias as it is."""
     return tensor.mT if tensor.ndim == 2 else tensor
 
 
-def turned_part(number: int, of: int) -> Change:
+def transpose_part(number: int, of: int) -> Change:
     """Of a joint projection the one of that number, counted from 0, turned."""
-    return lambda tensor: turned(tensor.chunk(of, dim=-1)[number])
+    return lambda tensor: transpose(tensor.chunk(of, dim=-1)[number])
 
 
 _MODULES: Table = {
@@ -31,12 +31,12 @@ _MODULES: Table = {
             "norm": "ln_f",
         }
     ),
-    "blocks.{}.attention.query": origin("h.{}.attn.c_attn", change=turned_part(0, of=3)),
-    "blocks.{}.attention.key": origin("h.{}.attn.c_attn", change=turned_part(1, of=3)),
-    "blocks.{}.attention.value": origin("h.{}.attn.c_attn", change=turned_part(2, of=3)),
-    "blocks.{}.attention.output": origin("h.{}.attn.c_proj", change=turned),
-    "blocks.{}.mlp.expand": origin("h.{}.mlp.c_fc", change=turned),
-    "blocks.{}.mlp.contract": origin("h.{}.mlp.c_proj", change=turned),
+    "blocks.{}.attention.query": origin("h.{}.attn.c_attn", change=transpose_part(0, of=3)),
+    "blocks.{}.attention.key": origin("h.{}.attn.c_attn", change=transpose_part(1, of=3)),
+    "blocks.{}.attention.value": origin("h.{}.attn.c_attn", change=transpose_part(2, of=3)),
+    "blocks.{}.attention.output": origin("h.{}.attn.c_proj", change=transpose),
+    "blocks.{}.mlp.expand": origin("h.{}.mlp.c_fc", change=transpose),
+    "blocks.{}.mlp.contract": origin("h.{}.mlp.c_proj", change=transpose),
 }
 
 

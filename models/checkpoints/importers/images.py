@@ -47,19 +47,6 @@ def image_details(source: Path, pixel_shape: tuple[int, ...]) -> dict[str, Any]:
     unknown = {name: value for name, value in values.items() if value and name not in _UNDERSTOOD}
     if unknown:
         raise _unsupported(f"only {sorted(_UNDERSTOOD)}", str(unknown)[:300])
-    return {"preprocessing": _preprocessing(values, pixel_shape)}
-
-
-def _of_images(source: Path) -> Any:
-    both, alone = source / PROCESSOR_NAME, source / PREPROCESSOR_NAME
-    if both.is_file():
-        within = _json(both).get("image_processor")
-        if isinstance(within, dict):
-            return within
-    return _json(alone) if alone.is_file() else None
-
-
-def _preprocessing(values: Mapping[str, Any], pixel_shape: tuple[int, ...]) -> dict[str, Any]:
     channels, height, width = pixel_shape[-3:]
     made: dict[str, Any] = {
         "mode": _MODES[channels],
@@ -74,7 +61,16 @@ def _preprocessing(values: Mapping[str, Any], pixel_shape: tuple[int, ...]) -> d
     result = made.get("crop", made["size"])
     if result != [height, width]:
         raise _unsupported(f"images of {[height, width]}, which the model takes", f"images of {result}")
-    return made
+    return {"preprocessing": made}
+
+
+def _of_images(source: Path) -> Any:
+    both, alone = source / PROCESSOR_NAME, source / PREPROCESSOR_NAME
+    if both.is_file():
+        within = _json(both).get("image_processor")
+        if isinstance(within, dict):
+            return within
+    return _json(alone) if alone.is_file() else None
 
 
 def _kind(values: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ from models.checkpoints.importers.library import LIBRARIES
 from models.checkpoints.importers.pairing import canonical_names, fill_from, pair
 from models.checkpoints.importers.reader import Tensors, opened_tensors
 from models.checkpoints.importers.registry import architecture_of
-from models.checkpoints.importers.timm import flattened, is_timm
+from models.checkpoints.importers.timm import flatten_config, is_timm
 from models.checkpoints.store import Checkpoint, load_checkpoint, save_checkpoint, write_config
 from models.registry import FAMILIES
 
@@ -77,7 +77,7 @@ def import_checkpoint(source: Path, out: Path, name: str | None = None, max_leng
     with opened_tensors(source) as tensors, replaced_checkpoint(out) as staged:
         names = canonical_names(architecture, tensors)
         foreign = Foreign(
-            fields=Fields(flattened(values) if is_timm(values) else values),
+            fields=Fields(flatten_config(values) if is_timm(values) else values),
             values=values,
             generation=generation_values(source, values),
             asked_length=max_length,

@@ -16,15 +16,11 @@ def _config(foreign: Foreign) -> Seq2SeqConfig:
     fields.only("static_position_embeddings", True)
     fields.only("normalize_embedding", False)
     fields.only("share_encoder_decoder_embeddings", True)
-    _refuse_two_vocabularies(foreign)
-    length = foreign.length(fields.size("max_position_embeddings", 1024))
-    return seq2seq_config(foreign, "gelu", positions="concatenated", max_source_length=length, max_target_length=length)
-
-
-def _refuse_two_vocabularies(foreign: Foreign) -> None:
     source, target = foreign.fields.size("vocab_size", 58101), foreign.fields.get("decoder_vocab_size")
     if target is not None and target != source:
         raise ConfigError(f"one vocabulary, of {source} tokens", f"decoder_vocab_size {target}", "not supported")
+    length = foreign.length(fields.size("max_position_embeddings", 1024))
+    return seq2seq_config(foreign, "gelu", positions="concatenated", max_source_length=length, max_target_length=length)
 
 
 MARIAN = Architecture(

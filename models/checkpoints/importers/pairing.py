@@ -101,8 +101,9 @@ def _read(tensors: Tensors, origin: Origin, names: tuple[str, ...], shape: tuple
     if tensor is None or tuple(tensor.shape) != shape:
         found = f"{tuple(stored.shape)} in the file"
         raise ArtefactError(f"{names[0]} of a shape that becomes {shape}", found, _REMEDY)
-    # A part of a larger tensor would keep all of it in memory.
-    return tensor.clone(memory_format=torch.contiguous_format) if _is_part(tensor) else tensor
+    if tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.nbytes:
+        return tensor
+    return tensor.clone(memory_format=torch.contiguous_format)  # a part of a larger tensor keeps all of it in memory
 
 
 def _changed(stored: Tensor, origin: Origin) -> Tensor | None:
@@ -110,10 +111,6 @@ def _changed(stored: Tensor, origin: Origin) -> Tensor | None:
         return origin.change(stored)
     except (RuntimeError, IndexError):  # of a rank that the change is not made for
         return None
-
-
-def _is_part(tensor: Tensor) -> bool:
-    return not tensor.is_contiguous() or tensor.untyped_storage().nbytes() != tensor.nbytes
 
 
 def _listed(names: list[str]) -> str:

@@ -65,7 +65,17 @@ def opened_tensors(folder: Path) -> Iterator[Tensors]:
     with ExitStack() as stack:
         files = {str(path): _open(path, stack) for path in _paths(folder)}
         tensors = Tensors(files)
-        _require_index(folder, tensors.files)
+        if not (folder / SINGLE_NAME).is_file():
+            wanted = _weight_map(folder)
+            different = sorted(
+                name for name in wanted.keys() | tensors.files.keys() if wanted.get(name) != tensors.files.get(name)
+            )
+            if different:
+                raise ArtefactError(
+                    f"the tensors of {folder / INDEX_NAME} in the files that it names",
+                    f"{len(different)} elsewhere or missing, first {different[:3]}",
+                    "copy the files again",
+                )
         yield tensors
 
 
@@ -88,19 +98,6 @@ def _weight_map(folder: Path) -> dict[str, str]:
     if outside:
         raise ArtefactError(f"names of files beside {path}", str(outside[:3]), "correct the index")
     return names
-
-
-def _require_index(folder: Path, found: Mapping[str, str]) -> None:
-    if (folder / SINGLE_NAME).is_file():
-        return
-    wanted = _weight_map(folder)
-    different = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
-    if different:
-        raise ArtefactError(
-            f"the tensors of {folder / INDEX_NAME} in the files that it names",
-            f"{len(different)} elsewhere or missing, first {different[:3]}",
-            "copy the files again",
-        )
 
 
 def _open(path: Path, stack: ExitStack) -> Any:

@@ -33,12 +33,22 @@ def rope_from(fields: Fields) -> RopeConfig:
     Raises:
         ConfigError: its type is not supported, or a parameter is unknown or missing.
     """
-    values = _parameters(fields)
-    scaling = _scaling(values)
+    # Both may be there; the other library takes the older one then, if it says anything.
+    values = fields.get("rope_scaling") or fields.get("rope_parameters") or {}
+    fields.get("rope_parameters")
+    unknown = sorted(set(values) - _KNOWN) if isinstance(values, Mapping) else [repr(values)]
+    if unknown:
+        raise ConfigError(f"only rope parameters among {sorted(_KNOWN)}", str(unknown), _REMEDY)
+    kind = values.get("rope_type") or values.get("type") or "default"
+    if kind not in _SCALINGS:
+        raise ConfigError(f"a rope type of {sorted(_SCALINGS)}", repr(kind), _REMEDY)
+    scaling = _SCALINGS[kind]
     theta = float(_number({"rope_theta": fields.get("rope_theta", 10000.0), **values}, "rope_theta"))
     whole = fields.get("max_position_embeddings")
     trained = fields.get("original_max_position_embeddings", values.get("original_max_position_embeddings", whole))
-    _refuse_part_rotation(fields, values)
+    part = values.get("partial_rotary_factor") or fields.get("partial_rotary_factor") or 1.0
+    if part != 1:
+        raise ConfigError("heads that are rotated as a whole", f"partial_rotary_factor {part!r}", _REMEDY)
     if scaling == "none":
         return RopeConfig(theta=theta)
     factor = float(_number(values, "factor"))
@@ -52,29 +62,6 @@ def rope_from(fields: Fields) -> RopeConfig:
         high_frequency_factor=float(_number(values, "high_freq_factor")),
         original_length=trained,
     )
-
-
-def _parameters(fields: Fields) -> Mapping[str, Any]:
-    # Both may be there; the other library takes the older one then, if it says anything.
-    values = fields.get("rope_scaling") or fields.get("rope_parameters") or {}
-    fields.get("rope_parameters")
-    unknown = sorted(set(values) - _KNOWN) if isinstance(values, Mapping) else [repr(values)]
-    if unknown:
-        raise ConfigError(f"only rope parameters among {sorted(_KNOWN)}", str(unknown), _REMEDY)
-    return values
-
-
-def _scaling(values: Mapping[str, Any]) -> Scaling:
-    kind = values.get("rope_type") or values.get("type") or "default"
-    if kind not in _SCALINGS:
-        raise ConfigError(f"a rope type of {sorted(_SCALINGS)}", repr(kind), _REMEDY)
-    return _SCALINGS[kind]
-
-
-def _refuse_part_rotation(fields: Fields, values: Mapping[str, Any]) -> None:
-    part = values.get("partial_rotary_factor") or fields.get("partial_rotary_factor") or 1.0
-    if part != 1:
-        raise ConfigError("heads that are rotated as a whole", f"partial_rotary_factor {part!r}", _REMEDY)
 
 
 def _number(values: Mapping[str, Any], name: str) -> float:

@@ -27,7 +27,13 @@ _ATTENTION = same(
 
 def _config(foreign: Foreign) -> SwinV2Config:
     config = SwinV2Config(**sizes(foreign), **trained_windows(foreign.fields))
-    _require_their_windows(config)
+    # They round the sides of odd maps down before they choose a window, and up when they cut.
+    first = config.image_size // config.patch_size
+    for stage, side in enumerate(config.sides):
+        theirs, ours = (windows_of(each, config.window, shifted=True) for each in (first // 2**stage, side))
+        agree = (theirs.size, theirs.shift) == (ours.size, ours.shift)
+        expected = f"an image_size whose maps windows of {config.window} cut alike, rounded up or down"
+        require(agree, expected, config.image_size, "this model is not supported")
     return config
 
 
@@ -36,16 +42,6 @@ def trained_windows(fields: Fields) -> dict[str, Any]:
     trained = one_a_stage(fields.get("pretrained_window_sizes") or ())
     # Zeros say that the windows are those of the training.
     return {"pretrained_windows": trained} if trained and trained != (0,) * len(trained) else {}
-
-
-def _require_their_windows(config: SwinV2Config) -> None:
-    # They round the sides of odd maps down before they choose a window, and up when they cut.
-    first = config.image_size // config.patch_size
-    for stage, side in enumerate(config.sides):
-        theirs, ours = (windows_of(each, config.window, shifted=True) for each in (first // 2**stage, side))
-        agree = (theirs.size, theirs.shift) == (ours.size, ours.shift)
-        expected = f"an image_size whose maps windows of {config.window} cut alike, rounded up or down"
-        require(agree, expected, config.image_size, "this model is not supported")
 
 
 def _origins(config: SwinV2Config) -> Table:

@@ -9,7 +9,6 @@ from models.checkpoints.importers.activations import ACTIVATION_NAMES
 from models.checkpoints.importers.architecture import Architecture, Foreign, Table, origin, same
 from models.checkpoints.importers.fields import Fields
 from models.families.t5 import T5Config
-from models.layers.mlp import Activation
 
 _PROJECTIONS = {"query": "q", "key": "k", "value": "v", "output": "o"}
 _SELF = "layer.0.SelfAttention"
@@ -53,7 +52,14 @@ def _config(foreign: Foreign) -> T5Config:
     # Distances know no longest: what the model was trained with is but the default.
     trained = fields.size("n_positions", 512)
     length = trained if foreign.asked_length is None else foreign.asked_length
-    gated, activation = _mlp(fields)
+    choices = {name: (False, ours) for name, ours in ACTIVATION_NAMES.items()}
+    choices |= {_GATE + name: (True, ours) for name, ours in ACTIVATION_NAMES.items()}
+    # The one name that does not mean what it says: version 1.1 was trained with the approximation.
+    choices |= {"gated-gelu": (True, "gelu_tanh")}
+    said = fields.choice("feed_forward_proj", choices, "relu")
+    # Where a file says these, too, it is they that count.
+    activation = fields.choice("dense_act_fn", {**ACTIVATION_NAMES, "": said[1]}, "")
+    gated = fields.flag("is_gated_act", said[0])
     layers = fields.size("num_layers", 6)
     decoder_layers = fields.size("num_decoder_layers", layers)
     return T5Config(
@@ -77,17 +83,6 @@ def _config(foreign: Foreign) -> T5Config:
         start_token=foreign.token("decoder_start_token_id"),
         end_token=foreign.token("eos_token_id"),
     )
-
-
-def _mlp(fields: Fields) -> tuple[bool, Activation]:
-    choices = {name: (False, ours) for name, ours in ACTIVATION_NAMES.items()}
-    gated = {_GATE + name: (True, ours) for name, ours in ACTIVATION_NAMES.items()}
-    # The one name that does not mean what it says: version 1.1 was trained with the approximation.
-    choices |= {**gated, "gated-gelu": (True, "gelu_tanh")}
-    said = fields.choice("feed_forward_proj", choices, "relu")
-    # Where a file says these, too, it is they that count.
-    activation = fields.choice("dense_act_fn", {**ACTIVATION_NAMES, "": said[1]}, "")
-    return fields.flag("is_gated_act", said[0]), activation
 
 
 def _tied(fields: Fields) -> bool:

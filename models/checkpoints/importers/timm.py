@@ -26,7 +26,7 @@ def is_timm(values: Mapping[str, Any]) -> bool:
     return "model_type" not in values and isinstance(values.get("architecture"), str)
 
 
-def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
+def flatten_config(values: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a configuration, those of ``model_args`` among them, without what is said of images.
 
     The two equal sides of an image become one number.
@@ -39,7 +39,7 @@ def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
     return {**{name: value for name, value in values.items() if name not in left_out}, **arguments}
 
 
-def resized(fields: Fields, config: ConfigT, names: Mapping[str, str], **others: Any) -> ConfigT:
+def resize_config(fields: Fields, config: ConfigT, names: Mapping[str, str], **others: Any) -> ConfigT:
     """A named architecture's configuration, changed as the fields say.
 
     Args:

@@ -13,7 +13,7 @@ from attendant.config import require
 from models.checkpoints.importers.architecture import Architecture, Foreign, Table, origin, part, same
 from models.checkpoints.importers.swin import one_a_stage, whole_ratio
 from models.checkpoints.importers.swin_v2 import trained_windows
-from models.checkpoints.importers.timm import resized
+from models.checkpoints.importers.timm import resize_config
 from models.families.shifted_windows import ShiftedWindowConfig
 from models.families.swin import SwinConfig
 from models.families.swin_v2 import SwinV2Config
@@ -109,12 +109,7 @@ def _changed(foreign: Foreign, named: ConfigT, **settings: Any) -> ConfigT:
     fields.without_effect("drop_rate", "proj_drop_rate", "attn_drop_rate", "drop_path_rate")  # of training
     depths, heads = (one_a_stage(fields.get(name)) for name in ("depths", "num_heads"))
     settings |= {"depths": depths or named.depths, "heads": heads or named.heads, "mlp_ratio": whole_ratio(fields)}
-    config = resized(fields, named, _NAMES, **settings)
-    _require_whole_windows(config)
-    return config
-
-
-def _require_whole_windows(config: ShiftedWindowConfig) -> None:
+    config = resize_config(fields, named, _NAMES, **settings)
     whole = config.image_size % config.patch_size == 0
     expected = f"img_size a multiple of the patch_size {config.patch_size}, beyond which timm looks at nothing"
     require(whole, expected, config.image_size, "this model is not supported")
@@ -122,6 +117,7 @@ def _require_whole_windows(config: ShiftedWindowConfig) -> None:
         fits = side % min(side, config.window) == 0
         expected = f"an img_size whose maps windows of {config.window} fill; timm shifts before it pads"
         require(fits, expected, f"{config.image_size} with a map of {side}", "this model is not supported")
+    return config
 
 
 _COMPUTED = (r".*\.relative_position_index", r".*\.relative_coords_table", r".*\.attn_mask")

@@ -11,7 +11,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from models.checkpoints.importers.architecture import Architecture, Foreign, Table, origin, part, same
-from models.checkpoints.importers.timm import mlp_width, resized
+from models.checkpoints.importers.timm import mlp_width, resize_config
 from models.families.tnt import TNTConfig
 from models.presets.tnt import PRESETS
 
@@ -80,7 +80,7 @@ def _config(foreign: Foreign) -> TNTConfig:
     fields.only("global_pool", "token")
     fields.only("legacy", False)
     named = fields.choice("architecture", _SIZES, "")
-    sized = resized(fields, named, _NAMES)
+    sized = resize_config(fields, named, _NAMES)
     inner_ratio = named.inner_mlp_width // named.inner_width  # timm has no argument for it
     return replace(
         sized,

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from attendant.config import require
 from models.checkpoints.importers.architecture import Architecture, Change, Foreign, Table, origin, same
-from models.checkpoints.importers.timm import mlp_width, resized
+from models.checkpoints.importers.timm import mlp_width, resize_config
 from models.families.hybrid_vit import HybridViTConfig
 from models.families.vit import ViTConfig
 from models.presets import PRESETS
@@ -135,7 +135,7 @@ def _hybrid_config(foreign: Foreign) -> HybridViTConfig:
 
 def _resized(foreign: Foreign, named: ViTConfig, names: Mapping[str, str]) -> ViTConfig:
     foreign.fields.only("global_pool", "token")
-    config = resized(foreign.fields, named, {**_SIZES, **names})
+    config = resize_config(foreign.fields, named, {**_SIZES, **names})
     return replace(config, mlp_width=mlp_width(foreign.fields, config.width, _MLP_RATIO))
 
 

@@ -45,33 +45,32 @@ def keep_tokenizer(source: Path, folder: Path) -> dict[str, Any]:
         for name in MARIAN_FILES:
             shutil.copyfile(source / name, folder / name)
     else:
-        _convert(source, folder / TOKENIZER_NAME)
+        path = folder / TOKENIZER_NAME
+        present = [names for names in _SLOW if all((source / name).is_file() for name in names)]
+        if not present:
+            wanted = f"{TOKENIZER_NAME}, or {' or '.join('+'.join(names) for names in (MARIAN_FILES, *_SLOW))}"
+            raise ArtefactError(f"a tokenizer in {source}: {wanted}", "none", "put the model's tokenizer beside it")
+        library = transformers()
+        if library is None:
+            raise MachineError(
+                f"{TOKENIZER_NAME} in {source}, or transformers, from version 5 on, to make it",
+                f"{'+'.join(present[0])} alone",
+                "pip install transformers, or save the tokenizer elsewhere with AutoTokenizer and save_pretrained",
+            )
+        try:
+            with quietly():
+                tokenizer = library.AutoTokenizer.from_pretrained(str(source), local_files_only=True)
+                tokenizer.backend_tokenizer.save(str(path))
+        except Exception as error:  # whatever a reader of other people's files may raise
+            raise ArtefactError(
+                f"a tokenizer that transformers can convert in {source}",
+                f"{'+'.join(present[0])}: {error}",
+                "replace it",
+            ) from error
+        if present[0][0].endswith(".model"):
+            _require_same_pieces(path, source / present[0][0])
     details: dict[str, Any] = {"tokenizer": {"unknown": "keep"}}
     return {**details, "special_tokens": _special_tokens(config)} if _keep_template(source, config, folder) else details
-
-
-def _convert(source: Path, path: Path) -> None:
-    present = [names for names in _SLOW if all((source / name).is_file() for name in names)]
-    if not present:
-        wanted = f"{TOKENIZER_NAME}, or {' or '.join('+'.join(names) for names in (MARIAN_FILES, *_SLOW))}"
-        raise ArtefactError(f"a tokenizer in {source}: {wanted}", "none", "put the model's tokenizer beside it")
-    library = transformers()
-    if library is None:
-        raise MachineError(
-            f"{TOKENIZER_NAME} in {source}, or transformers, from version 5 on, to make it",
-            f"{'+'.join(present[0])} alone",
-            "pip install transformers, or save the tokenizer elsewhere with AutoTokenizer and save_pretrained",
-        )
-    try:
-        with quietly():
-            tokenizer = library.AutoTokenizer.from_pretrained(str(source), local_files_only=True)
-            tokenizer.backend_tokenizer.save(str(path))
-    except Exception as error:  # whatever a reader of other people's files may raise
-        raise ArtefactError(
-            f"a tokenizer that transformers can convert in {source}", f"{'+'.join(present[0])}: {error}", "replace it"
-        ) from error
-    if present[0][0].endswith(".model"):
-        _require_same_pieces(path, source / present[0][0])
 
 
 def _require_same_pieces(path: Path, model: Path) -> None:

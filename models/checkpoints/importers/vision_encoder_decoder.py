@@ -15,7 +15,7 @@ from attendant.config import require
 from models.checkpoints.importers.activations import ACTIVATION_NAMES
 from models.checkpoints.importers.architecture import Architecture, Foreign, Table, first_rows, origin, same
 from models.checkpoints.importers.fields import Fields
-from models.checkpoints.importers.gpt2 import turned, turned_part
+from models.checkpoints.importers.gpt2 import transpose, transpose_part
 from models.checkpoints.importers.vit import MODULES, SPELLINGS, vit_sizes
 from models.families.vision_encoder import VisionEncoderConfig
 from models.families.vision_seq2seq import VisionSeq2SeqConfig
@@ -32,16 +32,16 @@ _GPT2: Table = {
     "decoder.{}.self_residual.norm": origin(f"{_GPT2_LAYER}ln_1"),
     "decoder.{}.cross_residual.norm": origin(f"{_GPT2_LAYER}ln_cross_attn"),
     "decoder.{}.mlp_residual.norm": origin(f"{_GPT2_LAYER}ln_2"),
-    "decoder.{}.self_attention.query": origin(f"{_GPT2_LAYER}attn.c_attn", change=turned_part(0, of=3)),
-    "decoder.{}.self_attention.key": origin(f"{_GPT2_LAYER}attn.c_attn", change=turned_part(1, of=3)),
-    "decoder.{}.self_attention.value": origin(f"{_GPT2_LAYER}attn.c_attn", change=turned_part(2, of=3)),
-    "decoder.{}.self_attention.output": origin(f"{_GPT2_LAYER}attn.c_proj", change=turned),
-    "decoder.{}.cross_attention.query": origin(f"{_GPT2_LAYER}crossattention.q_attn", change=turned),
-    "decoder.{}.cross_attention.key": origin(f"{_GPT2_LAYER}crossattention.c_attn", change=turned_part(0, of=2)),
-    "decoder.{}.cross_attention.value": origin(f"{_GPT2_LAYER}crossattention.c_attn", change=turned_part(1, of=2)),
-    "decoder.{}.cross_attention.output": origin(f"{_GPT2_LAYER}crossattention.c_proj", change=turned),
-    "decoder.{}.mlp.expand": origin(f"{_GPT2_LAYER}mlp.c_fc", change=turned),
-    "decoder.{}.mlp.contract": origin(f"{_GPT2_LAYER}mlp.c_proj", change=turned),
+    "decoder.{}.self_attention.query": origin(f"{_GPT2_LAYER}attn.c_attn", change=transpose_part(0, of=3)),
+    "decoder.{}.self_attention.key": origin(f"{_GPT2_LAYER}attn.c_attn", change=transpose_part(1, of=3)),
+    "decoder.{}.self_attention.value": origin(f"{_GPT2_LAYER}attn.c_attn", change=transpose_part(2, of=3)),
+    "decoder.{}.self_attention.output": origin(f"{_GPT2_LAYER}attn.c_proj", change=transpose),
+    "decoder.{}.cross_attention.query": origin(f"{_GPT2_LAYER}crossattention.q_attn", change=transpose),
+    "decoder.{}.cross_attention.key": origin(f"{_GPT2_LAYER}crossattention.c_attn", change=transpose_part(0, of=2)),
+    "decoder.{}.cross_attention.value": origin(f"{_GPT2_LAYER}crossattention.c_attn", change=transpose_part(1, of=2)),
+    "decoder.{}.cross_attention.output": origin(f"{_GPT2_LAYER}crossattention.c_proj", change=transpose),
+    "decoder.{}.mlp.expand": origin(f"{_GPT2_LAYER}mlp.c_fc", change=transpose),
+    "decoder.{}.mlp.contract": origin(f"{_GPT2_LAYER}mlp.c_proj", change=transpose),
 }
 
 _TROCR_DECODER = "decoder.model.decoder."

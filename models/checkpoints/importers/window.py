@@ -23,10 +23,6 @@ def window_from(fields: Fields, layers: int) -> dict[str, Any]:
     whole = fields.get("max_window_layers", whole)
     window = width if used else None
     plan = fields.get("layer_types") or [_SLIDING if window and i >= whole else _FULL for i in range(layers)]
-    return _expressed(plan, window, layers)
-
-
-def _expressed(plan: Any, window: int | None, layers: int) -> dict[str, Any]:
     first = plan.index(_SLIDING) if isinstance(plan, list) and _SLIDING in plan else layers
     if plan != [_FULL] * first + [_SLIDING] * (layers - first):
         raise ConfigError(

@@ -39,7 +39,7 @@ def test_every_shipped_checkpoint_has_held_out_questions_and_a_preset_has_none()
 
 def test_the_images_are_those_that_training_never_saw():
     _, questions = held_out("digits-swin")
-    seen = {image.tobytes() for image in digit_data.training()[0]}
+    seen = {image.tobytes() for image in digit_data.training_images()[0]}
     assert not seen & {image.tobytes() for image in questions.feeds["pixels"]}
     assert questions.count == questions.sample == 360
 

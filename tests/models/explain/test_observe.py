@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from models.explain.observe import observed
+from models.explain.observe import observe
 from models.families.vit import ViT, ViTConfig
 from models.layers.attend import Attend
 from tests.models.agreement import agrees_in_both_precisions, difference, randomised
@@ -31,7 +31,7 @@ def test_a_vit_s_maps_are_those_of_transformers(dtype):
     theirs.set_attn_implementation("eager")
     with oracle_precision(dtype):
         wanted = theirs(pixel_values=pixels, output_attentions=True).attentions
-    with observed(model) as maps:
+    with observe(model) as maps:
         model(pixels)
     assert list(maps) == ["blocks.0.attention", "blocks.1.attention"]
     for (found,), want in zip(maps.values(), wanted, strict=True):
@@ -41,7 +41,7 @@ def test_a_vit_s_maps_are_those_of_transformers(dtype):
 
 def test_nothing_is_watched_afterwards_even_if_the_model_fails():
     model = classifier()
-    with pytest.raises(RuntimeError), observed(model):
+    with pytest.raises(RuntimeError), observe(model):
         model(torch.zeros(1, 5, 12, 12).double())
     assert [layer for layer in model.modules() if isinstance(layer, Attend) and layer.observer is not None] == []
 
@@ -49,12 +49,12 @@ def test_nothing_is_watched_afterwards_even_if_the_model_fails():
 def test_watching_changes_an_answer_by_rounding_only():
     model, pixels = classifier(), pixels_of()
     alone = model(pixels)
-    with observed(model):
+    with observe(model):
         assert difference(model(pixels), alone) <= 1e-12
 
 
 def test_only_the_layers_asked_for_are_watched():
     model = classifier()
-    with observed(model, inside="blocks.1") as maps:
+    with observe(model, inside="blocks.1") as maps:
         model(pixels_of())
     assert list(maps) == ["blocks.1.attention"]

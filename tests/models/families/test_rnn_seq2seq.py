@@ -7,7 +7,7 @@ from torch import nn
 
 from attendant.errors import ConfigError
 from models.families.rnn_seq2seq import RecurrentSeq2Seq
-from models.generate import greedy
+from models.generate import translate_greedily
 from models.presets import PRESETS
 from tests.models.agreement import agrees_in_both_precisions, difference, parameters_that_do_not_matter
 from tests.models.families.recurrent_translation import CONFIG, KINDS, recurrent_batch, recurrent_translator
@@ -97,8 +97,8 @@ def test_greedy_decoding_gives_every_row_what_it_gets_alone():
     model = recurrent_translator()
     for parameter in model.parameters():
         parameter *= 3.0
-    answers = greedy(model, BATCH.source_ids, BATCH.source_mask, 8)
-    alone = [greedy(model, BATCH.row(n).source_ids, BATCH.row(n).source_mask, 8)[0] for n in range(3)]
+    answers = translate_greedily(model, BATCH.source_ids, BATCH.source_mask, 8)
+    alone = [translate_greedily(model, BATCH.row(n).source_ids, BATCH.row(n).source_mask, 8)[0] for n in range(3)]
     assert answers == alone
     assert len({tuple(answer) for answer in answers}) > 1
 

@@ -19,19 +19,19 @@ KERNELS = {
     "flash_attention": (
         flash_attention.shape_of(HEADS),
         "16 bits, heads of 128",
-        lambda target: flash_attention.specialised(HEADS, True, target),
+        lambda target: flash_attention.specialise(HEADS, True, target),
         ("BLOCK_S", "BLOCK_T"),
     ),
     "decode_attention": (
         step_shape(HEADS, 20),
         "16 bits, heads of 128, 32 rows",
-        lambda target: decode_attention.specialised(HEADS, True, 20, 4, target),
+        lambda target: decode_attention.specialise(HEADS, True, 20, 4, target),
         ("BLOCK_R", "BLOCK_T"),
     ),
     "window_attention": (
         WINDOWS.shape,
         "16 bits, heads of 32, 64 places, cosines",
-        lambda target: window_attention.specialised(WINDOWS, target),
+        lambda target: window_attention.specialise(WINDOWS, target),
         ("BLOCK_S", "BLOCK_T"),
     ),
 }

@@ -10,18 +10,18 @@ from models.kernel_configs.gpu_targets import GPU_TARGETS
 from models.kernel_configs.heads import HeadsConfig
 from models.kernel_configs.specialisation import Specialisation
 from models.kernels import combine_splits, flash_attention
-from models.kernels.compile import compiled, stripped
+from models.kernels.compile import compile_kernel, strip_ptx
 from models.kernels.figures import USUAL
 from models.kernels.ptx import parameters, version
-from models.kernels.ptxas import assembled
+from models.kernels.ptxas import assemble
 
 pytestmark = pytest.mark.slow
-COMBINE = combine_splits.specialised(64, 4, "float16")
+COMBINE = combine_splits.specialise(64, 4, "float16")
 
 
 def flash(**changed):
     heads = HeadsConfig(heads=4, kv_heads=2, head_size=64, dtype="float16", scale=0.125)
-    made = flash_attention.specialised(heads, True, GPU_TARGETS["sm_90"])
+    made = flash_attention.specialise(heads, True, GPU_TARGETS["sm_90"])
     return replace(made, constants={**made.constants, **changed})
 
 
@@ -38,7 +38,7 @@ def square_and_add(x: tl.tensor, out: tl.tensor) -> None:
 
 
 def test_the_entry_takes_the_arguments_of_the_kernel_and_no_more():
-    made = compiled(COMBINE, "sm_80")
+    made = compile_kernel(COMBINE, "sm_80")
     kinds = [declared.split()[1] for declared in parameters(made.ptx)]
     assert kinds == [{"*": ".u64"}.get(kind[0], ".u32") for kind in COMBINE.types.values()]
     assert made.name == "combine_splits_kernel"
@@ -48,7 +48,7 @@ def test_the_entry_takes_the_arguments_of_the_kernel_and_no_more():
 
 
 def test_the_same_source_gives_the_same_text_which_names_no_file():
-    first, second = compiled(COMBINE, "sm_80").ptx, compiled(COMBINE, "sm_80").ptx
+    first, second = compile_kernel(COMBINE, "sm_80").ptx, compile_kernel(COMBINE, "sm_80").ptx
     assert first == second
     assert "combine_splits.py" not in first
     assert ".loc" not in first
@@ -58,56 +58,56 @@ def test_a_kernel_with_scratch_memory_is_refused():
     types = {"source": "*fp16", "length": "i32", "out": "*fp16"}
     made = Specialisation(kernel=copy_by_descriptor, types=types, constants={}, warps=4, stages=1)
     with pytest.raises(ExportError, match=r"a kernel without scratch memory.*bytes a block"):
-        compiled(made, "sm_90")
+        compile_kernel(made, "sm_90")
 
 
 def test_parameters_that_are_not_those_of_triton_are_refused():
     metadata = SimpleNamespace(global_scratch_size=0, profile_scratch_size=0)
-    ptx = compiled(COMBINE, "sm_80").ptx
+    ptx = compile_kernel(COMBINE, "sm_80").ptx
     with pytest.raises(ExportError, match="4 parameters for 4 arguments"):
-        stripped(ptx, COMBINE.types, metadata)
+        strip_ptx(ptx, COMBINE.types, metadata)
 
 
 def test_the_version_of_ptx_is_capped_at_what_the_driver_understands():
-    assert version(compiled(COMBINE, "sm_80").ptx) == 87
-    older = compiled(COMBINE, "sm_80", ptx_version=80)
+    assert version(compile_kernel(COMBINE, "sm_80").ptx) == 87
+    older = compile_kernel(COMBINE, "sm_80", ptx_version=80)
     assert version(older.ptx) == 80
-    assert assembled(older.ptx, "sm_80").registers == older.report.registers
+    assert assemble(older.ptx, "sm_80").registers == older.report.registers
 
 
 def test_a_version_of_ptx_that_does_not_know_the_target_is_refused():
     with pytest.raises(ConfigError, match=r"PTX 8\.6 or newer for sm_100; found 8\.4"):
-        compiled(COMBINE, "sm_100", ptx_version=84)
+        compile_kernel(COMBINE, "sm_100", ptx_version=84)
 
 
 def test_a_kernel_that_needs_more_shared_memory_than_the_target_has_is_refused():
     large = flash(BLOCK_S=128, BLOCK_T=256)
     with pytest.raises(ExportError, match=r"at most 101376 bytes.*choose smaller tiles.*sm_86"):
-        compiled(large, "sm_86", spills_allowed=True)
+        compile_kernel(large, "sm_86", spills_allowed=True)
 
 
 def test_whoever_launches_may_have_less_shared_memory_than_the_target():
     with pytest.raises(ExportError, match="at most 49152 bytes"):
-        compiled(flash(), "sm_90", shared_limit_bytes=49152)
+        compile_kernel(flash(), "sm_90", shared_limit_bytes=49152)
 
 
 def test_a_kernel_that_spills_is_refused_unless_that_is_allowed():
-    cramped = replace(combine_splits.specialised(256, 64, "float16"), warps=1)
+    cramped = replace(combine_splits.specialise(256, 64, "float16"), warps=1)
     with pytest.raises(ExportError, match=r"bytes spilled at \d+ registers for sm_80.*more warps"):
-        compiled(cramped, "sm_80")
-    assert compiled(cramped, "sm_80", spills_allowed=True).report.spilled_bytes > 0
+        compile_kernel(cramped, "sm_80")
+    assert compile_kernel(cramped, "sm_80", spills_allowed=True).report.spilled_bytes > 0
 
 
 def test_an_unknown_target_is_refused():
     with pytest.raises(UnknownNameError):
-        compiled(COMBINE, "sm_70")
+        compile_kernel(COMBINE, "sm_70")
 
 
 @pytest.mark.parametrize(
     ("target", "instruction"), [("sm_80", "mma.sync"), ("sm_90", "wgmma.mma_async"), ("sm_100", "tcgen05.mma")]
 )
 def test_products_run_on_the_tensor_cores_of_the_target(target, instruction):
-    made = compiled(USUAL["flash_attention"](GPU_TARGETS[target]), target)
+    made = compile_kernel(USUAL["flash_attention"](GPU_TARGETS[target]), target)
     assert instruction in made.ptx
     assert f".reqntid {made.threads}" in made.ptx
 
@@ -115,9 +115,9 @@ def test_products_run_on_the_tensor_cores_of_the_target(target, instruction):
 def test_products_and_sums_are_fused():
     types = {"x": "*fp32", "out": "*fp32"}
     made = Specialisation(kernel=square_and_add, types=types, constants={}, warps=1, stages=1)
-    assert "fma.rn.f32" in compiled(made, "sm_80").ptx
+    assert "fma.rn.f32" in compile_kernel(made, "sm_80").ptx
 
 
 def test_ptx_that_is_none_is_refused():
     with pytest.raises(ExportError, match="PTX for sm_80"):
-        assembled("nonsense", "sm_80")
+        assemble("nonsense", "sm_80")

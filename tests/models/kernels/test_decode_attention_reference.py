@@ -3,8 +3,8 @@ import math
 import torch
 
 from models.kernels.decode_attention_reference import combine_splits_reference
-from models.layers.flash_attention import flash_attend
 from tests.models.agreement import difference
+from tests.oracles.flash_attention import flash_attend
 
 
 def test_splits_of_any_sizes_combine_to_attention_over_all_keys():

@@ -4,7 +4,7 @@ import pytest
 import triton
 
 from models.kernel_configs.gpu_targets import GPU_TARGETS, WITHOUT_LEAVE_BYTES
-from models.kernels.figures import DOCUMENT, FIGURES, USUAL, WITHOUT_LEAVE, measured, table
+from models.kernels.figures import DOCUMENT, FIGURES, USUAL, WITHOUT_LEAVE, measure, table
 
 RECORDED = json.loads(FIGURES.read_text())
 # Another assembler may allot some registers more or fewer; what a kernel lays out in shared memory is Triton's to say.
@@ -16,7 +16,7 @@ TARGETS = [pytest.param(name, marks=() if name == "sm_90" else pytest.mark.slow)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("kernel", [*USUAL, *WITHOUT_LEAVE])
 def test_every_kernel_compiles_for_every_target_without_spills_and_takes_what_is_recorded(kernel, target):
-    found, recorded = measured(kernel, target), RECORDED["figures"][kernel][target]
+    found, recorded = measure(kernel, target), RECORDED["figures"][kernel][target]
     assert abs(found.pop("registers") - recorded.pop("registers")) <= REGISTERS
     assert found == recorded
 

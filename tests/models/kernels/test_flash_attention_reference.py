@@ -2,11 +2,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from models.kernels.flash_attention_reference import flash_attention_reference, seen
+from models.kernels.flash_attention_reference import flash_attention_reference, visible_keys
 from models.layers.attend import attend
-from models.layers.flash_attention import flash_attend
 from tests.models.agreement import difference
 from tests.models.kernels.cases import attention_inputs
+from tests.oracles.flash_attention import flash_attend
 
 SIZES = {"lengths": [9, 5, 2], "heads": 6, "kv_heads": 2, "size": 10, "queries": 4, "capacity": 11}
 both_masks = pytest.mark.parametrize("causal", [True, False], ids=["causal", "full"])
@@ -29,7 +29,9 @@ def mask_by_loops(lengths, causal):
 
 @both_masks
 def test_the_mask_is_what_loops_over_positions_say(causal):
-    assert torch.equal(seen(torch.tensor(SIZES["lengths"]), 4, 11, causal), mask_by_loops(SIZES["lengths"], causal))
+    assert torch.equal(
+        visible_keys(torch.tensor(SIZES["lengths"]), 4, 11, causal), mask_by_loops(SIZES["lengths"], causal)
+    )
 
 
 @both_masks

@@ -5,9 +5,10 @@ from hypothesis import strategies as st
 
 from attendant.errors import ConfigError
 from models.layers.attend import attend
-from models.layers.masks import band_mask, causal_mask, key_mask, window_mask
+from models.layers.masks import causal_mask, key_mask, window_mask
 from tests.models.agreement import difference
 from tests.models.layers.test_attention import KEYS, QUERIES, queries_keys_values
+from tests.oracles.restricted_attention import band_mask
 
 
 def test_the_causal_mask_lets_a_position_see_itself_and_its_past():

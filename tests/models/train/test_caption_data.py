@@ -12,7 +12,7 @@ from models.train.caption_data import (
     random_pairs,
     side_by_side,
 )
-from models.train.digit_data import held_out, training
+from models.train.digit_data import held_out, training_images
 from models.train.jitter import Jitter
 
 STILL = Jitter(degrees=0, scale=0, pixels=0)
@@ -44,7 +44,7 @@ def test_the_digits_stand_beside_each_other_in_the_middle() -> None:
 def test_held_out_pairs_are_made_of_held_out_digits_and_say_which() -> None:
     pixels, captions = held_out_pairs()
     known = {image.tobytes(): label for image, label in zip(*held_out(), strict=True)}
-    seen = {image.tobytes() for image in training()[0]}
+    seen = {image.tobytes() for image in training_images()[0]}
     assert len(captions) == HELD_OUT_PAIRS
     for canvas, caption in zip(pixels, captions, strict=True):
         halves = [np.ascontiguousarray(canvas[:, 4:12, side : side + 8]).tobytes() for side in (0, 8)]
@@ -60,7 +60,7 @@ def test_fewer_pairs_are_the_first_ones() -> None:
 
 
 def test_training_pairs_say_what_they_show() -> None:
-    known = {image.tobytes(): label for image, label in zip(*training(), strict=True)}
+    known = {image.tobytes(): label for image, label in zip(*training_images(), strict=True)}
     batch = random_pairs(16, STILL, torch.Generator().manual_seed(0))
     tokenizer = Tokenizer(caption_tokenizer())
     for _ in range(2):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.train.date_formats import FIRST_DAY, FORMATS, LAST_DAY, every_day, written
+from models.train.date_formats import FIRST_DAY, FORMATS, LAST_DAY, every_day, write_date
 from models.train.date_tokenizer import ALPHABET
 from models.train.dates import CONFIG
 from tests.models.train.oracle import dates_meant, weekday_named
@@ -26,18 +26,18 @@ def test_every_calendar_day_of_two_centuries_is_there_once() -> None:
 @pytest.mark.parametrize("pattern", FORMATS)
 def test_an_independent_reader_finds_in_each_format_the_very_date_that_was_written(pattern: str) -> None:
     for date in every_day()[::367]:
-        assert dates_meant(written(date, pattern)) == {date}
+        assert dates_meant(write_date(date, pattern)) == {date}
 
 
 @given(anyday, st.sampled_from(FORMATS))
 def test_a_written_weekday_is_the_right_one(date: datetime.date, pattern: str) -> None:
-    named = weekday_named(written(date, pattern))
+    named = weekday_named(write_date(date, pattern))
     assert named == (f"{date:%a}".lower() if "{w" in pattern else None)
 
 
 @given(anyday, st.sampled_from(FORMATS))
 def test_a_written_date_fits_the_model(date: datetime.date, pattern: str) -> None:
-    text = written(date, pattern)
+    text = write_date(date, pattern)
     assert set(text) <= set(ALPHABET)
     assert len(text) <= CONFIG.max_source_length
     assert len(date.isoformat()) + 2 <= CONFIG.max_target_length
@@ -47,4 +47,4 @@ def test_no_text_means_two_dates() -> None:
     meaning: dict[str, datetime.date] = {}
     for date in every_day()[::7]:
         for pattern in FORMATS:
-            assert meaning.setdefault(written(date, pattern), date) == date
+            assert meaning.setdefault(write_date(date, pattern), date) == date

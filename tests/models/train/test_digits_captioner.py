@@ -6,8 +6,8 @@ import torch
 
 from attendant.tokenizer import Tokenizer
 from models.checkpoints.resolve import checkpoint_named
-from models.explain.observe import observed
-from models.generate import described
+from models.explain.observe import observe
+from models.generate import caption_greedily
 from models.train import digits_captioner
 from models.train.caption_data import caption_tokenizer, held_out_pairs
 from models.train.digits_captioner import exact_match
@@ -27,7 +27,7 @@ def test_the_example_is_a_held_out_pair_that_the_shipped_model_describes_rightly
     pixels = np.asarray(checkpoint.example["inputs"]["pixels"], dtype=np.float32)
     held, captions = held_out_pairs()
     match = int(np.flatnonzero((np.abs(held - pixels) < 1e-4).all(axis=(1, 2, 3)))[0])
-    (tokens,) = described(checkpoint.model, torch.from_numpy(pixels)[None], 7)
+    (tokens,) = caption_greedily(checkpoint.model, torch.from_numpy(pixels)[None], 7)
     answer = Tokenizer(caption_tokenizer()).decode(tokens)
     assert answer == checkpoint.example["answer"] == captions[match] == "a three left of an eight"
 
@@ -47,7 +47,7 @@ def test_the_names_of_the_digits_are_read_on_their_own_sides() -> None:
     model, (pixels, captions) = checkpoint_named("digits-captioner").model, held_out_pairs(100)
     tokenizer = Tokenizer(caption_tokenizer())
     targets = torch.tensor([[1, *tokenizer.encode(caption, 9)] for caption in captions])
-    with observed(model, inside="cross_attention") as maps:
+    with observe(model, inside="cross_attention") as maps:
         model(torch.from_numpy(pixels), targets)
     weights = torch.stack([one[0] for one in maps.values()]).mean(
         (0, 2)

@@ -9,7 +9,7 @@ from attendant.manifest import Manifest
 from attendant.sampling_params import SamplingParams
 from attendant.tokenizer import Tokenizer
 from models.checkpoints.resolve import checkpoint_named
-from models.generate import described
+from models.generate import caption_greedily
 from models.train.caption_data import held_out_pairs
 from serving.engine.captioner import Captioner
 
@@ -28,7 +28,7 @@ def answer(captioner, pixels, max_tokens=None):
 
 def test_cached_decoding_equals_the_eager_model_without_a_cache(captioner, captioner_artefact):
     tokenizer = Tokenizer.load(captioner_artefact / "tokenizer.json")
-    expected = described(checkpoint_named("digits-captioner").model, torch.from_numpy(IMAGES), max_tokens=7)
+    expected = caption_greedily(checkpoint_named("digits-captioner").model, torch.from_numpy(IMAGES), max_tokens=7)
     found = [answer(captioner, image)[0] for image in IMAGES]
     assert found == [tokenizer.decode(tokens) for tokens in expected]
     assert sum(one == wanted for one, wanted in zip(found, CAPTIONS, strict=True)) >= 54

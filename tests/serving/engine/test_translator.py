@@ -6,7 +6,7 @@ from attendant.manifest import Manifest
 from attendant.sampling_params import SamplingParams
 from attendant.tokenizer import Tokenizer
 from models.checkpoints.resolve import checkpoint_named
-from models.generate import greedy, pad_sources
+from models.generate import pad_sources, translate_greedily
 from models.train.date_data import held_out
 from serving.engine.translator import Translator
 
@@ -26,7 +26,7 @@ def test_cached_decoding_equals_the_eager_model_without_a_cache(translator, date
     checkpoint = checkpoint_named("dates-transformer")
     tokenizer = Tokenizer.load(dates_artefact / "tokenizer.json")
     sources = [tokenizer.encode(text, 48) for text in texts]
-    expected = greedy(checkpoint.model, *pad_sources(sources, 0), max_tokens=15)
+    expected = translate_greedily(checkpoint.model, *pad_sources(sources, 0), max_tokens=15)
     assert [answer(translator, text)[0] for text in texts] == [tokenizer.decode(tokens) for tokens in expected]
 
 

@@ -11,7 +11,7 @@ from export.passes.quantise.quantise_static import rounded_products
 from export.precision.calibration.calibrate import calibrate, calibrate_caches
 from export.precision.calibration.observed import ObservedRunner
 from models.checkpoints.resolve import checkpoint_named
-from models.train.digit_data import training
+from models.train.digit_data import training_images
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.ort.runner import OrtRunner
 
@@ -34,11 +34,11 @@ def test_every_activation_that_a_product_reads_has_a_range_and_queries_and_keys_
     assert len(factors) == 2 * sum(node.op_type == "Attention" for node in ir.load(path).graph) > 0
     assert calibration.largest.keys() == activations(path) | factors
     assert all(magnitude > 0 for magnitude in calibration.largest.values())
-    assert calibration.largest["pixels"] == training()[0][:128].max()
+    assert calibration.largest["pixels"] == training_images()[0][:128].max()
 
 
 def test_it_says_how_many_samples_there_were_and_how_they_were_spread(digits_artefact):
-    value, pixels = found(digits_artefact, "model").to_json(), training()[0][:128]
+    value, pixels = found(digits_artefact, "model").to_json(), training_images()[0][:128]
     assert (value["samples"], value["source"]) == (128, "training data of digits-vit")
     assert value["method"] == "largest magnitude"
     assert value["inputs"]["pixels"]["mean"] == pytest.approx(float(pixels.mean()), rel=1e-5)
@@ -104,6 +104,6 @@ def test_the_observed_graph_leaves_no_file_behind_and_returns_the_graphs_own_out
     (signature,) = Manifest.read(digits_artefact).graphs
     runner = ObservedRunner(digits_artefact / "model.onnx", signature)
     assert sorted(digits_artefact.iterdir()) == before
-    outputs = runner.run({"pixels": training()[0][:3]})
+    outputs = runner.run({"pixels": training_images()[0][:3]})
     assert outputs.keys() == {"logits"}
     assert {len(magnitudes) for magnitudes in runner.largest.values()} == {1}

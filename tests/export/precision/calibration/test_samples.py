@@ -14,7 +14,7 @@ from export.precision.calibration import samples as module
 from export.precision.calibration.samples import samples_for
 from models.checkpoints.resolve import checkpoint_named
 from models.train.date_data import held_out as held_out_dates
-from models.train.digit_data import held_out, training
+from models.train.digit_data import held_out, training_images
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def write(path, **arrays):
 def test_a_shipped_classifier_is_calibrated_with_images_that_it_was_trained_on_and_no_others(digits):
     samples = samples_for(*digits, None)
     assert len(samples.feeds) == module.MOST
-    assert pixels_of(samples) <= {image.tobytes() for image in training()[0]}
+    assert pixels_of(samples) <= {image.tobytes() for image in training_images()[0]}
     assert not pixels_of(samples) & {image.tobytes() for image in held_out()[0]}
 
 
@@ -65,7 +65,7 @@ def test_a_graph_that_takes_bytes_is_given_bytes(digits):
     signature = checkpoint.graphs(uint8=True)[0].signature
     sample = samples_for(checkpoint, signature, None).feeds[0]["pixels"]
     assert (sample.dtype, sample.shape) == (np.uint8, (1, 8, 8, 1))
-    np.testing.assert_allclose(sample[0, :, :, 0] / 255, training()[0][0, 0], atol=0.5 / 255)
+    np.testing.assert_allclose(sample[0, :, :, 0] / 255, training_images()[0][0, 0], atol=0.5 / 255)
 
 
 def test_a_folder_of_images_goes_through_the_checkpoints_own_preprocessing(digits, tmp_path):

@@ -9,7 +9,7 @@ from onnx.reference.op_run import OpRun
 from export.graph.plugin_ops import NAMESPACE
 from models.kernels.additive_attention_reference import additive_attention_reference
 from models.kernels.decode_attention_reference import combine_splits_reference
-from models.kernels.flash_attention_reference import flash_attention_reference, seen
+from models.kernels.flash_attention_reference import flash_attention_reference, visible_keys
 from models.kernels.window_attention_reference import window_attention_reference
 from models.layers.rope import Rotation
 
@@ -44,7 +44,7 @@ def decode(q, k, v, lengths, causal, rows, splits):
     share = heads // groups
     assert share * count <= rows
     scores = q @ k.repeat_interleave(share, 1).mT * size**-0.5
-    scores = scores.masked_fill(~seen(lengths, count, capacity, bool(causal)), -torch.inf)
+    scores = scores.masked_fill(~visible_keys(lengths, count, capacity, bool(causal)), -torch.inf)
     apart = torch.arange(capacity) * splits // capacity
     parts, bases = [], []
     for split in range(splits):

@@ -22,7 +22,7 @@ from models.kernels import (
     launch,
     window_attention,
 )
-from models.kernels.compile import fitting
+from models.kernels.compile import compile_to_fit
 from models.kernels.ptx import parameters, version
 from models.layers.rope import Rotation
 from tests.export.tensorrt.plugins.registration_cases import BUGS, CASES, HALF, KINDS, TARGET, TYPES
@@ -131,7 +131,7 @@ def differences(plugin, found, launched):
     names = list(specialised.types)
     numbers = [name for name in names if specialised.types[name] == "i32"]
     outputs = names[names.index(numbers[-1]) + 1 :]
-    compiled = fitting(specialised, TARGET, WITHOUT_LEAVE_BYTES)
+    compiled = compile_to_fit(specialised, TARGET, WITHOUT_LEAVE_BYTES)
     wanted = {
         "grid": [*grid, 1, 1][:3],
         "block": [32 * specialised.warps, 1, 1],

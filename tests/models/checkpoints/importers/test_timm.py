@@ -4,7 +4,7 @@ from PIL import Image
 
 from attendant.errors import ConfigError
 from attendant.images import bytes_from_image
-from models.checkpoints.importers.timm import flattened, image_details, is_timm
+from models.checkpoints.importers.timm import flatten_config, image_details, is_timm
 
 SHAPE = (3, 24, 24)
 PREPARED = {
@@ -34,8 +34,8 @@ def test_arguments_become_fields_and_a_square_image_one_number():
         "pretrained_cfg": {},
         "model_args": {"img_size": [24, 24], "depth": 2},
     }
-    assert flattened(values) == {"architecture": "x", "img_size": 24, "depth": 2}
-    assert flattened({"model_args": {"img_size": [24, 32]}}) == {"img_size": [24, 32]}
+    assert flatten_config(values) == {"architecture": "x", "img_size": 24, "depth": 2}
+    assert flatten_config({"model_args": {"img_size": [24, 32]}}) == {"img_size": [24, 32]}
 
 
 def test_the_shorter_side_is_the_crop_s_over_its_share_rounded_down():

@@ -6,7 +6,7 @@ from attendant.errors import ArtefactError, ConfigError
 from models.checkpoints.importers.architecture import Foreign
 from models.checkpoints.importers.fields import Fields
 from models.checkpoints.importers.library import LIBRARIES
-from models.checkpoints.importers.timm import flattened
+from models.checkpoints.importers.timm import flatten_config
 from models.checkpoints.importers.timm_tnt import TIMM_TNT
 from models.presets import PRESETS
 from tests.models.agreement import both_precisions, compare_models, parameters_that_do_not_matter
@@ -95,7 +95,7 @@ def rewritten(folder):
 
 
 def config_of(**values):
-    fields = Fields(flattened(values))
+    fields = Fields(flatten_config(values))
     config = TIMM_TNT.config_from(Foreign(fields=fields, generation=values))
     fields.refuse_rest()
     return config

@@ -3,8 +3,8 @@ import torch
 
 from attendant.errors import ConfigError, InputError, MachineError
 from models.kernel_configs.decode_tiles import splits_for
-from models.kernels.combine_splits import specialised
-from models.kernels.compile import compiled
+from models.kernels.combine_splits import specialise
+from models.kernels.compile import compile_kernel
 from models.kernels.decode_append_attention import decode_append_attention
 from models.kernels.decode_attention import decode_attention
 from models.kernels.flash_attention import flash_attention
@@ -71,7 +71,7 @@ def test_a_map_that_is_no_multiple_of_the_window_is_refused():
 
 def test_a_process_that_interprets_compiles_nothing():
     with pytest.raises(MachineError, match="unset TRITON_INTERPRET"):
-        compiled(specialised(64, 4, "float16"), "sm_80")
+        compile_kernel(specialise(64, 4, "float16"), "sm_80")
 
 
 @pytest.mark.parametrize(

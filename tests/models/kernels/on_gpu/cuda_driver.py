@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from models.kernel_configs.gpu_targets import WITHOUT_LEAVE_BYTES, target_of
-from models.kernels.compile import compiled
+from models.kernels.compile import compile_kernel
 
 MAX_DYNAMIC_SHARED_SIZE_BYTES = 8  # of CUfunction_attribute
 
@@ -30,7 +30,7 @@ def packed(types, arguments):
 def launch_by_driver(specialised, grid, arguments, driver=None):
     """Compile, load, launch on PyTorch's stream, and wait."""
     device = next(argument.device for argument in arguments.values() if isinstance(argument, Tensor))
-    made = compiled(specialised, target_of(device).name)
+    made = compile_kernel(specialised, target_of(device).name)
     driver = driver or loaded_driver()
     module, function = ctypes.c_void_p(), ctypes.c_void_p()
     check(driver.cuModuleLoadData(ctypes.byref(module), made.ptx.encode()))

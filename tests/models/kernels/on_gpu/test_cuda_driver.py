@@ -6,7 +6,7 @@ import torch
 
 from models.kernel_configs.gpu_targets import GPU_TARGETS
 from models.kernel_configs.heads import HeadsConfig
-from models.kernels.flash_attention import grid, specialised
+from models.kernels.flash_attention import grid, specialise
 from tests.models.kernels.on_gpu.cuda_driver import MAX_DYNAMIC_SHARED_SIZE_BYTES, launch_by_driver, packed
 
 
@@ -26,7 +26,7 @@ def arguments_of_a_prefill():
 
 def specialisation():
     heads = HeadsConfig(heads=4, kv_heads=2, head_size=128, dtype="float16", scale=0.1)
-    return specialised(heads, True, GPU_TARGETS["sm_80"])
+    return specialise(heads, True, GPU_TARGETS["sm_80"])
 
 
 def test_arguments_are_inputs_then_numbers_then_outputs():

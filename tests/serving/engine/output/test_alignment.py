@@ -6,7 +6,7 @@ from attendant.errors import InputError
 from attendant.manifest import Manifest
 from attendant.sampling_params import SamplingParams
 from models.checkpoints.resolve import checkpoint_named
-from models.explain.observe import observed
+from models.explain.observe import observe
 from serving.engine.captioner import Captioner
 from serving.engine.output.alignment import aligning_graph, alignment_of, decoder_graph
 from tests.conftest import CAPTIONER
@@ -26,7 +26,7 @@ def test_each_token_of_a_caption_comes_with_what_its_image_was_read_by(captioner
     token_ids = [token for piece in pieces for token in piece.token_ids]
     assert token_ids, "an empty caption would prove nothing"
     target = torch.tensor([[model.config.start_token, *token_ids[:-1]]])
-    with torch.no_grad(), observed(model, inside="cross_attention") as maps:
+    with torch.no_grad(), observe(model, inside="cross_attention") as maps:
         model(torch.from_numpy(pixels)[None], target)
     last_HTS = list(maps.values())[-1][0][0]
     np.testing.assert_allclose(np.concatenate([piece.alignment for piece in pieces]), last_HTS.mean(0), atol=1e-5)

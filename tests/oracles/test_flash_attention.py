@@ -3,10 +3,10 @@ import torch
 from torch.nn import functional as F
 
 from attendant.errors import ConfigError
-from models.layers import flash_attention
-from models.layers.flash_attention import flash_attend
 from tests.models.agreement import agrees_in_both_precisions, both_precisions, difference
 from tests.models.layers.attention_by_loops import attention_by_loops
+from tests.oracles import flash_attention
+from tests.oracles.flash_attention import flash_attend
 
 BATCH, HEADS, QUERIES, KEYS, SIZE = 2, 4, 5, 7, 6
 TILES = [(s, t) for s in (1, 2, 3, 5, 8) for t in (1, 2, 3, 4, 7, 64)]

@@ -3,9 +3,8 @@ import torch
 
 from attendant.errors import ConfigError
 from models.layers.attend import attend
-from models.layers.masks import band_mask
-from models.layers.restricted_attention import restricted_attend
 from tests.models.agreement import agrees_in_both_precisions
+from tests.oracles.restricted_attention import band_mask, restricted_attend
 
 
 def queries_keys_values(dtype=torch.float64, length=7):

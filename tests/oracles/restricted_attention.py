@@ -4,7 +4,7 @@
 
 Legend: B batch, H heads, S positions, D head size, W = 2r + 1 neighbours.
 Source: Vaswani et al. 2017, section 4 and table 1, where r counts the whole neighbourhood; the same numbers as full
-attention under :func:`models.layers.masks.band_mask`.
+attention under :func:`band_mask`.
 """
 
 from __future__ import annotations
@@ -45,3 +45,18 @@ def restricted_attend(q_BHSD: Tensor, k_BHSD: Tensor, v_BHSD: Tensor, radius: in
 def _neighbours(x_BHSD: Tensor, radius: int) -> Tensor:
     padded = F.pad(x_BHSD, (0, 0, radius, radius))
     return padded.unfold(2, 2 * radius + 1, 1)  # [B, H, S, D, W]
+
+
+def band_mask(length: int, radius: int, device: torch.device | None = None) -> Tensor:
+    """Restricted self-attention: no position sees further than a radius, in either direction.
+
+    Returns:
+        bool ``[1, 1, length, length]``.
+
+    Raises:
+        ConfigError: the radius is negative.
+    """
+    require(radius >= 0, "a radius of zero or more", radius)
+    positions_S = torch.arange(length, device=device)
+    distance_SS = positions_S[:, None] - positions_S
+    return (distance_SS.abs() <= radius)[None, None]

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from attendant.errors import ConfigError
-from models.layers.general_attention import General, GeneralAttention, SelfAttention, attention, dot, scaled_dot
 from tests.models.agreement import agrees_in_both_precisions, difference, parameters_that_do_not_matter, randomised
+from tests.oracles.general_attention import General, GeneralAttention, SelfAttention, attention, dot, scaled_dot
 
 BATCH, QUERIES, INPUTS, WIDTH, KEY, VALUE = 2, 3, 5, 8, 4, 6
 SCORES = {
