@@ -116,8 +116,5 @@ def _answers(score: Callable[[Tensor], Tensor], rows: int, config: Any, max_toke
         target_BT = torch.cat([target_BT, next_B[:, None]], dim=1)
         if (target_BT == config.end_token).any(1).all():
             break
-    return [_until(row[1:], config.end_token) for row in target_BT.tolist()]
-
-
-def _until(tokens: list[int], end_token: int) -> list[int]:
-    return tokens[: tokens.index(end_token)] if end_token in tokens else tokens
+    answers: list[list[int]] = target_BT[:, 1:].tolist()
+    return [row[: row.index(config.end_token)] if config.end_token in row else row for row in answers]

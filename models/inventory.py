@@ -27,7 +27,6 @@ def read_inventory() -> Inventory:
 
 
 def count_inventory() -> Inventory:
-    """The same, counted now."""
     from models.presets import PRESETS
 
     return {
@@ -56,7 +55,6 @@ def count_checkpoints() -> list[Row]:
 
 
 def count_families() -> list[Row]:
-    """The families that are registered."""
     from models.registry import FAMILIES
 
     return [{"name": one.name, "task": one.task.name, "config": one.config.__name__} for one in FAMILIES.values()]

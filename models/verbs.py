@@ -133,12 +133,12 @@ def explain(
         label: whose evidence is drawn; the most probable label if not given.
     """
     from models.checkpoints.resolve import checkpoint_named
-    from models.explanation import Wish, explain_positions
+    from models.explanation import ExplainOptions, explain_positions
     from models.explanation import explain as explained
 
     checkpoint, words = checkpoint_named(name), " ".join(subject)
-    wish = Wish(subject=words, out=out, fusion=fusion, discard=discard, label=label)
-    answer = explained(checkpoint, wish) if words else explain_positions(checkpoint, out)
+    options = ExplainOptions(subject=words, out=out, fusion=fusion, discard=discard, label=label)
+    answer = explained(checkpoint, options) if words else explain_positions(checkpoint, out)
     sys.stdout.write(f"{out}: {answer}\n")
     return 0
 

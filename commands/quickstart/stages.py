@@ -59,7 +59,7 @@ def run_stages(build: Path, repository: Path, texts: int) -> int:
     from commands.quickstart.report import print_table
     from commands.quickstart.server import serve
     from models.checkpoints.resolve import checkpoint_named
-    from models.explanation import Wish, explain
+    from models.explanation import ExplainOptions, explain
 
     with serve([build / name for name in MODELS], repository) as endpoints:
         console.print(f"Triton answers: gRPC {endpoints.grpc}, REST http://{endpoints.http}/v2")
@@ -73,7 +73,7 @@ def run_stages(build: Path, repository: Path, texts: int) -> int:
         model.show(console, outcome)
     print_table(console, outcomes)
     attention = build / "attention.png"
-    explain(checkpoint_named(first), Wish(subject=str(_EXAMPLE), out=attention))
+    explain(checkpoint_named(first), ExplainOptions(subject=str(_EXAMPLE), out=attention))
     console.print(f"graphs, manifests, parity.json   {', '.join(str(build / name) for name in MODELS)}")
     console.print(f"Triton model repository          {repository}")
     console.print(f"what {first} attends to       {attention}")

@@ -38,13 +38,18 @@ def example_for(
     task = checkpoint.family.task.name
     try:
         if task == "embed":
-            return {"inputs": {"text": text}, "answer": _pooled(checkpoint, tokenizer, text)}
+            ids_1S = torch.tensor([tokenizer.encode(text, checkpoint.config.max_length)])
+            with torch.no_grad():
+                mask_1S, types_1S = torch.ones_like(ids_1S, dtype=torch.bool), torch.zeros_like(ids_1S)
+                _, pooled_1E = checkpoint.model(ids_1S, mask_1S, types_1S)
+            answer = [round(value, 6) for value in pooled_1E[0, :TOLD_VALUES].tolist()]
+            return {"inputs": {"text": text}, "answer": answer}
         if task not in _SCORES:
             return {}
         score, longest = _SCORES[task](checkpoint, tokenizer, text)
     except InputError:
         return {}
-    tokens, limit = _greedy(score, checkpoint, min(most_tokens, longest))
+    tokens, limit = _decode_while_certain(score, checkpoint, min(most_tokens, longest))
     while tokens and _BROKEN in tokenizer.decode(tokens):
         tokens, limit = tokens[:-1], len(tokens) - 1
     inputs = {} if task == "caption" else {"text": text}
@@ -70,7 +75,7 @@ def image_example(checkpoint: Checkpoint) -> dict[str, Any]:
     return {"inputs": {}, "answer": checkpoint.details.get("labels", {index: str(index)})[index]}
 
 
-def _greedy(score: Score, checkpoint: Checkpoint, most: int) -> tuple[list[int], int]:
+def _decode_while_certain(score: Score, checkpoint: Checkpoint, most: int) -> tuple[list[int], int]:
     details, tokens = checkpoint.details, list[int]()
     ends = details.get("end_tokens") or [getattr(checkpoint.config, "end_token", -1)]
     forced = details.get("forced_start_token")
@@ -123,13 +128,6 @@ def _caption(checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str) -> tup
         return logits_V
 
     return score, config.max_target_length - 1
-
-
-@torch.no_grad()
-def _pooled(checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str) -> list[float]:
-    ids_1S = torch.tensor([tokenizer.encode(text, checkpoint.config.max_length)])
-    _, pooled_1E = checkpoint.model(ids_1S, torch.ones_like(ids_1S, dtype=torch.bool), torch.zeros_like(ids_1S))
-    return [round(value, 6) for value in pooled_1E[0, :TOLD_VALUES].tolist()]
 
 
 _SCORES = {"generate": _continuation, "translate": _translation, "caption": _caption}

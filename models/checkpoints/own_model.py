@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,7 +61,13 @@ def load_own_model(path: Path) -> Checkpoint:
         if not callable(function := getattr(file, FUNCTION, None)):
             defined = {name for name, value in vars(file).items() if callable(value) and not name.startswith("_")}
             raise ArtefactError(f"a function {FUNCTION}() in {path}", f"{sorted(defined)}", _REMEDY)
-        own = _call(function, path)
+        try:
+            own = function()
+        except AttendantError:
+            raise
+        except Exception as error:
+            found = f"{type(error).__name__}: {error}"
+            raise ArtefactError(f"{FUNCTION}() in {path} to return", found, _REMEDY) from error
     if not isinstance(own, OwnModel):
         raise ArtefactError(f"an OwnModel from {FUNCTION}() in {path}", type(own).__name__, _REMEDY)
     module = own.module.eval().requires_grad_(False)
@@ -70,7 +76,7 @@ def load_own_model(path: Path) -> Checkpoint:
         family=Family(name="own", graphs="predict", config=PredictorConfig, build=_only_its_file_can),
         model=Predictor(module, own.contract),
         details=own.details,
-        example=_answered(own),
+        example=_example_with_answer(own),
         code=(path, *neighbours),
     )
 
@@ -93,7 +99,7 @@ def _importing_from(folder: Path) -> Iterator[list[Path]]:
         neighbours.sort()
 
 
-def _answered(own: OwnModel) -> dict[str, Any]:
+def _example_with_answer(own: OwnModel) -> dict[str, Any]:
     inputs = own.example.get("inputs")
     if inputs is None or "answer" in own.example:
         return own.example
@@ -109,15 +115,6 @@ def _answered(own: OwnModel) -> dict[str, Any]:
 
 
 _REMEDY = "see docs/guides/your-own-model.md"
-
-
-def _call(function: Callable[[], Any], path: Path) -> Any:
-    try:
-        return function()
-    except AttendantError:
-        raise
-    except Exception as error:
-        raise ArtefactError(f"{FUNCTION}() in {path} to return", f"{type(error).__name__}: {error}", _REMEDY) from error
 
 
 def _only_its_file_can(config: PredictorConfig) -> NoReturn:

@@ -18,13 +18,9 @@ def shipped_names() -> list[str]:
 def place_of(name: str) -> Path | None:
     """The checkpoint folder or the Python file that a name stands for; none where it can only be a preset's."""
     path = Path(name)
-    if _exists(path) and (path.is_dir() or name.endswith(OWN_SUFFIX)):
-        return path
-    return PRETRAINED / name if name in shipped_names() else None
-
-
-def _exists(path: Path) -> bool:
     try:
-        return path.exists()
+        if path.exists() and (path.is_dir() or name.endswith(OWN_SUFFIX)):
+            return path
     except OSError:  # longer than any path can be
-        return False
+        pass
+    return PRETRAINED / name if name in shipped_names() else None

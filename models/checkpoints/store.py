@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import nn
 
 from attendant.config import config_from_json, config_to_json
 from attendant.errors import ArtefactError, ConfigError
@@ -51,7 +51,6 @@ class Checkpoint:
 
     @property
     def config(self) -> Any:
-        """The architecture's configuration."""
         return self.model.config
 
     def graphs(self, explain: bool = False, uint8: bool = False) -> tuple[TaskGraph, ...]:
@@ -153,11 +152,8 @@ def _load_weights(model: nn.Module, path: Path, weights: Weights) -> None:
                     "pair the weights with their own config.json",
                 )
             if weights != "absent":
-                fill(model, ((name, _float32(file.get_tensor(name))) for name in shapes))
+                read = ((name, file.get_tensor(name)) for name in shapes)
+                fill(model, ((name, one.float() if one.is_floating_point() else one) for name, one in read))
     except (OSError, SafetensorError) as error:
         remedy = "copy the file again, or train it with `attendant models train <name>`"
         raise ArtefactError(f"a whole safetensors file at {path}", str(error), remedy) from error
-
-
-def _float32(tensor: Tensor) -> Tensor:
-    return tensor.float() if tensor.is_floating_point() else tensor

@@ -7,8 +7,6 @@ and head).
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
@@ -33,22 +31,14 @@ def alignments(model: nn.Module, source_ids: Tensor, source_mask: Tensor, target
     Raises:
         ConfigError: the model has no attention to the source.
     """
-    layers = _recurrent(model, source_ids, source_mask, target_ids) or _crossing(
-        model, (source_ids, source_mask, target_ids)
-    )
+    layers: list[Tensor] = []
+    if isinstance(model, RecurrentSeq2Seq):
+        encoded = model.encode(source_ids, source_mask)
+        weights_BTS = model.step(target_ids, encoded.states, encoded.memory, source_mask).alignments
+        layers = [] if weights_BTS is None else [weights_BTS[:, None]]
+    else:
+        with observe(model, inside="cross_attention") as maps:
+            model(source_ids, source_mask, target_ids)
+        layers = [one for calls in maps.values() for one in calls]
     require(len(layers) > 0, "a model that attends to its source", type(model).__name__)
     return torch.stack(layers, dim=1)
-
-
-def _recurrent(model: nn.Module, source_ids: Tensor, source_mask: Tensor, target_ids: Tensor) -> list[Tensor]:
-    if not isinstance(model, RecurrentSeq2Seq):
-        return []
-    encoded = model.encode(source_ids, source_mask)
-    weights_BTS = model.step(target_ids, encoded.states, encoded.memory, source_mask).alignments
-    return [] if weights_BTS is None else [weights_BTS[:, None]]
-
-
-def _crossing(model: nn.Module, inputs: tuple[Any, ...]) -> list[Tensor]:
-    with observe(model, inside="cross_attention") as maps:
-        model(*inputs)
-    return [one for calls in maps.values() for one in calls]

@@ -32,7 +32,15 @@ def caption_attention(model: nn.Module, pixels: Tensor, target_ids: Tensor) -> T
     Raises:
         ConfigError: the model has no attention to the image.
     """
-    layers = _recurrent(model, pixels, target_ids) or _crossing(model, pixels, target_ids)
+    layers: list[Tensor] = []
+    if isinstance(model, RecurrentCaptioner):
+        memory, states = model.encode(pixels)
+        weights_BTS = model.step(target_ids, states, memory).alignments
+        layers = [] if weights_BTS is None else [weights_BTS[:, None]]
+    else:
+        with observe(model, inside="cross_attention") as maps:
+            model(pixels, target_ids)
+        layers = [one for calls in maps.values() for one in calls]
     require(len(layers) > 0, "a model that attends to its image", type(model).__name__)
     return torch.stack(layers, dim=1)
 
@@ -41,17 +49,3 @@ def word_maps(weights: Tensor) -> Tensor:
     """One map a word: the last layer's mean of heads ``[B, L, H, T, S]`` at the patches, ``[B, T, rows, columns]``."""
     side = math.isqrt(weights.shape[-1])
     return torch.unflatten(weights[:, -1].mean(1)[..., -side * side :], 2, (side, side))
-
-
-def _recurrent(model: nn.Module, pixels: Tensor, target_ids: Tensor) -> list[Tensor]:
-    if not isinstance(model, RecurrentCaptioner):
-        return []
-    memory, states = model.encode(pixels)
-    weights_BTS = model.step(target_ids, states, memory).alignments
-    return [] if weights_BTS is None else [weights_BTS[:, None]]
-
-
-def _crossing(model: nn.Module, pixels: Tensor, target_ids: Tensor) -> list[Tensor]:
-    with observe(model, inside="cross_attention") as maps:
-        model(pixels, target_ids)
-    return [one for calls in maps.values() for one in calls]

@@ -47,7 +47,7 @@ def draw_over_image(image: NDArray[np.uint8], maps: Mapping[str, Map], path: Pat
     grey = image.mean(-1) if image.ndim == 3 else image
     for axis, (title, one) in zip(axes[1:], maps.items(), strict=True):
         axis.imshow(grey, cmap="gray", extent=(0, width, height, 0))
-        smooth = _enlarged(one, (height, width))
+        smooth = _enlarge(one, (height, width))
         axis.imshow(smooth, cmap=_COLOURS, alpha=0.1 + 0.75 * smooth, extent=(0, width, height, 0))
         axis.set_title(title, fontsize=7)
     _write(figure, path)
@@ -98,7 +98,7 @@ def draw_alignment(source: Sequence[str], target: Sequence[str], weights: Map, p
     _write(figure, path)
 
 
-def _enlarged(one: Map, size: tuple[int, int]) -> Map:
+def _enlarge(one: Map, size: tuple[int, int]) -> Map:
     scaled = (one - one.min()) / max(float(one.max() - one.min()), 1e-12)
     height, width = size
     picture = Image.fromarray(scaled.astype(np.float32)).resize(

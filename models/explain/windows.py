@@ -34,10 +34,9 @@ def received_attention(model: nn.Module, pixels: Tensor) -> dict[str, Tensor]:
 def received_in(model: nn.Module, maps: Maps) -> dict[str, Tensor]:
     """The same of what has been observed of a model: the path of a layer → ``[B, h, w]``."""
     layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, WindowAttention)}
-    return {name: _stitched(layer, maps[name][0]) for name, layer in layers.items()}
-
-
-def _stitched(layer: WindowAttention, weights: Tensor) -> Tensor:
-    weights_BWHSS = torch.unflatten(weights, 1, (layer.windows.count, layer.heads))
-    received_BWS = weights_BWHSS.mean((2, 3))
-    return layer.windows.join(received_BWS[..., None])[..., 0]
+    received: dict[str, Tensor] = {}
+    for name, layer in layers.items():
+        weights_BWHSS = torch.unflatten(maps[name][0], 1, (layer.windows.count, layer.heads))
+        received_BWS = weights_BWHSS.mean((2, 3))
+        received[name] = layer.windows.join(received_BWS[..., None])[..., 0]
+    return received

@@ -31,11 +31,9 @@ class Family:
 
     @property
     def graph_builder(self) -> GraphBuilder:
-        """How its graphs are made."""
         builder: GraphBuilder = import_module(f"models.tasks.{self.graphs}").GRAPHS
         return builder
 
     @property
     def task(self) -> Task:
-        """What its models are for."""
         return TASKS[self.graph_builder.task]

@@ -37,7 +37,6 @@ class HybridViTConfig:
 
     @property
     def classes(self) -> int:
-        """K."""
         return self.vit.classes
 
     @property

@@ -90,7 +90,6 @@ class RecurrentCaptionerConfig:
 
     @property
     def attends(self) -> bool:
-        """Whether there is attention."""
         return self.attention == "additive"
 
     @property
@@ -100,7 +99,6 @@ class RecurrentCaptionerConfig:
 
     @property
     def source_length(self) -> int:
-        """L."""
         return (self.image_size // self.grid.stride) ** 2
 
     @property
@@ -147,7 +145,6 @@ class RecurrentCaptioner(RecurrentDecoder):
     def context(
         self, state: Tensor, memory: tuple[Tensor, ...], source_mask: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """See :class:`RecurrentDecoder`; the gate weighs the context."""
         context_BD, weights_BL = super().context(state, memory, source_mask)
         gated = context_BD if self.gate is None else torch.sigmoid(self.gate(state)) * context_BD
         return gated, weights_BL

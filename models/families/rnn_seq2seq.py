@@ -83,7 +83,6 @@ class RecurrentSeq2SeqConfig:
 
     @property
     def attends(self) -> bool:
-        """Whether there is attention."""
         return self.attention == "additive"
 
     @property

@@ -107,28 +107,23 @@ class StackConfig(Protocol):
     """What decides the parts of a stack with absolute positions; see :class:`Seq2SeqConfig`."""
 
     @property
-    def width(self) -> int:
-        """E."""
+    def width(self) -> int: ...
 
     @property
-    def heads(self) -> int:
-        """H."""
+    def heads(self) -> int: ...
 
     @property
     def mlp_width(self) -> int:
         """Inner width of the feed-forward network."""
 
     @property
-    def norm_order(self) -> Order:
-        """Of every residual."""
+    def norm_order(self) -> Order: ...
 
     @property
-    def norm_eps(self) -> float:
-        """ε of every norm."""
+    def norm_eps(self) -> float: ...
 
     @property
-    def activation(self) -> Activation:
-        """Of the feed-forward network."""
+    def activation(self) -> Activation: ...
 
     @property
     def positions(self) -> Positions:
@@ -143,8 +138,7 @@ class StackConfig(Protocol):
         """Whether the attention projections have biases."""
 
     @property
-    def dropout(self) -> float:
-        """Rate during training."""
+    def dropout(self) -> float: ...
 
 
 class PositionalEncoding(nn.Module):
@@ -189,18 +183,15 @@ class Seq2SeqTransformer(EncoderDecoder):
         self.register_buffer("logits_bias", torch.zeros(config.vocabulary_size) if config.logits_bias else None)
 
     def embed_source(self, token_ids: Tensor, positions: Tensor) -> Tensor:
-        """See :class:`EncoderDecoder`."""
         encoded: Tensor = self.source_encoding(self.embedding(token_ids), positions)
         return encoded
 
     def embed_target(self, token_ids: Tensor, positions: Tensor) -> Tensor:
-        """See :class:`EncoderDecoder`."""
         embedding = self.embedding if self.target_embedding is None else self.target_embedding
         encoded: Tensor = self.target_encoding(embedding(token_ids), positions)
         return encoded
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """See :class:`EncoderDecoder`."""
         scores: Tensor = self.embedding.logits(hidden) if self.head is None else self.head(hidden)
         return scores if self.logits_bias is None else scores + self.logits_bias
 

@@ -72,7 +72,6 @@ class ShiftedWindowConfig:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Of the stages."""
         return tuple(self.width * 2**stage for stage in range(len(self.depths)))
 
     @property

@@ -25,8 +25,6 @@ class SwinConfig(ShiftedWindowConfig):
 
 
 class Swin(ShiftedWindowTransformer):
-    """Image classifier."""
-
     def __init__(self, config: SwinConfig) -> None:
         def attention(stage: int, windows: Windows) -> WindowAttention:
             heads = config.heads[stage]

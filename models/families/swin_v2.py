@@ -45,8 +45,6 @@ class SwinV2Config(ShiftedWindowConfig):
 
 
 class SwinV2(ShiftedWindowTransformer):
-    """Image classifier."""
-
     def __init__(self, config: SwinV2Config) -> None:
         def attention(stage: int, windows: Windows) -> WindowAttention:
             heads = config.heads[stage]

@@ -106,16 +106,13 @@ class T5(EncoderDecoder):
         self.head = None if config.tied else nn.Linear(config.width, config.vocabulary_size, bias=False)
 
     def embed_source(self, token_ids: Tensor, positions: Tensor) -> Tensor:
-        """See :class:`EncoderDecoder`; the positions play no part."""
         embedded: Tensor = self.dropout(self.embedding(token_ids))
         return embedded
 
     def embed_target(self, token_ids: Tensor, positions: Tensor) -> Tensor:
-        """As for a source."""
         return self.embed_source(token_ids, positions)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """See :class:`EncoderDecoder`."""
         if self.head is None:
             return self.embedding.logits(hidden * self.config.width**-0.5)
         scores: Tensor = self.head(hidden)

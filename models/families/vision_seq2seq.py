@@ -95,17 +95,14 @@ class VisionSeq2SeqConfig:
 
     @property
     def pixel_shape(self) -> tuple[int, ...]:
-        """Of one image."""
         return self.encoder.pixel_shape
 
     @property
     def source_length(self) -> int:
-        """S."""
         return self.encoder.tokens
 
     @property
     def head_size(self) -> int:
-        """D."""
         return self.width // self.heads
 
 
@@ -132,12 +129,10 @@ class VisionSeq2Seq(CrossDecoder):
         return memory
 
     def embed_target(self, token_ids: Tensor, positions: Tensor) -> Tensor:
-        """See :class:`CrossDecoder`."""
         encoded: Tensor = self.target_encoding(self.embedding(token_ids), positions)
         return encoded
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """See :class:`CrossDecoder`."""
         scores: Tensor = self.embedding.logits(hidden) if self.head is None else self.head(hidden)
         return scores
 

@@ -50,7 +50,6 @@ class HeadsConfig:
 
     @property
     def bits(self) -> int:
-        """Of one number."""
         return 32 if self.dtype == "float32" else 16
 
     @property

@@ -35,7 +35,6 @@ class Tiles:
 
 
 def read(path: Path = FILE) -> Table:
-    """The tiles that are known."""
     return {
         target: {kernel: {shape: Tiles(**said) for shape, said in shapes.items()} for kernel, shapes in kernels.items()}
         for target, kernels in json.loads(path.read_text()).items()
@@ -43,7 +42,6 @@ def read(path: Path = FILE) -> Table:
 
 
 def write(table: Table, path: Path = FILE) -> None:
-    """Keep them."""
     plain: dict[str, dict[str, dict[str, dict[str, int]]]] = {}
     for target, kernels in table.items():
         for kernel, shapes in kernels.items():

@@ -82,12 +82,18 @@ def compile_kernel(
         UnknownNameError: no such target.
     """
     aim = gpu_target(target)
-    _require_compiler()
-    _require_version(ptx_version, aim)
-    made = _by_triton(specialised, aim, ptx_version)
+    if interprets():
+        remedy = "unset TRITON_INTERPRET and start another process"
+        raise MachineError("a process in which Triton compiles", "one in which it interprets", remedy)
+    oldest = _OLDEST_PTX[aim.name]
+    expected = f"PTX {oldest / 10} or newer for {aim.name}"
+    require(ptx_version >= oldest, expected, ptx_version / 10, "update the driver of the GPU")
+    made = _compile_by_triton(specialised, aim, ptx_version)
     ptx = strip_ptx(made.asm["ptx"], specialised.types, made.metadata)
     limit = aim.shared_bytes if shared_limit_bytes is None else shared_limit_bytes
-    _require_shared(made.metadata.shared, limit, aim)
+    if made.metadata.shared > limit:
+        remedy = f"choose smaller tiles or fewer stages for {aim.name} ({aim.example})"
+        raise ExportError(f"at most {limit} bytes of shared memory", f"{made.metadata.shared}", remedy)
     architecture = made.asm["ptx"].split(".target ", 1)[1].split()[0].rstrip(",")
     report = assemble(ptx, architecture)
     if report.spilled_bytes and not spills_allowed:
@@ -146,7 +152,7 @@ def strip_ptx(ptx: str, types: Mapping[str, str], metadata: Any) -> str:
     return without_last_parameters(ptx, extra)
 
 
-def _by_triton(specialised: Specialisation, target: GpuTarget, ptx_version: int) -> Any:
+def _compile_by_triton(specialised: Specialisation, target: GpuTarget, ptx_version: int) -> Any:
     names = specialised.kernel.arg_names
     source = ASTSource(
         fn=specialised.kernel,
@@ -163,25 +169,3 @@ def _by_triton(specialised: Specialisation, target: GpuTarget, ptx_version: int)
     with triton.knobs.compilation.scope():
         triton.knobs.compilation.disable_line_info = True
         return triton.compile(source, target=GPUTarget("cuda", target.capability, 32), options=options)
-
-
-def _require_compiler() -> None:
-    if interprets():
-        remedy = "unset TRITON_INTERPRET and start another process"
-        raise MachineError("a process in which Triton compiles", "one in which it interprets", remedy)
-
-
-def _require_version(ptx_version: int, target: GpuTarget) -> None:
-    oldest = _OLDEST_PTX[target.name]
-    require(
-        ptx_version >= oldest,
-        f"PTX {oldest / 10} or newer for {target.name}",
-        ptx_version / 10,
-        "update the driver of the GPU",
-    )
-
-
-def _require_shared(needed: int, limit: int, target: GpuTarget) -> None:
-    if needed > limit:
-        remedy = f"choose smaller tiles or fewer stages for {target.name} ({target.example})"
-        raise ExportError(f"at most {limit} bytes of shared memory", f"{needed}", remedy)

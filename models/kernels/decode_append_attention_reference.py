@@ -22,7 +22,7 @@ def decode_append_attention_reference(
     scale: float | None = None,
 ) -> Tensor:
     """As :func:`models.kernels.decode_append_attention.decode_append_attention`, in float32 or better; writes too."""
-    q_BHSD, k_BGSD = (_rotated(x, rotation) for x in (queries, new_keys))
+    q_BHSD, k_BGSD = (_rotate(x, rotation) for x in (queries, new_keys))
     for cache_BGMD, new_BGSD in zip(caches, (k_BGSD, new_values), strict=True):
         for row, position in enumerate(start.tolist()):
             kept = min(new_BGSD.shape[2], cache_BGMD.shape[2] - position)
@@ -32,7 +32,7 @@ def decode_append_attention_reference(
     return flash_attention_reference(q_BHSD, *caches, lengths, causal=True, scale=scale)
 
 
-def _rotated(x_BHSD: Tensor, rotation: Rotation | None) -> Tensor:
+def _rotate(x_BHSD: Tensor, rotation: Rotation | None) -> Tensor:
     if rotation is None:
         return x_BHSD
     precise = torch.promote_types(x_BHSD.dtype, torch.float32)

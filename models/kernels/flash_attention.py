@@ -86,7 +86,7 @@ def flash_attention_kernel(
 
 def tiles(heads: HeadsConfig, target: GpuTarget) -> Tiles:
     """What was timed on the target, or what fits its shared memory without spilling registers."""
-    queries, keys, warps, stages = _fitting(heads, target)
+    queries, keys, warps, stages = _default_tiles(heads, target)
     fitting = Tiles(queries=queries, keys=keys, warps=warps, stages=stages)
     return find_tiles(target, KERNEL, shape_of(heads)) or fitting
 
@@ -96,7 +96,7 @@ def shape_of(heads: HeadsConfig) -> str:
     return f"{heads.bits} bits, heads of {heads.block}"
 
 
-def _fitting(heads: HeadsConfig, target: GpuTarget) -> tuple[int, int, int, int]:
+def _default_tiles(heads: HeadsConfig, target: GpuTarget) -> tuple[int, int, int, int]:
     if heads.dtype == "float32":
         if heads.block <= 64:
             return 32, 16 if heads.block == 64 else 32, 4, 2

@@ -21,7 +21,6 @@ _QUIET_NAN = 0x7FC0
 
 
 def interprets() -> bool:
-    """Whether this process interprets kernels."""
     return bool(triton.knobs.runtime.interpret)
 
 
@@ -36,9 +35,9 @@ def mend_bfloat16() -> None:
     def cast_impl(builder: Any, source: Any, wanted: Any) -> Any:
         types = source.dtype.scalar, wanted.scalar
         if types == (tl.bfloat16, tl.float32):
-            return handle_class(_widened(source.data), tl.float32)
+            return handle_class((source.data.astype(np.uint32) << 16).view(np.float32), tl.float32)
         if types == (tl.float32, tl.bfloat16):
-            return handle_class(_rounded(source.data), tl.bfloat16)
+            return handle_class(_round_to_bfloat16(source.data), tl.bfloat16)
         return cast(builder, source, wanted)
 
     def create_dot(builder: Any, a: Any, b: Any, *others: Any) -> Any:
@@ -49,11 +48,7 @@ def mend_bfloat16() -> None:
     builder_class.cast_impl, builder_class.create_dot = cast_impl, create_dot
 
 
-def _widened(bits: npt.NDArray[np.uint16]) -> npt.NDArray[np.float32]:
-    return (bits.astype(np.uint32) << 16).view(np.float32)
-
-
-def _rounded(numbers: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
+def _round_to_bfloat16(numbers: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
     bits = np.ascontiguousarray(numbers).view(np.uint32)
     nearest = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
     return np.where(np.isnan(numbers), _QUIET_NAN, nearest).astype(np.uint16)

@@ -34,7 +34,12 @@ def launch(specialised: Specialisation, grid: tuple[int, ...], arguments: Argume
     if len(devices) != 1:
         raise InputError("tensors on one device", str(devices), "move them together")
     device = devices.pop()
-    _require_runnable(device)
+    if interprets() != (device.type == "cpu"):
+        mode = "interpreted" if interprets() else "compiled"
+        remedy = "set TRITON_INTERPRET=1 before Triton is imported to interpret on a CPU, and unset it for a GPU"
+        raise MachineError(f"tensors on a device that runs {mode} kernels", str(device), remedy)
+    if interprets():
+        mend_bfloat16()
     settings = {"num_warps": specialised.warps, "num_stages": specialised.stages, "enable_fp_fusion": FP_FUSION}
     # Triton launches on the current device, which need not be the tensors'.
     with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
@@ -60,12 +65,3 @@ def _require_argument(name: str, argument: Tensor | int, expected: str) -> None:
         raise InputError(f"{name} of Triton's type {expected}", str(argument.dtype), "convert the tensor")
     if not argument.is_contiguous():
         raise InputError(f"{name} contiguous", f"strides {argument.stride()}", "call contiguous() first")
-
-
-def _require_runnable(device: torch.device) -> None:
-    if interprets() != (device.type == "cpu"):
-        mode = "interpreted" if interprets() else "compiled"
-        remedy = "set TRITON_INTERPRET=1 before Triton is imported to interpret on a CPU, and unset it for a GPU"
-        raise MachineError(f"tensors on a device that runs {mode} kernels", str(device), remedy)
-    if interprets():
-        mend_bfloat16()

@@ -47,19 +47,15 @@ def assemble(ptx: str, architecture: str) -> AssemblerReport:
     with TemporaryDirectory() as folder:
         source = Path(folder, "kernel.ptx")
         source.write_text(ptx)
-        tool = get_ptxas(_capability(architecture)).path
+        tool = get_ptxas(int(architecture.removeprefix("sm_").rstrip("af"))).path
         command = [tool, *_OPTIONS, f"--gpu-name={architecture}", "-o", f"{source}.cubin", str(source)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ExportError(f"PTX for {architecture}", done.stderr.strip()[:500], "report the kernel and its constants")
-    return _report(done.stderr)
-
-
-def _report(text: str) -> AssemblerReport:
     return AssemblerReport(
-        registers=_number(text, r"Used (\d+) registers"),
-        spilled_bytes=_number(text, r"(\d+) bytes spill stores") + _number(text, r"(\d+) bytes spill loads"),
-        stack_bytes=_number(text, r"(\d+) bytes stack frame"),
+        registers=_number(done.stderr, r"Used (\d+) registers"),
+        spilled_bytes=sum(_number(done.stderr, rf"(\d+) bytes spill {kind}") for kind in ("stores", "loads")),
+        stack_bytes=_number(done.stderr, r"(\d+) bytes stack frame"),
     )
 
 
@@ -70,7 +66,3 @@ def _number(text: str, pattern: str) -> int:
             f"{pattern!r} in the assembler's report", repr(text[-300:]), "use the Triton of constraints.txt"
         )
     return int(found.group(1))
-
-
-def _capability(architecture: str) -> int:
-    return int(architecture.removeprefix("sm_").rstrip("af"))

@@ -68,7 +68,9 @@ def attention_weights(
 ) -> Tensor:
     """The weights that :func:`attend` mixes the values by, ``[B, H, S, T]``; the arguments are the same."""
     scores = (
-        q_BHSD @ _repeated(k_BGTD, q_BHSD.shape[1]).mT * (1 / math.sqrt(q_BHSD.shape[-1]) if scale is None else scale)
+        q_BHSD
+        @ _repeat_heads(k_BGTD, q_BHSD.shape[1]).mT
+        * (1 / math.sqrt(q_BHSD.shape[-1]) if scale is None else scale)
     )
     if bias is not None:
         scores = scores + bias
@@ -97,12 +99,11 @@ class Attend(nn.Module):
     def forward(
         self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None, bias: Tensor | None = None
     ) -> Tensor:
-        """See :func:`attend`; what is observed is what the values are mixed by, gradients included."""
         if self.observer is None:
             return self.kernel(queries, keys, values, mask, bias, self.scale)
         weights_BHST = attention_weights(queries, keys, mask, bias, self.scale)
         self.observer(weights_BHST)
-        return weights_BHST @ _repeated(values, queries.shape[1])
+        return weights_BHST @ _repeat_heads(values, queries.shape[1])
 
 
 def attend_by(module: nn.Module, kernel: Kernel) -> None:
@@ -127,11 +128,11 @@ def attend_in_groups(
     heads, groups = q_BHSD.shape[1], k_BGTD.shape[1]
     for_all_heads = bias is None and (mask is None or mask.shape[1] == 1)
     if heads == groups or q_BHSD.shape[2] != 1 or not for_all_heads:
-        return attend(q_BHSD, _repeated(k_BGTD, heads), _repeated(v_BGTD, heads), mask, bias, scale)
+        return attend(q_BHSD, _repeat_heads(k_BGTD, heads), _repeat_heads(v_BGTD, heads), mask, bias, scale)
     shared_BGRD = q_BHSD.reshape(len(q_BHSD), groups, heads // groups, -1)
     return attend(shared_BGRD, k_BGTD, v_BGTD, mask, None, scale).reshape_as(q_BHSD)
 
 
-def _repeated(shared_BGTD: Tensor, heads: int) -> Tensor:
+def _repeat_heads(shared_BGTD: Tensor, heads: int) -> Tensor:
     repeats = heads // shared_BGTD.shape[1]
     return shared_BGTD if repeats == 1 else shared_BGTD.repeat_interleave(repeats, dim=1)

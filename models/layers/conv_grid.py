@@ -43,13 +43,10 @@ class ConvGridConfig:
 
     @property
     def width(self) -> int:
-        """D."""
         return self.widths[-1]
 
 
 class ConvGrid(nn.Module):
-    """Stages of convolutions."""
-
     def __init__(self, config: ConvGridConfig, channels: int) -> None:
         super().__init__()
         layers: list[nn.Module] = []

@@ -137,10 +137,10 @@ def _frequencies(head_size: int, config: RopeConfig) -> Tensor:
     frequencies_F = 1.0 / theta ** (torch.arange(0, head_size, 2).float() / head_size)
     if config.scaling == "linear":
         return frequencies_F / config.factor
-    return _smoothed(frequencies_F, config) if config.scaling == "llama3" else frequencies_F
+    return _smooth(frequencies_F, config) if config.scaling == "llama3" else frequencies_F
 
 
-def _smoothed(frequencies_F: Tensor, config: RopeConfig) -> Tensor:
+def _smooth(frequencies_F: Tensor, config: RopeConfig) -> Tensor:
     low, high = config.low_frequency_factor, config.high_frequency_factor
     turns_F = config.original_length / (2 * math.pi / frequencies_F)
     kept_F = ((turns_F - low) / (high - low)).clamp(0, 1)

@@ -43,7 +43,6 @@ class Windows:
 
     @property
     def count(self) -> int:
-        """W."""
         return self.along**2
 
     def cut(self, grid: Tensor) -> Tensor:

@@ -10,62 +10,22 @@ capacity, H heads, D head size, V vocabulary.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from attendant.signature import GraphSignature, TensorSpec
 from attendant.tensor_names import LOGITS, PIXELS
-from models.families.vision_seq2seq import VisionSeq2Seq
+from models.families.vision_seq2seq import VisionSeq2Seq, VisionSeq2SeqConfig
 from models.task_graph import GraphBuilder, TaskGraph
 from models.tasks import cache
 from models.tasks.explained import explained_decoder
 
 
-class CaptionerConfig(Protocol):
-    """What the graphs must know of a configuration."""
-
-    @property
-    def pixel_shape(self) -> tuple[int, ...]:
-        """Of one image."""
-
-    @property
-    def source_length(self) -> int:
-        """S."""
-
-    @property
-    def vocabulary_size(self) -> int:
-        """V."""
-
-    @property
-    def heads(self) -> int:
-        """H."""
-
-    @property
-    def head_size(self) -> int:
-        """D."""
-
-    @property
-    def decoder_blocks(self) -> int:
-        """How many blocks keep keys and values."""
-
-    @property
-    def max_target_length(self) -> int:
-        """M."""
-
-    @property
-    def start_token(self) -> int:
-        """What every target begins with."""
-
-    @property
-    def end_token(self) -> int:
-        """What ends a target."""
-
-
 def graphs(model: VisionSeq2Seq) -> tuple[TaskGraph, ...]:
     """The two graphs of a captioner, in the order in which a request passes them."""
-    config: CaptionerConfig = model.config
+    config = model.config
     target = config.max_target_length
     return (
         TaskGraph(signature=encoder_signature(config), module=EncoderGraph(model)),
@@ -93,7 +53,7 @@ def question(config: Any) -> tuple[Tensor, ...]:
     return torch.zeros(1, *config.pixel_shape), torch.zeros(1, min(128, config.max_target_length), dtype=torch.int64)
 
 
-def encoder_signature(config: CaptionerConfig) -> GraphSignature:
+def encoder_signature(config: VisionSeq2SeqConfig) -> GraphSignature:
     """Pixels ``[B, *pixel shape]`` → keys and values ``[B, H, S, D]`` for each decoder block."""
     return GraphSignature(
         name="encoder",
@@ -102,7 +62,7 @@ def encoder_signature(config: CaptionerConfig) -> GraphSignature:
     )
 
 
-def decoder_signature(config: CaptionerConfig) -> GraphSignature:
+def decoder_signature(config: VisionSeq2SeqConfig) -> GraphSignature:
     """New tokens ``[B, T]`` behind a cache ``[B, H, M, D]`` → logits ``[B, L, V]`` and the cache, in place."""
     layers, axes = config.decoder_blocks, ("batch", config.heads, config.max_target_length, config.head_size)
     return GraphSignature(
@@ -120,7 +80,7 @@ def decoder_signature(config: CaptionerConfig) -> GraphSignature:
     )
 
 
-def _cross_specs(config: CaptionerConfig) -> tuple[TensorSpec, ...]:
+def _cross_specs(config: VisionSeq2SeqConfig) -> tuple[TensorSpec, ...]:
     axes = ("batch", config.heads, config.source_length, config.head_size)
     return cache.specs("cross", config.decoder_blocks, axes)
 
@@ -133,7 +93,6 @@ class EncoderGraph(nn.Module):
         self.model = model
 
     def forward(self, pixels: Tensor) -> list[Tensor]:
-        """See :func:`encoder_signature`."""
         return cache.flat(self.model.cross_keys_and_values(self.model.encode(pixels)))
 
 
@@ -147,7 +106,6 @@ class DecoderGraph(nn.Module):
     def forward(
         self, token_ids: Tensor, start: Tensor, self_mask: Tensor, scored: Tensor, *memories: Tensor
     ) -> list[Tensor]:
-        """See :func:`decoder_signature`; the memories are the caches, then the cross keys and values."""
         pairs = cache.pair_keys_and_values(memories)
         layers = len(pairs) // 2
         logits, caches = self.model.decode_cached(

@@ -95,7 +95,6 @@ class EncoderGraph(nn.Module):
         self.model = model
 
     def forward(self, pixels: Tensor) -> list[Tensor]:
-        """See :func:`encoder_signature`."""
         memory, states = self.model.encode(pixels)
         return [*memory, *states]
 
@@ -108,7 +107,6 @@ class DecoderGraph(nn.Module):
         self.model = model
 
     def forward(self, token_ids: Tensor, *remembered: Tensor) -> list[Tensor]:
-        """See :func:`decoder_signature`; what is remembered: states, then the memory."""
         count = self.model.config.states
         decoded = self.model.step(token_ids, remembered[:count], remembered[count:])
         alignments = [] if decoded.alignments is None else [decoded.alignments]

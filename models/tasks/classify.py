@@ -25,12 +25,10 @@ class ClassifierConfig(Protocol):
     """
 
     @property
-    def classes(self) -> int:
-        """K."""
+    def classes(self) -> int: ...
 
     @property
-    def pixel_shape(self) -> tuple[int, ...]:
-        """Of one image or video."""
+    def pixel_shape(self) -> tuple[int, ...]: ...
 
 
 def graphs(model: Any) -> tuple[TaskGraph, ...]:
@@ -44,7 +42,6 @@ def explained_graphs(model: Any) -> tuple[TaskGraph, ...]:
 
 
 def details(config: ClassifierConfig) -> dict[str, Any]:
-    """Nothing beyond the checkpoint's own details: labels and preprocessing."""
     return {}
 
 

@@ -68,7 +68,6 @@ class TokensShown(nn.Module):
         self.model = model
 
     def forward(self, pixels: Tensor) -> list[Tensor]:
-        """See the module."""
         with observe(self.model, among_patches(self.model)) as maps:
             logits = self.model(pixels)
         weights = [one for calls in maps.values() for one in calls]
@@ -83,7 +82,6 @@ class WindowsShown(nn.Module):
         self.model = model
 
     def forward(self, pixels: Tensor) -> list[Tensor]:
-        """See the module."""
         with observe(self.model) as maps:
             logits = self.model(pixels)
         return [logits, *received_in(self.model, maps).values()]
@@ -97,7 +95,6 @@ class CrossAttentionShown(nn.Module):
         self.decoder = decoder
 
     def forward(self, token_ids: Tensor, *others: Tensor) -> list[Tensor]:
-        """See the module."""
         with observe(self.decoder, inside="cross_attention") as maps:
             logits, *caches = self.decoder(token_ids, *others)
         return [logits, torch.stack([one for calls in maps.values() for one in calls], dim=1), *caches]

@@ -70,7 +70,6 @@ class DecoderGraph(nn.Module):
     def forward(
         self, token_ids: Tensor, start: Tensor, self_mask: Tensor, scored: Tensor, *caches: Tensor
     ) -> list[Tensor]:
-        """See :func:`decoder_signature`."""
         logits, present = self.model.decode_cached(
             token_ids, start, self_mask, cache.pair_keys_and_values(caches), scored
         )

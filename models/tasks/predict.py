@@ -67,8 +67,6 @@ class Contract:
 
 
 class Predictor(nn.Module):
-    """A module with its contract."""
-
     def __init__(self, module: nn.Module, contract: Contract) -> None:
         super().__init__()
         self.module = module
@@ -94,7 +92,6 @@ def graphs(model: Predictor) -> tuple[TaskGraph, ...]:
 
 
 def details(config: PredictorConfig) -> dict[str, Any]:
-    """Nothing beyond the reader's own details."""
     return {}
 
 

@@ -20,12 +20,10 @@ class RecurrentConfig(Protocol):
         """How many tensors the decoder carries from step to step."""
 
     @property
-    def hidden_width(self) -> int:
-        """H."""
+    def hidden_width(self) -> int: ...
 
     @property
-    def context_width(self) -> int:
-        """C."""
+    def context_width(self) -> int: ...
 
     @property
     def alignment_width(self) -> int | None:

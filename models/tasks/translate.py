@@ -26,36 +26,28 @@ class TranslatorConfig(Protocol):
     """What the graphs must know of a configuration."""
 
     @property
-    def vocabulary_size(self) -> int:
-        """V."""
+    def vocabulary_size(self) -> int: ...
 
     @property
-    def heads(self) -> int:
-        """H."""
+    def heads(self) -> int: ...
 
     @property
-    def head_size(self) -> int:
-        """D."""
+    def head_size(self) -> int: ...
 
     @property
-    def decoder_blocks(self) -> int:
-        """How many blocks keep keys and values."""
+    def decoder_blocks(self) -> int: ...
 
     @property
-    def max_source_length(self) -> int:
-        """Longest source."""
+    def max_source_length(self) -> int: ...
 
     @property
-    def max_target_length(self) -> int:
-        """M."""
+    def max_target_length(self) -> int: ...
 
     @property
-    def start_token(self) -> int:
-        """What every target begins with."""
+    def start_token(self) -> int: ...
 
     @property
-    def end_token(self) -> int:
-        """What ends a target."""
+    def end_token(self) -> int: ...
 
 
 def graphs(model: EncoderDecoder) -> tuple[TaskGraph, ...]:
@@ -84,7 +76,6 @@ def explained_graphs(model: EncoderDecoder) -> tuple[TaskGraph, ...]:
 
 
 def details(config: TranslatorConfig) -> dict[str, Any]:
-    """Token ids and lengths."""
     names = ("start_token", "end_token", "max_source_length", "max_target_length")
     return {name: getattr(config, name) for name in names}
 
@@ -139,7 +130,6 @@ class EncoderGraph(nn.Module):
         self.model = model
 
     def forward(self, source_ids: Tensor, source_mask: Tensor) -> list[Tensor]:
-        """See :func:`encoder_signature`."""
         return cache.flat(self.model.cross_keys_and_values(self.model.encode(source_ids, source_mask)))
 
 
@@ -159,7 +149,6 @@ class DecoderGraph(nn.Module):
         source_mask: Tensor,
         *memories: Tensor,
     ) -> list[Tensor]:
-        """See :func:`decoder_signature`; the memories are the caches, then the cross keys and values."""
         pairs = cache.pair_keys_and_values(memories)
         layers = len(pairs) // 2
         logits, caches = self.model.decode_cached(

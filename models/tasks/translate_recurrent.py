@@ -43,7 +43,6 @@ def graphs(model: RecurrentSeq2Seq) -> tuple[TaskGraph, ...]:
 
 
 def details(config: RecurrentSeq2SeqConfig) -> dict[str, Any]:
-    """Token ids and lengths."""
     names = ("start_token", "end_token", "max_source_length", "max_target_length")
     return {name: getattr(config, name) for name in names}
 
@@ -94,7 +93,6 @@ class EncoderGraph(nn.Module):
         self.model = model
 
     def forward(self, source_ids: Tensor, source_mask: Tensor) -> list[Tensor]:
-        """See :func:`encoder_signature`."""
         memory, states = self.model.encode(source_ids, source_mask)
         return [*memory, *states]
 
@@ -107,7 +105,6 @@ class DecoderGraph(nn.Module):
         self.model = model
 
     def forward(self, token_ids: Tensor, *remembered: Tensor) -> list[Tensor]:
-        """See :func:`decoder_signature`; what is remembered: the mask where there is attention, states, memory."""
         config = self.model.config
         source_mask, tensors = (remembered[0], remembered[1:]) if config.attends else (None, remembered)
         decoded = self.model.step(token_ids, tensors[: config.states], tensors[config.states :], source_mask)

@@ -42,7 +42,6 @@ def caption_tokenizer() -> Tokenizer:
 
 
 def caption_of(left: int, right: int) -> str:
-    """The sentence for two digits."""
     return f"{_with_article(left)} left of {_with_article(right)}"
 
 

@@ -33,17 +33,27 @@ class Run:
 
 
 def model_card(task: TrainingTask, run: Run) -> str:
-    """The card as Markdown."""
     card = task.card
     sizes = {"parameters": f"{parameter_count(run.model):,}", "precision": "float32"}
+    fields = ", ".join(f"{name} {value}" for name, value in config_to_json(run.model.config).items())
+    made = (
+        f"```\n{run.command}\n```\n\n{run.seconds:.0f} seconds on one thread. The same seed gives the same bytes "
+        "again on the same machine with the same versions; another processor or version may round differently."
+    )
+    tools = {
+        "made with": "version",
+        "Python": platform.python_version(),
+        **{package: version(package) for package in task.packages},
+        "processor": f"{platform.system()} {platform.machine()}, {torch.backends.cpu.get_cpu_capability()}",
+    }
     chapters = {
         "Purpose": card.purpose,
         "Result": _table({"metric": "value", run.metric: str(run.score), **sizes}),
         "Data": card.data,
         "Licence and attribution": card.licence,
         "Split": card.split,
-        "Architecture": f"`{task.family}`, {_assignments(run.model)}.",
-        "Training": f"{card.recipe}\n\n{_making(run)}\n\n{_table(_tools(task))}",
+        "Architecture": f"`{task.family}`, {fields}.",
+        "Training": f"{card.recipe}\n\n{made}\n\n{_table(tools)}",
         "Limits": card.limits,
     }
     body = "\n\n".join(f"## {title}\n\n{text}" for title, text in chapters.items())
@@ -53,23 +63,6 @@ def model_card(task: TrainingTask, run: Run) -> str:
 def parameter_count(model: nn.Module) -> int:
     """Trained numbers in the model, shared ones counted once."""
     return sum(parameter.numel() for parameter in model.parameters())
-
-
-def _assignments(model: nn.Module) -> str:
-    return ", ".join(f"{name} {value}" for name, value in config_to_json(model.config).items())
-
-
-def _making(run: Run) -> str:
-    return (
-        f"```\n{run.command}\n```\n\n{run.seconds:.0f} seconds on one thread. The same seed gives the same bytes "
-        "again on the same machine with the same versions; another processor or version may round differently."
-    )
-
-
-def _tools(task: TrainingTask) -> dict[str, str]:
-    processor = f"{platform.system()} {platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"
-    tools = {package: version(package) for package in task.packages}
-    return {"made with": "version", "Python": platform.python_version(), **tools, "processor": processor}
 
 
 def _table(rows: dict[str, str]) -> str:

@@ -6,8 +6,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from torch import nn
-
 from models.checkpoints.folder import CARD_NAME, replaced_checkpoint
 from models.checkpoints.place import PRETRAINED
 from models.checkpoints.store import Checkpoint, save_checkpoint
@@ -33,17 +31,12 @@ def train_checkpoint(task: TrainingTask, folder: Path | None, seed: int, report:
         begin = time.perf_counter()
         model = task.train(seed, report)
         seconds = time.perf_counter() - begin
-        trained = _written(task, model, staging)
+        task.companions(staging)
+        family = family_named(task.family)
+        plain = Checkpoint(name=task.name, family=family, model=model, details=task.details, folder=staging)
+        trained = replace(plain, example=task.example(plain))
+        save_checkpoint(trained, staging)
         command = f"attendant models train {task.name} --seed {seed}"
         run = Run(model=model, metric=task.metric, score=task.score(trained), seconds=seconds, command=command)
         (staging / CARD_NAME).write_text(model_card(task, run), encoding="utf-8")
     return run
-
-
-def _written(task: TrainingTask, model: nn.Module, folder: Path) -> Checkpoint:
-    task.companions(folder)
-    family = family_named(task.family)
-    plain = Checkpoint(name=task.name, family=family, model=model, details=task.details, folder=folder)
-    trained = replace(plain, example=task.example(plain))
-    save_checkpoint(trained, folder)
-    return trained

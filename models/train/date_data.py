@@ -40,12 +40,10 @@ class SpecialTokens(Protocol):
         """What fills short sources."""
 
     @property
-    def start_token(self) -> int:
-        """What every target begins with."""
+    def start_token(self) -> int: ...
 
     @property
-    def end_token(self) -> int:
-        """What every target ends with."""
+    def end_token(self) -> int: ...
 
 
 def split_dates() -> tuple[list[datetime.date], list[datetime.date]]:

@@ -3,7 +3,7 @@ from PIL import Image
 
 from attendant.errors import ConfigError, InputError
 from models.checkpoints.resolve import checkpoint_named
-from models.explanation import Wish, explain, explain_positions
+from models.explanation import ExplainOptions, explain, explain_positions
 from tests.run_here import run_here
 
 THREE = "docs/examples/three.png"
@@ -23,18 +23,18 @@ def test_a_classifier_s_figure_is_written_and_its_answer_told(tmp_path):
 
 @pytest.mark.parametrize("name", ["dates-transformer", "dates-gru"])
 def test_a_translator_s_alignment_has_a_row_for_each_of_its_tokens(name, tmp_path):
-    wish = Wish(subject="3rd of march 1997", out=tmp_path / "a.png")
-    assert explain(checkpoint_named(name), wish) == "1997-03-03"
-    with Image.open(wish.out) as figure:
+    options = ExplainOptions(subject="3rd of march 1997", out=tmp_path / "a.png")
+    assert explain(checkpoint_named(name), options) == "1997-03-03"
+    with Image.open(options.out) as figure:
         assert figure.width > figure.height
 
 
 def test_another_label_has_another_evidence(tmp_path):
     model, pictures = checkpoint_named("digits-vit"), []
     for label in ("3", "5"):
-        wish = Wish(subject=THREE, out=tmp_path / f"{label}.png", label=label)
-        assert explain(model, wish).startswith(f"{label} (")
-        pictures.append(wish.out.read_bytes())
+        options = ExplainOptions(subject=THREE, out=tmp_path / f"{label}.png", label=label)
+        assert explain(model, options).startswith(f"{label} (")
+        pictures.append(options.out.read_bytes())
     assert pictures[0] != pictures[1]
 
 
@@ -55,7 +55,7 @@ def test_without_a_subject_the_positions_are_drawn(tmp_path):
 )
 def test_what_cannot_be_explained_is_refused(name, subject, label, error, tmp_path):
     with pytest.raises(error):
-        explain(checkpoint_named(name), Wish(subject=subject, out=tmp_path / "a.png", label=label))
+        explain(checkpoint_named(name), ExplainOptions(subject=subject, out=tmp_path / "a.png", label=label))
 
 
 def test_a_model_of_texts_has_no_positions_of_patches(tmp_path):

@@ -25,7 +25,6 @@ _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 
 
 def identity(tensor: Tensor) -> Tensor:
-    """The tensor itself."""
     return tensor
 
 

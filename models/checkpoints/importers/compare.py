@@ -132,7 +132,7 @@ def _tokens(count: int, length: int, random: torch.Generator) -> Tensor:
     return torch.randint(count, (_BATCH, length), generator=random)
 
 
-def _padded(token_ids: Tensor) -> Tensor:
+def _padding_mask(token_ids: Tensor) -> Tensor:
     mask = torch.ones_like(token_ids, dtype=torch.bool)
     mask[1, token_ids.shape[1] * 2 // 3 :] = token_ids.shape[1] < 2
     return mask
@@ -179,7 +179,7 @@ GENERATOR = Comparison(inputs=_prompts, run=_generate)
 def _sources_and_targets(config: Any, random: torch.Generator) -> Inputs:
     source_ids = _tokens(config.vocabulary_size, min(_LENGTH, config.max_source_length), random)
     target_ids = _tokens(config.vocabulary_size, min(_LENGTH, config.max_target_length), random)
-    return {"source_ids": source_ids, "source_mask": _padded(source_ids), "target_ids": target_ids}
+    return {"source_ids": source_ids, "source_mask": _padding_mask(source_ids), "target_ids": target_ids}
 
 
 def _translate(model: Any, inputs: Inputs) -> list[Tensor]:
@@ -194,7 +194,7 @@ TRANSLATOR = Comparison(inputs=_sources_and_targets, run=_translate)
 def _texts(config: Any, random: torch.Generator) -> Inputs:
     token_ids = _tokens(config.vocabulary_size, min(_LENGTH, config.max_length), random)
     types = _tokens(config.token_types, token_ids.shape[1], random)
-    return {"token_ids": token_ids, "mask": _padded(token_ids), "token_types": types}
+    return {"token_ids": token_ids, "mask": _padding_mask(token_ids), "token_types": types}
 
 
 def _embed(model: Any, inputs: Inputs) -> list[Tensor]:

@@ -49,7 +49,7 @@ class Fields:
         """
         value = self.get(name)
         if not isinstance(value, Mapping):
-            raise ConfigError(f"{self._named(name)} to be an object", repr(value), "correct config.json")
+            raise ConfigError(f"{self._place_of(name)} to be an object", repr(value), "correct config.json")
         self._parts.append(Fields(value, f"{self._place}{name}."))
         return self._parts[-1]
 
@@ -68,9 +68,9 @@ class Fields:
         Raises:
             ConfigError: it is none, or absent and has no default.
         """
-        value = self._given(name, default)
+        value = self._value_or(name, default)
         if type(value) is not int or value < 1:
-            raise ConfigError(f"{self._named(name)} to be a positive integer", repr(value), "correct config.json")
+            raise ConfigError(f"{self._place_of(name)} to be a positive integer", repr(value), "correct config.json")
         return value
 
     def number(self, name: str, default: float) -> float:
@@ -79,9 +79,9 @@ class Fields:
         Raises:
             ConfigError: it is none.
         """
-        value = self._given(name, default)
+        value = self._value_or(name, default)
         if type(value) not in (int, float):
-            raise ConfigError(f"{self._named(name)} to be a number", repr(value), "correct config.json")
+            raise ConfigError(f"{self._place_of(name)} to be a number", repr(value), "correct config.json")
         return float(value)
 
     def flag(self, name: str, default: bool) -> bool:
@@ -90,9 +90,9 @@ class Fields:
         Raises:
             ConfigError: it is neither.
         """
-        value = self._given(name, default)
+        value = self._value_or(name, default)
         if type(value) is not bool:
-            raise ConfigError(f"{self._named(name)} to be true or false", repr(value), "correct config.json")
+            raise ConfigError(f"{self._place_of(name)} to be true or false", repr(value), "correct config.json")
         return value
 
     def choice(self, name: str, choices: Mapping[str, ChoiceT], default: str) -> ChoiceT:
@@ -101,7 +101,7 @@ class Fields:
         Raises:
             ConfigError: the word is none of them.
         """
-        value = self._given(name, default)
+        value = self._value_or(name, default)
         if not isinstance(value, str) or value not in choices:
             raise ConfigError(
                 f"{self._place}{name}, one of {sorted(choices)}", repr(value), "this model is not supported"
@@ -114,7 +114,7 @@ class Fields:
         Raises:
             ConfigError: it is another.
         """
-        value = self._given(name, supported)
+        value = self._value_or(name, supported)
         if value != supported:
             raise ConfigError(f"{self._place}{name}: {supported!r}", repr(value), "this model is not supported")
 
@@ -128,7 +128,12 @@ class Fields:
         Raises:
             ConfigError: such a field is left; the message names all of them.
         """
-        left = {name: value for name, value in self._values.items() if value and not self._is_understood(name)}
+        known = self._understood | GENERATION_FIELDS
+        left = {
+            name: value
+            for name, value in self._values.items()
+            if value and name not in known and not _WITHOUT_EFFECT.fullmatch(name)
+        }
         if left:
             raise ConfigError(
                 "only fields of config.json whose effect is known",
@@ -138,12 +143,9 @@ class Fields:
         for part in self._parts:
             part.refuse_rest()
 
-    def _named(self, name: str) -> str:
+    def _place_of(self, name: str) -> str:
         return f"{self._place}{name} in config.json"
 
-    def _given(self, name: str, default: Any) -> Any:
+    def _value_or(self, name: str, default: Any) -> Any:
         value = self.get(name)
         return default if value is None else value
-
-    def _is_understood(self, name: str) -> bool:
-        return name in self._understood or name in GENERATION_FIELDS or bool(_WITHOUT_EFFECT.fullmatch(name))

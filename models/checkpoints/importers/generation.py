@@ -99,18 +99,15 @@ def generation_details(values: Mapping[str, Any]) -> dict[str, Any]:
     token = values.get("forced_bos_token_id")
     if token is None and values.get("force_bos_token_to_be_generated"):  # as files of 2020 say it
         token = values.get("bos_token_id")
+    asked = {name: values[name] for name in _NEUTRAL if values.get(name) is not None}
+    not_followed = {name: value for name, value in asked.items() if value not in _NEUTRAL[name]}
     details = {
         "forced_start_token": None if token is None else _token_ids("forced_bos_token_id", [token])[0],
         "suppressed_tokens": sorted(set(tokens)),
         "sampling_defaults": {name: values[name] for name in _SAMPLING if values.get(name) is not None},
-        "generation_not_followed": {**_not_followed(values), **({"bad_words_ids": longer} if longer else {})},
+        "generation_not_followed": {**not_followed, **({"bad_words_ids": longer} if longer else {})},
     }
     return {name: value for name, value in details.items() if value not in (None, [], {})}
-
-
-def _not_followed(values: Mapping[str, Any]) -> dict[str, Any]:
-    asked = {name: values[name] for name in _NEUTRAL if values.get(name) is not None}
-    return {name: value for name, value in asked.items() if value not in _NEUTRAL[name]}
 
 
 def _token_ids(name: str, tokens: Any) -> list[int]:

@@ -41,17 +41,23 @@ def image_details(source: Path, pixel_shape: tuple[int, ...]) -> dict[str, Any]:
         ArtefactError: the file is no JSON object.
         ConfigError: it asks for what is not done here, or makes images of another size than the model's.
     """
-    values = _of_images(source)
-    if values is None:
-        return {}
+    both, alone = source / PROCESSOR_NAME, source / PREPROCESSOR_NAME
+    values = _json(both).get("image_processor") if both.is_file() else None
+    if not isinstance(values, dict):
+        if not alone.is_file():
+            return {}
+        values = _json(alone)
     unknown = {name: value for name, value in values.items() if value and name not in _UNDERSTOOD}
     if unknown:
-        raise _unsupported(f"only {sorted(_UNDERSTOOD)}", str(unknown)[:300])
+        raise _unsupported_preprocessing(f"only {sorted(_UNDERSTOOD)}", str(unknown)[:300])
     channels, height, width = pixel_shape[-3:]
+    filter_number = values.get("resample", 3 if _kind(values).startswith("DeiT") else 2)
+    if filter_number not in _RESAMPLING:
+        raise _unsupported_preprocessing(f"resample, one of {sorted(_RESAMPLING)}", repr(filter_number))
     made: dict[str, Any] = {
         "mode": _MODES[channels],
         "size": _size(values, [height, width]),
-        "resample": _resampling(values),
+        "resample": _RESAMPLING[filter_number],
         "scale": values.get("rescale_factor", 1 / 255) if values.get("do_rescale", True) else 1.0,
         "mean": _numbers(values, "image_mean", 0.0, channels),
         "deviation": _numbers(values, "image_std", 1.0, channels),
@@ -60,17 +66,8 @@ def image_details(source: Path, pixel_shape: tuple[int, ...]) -> dict[str, Any]:
         made["crop"] = _sides(values.get("crop_size", [height, width]))
     result = made.get("crop", made["size"])
     if result != [height, width]:
-        raise _unsupported(f"images of {[height, width]}, which the model takes", f"images of {result}")
+        raise _unsupported_preprocessing(f"images of {[height, width]}, which the model takes", f"images of {result}")
     return {"preprocessing": made}
-
-
-def _of_images(source: Path) -> Any:
-    both, alone = source / PROCESSOR_NAME, source / PREPROCESSOR_NAME
-    if both.is_file():
-        within = _json(both).get("image_processor")
-        if isinstance(within, dict):
-            return within
-    return _json(alone) if alone.is_file() else None
 
 
 def _kind(values: Mapping[str, Any]) -> str:
@@ -80,7 +77,7 @@ def _kind(values: Mapping[str, Any]) -> str:
 
 def _size(values: Mapping[str, Any], model: list[int]) -> int | list[int]:
     if not values.get("do_resize", True):
-        raise _unsupported("images that are resized", "do_resize: false")
+        raise _unsupported_preprocessing("images that are resized", "do_resize: false")
     size = values.get("size", model)
     if isinstance(size, dict) and set(size) == {"shortest_edge"}:
         return int(size["shortest_edge"])
@@ -94,22 +91,15 @@ def _sides(size: Any) -> list[int]:
         size = [size["height"], size["width"]]
     sides = [size, size] if isinstance(size, int) else size
     if not isinstance(sides, list) or len(sides) != 2 or not all(type(side) is int and side > 0 for side in sides):
-        raise _unsupported("a size of a height and a width, or of a shortest_edge", repr(size))
+        raise _unsupported_preprocessing("a size of a height and a width, or of a shortest_edge", repr(size))
     return sides
-
-
-def _resampling(values: Mapping[str, Any]) -> str:
-    number = values.get("resample", 3 if _kind(values).startswith("DeiT") else 2)
-    if number not in _RESAMPLING:
-        raise _unsupported(f"resample, one of {sorted(_RESAMPLING)}", repr(number))
-    return _RESAMPLING[number]
 
 
 def _numbers(values: Mapping[str, Any], name: str, neutral: float, channels: int) -> list[float]:
     given = values.get(name, [0.5] * channels) if values.get("do_normalize", True) else [neutral] * channels
     numbers = [given] * channels if isinstance(given, int | float) else given
     if not isinstance(numbers, list) or len(numbers) != channels:
-        raise _unsupported(f"{name} of {channels} numbers", repr(given))
+        raise _unsupported_preprocessing(f"{name} of {channels} numbers", repr(given))
     return [float(number) for number in numbers]
 
 
@@ -123,6 +113,6 @@ def _json(path: Path) -> dict[str, Any]:
     return values
 
 
-def _unsupported(expected: str, found: str) -> ConfigError:
+def _unsupported_preprocessing(expected: str, found: str) -> ConfigError:
     remedy = f"prepare images yourself, and take {PREPROCESSOR_NAME} or {PROCESSOR_NAME} out of the folder"
     return ConfigError(f"{expected} in {PREPROCESSOR_NAME}", found, remedy)

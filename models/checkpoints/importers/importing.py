@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from models.checkpoints.importers.folder import generation_values, read_config, 
 from models.checkpoints.importers.generation import end_tokens, generation_details
 from models.checkpoints.importers.library import LIBRARIES
 from models.checkpoints.importers.pairing import canonical_names, fill_from, pair
-from models.checkpoints.importers.reader import Tensors, opened_tensors
+from models.checkpoints.importers.reader import opened_tensors
 from models.checkpoints.importers.registry import architecture_of
 from models.checkpoints.importers.timm import flatten_config, is_timm
 from models.checkpoints.store import Checkpoint, load_checkpoint, save_checkpoint, write_config
@@ -82,9 +81,26 @@ def import_checkpoint(source: Path, out: Path, name: str | None = None, max_leng
             generation=generation_values(source, values),
             asked_length=max_length,
         )
-        checkpoint = _described(name or source.resolve().name, architecture, foreign, source, staged)
-        parameters = _write(checkpoint, architecture, foreign, tensors, names, staged)
-        difference = _prove(staged, source, architecture, foreign.notes)
+        family = FAMILIES[architecture.family]
+        config = architecture.config_from(foreign)
+        foreign.fields.refuse_rest()
+        details = generation_details(foreign.generation) if family.task.answers == "text" else {}
+        if family.task.name == "generate":
+            details["end_tokens"] = end_tokens(foreign.generation)
+        for field, value in details.get("generation_not_followed", {}).items():
+            foreign.notes.append(f"not followed yet when answers are decoded: {field} {value}")
+        details |= keep_companions(source, staged, family.task, foreign, config)
+        model = blank(lambda: family.build(config))
+        checkpoint = Checkpoint(name=name or source.resolve().name, family=family, model=model, details=details)
+        pairing = pair(model, architecture.origins(config), architecture, names)
+        if pairing.ignored:
+            foreign.notes.append(f"{len(pairing.ignored)} tensors that the model does not need: {pairing.ignored[0]} …")
+        with progress(f"import {checkpoint.name}", len(pairing.origins)) as advance:
+            fill_from(model, pairing, tensors, advance)
+        save_checkpoint(checkpoint, staged)
+        parameters = sum(int(tensor.numel()) for tensor in model.state_dict().values())
+        model.to("meta")  # its memory is needed for what follows
+        difference = _compare(staged, source, architecture, foreign.notes)
     return Imported(
         name=checkpoint.name,
         family=architecture.family,
@@ -95,39 +111,7 @@ def import_checkpoint(source: Path, out: Path, name: str | None = None, max_leng
     )
 
 
-def _described(name: str, architecture: Architecture, foreign: Foreign, source: Path, staged: Path) -> Checkpoint:
-    family = FAMILIES[architecture.family]
-    config = architecture.config_from(foreign)
-    foreign.fields.refuse_rest()
-    details = generation_details(foreign.generation) if family.task.answers == "text" else {}
-    if family.task.name == "generate":
-        details["end_tokens"] = end_tokens(foreign.generation)
-    for field, value in details.get("generation_not_followed", {}).items():
-        foreign.notes.append(f"not followed yet when answers are decoded: {field} {value}")
-    details |= keep_companions(source, staged, family.task, foreign, config)
-    return Checkpoint(name=name, family=family, model=blank(lambda: family.build(config)), details=details)
-
-
-def _write(
-    checkpoint: Checkpoint,
-    architecture: Architecture,
-    foreign: Foreign,
-    tensors: Tensors,
-    names: Mapping[str, str],
-    staged: Path,
-) -> int:
-    pairing = pair(checkpoint.model, architecture.origins(checkpoint.config), architecture, names)
-    if pairing.ignored:
-        foreign.notes.append(f"{len(pairing.ignored)} tensors that the model does not need: {pairing.ignored[0]} …")
-    with progress(f"import {checkpoint.name}", len(pairing.origins)) as advance:
-        fill_from(checkpoint.model, pairing, tensors, advance)
-    save_checkpoint(checkpoint, staged)
-    parameters = sum(int(tensor.numel()) for tensor in checkpoint.model.state_dict().values())
-    checkpoint.model.to("meta")  # its memory is needed for what follows
-    return parameters
-
-
-def _prove(staged: Path, source: Path, architecture: Architecture, notes: list[str]) -> float | None:
+def _compare(staged: Path, source: Path, architecture: Architecture, notes: list[str]) -> float | None:
     loaded = load_checkpoint(staged)
     tokenizer = load_tokenizer(staged, loaded.details["tokenizer"]) if "tokenizer" in loaded.details else None
     example = image_example(loaded) if tokenizer is None else example_for(loaded, tokenizer)

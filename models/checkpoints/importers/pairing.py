@@ -61,12 +61,12 @@ def pair(module: nn.Module, table: Table, architecture: Architecture, names: Map
     found = {ours: tuple(names[one] for one in origin.names if one in names) for ours, origin in wanted.items()}
     missing = [origin.names[0] for ours, origin in wanted.items() if not found[ours] and not origin.optional]
     if missing:
-        raise ArtefactError("every tensor of the model in the files", f"no {_listed(missing)}", _REMEDY)
+        raise ArtefactError("every tensor of the model in the files", f"no {_name_some(missing)}", _REMEDY)
     used = {name for some in found.values() for name in some}
     ignored = tuple(name for one, name in names.items() if name not in used and architecture.is_ignored(one))
     left = sorted(set(names.values()) - used - set(ignored))
     if left:
-        raise ArtefactError("only tensors that the model has", _listed(left), _REMEDY)
+        raise ArtefactError("only tensors that the model has", _name_some(left), _REMEDY)
     return Pairing(origins={ours: (origin, found[ours]) for ours, origin in wanted.items()}, ignored=ignored)
 
 
@@ -78,15 +78,15 @@ def fill_from(module: nn.Module, pairing: Pairing, tensors: Tensors, advance: Ad
     """
     shapes = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
 
-    def changed() -> Iterator[tuple[str, Tensor]]:
+    def read_all() -> Iterator[tuple[str, Tensor]]:
         for ours, (origin, theirs) in pairing.origins.items():
-            yield ours, _read(tensors, origin, theirs, shapes[ours])
+            yield ours, _read_tensor(tensors, origin, theirs, shapes[ours])
             advance(ours)
 
-    fill(module, changed())
+    fill(module, read_all())
 
 
-def _read(tensors: Tensors, origin: Origin, names: tuple[str, ...], shape: tuple[int, ...]) -> Tensor:
+def _read_tensor(tensors: Tensors, origin: Origin, names: tuple[str, ...], shape: tuple[int, ...]) -> Tensor:
     if not names:
         return torch.zeros(shape)
     stored = tensors.read(names[0])
@@ -97,7 +97,10 @@ def _read(tensors: Tensors, origin: Origin, names: tuple[str, ...], shape: tuple
                 "different ones",
                 "if they do differ, set tie_word_embeddings to false in config.json",
             )
-    tensor = _changed(stored, origin)
+    try:
+        tensor = origin.change(stored)
+    except (RuntimeError, IndexError):  # of a rank that the change is not made for
+        tensor = None
     if tensor is None or tuple(tensor.shape) != shape:
         found = f"{tuple(stored.shape)} in the file"
         raise ArtefactError(f"{names[0]} of a shape that becomes {shape}", found, _REMEDY)
@@ -106,12 +109,5 @@ def _read(tensors: Tensors, origin: Origin, names: tuple[str, ...], shape: tuple
     return tensor.clone(memory_format=torch.contiguous_format)  # a part of a larger tensor keeps all of it in memory
 
 
-def _changed(stored: Tensor, origin: Origin) -> Tensor | None:
-    try:
-        return origin.change(stored)
-    except (RuntimeError, IndexError):  # of a rank that the change is not made for
-        return None
-
-
-def _listed(names: list[str]) -> str:
+def _name_some(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -48,7 +48,7 @@ class Tensors:
         try:
             tensor: Tensor = self._files[path].get_tensor(name)
         except (OSError, SafetensorError) as error:
-            raise _damaged(path, error) from error
+            raise _damaged_file(path, error) from error
         if tensor.dtype not in _TYPES:
             supported = [str(kind).removeprefix("torch.") for kind in _TYPES]
             raise ArtefactError(f"{name} in a type of {supported}", str(tensor.dtype), "import unquantised weights")
@@ -63,10 +63,18 @@ def opened_tensors(folder: Path) -> Iterator[Tensors]:
         ArtefactError: there is no safetensors file, or one is missing, damaged, or not what the index says.
     """
     with ExitStack() as stack:
-        files = {str(path): _open(path, stack) for path in _paths(folder)}
+        single = (folder / SINGLE_NAME).is_file()
+        wanted = {} if single else _read_index(folder)
+        files: dict[str, Any] = {}
+        for name in sorted({SINGLE_NAME} if single else set(wanted.values())):
+            try:
+                # Not memory-mapped, so that a tensor that has been dealt with leaves memory.
+                file = stack.enter_context(safe_open(folder / name, framework="pt", backend="pread"))
+            except (OSError, SafetensorError) as error:
+                raise _damaged_file(str(folder / name), error) from error
+            files[str(folder / name)] = file
         tensors = Tensors(files)
-        if not (folder / SINGLE_NAME).is_file():
-            wanted = _weight_map(folder)
+        if not single:
             different = sorted(
                 name for name in wanted.keys() | tensors.files.keys() if wanted.get(name) != tensors.files.get(name)
             )
@@ -79,16 +87,10 @@ def opened_tensors(folder: Path) -> Iterator[Tensors]:
         yield tensors
 
 
-def _paths(folder: Path) -> list[Path]:
-    if (folder / SINGLE_NAME).is_file():
-        return [folder / SINGLE_NAME]
-    if not (folder / INDEX_NAME).is_file():
-        raise _nothing_to_read(folder)
-    return [folder / name for name in sorted(set(_weight_map(folder).values()))]
-
-
-def _weight_map(folder: Path) -> dict[str, str]:
+def _read_index(folder: Path) -> dict[str, str]:
     path = folder / INDEX_NAME
+    if not path.is_file():
+        raise _nothing_to_read(folder)
     try:
         value = json.loads(path.read_text(encoding="utf-8"))["weight_map"]
         names = {str(tensor): str(file) for tensor, file in value.items()}
@@ -100,15 +102,7 @@ def _weight_map(folder: Path) -> dict[str, str]:
     return names
 
 
-def _open(path: Path, stack: ExitStack) -> Any:
-    try:
-        # Not memory-mapped, so that a tensor that has been dealt with leaves memory.
-        return stack.enter_context(safe_open(path, framework="pt", backend="pread"))
-    except (OSError, SafetensorError) as error:
-        raise _damaged(str(path), error) from error
-
-
-def _damaged(path: str, error: Exception) -> ArtefactError:
+def _damaged_file(path: str, error: Exception) -> ArtefactError:
     return ArtefactError(f"a whole safetensors file at {path}", str(error), "copy the file again")
 
 

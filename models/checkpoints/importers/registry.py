@@ -32,8 +32,8 @@ def architecture_of(values: Mapping[str, Any]) -> Architecture:
             classifier's head.
     """
     if is_timm(values):
-        return _chosen(values["architecture"], architectures("timm"), "an architecture of timm's, one of")
-    architecture = _chosen(values.get("model_type"), architectures("transformers"), "a model_type of")
+        return _choose(values["architecture"], architectures("timm"), "an architecture of timm's, one of")
+    architecture = _choose(values.get("model_type"), architectures("transformers"), "a model_type of")
     classes = values.get("architectures") or []
     if classes and not set(classes) & set(architecture.classes):
         supported = list(architecture.classes)
@@ -41,7 +41,7 @@ def architecture_of(values: Mapping[str, Any]) -> Architecture:
     return architecture
 
 
-def _chosen(found: Any, supported: Mapping[str, Architecture], expected: str) -> Architecture:
+def _choose(found: Any, supported: Mapping[str, Architecture], expected: str) -> Architecture:
     if not isinstance(found, str) or found not in supported:
         raise UnknownNameError(f"{expected} {sorted(supported)}", repr(found), "this architecture is not supported")
     return supported[found]

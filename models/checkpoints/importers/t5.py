@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from models.checkpoints.importers.activations import ACTIVATION_NAMES
 from models.checkpoints.importers.architecture import Architecture, Foreign, Table, origin, same
-from models.checkpoints.importers.fields import Fields
 from models.families.t5 import T5Config
 
 _PROJECTIONS = {"query": "q", "key": "k", "value": "v", "output": "o"}
@@ -72,7 +71,8 @@ def _config(foreign: Foreign) -> T5Config:
         mlp_width=fields.size("d_ff", 2048),
         activation=activation,
         gated_mlp=gated,
-        tied=_tied(fields),
+        # Newer files call all models tied, and say in the second field which of them are.
+        tied=fields.flag("scale_decoder_outputs", fields.flag("tie_word_embeddings", True)),
         distance_buckets=fields.size("relative_attention_num_buckets", 32),
         longest_distance=fields.size("relative_attention_max_distance", 128),
         max_source_length=length,
@@ -83,12 +83,6 @@ def _config(foreign: Foreign) -> T5Config:
         start_token=foreign.token("decoder_start_token_id"),
         end_token=foreign.token("eos_token_id"),
     )
-
-
-def _tied(fields: Fields) -> bool:
-    tied = fields.flag("tie_word_embeddings", True)
-    # Newer files call all models tied, and say here which of them are.
-    return fields.flag("scale_decoder_outputs", tied)
 
 
 T5 = Architecture(

@@ -22,7 +22,6 @@ _MODES = {1: "L", 3: "RGB"}
 
 
 def is_timm(values: Mapping[str, Any]) -> bool:
-    """Whether a ``config.json`` is timm's."""
     return "model_type" not in values and isinstance(values.get("architecture"), str)
 
 
@@ -78,18 +77,18 @@ def image_details(values: Mapping[str, Any], pixel_shape: tuple[int, ...]) -> di
     prepared = values.get("pretrained_cfg") or {}
     labels = values.get("label_names") or prepared.get("label_names")
     details: dict[str, Any] = {"labels": list(labels)} if labels else {}
-    return {**details, "preprocessing": _preprocessing(prepared, pixel_shape)} if prepared else details
+    return {**details, "preprocessing": _preprocessing_of(prepared, pixel_shape)} if prepared else details
 
 
-def _preprocessing(prepared: Mapping[str, Any], pixel_shape: tuple[int, ...]) -> dict[str, Any]:
+def _preprocessing_of(prepared: Mapping[str, Any], pixel_shape: tuple[int, ...]) -> dict[str, Any]:
     channels, height, width = pixel_shape[-3:]
     given = list(prepared.get("input_size", [channels, height, width]))
     if given != [channels, height, width]:
-        raise _unsupported(f"input_size {[channels, height, width]}, which the model takes", repr(given))
+        raise _unsupported_preprocessing(f"input_size {[channels, height, width]}, which the model takes", repr(given))
     if prepared.get("crop_mode", "center") != "center" or height != width:
-        raise _unsupported("crop_mode 'center' of a square", repr((prepared.get("crop_mode"), given)))
+        raise _unsupported_preprocessing("crop_mode 'center' of a square", repr((prepared.get("crop_mode"), given)))
     if prepared.get("interpolation", "bicubic") not in _RESAMPLING:
-        raise _unsupported(f"interpolation, one of {_RESAMPLING}", repr(prepared.get("interpolation")))
+        raise _unsupported_preprocessing(f"interpolation, one of {_RESAMPLING}", repr(prepared.get("interpolation")))
     return {
         "mode": _MODES[channels],
         "size": math.floor(height / prepared.get("crop_pct", 0.875)),
@@ -102,5 +101,5 @@ def _preprocessing(prepared: Mapping[str, Any], pixel_shape: tuple[int, ...]) ->
     }
 
 
-def _unsupported(expected: str, found: str) -> ConfigError:
+def _unsupported_preprocessing(expected: str, found: str) -> ConfigError:
     return ConfigError(f"{expected} in pretrained_cfg", found, "prepare images yourself, and take pretrained_cfg out")

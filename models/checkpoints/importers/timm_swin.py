@@ -75,7 +75,7 @@ _SWIN_V2_ATTENTION = {
 }
 
 
-def _merging(config: ShiftedWindowConfig) -> Table:
+def _merging_table(config: ShiftedWindowConfig) -> Table:
     return same(
         {
             f"stages.{stage}.merging.{name}": f"layers.{stage + 1}.downsample.{name}"
@@ -86,23 +86,23 @@ def _merging(config: ShiftedWindowConfig) -> Table:
 
 
 def _swin_origins(config: SwinConfig) -> Table:
-    return {**_MODULES, **_merging(config), **_SWIN_ATTENTION}
+    return {**_MODULES, **_merging_table(config), **_SWIN_ATTENTION}
 
 
 def _swin_v2_origins(config: SwinV2Config) -> Table:
-    return {**_MODULES, **_merging(config), **_SWIN_V2_ATTENTION}
+    return {**_MODULES, **_merging_table(config), **_SWIN_V2_ATTENTION}
 
 
 def _swin_config(foreign: Foreign) -> SwinConfig:
-    return _changed(foreign, foreign.fields.choice("architecture", _SWIN, ""))
+    return _apply_fields(foreign, foreign.fields.choice("architecture", _SWIN, ""))
 
 
 def _swin_v2_config(foreign: Foreign) -> SwinV2Config:
     named = foreign.fields.choice("architecture", _SWIN_V2, "")
-    return _changed(foreign, named, **trained_windows(foreign.fields))
+    return _apply_fields(foreign, named, **trained_windows(foreign.fields))
 
 
-def _changed(foreign: Foreign, named: ConfigT, **settings: Any) -> ConfigT:
+def _apply_fields(foreign: Foreign, named: ConfigT, **settings: Any) -> ConfigT:
     fields = foreign.fields
     fields.only("global_pool", "avg")
     fields.only("qkv_bias", True)

@@ -120,7 +120,7 @@ def _distilled_config(foreign: Foreign) -> ViTConfig:
 
 
 def _vit_config(foreign: Foreign, named: ViTConfig) -> ViTConfig:
-    return _resized(foreign, named, {"img_size": "image_size", "in_chans": "channels"})
+    return _resize_vit(foreign, named, {"img_size": "image_size", "in_chans": "channels"})
 
 
 def _hybrid_config(foreign: Foreign) -> HybridViTConfig:
@@ -128,12 +128,12 @@ def _hybrid_config(foreign: Foreign) -> HybridViTConfig:
     channels, side, _ = named.pixel_shape
     image_size = foreign.fields.size("img_size", side)
     require(image_size % named.backbone.stride == 0, f"img_size a multiple of {named.backbone.stride}", image_size)
-    features = replace(_resized(foreign, named.vit, {}), image_size=image_size // named.backbone.stride)
+    features = replace(_resize_vit(foreign, named.vit, {}), image_size=image_size // named.backbone.stride)
     backbone = replace(named.backbone, channels=foreign.fields.size("in_chans", channels))
     return HybridViTConfig(backbone=backbone, vit=features)
 
 
-def _resized(foreign: Foreign, named: ViTConfig, names: Mapping[str, str]) -> ViTConfig:
+def _resize_vit(foreign: Foreign, named: ViTConfig, names: Mapping[str, str]) -> ViTConfig:
     foreign.fields.only("global_pool", "token")
     config = resize_config(foreign.fields, named, {**_SIZES, **names})
     return replace(config, mlp_width=mlp_width(foreign.fields, config.width, _MLP_RATIO))

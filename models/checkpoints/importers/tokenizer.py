@@ -70,7 +70,13 @@ def keep_tokenizer(source: Path, folder: Path) -> dict[str, Any]:
         if present[0][0].endswith(".model"):
             _require_same_pieces(path, source / present[0][0])
     details: dict[str, Any] = {"tokenizer": {"unknown": "keep"}}
-    return {**details, "special_tokens": _special_tokens(config)} if _keep_template(source, config, folder) else details
+    template = _template(source, config)
+    if template is None:
+        return details
+    (folder / CHAT_TEMPLATE_NAME).write_text(template, encoding="utf-8")
+    tokens = {name: config[name] for name in _SPECIALS if config.get(name)}
+    texts = {name: str(token["content"] if isinstance(token, dict) else token) for name, token in tokens.items()}
+    return {**details, "special_tokens": texts}
 
 
 def _require_same_pieces(path: Path, model: Path) -> None:
@@ -85,13 +91,6 @@ def _require_same_pieces(path: Path, model: Path) -> None:
             )
 
 
-def _keep_template(source: Path, config: Mapping[str, Any], folder: Path) -> bool:
-    template = _template(source, config)
-    if template is not None:
-        (folder / CHAT_TEMPLATE_NAME).write_text(template, encoding="utf-8")
-    return template is not None
-
-
 def _template(source: Path, config: Mapping[str, Any]) -> str | None:
     if (source / CHAT_TEMPLATE_NAME).is_file():
         return (source / CHAT_TEMPLATE_NAME).read_text(encoding="utf-8")
@@ -99,11 +98,6 @@ def _template(source: Path, config: Mapping[str, Any]) -> str | None:
     if isinstance(found, list):  # several, by name
         found = {one.get("name"): one.get("template") for one in found}.get("default")
     return found if isinstance(found, str) else None
-
-
-def _special_tokens(config: Mapping[str, Any]) -> dict[str, str]:
-    tokens = {name: config[name] for name in _SPECIALS if config.get(name)}
-    return {name: str(token["content"]) if isinstance(token, dict) else str(token) for name, token in tokens.items()}
 
 
 def _json(path: Path) -> dict[str, Any]:
