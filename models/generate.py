@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 
-class EncoderDecoder(Protocol):
+class TranslationModel(Protocol):
     """What decoding must know of a model; its family says what each of these does."""
 
     @property
@@ -26,7 +26,7 @@ class EncoderDecoder(Protocol):
         """Logits ``[B, T, V]``."""
 
 
-class Captioner(Protocol):
+class CaptionModel(Protocol):
     """What describing images must know of a model."""
 
     @property
@@ -42,7 +42,7 @@ class Captioner(Protocol):
 
 @torch.no_grad()
 def translate_greedily(
-    model: EncoderDecoder, source_ids: Tensor, source_mask: Tensor, max_tokens: int
+    model: TranslationModel, source_ids: Tensor, source_mask: Tensor, max_tokens: int
 ) -> list[list[int]]:
     """The most probable next token, again and again.
 
@@ -62,7 +62,7 @@ def translate_greedily(
 
 
 @torch.no_grad()
-def caption_greedily(model: Captioner, pixels: Tensor, max_tokens: int) -> list[list[int]]:
+def caption_greedily(model: CaptionModel, pixels: Tensor, max_tokens: int) -> list[list[int]]:
     """The most probable next token of a caption, again and again.
 
     Args:

@@ -20,8 +20,8 @@ from clients.triton_client import TritonClient
 from commands.quickstart.answers import Answers
 from models.checkpoints.store import Checkpoint
 from models.generate import (
-    Captioner,
-    EncoderDecoder,
+    CaptionModel,
+    TranslationModel,
     caption_greedily,
     continue_greedily,
     pad_sources,
@@ -46,7 +46,7 @@ class Questions:
 def translated_in_pytorch(checkpoint: Checkpoint, questions: Questions) -> Answers:
     """All texts in one batch of the eager model, without a cache."""
     assert checkpoint.folder is not None
-    model: EncoderDecoder = checkpoint.model  # type: ignore[assignment]  # an nn.Module of a translating family
+    model: TranslationModel = checkpoint.model  # type: ignore[assignment]  # an nn.Module of a translating family
     tokenizer = load_tokenizer(checkpoint.folder, checkpoint.details.get("tokenizer"))
     sources = [tokenizer.encode(text, checkpoint.config.max_source_length) for text in questions.subjects]
     padded = pad_sources(sources, checkpoint.config.pad_token)
@@ -71,7 +71,7 @@ def continued_in_pytorch(checkpoint: Checkpoint, questions: Questions) -> Answer
 def described_in_pytorch(checkpoint: Checkpoint, questions: Questions) -> Answers:
     """All images in one batch of the eager model, without a cache."""
     assert checkpoint.folder is not None
-    model: Captioner = checkpoint.model  # type: ignore[assignment]  # an nn.Module of a captioning family
+    model: CaptionModel = checkpoint.model  # type: ignore[assignment]  # an nn.Module of a captioning family
     tokenizer = load_tokenizer(checkpoint.folder, checkpoint.details.get("tokenizer"))
     answers = caption_greedily(
         model, torch.from_numpy(np.stack(questions.subjects)), checkpoint.config.max_target_length - 1

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from attendant.errors import ArtefactError, AttendantError, ConfigError
 from models.checkpoints.store import Checkpoint
 from models.families.family import Family
-from models.tasks.predict import Contract, Predictor, PredictorConfig
+from models.tasks.predict import Contract, ContractModel, PredictorConfig
 
 FUNCTION = "model"
 
@@ -74,7 +74,7 @@ def load_own_model(path: Path) -> Checkpoint:
     return Checkpoint(
         name=own.name,
         family=Family(name="own", graphs="predict", config=PredictorConfig, build=_only_its_file_can),
-        model=Predictor(module, own.contract),
+        model=ContractModel(module, own.contract),
         details=own.details,
         example=_example_with_answer(own),
         code=(path, *neighbours),

@@ -100,7 +100,7 @@ class DecoderConfig:
         require(inside, f"first_window_layer from 0 to {self.layers - 1}", self.first_window_layer)
 
 
-class DecoderBlock(nn.Module):
+class CausalBlock(nn.Module):
     """Causal self-attention and MLP, each behind a pre-norm residual."""
 
     def __init__(self, config: DecoderConfig, window: int | None) -> None:
@@ -160,7 +160,7 @@ class Decoder(Remembering):
         self.rope = None if config.rope is None else Rope(config.head_size, config.rope)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(
-            DecoderBlock(config, config.window if layer >= config.first_window_layer else None)
+            CausalBlock(config, config.window if layer >= config.first_window_layer else None)
             for layer in range(config.layers)
         )
         self.norm = norm(config.norm, config.width, config.norm_eps)

@@ -21,7 +21,7 @@ from models.layers.recurrent import Recurrent, States
 Attention = Literal["none", "additive"]
 
 
-class Encoded(NamedTuple):
+class RecurrentMemory(NamedTuple):
     """What the decoder keeps of a source.
 
     Attributes:
@@ -33,7 +33,7 @@ class Encoded(NamedTuple):
     states: States
 
 
-class Decoded(NamedTuple):
+class RecurrentOutput(NamedTuple):
     """What the decoder says of some positions.
 
     Attributes:
@@ -64,7 +64,7 @@ class RecurrentDecoder(nn.Module):
     attention: AdditiveAttention | None
     output: nn.Module
 
-    def decode(self, target_ids: Tensor, encoded: Encoded, source_mask: Tensor | None = None) -> Tensor:
+    def decode(self, target_ids: Tensor, encoded: RecurrentMemory, source_mask: Tensor | None = None) -> Tensor:
         """Score every target position.
 
         Args:
@@ -78,7 +78,7 @@ class RecurrentDecoder(nn.Module):
         return self.step(target_ids, encoded.states, encoded.memory, source_mask).logits
 
     def decode_aligned(
-        self, target_ids: Tensor, encoded: Encoded, source_mask: Tensor | None = None
+        self, target_ids: Tensor, encoded: RecurrentMemory, source_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """:meth:`decode` that shows where it looked: logits ``[B, T, V]`` and the weights ``[B, T, S]``."""
         decoded = self.step(target_ids, encoded.states, encoded.memory, source_mask)
@@ -87,7 +87,7 @@ class RecurrentDecoder(nn.Module):
 
     def step(
         self, target_ids: Tensor, states: States, memory: tuple[Tensor, ...], source_mask: Tensor | None = None
-    ) -> Decoded:
+    ) -> RecurrentOutput:
         """Go on from given states, by one token or by several.
 
         Args:
@@ -110,7 +110,7 @@ class RecurrentDecoder(nn.Module):
         hiddens_BTH = self.dropout(torch.stack(hiddens, dim=1))
         others = [] if isinstance(self.output, nn.Linear) else [embedded_BTE, torch.stack(contexts, dim=1)]
         logits_BTV: Tensor = self.output(hiddens_BTH, *others)
-        return Decoded(logits_BTV, states, torch.stack(alignments, dim=1) if alignments else None)
+        return RecurrentOutput(logits_BTV, states, torch.stack(alignments, dim=1) if alignments else None)
 
     def context(
         self, state: Tensor, memory: tuple[Tensor, ...], source_mask: Tensor | None

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from attendant.config import require, require_bool, require_choice, require_fraction, require_positive, require_token
 from models.families.family import Family
-from models.families.recurrent_decoder import Attention, Encoded, RecurrentDecoder
+from models.families.recurrent_decoder import Attention, RecurrentDecoder, RecurrentMemory
 from models.layers.additive_attention import AdditiveAttention
 from models.layers.conv_grid import ConvGrid, ConvGridConfig
 from models.layers.deep_output import SummedOutput
@@ -133,14 +133,14 @@ class RecurrentCaptioner(RecurrentDecoder):
             else nn.Linear(hidden, config.vocabulary_size)
         )
 
-    def encode(self, pixels: Tensor) -> Encoded:
+    def encode(self, pixels: Tensor) -> RecurrentMemory:
         """Read float images ``[B, C, height, width]``."""
         annotations_BLD = self.grid(pixels)
         summary_BD = self.summary(annotations_BLD.mean(1))
         states = tuple(torch.tanh(layer(summary_BD)) for layer in self.first_states)
         if self.attention is None:
-            return Encoded((states[0],), states)
-        return Encoded((annotations_BLD, self.attention.keys(annotations_BLD)), states)
+            return RecurrentMemory((states[0],), states)
+        return RecurrentMemory((annotations_BLD, self.attention.keys(annotations_BLD)), states)
 
     def context(
         self, state: Tensor, memory: tuple[Tensor, ...], source_mask: Tensor | None

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from attendant.config import require, require_bool, require_choice, require_fraction, require_positive, require_token
 from models.families.family import Family
-from models.families.recurrent_decoder import Attention, Encoded, RecurrentDecoder
+from models.families.recurrent_decoder import Attention, RecurrentDecoder, RecurrentMemory
 from models.layers.additive_attention import AdditiveAttention
 from models.layers.deep_output import DeepOutput
 from models.layers.recurrent import CELLS, Cell, Recurrent, state_count
@@ -118,14 +118,14 @@ class RecurrentSeq2Seq(RecurrentDecoder):
             else nn.Linear(hidden, config.target_vocabulary_size)
         )
 
-    def encode(self, source_ids: Tensor, source_mask: Tensor | None) -> Encoded:
+    def encode(self, source_ids: Tensor, source_mask: Tensor | None) -> RecurrentMemory:
         """Read int64 ``[B, S]`` with a bool mask ``[B, S]``, false at the padding behind each row; None hides none."""
         annotations_BSC, last = self.encoder(self.dropout(self.source_embedding(source_ids)), source_mask)
         hidden_BH, *memory = (layer(state_NBH[-1]) for layer, state_NBH in zip(self.first_states, last, strict=True))
         states = (torch.tanh(hidden_BH), *memory)
         if self.attention is None:
-            return Encoded((last[0].transpose(0, 1).flatten(1),), states)
-        return Encoded((annotations_BSC, self.attention.keys(annotations_BSC)), states)
+            return RecurrentMemory((last[0].transpose(0, 1).flatten(1),), states)
+        return RecurrentMemory((annotations_BSC, self.attention.keys(annotations_BSC)), states)
 
     def align(self, source_ids: Tensor, source_mask: Tensor, target_ids: Tensor) -> tuple[Tensor, Tensor]:
         """Teacher forcing that shows where it looked: logits ``[B, T, V]`` and the weights ``[B, T, S]``.

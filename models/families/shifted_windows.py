@@ -107,7 +107,7 @@ class Kind:
     merging: type[PreNormMerging] | type[PostNormMerging]
 
 
-class Block(nn.Module):
+class WindowBlock(nn.Module):
     """Attention in windows and an MLP, each with its residual."""
 
     def __init__(self, config: ShiftedWindowConfig, kind: Kind, stage: int, shifted: bool) -> None:
@@ -131,7 +131,9 @@ class Stage(nn.Module):
     def __init__(self, config: ShiftedWindowConfig, kind: Kind, stage: int) -> None:
         super().__init__()
         last = stage == len(config.depths) - 1
-        self.blocks = nn.Sequential(*(Block(config, kind, stage, n % 2 == 1) for n in range(config.depths[stage])))
+        self.blocks = nn.Sequential(
+            *(WindowBlock(config, kind, stage, n % 2 == 1) for n in range(config.depths[stage]))
+        )
         self.merging = nn.Identity() if last else kind.merging(config.widths[stage], config.norm_eps)
 
     def forward(self, grid: Tensor) -> Tensor:

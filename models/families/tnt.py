@@ -80,7 +80,7 @@ class TNTConfig:
         return self.channels, self.image_size, self.image_size
 
 
-class Block(nn.Module):
+class TNTBlock(nn.Module):
     """An inner block, its words added to their patches, and an outer block."""
 
     def __init__(self, config: TNTConfig, patches: int, words: int) -> None:
@@ -121,7 +121,7 @@ class TNT(nn.Module):
         self.class_token = nn.Parameter(torch.zeros(1, 1, config.width))
         self.positions = LearnedPositions(patches + 1, config.width, config.position_deviation)
         self.dropout = nn.Dropout(config.dropout)
-        self.blocks = nn.ModuleList(Block(config, patches, words) for _ in range(config.layers))
+        self.blocks = nn.ModuleList(TNTBlock(config, patches, words) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width, eps=config.norm_eps)
         self.head = nn.Linear(config.width, config.classes)
 

@@ -28,10 +28,10 @@ def graphs(model: VisionSeq2Seq) -> tuple[TaskGraph, ...]:
     config = model.config
     target = config.max_target_length
     return (
-        TaskGraph(signature=encoder_signature(config), module=EncoderGraph(model)),
+        TaskGraph(signature=encoder_signature(config), module=CaptionEncoderGraph(model)),
         TaskGraph(
             signature=decoder_signature(config),
-            module=DecoderGraph(model),
+            module=CaptionDecoderGraph(model),
             largest=cache.largest(target),
             below=cache.below(config.vocabulary_size),
         ),
@@ -85,7 +85,7 @@ def _cross_specs(config: VisionSeq2SeqConfig) -> tuple[TensorSpec, ...]:
     return cache.specs("cross", config.decoder_blocks, axes)
 
 
-class EncoderGraph(nn.Module):
+class CaptionEncoderGraph(nn.Module):
     """The encoder with every decoder block's projection of its output."""
 
     def __init__(self, model: VisionSeq2Seq) -> None:
@@ -96,7 +96,7 @@ class EncoderGraph(nn.Module):
         return cache.flat(self.model.cross_keys_and_values(self.model.encode(pixels)))
 
 
-class DecoderGraph(nn.Module):
+class CaptionDecoderGraph(nn.Module):
     """The cached decoder with its caches as a flat list."""
 
     def __init__(self, model: VisionSeq2Seq) -> None:

@@ -33,13 +33,13 @@ def graphs(model: RecurrentCaptioner) -> tuple[TaskGraph, ...]:
     return (
         TaskGraph(
             signature=encoder_signature(config),
-            module=EncoderGraph(model),
+            module=RecurrentCaptionEncoderGraph(model),
             largest=sides,
             smallest=dict.fromkeys(sides, config.grid.stride),
         ),
         TaskGraph(
             signature=decoder_signature(config),
-            module=DecoderGraph(model),
+            module=RecurrentCaptionDecoderGraph(model),
             largest=positions,
             below={"token_ids": config.vocabulary_size},
         ),
@@ -87,7 +87,7 @@ def _positions(config: RecurrentCaptionerConfig) -> int | str:
     return POSITIONS if _varies(config) else config.source_length
 
 
-class EncoderGraph(nn.Module):
+class RecurrentCaptionEncoderGraph(nn.Module):
     """The encoder with its results as a flat list."""
 
     def __init__(self, model: RecurrentCaptioner) -> None:
@@ -99,7 +99,7 @@ class EncoderGraph(nn.Module):
         return [*memory, *states]
 
 
-class DecoderGraph(nn.Module):
+class RecurrentCaptionDecoderGraph(nn.Module):
     """One step of the decoder with its states as a flat list."""
 
     def __init__(self, model: RecurrentCaptioner) -> None:

@@ -22,7 +22,7 @@ from models.task_graph import TaskGraph
 IMAGE_AXES = 4
 
 
-class Prepared(nn.Module):
+class PixelNormalisation(nn.Module):
     """Bytes to pixels."""
 
     mean: Tensor
@@ -45,7 +45,7 @@ class FromBytes(nn.Module):
 
     def __init__(self, module: nn.Module, preprocessing: Mapping[str, Any]) -> None:
         super().__init__()
-        self.prepared = Prepared(preprocessing)
+        self.prepared = PixelNormalisation(preprocessing)
         self.module = module
 
     def forward(self, image: Tensor) -> Any:

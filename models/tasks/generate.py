@@ -26,7 +26,7 @@ def graphs(model: Decoder) -> tuple[TaskGraph, ...]:
     return (
         TaskGraph(
             signature=decoder_signature(config),
-            module=DecoderGraph(model),
+            module=LanguageModelGraph(model),
             largest=cache.largest(config.max_length),
             below=cache.below(config.vocabulary_size),
         ),
@@ -60,7 +60,7 @@ def decoder_signature(config: DecoderConfig) -> GraphSignature:
     )
 
 
-class DecoderGraph(nn.Module):
+class LanguageModelGraph(nn.Module):
     """The cached decoder with its caches as a flat list."""
 
     def __init__(self, model: Decoder) -> None:

@@ -66,7 +66,7 @@ class Contract:
             )
 
 
-class Predictor(nn.Module):
+class ContractModel(nn.Module):
     def __init__(self, module: nn.Module, contract: Contract) -> None:
         super().__init__()
         self.module = module
@@ -78,7 +78,7 @@ class Predictor(nn.Module):
         return self.module(*tensors)
 
 
-def graphs(model: Predictor) -> tuple[TaskGraph, ...]:
+def graphs(model: ContractModel) -> tuple[TaskGraph, ...]:
     """The one graph of a module."""
     contract = model.contract
     return (

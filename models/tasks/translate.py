@@ -57,13 +57,13 @@ def graphs(model: EncoderDecoder) -> tuple[TaskGraph, ...]:
     return (
         TaskGraph(
             signature=encoder_signature(config),
-            module=EncoderGraph(model),
+            module=TranslationEncoderGraph(model),
             largest={"source": source},
             below={"source_ids": config.vocabulary_size},
         ),
         TaskGraph(
             signature=decoder_signature(config),
-            module=DecoderGraph(model),
+            module=TranslationDecoderGraph(model),
             largest={"source": source, **cache.largest(target)},
             below=cache.below(config.vocabulary_size),
         ),
@@ -122,7 +122,7 @@ def _cross_specs(config: TranslatorConfig) -> tuple[TensorSpec, ...]:
     return cache.specs("cross", config.decoder_blocks, ("batch", config.heads, "source", config.head_size))
 
 
-class EncoderGraph(nn.Module):
+class TranslationEncoderGraph(nn.Module):
     """The encoder with every decoder block's projection of its output."""
 
     def __init__(self, model: EncoderDecoder) -> None:
@@ -133,7 +133,7 @@ class EncoderGraph(nn.Module):
         return cache.flat(self.model.cross_keys_and_values(self.model.encode(source_ids, source_mask)))
 
 
-class DecoderGraph(nn.Module):
+class TranslationDecoderGraph(nn.Module):
     """The cached decoder with its caches as a flat list."""
 
     def __init__(self, model: EncoderDecoder) -> None:

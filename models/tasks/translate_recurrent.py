@@ -29,13 +29,13 @@ def graphs(model: RecurrentSeq2Seq) -> tuple[TaskGraph, ...]:
     return (
         TaskGraph(
             signature=encoder_signature(config),
-            module=EncoderGraph(model),
+            module=RecurrentTranslationEncoderGraph(model),
             largest=source,
             below={"source_ids": config.source_vocabulary_size},
         ),
         TaskGraph(
             signature=decoder_signature(config),
-            module=DecoderGraph(model),
+            module=RecurrentTranslationDecoderGraph(model),
             largest=largest,
             below={"token_ids": config.target_vocabulary_size},
         ),
@@ -85,7 +85,7 @@ def decoder_signature(config: RecurrentSeq2SeqConfig) -> GraphSignature:
 _SOURCE_MASK = TensorSpec(name="source_mask", dtype="bool", axes=("batch", "source"))
 
 
-class EncoderGraph(nn.Module):
+class RecurrentTranslationEncoderGraph(nn.Module):
     """The encoder with its results as a flat list."""
 
     def __init__(self, model: RecurrentSeq2Seq) -> None:
@@ -97,7 +97,7 @@ class EncoderGraph(nn.Module):
         return [*memory, *states]
 
 
-class DecoderGraph(nn.Module):
+class RecurrentTranslationDecoderGraph(nn.Module):
     """One step of the decoder with its states as a flat list."""
 
     def __init__(self, model: RecurrentSeq2Seq) -> None:

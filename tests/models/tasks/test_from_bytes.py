@@ -10,7 +10,7 @@ from attendant.errors import ConfigError
 from attendant.images import bytes_from_image, pixels_from_image
 from attendant.tensor_names import PIXELS
 from models.checkpoints.resolve import checkpoint_named
-from models.tasks.from_bytes import Prepared, example_in_bytes, takes_bytes
+from models.tasks.from_bytes import PixelNormalisation, example_in_bytes, takes_bytes
 from tests.models.agreement import difference, rounding_tolerance
 from tests.models.checkpoints.folders import tiny_checkpoint
 
@@ -43,10 +43,10 @@ def test_the_graph_s_pixels_are_the_library_s_own():
     )
     wanted = torch.from_numpy(np.asarray(processor(photograph(), return_tensors="np")["pixel_values"]))
     values = torch.from_numpy(bytes_from_image(photograph(), PREPROCESSING))[None]
-    found = Prepared(PREPROCESSING)(values)
+    found = PixelNormalisation(PREPROCESSING)(values)
     assert found.shape == (1, 3, 12, 12)
     assert difference(found, wanted) <= 1e-3 / 255 / 0.224
-    assert difference(Prepared({**PREPROCESSING, "mean": [0.5] * 3})(values), wanted) > 1 / 255
+    assert difference(PixelNormalisation({**PREPROCESSING, "mean": [0.5] * 3})(values), wanted) > 1 / 255
 
 
 def test_the_whole_graph_says_of_bytes_what_the_plain_one_says_of_pixels():
@@ -86,7 +86,10 @@ def test_an_example_becomes_the_bytes_that_it_was_made_of():
     values = torch.tensor(example["inputs"][PIXELS], dtype=torch.uint8)
     assert values.shape == (8, 8, 1)
     assert (
-        difference(Prepared(preprocessing)(values[None])[0], torch.tensor(checkpoint.example["inputs"][PIXELS])) < 0.003
+        difference(
+            PixelNormalisation(preprocessing)(values[None])[0], torch.tensor(checkpoint.example["inputs"][PIXELS])
+        )
+        < 0.003
     )
     assert example["answer"] == checkpoint.example["answer"]
 
