@@ -28,10 +28,7 @@ LEFT_OUT = {
         *_in("export.tensorrt.plugins", "additive_attention combine_splits decode_append_attention decode_attention"),
         *_in("export.tensorrt.plugins", "embedding flash_attention tensor_descriptions window_attention"),
     ),
-    "tritonserver": (
-        *_in("serving.triton.backends", "caption classify embed engine_metrics generate predict response_sender"),
-        *_in("serving.triton.backends", "stream translate triton_api"),
-    ),
+    "tritonserver": ("serving.triton.backends",),
     "a runtime to check with": (
         *_in("export.precision", "calibration.calibrate calibration.observed rounded"),
         "export.parity.ladder",
