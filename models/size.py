@@ -38,7 +38,7 @@ def size_of(preset: Preset) -> Size:
     family = family_named(preset.family)
     with torch.device("meta"), FlopCounterMode(display=False) as counter:
         model = family.build(preset.config).eval()
-        model(*family.graph_builder.question(preset.config))
+        model(*family.graph_builder.typical_inputs(preset.config))
     gmac = counter.get_total_flops() / OPERATIONS_A_MAC / 1e9
     return Size(parameters=parts_of(model).total(), gmac=gmac)
 

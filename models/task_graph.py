@@ -49,8 +49,8 @@ class GraphBuilder:
         task: what such models are for, one of :data:`attendant.tasks.TASKS`.
         build: from a module to its graphs, in the order in which a request passes them.
         details: from a configuration to what the server must know beyond the graphs.
-        question: from a configuration to arguments of the module's ``forward``, one request of ordinary size, by which
-            the work of different models is compared.
+        typical_inputs: from a configuration to arguments of the module's ``forward``, one request of ordinary size,
+            by which the work of different models is compared.
         explained: from a module to the graphs to add that show what it attends to; none where the plain ones do.
             Raises ConfigError where there is nothing to show.
     """
@@ -58,5 +58,5 @@ class GraphBuilder:
     task: str
     build: Callable[[Any], tuple[TaskGraph, ...]]
     details: Callable[[Any], dict[str, Any]]
-    question: Callable[[Any], tuple[Tensor | None, ...]]
+    typical_inputs: Callable[[Any], tuple[Tensor | None, ...]]
     explained: Callable[[Any], tuple[TaskGraph, ...]] = nothing_to_explain

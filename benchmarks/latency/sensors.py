@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attendant.signature import TensorSpec
-from models.checkpoints.own_model import OwnModel
+from models.checkpoints.custom_model import CustomModel
 from models.tasks.predict import Contract
 
 SENSORS, CLASSES, TIMES = 6, 3, 64
@@ -32,10 +32,10 @@ class SensorTransformer(nn.Module):
         return scores
 
 
-def model() -> OwnModel:
+def model() -> CustomModel:
     """The model, and what goes in and comes out."""
     torch.manual_seed(0)
-    return OwnModel(
+    return CustomModel(
         name="sensors",
         module=SensorTransformer(),
         contract=Contract(

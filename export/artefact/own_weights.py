@@ -10,7 +10,7 @@ import torch
 
 from attendant.config import config_to_json
 from attendant.manifest import sha256_of
-from models.checkpoints.own_model import load_own_model
+from models.checkpoints.custom_model import load_custom_model
 
 
 def own_hashes(path: Path) -> dict[str, str]:
@@ -22,7 +22,7 @@ def own_hashes(path: Path) -> dict[str, str]:
     Raises:
         ArtefactError, ConfigError: the file has no whole model.
     """
-    checkpoint = load_own_model(path)
+    checkpoint = load_custom_model(path)
     digest = hashlib.sha256(json.dumps(config_to_json(checkpoint.config), sort_keys=True).encode())
     for name, tensor in checkpoint.model.state_dict().items():
         digest.update(name.encode())

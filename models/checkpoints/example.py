@@ -67,7 +67,7 @@ def image_example(checkpoint: Checkpoint) -> dict[str, Any]:
     if checkpoint.family.task.name != "classify":
         return {}
     with torch.no_grad():
-        logits_K: Tensor = checkpoint.model(*checkpoint.family.graph_builder.question(checkpoint.config))[0]
+        logits_K: Tensor = checkpoint.model(*checkpoint.family.graph_builder.typical_inputs(checkpoint.config))[0]
     best, second = logits_K.topk(2).values.tolist() if len(logits_K) > 1 else (1.0, 0.0)
     if best - second < _MARGIN * max(1.0, abs(best)):
         return {}

@@ -8,7 +8,7 @@ import torch
 
 from attendant.errors import unknown_name
 from models.checkpoints.blank import blank
-from models.checkpoints.own_model import load_own_model
+from models.checkpoints.custom_model import load_custom_model
 from models.checkpoints.place import place_of, shipped_names
 from models.checkpoints.store import Checkpoint, Weights, load_checkpoint
 from models.presets import PRESETS
@@ -30,7 +30,7 @@ def checkpoint_named(name: str, weights: Weights = "read") -> Checkpoint:
     """
     place = place_of(name)
     if place is not None:
-        return load_checkpoint(place, weights) if place.is_dir() else load_own_model(place)
+        return load_checkpoint(place, weights) if place.is_dir() else load_custom_model(place)
     if name in PRESETS:
         preset = PRESETS[name]
         family = FAMILIES[preset.family]

@@ -38,7 +38,7 @@ class Checkpoint:
         details: what serving needs to know: labels, preprocessing.
         example: one request and its right answer.
         folder: where it was read from; none for a preset with random weights.
-        code: the files that built it; none unless it is a reader's own model.
+        code: the files that built it; none unless it is a custom model.
     """
 
     name: str

@@ -48,7 +48,7 @@ def details(config: Any) -> dict[str, Any]:
     return {name: getattr(config, name) for name in ("start_token", "end_token", "max_target_length")}
 
 
-def question(config: Any) -> tuple[Tensor, ...]:
+def typical_inputs(config: Any) -> tuple[Tensor, ...]:
     """One image and 128 target tokens, or as many as the model takes."""
     return torch.zeros(1, *config.pixel_shape), torch.zeros(1, min(128, config.max_target_length), dtype=torch.int64)
 
@@ -114,4 +114,6 @@ class CaptionDecoderGraph(nn.Module):
         return [logits, *cache.flat(caches)]
 
 
-GRAPHS = GraphBuilder(task="caption", build=graphs, details=details, question=question, explained=explained_graphs)
+GRAPHS = GraphBuilder(
+    task="caption", build=graphs, details=details, typical_inputs=typical_inputs, explained=explained_graphs
+)

@@ -114,5 +114,5 @@ class RecurrentCaptionDecoderGraph(nn.Module):
 
 
 GRAPHS = GraphBuilder(
-    task="caption", build=graphs, details=details, question=caption.question, explained=explained_graphs
+    task="caption", build=graphs, details=details, typical_inputs=caption.typical_inputs, explained=explained_graphs
 )

@@ -45,7 +45,7 @@ def details(config: ClassifierConfig) -> dict[str, Any]:
     return {}
 
 
-def question(config: ClassifierConfig) -> tuple[Tensor, ...]:
+def typical_inputs(config: ClassifierConfig) -> tuple[Tensor, ...]:
     """One image, or one video."""
     return (torch.zeros(1, *config.pixel_shape),)
 
@@ -59,4 +59,6 @@ def signature(config: ClassifierConfig) -> GraphSignature:
     )
 
 
-GRAPHS = GraphBuilder(task="classify", build=graphs, details=details, question=question, explained=explained_graphs)
+GRAPHS = GraphBuilder(
+    task="classify", build=graphs, details=details, typical_inputs=typical_inputs, explained=explained_graphs
+)

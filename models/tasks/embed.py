@@ -33,7 +33,7 @@ def details(config: EncoderConfig) -> dict[str, Any]:
     return {"max_length": config.max_length, "pad_token": config.pad_token}
 
 
-def question(config: EncoderConfig) -> tuple[Tensor, ...]:
+def typical_inputs(config: EncoderConfig) -> tuple[Tensor, ...]:
     """128 tokens, or as many as the model takes."""
     token_ids = torch.zeros(1, min(128, config.max_length), dtype=torch.int64)
     return token_ids, torch.ones_like(token_ids, dtype=torch.bool), torch.zeros_like(token_ids)
@@ -56,4 +56,4 @@ def signature(config: EncoderConfig) -> GraphSignature:
     )
 
 
-GRAPHS = GraphBuilder(task="embed", build=graphs, details=details, question=question)
+GRAPHS = GraphBuilder(task="embed", build=graphs, details=details, typical_inputs=typical_inputs)

@@ -38,7 +38,7 @@ def details(config: DecoderConfig) -> dict[str, Any]:
     return {"max_length": config.max_length}
 
 
-def question(config: DecoderConfig) -> tuple[Tensor, ...]:
+def typical_inputs(config: DecoderConfig) -> tuple[Tensor, ...]:
     """128 tokens, or as many as the model takes."""
     return (torch.zeros(1, min(128, config.max_length), dtype=torch.int64),)
 
@@ -76,4 +76,4 @@ class LanguageModelGraph(nn.Module):
         return [logits, *cache.flat(present)]
 
 
-GRAPHS = GraphBuilder(task="generate", build=graphs, details=details, question=question)
+GRAPHS = GraphBuilder(task="generate", build=graphs, details=details, typical_inputs=typical_inputs)

@@ -1,4 +1,4 @@
-"""``predict``: tensors → tensors, by a module of the reader's own; one graph, ``model``."""
+"""``predict``: tensors → tensors, by a custom module; one graph, ``model``."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def details(config: PredictorConfig) -> dict[str, Any]:
     return {}
 
 
-def question(config: PredictorConfig) -> tuple[Tensor, ...]:
+def typical_inputs(config: PredictorConfig) -> tuple[Tensor, ...]:
     """A name says nothing of the tensors, so there is none.
 
     Raises:
@@ -104,4 +104,4 @@ def question(config: PredictorConfig) -> tuple[Tensor, ...]:
     raise ConfigError("a preset, to count its work", f"the module {config.module}", "count it in its own file")
 
 
-GRAPHS = GraphBuilder(task="predict", build=graphs, details=details, question=question)
+GRAPHS = GraphBuilder(task="predict", build=graphs, details=details, typical_inputs=typical_inputs)

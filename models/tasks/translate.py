@@ -80,7 +80,7 @@ def details(config: TranslatorConfig) -> dict[str, Any]:
     return {name: getattr(config, name) for name in names}
 
 
-def question(config: TranslatorConfig) -> tuple[Tensor, ...]:
+def typical_inputs(config: TranslatorConfig) -> tuple[Tensor, ...]:
     """128 source tokens and 128 target tokens, or as many as the model takes."""
     source_ids = torch.zeros(1, min(128, config.max_source_length), dtype=torch.int64)
     target_ids = torch.zeros(1, min(128, config.max_target_length), dtype=torch.int64)
@@ -157,4 +157,6 @@ class TranslationDecoderGraph(nn.Module):
         return [logits, *cache.flat(caches)]
 
 
-GRAPHS = GraphBuilder(task="translate", build=graphs, details=details, question=question, explained=explained_graphs)
+GRAPHS = GraphBuilder(
+    task="translate", build=graphs, details=details, typical_inputs=typical_inputs, explained=explained_graphs
+)

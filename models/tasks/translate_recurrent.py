@@ -47,7 +47,7 @@ def details(config: RecurrentSeq2SeqConfig) -> dict[str, Any]:
     return {name: getattr(config, name) for name in names}
 
 
-def question(config: RecurrentSeq2SeqConfig) -> tuple[Tensor | None, ...]:
+def typical_inputs(config: RecurrentSeq2SeqConfig) -> tuple[Tensor | None, ...]:
     """As many source and target tokens as the model takes, up to 128, without padding."""
     source_ids = torch.zeros(1, min(128, config.max_source_length), dtype=torch.int64)
     target_ids = torch.zeros(1, min(128, config.max_target_length), dtype=torch.int64)
@@ -112,4 +112,6 @@ class RecurrentTranslationDecoderGraph(nn.Module):
         return [decoded.logits, *alignments, *decoded.states]
 
 
-GRAPHS = GraphBuilder(task="translate", build=graphs, details=details, question=question, explained=explained_graphs)
+GRAPHS = GraphBuilder(
+    task="translate", build=graphs, details=details, typical_inputs=typical_inputs, explained=explained_graphs
+)

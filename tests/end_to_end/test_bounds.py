@@ -20,7 +20,7 @@ from models.presets import PRESETS
 from models.registry import FAMILIES
 from models.train.caption_data import caption_tokenizer
 from tests.end_to_end.test_imported import served
-from tests.models.checkpoints.own_models import own_file
+from tests.models.checkpoints.custom_models import own_file
 
 NAMES = ["pooled", "captioner"]
 STRIDE, SIDE = 2, 12

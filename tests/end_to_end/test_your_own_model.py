@@ -19,7 +19,7 @@ def test_the_file_of_the_guide_is_a_model_that_can_be_exported(tmp_path):
     assert checkpoint_named(str(file)).name == "sensors"
 
 
-# Shorter ways: tests/export/test_own_model.py exports one, and tests/end_to_end/test_bounds.py serves it.
+# Shorter ways: tests/export/test_custom_model.py exports one, and tests/end_to_end/test_bounds.py serves it.
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_the_guide_takes_a_module_from_its_file_to_a_served_answer():

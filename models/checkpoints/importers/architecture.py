@@ -1,4 +1,4 @@
-"""What the importer must know of one foreign architecture: its configuration, its tensors, and what to compare with.
+"""What the importer must know of an architecture: its configuration, its tensors, and what to compare with.
 
 A table pairs our modules with theirs by name, ``{}`` standing for the number of a block, and a parameter's last word
 (``weight``, ``bias``) is the same on both sides; or it names single parameters in full. Where numbers differ on the two
@@ -65,8 +65,8 @@ def same(table: Mapping[str, str]) -> dict[str, Origin]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Foreign:
-    """What is known of a foreign folder before its tensors are read.
+class ReferenceModel:
+    """What is known of an imported folder before its tensors are read.
 
     Attributes:
         fields: of ``config.json``, those of a timm model's arguments among them.
@@ -136,7 +136,7 @@ class Architecture:
     model_type: str
     classes: tuple[str, ...]
     family: str
-    config_from: Callable[[Foreign], Any]
+    config_from: Callable[[ReferenceModel], Any]
     origins: Callable[[Any], Table]
     prefix: str = ""
     spellings: tuple[tuple[str, str], ...] = ()

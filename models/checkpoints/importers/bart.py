@@ -5,7 +5,7 @@ Source: ``modeling_bart.py`` of transformers, its names and configuration.
 
 from __future__ import annotations
 
-from models.checkpoints.importers.architecture import Architecture, Foreign, Table, first_rows, origin, same
+from models.checkpoints.importers.architecture import Architecture, ReferenceModel, Table, first_rows, origin, same
 from models.checkpoints.importers.seq2seq import seq2seq_config, shared_origins
 from models.families.seq2seq import Seq2SeqConfig
 
@@ -30,13 +30,13 @@ def _origins(config: Seq2SeqConfig) -> Table:
     }
 
 
-def _config(foreign: Foreign) -> Seq2SeqConfig:
-    fields = foreign.fields
+def _config(reference: ReferenceModel) -> Seq2SeqConfig:
+    fields = reference.fields
     fields.only("static_position_embeddings", False)
     fields.only("normalize_embedding", True)
-    length = foreign.length(fields.size("max_position_embeddings", 1024))
+    length = reference.length(fields.size("max_position_embeddings", 1024))
     return seq2seq_config(
-        foreign,
+        reference,
         "gelu",
         positions="learned",
         embedding_norm=True,

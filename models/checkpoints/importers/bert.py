@@ -7,7 +7,7 @@ Source: ``modeling_bert.py`` of transformers, its names and configuration; files
 from __future__ import annotations
 
 from models.checkpoints.importers.activations import ACTIVATION_NAMES
-from models.checkpoints.importers.architecture import Architecture, Foreign, Table, first_rows, origin, same
+from models.checkpoints.importers.architecture import Architecture, ReferenceModel, Table, first_rows, origin, same
 from models.families.encoder import EncoderConfig
 
 _MODULES = same(
@@ -43,8 +43,8 @@ def _origins(config: EncoderConfig) -> Table:
     return {**_MODULES, "positions": positions}
 
 
-def _config(foreign: Foreign) -> EncoderConfig:
-    fields = foreign.fields
+def _config(reference: ReferenceModel) -> EncoderConfig:
+    fields = reference.fields
     fields.only("position_embedding_type", "absolute")
     fields.only("is_decoder", False)
     fields.only("add_cross_attention", False)
@@ -58,7 +58,7 @@ def _config(foreign: Foreign) -> EncoderConfig:
         heads=fields.size("num_attention_heads", 12),
         mlp_width=fields.size("intermediate_size", 3072),
         activation=fields.choice("hidden_act", ACTIVATION_NAMES, "gelu"),
-        max_length=foreign.length(fields.size("max_position_embeddings", 512)),
+        max_length=reference.length(fields.size("max_position_embeddings", 512)),
         dropout=fields.number("hidden_dropout_prob", 0.1),
         norm_eps=fields.number("layer_norm_eps", 1e-12),
         pad_token=fields.get("pad_token_id") or 0,

@@ -8,20 +8,20 @@ from typing import Any
 from attendant.errors import ConfigError
 from attendant.tasks import Task
 from models.checkpoints.importers import timm
-from models.checkpoints.importers.architecture import Foreign
+from models.checkpoints.importers.architecture import ReferenceModel
 from models.checkpoints.importers.images import image_details
 from models.checkpoints.importers.timm import is_timm
 from models.checkpoints.importers.tokenizer import keep_tokenizer
 
 
-def keep_companions(source: Path, staged: Path, task: Task, foreign: Foreign, config: Any) -> dict[str, Any]:
+def keep_companions(source: Path, staged: Path, task: Task, reference: ReferenceModel, config: Any) -> dict[str, Any]:
     """Copy what the task needs beside the weights.
 
     Args:
-        source: the foreign folder.
+        source: the imported folder.
         staged: where the imported checkpoint is written.
         task: of our family.
-        foreign: what is known of the folder.
+        reference: what is known of the folder.
         config: of our family.
 
     Returns:
@@ -31,12 +31,12 @@ def keep_companions(source: Path, staged: Path, task: Task, foreign: Foreign, co
         ArtefactError, ConfigError, MachineError: a companion is missing, damaged, or not supported.
     """
     details: dict[str, Any] = {}
-    if is_timm(foreign.values):
-        return timm.image_details(foreign.values, config.pixel_shape)
+    if is_timm(reference.values):
+        return timm.image_details(reference.values, config.pixel_shape)
     if task.reads == "pixels":
         details |= image_details(source, config.pixel_shape)
     if task.answers == "label":
-        given = foreign.fields.get("id2label") or {}
+        given = reference.fields.get("id2label") or {}
         try:
             labels = [str(given[str(index)]) for index in range(config.classes)] if given else []
         except KeyError as error:

@@ -1,4 +1,4 @@
-"""The fields of a foreign ``config.json``: each is either understood, known to change nothing, or a refusal.
+"""The fields of an imported ``config.json``: each is either understood, known to change nothing, or a refusal.
 
 A field that nobody looked at may change what the model computes; a wrong model that runs is worse than none.
 """

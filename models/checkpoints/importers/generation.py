@@ -1,4 +1,4 @@
-"""How a foreign checkpoint wants its answers decoded: ``generation_config.json``, or older fields of ``config.json``.
+"""How an imported checkpoint wants its answers decoded: ``generation_config.json``, or older fields of ``config.json``.
 
 What greedy decoding follows becomes details of the checkpoint; what it does not follow yet is kept and said.
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from models.checkpoints.importers.activations import ACTIVATION_NAMES
-from models.checkpoints.importers.architecture import Architecture, Change, Foreign, Table, origin, same
+from models.checkpoints.importers.architecture import Architecture, Change, ReferenceModel, Table, origin, same
 from models.families.decoder import DecoderConfig
 
 
@@ -46,8 +46,8 @@ def _origins(config: DecoderConfig) -> Table:
     return {**_MODULES, "embedding": origin("wte"), "head": origin("lm_head")}
 
 
-def _config(foreign: Foreign) -> DecoderConfig:
-    fields = foreign.fields
+def _config(reference: ReferenceModel) -> DecoderConfig:
+    fields = reference.fields
     fields.only("scale_attn_weights", True)
     fields.only("scale_attn_by_inverse_layer_idx", False)
     fields.only("add_cross_attention", False)
@@ -62,7 +62,7 @@ def _config(foreign: Foreign) -> DecoderConfig:
         kv_heads=heads,
         head_size=max(1, width // heads),
         mlp_width=fields.size("n_inner", 4 * width),
-        max_length=foreign.length(length),
+        max_length=reference.length(length),
         position_table=length,
         norm="layer",
         norm_eps=fields.number("layer_norm_epsilon", 1e-5),

@@ -1,4 +1,4 @@
-"""How images are prepared for a foreign model: ``preprocessor_config.json`` to the ``preprocessing`` of a checkpoint.
+"""How images are prepared for an imported model: ``preprocessor_config.json`` to the ``preprocessing`` of a checkpoint.
 
 Source: ``image_processing_backends.py`` of transformers, and its processors of ViT, DeiT and VideoMAE; files from
 before 2023 give a size as one number, and call the processor a feature extractor. Where images and texts have one
@@ -31,7 +31,7 @@ def image_details(source: Path, pixel_shape: tuple[int, ...]) -> dict[str, Any]:
     """What a client must do to an image.
 
     Args:
-        source: the foreign folder.
+        source: the imported folder.
         pixel_shape: of the model: channels, height and width come last.
 
     Returns:

@@ -11,7 +11,7 @@ from models.checkpoints.blank import blank
 from models.checkpoints.example import example_for, image_example
 from models.checkpoints.folder import replaced_checkpoint
 from models.checkpoints.importers import compare
-from models.checkpoints.importers.architecture import Architecture, Foreign
+from models.checkpoints.importers.architecture import Architecture, ReferenceModel
 from models.checkpoints.importers.companions import keep_companions
 from models.checkpoints.importers.fields import Fields
 from models.checkpoints.importers.folder import generation_values, read_config, refuse_place
@@ -37,7 +37,7 @@ class Imported:
     Attributes:
         name: of the checkpoint.
         family: ours.
-        architecture: as the foreign folder calls it.
+        architecture: as the imported folder calls it.
         parameters: how many numbers were imported.
         notes: what the user should read.
         difference: from the other library's outputs, see :mod:`models.checkpoints.importers.compare`; none if the
@@ -59,7 +59,7 @@ def import_checkpoint(source: Path, out: Path, name: str | None = None, max_leng
         source: the folder with ``config.json``, safetensors and a tokenizer.
         out: the folder to write.
         name: of the checkpoint; the folder's if not given.
-        max_length: longest sequence; as :meth:`Foreign.length` says if not given.
+        max_length: longest sequence; as :meth:`ReferenceModel.length` says if not given.
 
     Raises:
         UnknownNameError: the architecture is not supported.
@@ -75,38 +75,40 @@ def import_checkpoint(source: Path, out: Path, name: str | None = None, max_leng
     refuse_place(source, out)
     with opened_tensors(source) as tensors, replaced_checkpoint(out) as staged:
         names = canonical_names(architecture, tensors)
-        foreign = Foreign(
+        reference = ReferenceModel(
             fields=Fields(flatten_config(values) if is_timm(values) else values),
             values=values,
             generation=generation_values(source, values),
             asked_length=max_length,
         )
         family = FAMILIES[architecture.family]
-        config = architecture.config_from(foreign)
-        foreign.fields.refuse_rest()
-        details = generation_details(foreign.generation) if family.task.answers == "text" else {}
+        config = architecture.config_from(reference)
+        reference.fields.refuse_rest()
+        details = generation_details(reference.generation) if family.task.answers == "text" else {}
         if family.task.name == "generate":
-            details["end_tokens"] = end_tokens(foreign.generation)
+            details["end_tokens"] = end_tokens(reference.generation)
         for field, value in details.get("generation_not_followed", {}).items():
-            foreign.notes.append(f"not followed yet when answers are decoded: {field} {value}")
-        details |= keep_companions(source, staged, family.task, foreign, config)
+            reference.notes.append(f"not followed yet when answers are decoded: {field} {value}")
+        details |= keep_companions(source, staged, family.task, reference, config)
         model = blank(lambda: family.build(config))
         checkpoint = Checkpoint(name=name or source.resolve().name, family=family, model=model, details=details)
         pairing = pair(model, architecture.origins(config), architecture, names)
         if pairing.ignored:
-            foreign.notes.append(f"{len(pairing.ignored)} tensors that the model does not need: {pairing.ignored[0]} …")
+            reference.notes.append(
+                f"{len(pairing.ignored)} tensors that the model does not need: {pairing.ignored[0]} …"
+            )
         with progress(f"import {checkpoint.name}", len(pairing.origins)) as advance:
             fill_from(model, pairing, tensors, advance)
         save_checkpoint(checkpoint, staged)
         parameters = sum(int(tensor.numel()) for tensor in model.state_dict().values())
         model.to("meta")  # its memory is needed for what follows
-        difference = _compare(staged, source, architecture, foreign.notes)
+        difference = _compare(staged, source, architecture, reference.notes)
     return Imported(
         name=checkpoint.name,
         family=architecture.family,
         architecture=architecture.classes[0],
         parameters=parameters,
-        notes=tuple(foreign.notes),
+        notes=tuple(reference.notes),
         difference=difference,
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from models.checkpoints.importers.activations import ACTIVATION_NAMES
-from models.checkpoints.importers.architecture import Architecture, Foreign, Table, origin, same
+from models.checkpoints.importers.architecture import Architecture, ReferenceModel, Table, origin, same
 from models.checkpoints.importers.fields import Fields
 from models.checkpoints.importers.rope import rope_from
 from models.families.decoder import DecoderConfig
@@ -39,15 +39,15 @@ def origins(config: DecoderConfig) -> Table:
     return {**_BLOCKS, "embedding": origin("embed_tokens"), "head": origin("lm_head")}
 
 
-def gated_decoder(foreign: Foreign, defaults: dict[str, int], **settings: Any) -> DecoderConfig:
+def gated_decoder(reference: ReferenceModel, defaults: dict[str, int], **settings: Any) -> DecoderConfig:
     """What Llama, Mistral and Qwen say with the same fields.
 
     Args:
-        foreign: the folder.
+        reference: the folder.
         defaults: of the sizes that ``config.json`` may leave out.
         settings: the rest of the configuration.
     """
-    fields = foreign.fields
+    fields = reference.fields
     width, heads = fields.size("hidden_size", 4096), fields.size("num_attention_heads", 32)
     groups = defaults.get("num_key_value_heads", heads)
     return DecoderConfig(
@@ -58,7 +58,7 @@ def gated_decoder(foreign: Foreign, defaults: dict[str, int], **settings: Any) -
         kv_heads=fields.size("num_key_value_heads", heads if fields.is_null("num_key_value_heads") else groups),
         head_size=fields.size("head_dim", defaults.get("head_dim", width // heads)),
         mlp_width=fields.size("intermediate_size", defaults["intermediate_size"]),
-        max_length=foreign.length(fields.size("max_position_embeddings", defaults["max_position_embeddings"])),
+        max_length=reference.length(fields.size("max_position_embeddings", defaults["max_position_embeddings"])),
         rope=rope_from(fields),
         norm_eps=fields.number("rms_norm_eps", 1e-6),
         activation=fields.choice("hidden_act", ACTIVATION_NAMES, "silu"),
@@ -72,17 +72,17 @@ def layers_of(fields: Fields) -> int:
     return fields.size("num_hidden_layers", 32)
 
 
-def _llama(foreign: Foreign) -> DecoderConfig:
-    biases = foreign.fields.flag("attention_bias", False)
-    foreign.fields.only("mlp_bias", False)
+def _llama(reference: ReferenceModel) -> DecoderConfig:
+    biases = reference.fields.flag("attention_bias", False)
+    reference.fields.only("mlp_bias", False)
     defaults = {"vocab_size": 32000, "intermediate_size": 11008, "max_position_embeddings": 2048}
-    return gated_decoder(foreign, defaults, qkv_bias=biases, output_bias=biases)
+    return gated_decoder(reference, defaults, qkv_bias=biases, output_bias=biases)
 
 
-def _mistral(foreign: Foreign) -> DecoderConfig:
-    window = foreign.fields.get("sliding_window", 4096)
+def _mistral(reference: ReferenceModel) -> DecoderConfig:
+    window = reference.fields.get("sliding_window", 4096)
     defaults = {"vocab_size": 32000, "intermediate_size": 14336, "max_position_embeddings": 131072}
-    return gated_decoder(foreign, {**defaults, "num_key_value_heads": 8}, window=window)
+    return gated_decoder(reference, {**defaults, "num_key_value_heads": 8}, window=window)
 
 
 LLAMA = Architecture(

@@ -6,21 +6,23 @@ Source: ``modeling_marian.py`` of transformers, its names and configuration.
 from __future__ import annotations
 
 from attendant.errors import ConfigError
-from models.checkpoints.importers.architecture import Architecture, Foreign
+from models.checkpoints.importers.architecture import Architecture, ReferenceModel
 from models.checkpoints.importers.seq2seq import seq2seq_config, shared_origins
 from models.families.seq2seq import Seq2SeqConfig
 
 
-def _config(foreign: Foreign) -> Seq2SeqConfig:
-    fields = foreign.fields
+def _config(reference: ReferenceModel) -> Seq2SeqConfig:
+    fields = reference.fields
     fields.only("static_position_embeddings", True)
     fields.only("normalize_embedding", False)
     fields.only("share_encoder_decoder_embeddings", True)
-    source, target = foreign.fields.size("vocab_size", 58101), foreign.fields.get("decoder_vocab_size")
+    source, target = reference.fields.size("vocab_size", 58101), reference.fields.get("decoder_vocab_size")
     if target is not None and target != source:
         raise ConfigError(f"one vocabulary, of {source} tokens", f"decoder_vocab_size {target}", "not supported")
-    length = foreign.length(fields.size("max_position_embeddings", 1024))
-    return seq2seq_config(foreign, "gelu", positions="concatenated", max_source_length=length, max_target_length=length)
+    length = reference.length(fields.size("max_position_embeddings", 1024))
+    return seq2seq_config(
+        reference, "gelu", positions="concatenated", max_source_length=length, max_target_length=length
+    )
 
 
 MARIAN = Architecture(

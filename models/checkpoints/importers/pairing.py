@@ -1,4 +1,4 @@
-"""Pair every tensor of a foreign folder with one of ours; none may be left over on either side."""
+"""Pair every tensor of an imported folder with one of ours; none may be left over on either side."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ Source: ``modeling_qwen2.py`` and ``modeling_qwen3.py`` of transformers, their n
 
 from __future__ import annotations
 
-from models.checkpoints.importers.architecture import Architecture, Foreign
+from models.checkpoints.importers.architecture import Architecture, ReferenceModel
 from models.checkpoints.importers.llama import IGNORED, gated_decoder, layers_of, origins
 from models.checkpoints.importers.window import window_from
 from models.families.decoder import DecoderConfig
@@ -18,16 +18,16 @@ _DEFAULTS = {
 }
 
 
-def _qwen2(foreign: Foreign) -> DecoderConfig:
-    window = window_from(foreign.fields, layers_of(foreign.fields))
-    return gated_decoder(foreign, _DEFAULTS, qkv_bias=True, **window)
+def _qwen2(reference: ReferenceModel) -> DecoderConfig:
+    window = window_from(reference.fields, layers_of(reference.fields))
+    return gated_decoder(reference, _DEFAULTS, qkv_bias=True, **window)
 
 
-def _qwen3(foreign: Foreign) -> DecoderConfig:
-    window = window_from(foreign.fields, layers_of(foreign.fields))
-    biases = foreign.fields.flag("attention_bias", False)
+def _qwen3(reference: ReferenceModel) -> DecoderConfig:
+    window = window_from(reference.fields, layers_of(reference.fields))
+    biases = reference.fields.flag("attention_bias", False)
     defaults = {**_DEFAULTS, "head_dim": 128}
-    return gated_decoder(foreign, defaults, qkv_bias=biases, output_bias=biases, query_key_norm=True, **window)
+    return gated_decoder(reference, defaults, qkv_bias=biases, output_bias=biases, query_key_norm=True, **window)
 
 
 QWEN2 = Architecture(

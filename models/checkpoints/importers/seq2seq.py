@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attendant.errors import ConfigError
 from models.checkpoints.importers.activations import ACTIVATION_NAMES
-from models.checkpoints.importers.architecture import Foreign, Table, origin, same
+from models.checkpoints.importers.architecture import ReferenceModel, Table, origin, same
 from models.families.seq2seq import Seq2SeqConfig
 
 _PROJECTIONS = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
@@ -49,18 +49,18 @@ def shared_origins(config: Seq2SeqConfig) -> Table:
     return {**BLOCKS, **bias, **same(separate)}
 
 
-def seq2seq_config(foreign: Foreign, activation: str, **settings: Any) -> Seq2SeqConfig:
+def seq2seq_config(reference: ReferenceModel, activation: str, **settings: Any) -> Seq2SeqConfig:
     """What Marian and BART say with the same fields.
 
     Args:
-        foreign: the folder.
+        reference: the folder.
         activation: where ``config.json`` names none.
         settings: the rest of the configuration.
 
     Raises:
         ConfigError: encoder and decoder differ in more than their number of blocks.
     """
-    fields = foreign.fields
+    fields = reference.fields
     # Older files hold switches of fairseq that the other library never had; `num_hidden_layers` is a second name.
     for name in ("normalize_before", "add_final_layer_norm", "add_bias_logits", "is_decoder", "add_cross_attention"):
         fields.only(name, False)
@@ -71,22 +71,22 @@ def seq2seq_config(foreign: Foreign, activation: str, **settings: Any) -> Seq2Se
         layers=layers,
         decoder_layers=None if decoder_layers == layers else decoder_layers,
         width=fields.size("d_model", 1024),
-        heads=_both(foreign, "attention_heads", 16),
-        mlp_width=_both(foreign, "ffn_dim", 4096),
+        heads=_both(reference, "attention_heads", 16),
+        mlp_width=_both(reference, "ffn_dim", 4096),
         activation=fields.choice("activation_function", ACTIVATION_NAMES, activation),
         scaled_embedding=fields.flag("scale_embedding", False),
         logits_bias=True,
         tied=fields.flag("tie_word_embeddings", True),
         dropout=fields.number("dropout", 0.1),
-        pad_token=foreign.token("pad_token_id"),
-        start_token=foreign.token("decoder_start_token_id"),
-        end_token=foreign.token("eos_token_id"),
+        pad_token=reference.token("pad_token_id"),
+        start_token=reference.token("decoder_start_token_id"),
+        end_token=reference.token("eos_token_id"),
         **settings,
     )
 
 
-def _both(foreign: Foreign, part: str, default: int) -> int:
-    sizes = {side: foreign.fields.size(f"{side}_{part}", default) for side in ("encoder", "decoder")}
+def _both(reference: ReferenceModel, part: str, default: int) -> int:
+    sizes = {side: reference.fields.size(f"{side}_{part}", default) for side in ("encoder", "decoder")}
     if len(set(sizes.values())) > 1:
         raise ConfigError(f"one {part} for encoder and decoder", str(sizes), "this model is not supported")
     return sizes["encoder"]

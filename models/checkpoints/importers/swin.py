@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from attendant.config import require
-from models.checkpoints.importers.architecture import Architecture, Foreign, Table, same
+from models.checkpoints.importers.architecture import Architecture, ReferenceModel, Table, same
 from models.checkpoints.importers.fields import Fields
 from models.families.swin import SwinConfig
 
@@ -45,13 +45,13 @@ MODULES = same(
 _TABLE = same({f"{_BLOCK}attention.position_bias.weight": f"{_THEIR_BLOCK}attention.self.relative_position_bias_table"})
 
 
-def sizes(foreign: Foreign) -> dict[str, Any]:
+def sizes(reference: ReferenceModel) -> dict[str, Any]:
     """The fields of our configuration that a ``config.json`` of Swin or SwinV2 gives.
 
     Raises:
         ConfigError: it asks for what our families do not do.
     """
-    fields = foreign.fields
+    fields = reference.fields
     fields.only("qkv_bias", True)
     fields.only("hidden_act", "gelu")
     fields.only("use_absolute_embeddings", False)
@@ -64,7 +64,7 @@ def sizes(foreign: Foreign) -> dict[str, Any]:
         "image_size": fields.size("image_size", 224),
         "patch_size": fields.size("patch_size", 4),
         "channels": fields.size("num_channels", 3),
-        "classes": foreign.classes(),
+        "classes": reference.classes(),
         "depths": one_a_stage(fields.get("depths", (2, 2, 6, 2))),
         "heads": one_a_stage(fields.get("num_heads", (3, 6, 12, 24))),
         "width": fields.size("embed_dim", 96),
@@ -90,8 +90,8 @@ def one_a_stage(values: Any) -> Any:
     return tuple(values) if isinstance(values, list) else values
 
 
-def _config(foreign: Foreign) -> SwinConfig:
-    return SwinConfig(**sizes(foreign))
+def _config(reference: ReferenceModel) -> SwinConfig:
+    return SwinConfig(**sizes(reference))
 
 
 def _origins(config: SwinConfig) -> Table:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from attendant.config import require
-from models.checkpoints.importers.architecture import Architecture, Foreign, Table, same
+from models.checkpoints.importers.architecture import Architecture, ReferenceModel, Table, same
 from models.checkpoints.importers.fields import Fields
 from models.checkpoints.importers.swin import MODULES, one_a_stage, sizes
 from models.families.swin_v2 import SwinV2Config
@@ -25,8 +25,8 @@ _ATTENTION = same(
 )
 
 
-def _config(foreign: Foreign) -> SwinV2Config:
-    config = SwinV2Config(**sizes(foreign), **trained_windows(foreign.fields))
+def _config(reference: ReferenceModel) -> SwinV2Config:
+    config = SwinV2Config(**sizes(reference), **trained_windows(reference.fields))
     # They round the sides of odd maps down before they choose a window, and up when they cut.
     first = config.image_size // config.patch_size
     for stage, side in enumerate(config.sides):

@@ -6,7 +6,7 @@ Source: ``modeling_t5.py`` of transformers, its names and configuration.
 from __future__ import annotations
 
 from models.checkpoints.importers.activations import ACTIVATION_NAMES
-from models.checkpoints.importers.architecture import Architecture, Foreign, Table, origin, same
+from models.checkpoints.importers.architecture import Architecture, ReferenceModel, Table, origin, same
 from models.families.t5 import T5Config
 
 _PROJECTIONS = {"query": "q", "key": "k", "value": "v", "output": "o"}
@@ -45,12 +45,12 @@ def _origins(config: T5Config) -> Table:
     }
 
 
-def _config(foreign: Foreign) -> T5Config:
-    fields = foreign.fields
+def _config(reference: ReferenceModel) -> T5Config:
+    fields = reference.fields
     fields.only("is_decoder", False)
     # Distances know no longest: what the model was trained with is but the default.
     trained = fields.size("n_positions", 512)
-    length = trained if foreign.asked_length is None else foreign.asked_length
+    length = trained if reference.asked_length is None else reference.asked_length
     choices = {name: (False, ours) for name, ours in ACTIVATION_NAMES.items()}
     choices |= {_GATE + name: (True, ours) for name, ours in ACTIVATION_NAMES.items()}
     # The one name that does not mean what it says: version 1.1 was trained with the approximation.
@@ -79,9 +79,9 @@ def _config(foreign: Foreign) -> T5Config:
         max_target_length=length,
         dropout=fields.number("dropout_rate", 0.1),
         norm_eps=fields.number("layer_norm_epsilon", 1e-6),
-        pad_token=foreign.token("pad_token_id"),
-        start_token=foreign.token("decoder_start_token_id"),
-        end_token=foreign.token("eos_token_id"),
+        pad_token=reference.token("pad_token_id"),
+        start_token=reference.token("decoder_start_token_id"),
+        end_token=reference.token("eos_token_id"),
     )
 
 

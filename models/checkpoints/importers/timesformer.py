@@ -6,7 +6,7 @@ over frames that the authors' code ends with, so that there is nothing to compar
 
 from __future__ import annotations
 
-from models.checkpoints.importers.architecture import Architecture, Foreign, Table, origin, part, same
+from models.checkpoints.importers.architecture import Architecture, ReferenceModel, Table, origin, part, same
 from models.families.timesformer import SpaceTime, TimeSformerConfig
 
 _FORMS: dict[str, SpaceTime] = {"divided_space_time": "divided", "joint_space_time": "joint"}
@@ -49,8 +49,8 @@ def _origins(config: TimeSformerConfig) -> Table:
     return _DIVIDED if config.attention == "divided" else _JOINT
 
 
-def _config(foreign: Foreign) -> TimeSformerConfig:
-    fields = foreign.fields
+def _config(reference: ReferenceModel) -> TimeSformerConfig:
+    fields = reference.fields
     fields.only("qkv_bias", True)
     fields.only("hidden_act", "gelu")
     fields.without_effect("drop_path_rate")
@@ -59,7 +59,7 @@ def _config(foreign: Foreign) -> TimeSformerConfig:
         image_size=fields.size("image_size", 224),
         patch_size=fields.size("patch_size", 16),
         channels=fields.size("num_channels", 3),
-        classes=foreign.classes(),
+        classes=reference.classes(),
         attention=fields.choice("attention_type", _FORMS, "divided_space_time"),
         layers=fields.size("num_hidden_layers", 12),
         width=fields.size("hidden_size", 768),

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from attendant.config import require
-from models.checkpoints.importers.architecture import Architecture, Foreign, Table, origin, part, same
+from models.checkpoints.importers.architecture import Architecture, ReferenceModel, Table, origin, part, same
 from models.checkpoints.importers.swin import one_a_stage, whole_ratio
 from models.checkpoints.importers.swin_v2 import trained_windows
 from models.checkpoints.importers.timm import resize_config
@@ -93,17 +93,17 @@ def _swin_v2_origins(config: SwinV2Config) -> Table:
     return {**_MODULES, **_merging_table(config), **_SWIN_V2_ATTENTION}
 
 
-def _swin_config(foreign: Foreign) -> SwinConfig:
-    return _apply_fields(foreign, foreign.fields.choice("architecture", _SWIN, ""))
+def _swin_config(reference: ReferenceModel) -> SwinConfig:
+    return _apply_fields(reference, reference.fields.choice("architecture", _SWIN, ""))
 
 
-def _swin_v2_config(foreign: Foreign) -> SwinV2Config:
-    named = foreign.fields.choice("architecture", _SWIN_V2, "")
-    return _apply_fields(foreign, named, **trained_windows(foreign.fields))
+def _swin_v2_config(reference: ReferenceModel) -> SwinV2Config:
+    named = reference.fields.choice("architecture", _SWIN_V2, "")
+    return _apply_fields(reference, named, **trained_windows(reference.fields))
 
 
-def _apply_fields(foreign: Foreign, named: ConfigT, **settings: Any) -> ConfigT:
-    fields = foreign.fields
+def _apply_fields(reference: ReferenceModel, named: ConfigT, **settings: Any) -> ConfigT:
+    fields = reference.fields
     fields.only("global_pool", "avg")
     fields.only("qkv_bias", True)
     fields.without_effect("drop_rate", "proj_drop_rate", "attn_drop_rate", "drop_path_rate")  # of training

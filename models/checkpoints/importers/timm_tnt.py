@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from models.checkpoints.importers.architecture import Architecture, Foreign, Table, origin, part, same
+from models.checkpoints.importers.architecture import Architecture, ReferenceModel, Table, origin, part, same
 from models.checkpoints.importers.timm import mlp_width, resize_config
 from models.families.tnt import TNTConfig
 from models.presets.tnt import PRESETS
@@ -75,8 +75,8 @@ def _origins(config: TNTConfig) -> Table:
     return _MODULES
 
 
-def _config(foreign: Foreign) -> TNTConfig:
-    fields = foreign.fields
+def _config(reference: ReferenceModel) -> TNTConfig:
+    fields = reference.fields
     fields.only("global_pool", "token")
     fields.only("legacy", False)
     named = fields.choice("architecture", _SIZES, "")

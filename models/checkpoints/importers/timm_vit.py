@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from attendant.config import require
-from models.checkpoints.importers.architecture import Architecture, Change, Foreign, Table, origin, same
+from models.checkpoints.importers.architecture import Architecture, Change, ReferenceModel, Table, origin, same
 from models.checkpoints.importers.timm import mlp_width, resize_config
 from models.families.hybrid_vit import HybridViTConfig
 from models.families.vit import ViTConfig
@@ -111,32 +111,32 @@ def _hybrid_origins(config: HybridViTConfig) -> Table:
     return {**_modules("vit."), **same(backbone)}
 
 
-def _plain_config(foreign: Foreign) -> ViTConfig:
-    return _vit_config(foreign, foreign.fields.choice("architecture", _PLAIN, ""))
+def _plain_config(reference: ReferenceModel) -> ViTConfig:
+    return _vit_config(reference, reference.fields.choice("architecture", _PLAIN, ""))
 
 
-def _distilled_config(foreign: Foreign) -> ViTConfig:
-    return _vit_config(foreign, foreign.fields.choice("architecture", _DISTILLED, ""))
+def _distilled_config(reference: ReferenceModel) -> ViTConfig:
+    return _vit_config(reference, reference.fields.choice("architecture", _DISTILLED, ""))
 
 
-def _vit_config(foreign: Foreign, named: ViTConfig) -> ViTConfig:
-    return _resize_vit(foreign, named, {"img_size": "image_size", "in_chans": "channels"})
+def _vit_config(reference: ReferenceModel, named: ViTConfig) -> ViTConfig:
+    return _resize_vit(reference, named, {"img_size": "image_size", "in_chans": "channels"})
 
 
-def _hybrid_config(foreign: Foreign) -> HybridViTConfig:
-    named = foreign.fields.choice("architecture", _HYBRID, "")
+def _hybrid_config(reference: ReferenceModel) -> HybridViTConfig:
+    named = reference.fields.choice("architecture", _HYBRID, "")
     channels, side, _ = named.pixel_shape
-    image_size = foreign.fields.size("img_size", side)
+    image_size = reference.fields.size("img_size", side)
     require(image_size % named.backbone.stride == 0, f"img_size a multiple of {named.backbone.stride}", image_size)
-    features = replace(_resize_vit(foreign, named.vit, {}), image_size=image_size // named.backbone.stride)
-    backbone = replace(named.backbone, channels=foreign.fields.size("in_chans", channels))
+    features = replace(_resize_vit(reference, named.vit, {}), image_size=image_size // named.backbone.stride)
+    backbone = replace(named.backbone, channels=reference.fields.size("in_chans", channels))
     return HybridViTConfig(backbone=backbone, vit=features)
 
 
-def _resize_vit(foreign: Foreign, named: ViTConfig, names: Mapping[str, str]) -> ViTConfig:
-    foreign.fields.only("global_pool", "token")
-    config = resize_config(foreign.fields, named, {**_SIZES, **names})
-    return replace(config, mlp_width=mlp_width(foreign.fields, config.width, _MLP_RATIO))
+def _resize_vit(reference: ReferenceModel, named: ViTConfig, names: Mapping[str, str]) -> ViTConfig:
+    reference.fields.only("global_pool", "token")
+    config = resize_config(reference.fields, named, {**_SIZES, **names})
+    return replace(config, mlp_width=mlp_width(reference.fields, config.width, _MLP_RATIO))
 
 
 TIMM_VIT = Architecture(

@@ -1,4 +1,4 @@
-"""Keep a foreign tokenizer, and the chat template that comes with it, beside the imported weights."""
+"""Keep an imported tokenizer, and the chat template that comes with it, beside the imported weights."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def keep_tokenizer(source: Path, folder: Path) -> dict[str, Any]:
     """Copy or convert a tokenizer, and copy the chat template.
 
     Args:
-        source: the foreign folder.
+        source: the imported folder.
         folder: where the imported checkpoint is written.
 
     Returns:

@@ -13,7 +13,7 @@ from typing import Any
 
 from attendant.config import require
 from models.checkpoints.importers.activations import ACTIVATION_NAMES
-from models.checkpoints.importers.architecture import Architecture, Foreign, Table, first_rows, origin, same
+from models.checkpoints.importers.architecture import Architecture, ReferenceModel, Table, first_rows, origin, same
 from models.checkpoints.importers.fields import Fields
 from models.checkpoints.importers.gpt2 import transpose, transpose_part
 from models.checkpoints.importers.vit import MODULES, SPELLINGS, vit_sizes
@@ -80,21 +80,21 @@ def _origins(config: VisionSeq2SeqConfig) -> Table:
     }
 
 
-def _config(foreign: Foreign) -> VisionSeq2SeqConfig:
-    foreign.fields.without_effect("tie_word_embeddings", "processor_class")
-    encoder, decoder = foreign.fields.part("encoder"), foreign.fields.part("decoder")
+def _config(reference: ReferenceModel) -> VisionSeq2SeqConfig:
+    reference.fields.without_effect("tie_word_embeddings", "processor_class")
+    encoder, decoder = reference.fields.part("encoder"), reference.fields.part("decoder")
     images = encoder.choice("model_type", _ENCODERS, "")(encoder)
     settings = decoder.choice("model_type", _DECODERS, "")(decoder, images.width)
-    settings["max_target_length"] = foreign.length(settings["max_target_length"])
-    settings |= {ours: _token(foreign, decoder, theirs) for ours, theirs in _TOKENS.items()}
+    settings["max_target_length"] = reference.length(settings["max_target_length"])
+    settings |= {ours: _token(reference, decoder, theirs) for ours, theirs in _TOKENS.items()}
     return VisionSeq2SeqConfig(encoder=images, **settings)
 
 
-def _token(foreign: Foreign, decoder: Fields, name: str) -> int:
+def _token(reference: ReferenceModel, decoder: Fields, name: str) -> int:
     # What both the generation's configuration and the outer one leave open, the decoder's says.
-    asked = foreign.generation.get(name)
-    given = asked if asked is not None or foreign.fields.get(name) is not None else decoder.get(name)
-    return replace(foreign, generation={name: given}).token(name)
+    asked = reference.generation.get(name)
+    given = asked if asked is not None or reference.fields.get(name) is not None else decoder.get(name)
+    return replace(reference, generation={name: given}).token(name)
 
 
 def _vit(fields: Fields) -> VisionEncoderConfig:

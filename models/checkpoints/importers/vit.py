@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from models.checkpoints.importers.architecture import Architecture, Foreign, Table, same
+from models.checkpoints.importers.architecture import Architecture, ReferenceModel, Table, same
 from models.checkpoints.importers.fields import Fields
 from models.families.vit import ViTConfig
 
@@ -69,10 +69,10 @@ def vit_sizes(fields: Fields) -> dict[str, Any]:
     }
 
 
-def vit_config(foreign: Foreign) -> ViTConfig:
+def vit_config(reference: ReferenceModel) -> ViTConfig:
     """The sizes that a ``config.json`` of ViT or DeiT gives."""
-    foreign.fields.only("qkv_bias", True)
-    return ViTConfig(classes=foreign.classes(), **vit_sizes(foreign.fields))
+    reference.fields.only("qkv_bias", True)
+    return ViTConfig(classes=reference.classes(), **vit_sizes(reference.fields))
 
 
 VIT = Architecture(

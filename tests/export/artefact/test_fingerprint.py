@@ -8,7 +8,7 @@ from export.artefact import fingerprint
 from export.artefact.fingerprint import current_artefact, fingerprint_of, require_unchanged
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import save_checkpoint
-from tests.models.checkpoints.own_models import own_file
+from tests.models.checkpoints.custom_models import own_file
 
 PLAIN = {"explain": False, "uint8": False, "precision": "fp32"}
 

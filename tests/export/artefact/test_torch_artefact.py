@@ -84,14 +84,14 @@ def test_what_cannot_be_made_leaves_everything_as_it_was(tmp_path):
 
 OWN = """
 import torch
-from models.checkpoints.own_model import OwnModel
+from models.checkpoints.custom_model import CustomModel
 from attendant.signature import TensorSpec
 from models.tasks.predict import Contract
 
 def model():
     x = TensorSpec(name="x", dtype="float32", axes=("batch", 2))
     y = TensorSpec(name="y", dtype="float32", axes=("batch", 3))
-    return OwnModel(name="own", module=torch.nn.Linear(2, 3), contract=Contract(inputs=(x,), outputs=(y,)))
+    return CustomModel(name="own", module=torch.nn.Linear(2, 3), contract=Contract(inputs=(x,), outputs=(y,)))
 """
 
 

@@ -77,5 +77,5 @@ def test_encoder_and_decoder_graph_together_give_the_logits_and_alignments_of_th
 
 def test_details_and_question_are_those_of_every_captioner_and_the_size_of_an_image():
     assert GRAPHS.details(CONFIG) == {"start_token": 1, "end_token": 2, "max_target_length": 14, "image_size": 12}
-    pixels, target_ids = GRAPHS.question(CONFIG)
+    pixels, target_ids = GRAPHS.typical_inputs(CONFIG)
     assert (tuple(pixels.shape), tuple(target_ids.shape)) == ((1, 3, 12, 12), (1, 14))

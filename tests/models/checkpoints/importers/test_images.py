@@ -1,4 +1,4 @@
-"""A foreign preprocessor's configuration, read by ours and followed by our client, makes the library's own pixels."""
+"""An imported preprocessor's configuration, read by ours and followed by our client, makes the library's own pixels."""
 
 import json
 

@@ -25,7 +25,7 @@ def architecture(**settings):
         model_type="x",
         classes=("X",),
         family="decoder",
-        config_from=lambda foreign: None,
+        config_from=lambda reference: None,
         origins=lambda config: same({}),
         prefix="base.",
         spellings=((r"gamma$", "weight"),),

@@ -6,7 +6,7 @@ import torch
 import transformers
 
 from attendant.errors import ConfigError, UnknownNameError
-from models.checkpoints.importers.architecture import Foreign
+from models.checkpoints.importers.architecture import ReferenceModel
 from models.checkpoints.importers.fields import Fields
 from models.checkpoints.importers.registry import architecture_of, architectures
 from models.presets import PRESETS
@@ -56,7 +56,7 @@ RUNS = {
 def config_of(values):
     """Our configuration, or nothing where it is refused."""
     fields = Fields(values)
-    config = architecture_of(values).config_from(Foreign(fields=fields, generation=values))
+    config = architecture_of(values).config_from(ReferenceModel(fields=fields, generation=values))
     fields.refuse_rest()
     return config
 

@@ -6,7 +6,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from attendant.errors import ArtefactError, ConfigError
-from models.checkpoints.importers.architecture import Foreign
+from models.checkpoints.importers.architecture import ReferenceModel
 from models.checkpoints.importers.fields import Fields
 from models.checkpoints.importers.timm import flatten_config
 from models.checkpoints.importers.timm_swin import TIMM_SWIN, TIMM_SWIN_V2
@@ -81,7 +81,7 @@ def test_a_folder_of_timms_is_imported_and_computes_what_timm_does(name, setting
 
 def config_of(architecture, /, **values):
     fields = Fields(flatten_config(values))
-    config = architecture.config_from(Foreign(fields=fields, generation={}, values=values))
+    config = architecture.config_from(ReferenceModel(fields=fields, generation={}, values=values))
     fields.refuse_rest()
     return config
 

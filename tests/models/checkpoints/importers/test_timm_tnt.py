@@ -3,7 +3,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from attendant.errors import ArtefactError, ConfigError
-from models.checkpoints.importers.architecture import Foreign
+from models.checkpoints.importers.architecture import ReferenceModel
 from models.checkpoints.importers.fields import Fields
 from models.checkpoints.importers.library import LIBRARIES
 from models.checkpoints.importers.timm import flatten_config
@@ -96,7 +96,7 @@ def rewritten(folder):
 
 def config_of(**values):
     fields = Fields(flatten_config(values))
-    config = TIMM_TNT.config_from(Foreign(fields=fields, generation=values))
+    config = TIMM_TNT.config_from(ReferenceModel(fields=fields, generation=values))
     fields.refuse_rest()
     return config
 

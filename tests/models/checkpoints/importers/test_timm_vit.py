@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attendant.errors import ConfigError
-from models.checkpoints.importers.architecture import Foreign
+from models.checkpoints.importers.architecture import ReferenceModel
 from models.checkpoints.importers.fields import Fields
 from models.checkpoints.importers.timm import flatten_config
 from models.checkpoints.importers.timm_vit import TIMM_DEIT, TIMM_HYBRID, TIMM_VIT
@@ -76,7 +76,7 @@ def test_a_folder_of_timms_is_imported_and_computes_what_timm_does(name, tmp_pat
 
 def config_of(architecture, /, **values):
     fields = Fields(flatten_config(values))
-    config = architecture.config_from(Foreign(fields=fields, generation={}, values=values))
+    config = architecture.config_from(ReferenceModel(fields=fields, generation={}, values=values))
     fields.refuse_rest()
     return config
 

@@ -7,7 +7,7 @@ from export.artefact.stage import export_onnx
 from export.parity.ladder import climb
 from export.parity.parity import rungs_of
 from tests.export.parity.test_ladder import RUNTIMES, damage, failed, nudged
-from tests.models.checkpoints.own_models import WHOLE, own_file
+from tests.models.checkpoints.custom_models import WHOLE, own_file
 
 
 @pytest.fixture(scope="module")

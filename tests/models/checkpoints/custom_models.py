@@ -5,7 +5,7 @@ from pathlib import Path
 WHOLE = """
 import torch
 from torch import nn
-from models.checkpoints.own_model import OwnModel
+from models.checkpoints.custom_model import CustomModel
 from attendant.signature import TensorSpec
 from models.tasks.predict import Contract
 from neighbour import HEADS
@@ -23,7 +23,7 @@ class Pooled(nn.Module):
 
 
 def model():
-    return OwnModel(
+    return CustomModel(
         name="pooled",
         module=Pooled(),
         contract=Contract(

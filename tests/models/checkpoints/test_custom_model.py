@@ -5,7 +5,7 @@ import torch
 
 from attendant.errors import ArtefactError, ConfigError
 from models.checkpoints.resolve import checkpoint_named
-from tests.models.checkpoints.own_models import WHOLE, own_file
+from tests.models.checkpoints.custom_models import WHOLE, own_file
 
 
 def test_a_file_becomes_a_checkpoint_with_its_contract(tmp_path):
@@ -44,7 +44,7 @@ def test_an_answer_that_the_reader_gives_is_kept(tmp_path):
         ("import no_such_module", "runs at .*mine.py; found ModuleNotFoundError"),
         ("x = (", "found SyntaxError"),
         ("def make(): pass", r"a function model\(\) in .*; found \['make'\]"),
-        ("def model(): return 3", r"an OwnModel from model\(\) in .*; found int"),
+        ("def model(): return 3", r"a CustomModel from model\(\) in .*; found int"),
         ("def model(): raise OSError('no weights')", r"to return; found OSError: no weights"),
     ],
 )

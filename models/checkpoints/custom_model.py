@@ -1,4 +1,4 @@
-"""A model of the reader's own: a Python file whose ``model()`` returns the module and what goes in and out of it."""
+"""A custom model: a Python file whose ``model()`` returns the module and what goes in and out of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FUNCTION = "model"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnModel:
+class CustomModel:
     """What ``model()`` returns.
 
     Attributes:
@@ -41,7 +41,7 @@ class OwnModel:
     example: dict[str, Any] = field(default_factory=dict)
 
 
-def load_own_model(path: Path) -> Checkpoint:
+def load_custom_model(path: Path) -> Checkpoint:
     """Run a file's ``model()``.
 
     Raises:
@@ -62,21 +62,21 @@ def load_own_model(path: Path) -> Checkpoint:
             defined = {name for name, value in vars(file).items() if callable(value) and not name.startswith("_")}
             raise ArtefactError(f"a function {FUNCTION}() in {path}", f"{sorted(defined)}", _REMEDY)
         try:
-            own = function()
+            custom = function()
         except AttendantError:
             raise
         except Exception as error:
             found = f"{type(error).__name__}: {error}"
             raise ArtefactError(f"{FUNCTION}() in {path} to return", found, _REMEDY) from error
-    if not isinstance(own, OwnModel):
-        raise ArtefactError(f"an OwnModel from {FUNCTION}() in {path}", type(own).__name__, _REMEDY)
-    module = own.module.eval().requires_grad_(False)
+    if not isinstance(custom, CustomModel):
+        raise ArtefactError(f"a CustomModel from {FUNCTION}() in {path}", type(custom).__name__, _REMEDY)
+    module = custom.module.eval().requires_grad_(False)
     return Checkpoint(
-        name=own.name,
+        name=custom.name,
         family=Family(name="own", graphs="predict", config=PredictorConfig, build=_only_its_file_can),
-        model=ContractModel(module, own.contract),
-        details=own.details,
-        example=_example_with_answer(own),
+        model=ContractModel(module, custom.contract),
+        details=custom.details,
+        example=_example_with_answer(custom),
         code=(path, *neighbours),
     )
 
@@ -99,18 +99,18 @@ def _importing_from(folder: Path) -> Iterator[list[Path]]:
         neighbours.sort()
 
 
-def _example_with_answer(own: OwnModel) -> dict[str, Any]:
-    inputs = own.example.get("inputs")
-    if inputs is None or "answer" in own.example:
-        return own.example
-    if inputs.keys() != {spec.name for spec in own.contract.inputs}:
+def _example_with_answer(custom: CustomModel) -> dict[str, Any]:
+    inputs = custom.example.get("inputs")
+    if inputs is None or "answer" in custom.example:
+        return custom.example
+    if inputs.keys() != {spec.name for spec in custom.contract.inputs}:
         raise ConfigError(
-            f"an example for the inputs {[spec.name for spec in own.contract.inputs]}", str(sorted(inputs)), _REMEDY
+            f"an example for the inputs {[spec.name for spec in custom.contract.inputs]}", str(sorted(inputs)), _REMEDY
         )
-    rows = [torch.tensor(inputs[spec.name], dtype=getattr(torch, spec.dtype)) for spec in own.contract.inputs]
-    outputs = own.module(*(row[None] for row in rows))
+    rows = [torch.tensor(inputs[spec.name], dtype=getattr(torch, spec.dtype)) for spec in custom.contract.inputs]
+    outputs = custom.module(*(row[None] for row in rows))
     tensors = (outputs,) if isinstance(outputs, Tensor) else outputs
-    answer = {spec.name: tensor[0].tolist() for spec, tensor in zip(own.contract.outputs, tensors, strict=True)}
+    answer = {spec.name: tensor[0].tolist() for spec, tensor in zip(custom.contract.outputs, tensors, strict=True)}
     return {"inputs": inputs, "answer": answer}
 
 
