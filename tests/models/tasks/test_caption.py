@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from models.tasks.caption import decoder_signature, details, encoder_signature, graphs, question
+from models.tasks.caption import decoder_signature, details, encoder_signature, graphs, typical_inputs
 from tests.models.agreement import difference
 from tests.models.families.cached_decoding import seen_mask
 from tests.models.families.captioning import CONFIG, ENCODER, ROWS, TARGET_LENGTH, VARIANTS, captioner, image_batch
@@ -73,5 +73,5 @@ def test_the_details_are_token_ids_and_the_longest_target():
 
 
 def test_a_question_is_one_image_and_as_many_tokens_as_the_model_takes():
-    pixels, target_ids = question(CONFIG)
+    pixels, target_ids = typical_inputs(CONFIG)
     assert (tuple(pixels.shape), tuple(target_ids.shape)) == ((1, 3, 12, 12), (1, 14))
