@@ -147,9 +147,9 @@ def test_a_preset_has_exactly_the_published_number_of_parameters(name):
     assert parameters_of(PRESETS[name].family, PRESETS[name].config) == PARAMETERS[name]
 
 
-@pytest.mark.parametrize("name", sorted(PRESETS.keys() - set(TINY) - PARAMETERS.keys()))
-def test_the_published_size_of_a_preset_that_is_not_above_stands_in_its_familys_own_test(name):
-    assert f'"{name}"' in (FAMILY_TESTS / f"test_{PRESETS[name].family}.py").read_text()
+def test_the_published_size_of_a_preset_that_is_not_above_stands_in_its_familys_own_test():
+    for name in PRESETS.keys() - set(TINY) - PARAMETERS.keys():
+        assert f'"{name}"' in (FAMILY_TESTS / f"test_{PRESETS[name].family}.py").read_text()
 
 
 @pytest.mark.parametrize("name", GMAC)
