@@ -72,14 +72,14 @@ test-trt: .venv/.dev  ## build engines and run them, where TensorRT and a GPU ar
 	$(BIN)/python -m pytest -m needs_tensorrt
 
 bench-gpu: .venv/.cpu  ## run every benchmark of a GPU; the results go to benchmarks/results
-	$(BIN)/python benchmarks/gpu/all.py
+	$(BIN)/python -m benchmarks.gpu
 
 tune-gpu: .venv/.dev  ## time the kernels' tiles on this GPU, and keep them where the kernels read them
-	$(BIN)/python benchmarks/gpu/tiles.py
+	$(BIN)/python -m benchmarks.gpu.tiles
 	$(BIN)/python -m models.kernels.figures
 
 bench: .venv/.cpu  ## run the latency tests against Triton, and compare them with their baselines
-	$(BIN)/python benchmarks/latency/bench.py
+	$(BIN)/python -m benchmarks.latency
 
 check: .venv/.dev  ## format, lint, types, imports, layout
 	$(BIN)/ruff format --check .

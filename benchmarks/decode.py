@@ -1,31 +1,24 @@
 """Time to the first token and tokens per second of decoders and a translator, beside what users would pick instead.
 
-    sh benchmarks/peers/environment.sh && python benchmarks/decode.py [--shapes NAME ...] [--peers WORD ...] [--quick]
-
-The rate is that between two lengths, so that the prompt's cost is not in it. A run that was stopped goes on where it
-was.
+The peers' environments are made by `sh benchmarks/peers/environment.sh`. The rate is that between two lengths, so that
+the prompt's cost is not in it. A run that was stopped goes on where it was.
 """
 
-from __future__ import annotations
-
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-from benchmarks.peers.results import milliseconds, rate
+from benchmarks.harness.report import Benchmark
+from benchmarks.harness.rounds import show_spread
+from benchmarks.peers.comparison import Comparison, rate
 from benchmarks.peers.rounds import Record, Request
-from benchmarks.peers.session import Benchmark, main
 from benchmarks.peers.shapes import Shape
 
 LENGTHS = {1: 48, 8: 28}  # batch → tokens behind the first one
 
 
-def question(batch: int, new_tokens: int) -> Request:
-    """Random prompts; of a translator, random sources."""
+def random_prompts(batch: int, new_tokens: int) -> Request:
+    """Of a translator, random sources."""
 
     def request(shape: Shape, rng: np.random.Generator) -> dict[str, Any]:
         prompts = rng.integers(3, shape.vocabulary - 1, (batch, shape.prompt)).tolist()
@@ -35,31 +28,27 @@ def question(batch: int, new_tokens: int) -> Request:
 
 
 def cells(record: Record) -> list[str]:
-    """Both measures at both batches."""
-    samples = record["samples"]
-    return [
-        text
-        for batch, tokens in LENGTHS.items()
-        for text in (
-            milliseconds(samples[f"first, batch {batch}"]),
-            rate(samples[f"long, batch {batch}"], samples[f"first, batch {batch}"], batch * tokens),
-        )
-    ]
+    texts, samples = [], record["samples"]
+    for batch, tokens in LENGTHS.items():
+        first, long = samples[f"first, batch {batch}"], samples[f"long, batch {batch}"]
+        texts += [show_spread(first, 1e3), rate(long, first, batch * tokens)]
+    return texts
+
+
+def main() -> None:
+    requests: dict[str, Request] = {}
+    for batch, length in LENGTHS.items():
+        requests[f"first, batch {batch}"] = random_prompts(batch, 1)
+        requests[f"long, batch {batch}"] = random_prompts(batch, 1 + length)
+    Comparison(
+        benchmark=Benchmark("decode", "Decoding beside peers", __doc__),
+        kinds=("decoder", "translator"),
+        requests=requests,
+        heads=[f"{what}, batch {batch}" for batch in LENGTHS for what in ("TTFT ms", "tokens/s")],
+        cells=cells,
+        runtimes=("auto",),
+    ).run()
 
 
 if __name__ == "__main__":
-    requests: dict[str, Request] = {}
-    for size, length in LENGTHS.items():
-        requests |= {f"first, batch {size}": question(size, 1), f"long, batch {size}": question(size, 1 + length)}
-    main(
-        Benchmark(
-            name="decode",
-            title="Decoding beside peers",
-            kinds=("decoder", "translator"),
-            requests=requests,
-            heads=[f"{what}, batch {size}" for size in LENGTHS for what in ("TTFT ms", "tokens/s")],
-            cells=cells,
-            runtimes=("auto",),
-        ),
-        str(__doc__).split("\n", 1)[0],
-    )
+    main()

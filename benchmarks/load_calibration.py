@@ -1,8 +1,6 @@
 """The load generator against a server of known service times: what it measures, and what queues are known to do.
 
-    python benchmarks/load_calibration.py [--seconds S] [--lines N] [--service-ms M] [--used U] [--out DIR]
-
-Many lines at once, each of which serves one request at a time; arrivals are Poisson, services all alike (M/D/1) or
+Many queues at once, each of which serves one request at a time; arrivals are Poisson, services all alike (M/D/1) or
 exponential (M/M/1). Two comparisons:
 
     drawn    the very arrivals and services of the run, by Lindley's recursion: what is left is what the protocol and
@@ -11,29 +9,23 @@ exponential (M/M/1). Two comparisons:
              lie from what they are drawn from
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
-import sys
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
+from benchmarks.harness.machine import scheduling
+from benchmarks.harness.report import Benchmark, table
+from clients.load.arrivals import Poisson
+from clients.load.calibration import theory
+from clients.load.calibration.known_model import KnownModel, known_server, services_s
+from clients.load.record import LoadRun
+from clients.load.run import run_load
+from clients.load.scenario import Inputs, Scenario, Target, Workload
 
-from benchmarks.generation.quiet import scheduling  # noqa: E402
-from benchmarks.generation.written import preamble, table, write_result  # noqa: E402
-from clients.load.arrivals import Poisson  # noqa: E402
-from clients.load.calibration import theory  # noqa: E402
-from clients.load.calibration.known_model import KnownModel, known_server, services_s  # noqa: E402
-from clients.load.record import LoadRun  # noqa: E402
-from clients.load.run import run_load  # noqa: E402
-from clients.load.scenario import Inputs, Scenario, Target, Workload  # noqa: E402
-
+BENCHMARK = Benchmark("load-calibration", "The load generator where the times are known", __doc__)
 WITHIN = 0.03
 SHARE = 0.95
 WARM_UP_S = 5.0
@@ -45,30 +37,25 @@ KINDS: dict[str, tuple[str, Formula, Formula]] = {
 
 
 def main() -> None:
-    """Measure, print, and write."""
-    parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
+    parser = BENCHMARK.parser()
     parser.add_argument("--seconds", type=float, default=250.0, help="of each kind of queue")
-    parser.add_argument("--lines", type=int, default=24, help="at once")
+    parser.add_argument("--queues", type=int, default=24, help="at once")
     parser.add_argument("--service-ms", type=float, default=40.0, help="the mean of a service")
-    parser.add_argument("--used", type=float, default=0.5, help="the share of its time that a line serves")
-    parser.add_argument("--out", type=Path, help="folder for <date>-load-calibration.md and .json; none if absent")
-    asked = parser.parse_args()
-    found = {name: measured(kind, asked) for name, (kind, _, _) in KINDS.items()}
-    text = report(found, asked)
-    if asked.out is not None:
-        write_result(asked.out, "load-calibration", text, found)
-    sys.stdout.write(text + "\n")
+    parser.add_argument("--used", type=float, default=0.5, help="the share of its time that a queue serves")
+    args = parser.parse_args()
+    found = {name: measure(kind, args) for name, (kind, _, _) in KINDS.items()}
+    BENCHMARK.publish(args, report(found, args), {"queues": found})
 
 
-def measured(kind: Any, asked: argparse.Namespace) -> dict[str, float]:
+def measure(kind: Any, args: argparse.Namespace) -> dict[str, float]:
     """One run; seconds, and how the generator fared."""
-    mean_s = asked.service_ms / 1e3
-    models = {f"line-{one}": KnownModel(service=kind, mean_s=mean_s, seed=one) for one in range(asked.lines)}
+    mean_s = args.service_ms / 1e3
+    models = {f"queue-{one}": KnownModel(service=kind, mean_s=mean_s, seed=one) for one in range(args.queues)}
     workloads = tuple(Workload(name=name, model=name, inputs=Inputs(kind="zeros")) for name in models)
-    arrivals = Poisson(rate=asked.lines * asked.used / mean_s)
+    arrivals = Poisson(rate=args.queues * args.used / mean_s)
     with known_server(models) as address:
         scenario = Scenario(
-            workloads=workloads, target=Target(address=address), arrivals=arrivals, duration_s=asked.seconds, seed=1
+            workloads=workloads, target=Target(address=address), arrivals=arrivals, duration_s=args.seconds, seed=1
         )
         return figures(asyncio.run(run_load(scenario)), models)
 
@@ -101,41 +88,24 @@ def figures(run: LoadRun, models: dict[str, KnownModel]) -> dict[str, float]:
     }
 
 
-def report(found: dict[str, dict[str, float]], asked: argparse.Namespace) -> str:
-    """Markdown."""
-    service_s = asked.service_ms / 1e3
-    rows, watched = [], []
+def report(found: dict[str, dict[str, float]], args: argparse.Namespace) -> Iterator[str]:
+    yield f"{args.queues} queues, each used {args.used:.0%} of the time; a mean service of {args.service_ms:g} ms."
+    yield f"Times run from when a request was meant to be sent to the end of its answer.\n\n{scheduling()}\n"
+    service_s, rows, monitored = args.service_ms / 1e3, [], []
     for name, one in found.items():
-        formulas = dict(zip(("mean", "p95"), KINDS[name][1:], strict=True))
-        for figure, formula in formulas.items():
-            known = formula(asked.used / service_s, service_s)
-            rows.append([f"{name}, {figure}", *_compared(one[figure], one[f"drawn {figure}"], known)])
-        watched.append([name, f"{one['requests']:,}", f"{one['failed']:.0f}", *_watched(one)])
-    heads = ["queue", "measured, ms", "drawn, ms", "off", "theory, ms", "off", f"within {WITHIN:.0%}"]
-    shown = ["added p50, ms", "added p99, ms", "send lag p50, ms", "p99", "event loop late p99, ms"]
-    return "\n".join(
-        [
-            *preamble("The load generator where the times are known", "benchmarks/load_calibration.py", sys.argv[1:]),
-            f"{asked.lines} lines, each used {asked.used:.0%} of the time; a mean service of {asked.service_ms:g} ms. "
-            "Times run from when a request was meant to be sent to the end of its answer.\n",
-            f"{scheduling()}\n",
-            table(heads, rows),
-            "\nHow the generator fared; added: measured less drawn, of each request.\n",
-            table(["queue", "requests", "failed", *shown, "generator, of a core", "machine used"], watched),
-        ]
-    )
-
-
-def _compared(measured: float, drawn: float, known: float) -> list[str]:
-    off = [measured / other - 1 for other in (drawn, known)]
-    verdict = "yes" if max(map(abs, off)) <= WITHIN else "no"
-    cells = [f"{1e3 * measured:.2f}", f"{1e3 * drawn:.2f}", f"{off[0]:+.2%}", f"{1e3 * known:.2f}", f"{off[1]:+.2%}"]
-    return [*cells, verdict]
-
-
-def _watched(one: dict[str, float]) -> list[str]:
-    names = ("added p50", "added p99", "send lag p50", "send lag p99", "loop lag p99")
-    return [*(f"{1e3 * one[name]:.2f}" for name in names), f"{one['generator']:.0%}", f"{one['machine']:.0%}"]
+        for figure, formula in zip(("mean", "p95"), KINDS[name][1:], strict=True):
+            measured, drawn, known = one[figure], one[f"drawn {figure}"], formula(args.used / service_s, service_s)
+            off = [measured / other - 1 for other in (drawn, known)]
+            verdict = "yes" if max(map(abs, off)) <= WITHIN else "no"
+            cells = [f"{1e3 * measured:.2f}", f"{1e3 * drawn:.2f}", f"{off[0]:+.2%}", f"{1e3 * known:.2f}"]
+            rows.append([f"{name}, {figure}", *cells, f"{off[1]:+.2%}", verdict])
+        times = [f"{1e3 * one[key]:.2f}" for key in one if key.startswith(("added", "send lag", "loop lag"))]
+        shares = [f"{one['generator']:.0%}", f"{one['machine']:.0%}"]
+        monitored.append([name, f"{one['requests']:,}", f"{one['failed']:.0f}", *times, *shares])
+    yield table(["queue", "measured, ms", "drawn, ms", "off", "theory, ms", "off", f"within {WITHIN:.0%}"], rows)
+    yield "\nHow the generator fared; added: measured less drawn, of each request.\n"
+    heads = ["added p50, ms", "added p99, ms", "send lag p50, ms", "p99", "event loop late p99, ms"]
+    yield table(["queue", "requests", "failed", *heads, "generator, of a core", "machine used"], monitored)
 
 
 if __name__ == "__main__":

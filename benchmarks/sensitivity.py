@@ -1,7 +1,5 @@
 """What it saves to keep a part of a graph in float32 while the rest becomes narrow: the record of fp16 and bf16.
 
-    python benchmarks/sensitivity.py [--artefacts DIR]
-
 Every candidate of ``export/passes/quantise/sensitive_places.py`` is given up alone, and the drift compared with that
 of a graph in which all are kept: where one part dominates, keeping only another shows nothing. Drift is the error of
 the last graph's output against float64 over the cases of the parity ladder: the root mean square of each case's
@@ -10,80 +8,74 @@ narrow type does (``export/passes/quantise/widen_arithmetic.py``). Writes ``expo
 from which the passes decide.
 """
 
-from __future__ import annotations
-
-import argparse
 import json
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 import torch
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
+from attendant.manifest import Manifest
+from attendant.tasks import TASKS, resolve
+from benchmarks.harness.report import Benchmark, scratch_folder, table
+from benchmarks.harness.servers import export_models
+from export.parity.climbs import REFERENCE, RUNTIME, Runners
+from export.parity.eager import eager_runners
+from export.parity.ladder import spreads_of
+from export.parity.parity import YARDSTICK
+from export.passes.quantise.lower_precision import lower_precision
+from export.passes.quantise.sensitive_places import PLACES, RECORD
+from export.passes.quantise.widen_arithmetic import widen_arithmetic
+from export.precision.precisions import Precision, precision_named, signatures_in
+from models.checkpoints.place import shipped_names
+from models.checkpoints.resolve import checkpoint_named
+from serving.runtime.base import Runner
+from serving.runtime.ort.runner import OrtRunner
 
-from attendant.manifest import Manifest  # noqa: E402
-from attendant.tasks import TASKS, resolve  # noqa: E402
-from export.artefact.stage import export_onnx  # noqa: E402
-from export.parity.climbs import REFERENCE, RUNTIME  # noqa: E402
-from export.parity.eager import eager_runners  # noqa: E402
-from export.parity.parity import YARDSTICK  # noqa: E402
-from export.passes.quantise.lower_precision import lower_precision  # noqa: E402
-from export.passes.quantise.sensitive_places import PLACES, RECORD  # noqa: E402
-from export.passes.quantise.widen_arithmetic import widen_arithmetic  # noqa: E402
-from export.precision.precisions import Precision, precision_named, signatures_in  # noqa: E402
-from models.checkpoints.place import shipped_names  # noqa: E402
-from models.checkpoints.resolve import checkpoint_named  # noqa: E402
-from serving.runtime.ort.runner import OrtRunner  # noqa: E402
-
+BENCHMARK = Benchmark("sensitivity", "What a part in float32 saves", __doc__)
 PRESETS = (
-    "gpt2-tiny",
-    "qwen3-tiny",
-    "llama-tiny",
-    "bert-tiny",
-    "t5-v1.1-tiny",
-    "swin-v2-tiny",
+    *("gpt2-tiny", "qwen3-tiny", "llama-tiny", "bert-tiny", "t5-v1.1-tiny", "swin-v2-tiny"),
     "show-attend-tell-tiny",
 )
 TYPES = {"fp16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
 
 
 def main() -> None:
-    """Measure every candidate in every model, and write the record."""
-    parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
-    parser.add_argument("--artefacts", type=Path, default=None, help="folder for float32 artefacts; kept if given")
-    asked = parser.parse_args()
+    parser = BENCHMARK.parser(scratch=True)
+    parser.add_argument("--record", type=Path, default=RECORD, help="the file that the passes decide from")
+    parser.add_argument("--models", nargs="+", default=[*shipped_names(), *PRESETS], help="checkpoints and presets")
+    args = parser.parse_args()
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as temporary:
-        place = asked.artefacts or Path(temporary)
-        folders = {name: exported(name, place / name) for name in (*shipped_names(), *PRESETS)}
-        record = {dtype.name.lower(): measured(precision_named(name), dtype, folders) for name, dtype in TYPES.items()}
-    RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    with scratch_folder(args) as scratch:
+        folders = export_models(args.models, scratch / "artefacts")
+        record = {dtype.name.lower(): measure(precision_named(name), dtype, folders) for name, dtype in TYPES.items()}
+    args.record.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    rows = [
+        [dtype, place, f"{np.exp(np.mean(np.log(list(of_model.values())))):.3f}"]
+        for dtype, found in record.items()
+        for place, of_model in found["ratios"].items()
+        if of_model
+    ]
+    head = "Geometric mean over models: the drift with all parts kept, over that with all but one."
+    BENCHMARK.publish(args, [f"{head}\n", table(["type", "part", "ratio"], rows)], record)
 
 
-def exported(name: str, folder: Path) -> Path:
-    """A model's float32 artefact."""
-    export_onnx(name, folder)
-    return folder
-
-
-def measured(precision: Precision, dtype: ir.DataType, folders: Mapping[str, Path]) -> dict[str, object]:
+def measure(precision: Precision, dtype: ir.DataType, folders: Mapping[str, Path]) -> dict[str, Any]:
     """The drift of each model with all candidates kept, with none, and the first's ratio to that with all but one."""
     drift: dict[str, tuple[float, ...]] = {}
     ratios: dict[str, dict[str, float]] = {place: {} for place in PLACES}
     for name, folder in folders.items():
-        climb = Drift(folder, precision, dtype)
-        every = climb.with_kept(set(PLACES))
-        drift[name] = tuple(float(f"{value:.3g}") for value in (every, climb.with_kept(set())))
-        for place in filter(climb.holds, PLACES):
-            ratios[place][name] = round(every / climb.with_kept(PLACES.keys() - {place}), 3)
-        sys.stderr.write(
-            f"{precision.name} {name}: { {place: one[name] for place, one in ratios.items() if name in one} }\n"
-        )
+        model = Drift(folder, precision, dtype)
+        every = model.with_kept(set(PLACES))
+        drift[name] = tuple(float(f"{value:.3g}") for value in (every, model.with_kept(set())))
+        for place in filter(model.holds, PLACES):
+            ratios[place][name] = round(every / model.with_kept(PLACES.keys() - {place}), 3)
+        shown = {place: one[name] for place, one in ratios.items() if name in one}
+        sys.stderr.write(f"{precision.name} {name}: {shown}\n")
     return {"drift": drift, "ratios": ratios}
 
 
@@ -95,7 +87,7 @@ class Drift:
         self.signatures = signatures_in(precision, self.manifest.graphs)
         self.checkpoint = checkpoint_named(self.manifest.source)
         graphs = self.checkpoint.graphs()
-        self.runners = {
+        self.runners: Runners = {
             REFERENCE: dict(eager_runners(graphs, torch.float64)),
             YARDSTICK: dict(eager_runners(graphs, torch.float32)),
         }
@@ -108,8 +100,12 @@ class Drift:
     def with_kept(self, places: set[str]) -> float:
         """Relative to the largest value of the reference."""
         with tempfile.TemporaryDirectory() as folder:
-            runners = {one.name: self._runner(one.name, places, Path(folder)) for one in self.manifest.graphs}
-            climbed = resolve(TASKS[self.manifest.task].parity)(self.checkpoint, {**self.runners, RUNTIME: runners})
+            runners: dict[str, Runner] = {
+                one.name: self._runner(one.name, places, Path(folder)) for one in self.manifest.graphs
+            }
+            climbed = resolve(TASKS[self.manifest.task].parity)(
+                self.checkpoint, {**self.runners, RUNTIME: runners}, spreads_of(self.manifest)
+            )
             last = [one for one in climbed if one.graph == self.manifest.graphs[-1].name and "eager" not in one.rung]
         return float(np.sqrt(np.mean([one.error**2 for one in last])) / max(one.scale for one in last))
 

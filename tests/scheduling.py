@@ -11,8 +11,8 @@ from xdist.workermanage import WorkerController
 SERVERS = frozenset({"shipped_server", "narrow", "server"})
 END_TO_END = "tests/end_to_end"
 ON_A_SHARED_SERVER = (
-    *("tests/benchmarks/test_generation_benchmarks.py", "tests/clients/test_request_stream.py"),
-    *("tests/clients/test_statuses.py", "tests/serving/capacity/profiling/test_measure.py"),
+    *("tests/clients/test_request_stream.py", "tests/clients/test_statuses.py"),
+    "tests/serving/capacity/profiling/test_measure.py",
     *(f"{END_TO_END}/test_{name}.py" for name in ("caption", "classify", "decoding", "decoding_guide", "embed")),
     *(
         f"{END_TO_END}/test_{name}.py"

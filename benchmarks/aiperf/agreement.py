@@ -8,8 +8,6 @@
 A difference of less than a hundredth is agreement, however quiet the machine: a tool's own work takes time, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -17,18 +15,12 @@ from typing import Literal
 
 NEGLIGIBLE, NOISY = 0.01, 0.15
 _OF_A_NORMAL = 1.4826
-Word = Literal["yes", "no", "too noisy"]
+Verdict = Literal["yes", "no", "too noisy"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """One figure of both tools.
-
-    Attributes:
-        aiperf: median of its rounds.
-        ours: median of ours.
-        noise: of the difference of two rounds.
-    """
+    """The medians of both tools' rounds, and the noise of the difference of two rounds."""
 
     aiperf: float
     ours: float
@@ -36,12 +28,10 @@ class Agreement:
 
     @property
     def difference(self) -> float:
-        """Ours over AIPerf's, less 1."""
         return self.ours / self.aiperf - 1
 
     @property
-    def word(self) -> Word:
-        """Whether they agree."""
+    def verdict(self) -> Verdict:
         apart = abs(self.ours - self.aiperf)
         if apart <= NEGLIGIBLE * self.aiperf:
             return "yes"
@@ -52,10 +42,10 @@ class Agreement:
 
 def agreement(aiperf: Sequence[float], ours: Sequence[float]) -> Agreement:
     """Compare the rounds of both tools, at least three of each."""
-    noise = (_spread(aiperf) ** 2 + _spread(ours) ** 2) ** 0.5
+
+    def spread(rounds: Sequence[float]) -> float:
+        middle = median(rounds)
+        return _OF_A_NORMAL * median(abs(one - middle) for one in rounds)
+
+    noise = (spread(aiperf) ** 2 + spread(ours) ** 2) ** 0.5
     return Agreement(aiperf=median(aiperf), ours=median(ours), noise=noise)
-
-
-def _spread(rounds: Sequence[float]) -> float:
-    middle = median(rounds)
-    return _OF_A_NORMAL * median(abs(one - middle) for one in rounds)

@@ -1,11 +1,9 @@
 """A server of OpenAI's protocol whose times are known: the first token after so long, each further one after so long.
 
-    python benchmarks/aiperf/known_server.py PORT FIRST_MS BETWEEN_MS
+    python -m benchmarks.aiperf.known_server PORT FIRST_MS BETWEEN_MS
 
 Each token leaves at a time that is fixed when its request comes, so that one late wake-up delays one token and not all.
 """
-
-from __future__ import annotations
 
 import asyncio
 import json
@@ -23,43 +21,36 @@ MODEL = "known"
 
 
 def application(first_s: float, between_s: float) -> Starlette:
-    """The server's routes."""
-
     async def models(_: Request) -> JSONResponse:
         return JSONResponse({"object": "list", "data": [{"id": MODEL, "object": "model"}]})
 
     async def answer(request: Request) -> StreamingResponse:
-        came = asyncio.get_running_loop().time()
-        asked = await request.json()
+        came_s, body = asyncio.get_running_loop().time(), await request.json()
+        tokens = int(body.get("max_tokens") or body.get("max_completion_tokens") or 16)
         chat = request.url.path.endswith("/chat/completions")
-        tokens = int(asked.get("max_tokens") or asked.get("max_completion_tokens") or 16)
-        return StreamingResponse(_events(came, tokens, chat, first_s, between_s), media_type="text/event-stream")
+        times_s = [came_s + first_s + number * between_s for number in range(tokens)]
+        return StreamingResponse(events(times_s, chat), media_type="text/event-stream")
 
     paths = ("/v1/completions", "/v1/chat/completions")
     return Starlette(routes=[Route("/v1/models", models), *(Route(path, answer, methods=["POST"]) for path in paths)])
 
 
-async def _events(
-    came: float, tokens: int, chat: bool, first_s: float, between_s: float
-) -> AsyncGenerator[bytes, None]:
-    loop = asyncio.get_running_loop()
-    for number in range(tokens):
-        await asyncio.sleep(came + first_s + number * between_s - loop.time())
-        yield _event(_choice(f"word{number} ", "length" if number == tokens - 1 else None, chat), chat)
-    usage = {"prompt_tokens": 4, "completion_tokens": tokens, "total_tokens": tokens + 4}
-    yield _event({"choices": [], "usage": usage}, chat)
-    yield b"data: [DONE]\n\n"
-
-
-def _choice(text: str, finished: str | None, chat: bool) -> dict[str, Any]:
-    said: dict[str, Any] = {"delta": {"role": "assistant", "content": text}} if chat else {"text": text}
-    return {"choices": [{"index": 0, "finish_reason": finished, **said}]}
-
-
-def _event(value: dict[str, Any], chat: bool) -> bytes:
+async def events(times_s: list[float], chat: bool) -> AsyncGenerator[bytes, None]:
     kind = "chat.completion.chunk" if chat else "text_completion"
     head = {"id": "known", "model": MODEL, "created": 0, "object": kind}
-    return b"data: " + json.dumps(head | value).encode() + b"\n\n"
+
+    def event(value: dict[str, Any]) -> bytes:
+        return b"data: " + json.dumps(head | value).encode() + b"\n\n"
+
+    for number, at_s in enumerate(times_s):
+        await asyncio.sleep(at_s - asyncio.get_running_loop().time())
+        text = f"word{number} "
+        content: dict[str, Any] = {"delta": {"role": "assistant", "content": text}} if chat else {"text": text}
+        finished = "length" if number == len(times_s) - 1 else None
+        yield event({"choices": [{"index": 0, "finish_reason": finished, **content}]})
+    usage = {"prompt_tokens": 4, "completion_tokens": len(times_s), "total_tokens": len(times_s) + 4}
+    yield event({"choices": [], "usage": usage})
+    yield b"data: [DONE]\n\n"
 
 
 if __name__ == "__main__":

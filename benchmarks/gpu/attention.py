@@ -1,7 +1,5 @@
 """Our kernels of attention beside the libraries', on one GPU, in one run with its copy bandwidth and matmul peak.
 
-    python benchmarks/gpu/attention.py [--out DIR] [--quick]
-
 Every call finds its inputs in memory and not in a cache; times are medians. float16 throughout. Prefill and decode:
 ``torch.nn.functional.scaled_dot_product_attention`` by each of its back ends. Windows: the library's route cuts the
 map, attends with the bias and mask of all pairs, and joins, by SDPA, by FlexAttention and compiled as a whole; ours
@@ -12,30 +10,21 @@ target. Writes ``<date>-gpu-attention.md`` and ``.json``.
 nothing is compiled.
 """
 
-from __future__ import annotations
-
-import argparse
-import datetime
-import json
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from pathlib import Path
 
 import torch
-import triton
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
+from attendant.errors import MachineError
+from attendant.progress import progress
+from benchmarks.gpu.cases import Case, decode, prefill
+from benchmarks.gpu.clock import Roofs, describe_gpu, milliseconds, roofs
+from benchmarks.gpu.step_cases import additive, append
+from benchmarks.gpu.window_cases import windows
+from benchmarks.harness.report import RESULTS, Benchmark, table
 
-from attendant.errors import MachineError  # noqa: E402
-from attendant.progress import progress  # noqa: E402
-from benchmarks.gpu.cases import Case, decode, prefill  # noqa: E402
-from benchmarks.gpu.clock import Roofs, milliseconds, roofs  # noqa: E402
-from benchmarks.gpu.step_cases import additive, append  # noqa: E402
-from benchmarks.gpu.window_cases import windows  # noqa: E402
-
+BENCHMARK = Benchmark("gpu-attention", "Attention on a GPU", __doc__, "benchmarks.gpu.attention")
 TARGETS = {"prefill": 0.9, "decode": 1.2, "windows": 2.0}
 """How many times as fast as the best library a kernel is to be; others have no target."""
 DECODE_BANDWIDTH, LONG_CACHE = 0.85, 4096
@@ -67,12 +56,17 @@ class Measured:
         return memory if self.cached else max(memory, self.flops / (self.ours / 1e3) / limits.flops)
 
 
-def cases(quick: bool, device: torch.device) -> list[Callable[[], Case]]:
+def cases(quick: bool, device: torch.device) -> Iterator[Callable[[], Case]]:
     """What makes each case when its turn comes, so that two never share the memory."""
-    return list(_tiny(device) if quick else _usual(device))
-
-
-def _usual(device: torch.device) -> Iterator[Callable[[], Case]]:
+    if quick:
+        compiles = device.type == "cuda"
+        yield partial(prefill, 1, 2, 1, 20, 16, True, device)
+        yield partial(decode, 2, 4, 2, 300, 16, 4, device)
+        yield partial(append, 2, 4, 2, 40, 16, 4, device)
+        for cosine in (False, True):
+            yield partial(windows, 1, 8, 2, 16, 4, 2, device, cosine=cosine, compiles=compiles)
+        yield partial(additive, 2, 9, 16, 24, device, compiles=compiles)
+        return
     multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
     for length in (512, 2048, 8192, 16384):
         yield partial(prefill, 1, 32, 8, length, 128, True, device)
@@ -91,18 +85,7 @@ def _usual(device: torch.device) -> Iterator[Callable[[], Case]]:
         yield partial(additive, batch, source, width, columns, device)
 
 
-def _tiny(device: torch.device) -> Iterator[Callable[[], Case]]:
-    compiles = device.type == "cuda"
-    yield partial(prefill, 1, 2, 1, 20, 16, True, device)
-    yield partial(decode, 2, 4, 2, 300, 16, 4, device)
-    yield partial(append, 2, 4, 2, 40, 16, 4, device)
-    for cosine in (False, True):
-        yield partial(windows, 1, 8, 2, 16, 4, 2, device, cosine=cosine, compiles=compiles)
-    yield partial(additive, 2, 9, 16, 24, device, compiles=compiles)
-
-
 def measure(case: Case, clock: Callable[[Callable[[], object]], float]) -> Measured:
-    """Time our kernel and every library that can do the same."""
     rivals: dict[str, float | None] = {}
     refused = {}
     for name, call in case.rivals.items():
@@ -124,19 +107,30 @@ def measure(case: Case, clock: Callable[[Callable[[], object]], float]) -> Measu
     )
 
 
-def report(measured: list[Measured], limits: Roofs, title: str) -> str:
-    """Markdown: a table a kind, with whether each case reaches its target."""
-    lines = [
-        f"# {title}",
-        "",
-        f"- copy bandwidth: {limits.bytes_per_second / 1e9:.0f} GB/s read and written",
-        f"- product of matrices of 8192, float16: {limits.flops / 1e12:.0f} TFLOP/s",
-    ]
+def report(measured: list[Measured], limits: Roofs) -> Iterator[str]:
+    """A table a kind, with whether each case reaches its target."""
+    yield f"- copy bandwidth: {limits.bytes_per_second / 1e9:.0f} GB/s read and written"
+    yield f"- product of matrices of 8192, float16: {limits.flops / 1e12:.0f} TFLOP/s"
     for kind in dict.fromkeys(one.kind for one in measured):
-        rows = [one for one in measured if one.kind == kind]
+        of_kind = [one for one in measured if one.kind == kind]
         target = f"at least {TARGETS[kind]} × the best library" if kind in TARGETS else "no target"
-        lines += ["", f"## {kind}: {target}", "", *_table(rows, limits), *_refusals(rows)]
-    return "\n".join(lines) + "\n"
+        libraries = list(dict.fromkeys(name for one in of_kind for name in one.rivals))
+        rows = []
+        for one in of_kind:
+            times = [show(one.rivals.get(name), ".4f") for name in libraries]
+            verdict = {True: "reached", False: "missed", None: ""}[reaches(one, limits)]
+            share = f"{100 * one.roof_part(limits):.0f}"
+            rows.append([one.name, f"{one.ours:.4f}", *times, show(one.speedup, ".2f"), share, verdict])
+        heads = ["case", "ours ms", *(f"{name} ms" for name in libraries), "× best", "% roof", "target"]
+        yield f"\n## {kind}: {target}\n\n{table(heads, rows)}"
+        reasons = {(name, why) for one in of_kind for name, why in one.refused.items()}
+        yield from ([""] if reasons else [])
+        for name, why in sorted(reasons):
+            yield f"- {name}, where it has no time: {why}"
+
+
+def show(number: float | None, form: str) -> str:
+    return "" if number is None else f"{number:{form}}"
 
 
 def reaches(one: Measured, limits: Roofs) -> bool | None:
@@ -147,62 +141,22 @@ def reaches(one: Measured, limits: Roofs) -> bool | None:
     return one.speedup >= TARGETS[one.kind] and wide_enough
 
 
-def _table(rows: list[Measured], limits: Roofs) -> Iterator[str]:
-    libraries = list(dict.fromkeys(name for one in rows for name in one.rivals))
-    yield "| case | ours ms | " + " | ".join(f"{name} ms" for name in libraries) + " | × best | % roof | target |"
-    yield "|---" + "|---:" * (len(libraries) + 3) + "|---|"
-    for one in rows:
-        times = " | ".join(_text(one.rivals.get(name), "{:.4f}") for name in libraries)
-        verdict = {True: "reached", False: "missed", None: ""}[reaches(one, limits)]
-        share = f"{100 * one.roof_part(limits):.0f}"
-        yield f"| {one.name} | {one.ours:.4f} | {times} | {_text(one.speedup, '{:.2f}')} | {share} | {verdict} |"
-
-
-def _refusals(rows: list[Measured]) -> Iterator[str]:
-    reasons = {(name, why) for one in rows for name, why in one.refused.items()}
-    if reasons:
-        yield ""
-    for name, why in sorted(reasons):
-        yield f"- {name}, where it has no time: {why}"
-
-
-def _text(number: float | None, form: str) -> str:
-    return "" if number is None else form.format(number)
-
-
 def main() -> None:
-    """Measure every case and write the results.
-
-    Raises:
-        MachineError: there is no GPU.
-    """
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
+    parser = BENCHMARK.parser()
+    parser.set_defaults(out=RESULTS)
     parser.add_argument("--quick", action="store_true", help="a trial on tiny sizes, on any machine")
-    arguments = parser.parse_args()
-    if not arguments.quick and not torch.cuda.is_available():
+    args = parser.parse_args()
+    if not args.quick and not torch.cuda.is_available():
         raise MachineError("a CUDA device", "none", "run this where PyTorch sees one, or try --quick")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    limits = roofs(device, 2**20, 128) if arguments.quick else roofs(device)
-    makers, measured = cases(arguments.quick, device), []
+    limits = roofs(device, 2**20, 128) if args.quick else roofs(device)
+    makers, measured = list(cases(args.quick, device)), []
     with progress("cases", len(makers)) as advance:
         for make in makers:
             measured.append(measure(make(), partial(milliseconds, device=device)))
             advance(measured[-1].name)
-    write(measured, limits, arguments.out)
-
-
-def write(measured: list[Measured], limits: Roofs, folder: Path) -> None:
-    """Write the tables and the numbers that they are made of."""
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "a CPU: figures mean nothing"
-    now = datetime.datetime.now(datetime.UTC)
-    versions = f"torch {torch.__version__}, CUDA {torch.version.cuda}, Triton {triton.__version__}"
-    title = f"Attention on {device}, {now:%Y-%m-%d %H:%M} UTC, {versions}"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{now:%Y-%m-%d}-gpu-attention"
-    path.with_suffix(".md").write_text(report(measured, limits, title))
-    numbers = {"title": title, "roofs": asdict(limits), "measured": [asdict(one) for one in measured]}
-    path.with_suffix(".json").write_text(json.dumps(numbers, indent=1) + "\n")
+    record = {"roofs": asdict(limits), "measured": [asdict(one) for one in measured]}
+    BENCHMARK.publish(args, report(measured, limits), record, describe_gpu())
 
 
 if __name__ == "__main__":

@@ -3,8 +3,6 @@
 Legend: B batch, H query heads, G key and value heads, S queries, M cached positions, D head size.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -27,13 +25,11 @@ BACKENDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One question.
+    """One call, by our kernel and by libraries.
 
     Attributes:
         kind: prefill, decode, append, windows or additive: what decides about the target.
-        name: with its sizes.
-        ours: our kernel.
-        rivals: library's name → the same by it; a call that raises RuntimeError or ValueError says that it cannot.
+        rivals: library's name → its call; one that raises RuntimeError or ValueError says that it cannot.
         flops: multiplications and additions that the result takes.
         moved_bytes: that must come from memory or go to it.
         cached: positions behind which it decodes; 0 if it does not.
@@ -87,15 +83,15 @@ def single_query_libraries(q: Tensor, k: Tensor, v: Tensor) -> dict[str, Call]:
     if q.shape[1] == k.shape[1]:
         return calls
     grouped = q.unflatten(1, (k.shape[1], -1)).squeeze(3)
-    as_positions = {
-        f"{name}, heads as positions": _shaped(by_library(name, grouped, k, v, False), q) for name in BACKENDS
-    }
-    return calls | as_positions
+
+    def as_positions(name: str) -> Call:
+        call = by_library(name, grouped, k, v, causal=False)
+        return lambda: call().reshape_as(q)
+
+    return calls | {f"{name}, heads as positions": as_positions(name) for name in BACKENDS}
 
 
 def by_library(name: str, q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Call:
-    """``scaled_dot_product_attention`` by one of its back ends."""
-
     def call() -> Tensor:
         with sdpa_kernel(BACKENDS[name]):
             return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
@@ -109,13 +105,9 @@ def attention_inputs(
     """Queries, keys and values in float16, made where they stay: the largest take seconds on a CPU."""
     generator = torch.Generator(device).manual_seed(0)
     shapes = (heads, queries), (kv_heads, keys), (kv_heads, keys)
-    return [drawn((batch, *shape, size), generator) for shape in shapes]
+    return [draw((batch, *shape, size), generator) for shape in shapes]
 
 
-def drawn(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+def draw(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     """Normal numbers in float16 on the generator's device."""
     return torch.randn(shape, generator=generator, device=generator.device, dtype=torch.float16)
-
-
-def _shaped(call: Call, like: Tensor) -> Call:
-    return lambda: call().reshape_as(like)

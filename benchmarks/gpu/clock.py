@@ -4,14 +4,15 @@ On a CPU the same functions take a few readings of the processor's clock: a tria
 nothing.
 """
 
-from __future__ import annotations
-
+import importlib.metadata
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+
+from benchmarks.harness.rounds import wall_seconds
 
 FLUSHED_BYTES = 512 * 2**20
 """Read before every call: more than any cache of today's GPUs, so that a call finds its inputs in memory."""
@@ -24,24 +25,31 @@ _LEAST_AHEAD_S = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Roofs:
-    """What the device can do at most.
-
-    Attributes:
-        bytes_per_second: read and written by a copy of 1 GiB.
-        flops: of a product of square matrices of 8192 in float16.
-    """
+    """What the device can do at most: bytes that a copy reads and writes, and a product of matrices in float16."""
 
     bytes_per_second: float
     flops: float
 
 
+def describe_gpu() -> dict[str, str]:
+    """The device and the versions, a line each."""
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "a CPU: figures mean nothing"
+    try:
+        language = importlib.metadata.version("triton")
+    except importlib.metadata.PackageNotFoundError:
+        language = "none"
+    return {"device": device, "versions": f"torch {torch.__version__}, CUDA {torch.version.cuda}, Triton {language}"}
+
+
 def milliseconds(call: Callable[[], object], device: torch.device, timed: int = _TIMED) -> float:
     """Median time of a call, its inputs not in any cache."""
-    return _on_gpu(call, device, timed) if device.type == "cuda" else _on_cpu(call)
+    if device.type == "cuda":
+        return _on_gpu(call, device, timed)
+    call()
+    return 1e3 * statistics.median(wall_seconds(call) for _ in range(_TRIED))
 
 
 def roofs(device: torch.device, copied: int = 2**30, side: int = 8192) -> Roofs:
-    """Measure a device."""
     source = torch.zeros(copied, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     a, b = torch.randn(2, side, side, device=device).half()
@@ -56,7 +64,12 @@ def _on_gpu(call: Callable[[], object], device: torch.device, timed: int) -> flo
         flushed = torch.zeros(FLUSHED_BYTES // 4, dtype=torch.float32, device=device)
         for _ in range(_WARM):
             call()
-        ahead = _cycles_ahead(call)
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        call()
+        queued_s = time.perf_counter() - began
+        torch.cuda.synchronize()
+        ahead = int(2 * max(queued_s, _LEAST_AHEAD_S) * _CYCLES_A_SECOND)
         pairs = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(timed)]
         for begin, end in pairs:
             flushed.sum()
@@ -66,23 +79,4 @@ def _on_gpu(call: Callable[[], object], device: torch.device, timed: int) -> flo
             call()
             end.record()
         torch.cuda.synchronize()
-        return statistics.median(begin.elapsed_time(end) for begin, end in pairs)
-
-
-def _cycles_ahead(call: Callable[[], object]) -> int:
-    torch.cuda.synchronize()
-    began = time.perf_counter()
-    call()
-    queued_s = time.perf_counter() - began
-    torch.cuda.synchronize()
-    return int(2 * max(queued_s, _LEAST_AHEAD_S) * _CYCLES_A_SECOND)
-
-
-def _on_cpu(call: Callable[[], object]) -> float:
-    call()
-    times = []
-    for _ in range(_TRIED):
-        began = time.perf_counter()
-        call()
-        times.append((time.perf_counter() - began) * 1e3)
-    return statistics.median(times)
+        return float(statistics.median(begin.elapsed_time(end) for begin, end in pairs))

@@ -1,7 +1,5 @@
 """What the torch runner makes of a GPU: steps of a 1.1 B-parameter Llama beside the bandwidth of its memory.
 
-    python benchmarks/gpu/decoding.py [--onnx ARTEFACT] [--compile] [--quick] [--out FOLDER]
-
 A step is one token for each row, from token ids on the host to logits on the host. Its limit is what it has to read,
 weights and attended keys and values, over the bandwidth of a copy (bytes read and written) measured in the same run.
 Variants take turns on the same caches; the figure is the median of all rounds, each the mean of 64 steps behind as many
@@ -16,40 +14,37 @@ cached positions as the table says. Weights are random.
 ``--quick`` is a trial of the script on tiny shapes, on any machine.
 """
 
-from __future__ import annotations
-
 import argparse
-import datetime
-import json
-import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import nn
 
-ROOT = Path(__file__).parent.parent.parent
-sys.path.insert(0, str(ROOT))
+from attendant.manifest import Manifest
+from attendant.signature import GraphSignature
+from benchmarks.gpu.clock import describe_gpu
+from benchmarks.gpu.modules import attention_for, build_in_bfloat16, seconds, with_the_same_weights
+from benchmarks.harness.report import Benchmark, table
+from benchmarks.harness.rounds import alternate
+from models.families.decoder import Decoder
+from models.layers.attend import attend_in_groups
+from models.presets import PRESETS
+from models.tasks import generate
+from serving.runtime.cached_decoder import CachedDecoder
+from serving.runtime.torch.buffer import TorchBuffer
+from serving.runtime.torch.runner import TorchRunner
 
-from attendant.manifest import Manifest  # noqa: E402
-from attendant.signature import GraphSignature  # noqa: E402
-from benchmarks.gpu.decoding_page import Row, page, row  # noqa: E402
-from benchmarks.gpu.modules import attention_for, made, seconds, with_the_same_weights  # noqa: E402
-from models.families.decoder import Decoder  # noqa: E402
-from models.layers.attend import attend_in_groups  # noqa: E402
-from models.presets import PRESETS  # noqa: E402
-from models.tasks import generate  # noqa: E402
-from serving.runtime.cached_decoder import CachedDecoder  # noqa: E402
-from serving.runtime.torch.buffer import TorchBuffer  # noqa: E402
-from serving.runtime.torch.runner import TorchRunner  # noqa: E402
-
+BENCHMARK = Benchmark("gpu-decoding", "Decoding on a GPU", __doc__, "benchmarks.gpu.decoding")
 GB = 1e9
-STEPS, ROUNDS = 64, 7
+LIMIT_SHARE = 0.7
+"""Of the bandwidth limit, what a step of one row as it is served is to reach."""
+Row = dict[str, Any]
 
 
 class Shapes:
@@ -59,50 +54,63 @@ class Shapes:
         llama = PRESETS["tinyllama-1.1b"].config
         tiny = {"layers": 2, "width": 64, "heads": 4, "kv_heads": 1, "head_size": 16, "mlp_width": 96}
         self.llama = replace(llama, **tiny, vocabulary_size=128, max_length=256) if quick else llama
-        self.batches, self.behind = ((1, 2), (16, 64)) if quick else ((1, 8, 32), (128, 1920))
-        self.steps, self.rounds = (4, 2) if quick else (STEPS, ROUNDS)
+        self.batches: tuple[int, ...] = (1, 2) if quick else (1, 8, 32)
+        self.behind: tuple[int, ...] = (16, 64) if quick else (128, 1920)
+        self.steps, self.rounds = (4, 2) if quick else (64, 7)
         self.copied = 2**20 if quick else 2**31
 
 
 def main() -> None:
-    """Measure everything, print it, and write it down where a folder is given."""
-    parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
+    parser = BENCHMARK.parser()
     parser.add_argument("--onnx", type=Path, help="an artefact of `export onnx` for ONNX Runtime's CUDA provider")
     parser.add_argument("--compile", action="store_true", help="measure torch.compile as well")
     parser.add_argument("--quick", action="store_true", help="a trial on tiny shapes, on any machine")
-    parser.add_argument("--out", type=Path, help="folder for <date>-gpu-decoding.json and .md")
-    given = parser.parse_args()
-    if not given.quick and not torch.cuda.is_available():
+    args = parser.parse_args()
+    if not args.quick and not torch.cuda.is_available():
         parser.error("expected a GPU that torch sees; found none; try --quick")
-    found = measured(given)
-    text = page(found)
-    print(text)  # noqa: T201
-    if given.out:
-        given.out.mkdir(parents=True, exist_ok=True)
-        stem = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}-gpu-decoding"
-        (given.out / f"{stem}.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-        (given.out / f"{stem}.md").write_text(text, encoding="utf-8")
+    found = measure(args)
+    BENCHMARK.publish(args, report(found), found, describe_gpu())
+
+
+def report(found: dict[str, Any]) -> Iterator[str]:
+    copies = " and ".join(f"{one:.0f}" for one in found["copy_gb_per_s"])
+    yield f"A copy moves {copies} GB/s, before and after.\n"
+    rows = []
+    for one in found["decoding"]:
+        if "missing" in one:
+            rows.append([one["variant"], f"not here: {one['missing']}", "", "", "", ""])
+            continue
+        figures = [f"{one['step_ms']:.3f}", f"{one['tokens_per_s']:.0f}", f"{one['share_of_limit']:.0%}"]
+        rows.append([one["variant"], one["batch"], one["behind"], *figures])
+    yield table(["variant", "batch", "behind", "step ms", "tokens/s", "share of the bandwidth limit"], rows)
+    alone = [one["share_of_limit"] for one in found["decoding"] if one["variant"] == "recorded" and one["batch"] == 1]
+    verdict = "reached" if min(alone) >= LIMIT_SHARE else "missed"
+    yield f"\nAt batch 1, recorded, at least {LIMIT_SHARE:.0%} of the limit: {verdict} ({min(alone):.0%})."
 
 
 @torch.no_grad()
-def measured(given: argparse.Namespace) -> dict[str, Any]:
-    """Every reading of one run."""
+def measure(args: argparse.Namespace) -> dict[str, Any]:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    shapes, variants = Shapes(given.quick), ["recorded", "library", "not recorded"] + ["compiled"] * given.compile
-    if given.compile:
+    shapes, variants = Shapes(args.quick), ["recorded", "library", "not recorded"] + ["compiled"] * args.compile
+    if args.compile:
         torch._dynamo.config.recompile_limit = 64  # one for each batch and attended length
     bandwidth = copy_bandwidth(device, shapes.copied)
-    module = made(lambda: Decoder(shapes.llama), device)
+    module = build_in_bfloat16(lambda: Decoder(shapes.llama), device)
     decoding = list(decoding_rows(module, shapes, variants, bandwidth, device))
-    if given.onnx is not None:
-        decoding += list(onnx_rows(given.onnx, shapes, bandwidth, device))
+    if args.onnx is not None:
+        decoding += list(onnx_rows(args.onnx, shapes, bandwidth, device))
     del module
+    return {"copy_gb_per_s": [bandwidth / GB, copy_bandwidth(device, shapes.copied) / GB], "decoding": decoding}
+
+
+def row(variant: str, batch: int, behind: int, taken_s: float, limit_s: float) -> Row:
     return {
-        "command": "python " + " ".join(sys.argv),
-        "device": torch.cuda.get_device_name() if device.type == "cuda" else "a CPU: figures mean nothing",
-        "torch": torch.__version__,
-        "copy_gb_per_s": [bandwidth / GB, copy_bandwidth(device, shapes.copied) / GB],
-        "decoding": decoding,
+        "variant": variant,
+        "batch": batch,
+        "behind": behind,
+        "step_ms": taken_s * 1e3,
+        "tokens_per_s": batch / taken_s,
+        "share_of_limit": limit_s / taken_s,
     }
 
 
@@ -170,13 +178,13 @@ def runner_of(variant: str, signature: GraphSignature, module: nn.Module, device
     by_torch = variant in ("library", "compiled")
     module = with_the_same_weights(module) if by_torch else module
     attention = attend_in_groups if by_torch else attention_for(device)
-    module = torch.compile(module, dynamic=False) if variant == "compiled" else module
+    if variant == "compiled":
+        module = cast(nn.Module, torch.compile(module, dynamic=False))
     recorder = (lambda warm_up, work: work) if variant == "not recorded" or device.type == "cpu" else None
     return TorchRunner(signature, module, device, torch.bfloat16, recorder=recorder, attention=attention)
 
 
 def in_bfloat16(signature: GraphSignature) -> GraphSignature:
-    """The signature with caches in bfloat16."""
     kept = {name for pair in signature.aliases.items() for name in pair}
     inputs, outputs = (
         tuple(replace(spec, dtype="bfloat16") if spec.name in kept else spec for spec in specs)
@@ -186,7 +194,6 @@ def in_bfloat16(signature: GraphSignature) -> GraphSignature:
 
 
 def random_caches(runner: Any, batch: int) -> dict[str, TorchBuffer]:
-    """Caches as if they had been filled."""
     caches = {name: runner.allocate(name, {"batch": batch}) for name in runner.signature.aliases.values()}
     for cache in caches.values():
         cache.tensor.normal_()
@@ -201,16 +208,15 @@ def step_of(runner: Any, caches: dict[str, TorchBuffer], batch: int) -> Callable
 
 def in_turn(steps: dict[str, Callable[[int], Any]], behind: int, shapes: Shapes) -> dict[str, float]:
     """Seconds of a step of each variant."""
-    times: dict[str, list[float]] = {name: [] for name in steps}
+
+    def take_steps(step: Callable[[int], Any]) -> None:
+        for position in range(shapes.steps):
+            step(behind + position)
+
     for step in steps.values():
         step(behind)
-    for _ in range(shapes.rounds):
-        for name, step in steps.items():
-            began = time.perf_counter()
-            for position in range(shapes.steps):
-                step(behind + position)
-            times[name].append((time.perf_counter() - began) / shapes.steps)
-    return {name: median(taken) for name, taken in times.items()}
+    times = alternate({name: partial(take_steps, step) for name, step in steps.items()}, shapes.rounds, warm_up=0)
+    return {name: median(seconds) / shapes.steps for name, seconds in times.items()}
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """Modules as the benchmarks of the torch runner share them, and how long a call takes."""
 
-from __future__ import annotations
-
 import copy
 import time
 from collections.abc import Callable
@@ -15,7 +13,7 @@ from models.layers.attend import Kernel
 from serving.runtime.torch.loading import attention_on
 
 
-def made(build: Callable[[], nn.Module], device: torch.device) -> nn.Module:
+def build_in_bfloat16(build: Callable[[], nn.Module], device: torch.device) -> nn.Module:
     """A module with random bfloat16 weights, made where it stays."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.bfloat16)

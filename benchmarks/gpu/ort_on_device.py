@@ -1,9 +1,8 @@
 """A standard's ONNX graph on ONNX Runtime's CUDA provider, fed from torch's memory; on a CPU, its CPU provider."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,17 +17,6 @@ from serving.runtime.torch.buffer import TorchBuffer, torch_dtype
 PROVIDERS = {"cuda": "CUDAExecutionProvider", "cpu": "CPUExecutionProvider"}
 
 
-class Host:
-    """An output that lies in the host's memory."""
-
-    def __init__(self, array: Array) -> None:
-        self._array = array
-
-    def numpy(self) -> Array:
-        """The contents."""
-        return self._array
-
-
 class OrtOnDevice:
     """A graph of an artefact; a runner as far as :class:`CachedDecoder` needs one."""
 
@@ -41,7 +29,6 @@ class OrtOnDevice:
         self._session = ort.InferenceSession(str(folder / f"{graph}.onnx"), options, providers=providers)
 
     def allocate(self, name: str, sizes: Mapping[str, int]) -> TorchBuffer:
-        """A zeroed buffer for the input of that name."""
         spec = self.signature.input(name)
         return TorchBuffer(torch.zeros(spec.shape(sizes), dtype=torch_dtype(spec.dtype), device=self._device))
 
@@ -67,4 +54,4 @@ class OrtOnDevice:
         self._session.run_with_iobinding(binding)
         shown = [spec.name for spec in self.signature.outputs if spec.name not in aliases]
         found = dict(zip([spec.name for spec in self.signature.outputs], binding.get_outputs(), strict=True))
-        return {name: Host(found[name].numpy()) for name in shown}
+        return {name: SimpleNamespace(numpy=found[name].numpy().view) for name in shown}

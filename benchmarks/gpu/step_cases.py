@@ -4,12 +4,10 @@ Legend: B batch, H query heads, G key and value heads, M cached positions, D hea
 the alignment network, C width of an annotation.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
-from benchmarks.gpu.cases import BACKENDS, Call, Case, attention_inputs, drawn, single_query_libraries
+from benchmarks.gpu.cases import BACKENDS, Call, Case, attention_inputs, draw, single_query_libraries
 from models.kernel_configs.decode_tiles import splits_for
 from models.kernels.additive_attention import additive_attention
 from models.kernels.decode_append_attention import decode_append_attention
@@ -22,7 +20,7 @@ def append(
     """Rotate a new position, write it into the caches and attend to all of them; every call writes the same."""
     q, k, v = attention_inputs(batch, heads, kv_heads, 1, cached, size, device)
     generator = torch.Generator(device).manual_seed(1)
-    new_k, new_v = drawn((2, batch, kv_heads, 1, size), generator)
+    new_k, new_v = draw((2, batch, kv_heads, 1, size), generator)
     start = torch.full((batch,), cached - 1, dtype=torch.int64, device=device)
     rotation = Rope(size, RopeConfig()).to(device)(start[:, None])
     splits = splits_for(batch * kv_heads, cached, multiprocessors)
@@ -55,8 +53,8 @@ def append(
 def additive(batch: int, source: int, width: int, columns: int, device: torch.device, compiles: bool = True) -> Case:
     """Bahdanau's scores, weights and context of one state."""
     generator = torch.Generator(device).manual_seed(0)
-    query, score = drawn((batch, width), generator), drawn((width,), generator)
-    keys, annotations = drawn((batch, source, width), generator), drawn((batch, source, columns), generator)
+    query, score = draw((batch, width), generator), draw((width,), generator)
+    keys, annotations = draw((batch, source, width), generator), draw((batch, source, columns), generator)
     mask = torch.arange(source, device=device) < torch.randint(
         1, source + 1, (batch, 1), generator=generator, device=device
     )

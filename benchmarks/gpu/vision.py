@@ -1,8 +1,5 @@
 """Images a second on a GPU: the torch runner and TensorRT's, beside the bare module and torch.compile.
 
-    python benchmarks/gpu/vision.py [--preset vit-b-16] [--engines ARTEFACT] [--onnx ARTEFACT] [--compile MODE …]
-                                    [--quick] [--out FOLDER]
-
 From pixels on the device to logits on the host, bfloat16, random weights; variants take turns, and the figure is the
 median of all rounds. Each batch is compiled for itself.
 
@@ -16,14 +13,9 @@ median of all rounds. Each batch is compiled for itself.
 ``--quick`` is a trial of the script on the tiny preset of the same kind, on any machine, without torch.compile.
 """
 
-from __future__ import annotations
-
 import argparse
-import datetime
-import json
-import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -32,71 +24,56 @@ import numpy as np
 import torch
 from torch import nn
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
+from attendant.manifest import Manifest
+from benchmarks.gpu.clock import describe_gpu
+from benchmarks.gpu.modules import attention_for, build_in_bfloat16, seconds, with_the_same_weights
+from benchmarks.harness.report import Benchmark, table
+from benchmarks.harness.rounds import alternate
+from models.layers.attend import Kernel, attend_in_groups
+from models.presets import PRESETS
+from models.registry import FAMILIES
+from models.tasks import classify
+from serving.runtime.base import numpy_dtype
+from serving.runtime.create_runners import create_runners
+from serving.runtime.torch.runner import TorchRunner
 
-from attendant.manifest import Manifest  # noqa: E402
-from benchmarks.gpu.modules import attention_for, made, seconds, with_the_same_weights  # noqa: E402
-from models.layers.attend import Kernel, attend_in_groups  # noqa: E402
-from models.presets import PRESETS  # noqa: E402
-from models.registry import FAMILIES  # noqa: E402
-from models.tasks import classify  # noqa: E402
-from serving.runtime.base import numpy_dtype  # noqa: E402
-from serving.runtime.create_runners import create_runners  # noqa: E402
-from serving.runtime.torch.runner import TorchRunner  # noqa: E402
-
+BENCHMARK = Benchmark("gpu-vision", "Images on a GPU", __doc__, "benchmarks.gpu.vision")
 ROUNDS, IN_A_ROW = 7, 5
 MODES = ("default", "max-autotune")
 TINY = {"vit-b-16": "vit-tiny", "swin-t": "swin-tiny", "swin-v2-t": "swin-v2-tiny"}
 """What can be measured, and what stands for it in a trial."""
 Call = Callable[[], Any]
-Row = dict[str, Any]
 
 
 def main() -> None:
-    """Measure every batch, print the page, and write it down where a folder is given."""
-    parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
+    parser = BENCHMARK.parser()
     parser.add_argument("--preset", default="vit-b-16", choices=sorted(TINY), help="of whose sizes the model is")
     parser.add_argument("--engines", type=Path, help="an artefact of such a model with engines, for TensorRT's runner")
     parser.add_argument("--onnx", type=Path, help="an artefact of such a model for ONNX Runtime's CUDA provider")
     parser.add_argument("--compile", nargs="*", choices=MODES, default=MODES, help="how torch.compile does it")
     parser.add_argument("--quick", action="store_true", help="a trial on a tiny shape, on any machine")
-    parser.add_argument("--out", type=Path, help="folder for <date>-gpu-vision.json and .md")
-    given = parser.parse_args()
-    if not given.quick and not torch.cuda.is_available():
+    args = parser.parse_args()
+    if not args.quick and not torch.cuda.is_available():
         parser.error("expected a GPU that torch sees; found none; try --quick")
-    found = measured(given)
-    text = page(found)
-    print(text)  # noqa: T201
-    if given.out:
-        given.out.mkdir(parents=True, exist_ok=True)
-        stem = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}-gpu-vision-{given.preset}"
-        (given.out / f"{stem}.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-        (given.out / f"{stem}.md").write_text(text, encoding="utf-8")
+    found = measure(args)
+    BENCHMARK.publish(args, report(found), found, describe_gpu(), variant=args.preset)
 
 
 @torch.no_grad()
-def measured(given: argparse.Namespace) -> dict[str, Any]:
-    """Every reading of one run."""
+def measure(args: argparse.Namespace) -> dict[str, Any]:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    name = TINY[given.preset] if given.quick else given.preset
+    name = TINY[args.preset] if args.quick else args.preset
     preset = PRESETS[name]
-    model = made(lambda: FAMILIES[preset.family].build(preset.config), device)
+    model = build_in_bfloat16(lambda: FAMILIES[preset.family].build(preset.config), device)
     rows = []
-    for batch in (1, 2) if given.quick else (1, 8, 32, 128):
-        calls = dict(calls_of(model, batch, device, () if given.quick else given.compile))
-        if given.engines is not None:
-            calls["engine"] = engine_call(given.engines, batch)
-        if given.onnx is not None:
-            calls["onnxruntime"] = onnx_call(given.onnx, batch, device)
+    for batch in (1, 2) if args.quick else (1, 8, 32, 128):
+        calls = dict(calls_of(model, batch, device, () if args.quick else args.compile))
+        if args.engines is not None:
+            calls["engine"] = engine_call(args.engines, batch)
+        if args.onnx is not None:
+            calls["onnxruntime"] = onnx_call(args.onnx, batch, device)
         rows += [{"variant": name, "batch": batch, "images_per_s": rate} for name, rate in rates(calls, batch, device)]
-    return {
-        "command": "python " + " ".join(sys.argv),
-        "device": torch.cuda.get_device_name() if device.type == "cuda" else "a CPU: figures mean nothing",
-        "torch": torch.__version__,
-        "model": name,
-        "images": rows,
-    }
+    return {"model": name, "images": rows}
 
 
 def calls_of(model: nn.Module, batch: int, device: torch.device, modes: Sequence[str]) -> Iterator[tuple[str, Call]]:
@@ -105,22 +82,25 @@ def calls_of(model: nn.Module, batch: int, device: torch.device, modes: Sequence
     for name, attention in (("torch runner", attention_for(device)), ("library attention", attend_in_groups)):
         yield name, runner_call(model, attention, narrow)
     plain = with_the_same_weights(model)
-    yield "the module itself", lambda: plain(narrow).float().cpu()
+    yield "the module itself", partial(to_host, plain, narrow)
     torch._dynamo.reset()  # or the second batch would be compiled for any batch
     for mode in modes:
         compiled = torch.compile(plain, mode=mode, dynamic=False)
-        yield f"torch.compile, {mode}", lambda compiled=compiled: compiled(narrow).float().cpu()
+        yield f"torch.compile, {mode}", partial(to_host, compiled, narrow)
+
+
+def to_host(module: Callable[[torch.Tensor], torch.Tensor], pixels: torch.Tensor) -> torch.Tensor:
+    return module(pixels).float().cpu()
 
 
 def pixels_of(model: nn.Module) -> tuple[int, ...]:
-    """The shape of one image."""
-    (graph,) = classify.graphs(model)  # type: ignore[arg-type]
-    return graph.signature.input("pixels").axes[1:]
+    (graph,) = classify.graphs(model)
+    return tuple(map(int, graph.signature.input("pixels").axes[1:]))
 
 
 def runner_call(model: nn.Module, attention: Kernel, narrow: torch.Tensor) -> Call:
     """The torch runner, attending by a kernel."""
-    (graph,) = classify.graphs(with_the_same_weights(model))  # type: ignore[arg-type]
+    (graph,) = classify.graphs(with_the_same_weights(model))
     runner = TorchRunner(graph.signature, graph.module, narrow.device, torch.bfloat16, attention=attention)
     pixels = runner.allocate("pixels", {"batch": len(narrow)})
     pixels.tensor.copy_(narrow)
@@ -145,33 +125,18 @@ def onnx_call(folder: Path, batch: int, device: torch.device) -> Call:
 
 
 def rates(calls: dict[str, Call], batch: int, device: torch.device) -> Iterator[tuple[str, float]]:
-    """Images a second of each variant."""
-    for call in calls.values():
-        call()
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(ROUNDS):
-        for name, call in calls.items():
-            times[name].append(seconds(call, IN_A_ROW, device))
+    times = alternate(calls, ROUNDS, lambda call: seconds(call, IN_A_ROW, device))
     return ((name, batch / median(taken)) for name, taken in times.items())
 
 
-def page(found: dict[str, Any]) -> str:
-    """The readings as Markdown, a row a variant and a column a batch."""
+def report(found: dict[str, Any]) -> Iterator[str]:
+    """A row a variant and a column a batch."""
     batches = sorted({row["batch"] for row in found["images"]})
     rates = {(row["variant"], row["batch"]): row["images_per_s"] for row in found["images"]}
-    lines = [
-        f"# Images on a GPU, {time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC",
-        "",
-        f"    {found['command']}",
-        "",
-        f"- {found['device']}, torch {found['torch']}; {found['model']}, bfloat16, images a second",
-        "",
-        "| variant | " + " | ".join(f"batch {batch}" for batch in batches) + " |",
-        "|---" + "|---:" * len(batches) + "|",
-    ]
-    for name in dict.fromkeys(row["variant"] for row in found["images"]):
-        lines.append(f"| {name} | " + " | ".join(f"{rates[name, batch]:.0f}" for batch in batches) + " |")
-    return "\n".join([*lines, ""])
+    yield f"{found['model']}, bfloat16, images a second.\n"
+    names = dict.fromkeys(row["variant"] for row in found["images"])
+    rows = [[name, *(f"{rates[name, batch]:.0f}" for batch in batches)] for name in names]
+    yield table(["variant", *(f"batch {batch}" for batch in batches)], rows)
 
 
 if __name__ == "__main__":

@@ -5,14 +5,12 @@ The library's route cuts the map, attends with the bias and mask of all pairs, a
 Legend: B batch, H heads, D head size, W windows, P places of a window.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.attention.flex_attention import flex_attention
 
-from benchmarks.gpu.cases import Call, Case, drawn
+from benchmarks.gpu.cases import Call, Case, draw
 from models.kernels.window_attention import window_attention
 from models.layers.relative_position_2d import offset_of_pair
 from models.layers.windows import Windows
@@ -31,7 +29,7 @@ def windows(
     cosine: bool = False,
     compiles: bool = True,
 ) -> Case:
-    """One block's attention.
+    """One block's attention over a map of ``side``².
 
     Args:
         batch: B.
@@ -40,21 +38,22 @@ def windows(
         size: D.
         window: side of a window.
         shift: of the windows.
-        device: where.
+        device: of the tensors.
         cosine: SwinV2's scores.
         compiles: whether FlexAttention, and the whole route once more, go through torch.compile.
     """
     generator = torch.Generator(device).manual_seed(0)
-    grids = drawn((3, batch, side, side, heads * size), generator)
-    table_HO = drawn((heads, (2 * window - 1) ** 2), generator)
+    grids = draw((3, batch, side, side, heads * size), generator)
+    table_HO = draw((heads, (2 * window - 1) ** 2), generator)
     scales_H = torch.linspace(5, 20, heads, device=device) if cosine else None
+    q, k, v = grids.unbind()
     if compiles:
         torch._dynamo.reset()  # each case is compiled for its own sizes
     route = CutAndJoin(grids, table_HO, Windows(side, window, shift), scales_H, compiles)
     return Case(
         kind="windows",
         name=f"B {batch}, {side}×{side}, H {heads}, D {size}, W {window}, shift {shift}{', cosines' * cosine}",
-        ours=lambda: window_attention(*grids.unbind(), table_HO, window, shift, scales_H),
+        ours=lambda: window_attention(q, k, v, table_HO, window, shift, scales_H),
         rivals=route.calls(),
         flops=4 * batch * side**2 * window**2 * heads * size,
         moved_bytes=2 * 4 * batch * side**2 * heads * size,
@@ -84,14 +83,14 @@ class CutAndJoin:
         q, k, v = (x.flatten(1, 2) for x in self._in_heads())
         bias = self._bias.flatten(0, 1)[None]
         attended = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=self._scale())
-        return self._joined(attended.unflatten(1, (-1, self._heads)))
+        return self._join_windows(attended.unflatten(1, (-1, self._heads)))
 
     def by_flex_attention(self) -> Tensor:
         """Bias and mask by index: the windows stand in the batch."""
         q, k, v = (x.flatten(0, 1) for x in self._in_heads())
         attended = self._flex(q, k, v, score_mod=self._score, scale=self._scale())
         assert isinstance(attended, Tensor)
-        return self._joined(attended.unflatten(0, (-1, self._cut.count)))
+        return self._join_windows(attended.unflatten(0, (-1, self._cut.count)))
 
     def _score(self, score: Tensor, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         biased = score + self._table[head, self._pairs[query, key]]
@@ -108,5 +107,5 @@ class CutAndJoin:
         q = F.normalize(q, dim=-1, eps=_SHORTEST) * self._scales[:, None, None].to(q.dtype)
         return [q, F.normalize(k, dim=-1, eps=_SHORTEST), v]
 
-    def _joined(self, attended_BWHPD: Tensor) -> Tensor:
+    def _join_windows(self, attended_BWHPD: Tensor) -> Tensor:
         return self._cut.join(attended_BWHPD.transpose(2, 3).flatten(3))

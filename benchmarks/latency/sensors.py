@@ -1,9 +1,7 @@
-"""A reader's own model, as docs/guides/your-own-model.md has one, with random weights: readings of sensors over time.
+"""A custom model, as docs/guides/your-own-model.md has one, with random weights: readings of sensors over time.
 
 Two Transformer blocks of width 64 over six sensors: its scores mean nothing; they cost what such scores cost.
 """
-
-from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +17,6 @@ class SensorTransformer(nn.Module):
     """Whether sensors rise, fall or shake."""
 
     def __init__(self) -> None:
-        """Random weights."""
         super().__init__()
         self.embed = nn.Linear(SENSORS, 64)
         block = nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)

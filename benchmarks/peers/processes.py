@@ -1,21 +1,19 @@
-"""A peer's process, asked by one line and answering by one line, and how busy others kept the machine meanwhile."""
-
-from __future__ import annotations
+"""A peer's process, which gets a request a line and answers by one, and how busy others kept the machine meanwhile."""
 
 import json
-import os
+import shutil
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
-from typing import Any
+from typing import Any, Self
 
+from benchmarks.harness.machine import ROOT, processor_seconds, quiet_environment
 from benchmarks.peers.registry import Peer
+from benchmarks.peers.shapes import Shape
 
-ROOT = Path(__file__).parents[2]
 LONGEST_S = 300.0
 
 
@@ -24,18 +22,11 @@ class PeerError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
-    """One timed request.
-
-    Attributes:
-        seconds: that the call took.
-        foreign: share of the machine's processors that other processes used meanwhile.
-        returned: what the call returned.
-        peak_mb: the most memory that the process has held so far.
-    """
+class PeerSample:
+    """One timed request; ``peak_mb`` is the most memory that the process has held so far."""
 
     seconds: float
-    foreign: float
+    others: float
     returned: list[Any]
     peak_mb: float
 
@@ -49,63 +40,48 @@ class PeerProcess:
     """A running peer; a context."""
 
     def __init__(self, peer: Peer, folder: Path, threads: int, log: Path) -> None:
-        """Start it and wait until it has loaded.
-
-        Raises:
-            PeerError: it ended first.
-        """
+        """Start it and wait until it has loaded."""
         options = json.dumps({"folder": str(folder), "threads": threads, **peer.options})
-        here = Path(__file__).parent
-        command = [interpreter(peer.environment), str(here / "worker.py"), str(here / peer.file), options]
+        path = Path(__file__).parent / peer.file
+        command = [interpreter(peer.environment), "-m", "benchmarks.peers.worker", str(path), options]
         self._log = log
         with log.open("w") as errors:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                env=quiet_environment(),
-            )
+            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
+            self._process = subprocess.Popen(command, cwd=ROOT, text=True, env=quiet_environment(), **pipes)
         try:
-            self.load_s = float(self._answer()["load_s"])
+            self.load_s = float(self._read_answer()["load_s"])
         except PeerError:
             self.close()
             raise
 
-    def __enter__(self) -> PeerProcess:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """End it."""
         self._process.kill()
         with suppress(BrokenPipeError), self._process:
             pass  # waits, and closes its pipes
 
-    def ask(self, request: dict[str, Any]) -> Sample:
-        """Time one request.
-
-        Raises:
-            PeerError: the peer ended, or took more than five minutes.
-        """
+    def send(self, request: dict[str, Any]) -> PeerSample:
+        """Time one request; a peer that takes more than five minutes is ended."""
         assert self._process.stdin is not None
         before = processor_seconds()
         try:
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
         except OSError as error:
-            raise PeerError(self._last_words()) from error
-        answer = self._answer()
+            raise PeerError(last_line(self._log)) from error
+        answer = self._read_answer()
         busy, passed = (after - was for after, was in zip(processor_seconds(), before, strict=True))
-        foreign = max(0.0, busy - answer["processor_s"]) / max(passed, 1e-9)
-        return Sample(
-            seconds=answer["seconds"], foreign=foreign, returned=answer["returned"], peak_mb=answer["peak_mb"]
+        others = max(0.0, busy - answer["processor_s"]) / max(passed, 1e-9)
+        return PeerSample(
+            seconds=answer["seconds"], others=others, returned=answer["returned"], peak_mb=answer["peak_mb"]
         )
 
-    def _answer(self) -> dict[str, Any]:
+    def _read_answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         timer = Timer(LONGEST_S, self._process.kill)
         timer.start()
@@ -114,12 +90,9 @@ class PeerProcess:
         finally:
             timer.cancel()
         if not line:
-            raise PeerError(self._last_words())
+            raise PeerError(last_line(self._log))
         value: dict[str, Any] = json.loads(line)
         return value
-
-    def _last_words(self) -> str:
-        return last_line(self._log)
 
 
 def last_line(log: Path) -> str:
@@ -128,27 +101,40 @@ def last_line(log: Path) -> str:
     return lines[-1][:300] if lines else "no message"
 
 
-def quiet_environment() -> dict[str, str]:
-    """This process's environment, without a model hub and without threads that spin while they wait."""
-    dropped = {"OMP_NUM_THREADS"}
-    kept = {name: value for name, value in os.environ.items() if name not in dropped}  # noqa: TID251 - a launcher
-    return {**kept, "HF_HUB_OFFLINE": "1", "OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false"}
+def build_source(shape: Shape, place: Path) -> None:
+    """Write transformers' folder with random weights, and our checkpoint made from it, where they are not yet."""
+    make_model = (interpreter("modern"), "-m", "benchmarks.peers.make_model", shape.name, "{out}")
+    _run_once(place / "source", make_model, place)
+    _run_once(
+        place / "ours", (sys.executable, "-m", "attendant", "models", "import", "{source}", "--out", "{out}"), place
+    )
 
 
-def processor_seconds() -> tuple[float, float]:
-    """Seconds that all processors together have been busy, and that they have had, since the machine started."""
-    ticks = [int(word) for word in Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:9]]
-    idle, second = ticks[3] + ticks[4], os.sysconf("SC_CLK_TCK")
-    return (sum(ticks) - idle) / second, sum(ticks) / second
+def build_product(peer: Peer, place: Path) -> Path:
+    """The folder that a peer loads, made where it is not yet."""
+    if peer.make:
+        _run_once(place / peer.product, peer.make, place)
+    return place / peer.product
 
 
-def wait_until_quiet(patience_s: float, share: float) -> None:
-    """Wait until others use less than a share of the processors, but no longer than the patience."""
-    until = time.monotonic() + patience_s
-    while time.monotonic() < until:
-        busy, passed = processor_seconds()
-        time.sleep(0.25)
-        later, total = processor_seconds()
-        if later - busy < share * max(total - passed, 1e-9):
-            return
-        time.sleep(0.5)
+def _run_once(out: Path, command: tuple[str, ...], place: Path) -> None:
+    if out.is_dir():
+        return
+    words = {
+        "out": str(out.with_suffix(".part")),
+        "source": str(place / "source"),
+        "ours": str(place / "ours"),
+        "python": sys.executable,
+        "modern": interpreter("modern"),
+        "optimum": interpreter("optimum"),
+    }
+    out.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(words["out"], ignore_errors=True)
+    log = out.with_suffix(".log")
+    sys.stderr.write(f"  making {out.name} …\n")
+    with log.open("w") as file:
+        filled = [word.format(**words) for word in command]
+        done = subprocess.run(filled, cwd=ROOT, stdout=file, stderr=file, env=quiet_environment(), check=False)
+    if done.returncode:
+        raise PeerError(f"making {out.name}: {last_line(log)}; see {log.relative_to(ROOT)}")
+    Path(words["out"]).rename(out)

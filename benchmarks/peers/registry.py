@@ -4,32 +4,27 @@ A command's words may hold ``{source}``, transformers' folder with the shared we
 ``{ours}``, our checkpoint made from that folder, and the interpreters ``{modern}``, ``{optimum}`` and ``{python}``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.peers.shapes import Kind
 from export.precision.precisions import PRECISIONS
 
-_TEXT = ("{optimum}", "benchmarks/peers/export_openvino_text.py")
 _GENAI = ("{modern}", "-m", "onnxruntime_genai.models.builder", "-i", "{source}", "-o", "{out}", "-e", "cpu")
-_IMAGES = ("{modern}", "benchmarks/peers/export_openvino_vision.py", "{source}", "{out}")
+_OPENVINO = ("-m", "benchmarks.peers.export_openvino")
 _CT2 = ("{modern}", "-m", "ctranslate2.converters.transformers", "--model", "{source}", "--output_dir", "{out}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """One column of the comparison.
+    """One row of the comparison.
 
     Attributes:
-        name: in tables.
         kind: of the shapes that it runs.
         file: beside this one, with ``load``.
         environment: ``modern`` or ``optimum``, under build/peers; ``ours`` is this interpreter.
         make: the command that writes what it loads; none where that is transformers' folder.
         product: the folder of what was made; peers that differ in options alone share one.
-        options: for ``load``.
         not_for: shapes that it cannot run.
     """
 
@@ -43,53 +38,53 @@ class Peer:
     not_for: tuple[str, ...] = ()
 
 
-def _genai(precision: str) -> Peer:
-    make = (*_GENAI, "-p", precision, "-c", "{out}.cache")
+def genai_peer(precision: str) -> Peer:
     return Peer(
         name=f"onnxruntime-genai {precision}",
         kind="decoder",
-        file="genai_decoder.py",
+        file="genai_peer.py",
         environment="modern",
-        make=make,
+        make=(*_GENAI, "-p", precision, "-c", "{out}.cache"),
         product=f"genai-{precision}",
         not_for=("gpt2",),  # its builder knows no GPT-2
     )
 
 
-def _openvino(kind: Kind, weights: str, precision: str) -> Peer:
+def openvino_peer(kind: Kind, weights: str, precision: str) -> Peer:
     name = {"decoder": "OpenVINO GenAI", "translator": "OpenVINO (optimum)", "vision": "OpenVINO"}[kind]
     quantised = () if weights == "f32" else (weights,)
-    make = (*_IMAGES, *quantised) if kind == "vision" else (*_TEXT, kind, "{source}", "{out}", *quantised)
+    environment = "{modern}" if kind == "vision" else "{optimum}"
+    by_optimum = kind == "translator"
     return Peer(
         name=f"{name} {precision}" if weights == "f32" else f"{name} {weights}, {precision}",
         kind=kind,
-        file="transformers_translator.py" if kind == "translator" else f"openvino_{kind}.py",
-        environment="optimum" if kind == "translator" else "modern",
-        make=make,
+        file="transformers_peer.py" if by_optimum else "openvino_peer.py",
+        environment="optimum" if by_optimum else "modern",
+        make=(environment, *_OPENVINO, kind, "{source}", "{out}", *quantised),
         product=f"openvino-{weights}",
-        options={"precision": precision, **({"openvino": True} if kind == "translator" else {})},
+        options={"precision": precision, "kind": kind, **({"openvino": True} if by_optimum else {})},
     )
 
 
-def _ctranslate2(kind: Kind, precision: str) -> Peer:
+def ctranslate2_peer(kind: Kind, precision: str) -> Peer:
     return Peer(
         name=f"CTranslate2 {precision}",
         kind=kind,
-        file=f"ctranslate2_{kind}.py",
+        file="ctranslate2_peer.py",
         environment="modern",
         make=(*_CT2, "--quantization", precision),
         product=f"ctranslate2-{precision}",
-        options={"precision": precision},
+        options={"precision": precision, "kind": kind},
     )
 
 
-def _transformers(kind: Kind, precision: str) -> Peer:
+def transformers_peer(kind: Kind, precision: str) -> Peer:
     return Peer(
         name=f"transformers {precision}",
         kind=kind,
-        file=f"transformers_{kind}.py",
+        file="transformers_peer.py",
         environment="modern",
-        options={"precision": precision},
+        options={"precision": precision, "kind": kind},
     )
 
 
@@ -107,25 +102,25 @@ def ours(kind: Kind, words: tuple[str, ...], runtime: str) -> Peer:
     return Peer(
         name=f"ours {title}, {runtime}",
         kind=kind,
-        file="ours_vision.py" if kind == "vision" else "ours_decoder.py",
+        file="attendant_peer.py",
         environment="ours",
         make=("{python}", "-m", "attendant", "export", "onnx", "{ours}", "--out", "{out}", *words, *calibration),
         product="-".join(["artefact", *title.split()]),
-        options={"runtime": runtime},
+        options={"runtime": runtime, "kind": kind},
     )
 
 
-def _all(kind: Kind) -> list[Peer]:
+def peers_of(kind: Kind) -> list[Peer]:
     weights = [("f32", "f32"), ("f32", "bf16"), ("int8", "f32"), ("int8", "bf16")]
     if kind == "decoder":
         weights += [("int4", "f32"), ("int4", "bf16")]
-    peers = [_transformers(kind, one) for one in ("float32", "bfloat16")]
-    peers += [_openvino(kind, *one) for one in weights]
+    peers = [transformers_peer(kind, one) for one in ("float32", "bfloat16")]
+    peers += [openvino_peer(kind, *one) for one in weights]
     if kind != "vision":
-        peers += [_ctranslate2(kind, one) for one in ("float32", "int8")]
+        peers += [ctranslate2_peer(kind, one) for one in ("float32", "int8")]
     if kind == "decoder":
-        peers += [_genai(one) for one in ("fp32", "int8", "int4")]
+        peers += [genai_peer(one) for one in ("fp32", "int8", "int4")]
     return peers
 
 
-PEERS = [*_all("decoder"), *_all("translator"), *_all("vision")]
+PEERS = [*peers_of("decoder"), *peers_of("translator"), *peers_of("vision")]

@@ -3,8 +3,6 @@
 Samples are kept in one JSON file after every peer's turn, so that a run that was stopped goes on where it was.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time
@@ -17,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from attendant.progress import progress
-from benchmarks.peers.processes import PeerError, PeerProcess, wait_until_quiet
-from benchmarks.peers.products import make_product, make_source
+from benchmarks.harness.machine import QUIET, wait_until_quiet
+from benchmarks.harness.rounds import quiet_values
+from benchmarks.peers.processes import PeerError, PeerProcess, build_product, build_source
 from benchmarks.peers.registry import Peer
 from benchmarks.peers.shapes import Shape
 
-QUIET = 0.10
 TRIES = 3
 Request = Callable[[Shape, np.random.Generator], dict[str, Any]]
 Record = dict[str, Any]
@@ -33,11 +31,9 @@ class Plan:
     """How much is measured.
 
     Attributes:
-        requests: measure → what to ask; the first is also asked with a fixed seed, to compare answers.
+        requests: measure → what is sent; the first is also sent with a fixed seed, to compare answers.
         rounds: quiet samples of each measure.
-        threads: of every peer.
         deadline: ``time.monotonic()`` after which nothing more is begun.
-        patience_s: longest wait for a quiet machine before one sample.
     """
 
     requests: dict[str, Request]
@@ -51,16 +47,13 @@ class Samples:
     """What was measured: shape → peer → its load time, memory, answer and samples, in a file."""
 
     def __init__(self, path: Path) -> None:
-        """Take up what the file holds."""
         self.path = path
         self.values: dict[str, dict[str, Record]] = json.loads(path.read_text()) if path.is_file() else {}
 
     def of(self, shape: Shape, peer: Peer) -> Record:
-        """The record of a peer; a new one where there is none."""
         return self.values.setdefault(shape.name, {}).setdefault(peer.name, {"samples": {}})
 
     def write(self) -> None:
-        """Replace the file."""
         part = self.path.with_suffix(".part")
         part.write_text(json.dumps(self.values), encoding="utf-8")
         part.replace(self.path)
@@ -68,74 +61,62 @@ class Samples:
 
 def measure(shape: Shape, peers: Sequence[Peer], plan: Plan, samples: Samples, place: Path) -> None:
     """Sample every peer that has not enough samples yet; one that fails says why in its record."""
-    make_source(shape, place)
+    build_source(shape, place)
     with ExitStack() as stack:
         running: dict[str, PeerProcess] = {}
+
+        def leave_out(peer: Peer, error: PeerError) -> None:
+            samples.of(shape, peer)["failed"] = str(error)
+            running.pop(peer.name, None)
+            sys.stderr.write(f"  {peer.name} left out: {error}\n")
+
         for peer in peers:
             record = samples.of(shape, peer)
-            if _is_enough(record, plan) or time.monotonic() > plan.deadline:
+            taken = (quiet_values(record["samples"].get(name, [])) for name in plan.requests)
+            if all(len(values) >= plan.rounds for values in taken) or time.monotonic() > plan.deadline:
                 continue
             record.pop("failed", None)
             try:
-                folder = make_product(peer, place)
+                folder = build_product(peer, place)
                 process = PeerProcess(peer, folder, plan.threads, place / f"{peer.product}.worker.log")
                 running[peer.name] = stack.enter_context(process)
-                _warm_up(shape, running[peer.name], record, plan)
+                warm_up(shape, running[peer.name], record, plan)
             except PeerError as error:
-                _fail(record, peer, error, running)
-        _take_rounds(shape, [peer for peer in peers if peer.name in running], running, plan, samples)
+                leave_out(peer, error)
+        started = [peer for peer in peers if peer.name in running]
+        with progress(shape.name, plan.rounds * len(started)) as advance:
+            for number in range(plan.rounds):
+                for peer in started:
+                    if peer.name in running and time.monotonic() < plan.deadline:
+                        try:
+                            take_turn(shape, running[peer.name], samples.of(shape, peer), plan, number)
+                        except PeerError as error:
+                            leave_out(peer, error)
+                        samples.write()
+                    advance(peer.name)
 
 
-def _take_rounds(
-    shape: Shape, peers: Sequence[Peer], running: dict[str, PeerProcess], plan: Plan, samples: Samples
-) -> None:
-    with progress(shape.name, plan.rounds * len(peers)) as advance:
-        for number in range(plan.rounds):
-            for peer in peers:
-                record = samples.of(shape, peer)
-                if peer.name in running and time.monotonic() < plan.deadline:
-                    try:
-                        _take_turn(shape, running[peer.name], record, plan, number)
-                    except PeerError as error:
-                        _fail(record, peer, error, running)
-                    samples.write()
-                advance(peer.name)
-
-
-def _take_turn(shape: Shape, process: PeerProcess, record: Record, plan: Plan, number: int) -> None:
-    for measure_name, request in plan.requests.items():
-        kept = record["samples"].setdefault(measure_name, [])
-        if len(quiet(kept)) > number:
-            continue
-        for _ in range(TRIES):
-            wait_until_quiet(plan.patience_s, QUIET)
-            sample = process.ask(request(shape, np.random.default_rng()))
-            kept.append([sample.seconds, round(sample.foreign, 3)])
-            record["peak_mb"] = sample.peak_mb
-            if sample.foreign < QUIET or time.monotonic() > plan.deadline:
-                break
-
-
-def _warm_up(shape: Shape, process: PeerProcess, record: Record, plan: Plan) -> None:
+def warm_up(shape: Shape, process: PeerProcess, record: Record, plan: Plan) -> None:
+    """Run every request once, and keep the answer to one that is the same for all peers."""
     record["load_s"] = process.load_s
     for request in plan.requests.values():
-        process.ask(request(shape, np.random.default_rng(1)))
+        process.send(request(shape, np.random.default_rng(1)))
     first = next(iter(plan.requests.values()))(shape, np.random.default_rng(0))
     if "new_tokens" in first:
         first["new_tokens"] = 16
-    record["answer"] = process.ask(first).returned
+    record["answer"] = process.send(first).returned
 
 
-def _fail(record: Record, peer: Peer, error: PeerError, running: dict[str, PeerProcess]) -> None:
-    record["failed"] = str(error)
-    running.pop(peer.name, None)
-    sys.stderr.write(f"  {peer.name} left out: {error}\n")
-
-
-def quiet(samples: Sequence[Sequence[float]]) -> list[float]:
-    """Seconds of the samples during which others used less than a tenth of the processors."""
-    return [seconds for seconds, foreign in samples if foreign < QUIET]
-
-
-def _is_enough(record: Record, plan: Plan) -> bool:
-    return all(len(quiet(record["samples"].get(name, []))) >= plan.rounds for name in plan.requests)
+def take_turn(shape: Shape, process: PeerProcess, record: Record, plan: Plan, number: int) -> None:
+    """Samples of each measure that has no more quiet ones than this round's number."""
+    for name, request in plan.requests.items():
+        kept = record["samples"].setdefault(name, [])
+        if len(quiet_values(kept)) > number:
+            continue
+        for _ in range(TRIES):
+            wait_until_quiet(plan.patience_s)
+            sample = process.send(request(shape, np.random.default_rng()))
+            kept.append([sample.seconds, round(sample.others, 3)])
+            record["peak_mb"] = sample.peak_mb
+            if sample.others < QUIET or time.monotonic() > plan.deadline:
+                break

@@ -1,25 +1,17 @@
 """The shapes that are measured: transformers' classes and settings. Weights are random, the same for every peer."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 Kind = Literal["decoder", "translator", "vision"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """A model that every peer runs.
-
-    Attributes:
-        name: short, for tables.
-        kind: what it is asked.
-        model: transformers' class.
-        settings: its configuration, where not the default.
-        vocabulary: number of token ids; 0 for images.
-        prompt: tokens of a prompt or of a source.
-    """
+    """A model that every peer runs: transformers' class, its settings where not the default, tokens of a prompt."""
 
     name: str
     kind: Kind
@@ -41,14 +33,10 @@ _LLAMA160 = {
     "bos_token_id": 1,
     "eos_token_id": 2,
 }
+_SIDE = {"layers": 6, "attention_heads": 8, "ffn_dim": 2048}
 _MARIAN = {
     "d_model": 512,
-    "encoder_layers": 6,
-    "decoder_layers": 6,
-    "encoder_attention_heads": 8,
-    "decoder_attention_heads": 8,
-    "encoder_ffn_dim": 2048,
-    "decoder_ffn_dim": 2048,
+    **{f"{side}_{name}": size for side in ("encoder", "decoder") for name, size in _SIDE.items()},
     "max_position_embeddings": 512,
     "activation_function": "swish",
     "scale_embedding": True,
@@ -65,3 +53,12 @@ SHAPES = {
         Shape(name="swin-t", kind="vision", model="SwinForImageClassification", settings={"num_labels": 1000}),
     )
 }
+
+
+_IMAGES = np.random.default_rng(0).standard_normal((8, 3, 224, 224), dtype=np.float32)
+
+
+def random_pixels(batch: int, seed: int) -> NDArray[Any]:
+    """The images that every peer gets; the seed makes each brighter, so that none comes twice."""
+    pixels: NDArray[Any] = _IMAGES[:batch] + np.float32(seed % 1000 / 1000)
+    return pixels

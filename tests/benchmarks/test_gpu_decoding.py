@@ -1,4 +1,4 @@
-"""The trial of benchmarks/gpu/decoding.py on any machine; what it measures here means nothing."""
+"""The trial of benchmarks.gpu.decoding on any machine; what it measures here means nothing."""
 
 import json
 import sys

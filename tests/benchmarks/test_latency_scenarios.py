@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.latency import bench
-from benchmarks.latency.bench import as_written
-from benchmarks.latency.text_encoder import NAME as TEXT_ENCODER
+from benchmarks.harness.sample_models import TEXT_ENCODER
+from benchmarks.latency import __main__ as latency
+from benchmarks.latency.__main__ import read_as_written
 from clients.load.analysis.summary import summarise
 from clients.load.arrivals import ClosedLoop
 from clients.load.record import Outcome
@@ -23,7 +23,7 @@ SCENARIOS = sorted(PLACE.glob("*.toml"))
 
 def test_every_shipped_model_has_a_scenario_and_those_that_embed_and_predict():
     asked = {workload.model for path in SCENARIOS for workload in read_scenario(path).workloads}
-    assert asked == {*shipped_names(), TEXT_ENCODER, bench.OWN}
+    assert asked == {*shipped_names(), TEXT_ENCODER, latency.CUSTOM_MODEL}
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
@@ -48,7 +48,7 @@ def test_every_question_has_its_answer(path):
 def test_a_scenario_has_a_valid_baseline_of_itself(path):
     baseline = summarise(read_run(PLACE / "baselines" / f"{path.stem}.json"))
     assert not baseline.verdict.reasons
-    assert baseline.run.scenario == as_written(path).plain()
+    assert baseline.run.scenario == read_as_written(path).plain()
 
 
 def slower(run, times, behind=0.0):
@@ -75,27 +75,27 @@ def with_a_wrong_answer(run):
     [
         ([lambda run: run], 0, 1),
         ([lambda run: slower(run, 2), lambda run: run], 0, 2),
-        ([lambda run: slower(run, 2)] * bench.TRIES, 1, bench.TRIES),
+        ([lambda run: slower(run, 2)] * latency.TRIES, 1, latency.TRIES),
         ([lambda run: slower(run, 0.6, behind=6.0)], 0, 1),
-        ([lambda run: slower(run, 2.0, behind=6.0)] * bench.TRIES, 1, bench.TRIES),
+        ([lambda run: slower(run, 2.0, behind=6.0)] * latency.TRIES, 1, latency.TRIES),
         ([with_a_wrong_answer], 1, 1),
     ],
     ids=["as before", "slower once", "slower each time", "ever faster", "ever slower", "a wrong answer"],
 )
 def test_a_scenario_is_run_again_where_it_was_slower_and_fails_where_it_is_so_each_time(tmp_path, made, status, runs):
     name = "classify-digits-vit"
-    before = read_run(bench.BASELINES / f"{name}.json")
+    before = read_run(latency.BASELINES / f"{name}.json")
     turns = iter(made)
-    asked = Namespace(out=tmp_path, tolerance=bench.TOLERANCE, tries=bench.TRIES)
-    assert bench.tried(name, lambda: next(turns)(before), asked) == status
+    asked = Namespace(out=tmp_path, tolerance=latency.TOLERANCE, tries=latency.TRIES)
+    assert latency.try_scenario(name, lambda: next(turns)(before), asked) == status
     assert len(made) - len(list(turns)) == runs
 
 
 def test_of_the_valid_runs_the_middle_one_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(bench, "BASELINES", tmp_path)
+    monkeypatch.setattr(latency, "BASELINES", tmp_path)
     before = read_run(PLACE / "baselines" / "classify-digits-vit.json")
     runs = iter([slower(before, 1.2), before, slower(before, 1.1)])
-    assert bench.kept("one", lambda: next(runs), Namespace(tries=3)) == 0
+    assert latency.keep_baseline("one", lambda: next(runs), Namespace(tries=3)) == 0
     assert read_run(tmp_path / "one.json").records == slower(before, 1.1).records
-    assert bench.kept("two", lambda: with_a_wrong_answer(before), Namespace(tries=3)) == 1
+    assert latency.keep_baseline("two", lambda: with_a_wrong_answer(before), Namespace(tries=3)) == 1
     assert not (tmp_path / "two.json").exists()

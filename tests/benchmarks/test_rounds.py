@@ -4,10 +4,11 @@ import time
 
 import pytest
 
+from benchmarks.harness.rounds import counted_values, quiet_values, show_spread
+from benchmarks.peers.comparison import agreement, rate
 from benchmarks.peers.processes import PeerError, PeerProcess
 from benchmarks.peers.registry import PEERS, Peer, ours
-from benchmarks.peers.results import agreement, milliseconds, rate
-from benchmarks.peers.rounds import Plan, Samples, measure, quiet
+from benchmarks.peers.rounds import Plan, Samples, measure
 from benchmarks.peers.shapes import SHAPES
 
 ECHO = """
@@ -51,7 +52,7 @@ def measured(tmp_path, peers, rounds, samples):
 
 def test_a_peer_gets_its_options_and_is_timed(peer, tmp_path):
     with PeerProcess(peer(ECHO, word="x"), tmp_path, 2, tmp_path / "log") as process:
-        sample = process.ask({"question": 3})
+        sample = process.send({"question": 3})
     assert sample.returned == [str(tmp_path), 2, {"word": "x"}, 3]
     assert sample.seconds >= 0.02
 
@@ -61,7 +62,7 @@ def test_a_peer_that_dies_says_why(peer, tmp_path):
         PeerProcess(peer(DIES), tmp_path, 2, tmp_path / "log") as process,
         pytest.raises(PeerError, match="no such question"),
     ):
-        process.ask({"question": 3})
+        process.send({"question": 3})
 
 
 def test_a_peer_that_cannot_load_says_why(peer, tmp_path):
@@ -89,9 +90,14 @@ def test_a_peer_that_fails_is_left_out_and_the_others_are_measured(peer, tmp_pat
 
 
 def test_only_quiet_samples_count_where_there_are_two():
-    assert quiet([[0.5, 0.2], [0.1, 0.0], [0.3, 0.09]]) == [0.1, 0.3]
-    assert milliseconds([[0.5, 0.2], [0.1, 0.0], [0.3, 0.0]]) == "200.0 (150.0 … 250.0)"
-    assert milliseconds([[0.5, 0.2], [0.1, 0.0]]) == "300.0 (200.0 … 400.0) ?"
+    assert quiet_values([[0.5, 0.2], [0.1, 0.0], [0.3, 0.09]]) == [0.1, 0.3]
+    assert show_spread([[0.5, 0.2], [0.1, 0.0], [0.3, 0.0]], 1e3) == "200.0 (150.0 … 250.0)"
+    assert show_spread([[0.5, 0.2], [0.1, 0.0]], 1e3) == "300.0 (200.0 … 400.0) ?"
+
+
+def test_samples_count_where_others_left_the_machine_alone():
+    assert counted_values([(1.0, 0.5), (2.0, 0.0), (3.0, 0.09)]) == ([2.0, 3.0], "")
+    assert counted_values([(1.0, 0.5), (2.0, 0.0), (3.0, 0.4), (4.0, 0.2)]) == ([2.0, 4.0, 3.0], " ?")
 
 
 def test_a_rate_leaves_the_prompt_out():
@@ -110,3 +116,24 @@ def test_peers_have_different_names_and_products_of_their_own():
     assert len({(peer.kind, peer.name) for peer in peers}) == len(peers)
     made = {(peer.kind, peer.product): peer.make for peer in peers}
     assert all(made[peer.kind, peer.product] == peer.make for peer in peers)
+
+
+@pytest.mark.parametrize("kind", ["decoder", "translator"])
+def test_our_peer_answers_every_prompt_with_as_many_tokens(kind, request, tmp_path):
+    folder = request.getfixturevalue({"decoder": "language_model", "translator": "dates_artefact"}[kind])
+    with PeerProcess(ours(kind, (), "auto"), folder, 1, tmp_path / "log") as process:
+        sample = process.send({"prompts": [[3, 4, 5], [6, 7, 8]], "new_tokens": 4})
+    assert [len(row) for row in sample.returned] == [4, 4]
+    assert sample.peak_mb > 10
+
+
+def test_transformers_peer_continues_greedily(tmp_path):
+    import transformers
+
+    config = transformers.GPT2Config(vocab_size=20, n_positions=16, n_embd=8, n_layer=1, n_head=1)
+    transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path / "model")
+    options = {"precision": "float32", "kind": "decoder"}
+    peer = Peer(name="x", kind="decoder", file="transformers_peer.py", environment="ours", options=options)
+    with PeerProcess(peer, tmp_path / "model", 1, tmp_path / "log") as process:
+        first, second = (process.send({"prompts": [[3, 4, 5]], "new_tokens": 6}).returned for _ in range(2))
+    assert first == second and len(first[0]) == 6

@@ -2,11 +2,12 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 
-from benchmarks.gateway.bare_http import BareClient
-from benchmarks.gateway.processes import gateway_before, resident_mib
+from benchmarks.harness.bare_http import BareClient
+from benchmarks.harness.servers import gateway_before
 from serving.engine.settings import EngineSettings
 from serving.triton.repository.layout import write_repository
 from tests.conftest import LANGUAGE_MODEL
@@ -18,6 +19,11 @@ pytestmark = pytest.mark.slow
 
 STREAMS, MOST_MIB = 500, 200
 LONG = {"model": LANGUAGE_MODEL, "prompt": PROMPT, "max_tokens": 4000, "ignore_eos": True, "stream": True}
+
+
+def resident_mib(pid):
+    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
+    return int(fields["VmRSS"].split()[0]) / 1024
 
 
 def test_five_hundred_idle_streams_take_less_than_200_megabytes(long_language_model, tmp_path):
@@ -36,7 +42,7 @@ def test_five_hundred_idle_streams_take_less_than_200_megabytes(long_language_mo
                 for client in clients:
                     client.send("/v1/completions", LONG)
                 assert await until(lambda: waiting() == STREAMS - 1), waiting()
-                await asyncio.gather(*(client.begun() for client in clients))
+                await asyncio.gather(*(client.read_headers() for client in clients))
                 return resident_mib(pid)
 
         with gateway_before(triton.endpoints.grpc, probe_s=3600) as (gateway, port):

@@ -2,7 +2,7 @@
 
 One operator alone hardly is: kernels of narrow types add in float32 and round their result, and between two Casts it is
 rounded at the same places. What saves drift is a chain whose numbers are not rounded in between. Each candidate here
-was measured by ``benchmarks/sensitivity.py``, which wrote ``sensitivity.json``; those are kept that take away at least
+was measured by ``benchmarks.sensitivity``, which wrote ``sensitivity.json``; those are kept that take away at least
 a tenth of the drift, as the geometric mean over the models that have them, and hold no matrix product: its weights, the
 largest of a language model where it gives the logits, would take twice the memory.
 

@@ -1,4 +1,3 @@
-import json
 import sys
 from dataclasses import replace
 
@@ -7,7 +6,7 @@ import torch
 
 from attendant.errors import MachineError
 from benchmarks.gpu import attention
-from benchmarks.gpu.attention import Measured, measure, reaches, report, write
+from benchmarks.gpu.attention import Measured, measure, reaches, report
 from benchmarks.gpu.cases import Case
 from benchmarks.gpu.clock import Roofs
 
@@ -49,22 +48,14 @@ def test_a_decoder_is_held_to_the_bandwidth_and_others_to_the_nearer_roof():
 def test_the_report_has_a_table_a_kind_with_a_column_a_library():
     refused = replace(measured(rivals=(0.95, None)), refused={"library 1": "no GPU"})
     untold = measured(kind="additive", rivals=(3.0,))
-    text = report([refused, measured(kind="decode", cached=4096), untold], LIMITS, "A title")
-    assert text.startswith("# A title\n\n- copy bandwidth: 2000 GB/s")
+    text = "\n".join(report([refused, measured(kind="decode", cached=4096), untold], LIMITS))
+    assert text.startswith("- copy bandwidth: 2000 GB/s")
     assert "| case | ours ms | library 0 ms | library 1 ms | × best | % roof | target |" in text
     assert "| a case | 1.0000 | 0.9500 |  | 0.95 | 50 | reached |" in text
     assert "windows" not in text
     assert "## additive: no target" in text and "| a case | 1.0000 | 3.0000 | 3.00 | 50 |  |" in text
     assert "- library 1, where it has no time: no GPU" in text
     assert "| a case | 1.0000 | 0.9500 | 2.0000 | 0.95 | 50 | missed |" in text
-
-
-def test_the_numbers_are_written_beside_the_tables(tmp_path):
-    write([measured()], LIMITS, tmp_path)
-    (document,) = tmp_path.glob("*-gpu-attention.md")
-    numbers = json.loads(document.with_suffix(".json").read_text())
-    assert numbers["measured"][0]["rivals"] == {"library 0": 0.95, "library 1": 2.0}
-    assert numbers["roofs"] == {"bytes_per_second": 2e12, "flops": 1e15}
 
 
 def raising(error):

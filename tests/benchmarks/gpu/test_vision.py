@@ -1,4 +1,4 @@
-"""The trial of benchmarks/gpu/vision.py on any machine; what it measures here means nothing."""
+"""The trial of benchmarks.gpu.vision on any machine; what it measures here means nothing."""
 
 import json
 import sys

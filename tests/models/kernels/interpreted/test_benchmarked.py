@@ -54,6 +54,9 @@ def test_a_trial_of_the_benchmark_has_a_table_of_every_kind(monkeypatch, tmp_pat
     kinds = [line.split(":")[0] for line in page.read_text().splitlines() if line.startswith("## ")]
     assert kinds == ["## prefill", "## decode", "## append", "## windows", "## additive"]
     assert "a CPU: figures mean nothing" in page.read_text()
+    numbers = json.loads(page.with_suffix(".json").read_text())
+    assert {one["kind"] for one in numbers["measured"]} == {kind.removeprefix("## ") for kind in kinds}
+    assert numbers["roofs"].keys() == {"bytes_per_second", "flops"}
 
 
 def test_the_best_of_the_candidates_is_kept_where_kernels_read_it(monkeypatch, tmp_path):

@@ -1,0 +1,52 @@
+"""Ours: an artefact that ``attendant export onnx`` wrote, on a runtime that it is served with; texts decoded greedily.
+
+Legend: B batch, T prompt.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attendant.manifest import Manifest
+from attendant.parameters import Runtime
+from benchmarks.peers.shapes import random_pixels
+from serving.runtime.base import Array
+from serving.runtime.cached_decoder import CachedDecoder
+from serving.runtime.create_runners import create_runners
+
+
+def load(folder: str, threads: int, kind: str, runtime: Runtime = "auto") -> Callable[..., Any]:
+    manifest = Manifest.read(Path(folder))
+    runners = create_runners(Path(folder), manifest, threads, runtime)
+    if kind == "vision":
+        return lambda batch, seed: (
+            runners["model"].run({"pixels": random_pixels(batch, seed)})["logits"].numpy()[0].tolist()
+        )
+    decoders: dict[int, CachedDecoder] = {}  # a server keeps its caches: each prompt begins at the first position again
+
+    def generate(prompts: list[list[int]], new_tokens: int) -> list[list[int]]:
+        ids_BT, rows = np.array(prompts, dtype=np.int64), len(prompts)
+        if "encoder" not in runners:
+            if rows not in decoders:
+                decoders[rows] = CachedDecoder(runners["decoder"], rows)
+            return decode(decoders[rows], ids_BT, new_tokens)
+        source = {"source_ids": ids_BT, "source_mask": np.ones_like(ids_BT, dtype=bool)}
+        encoded = runners["encoder"].run(dict(source))
+        first_B1 = np.full((rows, 1), manifest.details["start_token"])
+        return decode(CachedDecoder(runners["decoder"], rows, {**source, **encoded}), first_B1, new_tokens)
+
+    return generate
+
+
+def decode(decoder: CachedDecoder, ids_BT: Array, new_tokens: int) -> list[list[int]]:
+    start_B, tokens = np.zeros(len(ids_BT), dtype=np.int64), []
+    for _ in range(new_tokens):
+        last_B1 = np.full((len(ids_BT), 1), ids_BT.shape[1] - 1)
+        logits = decoder.step(ids_BT, start_B, last_B1)["logits"]
+        start_B = start_B + ids_BT.shape[1]
+        ids_BT = logits[:, -1].argmax(-1)[:, None]
+        tokens.append(ids_BT[:, 0])
+    answers: list[list[int]] = np.stack(tokens, axis=1).tolist()
+    return answers

@@ -1,0 +1,119 @@
+"""A comparison with peers: its command line, the run over shapes, and the page."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.harness.machine import ROOT, hardware, versions
+from benchmarks.harness.report import RESULTS, Benchmark, table
+from benchmarks.harness.rounds import counted_values, quiet_values, spread
+from benchmarks.peers.processes import interpreter
+from benchmarks.peers.registry import PEERS, Peer, ours
+from benchmarks.peers.rounds import Plan, Record, Request, Samples, measure
+from benchmarks.peers.shapes import SHAPES, Kind, Shape
+
+PLACE = ROOT / "build" / "benchmarks"
+NOTES = """One process a peer, round-robin, fresh random inputs for every sample, the same random weights for all.
+Median (first … third quartile). Quiet samples: the fewest of any measure … all that were taken of the one with
+most; a sample is quiet where other processes used less than 10 % of the processors. Random weights say nothing
+about accuracy: where tokens differ, the logits are nearly flat, and the precision is low. A question mark:
+fewer than two samples were quiet, and the figure is not to be relied on."""
+REFERENCE = "transformers float32"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Of one kind of work; ``cells`` fills the columns of ``heads`` with what one peer's record says."""
+
+    benchmark: Benchmark
+    kinds: tuple[Kind, ...]
+    requests: dict[str, Request]
+    heads: list[str]
+    cells: Callable[[Record], list[str]]
+    runtimes: tuple[str, ...]
+
+    def run(self) -> None:
+        """Make what is missing, measure, and write the page."""
+        shapes = [name for name, shape in SHAPES.items() if shape.kind in self.kinds]
+        parser = self.benchmark.parser(rounds=7, patience_s=20.0)
+        parser.set_defaults(out=RESULTS)
+        parser.add_argument("--shapes", nargs="+", choices=shapes, default=shapes)
+        parser.add_argument("--peers", nargs="+", default=[""], help="words; peers whose names hold one of them")
+        parser.add_argument(
+            "--ours", nargs="+", default=[""], help='artefacts: words for export onnx, "--precision int8"'
+        )
+        parser.add_argument("--runtimes", nargs="+", default=list(self.runtimes), help="that execute them")
+        parser.add_argument("--minutes", type=float, default=60.0, help="after which nothing more is begun")
+        parser.add_argument("--threads", type=int, default=2)
+        parser.add_argument(
+            "--quick", action="store_true", help="two samples each, on a busy machine too; the page stays in build/"
+        )
+        parser.add_argument("--fresh", action="store_true", help="forget the samples of runs before")
+        args = parser.parse_args()
+        PLACE.mkdir(parents=True, exist_ok=True)
+        path: Path = PLACE / f"{self.benchmark.name}{'-quick' if args.quick else ''}-samples.json"
+        if args.fresh:
+            path.unlink(missing_ok=True)
+        samples = Samples(path)
+        plan = Plan(
+            requests=self.requests,
+            rounds=2 if args.quick else args.rounds,
+            threads=args.threads,
+            deadline=time.monotonic() + 60 * args.minutes,
+            patience_s=0.0 if args.quick else args.patience,
+        )
+        environments = {"ours"}
+        for shape in (SHAPES[name] for name in args.shapes):
+            peers = choose_peers(shape, args.ours, args.runtimes, args.peers)
+            environments |= {peer.environment for peer in peers}
+            measure(shape, peers, plan, samples, PLACE / shape.name)
+        if args.quick:
+            args.out = PLACE
+        machine = hardware() | {"threads": str(args.threads)}
+        for name in sorted(environments):
+            machine[name] = ", ".join(f"{key} {value}" for key, value in versions(interpreter(name)).items())
+        values = {name: samples.values[name] for name in args.shapes}
+        self.benchmark.publish(args, self.page(values), {"samples": values}, machine)
+
+    def page(self, values: Mapping[str, Mapping[str, Record]]) -> Iterator[str]:
+        yield f"{NOTES}\n"
+        heads = ["peer", *self.heads, "quiet samples", "peak MB", "load s", f"answer as {REFERENCE}"]
+        for shape, records in values.items():
+            rows = []
+            for name, record in records.items():
+                samples = record["samples"].values()
+                if "failed" in record or not samples or not all(samples):
+                    rows.append([name, record.get("failed", "not measured in time"), *[""] * (len(heads) - 2)])
+                    continue
+                calm = f"{min(len(quiet_values(one)) for one in samples)} … {max(len(one) for one in samples)}"
+                more = [calm, f"{record['peak_mb']:.0f}", f"{record['load_s']:.1f}"]
+                rows.append([name, *self.cells(record), *more, agreement(record, records.get(REFERENCE))])
+            yield f"## {shape}\n\n{table(heads, rows)}\n"
+
+
+def choose_peers(shape: Shape, artefacts: list[str], runtimes: list[str], words: list[str]) -> list[Peer]:
+    own = [ours(shape.kind, tuple(artefact.split()), runtime) for artefact in artefacts for runtime in runtimes]
+    fitting = [peer for peer in PEERS if peer.kind == shape.kind and shape.name not in peer.not_for]
+    return [peer for peer in [*fitting, *own] if any(word in peer.name for word in words)]
+
+
+def rate(long: list[list[float]], short: list[list[float]], tokens: int) -> str:
+    """Tokens per second between two lengths: of the medians, and of the longer one's quartiles."""
+    first = spread(short)[1]
+    if spread(long)[0] <= first:
+        return "too noisy"
+    low, middle, high = (tokens / (one - first) for one in reversed(spread(long)))
+    return f"{middle:.0f} ({low:.0f} … {high:.0f}){counted_values(long)[1] or counted_values(short)[1]}"
+
+
+def agreement(record: Record, reference: Record | None) -> str:
+    """How far an answer to one fixed request is that of transformers in float32."""
+    if reference is None or "answer" not in record or "answer" not in reference:
+        return ""
+    found, expected = record["answer"], reference["answer"]
+    if isinstance(expected[0], list):
+        same = [a == b for one, other in zip(found, expected, strict=True) for a, b in zip(one, other, strict=True)]
+        return f"{sum(same)} of {len(same)} tokens"
+    error = max(abs(a - b) for a, b in zip(found, expected, strict=True)) / max(map(abs, expected))
+    return f"{error:.0e}"

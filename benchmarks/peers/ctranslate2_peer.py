@@ -1,0 +1,40 @@
+"""CTranslate2: a decoder or a translator that its converter made from transformers' folder."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ctranslate2
+
+GREEDY = {"beam_size": 1, "sampling_topk": 1, "end_token": []}
+
+
+def load(folder: str, threads: int, precision: str, kind: str) -> Callable[..., Any]:
+    """On the CPU, computing in the given type (``float32``, ``int8``)."""
+    settings = {"device": "cpu", "compute_type": precision, "intra_threads": threads, "inter_threads": 1}
+    vocabulary = "vocabulary.json" if kind == "decoder" else "shared_vocabulary.json"
+    words: list[str] = json.loads((Path(folder) / vocabulary).read_text(encoding="utf-8"))
+    numbers = {word: number for number, word in enumerate(words)}
+    model = (ctranslate2.Generator if kind == "decoder" else ctranslate2.Translator)(folder, **settings)
+
+    def generate(prompts: list[list[int]], new_tokens: int) -> list[list[int]]:
+        results = model.generate_batch(
+            [[words[token] for token in prompt] for prompt in prompts],
+            max_length=new_tokens,
+            min_length=new_tokens,
+            include_prompt_in_result=False,
+            **GREEDY,
+        )
+        return [result.sequences_ids[0] for result in results]
+
+    def translate(prompts: list[list[int]], new_tokens: int) -> list[list[int]]:
+        results = model.translate_batch(
+            [[words[token] for token in prompt] for prompt in prompts],
+            max_decoding_length=new_tokens,
+            min_decoding_length=new_tokens,
+            **GREEDY,
+        )
+        return [[numbers[word] for word in result.hypotheses[0]] for result in results]
+
+    return generate if kind == "decoder" else translate

@@ -1,0 +1,33 @@
+"""OpenVINO: GenAI's LLMPipeline over optimum's stateful graph, and its own conversion of transformers' image models."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino
+
+from benchmarks.peers.shapes import random_pixels
+
+
+def load(folder: str, threads: int, precision: str, kind: str) -> Callable[..., Any]:
+    """Precision is that of what is not quantised (``f32``, ``bf16``): the plugin chooses bf16 itself where it may."""
+    settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": precision}
+    if kind == "vision":
+        model = openvino.Core().compile_model(Path(folder) / "model.xml", "CPU", settings)
+        return lambda batch, seed: model(random_pixels(batch, seed), share_inputs=True, share_outputs=True)[0][
+            0
+        ].tolist()
+    import openvino_genai
+
+    pipeline = openvino_genai.LLMPipeline(folder, "CPU", **settings)
+
+    def generate(prompts: list[list[int]], new_tokens: int) -> list[list[int]]:
+        config = openvino_genai.GenerationConfig(
+            max_new_tokens=new_tokens, min_new_tokens=new_tokens, ignore_eos=True, do_sample=False
+        )
+        ids = np.array(prompts, dtype=np.int64)
+        inputs = openvino_genai.TokenizedInputs(openvino.Tensor(ids), openvino.Tensor(np.ones_like(ids)))
+        return [list(row) for row in pipeline.generate(inputs, config).tokens]
+
+    return generate

@@ -1,0 +1,54 @@
+"""transformers: models as they are published, texts by generate(); also optimum's translators of OpenVINO's graphs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import transformers
+
+from benchmarks.peers.shapes import random_pixels
+
+CLASSES = {
+    "decoder": "AutoModelForCausalLM",
+    "translator": "AutoModelForSeq2SeqLM",
+    "vision": "AutoModelForImageClassification",
+}
+
+
+def load(folder: str, threads: int, precision: str, kind: str, openvino: bool = False) -> Callable[..., Any]:
+    """A model in the given type (``float32``, ``bfloat16``); with ``openvino`` its graphs run there."""
+    torch.set_num_threads(threads)
+    if openvino:
+        from optimum.intel import OVModelForSeq2SeqLM
+
+        settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": precision}
+        model: Any = OVModelForSeq2SeqLM.from_pretrained(folder, ov_config=settings)
+    else:
+        dtype = getattr(torch, precision)
+        model = getattr(transformers, CLASSES[kind]).from_pretrained(folder, dtype=dtype).eval()
+    if kind == "vision":
+
+        def classify(batch: int, seed: int) -> list[float]:
+            with torch.inference_mode():
+                values: list[float] = (
+                    model(torch.from_numpy(random_pixels(batch, seed)).to(dtype)).logits[0].float().tolist()
+                )
+                return values
+
+        return classify
+    if kind == "decoder":
+        special = {"pad_token_id": 0, "bos_token_id": 1}
+    else:
+        start = model.config.decoder_start_token_id
+        special = {"num_beams": 1, "pad_token_id": start, "decoder_start_token_id": start}
+    model.generation_config = transformers.GenerationConfig(do_sample=False, eos_token_id=None, **special)
+
+    def generate(prompts: list[list[int]], new_tokens: int) -> list[list[int]]:
+        ids = torch.tensor(prompts)
+        mask = torch.ones_like(ids)
+        with torch.inference_mode():
+            tokens = model.generate(ids, attention_mask=mask, max_new_tokens=new_tokens, min_new_tokens=new_tokens)
+        answers: list[list[int]] = tokens[:, ids.shape[1] if kind == "decoder" else 1 :].tolist()
+        return answers
+
+    return generate
