@@ -200,17 +200,17 @@ def lint(
         json: print the problems as JSON instead of tables.
         rules: print every rule as docs/lint.md instead, and read nothing.
     """
-    from serving.lint.check import problems_of_command, problems_of_repository
-    from serving.lint.command import command_of
+    from serving.lint.check import check_command, check_repository
+    from serving.lint.command import parse_command
     from serving.lint.page import lint_page
     from serving.lint.report import print_problems
 
     if rules:
         sys.stdout.write(lint_page())
         return 0
-    problems = problems_of_repository(repository)
+    problems = check_repository(repository)
     if command is not None:
-        problems += problems_of_command(command_of(command))
+        problems += check_command(parse_command(command))
     if json:
         sys.stdout.write(dumps([problem.to_json() for problem in problems], indent=2) + "\n")
     else:

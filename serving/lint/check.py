@@ -1,4 +1,4 @@
-"""Hold every model of a repository, and a server's command line, to every rule."""
+"""Check every model of a repository, and a server's command line, by every rule."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from serving.lint.command import Command
-from serving.lint.model import Model, models_of
-from serving.lint.registry import COMMAND_RULES, FILE_OF_ITS_OWN, MODEL_RULES
+from serving.lint.model import read_models
+from serving.lint.registry import COMMAND_RULES, FILE_RULES, MODEL_RULES
 from serving.lint.rule import Finding, Rule, Severity
 
 
@@ -45,24 +45,23 @@ class Problem:
         }
 
 
-def problems_of_repository(repository: Path) -> list[Problem]:
+def check_repository(repository: Path) -> list[Problem]:
     """What is wrong with the models of a repository, by model and rule.
 
     Raises:
         ArtefactError: the repository is missing or holds no folder.
     """
-    return [problem for model in models_of(repository) for problem in _problems_of_model(model)]
+    return [
+        problem
+        for model in read_models(repository)
+        for problem in _check(model.folder.name, model, FILE_RULES if model.unread else MODEL_RULES)
+    ]
 
 
-def problems_of_command(command: Command) -> list[Problem]:
+def check_command(command: Command) -> list[Problem]:
     """What is wrong with a server's command line."""
-    return _problems("command", command, COMMAND_RULES)
+    return _check("command", command, COMMAND_RULES)
 
 
-def _problems_of_model(model: Model) -> list[Problem]:
-    # Nothing can be said of what a file means that is no configuration.
-    return _problems(model.folder.name, model, FILE_OF_ITS_OWN if model.unread else MODEL_RULES)
-
-
-def _problems(subject: str, judged: Any, rules: Iterable[Rule[Any]]) -> list[Problem]:
-    return [Problem(subject=subject, rule=rule, finding=finding) for rule in rules for finding in rule.find(judged)]
+def _check(subject: str, checked: Any, rules: Iterable[Rule[Any]]) -> list[Problem]:
+    return [Problem(subject=subject, rule=rule, finding=finding) for rule in rules for finding in rule.find(checked)]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from attendant.errors import UserError
-from serving.lint.rule import Finding, Rule
+from serving.lint.rule import Finding, rule
 from serving.lint.sources import DEPLOYMENT
 
 _PROGRAM = "tritonserver"
@@ -47,7 +47,7 @@ class Command:
         ]
 
 
-def command_of(text: str) -> Command:
+def parse_command(text: str) -> Command:
     """Read a command line as a shell would, comments and continued lines too, from behind the program's name on.
 
     Raises:
@@ -58,10 +58,10 @@ def command_of(text: str) -> Command:
     except ValueError as error:
         raise UserError("a command line", f"{text!r}: {error}", "close the quotation") from error
     starts = [index + 1 for index, word in enumerate(words) if word.rpartition("/")[2] == _PROGRAM]
-    return command_of_words(words[starts[-1] if starts else 0 :])
+    return parse_flags(words[starts[-1] if starts else 0 :])
 
 
-def command_of_words(words: Sequence[str]) -> Command:
+def parse_flags(words: Sequence[str]) -> Command:
     """The flags among words, as ``--flag=value`` or as two words."""
     flags: dict[str, tuple[str, ...]] = {}
     for word, following in zip(words, [*words[1:], ""], strict=True):
@@ -72,7 +72,15 @@ def command_of_words(words: Sequence[str]) -> Command:
     return Command(flags=flags)
 
 
-def _addresses(command: Command) -> Iterator[Finding]:
+@rule(
+    severity="warning",
+    statement="the server listens on this machine alone, or behind something that asks for a password",
+    consequence="Triton has no users: whoever reaches a port may use every model and read every metric",
+    source=f"{DEPLOYMENT}; http_address_ and grpc_options_ default to 0.0.0.0",
+    remedy="set --http-address, --grpc-address and --metrics-address to 127.0.0.1; a container publishes its ports "
+    "on 127.0.0.1",
+)
+def address(command: Command) -> Iterator[Finding]:
     for listener in (*_LISTENERS, "metrics"):
         address = command.exposed(listener)
         if address:
@@ -80,79 +88,57 @@ def _addresses(command: Command) -> Iterator[Finding]:
             yield Finding(where=f"--{listener}-address", found=f"{address}{given}")
 
 
-def _control(command: Command) -> Iterator[Finding]:
+@rule(
+    severity="error",
+    statement="nobody can load a model over the network: model control is none, or its calls need a key",
+    consequence="to load a model is to run code on the server",
+    source=DEPLOYMENT,
+    remedy="--model-control-mode=none, or --grpc-restricted-protocol=model-repository:KEY=SECRET and the same by "
+    "--http-restricted-api",
+)
+def model_control(command: Command) -> Iterator[Finding]:
     mode = command.last("model-control-mode", "none")
     for listener in command.open_to_all("model-repository") if mode == "explicit" else []:
         yield Finding(where="--model-control-mode", found=f"{mode}, open to all by {listener}")
 
 
-def _polling(command: Command) -> Iterator[Finding]:
+@rule(
+    severity="warning",
+    statement="the repository is not polled",
+    consequence="a model that is being written is loaded as far as it is written; whoever writes there runs code",
+    source="server, docs/user_guide/model_management.md",
+    remedy="--model-control-mode=none, and a restart or a second server for new models",
+)
+def model_polling(command: Command) -> Iterator[Finding]:
     if command.last("model-control-mode") == "poll":
         yield Finding(where="--model-control-mode", found="poll")
 
 
-def _shared_memory(command: Command) -> Iterator[Finding]:
+@rule(
+    severity="warning",
+    statement="clients on other machines cannot register shared memory",
+    consequence="whoever reaches the port may let the server read and write any shared memory of its machine; "
+    "servers before 2026-04 allow it always, and 2.51 does not start with this flag; later ones need it "
+    "for clients on their own machine",
+    source=f"triton-inference-server/server #8721; {DEPLOYMENT}",
+    remedy="listen on 127.0.0.1, or restrict shared-memory by a key",
+)
+def client_shm(command: Command) -> Iterator[Finding]:
     allowed = command.last("allow-client-shm", "false").lower() in ("true", "1")
     for listener in command.open_to_all("shared-memory") if allowed else []:
         yield Finding(where="--allow-client-shm", found=f"true, open to all by {listener}")
 
 
-def _restricted(command: Command) -> Iterator[Finding]:
+@rule(
+    severity="error",
+    statement="restricted calls are stated as CALL,CALL:KEY=SECRET, with a colon",
+    consequence="the server does not start; the --help of 2.51 prints a comma there, which is wrong",
+    source="measured on tritonserver 2.51; server, docs/customization_guide/inference_protocols.md",
+    remedy="put the colon; clients send triton-grpc-protocol-KEY over gRPC, and KEY over HTTP",
+)
+def restricted_form(command: Command) -> Iterator[Finding]:
     for flag in _LISTENERS.values():
         for value in command.flags.get(flag, ()):
             groups, colon, key = value.partition(":")
             if not (groups and colon and "=" in key):
                 yield Finding(where=f"--{flag}", found=value.partition("=")[0])  # what follows is the secret
-
-
-COMMAND_RULES: tuple[Rule[Command], ...] = (
-    Rule(
-        name="address",
-        severity="warning",
-        statement="the server listens on this machine alone, or behind something that asks for a password",
-        consequence="Triton has no users: whoever reaches a port may use every model and read every metric",
-        source=f"{DEPLOYMENT}; http_address_ and grpc_options_ default to 0.0.0.0",
-        remedy="set --http-address, --grpc-address and --metrics-address to 127.0.0.1; a container publishes its ports "
-        "on 127.0.0.1",
-        find=_addresses,
-    ),
-    Rule(
-        name="model-control",
-        severity="error",
-        statement="nobody can load a model over the network: model control is none, or its calls need a key",
-        consequence="to load a model is to run code on the server",
-        source=DEPLOYMENT,
-        remedy="--model-control-mode=none, or --grpc-restricted-protocol=model-repository:KEY=SECRET and the same by "
-        "--http-restricted-api",
-        find=_control,
-    ),
-    Rule(
-        name="model-polling",
-        severity="warning",
-        statement="the repository is not polled",
-        consequence="a model that is being written is loaded as far as it is written; whoever writes there runs code",
-        source="server, docs/user_guide/model_management.md",
-        remedy="--model-control-mode=none, and a restart or a second server for new models",
-        find=_polling,
-    ),
-    Rule(
-        name="client-shm",
-        severity="warning",
-        statement="clients on other machines cannot register shared memory",
-        consequence="whoever reaches the port may let the server read and write any shared memory of its machine; "
-        "servers before 2026-04 allow it always, and 2.51 does not start with this flag; later ones need it "
-        "for clients on their own machine",
-        source=f"triton-inference-server/server #8721; {DEPLOYMENT}",
-        remedy="listen on 127.0.0.1, or restrict shared-memory by a key",
-        find=_shared_memory,
-    ),
-    Rule(
-        name="restricted-form",
-        severity="error",
-        statement="restricted calls are stated as CALL,CALL:KEY=SECRET, with a colon",
-        consequence="the server does not start; the --help of 2.51 prints a comma there, which is wrong",
-        source="measured on tritonserver 2.51; server, docs/customization_guide/inference_protocols.md",
-        remedy="put the colon; clients send triton-grpc-protocol-KEY over gRPC, and KEY over HTTP",
-        find=_restricted,
-    ),
-)

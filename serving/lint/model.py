@@ -1,8 +1,7 @@
-"""A model of a repository as the rules see it: its folder, its configuration and its neighbours."""
+"""A model of a repository as the rules see it: its folder and its configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,13 +22,11 @@ class Model:
         folder: its place.
         config: its ``ModelConfig`` message; empty where the file is none.
         unread: why there is no configuration; empty where there is one.
-        neighbours: the configuration of every model of the repository, this one included, by the folder's name.
     """
 
     folder: Path
     config: Any
     unread: str
-    neighbours: Mapping[str, Any]
 
     @property
     def versions(self) -> list[int]:
@@ -65,7 +62,7 @@ class Model:
         return list(self.config.sequence_batching.state)
 
 
-def models_of(repository: Path) -> list[Model]:
+def read_models(repository: Path) -> list[Model]:
     """Every folder of a repository, by name; Triton takes each for a model.
 
     Raises:
@@ -77,20 +74,18 @@ def models_of(repository: Path) -> list[Model]:
         remedy = "name a folder that holds one for each model, or write one with `attendant repository`"
         message = f"no model repository at {repository}: {found}; {remedy}"
         raise ArtefactError(f"a model repository at {repository}", found, remedy, message=message)
-    read = {folder.name: _read(folder / CONFIG_NAME) for folder in folders}
-    configs = {name: config for name, (config, _) in read.items()}
-    return [
-        Model(folder=folder, config=configs[folder.name], unread=read[folder.name][1], neighbours=configs)
-        for folder in folders
-    ]
+    return [read_model(folder) for folder in folders]
 
 
-def _read(path: Path) -> tuple[Any, str]:
+def read_model(folder: Path) -> Model:
+    """A folder as a model, whether its configuration can be read or not."""
+    config, unread = pb.ModelConfig(), ""
     try:
-        return config_from_pbtxt(path.read_text(encoding="utf-8")), ""
+        config = config_from_pbtxt((folder / CONFIG_NAME).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return pb.ModelConfig(), "no file"
+        unread = "no file"
     except (OSError, UnicodeDecodeError) as error:
-        return pb.ModelConfig(), str(error)
+        unread = str(error)
     except ArtefactError as error:
-        return pb.ModelConfig(), error.found
+        unread = error.found
+    return Model(folder=folder, config=config, unread=unread)

@@ -1,28 +1,23 @@
-"""Every rule, in the order in which reports give them."""
+"""Every rule, in the order in which reports give them: as the modules below have them."""
 
 from __future__ import annotations
 
-from serving.lint.answers import ANSWER_RULES
-from serving.lint.batching import BATCHING_RULES
-from serving.lint.command import COMMAND_RULES
-from serving.lint.configuration import FILE_OF_ITS_OWN, TEXT_RULES
-from serving.lint.ensembles import ENSEMBLE_RULES
-from serving.lint.files import FILE_RULES
-from serving.lint.instances import INSTANCE_RULES
-from serving.lint.sequences import SEQUENCE_RULES
-from serving.lint.states import STATE_RULES
-from serving.lint.warm_up import WARM_UP_RULES
+from types import ModuleType
+from typing import Any
 
-__all__ = ["COMMAND_RULES", "FILE_OF_ITS_OWN", "MODEL_RULES"]
+from serving.lint import answers, batching, command, configuration, files, sequences, states, warm_up
+from serving.lint.rule import Rule
 
-MODEL_RULES = (
-    *TEXT_RULES,
-    *FILE_RULES,
-    *BATCHING_RULES,
-    *SEQUENCE_RULES,
-    *STATE_RULES,
-    *ANSWER_RULES,
-    *WARM_UP_RULES,
-    *INSTANCE_RULES,
-    *ENSEMBLE_RULES,
+
+def _rules_of(*modules: ModuleType) -> tuple[Rule[Any], ...]:
+    return tuple(value for module in modules for value in vars(module).values() if isinstance(value, Rule))
+
+
+FILE_RULES = (configuration.no_configuration, configuration.configuration)
+"""Of a file that cannot be read: nothing else can be said of such a model."""
+MODEL_RULES = tuple(
+    rule
+    for rule in _rules_of(configuration, files, batching, sequences, states, answers, warm_up)
+    if rule not in FILE_RULES
 )
+COMMAND_RULES = _rules_of(command)

@@ -1,4 +1,7 @@
-"""One trap: what must hold, what happens where it does not, who says so, and what to do."""
+"""One trap: what must hold, what happens where it does not, who says so, and what to do.
+
+What a server refuses at its start, with a message that names the field, is no rule: the server finds it better.
+"""
 
 from __future__ import annotations
 
@@ -44,3 +47,22 @@ class Rule(Generic[Subject]):
     source: str
     remedy: str
     find: Callable[[Subject], Iterable[Finding]]
+
+
+def rule(
+    *, severity: Severity, statement: str, consequence: str, source: str, remedy: str
+) -> Callable[[Callable[[Subject], Iterable[Finding]]], Rule[Subject]]:
+    """Make a rule of the function below: it finds where the rule is broken, and its name is the rule's, with dashes."""
+
+    def create_rule(find: Callable[[Subject], Iterable[Finding]]) -> Rule[Subject]:
+        return Rule(
+            name=find.__name__.replace("_", "-"),
+            severity=severity,
+            statement=statement,
+            consequence=consequence,
+            source=source,
+            remedy=remedy,
+            find=find,
+        )
+
+    return create_rule

@@ -9,9 +9,10 @@ from tritonclient.grpc import model_config_pb2 as pb
 
 from serving.lint.backends import BACKENDS
 from serving.lint.model import Model
-from serving.lint.rule import Finding, Rule
-from serving.lint.sources import MEASURED, REFUSED, SEQUENCES, STATE_GUIDE, STATES
+from serving.lint.rule import Finding, rule
+from serving.lint.sources import MEASURED, STATE_GUIDE, STATES
 
+_KEEPERS = ", ".join(sorted(backend.name for backend in BACKENDS.values() if backend.keeps_states))
 _START = pb.ModelSequenceBatching.Control.CONTROL_SEQUENCE_START
 
 
@@ -24,7 +25,15 @@ def mispaired_states(config: Any) -> list[str]:
     return [one.input_name for one, other in pairs if one.output_name != other.output_name]
 
 
-def _order(model: Model) -> Iterator[Finding]:
+@rule(
+    severity="error",
+    statement="input and output names of the states sort alike",
+    consequence="outputs are paired to inputs by their place among the sorted names, so that a step gets another "
+    "state's tensor and answers wrongly without an error; states that share one buffer are spared, by reading",
+    source=f"triton-inference-server/server #8586, open; {STATES}: std::distance over two maps",
+    remedy="one prefix, a zero-padded number, and _in or _out at the very end of every name",
+)
+def state_order(model: Model) -> Iterator[Finding]:
     wrong = mispaired_states(model.config)
     outputs = {state.input_name: state.output_name for state in model.states}
     for name in wrong:
@@ -33,27 +42,56 @@ def _order(model: Model) -> Iterator[Finding]:
         yield Finding(where=f"state {name!r}", found=found)
 
 
-def _twice(model: Model) -> Iterator[Finding]:
+@rule(
+    severity="error",
+    statement="no two states have a name in common",
+    consequence="all but one of them are ignored, with a line in the log",
+    source=f"{STATES}: SequenceStates::Initialize",
+    remedy="give each state an input and an output of its own",
+)
+def state_twice(model: Model) -> Iterator[Finding]:
     for field in ("input_name", "output_name"):
         names = [getattr(state, field) for state in model.states]
         for name in sorted({name for name in names if names.count(name) > 1}):
             yield Finding(where=f"state {name!r}", found=f"{field} of {names.count(name)} states")
 
 
-def _batched_shape(model: Model) -> Iterator[Finding]:
+@rule(
+    severity="error",
+    statement="states of a batching model have a fixed shape",
+    consequence="sequences of different lengths are put into one batch under the first one's shape: the batcher "
+    "compares shapes of inputs alone",
+    source="core, src/backend_model.cc: SetConfiguredScheduler; onnxruntime_backend: SetInputTensors",
+    remedy="keep the whole capacity and send a position, or set max_batch_size to 1",
+)
+def state_shape(model: Model) -> Iterator[Finding]:
     for state in model.states:
         if -1 in state.dims and model.config.max_batch_size > 1:
             found = f"dims {list(state.dims)} with max_batch_size {model.config.max_batch_size}"
             yield Finding(where=f"state {state.input_name!r}", found=found)
 
 
-def _first_shape(model: Model) -> Iterator[Finding]:
+@rule(
+    severity="warning",
+    statement="a state of varying shape has an initial_state",
+    consequence="the first request of a sequence gets a state with 1 in the place of every −1",
+    source=STATE_GUIDE,
+    remedy="add initial_state with the dims of the first step",
+)
+def state_first_shape(model: Model) -> Iterator[Finding]:
     for state in model.states:
         if -1 in state.dims and not state.initial_state:
             yield Finding(where=f"state {state.input_name!r}", found=f"dims {list(state.dims)} and no initial_state")
 
 
-def _uninitialised(model: Model) -> Iterator[Finding]:
+@rule(
+    severity="error",
+    statement="a state has an initial_state, or the model is told by a START control where a sequence begins",
+    consequence="the first step reads what the memory held before, another sequence's state for instance",
+    source=STATE_GUIDE,
+    remedy="add initial_state { zero_data: true } with name, data_type and dims",
+)
+def state_uninitialised(model: Model) -> Iterator[Finding]:
     controls = model.config.sequence_batching.control_input
     if any(control.kind == _START for one in controls for control in one.control):
         return
@@ -62,35 +100,14 @@ def _uninitialised(model: Model) -> Iterator[Finding]:
             yield Finding(where=f"state {state.input_name!r}", found="neither initial_state nor a START control")
 
 
-def _initial(model: Model) -> Iterator[Finding]:
-    for state in model.states:
-        for fault in _faults(model, state):
-            yield Finding(where=f"initial_state of {state.input_name!r}", found=fault)
-
-
-def _faults(model: Model, state: Any) -> Iterator[str]:
-    if len(state.initial_state) > 1:
-        yield f"{len(state.initial_state)} of them"
-    for initial in state.initial_state[:1]:
-        if not initial.name:
-            yield "no name"
-        if initial.data_type != state.data_type:
-            yield f"{pb.DataType.Name(initial.data_type)}; the state is {pb.DataType.Name(state.data_type)}"
-        if not _fits(list(initial.dims), list(state.dims)):
-            yield f"dims {list(initial.dims)}; the state's are {list(state.dims)}"
-        if initial.WhichOneof("state_data") is None:
-            yield "neither zero_data nor data_file"
-        elif initial.data_file and not (model.folder / "initial_state" / initial.data_file).is_file():
-            yield f"no file initial_state/{initial.data_file}"
-
-
-def _fits(initial: list[int], dims: list[int]) -> bool:
-    return len(initial) == len(dims) and all(
-        one != -1 and other in (-1, one) for one, other in zip(initial, dims, strict=True)
-    )
-
-
-def _growable(model: Model) -> Iterator[Finding]:
+@rule(
+    severity="error",
+    statement="growable states share one buffer, on a GPU",
+    consequence="the states of a sequence are not made: an error in the log, and requests without them",
+    source=f"{STATES}: SequenceStates::Initialize",
+    remedy="set use_same_buffer_for_input_output and KIND_GPU, or leave use_growable_memory out",
+)
+def state_growable(model: Model) -> Iterator[Finding]:
     kinds = {group.kind for group in model.config.instance_group}
     for state in model.states:
         if state.use_growable_memory and not state.use_same_buffer_for_input_output:
@@ -101,87 +118,15 @@ def _growable(model: Model) -> Iterator[Finding]:
             yield Finding(where=f"state {state.input_name!r}", found=found)
 
 
-def _backend(model: Model) -> Iterator[Finding]:
+@rule(
+    severity="error",
+    statement=f"implicit states are the business of these backends: {_KEEPERS}",
+    consequence="no other backend takes a state from among a model's outputs: every step sees the first one; the "
+    "server loads such a model all the same",
+    source=f"{STATE_GUIDE}; {MEASURED}, as far as loading goes",
+    remedy="keep the state in the Python model itself, as serving/triton/backends does",
+)
+def state_backend(model: Model) -> Iterator[Finding]:
     known = model.known_backend
     if model.states and known is not None and not known.keeps_states:
         yield Finding(where="sequence_batching.state", found=f"the backend is {known.name!r}")
-
-
-_KEEPERS = ", ".join(sorted(backend.name for backend in BACKENDS.values() if backend.keeps_states))
-STATE_RULES: tuple[Rule[Model], ...] = (
-    Rule(
-        name="state-order",
-        severity="error",
-        statement="input and output names of the states sort alike",
-        consequence="outputs are paired to inputs by their place among the sorted names, so that a step gets another "
-        "state's tensor and answers wrongly without an error; states that share one buffer are spared, by reading",
-        source=f"triton-inference-server/server #8586, open; {STATES}: std::distance over two maps",
-        remedy="one prefix, a zero-padded number, and _in or _out at the very end of every name",
-        find=_order,
-    ),
-    Rule(
-        name="state-twice",
-        severity="error",
-        statement="no two states have a name in common",
-        consequence="all but one of them are ignored, with a line in the log",
-        source=f"{STATES}: SequenceStates::Initialize",
-        remedy="give each state an input and an output of its own",
-        find=_twice,
-    ),
-    Rule(
-        name="state-shape",
-        severity="error",
-        statement="states of a batching model have a fixed shape",
-        consequence="sequences of different lengths are put into one batch under the first one's shape: the batcher "
-        "compares shapes of inputs alone",
-        source="core, src/backend_model.cc: SetConfiguredScheduler; onnxruntime_backend: SetInputTensors",
-        remedy="keep the whole capacity and send a position, or set max_batch_size to 1",
-        find=_batched_shape,
-    ),
-    Rule(
-        name="state-first-shape",
-        severity="warning",
-        statement="a state of varying shape has an initial_state",
-        consequence="the first request of a sequence gets a state with 1 in the place of every −1",
-        source=STATE_GUIDE,
-        remedy="add initial_state with the dims of the first step",
-        find=_first_shape,
-    ),
-    Rule(
-        name="state-uninitialised",
-        severity="error",
-        statement="a state has an initial_state, or the model is told by a START control where a sequence begins",
-        consequence="the first step reads what the memory held before, another sequence's state for instance",
-        source=STATE_GUIDE,
-        remedy="add initial_state { zero_data: true } with name, data_type and dims",
-        find=_uninitialised,
-    ),
-    Rule(
-        name="state-initial",
-        severity="error",
-        statement="initial_state is one, has a name and data, and the state's type and dims without −1",
-        consequence=REFUSED,
-        source=f"{SEQUENCES}: GenerateInitialStateData",
-        remedy="repeat the state's data_type and dims, name it, and say zero_data or data_file",
-        find=_initial,
-    ),
-    Rule(
-        name="state-growable",
-        severity="error",
-        statement="growable states share one buffer, on a GPU",
-        consequence="the states of a sequence are not made: an error in the log, and requests without them",
-        source=f"{STATES}: SequenceStates::Initialize",
-        remedy="set use_same_buffer_for_input_output and KIND_GPU, or leave use_growable_memory out",
-        find=_growable,
-    ),
-    Rule(
-        name="state-backend",
-        severity="error",
-        statement=f"implicit states are the business of these backends: {_KEEPERS}",
-        consequence="no other backend takes a state from among a model's outputs: every step sees the first one; the "
-        "server loads such a model all the same",
-        source=f"{STATE_GUIDE}; {MEASURED}, as far as loading goes",
-        remedy="keep the state in the Python model itself, as serving/triton/backends does",
-        find=_backend,
-    ),
-)

@@ -12,13 +12,6 @@ CASES = {
         at="sequence_batching.oldest",
         files=("1/model.py",),
     ),
-    "control-input": Case(
-        text=OWN_STATES,
-        sound="data_type: TYPE_UINT64",
-        broken="data_type: TYPE_FP32",
-        at="control_input 'ID'",
-        files=("1/model.py",),
-    ),
     "sequence-iterative": Case(
         text=OWN_STATES,
         sound="oldest { }",
@@ -38,12 +31,6 @@ CASES = {
     ),
     "state-first-shape": Case(text=VARYING, sound=INITIAL, at="state 'kv_00_in'"),
     "state-uninitialised": Case(text=ONE_STATE, sound=INITIAL, at="state 'kv_00_in'"),
-    "state-initial": Case(
-        text=ONE_STATE,
-        sound='name: "zero" data_type: TYPE_FP16',
-        broken="data_type: TYPE_FP16",
-        at="initial_state of 'kv_00_in'",
-    ),
     "state-growable": Case(text=GROWING, sound="use_same_buffer_for_input_output: true", at="state 'kv_00_in'"),
     "state-backend": Case(
         text=STATES,

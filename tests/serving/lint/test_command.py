@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from attendant.errors import UserError
-from serving.lint.check import problems_of_command
-from serving.lint.command import command_of, command_of_words
+from serving.lint.check import check_command
+from serving.lint.command import parse_command, parse_flags
 from serving.lint.registry import COMMAND_RULES
 from serving.triton.server.command import command_line
 from serving.triton.server.installation import Installation
@@ -27,7 +27,7 @@ CASES = {  # rule: (broken, sound)
 
 
 def names(text):
-    return {problem.rule.name for problem in problems_of_command(command_of(text))}
+    return {problem.rule.name for problem in check_command(parse_command(text))}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -59,7 +59,7 @@ def test_our_own_server_is_clean(models):
     )
     settings = ServerSettings(repository=Path("/served"), models=models)
     words = command_line(settings, installation, Path("/workspace"), "name")
-    assert problems_of_command(command_of_words(words)) == []
+    assert check_command(parse_flags(words)) == []
 
 
 def test_our_own_container_is_warned_of_its_addresses_alone():
@@ -71,7 +71,7 @@ def test_a_key_closes_model_control_on_the_listener_that_asks_for_it():
     explicit = "--model-control-mode explicit"
     assert "model-control" not in names(f"{explicit} {KEYS}")
     half = f"{explicit} {KEYS.split()[0]}"
-    (problem,) = [one for one in problems_of_command(command_of(half)) if one.rule.name == "model-control"]
+    (problem,) = [one for one in check_command(parse_command(half)) if one.rule.name == "model-control"]
     assert problem.finding.found == "explicit, open to all by http"
 
 
@@ -84,7 +84,7 @@ def test_metrics_listen_where_http_does_unless_told_otherwise():
 
 
 def test_flags_are_read_behind_the_last_tritonserver():
-    command = command_of("docker run --name x img /opt/bin/tritonserver --http-port 8000 --http-address=::1 --x --x")
+    command = parse_command("docker run --name x img /opt/bin/tritonserver --http-port 8000 --http-address=::1 --x --x")
     assert command.flags == {"http-port": ("8000",), "http-address": ("::1",), "x": ("true", "true")}
 
 
@@ -92,14 +92,14 @@ def test_a_script_is_read_as_a_shell_reads_it():
     script = (
         "#!/bin/sh\n# don't\nexec tritonserver \\\n  --http-port \\\n  8000 --http-address=::1  # it's this machine\n"
     )
-    assert command_of(script).flags == {"http-port": ("8000",), "http-address": ("::1",)}
+    assert parse_command(script).flags == {"http-port": ("8000",), "http-address": ("::1",)}
 
 
 def test_a_secret_is_not_shown():
-    broken = command_of(f"{LOCAL} --grpc-restricted-protocol=a,admin=hunter2")
-    assert "hunter2" not in str([problem.to_json() for problem in problems_of_command(broken)])
+    broken = parse_command(f"{LOCAL} --grpc-restricted-protocol=a,admin=hunter2")
+    assert "hunter2" not in str([problem.to_json() for problem in check_command(broken)])
 
 
 def test_a_quotation_without_an_end_is_refused():
     with pytest.raises(UserError, match="quotation"):
-        command_of("tritonserver --id='a")
+        parse_command("tritonserver --id='a")

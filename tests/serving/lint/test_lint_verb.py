@@ -7,7 +7,7 @@ import pytest
 
 from attendant.errors import ArtefactError
 from serving.lint.page import lint_page
-from serving.lint.registry import COMMAND_RULES, FILE_OF_ITS_OWN, MODEL_RULES
+from serving.lint.registry import COMMAND_RULES, FILE_RULES, MODEL_RULES
 from serving.verbs import lint
 from tests.serving.lint.broken_models import CASES
 from tests.serving.lint.test_rules import repository
@@ -25,7 +25,7 @@ def test_the_status_is_1_for_an_error_and_0_for_warnings(name, status, counts, t
 
 
 def test_a_clean_repository_is_one_line(tmp_path, capsys):
-    assert lint(repository(tmp_path, CASES["name"].text, CASES["name"].files)) == 0
+    assert lint(repository(tmp_path, CASES["queue-policy"].text, CASES["queue-policy"].files)) == 0
     assert capsys.readouterr().out.splitlines()[-1].endswith("0 errors, 0 warnings")
 
 
@@ -59,7 +59,7 @@ def test_the_page_is_what_the_registry_says():
 
 
 def test_names_of_rules_are_different_and_every_rule_says_all():
-    rules = [*FILE_OF_ITS_OWN, *MODEL_RULES, *COMMAND_RULES]
+    rules = [*FILE_RULES, *MODEL_RULES, *COMMAND_RULES]
     assert len({rule.name for rule in rules}) == len(rules)
     for rule in rules:
         texts = (rule.statement, rule.consequence, rule.source, rule.remedy)

@@ -8,7 +8,7 @@ import pytest
 from attendant.engine_manifest import EngineManifest
 from attendant.errors import ArtefactError, MachineError
 from attendant.manifest import Manifest
-from serving.lint.check import problems_of_repository
+from serving.lint.check import check_repository
 from serving.triton.repository import engine_check
 from serving.triton.repository.engine_check import check_engines
 from serving.triton.repository.layout import write_repository
@@ -69,7 +69,7 @@ def test_every_batch_size_runs_before_it_is_ready_and_is_a_cuda_graph(repository
 
 
 def test_the_linter_finds_nothing_in_either(repository):
-    problems = problems_of_repository(repository)
+    problems = check_repository(repository)
     assert [(one.subject, one.rule.name, one.finding) for one in problems if one.severity == "error"] == []
     assert [one for one in problems if one.subject.endswith(DIGITS)] == []
 
@@ -94,7 +94,7 @@ def test_a_text_encoders_graph_is_triton_s_own_and_its_body_tokenizes_and_asks_i
     names = {path.name for path in (repository / f"{TEXT_ENCODER}-tokens" / "1").iterdir()}
     assert names == {"manifest.json", "engine.json", "model.plan"}
     assert not list((repository / TEXT_ENCODER).rglob("*.plan"))
-    assert [one for one in problems_of_repository(repository) if one.severity == "error"] == []
+    assert [one for one in check_repository(repository) if one.severity == "error"] == []
     monkeypatch.setattr(engine_check, "this_platform", lambda: H100)
     assert [one.name for one in check_engines(repository)] == [TEXT_ENCODER]
 
