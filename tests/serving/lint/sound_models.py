@@ -42,8 +42,6 @@ PLAIN = f"""
 name: "m" backend: "onnxruntime" max_batch_size: 8 dynamic_batching {{ }}
 instance_group {{ kind: KIND_CPU count: 1 }} {TENSORS} {WARM_UP}
 """
-RANKED = PLAIN.replace("dynamic_batching { }", "dynamic_batching { preserve_ordering: true }")
-LABELLED = PLAIN.replace("dims: [ 2 ] }", 'dims: [ 2 ] label_filename: "labels.txt" }')
 PYTHON = f'name: "m" backend: "python" {TENSORS}'
 STREAM = f"{PYTHON} model_transaction_policy {{ decoupled: true }}"
 OWN_STATES = f"""
