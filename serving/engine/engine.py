@@ -95,7 +95,14 @@ class Engine:
         Returns:
             Whether there was anything to do.
         """
-        self._part()
+        leaves = partial(_leaves, now_s=self._clock())
+        for request in self._queue.leaving(leaves):
+            self._say_goodbye(request)
+        for request in self._requests:
+            if request.unfinished and leaves(request):
+                self._output_processor.drop(request)
+                self._say_goodbye(request)
+        self._requests = [request for request in self._requests if request.unfinished]
         admitted = self._scheduler.admit(self._queue)
         for request in admitted:
             self.meter.queue_s.add(self._clock() - request.arrived_s)
@@ -151,16 +158,6 @@ class Engine:
             yield piece
             if piece.is_last:
                 return
-
-    def _part(self) -> None:
-        leaves = partial(_leaves, now_s=self._clock())
-        for request in self._queue.leaving(leaves):
-            self._say_goodbye(request)
-        for request in self._requests:
-            if request.unfinished and leaves(request):
-                self._output_processor.drop(request)
-                self._say_goodbye(request)
-        self._requests = [request for request in self._requests if request.unfinished]
 
     def _say_goodbye(self, request: Request) -> None:
         if request.is_cancelled:

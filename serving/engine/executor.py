@@ -5,7 +5,6 @@ Legend: B rows, T new positions, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -61,11 +60,6 @@ class Executor:
             Whether there was anything to do.
         """
         busy = bool(len(self._rows))
-        self._read_prompts()
-        self._decode()
-        return busy
-
-    def _read_prompts(self) -> None:
         budget = self._settings.max_prefill_tokens
         while budget > 0 and (batch := self._next_prompts(budget)):
             width = min(max(sequence.pending for sequence in batch), budget)
@@ -77,6 +71,8 @@ class Executor:
             for sequence, scored in zip(batch, results, strict=True):
                 self._was_read(sequence, scored)
             self._sweep(batch)
+        self._decode()
+        return busy
 
     def _next_prompts(self, budget: int) -> list[Sequence]:
         reading = self._rows.all[self._rows.decoding :]
@@ -147,20 +143,15 @@ class Executor:
         if request.search is not None:
             self._beams.advance(request, scored.logits[:1])
             return
-        others = self._fork(sequence, request.rows - 1)
+        others = [
+            sequence_of(request, candidate, list(sequence.tokens), self._model) for candidate in range(1, request.rows)
+        ]
+        self._rows.fork(sequence, others)
+        request.sequences += others
         for one in (sequence, *others):
             if request.unfinished:
                 self._output_processor.begin(one)
                 self._take(one, scored)
-
-    def _fork(self, sequence: Sequence, count: int) -> list[Sequence]:
-        others = [
-            sequence_of(sequence.request, candidate, list(sequence.tokens), self._model)
-            for candidate in range(1, count + 1)
-        ]
-        self._rows.fork(sequence, others)
-        sequence.request.sequences += others
-        return others
 
     def _take(self, sequence: Sequence, scored: Scored) -> None:
         """Choose at each position that was scored, as long as what follows it was guessed rightly."""
@@ -205,7 +196,12 @@ class Executor:
             if len(batch) > 1:
                 return [self._run([one], width, scored_BL[at : at + 1], runner)[0] for at, one in enumerate(batch)]
             return [failure(error, "the decoder")]
-        return [Scored(shown[LOGITS][row], _alignment(shown, row, one)) for row, one in enumerate(batch)]
+        results: list[Scored | AttendantError] = []
+        for row, sequence in enumerate(batch):
+            request = sequence.request
+            alignment = alignment_of(shown, row, request.source_length or None) if request.options.explain else None
+            results.append(Scored(shown[LOGITS][row], alignment))
+        return results
 
     def _sweep(self, batch: list[Sequence]) -> None:
         for request in _requests(batch):
@@ -226,9 +222,3 @@ def _choice(sequence: Sequence, logits_V: Array) -> SampledToken:
     require_numbers(float(logits_V[token]), sequence.answered)
     sequence.sampler.take(token)
     return SampledToken(token)
-
-
-def _alignment(shown: Mapping[str, Array], row: int, sequence: Sequence) -> Array | None:
-    if not sequence.request.options.explain:
-        return None
-    return alignment_of(shown, row, sequence.request.source_length or None)

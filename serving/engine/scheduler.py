@@ -25,7 +25,7 @@ class Scheduler:
     def admit(self, queue: RequestQueue) -> list[Request]:
         """Give slots to those whose turn it is, as many as fit."""
         admitted = []
-        while (request := queue.first()) is not None and self._has_room(request):
+        while (request := queue.first()) is not None and request.options.sequences <= self._free():
             try:
                 self._encode(queue.front(self._free()))
                 if not self._batch.cache.accepts(request.memories or {}, len(self._batch.rows)):
@@ -40,9 +40,6 @@ class Scheduler:
     def _free(self) -> int:
         self._reserved = {request: request.rows for request in self._reserved if request.unfinished}
         return self._batch.cache.count - sum(self._reserved.values())
-
-    def _has_room(self, request: Request) -> bool:
-        return request.options.sequences <= self._free()
 
     def _encode(self, requests: list[Request]) -> None:
         if requests[0].memories is not None:

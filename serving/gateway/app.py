@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
@@ -39,17 +39,7 @@ def create_app(settings: GatewaySettings) -> FastAPI:
     Raises:
         ArtefactError: the file of keys is missing or damaged.
     """
-    app = FastAPI(title="Attendant", summary="OpenAI's API in front of Triton", lifespan=_lifespan(settings))
-    app.state.metrics = Metrics()
-    errors.install(app)
-    for resource in RESOURCES:
-        app.include_router(resource.router)
-    page.install(app)
-    _add_middleware(app, settings)
-    return app
 
-
-def _lifespan(settings: GatewaySettings) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with Pool(settings.tritons, settings.timeout_s, settings.probe_s) as pool:
@@ -59,10 +49,12 @@ def _lifespan(settings: GatewaySettings) -> Callable[[FastAPI], AbstractAsyncCon
         if app.state.tracing is not None:
             app.state.tracing.shutdown()
 
-    return lifespan
-
-
-def _add_middleware(app: FastAPI, settings: GatewaySettings) -> None:
+    app = FastAPI(title="Attendant", summary="OpenAI's API in front of Triton", lifespan=lifespan)
+    app.state.metrics = Metrics()
+    errors.install(app)
+    for resource in RESOURCES:
+        app.include_router(resource.router)
+    page.install(app)
     # What is added last is passed first: spans, ids and metrics see what the guard refuses too.
     keys = Keys(settings.keys) if settings.keys is not None else None
     if settings.cors:
@@ -74,3 +66,4 @@ def _add_middleware(app: FastAPI, settings: GatewaySettings) -> None:
         from serving.gateway.middleware.tracing import trace
 
         app.state.tracing = trace(app, settings.otlp)
+    return app

@@ -40,22 +40,19 @@ def rendered(model: ServedModel, messages: Sequence[Mapping[str, Any]]) -> str:
             "messages",
             "send a prompt to /v1/completions, or put chat_template.jinja beside the checkpoint and export it again",
         )
-    _refuse_control_tokens(messages, model.parameters.get(CONTROL_TOKENS) or [])
-    try:
-        return _compiled(str(template)).render(
-            messages=list(messages), add_generation_prompt=True, **(model.parameters.get(SPECIAL_TOKENS) or {})
-        )
-    except (TemplateError, TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"messages that the template of {model.name!r} takes", str(error), "change them") from error
-
-
-def _refuse_control_tokens(messages: Sequence[Mapping[str, Any]], tokens: Sequence[str]) -> None:
+    tokens = model.parameters.get(CONTROL_TOKENS) or []
     # In a rendered prompt a special token is one wherever it stands: whoever wrote one could speak for another role.
     for number, message in enumerate(messages):
         found = [token for token in tokens if token in message["content"]]
         if found:
             expected = f"messages without the model's control tokens in message {number}"
             raise InputError(expected, repr(found[0]), "write it otherwise")
+    try:
+        return _compiled(str(template)).render(
+            messages=list(messages), add_generation_prompt=True, **(model.parameters.get(SPECIAL_TOKENS) or {})
+        )
+    except (TemplateError, TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"messages that the template of {model.name!r} takes", str(error), "change them") from error
 
 
 @lru_cache(maxsize=64)

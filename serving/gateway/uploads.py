@@ -37,7 +37,15 @@ async def read_upload(request: Request, schema: type[Asked]) -> tuple[Asked, byt
         asked = _checked(schema, await _json(request))
         return asked, bytes_of_base64(getattr(asked, IMAGE))
     if kind == FORM:
-        return await _form(request, schema)
+        async with request.form(max_files=1, max_fields=MOST_FIELDS) as form:
+            twice = len(form.multi_items()) - len(form)
+            if twice:
+                raise InputError("each field of the form once", f"{twice} more", "send each once")
+            file = form.get(IMAGE)
+            if not isinstance(file, UploadFile):
+                raise InputError(f"a file named {IMAGE!r} in the form", "none", "send one")
+            fields = {name: _value(str(value), schema, name) for name, value in form.items() if name != IMAGE}
+            return _checked(schema, {**fields, IMAGE: ""}), await file.read()
     raise RefusedError(415, f"expected {JSON} or {FORM}; found {kind or 'no content type'}; send one of them")
 
 
@@ -59,18 +67,6 @@ async def _json(request: Request) -> Any:
         return json.loads(await request.body())
     except ValueError as error:
         raise InputError("a body of JSON", str(error), "correct it") from error
-
-
-async def _form(request: Request, schema: type[Asked]) -> tuple[Asked, bytes]:
-    async with request.form(max_files=1, max_fields=MOST_FIELDS) as form:
-        twice = len(form.multi_items()) - len(form)
-        if twice:
-            raise InputError("each field of the form once", f"{twice} more", "send each once")
-        file = form.get(IMAGE)
-        if not isinstance(file, UploadFile):
-            raise InputError(f"a file named {IMAGE!r} in the form", "none", "send one")
-        fields = {name: _value(str(value), schema, name) for name, value in form.items() if name != IMAGE}
-        return _checked(schema, {**fields, IMAGE: ""}), await file.read()
 
 
 def _value(text: str, schema: type[BaseModel], name: str) -> Any:

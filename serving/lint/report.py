@@ -19,22 +19,18 @@ def print_problems(title: str, problems: Sequence[Problem]) -> None:
     console = Console()
     console.width = max(console.width, 120)
     if problems:
-        console.print(_table(title, problems))
+        table = Table(title=title)
+        for column in ("model", "severity", "rule", "where", "found"):
+            table.add_column(column, overflow="fold")
+        for problem in problems:
+            colour = _COLOURS[problem.severity]
+            cells = (problem.finding.where, problem.finding.found)
+            severity = f"[{colour}]{problem.severity}[/]"
+            table.add_row(escape(problem.subject), severity, problem.rule.name, *map(escape, cells))
+        console.print(table)
         console.print(_explanations(problems))
     counts = [sum(problem.severity == severity for problem in problems) for severity in _COLOURS]
     console.print(f"{title}: {counts[0]} errors, {counts[1]} warnings", highlight=False)
-
-
-def _table(title: str, problems: Sequence[Problem]) -> Table:
-    table = Table(title=title)
-    for column in ("model", "severity", "rule", "where", "found"):
-        table.add_column(column, overflow="fold")
-    for problem in problems:
-        colour = _COLOURS[problem.severity]
-        cells = (problem.finding.where, problem.finding.found)
-        severity = f"[{colour}]{problem.severity}[/]"
-        table.add_row(escape(problem.subject), severity, problem.rule.name, *map(escape, cells))
-    return table
 
 
 def _explanations(problems: Sequence[Problem]) -> Table:

@@ -106,18 +106,16 @@ class CachedDecoder:
         """
         moving = {"token_ids": token_ids}
         if _MASK in self._inputs:
-            moving |= {"start": start, _MASK: self._mask(start, token_ids.shape[1])}
+            steps = token_ids.shape[1]
+            attended, capacity = int(start.max()) + steps, self.capacity
+            if capacity is not None and attended > capacity:
+                raise InputError(
+                    f"at most {capacity} positions, the cache's capacity", str(attended), "ask for fewer tokens"
+                )
+            moving |= {"start": start, _MASK: self_mask(start, steps, attended)}
         if _SCORED in self._inputs:
             every = np.arange(token_ids.shape[1])[None].repeat(len(token_ids), axis=0)
             moving[_SCORED] = every if scored is None else scored
         outputs = self._runner.run({**moving, **self._fixed, **self.caches})
         aliases = self._runner.signature.aliases
         return {name: buffer.numpy() for name, buffer in outputs.items() if name not in aliases}
-
-    def _mask(self, start: Array, steps: int) -> Array:
-        attended, capacity = int(start.max()) + steps, self.capacity
-        if capacity is not None and attended > capacity:
-            raise InputError(
-                f"at most {capacity} positions, the cache's capacity", str(attended), "ask for fewer tokens"
-            )
-        return self_mask(start, steps, attended)

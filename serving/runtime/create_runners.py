@@ -80,7 +80,12 @@ def create_runners(
     described = engines_for(folder, runtime)
     require_executable(manifest, runtime, device, described)
     if manifest.form == "torch":
-        return Runners(manifest, _torch_loader(folder, manifest, threads, device))
+        try:
+            from serving.runtime.torch.loading import TorchGraphs  # no other artefact needs torch to be there
+        except ImportError as error:
+            remedy = "run `pip install torch==2.13.0`, or serve what `attendant export onnx` writes"
+            raise MachineError(f"the package torch, for {manifest.name!r}", str(error), remedy) from error
+        return Runners(manifest, TorchGraphs(folder, manifest, threads, device).runner)
     load = partial(_runner, folder, manifest, threads, runtime)
     return Runners(manifest, load if described is None else _engine_loader(Engines(folder, manifest, described), load))
 
@@ -99,15 +104,6 @@ def _engine_loader(
     return loaded
 
 
-def _torch_loader(folder: Path, manifest: Manifest, threads: int, device: Device) -> Callable[[GraphSignature], Runner]:
-    try:
-        from serving.runtime.torch.loading import TorchGraphs  # no other artefact needs torch to be there
-    except ImportError as error:
-        remedy = "run `pip install torch==2.13.0`, or serve what `attendant export onnx` writes"
-        raise MachineError(f"the package torch, for {manifest.name!r}", str(error), remedy) from error
-    return TorchGraphs(folder, manifest, threads, device).runner
-
-
 def _runner(folder: Path, manifest: Manifest, threads: int, runtime: Runtime, signature: GraphSignature) -> Runner:
     from serving.runtime.ort.row_by_row import RowByRow
     from serving.runtime.ort.runner import OrtRunner  # an image that holds TensorRT alone has no ONNX Runtime
@@ -120,13 +116,13 @@ def _runner(folder: Path, manifest: Manifest, threads: int, runtime: Runtime, si
         return OrtRunner(lowered, signature, threads)
     for_openvino = folder / manifest.file_for(signature.name, "openvino-cpu")
     if runtime == "auto" and "onnxruntime" in manifest.runtimes:
-        bytes_of_float32 = _size(path) * _BYTES_OF_FLOAT32 / manifest.bytes_per_weight
+        bytes_of_float32 = (
+            sum(part.stat().st_size for part in path.parent.glob(f"{path.name}*"))
+            * _BYTES_OF_FLOAT32
+            / manifest.bytes_per_weight
+        )
         if bytes_of_float32 >= LARGE and openvino_is_installed():
             with suppress(ArtefactError):  # a custom module may hold an operator that OpenVINO lacks
                 return OpenVinoRunner(for_openvino, signature, threads)
         return OrtRunner(lowered, signature, threads)
     return OpenVinoRunner(for_openvino, signature, threads, "bf16" if runtime == "openvino-bf16" else "f32")
-
-
-def _size(path: Path) -> int:
-    return sum(part.stat().st_size for part in path.parent.glob(f"{path.name}*"))

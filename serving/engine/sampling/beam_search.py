@@ -94,12 +94,25 @@ class BeamSearch:
         Raises:
             InputError: the logits are no numbers, a bias does not fit this vocabulary, or no token may come.
         """
-        parents_K, tokens_K, totals_K = self._ranked(logits_RV[: len(self._answers)])
+        rows = [
+            self._log_probabilities(*row) for row in zip(logits_RV[: len(self._answers)], self._histories, strict=True)
+        ]
+        totals_RV = np.stack(rows) + self._totals_R[:, None]
+        # So many that W do not end, however many do.
+        count = max(2, 1 + len(self._end)) * self._width
+        flat = totals_RV.ravel()
+        possible = np.flatnonzero((flat >= kth_largest(flat, count)) & (flat > -np.inf))
+        places_K = possible[np.argsort(-flat[possible], kind="stable")[:count]]
+        parents_K, tokens_K = np.divmod(places_K, totals_RV.shape[-1])
+        totals_K = flat[places_K]
         self._length += 1
         stops_K = np.isin(tokens_K, self._end)
         ends_K = stops_K | (self._length == self._limit)
         for place in np.flatnonzero(ends_K[: self._width]):
-            self._end_with(parents_K[place], tokens_K[place], float(totals_K[place]), bool(stops_K[place]))
+            stops = bool(stops_K[place])
+            tokens = self._answers[parents_K[place]] + (() if stops else (int(tokens_K[place]),))
+            score = self._score(float(totals_K[place]), self._length)
+            self._ended.append(Hypothesis(tokens=tokens, score=score, finish_reason="stop" if stops else "length"))
         self._ended = sorted(self._ended, key=lambda one: -one.score)[: self._width]
         onward_N = np.flatnonzero(~ends_K)[: self._width]
         if len(onward_N) == 0 and not self._ended:
@@ -117,12 +130,6 @@ class BeamSearch:
         """
         return self._ended[: self._options.n]
 
-    def _ranked(self, logits_RV: Array) -> tuple[Array, Array, Array]:
-        rows = [self._log_probabilities(*row) for row in zip(logits_RV, self._histories, strict=True)]
-        totals_RV = np.stack(rows) + self._totals_R[:, None]
-        # So many that W do not end, however many do.
-        return _best(totals_RV, max(2, 1 + len(self._end)) * self._width)
-
     def _log_probabilities(self, logits_V: Array, history: History) -> Array:
         require_numbers(float(logits_V.max()), self._length)
         scores_V = log_softmax(logits_V.astype(np.float64))
@@ -130,11 +137,6 @@ class BeamSearch:
             if processor.applies(history):
                 processor(scores_V, history)
         return scores_V
-
-    def _end_with(self, parent: int, token: int, total: float, stops: bool) -> None:
-        tokens = self._answers[parent] + (() if stops else (int(token),))
-        score = self._score(total, self._length)
-        self._ended.append(Hypothesis(tokens=tokens, score=score, finish_reason="stop" if stops else "length"))
 
     def _can_improve(self, best_total: float) -> bool:
         early = self._options.early_stopping
@@ -157,11 +159,3 @@ class BeamSearch:
         for history, token in zip(self._histories, tokens_W.tolist(), strict=True):
             history.add(token)
         return Advance(parents=parents_W, tokens=tokens_W)
-
-
-def _best(totals_RV: Array, count: int) -> tuple[Array, Array, Array]:
-    flat = totals_RV.ravel()
-    possible = np.flatnonzero((flat >= kth_largest(flat, count)) & (flat > -np.inf))
-    places_K = possible[np.argsort(-flat[possible], kind="stable")[:count]]
-    parents_K, tokens_K = np.divmod(places_K, totals_RV.shape[-1])
-    return parents_K, tokens_K, flat[places_K]

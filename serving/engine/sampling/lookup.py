@@ -40,13 +40,11 @@ class Lookup:
         """A guess at the next tokens, at most so many; none where even the last token is new."""
         for ngram in self._last():
             if ngram in self._after:
-                return self._continued(self._after[ngram], most)
+                begin = self._after[ngram]
+                known = self._tokens[begin : begin + most]
+                # What is guessed can itself be repeated: of a text that goes round, all of the next round is a guess.
+                return [known[place % len(known)] for place in range(most)]
         return []
-
-    def _continued(self, begin: int, most: int) -> list[int]:
-        known = self._tokens[begin : begin + most]
-        # What is guessed can itself be repeated: of a text that goes round, all of the next round is a guess.
-        return [known[place % len(known)] for place in range(most)]
 
     def _last(self) -> list[tuple[int, ...]]:
         longest = min(self._longest, len(self._tokens))

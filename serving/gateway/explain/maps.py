@@ -69,7 +69,11 @@ def classifier_maps(kind: Kind, arrays: Mapping[str, Array]) -> list[Map]:
     if kind == "rollout":
         return [Map(title="rollout", values=arrays[ROLLOUT])]
     if kind == "attention":
-        return _heads(arrays[ATTENTION])
+        return [
+            Map(title=f"layer {layer}, head {head}", values=map_hw, layer=layer, head=head)
+            for layer, layer_HSS in enumerate(arrays[ATTENTION], start=1)
+            for head, map_hw in enumerate(_at_patches(layer_HSS[:, _CLASS_TOKEN]), start=1)
+        ]
     layers = {int(found[1]): arrays[name] for name in arrays if (found := _RECEIVED.fullmatch(name))}
     return [Map(title=f"layer {layer}", values=layers[layer], layer=layer) for layer in sorted(layers)]
 
@@ -91,14 +95,6 @@ def chosen(maps: Sequence[Map], layer: int | None, head: int | None) -> list[Map
     if not found:
         raise InputError(_known(maps), f"layer {layer}, head {head}", "correct layer and head, or leave them out")
     return found
-
-
-def _heads(weights_LHSS: Array) -> list[Map]:
-    return [
-        Map(title=f"layer {layer}, head {head}", values=map_hw, layer=layer, head=head)
-        for layer, layer_HSS in enumerate(weights_LHSS, start=1)
-        for head, map_hw in enumerate(_at_patches(layer_HSS[:, _CLASS_TOKEN]), start=1)
-    ]
 
 
 def _at_patches(weights: Array) -> Array:

@@ -33,7 +33,9 @@ class Guard:
         state = scope.setdefault("state", {})
         try:
             key, headers = self._admit(scope)
-            self._require_small(scope)
+            length = Headers(scope=scope).get("content-length", "0")
+            if length.isdigit() and int(length) > self._body_bytes:
+                raise RefusedError(413, _too_large(self._body_bytes))
         except RefusedError as error:
             status, body, more = body_of(error)
             await JSONResponse(body, status, more)(scope, receive, send)
@@ -57,11 +59,6 @@ class Guard:
             )
             raise RefusedError(401, message, None, {"WWW-Authenticate": "Bearer"})
         return key, self._quotas.admit(key)
-
-    def _require_small(self, scope: Scope) -> None:
-        length = Headers(scope=scope).get("content-length", "0")
-        if length.isdigit() and int(length) > self._body_bytes:
-            raise RefusedError(413, _too_large(self._body_bytes))
 
     def _limited(self, receive: Receive) -> Receive:
         ends_s = asyncio.get_running_loop().time() + BODY_S

@@ -44,7 +44,11 @@ class Key:
         if not self.name:
             raise ConfigError("a name for the key", "none", "say whose it is with --name")
         for limit in (self.requests, self.tokens):
-            _require_limit(limit)
+            try:
+                if limit:
+                    parse(limit)
+            except ValueError as error:
+                raise ConfigError("a limit such as 600/minute", repr(limit), "correct it") from error
 
 
 class Keys:
@@ -136,14 +140,6 @@ def _write(path: Path, keys: list[Key]) -> None:
 
 def _digest(secret: str) -> str:
     return sha256(secret.encode()).hexdigest()
-
-
-def _require_limit(limit: str) -> None:
-    try:
-        if limit:
-            parse(limit)
-    except ValueError as error:
-        raise ConfigError("a limit such as 600/minute", repr(limit), "correct it") from error
 
 
 def _unreadable(path: Path, error: Exception) -> ArtefactError:

@@ -33,8 +33,13 @@ class Observer:
             await self._app(scope, receive, send)
             return
         began_s = time.perf_counter()
-        name = _request_id(scope)
-        self._enter(name)
+        given = Headers(scope=scope).get("x-request-id", "")
+        name = given if _ID.fullmatch(given) else uuid4().hex
+        request_context.request_id.set(name)
+        if self._traced:
+            carrier: dict[str, str] = {}
+            propagate.inject(carrier)
+            request_context.headers.set(carrier)
         status = GONE
         header = (b"x-request-id", name.encode())
 
@@ -55,13 +60,6 @@ class Observer:
             self._metrics.open.dec()
             self._note(scope, name, status, began_s)
 
-    def _enter(self, name: str) -> None:
-        request_context.request_id.set(name)
-        if self._traced:
-            carrier: dict[str, str] = {}
-            propagate.inject(carrier)
-            request_context.headers.set(carrier)
-
     def _note(self, scope: Scope, name: str, status: int, began_s: float) -> None:
         seconds = time.perf_counter() - began_s
         state = scope.get("state", {})
@@ -77,8 +75,3 @@ class Observer:
         if tally is not None:
             said |= tally.told()
         LOG.info("request", extra={"said": said})
-
-
-def _request_id(scope: Scope) -> str:
-    given = Headers(scope=scope).get("x-request-id", "")
-    return given if _ID.fullmatch(given) else uuid4().hex

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 
-from limits import RateLimitItem, parse
+from limits import parse
 from limits.storage import MemoryStorage
 from limits.strategies import FixedWindowRateLimiter, RateLimiter, SlidingWindowCounterRateLimiter
 
@@ -38,13 +38,17 @@ class Quotas:
         """
         admitted = True
         policies, left = [], []
-        for name, limit, limiter in self._limits(key):
+        limits = [("requests", key.requests, self._of_requests), ("tokens", key.tokens, self._of_tokens)]
+        for name, limit, limiter in limits:
+            if not limit:
+                continue
             item = parse(limit)
             if name == "tokens":
                 admitted &= limiter.test(item, name, key.name)
             else:
                 admitted &= limiter.hit(item, name, key.name)
-            wait_s, remaining = _state(limiter, item, name, key)
+            stats = limiter.get_window_stats(item, name, key.name)
+            wait_s, remaining = max(1, math.ceil(stats.reset_time - time.time())), max(0, stats.remaining)
             policies.append(f'"{name}";q={item.amount};w={item.get_expiry()}')
             left.append(f'"{name}";r={remaining};t={wait_s}')
             if not admitted:
@@ -56,15 +60,6 @@ class Quotas:
         """Count the tokens of a request that is over."""
         if key.tokens and tokens:
             self._of_tokens.hit(parse(key.tokens), "tokens", key.name, cost=tokens)
-
-    def _limits(self, key: Key) -> list[tuple[str, str, RateLimiter]]:
-        limits = [("requests", key.requests, self._of_requests), ("tokens", key.tokens, self._of_tokens)]
-        return [one for one in limits if one[1]]
-
-
-def _state(limiter: RateLimiter, item: RateLimitItem, name: str, key: Key) -> tuple[int, int]:
-    stats = limiter.get_window_stats(item, name, key.name)
-    return max(1, math.ceil(stats.reset_time - time.time())), max(0, stats.remaining)
 
 
 def _headers(policies: list[str], left: list[str]) -> dict[str, str]:

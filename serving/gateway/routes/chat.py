@@ -29,15 +29,6 @@ async def chat(request: Request, asked: ChatRequest) -> Response:
     """Go on with a conversation."""
     gateway = Gateway.of(request)
     tally = gateway.tally(request, asked.model, asked.messages)
-    pieces = counted(_pieces(gateway, request, asked), tally)
-    head = {"id": f"chatcmpl-{uuid4().hex}", "created": int(time.time()), "model": asked.model}
-    if asked.stream:
-        return await event_stream(request, _events(head, pieces, asked, tally))
-    choices = await while_connected(request, _choices(pieces))
-    return JSONResponse({**head, "object": "chat.completion", "choices": choices, "usage": tally.usage()})
-
-
-def _pieces(gateway: Gateway, request: Request, asked: ChatRequest) -> AsyncGenerator[Delta, None]:
     options = gateway.bounded(
         asked.decoding(
             asked.counts_usage or gateway.counts_prompts(request),
@@ -47,7 +38,15 @@ def _pieces(gateway: Gateway, request: Request, asked: ChatRequest) -> AsyncGene
         )
     )
     messages = [message.plain() for message in asked.messages]
-    return gateway.pieces(Generator, asked.model, lambda model: model.chat(rendered(model.model, messages), options))
+    pieces = counted(
+        gateway.pieces(Generator, asked.model, lambda model: model.chat(rendered(model.model, messages), options)),
+        tally,
+    )
+    head = {"id": f"chatcmpl-{uuid4().hex}", "created": int(time.time()), "model": asked.model}
+    if asked.stream:
+        return await event_stream(request, _events(head, pieces, asked, tally))
+    choices = await while_connected(request, _choices(pieces))
+    return JSONResponse({**head, "object": "chat.completion", "choices": choices, "usage": tally.usage()})
 
 
 async def _events(

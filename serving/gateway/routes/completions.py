@@ -11,7 +11,6 @@ from uuid import uuid4
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
-from attendant.sampling_params import SamplingParams
 from clients.answer import Answer, Delta, whole_answers
 from clients.generate import Generator
 from serving.gateway.answers import Tally, counted, merged
@@ -37,19 +36,16 @@ async def complete(request: Request, asked: CompletionRequest) -> Response:
             top_logprobs=asked.logprobs or 0,
         )
     )
-    streams = [counted(_pieces(gateway, asked.model, prompt, options), tally) for prompt in asked.prompts()]
+    streams = [
+        counted(gateway.pieces(Generator, asked.model, partial(Generator.stream, text=prompt, options=options)), tally)
+        for prompt in asked.prompts()
+    ]
     head = {"id": f"cmpl-{uuid4().hex}", "object": "text_completion", "created": int(time.time()), "model": asked.model}
     pieces = merged(streams)
     if asked.stream:
         return await event_stream(request, _events(head, pieces, asked, tally))
     choices = await while_connected(request, _choices(pieces, asked))
     return JSONResponse({**head, "choices": choices, "usage": tally.usage()})
-
-
-def _pieces(
-    gateway: Gateway, model: str, prompt: str | list[int], options: SamplingParams
-) -> AsyncGenerator[Delta, None]:
-    return gateway.pieces(Generator, model, partial(Generator.stream, text=prompt, options=options))
 
 
 async def _events(

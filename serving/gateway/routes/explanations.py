@@ -84,7 +84,15 @@ async def explain(request: Request) -> Response:
     asked, image = await read_upload(request, ExplanationRequest)
     gateway = Gateway.of(request)
     served = await _served(gateway, asked.model)
-    kind = _kind(asked, served)
+    kinds = kinds_of(served)
+    if not kinds:
+        raise InputError("a model that shows what it attends to", repr(served.name), "see explains in /v1/models")
+    kind = asked.kind or kinds[0]
+    if kind not in kinds:
+        raise InputError(f"a kind that {served.name!r} has, one of {kinds}", repr(kind), "correct kind")
+    for name in ("layer", "head", "label"):
+        if getattr(asked, name) is not None and name not in SELECTED_BY[kind]:
+            raise InputError(f"no {name} for {kind}", repr(getattr(asked, name)), f"leave {name} out")
     tally = gateway.tally(request, asked.model, asked.input or "an image")
     explained = _TASKS[served.task](gateway, Question(asked=asked, image=image, kind=kind, tally=tally))
     return await while_connected(request, explained)
@@ -166,19 +174,6 @@ async def _served(gateway: Gateway, name: str) -> ServedModel:
     if name not in served:
         raise unknown_name("model", name, served, "list them at /v1/models")
     return served[name]
-
-
-def _kind(asked: ExplanationRequest, served: ServedModel) -> Kind:
-    kinds = kinds_of(served)
-    if not kinds:
-        raise InputError("a model that shows what it attends to", repr(served.name), "see explains in /v1/models")
-    kind = asked.kind or kinds[0]
-    if kind not in kinds:
-        raise InputError(f"a kind that {served.name!r} has, one of {kinds}", repr(kind), "correct kind")
-    for name in ("layer", "head", "label"):
-        if getattr(asked, name) is not None and name not in SELECTED_BY[kind]:
-            raise InputError(f"no {name} for {kind}", repr(getattr(asked, name)), f"leave {name} out")
-    return kind
 
 
 def _options(gateway: Gateway) -> SamplingParams:

@@ -43,13 +43,15 @@ async def one_model(request: Request, name: str) -> JSONResponse:
 def card(model: ServedModel) -> dict[str, Any]:
     """What a model can be asked, see :class:`ModelCard`."""
     labels = model.parameters.get("labels")
+    example = dict(model.parameters.get("example") or {})
+    inputs = {name: value for name, value in example.get("inputs", {}).items() if name != PIXELS}
     return {
         "id": model.name,
         "object": "model",
         "created": _STARTED,
         "owned_by": "attendant",
         "task": model.task,
-        "example": _example(model),
+        "example": {**example, "inputs": inputs} if example else {},
         "options": params_of_inputs(model.inputs),
         "image_size": _image_size(model),
         "labels": len(labels)
@@ -61,12 +63,6 @@ def card(model: ServedModel) -> dict[str, Any]:
         "max_length": model.parameters.get("max_length"),
         "chat": CHAT_TEMPLATE in model.parameters,
     }
-
-
-def _example(model: ServedModel) -> dict[str, Any]:
-    example = dict(model.parameters.get("example") or {})
-    inputs = {name: value for name, value in example.get("inputs", {}).items() if name != PIXELS}
-    return {**example, "inputs": inputs} if example else {}
 
 
 def _image_size(model: ServedModel) -> list[int] | None:

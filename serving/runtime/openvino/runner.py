@@ -47,7 +47,12 @@ class OpenVinoRunner:
                 f"{len(signature.aliases)} tensors that it updates in place",
                 "run it on ONNX Runtime",
             )
-        _require_numpy_types(signature, path)
+        found = [spec.name for spec in (*signature.inputs, *signature.outputs) if spec.dtype == "bfloat16"]
+        if found:
+            remedy = "serve an export with --precision fp16"
+            raise ArtefactError(
+                f"inputs and outputs of types that NumPy has, in {path}", f"bfloat16 in {found}", remedy
+            )
         self._signature = signature
         self._admission = Admission(signature)
         self._compiled = _compiled(path, threads, precision)
@@ -106,34 +111,26 @@ def _compiled(path: Path, threads: int, precision: Precision) -> Any:
     settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": precision, "NUM_STREAMS": 1}
     try:
         model = core.read_model(path)
-        _require_no_recurrence(model, path)
+        found = sorted({one.get_type_name() for one in model.get_ops()} & _RECURRENT)
+        if found:
+            raise ArtefactError(
+                f"a graph without recurrent layers at {path}: OpenVINO's answers to padded rows are wrong",
+                str(found),
+                "run it on ONNX Runtime",
+            )
         return core.compile_model(model, "CPU", settings)
     except RuntimeError as error:
         remedy = "export the model again, or run it on ONNX Runtime"
         raise ArtefactError(f"an ONNX graph that OpenVINO reads at {path}", str(error), remedy) from error
 
 
-def _require_numpy_types(signature: GraphSignature, path: Path) -> None:
-    found = [spec.name for spec in (*signature.inputs, *signature.outputs) if spec.dtype == "bfloat16"]
-    if found:
-        remedy = "serve an export with --precision fp16"
-        raise ArtefactError(f"inputs and outputs of types that NumPy has, in {path}", f"bfloat16 in {found}", remedy)
-
-
-def _require_no_recurrence(model: Any, path: Path) -> None:
-    found = sorted({one.get_type_name() for one in model.get_ops()} & _RECURRENT)
-    if found:
-        raise ArtefactError(
-            f"a graph without recurrent layers at {path}: OpenVINO's answers to padded rows are wrong",
-            str(found),
-            "run it on ONNX Runtime",
-        )
-
-
 def _check(compiled: Any, signature: GraphSignature, path: Path) -> None:
     pairs = (compiled.inputs, signature.inputs), (compiled.outputs, signature.outputs)
     for ports, specs in pairs:
-        found = [_described(port) for port in ports]
+        found = [
+            f"{sorted(port.get_names())} {port.get_element_type().to_dtype()} {port.get_partial_shape()}"
+            for port in ports
+        ]
         if len(found) != len(specs) or not all(map(_agree, specs, ports)):
             wanted = [f"{spec.name} {spec.dtype} {spec.describe_axes()}" for spec in specs]
             raise ArtefactError(f"{wanted} in {path}, as its manifest says", str(found), "export the model again")
@@ -147,10 +144,6 @@ def _agree(spec: TensorSpec, port: Any) -> bool:
         and len(sizes) == len(spec.axes)
         and all(size in (None, axis) for size, axis in zip(sizes, spec.axes, strict=True))
     )
-
-
-def _described(port: Any) -> str:
-    return f"{sorted(port.get_names())} {port.get_element_type().to_dtype()} {port.get_partial_shape()}"
 
 
 def _fed(spec: TensorSpec, feed: Array | Buffer, admission: Admission) -> Array:

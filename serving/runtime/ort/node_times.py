@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from attendant.signature import GraphSignature
 from serving.runtime.base import Array, Buffer
@@ -85,20 +84,12 @@ def profile(path: Path, signature: GraphSignature, feeds: Mapping[str, Array], s
         for name in signature.aliases.values():
             bound[name] = buffer = runner.allocate(name, sizes)
             buffer.write(feeds[name])
-        _run_often(runner, bound)
+        began = time.monotonic()
+        for count in range(_WARM_UPS + _MOST_RUNS):
+            if count >= _WARM_UPS + _LEAST_RUNS and time.monotonic() - began > _ENOUGH_S:
+                break
+            runner.run(bound)
         events = json.loads(runner.end_record().read_text(encoding="utf-8"))
-    return _profile(events)
-
-
-def _run_often(runner: OrtRunner, feeds: Mapping[str, Array | Buffer]) -> None:
-    began = time.monotonic()
-    for count in range(_WARM_UPS + _MOST_RUNS):
-        if count >= _WARM_UPS + _LEAST_RUNS and time.monotonic() - began > _ENOUGH_S:
-            break
-        runner.run(feeds)
-
-
-def _profile(events: list[dict[str, Any]]) -> Profile:
     calls = [event["dur"] for event in events if event["name"] == "model_run"]
     durations: dict[tuple[str, str, str], list[int]] = {}
     for event in events:

@@ -39,7 +39,9 @@ class RowByRow:
         rows = [self._runner.run(_row(feeds, row)) for row in range(len(_array(feeds["start"])))]
         aliases = self.signature.aliases
         return {
-            spec.name: _given(feeds[aliases[spec.name]]) if spec.name in aliases else _stacked(rows, spec.name)
+            spec.name: _given(feeds[aliases[spec.name]])
+            if spec.name in aliases
+            else OrtBuffer.over(np.concatenate([row[spec.name].numpy() for row in rows]))
             for spec in self.signature.outputs
         }
 
@@ -58,10 +60,6 @@ def _row(feeds: Mapping[str, Array | Buffer], row: int) -> dict[str, Array | Buf
         one[name] = part if isinstance(feed, np.ndarray) else OrtBuffer.over(part)
     attended = int(_array(feeds["start"])[row]) + _array(feeds["token_ids"]).shape[1]
     return {**one, "self_mask": np.ascontiguousarray(_array(one["self_mask"])[..., :attended])}
-
-
-def _stacked(rows: list[dict[str, Buffer]], name: str) -> Buffer:
-    return OrtBuffer.over(np.concatenate([row[name].numpy() for row in rows]))
 
 
 def _given(feed: Array | Buffer) -> Buffer:

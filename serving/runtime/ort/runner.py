@@ -111,7 +111,16 @@ class OrtRunner:
         if any(spec.dtype == "int8" for spec in signature.inputs):
             os.environ.setdefault(*_QUERIES_IN_8_BITS)  # noqa: TID251  (the runtime has no other switch)
         self._session = _session(path, threads, record)
-        _check(self._session, signature, path)
+        wanted = [(spec.name, spec.dtype, list(spec.axes)) for spec in (*signature.inputs, *signature.outputs)]
+        values = (*self._session.get_inputs(), *self._session.get_outputs())
+        found = [(value.name, _ORT_TYPES.get(value.type, value.type), list(value.shape)) for value in values]
+        for want, have in zip(wanted, found, strict=False):
+            if want != have:
+                raise ArtefactError(f"{want} in {path}, as its manifest says", str(have), "export the model again")
+        if len(wanted) != len(found):
+            raise ArtefactError(
+                f"{len(wanted)} tensors in {path}, as its manifest says", str(len(found)), "export again"
+            )
         self._bindings = KeptBindings(self._session, [spec.name for spec in signature.outputs], signature.aliases)
 
     @property
@@ -174,14 +183,3 @@ def _session(path: Path, threads: int, record: Path | None) -> Any:
         return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's exceptions have no public common base
         raise ArtefactError(f"an ONNX graph at {path}", str(error), "export the model again") from error
-
-
-def _check(session: Any, signature: GraphSignature, path: Path) -> None:
-    wanted = [(spec.name, spec.dtype, list(spec.axes)) for spec in (*signature.inputs, *signature.outputs)]
-    values = (*session.get_inputs(), *session.get_outputs())
-    found = [(value.name, _ORT_TYPES.get(value.type, value.type), list(value.shape)) for value in values]
-    for want, have in zip(wanted, found, strict=False):
-        if want != have:
-            raise ArtefactError(f"{want} in {path}, as its manifest says", str(have), "export the model again")
-    if len(wanted) != len(found):
-        raise ArtefactError(f"{len(wanted)} tensors in {path}, as its manifest says", str(len(found)), "export again")

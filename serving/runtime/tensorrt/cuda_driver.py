@@ -26,7 +26,10 @@ class CudaDriver:
         self._ask("cuInit", 0)
         device = self._ask("cuDeviceGet", 0)
         self._context = self._ask("cuDevicePrimaryCtxRetain", device)
-        self._keep_memory(device)
+        # Unless told so, the pool gives memory back to the system whenever the host waits: at every step.
+        threshold = self._cu.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+        pool = self._ask("cuDeviceGetDefaultMemPool", device)
+        self._ask("cuMemPoolSetAttribute", pool, threshold, self._cu.cuuint64_t(_ALL_OF_IT))
 
     def enter(self) -> None:
         """See :class:`serving.runtime.tensorrt.driver.Driver`; so are all below."""
@@ -118,12 +121,6 @@ class CudaDriver:
     def forget(self, recording: Recording) -> None:
         """Destroy it."""
         self._ask("cuGraphExecDestroy", recording)
-
-    def _keep_memory(self, device: Any) -> None:
-        # Unless told so, the pool gives memory back to the system whenever the host waits: at every step.
-        threshold = self._cu.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
-        pool = self._ask("cuDeviceGetDefaultMemPool", device)
-        self._ask("cuMemPoolSetAttribute", pool, threshold, self._cu.cuuint64_t(_ALL_OF_IT))
 
     def _ask(self, function: str, *arguments: Any) -> Any:
         status, *values = getattr(self._cu, function)(*arguments)

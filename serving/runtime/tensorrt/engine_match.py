@@ -46,7 +46,9 @@ def mismatches(engine: Engine, built: Platform, machine: Platform) -> Iterator[t
         yield f"a GPU of compute capability {built.capability}", _named(machine)
     elif engine.hardware == "this-gpu" and machine.gpu != built.gpu:
         yield f"the GPU {built.gpu}", _named(machine)
-    if _numbers(machine.cuda) < _needed_cuda(engine, built):
+    # Within a major version older drivers run newer code, except PTX, which plugins embed.
+    needed = _numbers(built.cuda) if engine.plugins else _numbers(built.cuda)[:1]
+    if _numbers(machine.cuda) < needed:
         yield f"a driver that knows CUDA {built.cuda}", f"driver {machine.driver}, which knows CUDA {machine.cuda}"
 
 
@@ -54,11 +56,6 @@ def _runs_version(engine: Engine, built: str, found: str) -> bool:
     if not engine.version_compatible:
         return built == found
     return _numbers(found)[0] == _numbers(built)[0] and _numbers(found) >= _numbers(built)
-
-
-def _needed_cuda(engine: Engine, built: Platform) -> tuple[int, ...]:
-    # Within a major version older drivers run newer code, except PTX, which plugins embed.
-    return _numbers(built.cuda) if engine.plugins else _numbers(built.cuda)[:1]
 
 
 def _named(machine: Platform) -> str:

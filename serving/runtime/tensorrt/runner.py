@@ -81,11 +81,21 @@ class TrtRunner:
     def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
         """Queue one run of the graph; see :class:`serving.runtime.base.Runner`."""
         self._admission.require_names(feeds)
-        self._require_buffers(feeds)
+        for source in self._signature.aliases.values():
+            if not self._is_here(feeds[source]):
+                raise InputError(
+                    f"a buffer of this runner for {source!r}, which the graph updates in place",
+                    type(feeds[source]).__name__,
+                    f"allocate it once with runner.allocate({source!r}, sizes)",
+                )
         with self._device.turn():
             given = [(spec.name, feeds[spec.name]) for spec in self._signature.inputs]
             buffers = {name: feed for name, feed in given if self._is_here(feed)}
-            arrays = {name: _array(feed) for name, feed in given if name not in buffers}
+            arrays = {
+                name: np.ascontiguousarray(feed if isinstance(feed, np.ndarray) else feed.numpy())
+                for name, feed in given
+                if name not in buffers
+            }
             self._admit(buffers, arrays)
             phase = self._phases.taking(_shapes(buffers, arrays))
             made = (self._repeated if phase.repeats else self._once)(phase, buffers, arrays)
@@ -105,7 +115,20 @@ class TrtRunner:
         binding = self._binding(phase, execution, shapes, buffers, staging.fill(arrays))
         binding.queue()
         staging.was_read()
-        return self._cut(binding.made, asked, shapes)
+        made = binding.made
+        if asked == shapes:
+            return made
+        sizes = {
+            symbol: size
+            for spec in self._signature.inputs
+            for symbol, size in zip(spec.axes, asked[spec.name], strict=True)
+        }
+        specs = {spec.name: spec for spec in self._signature.outputs}
+        kept = {
+            name: tuple(sizes.get(axis, size) for axis, size in zip(specs[name].axes, buffer.shape, strict=True))
+            for name, buffer in made.items()
+        }
+        return {name: cut(self._device, buffer, kept[name]) for name, buffer in made.items()}
 
     def _repeated(
         self, phase: Phase, buffers: dict[str, DeviceBuffer], arrays: dict[str, Array]
@@ -135,21 +158,6 @@ class TrtRunner:
         given = self._device, self._signature, phase.at_one_address
         return Binding(*given, execution, shapes, buffers, staged)
 
-    def _cut(self, made: dict[str, DeviceBuffer], asked: Shapes, ran: Shapes) -> dict[str, DeviceBuffer]:
-        if asked == ran:
-            return made
-        sizes = {
-            symbol: size
-            for spec in self._signature.inputs
-            for symbol, size in zip(spec.axes, asked[spec.name], strict=True)
-        }
-        specs = {spec.name: spec for spec in self._signature.outputs}
-        kept = {
-            name: tuple(sizes.get(axis, size) for axis, size in zip(specs[name].axes, buffer.shape, strict=True))
-            for name, buffer in made.items()
-        }
-        return {name: cut(self._device, buffer, kept[name]) for name, buffer in made.items()}
-
     def _copied(self, buffer: DeviceBuffer) -> DeviceBuffer:
         copied = unset(self._device, buffer.dtype, buffer.shape)
         self._device.driver.copy(copied.address, buffer.address, buffer.nbytes, self._device.compute)
@@ -167,19 +175,6 @@ class TrtRunner:
 
     def _is_here(self, feed: Array | Buffer) -> TypeGuard[DeviceBuffer]:
         return isinstance(feed, DeviceBuffer) and feed.is_on(self._device)
-
-    def _require_buffers(self, feeds: Mapping[str, Array | Buffer]) -> None:
-        for source in self._signature.aliases.values():
-            if not self._is_here(feeds[source]):
-                raise InputError(
-                    f"a buffer of this runner for {source!r}, which the graph updates in place",
-                    type(feeds[source]).__name__,
-                    f"allocate it once with runner.allocate({source!r}, sizes)",
-                )
-
-
-def _array(feed: Array | Buffer) -> Array:
-    return np.ascontiguousarray(feed if isinstance(feed, np.ndarray) else feed.numpy())
 
 
 def _shapes(buffers: Mapping[str, DeviceBuffer], arrays: Mapping[str, Array]) -> dict[str, tuple[int, ...]]:

@@ -31,7 +31,10 @@ def this_platform() -> Platform:
     device = _integer(driver, "cuDeviceGet", c_int(0))
     name = ctypes.create_string_buffer(_LONGEST_NAME)
     _ask(driver, "cuDeviceGetName", name, c_int(_LONGEST_NAME), device)
-    major, minor = (_attribute(driver, which, device) for which in (_CAPABILITY_MAJOR, _CAPABILITY_MINOR))
+    major, minor = (
+        _integer(driver, "cuDeviceGetAttribute", c_int(which), device).value
+        for which in (_CAPABILITY_MAJOR, _CAPABILITY_MINOR)
+    )
     cuda = _integer(driver, "cuDriverGetVersion").value
     return Platform(
         tensorrt=tensorrt_version(),
@@ -72,10 +75,6 @@ def _integer(driver: ctypes.CDLL, function: str, *arguments: object) -> c_int:
     value = c_int()
     _ask(driver, function, byref(value), *arguments)
     return value
-
-
-def _attribute(driver: ctypes.CDLL, which: int, device: c_int) -> int:
-    return _integer(driver, "cuDeviceGetAttribute", c_int(which), device).value
 
 
 def _kernel_module() -> str:

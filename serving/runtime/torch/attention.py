@@ -97,7 +97,10 @@ class FusedAttention:
 
     def _reach(self, keys: Tensor, mask: Tensor | None) -> tuple[Tensor, bool] | None:
         if mask is None:
-            return self._all(keys), False
+            name = f"all {keys.shape[2]}"
+            if name not in self._lengths:
+                self._lengths[name] = torch.full((len(keys),), keys.shape[2], dtype=torch.int32, device=keys.device)
+            return self._lengths[name], False
         for name, given in self._inputs.items():
             if given.data_ptr() != mask.data_ptr() or given.dtype != torch.bool:
                 continue
@@ -105,12 +108,6 @@ class FusedAttention:
             if is_padding or (name == "self_mask" and mask.shape == given.shape):
                 return self._length(name), not is_padding
         return None
-
-    def _all(self, keys: Tensor) -> Tensor:
-        name = f"all {keys.shape[2]}"
-        if name not in self._lengths:
-            self._lengths[name] = torch.full((len(keys),), keys.shape[2], dtype=torch.int32, device=keys.device)
-        return self._lengths[name]
 
     def _length(self, name: str) -> Tensor:
         if name not in self._lengths:

@@ -39,7 +39,8 @@ class TorchBuffer:
 
     def numpy(self) -> Array:
         """The contents; on a CPU the same memory, from a GPU a copy; of bfloat16 the bits."""
-        return _on_host(_bits(self.tensor)).numpy()
+        tensor = self.tensor
+        return _on_host(tensor.view(torch.uint16) if tensor.dtype is torch.bfloat16 else tensor).numpy()
 
     def write(self, array: Array) -> None:
         """Replace the contents.
@@ -73,10 +74,6 @@ def tensor_from_numpy(array: Array, dtype: str) -> Tensor:
     """A tensor in an array's memory, or in a copy where that cannot be written to; bits become bfloat16."""
     tensor = torch.from_numpy(np.require(array, requirements=["C", "W"]))
     return tensor.view(torch.bfloat16) if dtype == "bfloat16" else tensor
-
-
-def _bits(tensor: Tensor) -> Tensor:
-    return tensor.view(torch.uint16) if tensor.dtype is torch.bfloat16 else tensor
 
 
 def _on_host(tensor: Tensor) -> Tensor:

@@ -61,7 +61,9 @@ class TorchRunner:
         self.recordings = Recordings()
         self._signature, self._device, self._dtype = signature, device, dtype
         self._admission = Admission(signature)
-        self._module = _moved(module, device, dtype).eval()
+        # Not twice: recurrent layers would lay their weights out anew, away from where recorded steps read them.
+        there = all((one.device.type, one.dtype) == (device.type, dtype) for one in module.parameters())
+        self._module = (module if there else module.to(device, dtype)).eval()
         write_in_place(self._module)
         attend_by(self._module, attention)
         attend_in_windows_by(self._module, getattr(attention, "in_windows", None))
@@ -96,7 +98,10 @@ class TorchRunner:
             outputs = self._replayed(arrays, buffers, self._recorder)
         else:
             self._admit(buffers)
-            uploaded = {name: self._uploaded(name, array) for name, array in arrays.items()}
+            uploaded = {
+                name: tensor_from_numpy(array, self._inputs[name].dtype).to(self._device)
+                for name, array in arrays.items()
+            }
             outputs = self._step(uploaded | {name: buffer.tensor for name, buffer in buffers.items()})
         returned = iter(outputs)
         aliases = self._signature.aliases
@@ -119,9 +124,6 @@ class TorchRunner:
     def _admit(self, buffers: Mapping[str, TorchBuffer]) -> None:
         for name, buffer in buffers.items():
             self._admission.require(self._inputs[name], buffer.dtype, buffer.place[1])
-
-    def _uploaded(self, name: str, array: Array) -> Tensor:
-        return tensor_from_numpy(array, self._inputs[name].dtype).to(self._device)
 
     def _step(self, inputs: Mapping[str, Tensor]) -> list[Tensor]:
         named = list(zip(self._signature.outputs, self._computed(inputs), strict=True))
@@ -170,12 +172,6 @@ class TorchRunner:
         # Warming up writes keys and values that the step itself writes again, and leaves states as they are.
         work = recorder(lambda: list(self._computed(inputs)), lambda: self._step(inputs))
         return Recording(new, work)
-
-
-def _moved(module: nn.Module, device: torch.device, dtype: torch.dtype) -> nn.Module:
-    # Not twice: recurrent layers would lay their weights out anew, away from where recorded steps read them.
-    there = all((one.device.type, one.dtype) == (device.type, dtype) for one in module.parameters())
-    return module if there else module.to(device, dtype)
 
 
 def _begin_nothing(inputs: Mapping[str, Tensor]) -> None:

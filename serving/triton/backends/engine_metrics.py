@@ -72,7 +72,12 @@ class EngineMetrics:
         for name, (metric, meaning) in _GAUGES.items():
             self._add(name, triton_api.gauges(f"attendant_{metric}", meaning))
         for name, (metric, meaning) in _TIMES.items():
-            self._add_histogram(name, f"attendant_{metric}", meaning)
+            stem = f"attendant_{metric}"
+            buckets = triton_api.counters(f"{stem}_bucket", meaning)
+            for bound in (*map(str, BOUNDS_S), "+Inf"):
+                self._add(f"{name}:{bound}", buckets, le=bound)
+            self._add(f"{name}:sum", triton_api.counters(f"{stem}_sum", f"sum of the {meaning}"))
+            self._add(f"{name}:count", triton_api.counters(f"{stem}_count", f"number of the {meaning}"))
         for name, (metric, meaning) in _SIZES.items():
             self._add(name, triton_api.gauges(f"attendant_{metric}", meaning))
             self._metrics[name].set(getattr(engine, name))
@@ -96,13 +101,6 @@ class EngineMetrics:
         if new:
             self._metrics[name].increment(new)
             self._told[name] = value
-
-    def _add_histogram(self, name: str, stem: str, meaning: str) -> None:
-        buckets = triton_api.counters(f"{stem}_bucket", meaning)
-        for bound in (*map(str, BOUNDS_S), "+Inf"):
-            self._add(f"{name}:{bound}", buckets, le=bound)
-        self._add(f"{name}:sum", triton_api.counters(f"{stem}_sum", f"sum of the {meaning}"))
-        self._add(f"{name}:count", triton_api.counters(f"{stem}_count", f"number of the {meaning}"))
 
     def _add(self, name: str, family: Any, **labels: str) -> None:
         self._families.append(family)

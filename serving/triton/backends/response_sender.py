@@ -103,7 +103,12 @@ class ResponseSender:
         stopping = False
         while not stopping:
             jobs: dict[Job, list[RequestOutput | AttendantError]] = {}
-            for item in self._gathered():
+            items: list[tuple[Job, RequestOutput | AttendantError] | None] = []
+            with suppress(queue.Empty):
+                items.append(self._said.get(timeout=TICK_S))
+                while True:
+                    items.append(self._said.get_nowait())
+            for item in items:
                 if item is None:
                     stopping = True
                 else:
@@ -120,19 +125,17 @@ class ResponseSender:
         except Exception:  # one request's, or the metrics': the other answers must still leave
             logging.exception("an answer could not be sent")
 
-    def _gathered(self) -> list[tuple[Job, RequestOutput | AttendantError] | None]:
-        items: list[tuple[Job, RequestOutput | AttendantError] | None] = []
-        with suppress(queue.Empty):
-            items.append(self._said.get(timeout=TICK_S))
-            while True:
-                items.append(self._said.get_nowait())
-        return items
-
     def _answer(self, job: Job, pieces: list[RequestOutput | AttendantError]) -> None:
         said: dict[int, list[RequestOutput]] = {}
         for piece in pieces:
             if isinstance(piece, AttendantError):
-                self._fail(job, piece)
+                if not isinstance(piece, CancelledError):
+                    job.sender.send(triton_api.error_response(piece), flags=triton_api.FINAL)
+                elif job.taken_back:
+                    job.sender.send(flags=triton_api.FINAL)
+                else:
+                    threading.Timer(AFTER_CANCELLATION_S, job.sender.send, kwargs={"flags": triton_api.FINAL}).start()
+                self._forget(job)
                 return
             said.setdefault(piece.candidate, []).append(piece)
         last = isinstance(pieces[-1], RequestOutput) and pieces[-1].is_last
@@ -142,15 +145,6 @@ class ResponseSender:
             job.source_texts = ()
         if last:
             self._forget(job)
-
-    def _fail(self, job: Job, error: AttendantError) -> None:
-        if not isinstance(error, CancelledError):
-            job.sender.send(triton_api.error_response(error), flags=triton_api.FINAL)
-        elif job.taken_back:
-            job.sender.send(flags=triton_api.FINAL)
-        else:
-            threading.Timer(AFTER_CANCELLATION_S, job.sender.send, kwargs={"flags": triton_api.FINAL}).start()
-        self._forget(job)
 
 
 def joined(said: list[RequestOutput]) -> RequestOutput:

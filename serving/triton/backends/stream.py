@@ -57,7 +57,9 @@ class StreamingModel:
     def _accept(self, request: Any, sender: Any) -> None:
         unwanted = triton_api.takes_back(request)
         if unwanted:
-            self._take_back(unwanted)
+            for job in [job for job in list(self._unanswered) if job.id == unwanted and job.request is not None]:
+                job.taken_back = True
+                self._cancel(job)
             sender.send(flags=triton_api.FINAL)
             return
         tensors = triton_api.tensors_of(request)
@@ -79,11 +81,6 @@ class StreamingModel:
         except Exception:
             self._forget(job)
             raise
-
-    def _take_back(self, request_id: str) -> None:
-        for job in [job for job in list(self._unanswered) if job.id == request_id and job.request is not None]:
-            job.taken_back = True
-            self._cancel(job)
 
     def _forget(self, job: Job) -> None:
         self._unanswered.discard(job)

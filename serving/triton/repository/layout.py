@@ -77,7 +77,8 @@ def write_repository(
             add_chat_template(config, folder)
             engines = plans[manifest.name]
             if tokens_engine(manifest, engines) is not None:
-                _write_tokens_model(folder, manifest, staged, engines)
+                tokens = replace(manifest, name=tokens_model(manifest), task="predict", details={}, example={})
+                _write_model(folder, tokens, staged / tokens.name, model_config_from_manifest(tokens), engines)
                 config.parameters[GRAPH_MODEL].string_value, engines = tokens_model(manifest), None
             _write_model(folder, manifest, staged / manifest.name, config, engines)
     return manifests
@@ -111,8 +112,9 @@ def _verified(folder: Path) -> tuple[Path, Manifest]:
     if task_named(manifest.task).reads == "text" and not any(
         manifest.files.keys() >= set(names) for names in _TOKENIZERS
     ):
+        either = ", or ".join(" and ".join(names) for names in _TOKENIZERS)
         raise ArtefactError(
-            f"a tokenizer in the artefact {folder}, to {manifest.task} text: {_either()}",
+            f"a tokenizer in the artefact {folder}, to {manifest.task} text: {either}",
             f"{sorted(manifest.files)}",
             "put it beside the checkpoint's weights and export again (a preset has none)",
         )
@@ -124,10 +126,6 @@ def _engines(folder: Path, manifest: Manifest, runtime: Runtime) -> EngineManife
     if engines is not None:
         engines.verify(folder, manifest)
     return engines
-
-
-def _either() -> str:
-    return ", or ".join(" and ".join(names) for names in _TOKENIZERS)
 
 
 def _model_names(manifest: Manifest) -> list[str]:
@@ -174,11 +172,6 @@ def _write_model(folder: Path, manifest: Manifest, model: Path, config: Any, eng
     manifest.write(version)
     if engines is not None:
         _write_engines(folder, engines if by_triton is None else replace(engines, engines=(by_triton,)), version)
-
-
-def _write_tokens_model(folder: Path, manifest: Manifest, staged: Path, engines: EngineManifest | None) -> None:
-    tokens = replace(manifest, name=tokens_model(manifest), task="predict", details={}, example={})
-    _write_model(folder, tokens, staged / tokens.name, model_config_from_manifest(tokens), engines)
 
 
 def _write_engines(folder: Path, engines: EngineManifest, version: Path) -> None:

@@ -107,7 +107,12 @@ def configure_classifier(config: Any, manifest: Manifest) -> None:
     _add_outputs(config, [_per_request(spec) for spec in _maps(manifest)])
     if manifest.details.get("labels"):
         config.output[0].label_filename = LABELS_NAME
-    _add_warmup(config)
+    for batch in (1, config.max_batch_size):
+        warmup = config.model_warmup.add(name=f"batch_{batch}", batch_size=batch)
+        for spec in config.input:
+            warmup.inputs[spec.name].CopyFrom(
+                pb.ModelWarmup.Input(data_type=spec.data_type, dims=spec.dims, zero_data=True)
+            )
 
 
 def _maps(manifest: Manifest) -> list[TensorSpec]:
@@ -186,15 +191,6 @@ def _add_inputs(config: Any, specs: Iterable[TensorSpec], optional: bool = False
 def _add_outputs(config: Any, specs: Iterable[TensorSpec]) -> None:
     for spec in specs:
         config.output.add(name=spec.name, data_type=_TYPES[spec.dtype], dims=_dims(spec.axes))
-
-
-def _add_warmup(config: Any) -> None:
-    for batch in (1, config.max_batch_size):
-        warmup = config.model_warmup.add(name=f"batch_{batch}", batch_size=batch)
-        for spec in config.input:
-            warmup.inputs[spec.name].CopyFrom(
-                pb.ModelWarmup.Input(data_type=spec.data_type, dims=spec.dims, zero_data=True)
-            )
 
 
 def _add_parameters(config: Any, values: dict[str, Any]) -> None:

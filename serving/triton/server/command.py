@@ -28,7 +28,7 @@ def command_line(settings: ServerSettings, installation: Installation, workspace
         *_models(settings),
         *_listeners(settings),
         *_cache(settings, installation),
-        *_devices(installation),
+        *([] if installation.gpu else ["--allow-gpu-metrics=false", "--pinned-memory-pool-byte-size=0"]),
         *_python_backend(settings, name),
         f"--exit-timeout-secs={settings.drain_timeout_s}",
         *(["--log-verbose=1"] if settings.verbose else []),
@@ -54,10 +54,6 @@ def _cache(settings: ServerSettings, installation: Installation) -> list[str]:
     if settings.cache_bytes == 0:
         return []
     return [f"--cache-directory={installation.caches}", f"--cache-config=local,size={settings.cache_bytes}"]
-
-
-def _devices(installation: Installation) -> list[str]:
-    return [] if installation.gpu else ["--allow-gpu-metrics=false", "--pinned-memory-pool-byte-size=0"]
 
 
 def _python_backend(settings: ServerSettings, name: str) -> list[str]:

@@ -37,7 +37,10 @@ def guard(starter: int, name: str, command: list[str]) -> int:
     while server.poll() is None and os.getppid() == starter:
         time.sleep(POLL_S)
     if os.getppid() != starter:
-        _end_all(server, name)
+        server.kill()
+        server.wait()  # it alone makes regions: none appears after this
+        remove_regions(name)
+        os.killpg(os.getpid(), signal.SIGKILL)  # the stubs, and this process
     status = server.wait()
     return status if status >= 0 else SIGNALLED_STATUS - status
 
@@ -45,13 +48,6 @@ def guard(starter: int, name: str, command: list[str]) -> int:
 def returncode_from_status(status: int) -> int:
     """Read the server's returncode, negative for a signal as in ``subprocess``, out of the guard's own."""
     return SIGNALLED_STATUS - status if status > SIGNALLED_STATUS else status
-
-
-def _end_all(server: subprocess.Popen[bytes], name: str) -> None:
-    server.kill()
-    server.wait()  # it alone makes regions: none appears after this
-    remove_regions(name)
-    os.killpg(os.getpid(), signal.SIGKILL)  # the stubs, and this process
 
 
 if __name__ == "__main__":

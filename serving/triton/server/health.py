@@ -14,10 +14,8 @@ PROBE_TIMEOUT_S = 2.0
 def says_ready(http_endpoint: str, name: str) -> bool:
     """Ask the server of this name once; False when nothing answers, or another one does."""
     probes = ("/v2/health/live", "/v2/health/ready")
-    return all(_body(http_endpoint, path) is not None for path in probes) and _is_named(http_endpoint, name)
-
-
-def _is_named(http_endpoint: str, name: str) -> bool:
+    if any(_body(http_endpoint, path) is None for path in probes):
+        return False
     return name.encode() in (_body(http_endpoint, "/v2") or b"")
 
 

@@ -50,30 +50,26 @@ def find_installation(server: Path | None = None, python_version: tuple[int, int
     """
     if server is not None:
         return _system_installation(server)
-    package = _wheel_package()
-    if package is not None:
-        return _wheel_installation(package, python_version or sys.version_info[:2])
-    return _system_installation(SYSTEM_SERVER)
-
-
-def _wheel_package() -> Path | None:
     spec = importlib.util.find_spec("pytriton")  # finds, and does not import
-    return Path(spec.origin).parent if spec and spec.origin else None
-
-
-def _wheel_installation(package: Path, version: tuple[int, int]) -> Installation:
-    root = package / "tritonserver"
-    check_numpy(importlib.metadata.version("numpy"))
-    stub = _wheel_stub(root / "python_backend_stubs", f"{version[0]}.{version[1]}")
-    own = _python_library_directory(stub, f"{version[0]}.{version[1]}")
-    return Installation(
-        server=_existing(root / "bin" / "tritonserver"),
-        backends=_existing(root / "backends"),
-        caches=_existing(root / "caches"),
-        stub=stub,
-        libraries=(package.parent / "nvidia_pytriton.libs", *([own] if own else [])),
-        gpu=NVIDIA_DEVICE.exists(),
-    )
+    package = Path(spec.origin).parent if spec and spec.origin else None
+    if package is not None:
+        version = ".".join(map(str, python_version or sys.version_info[:2]))
+        root = package / "tritonserver"
+        check_numpy(importlib.metadata.version("numpy"))
+        stub = _wheel_stub(root / "python_backend_stubs", version)
+        needed = needed_library(loader_trace(stub))
+        places = [sysconfig.get_config_var("LIBDIR"), str(Path(sys.base_prefix) / "lib")]
+        interpreter = [Path(place) for place in dict.fromkeys(places) if place]
+        own = None if needed is None else library_directory(needed, interpreter, version)
+        return Installation(
+            server=_existing(root / "bin" / "tritonserver"),
+            backends=_existing(root / "backends"),
+            caches=_existing(root / "caches"),
+            stub=stub,
+            libraries=(package.parent / "nvidia_pytriton.libs", *([own] if own else [])),
+            gpu=NVIDIA_DEVICE.exists(),
+        )
+    return _system_installation(SYSTEM_SERVER)
 
 
 def _wheel_stub(stubs: Path, version: str) -> Path:
@@ -84,16 +80,6 @@ def _wheel_stub(stubs: Path, version: str) -> Path:
             f"a Python backend stub for Python {version}", f"stubs for {found}", "use one of those Pythons"
         )
     return stub
-
-
-def _python_library_directory(stub: Path, version: str) -> Path | None:
-    needed = needed_library(loader_trace(stub))
-    return None if needed is None else library_directory(needed, _interpreter_directories(), version)
-
-
-def _interpreter_directories() -> list[Path]:
-    places = [sysconfig.get_config_var("LIBDIR"), str(Path(sys.base_prefix) / "lib")]
-    return [Path(place) for place in dict.fromkeys(places) if place]
 
 
 def _system_installation(server: Path) -> Installation:

@@ -17,7 +17,14 @@ def check_ports_free(settings: ServerSettings) -> None:
         ConfigError: a port is taken, or this user may not listen there.
     """
     for name, port in settings.ports.items():
-        _check_port_free(name, settings.address, port)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Triton does: TIME_WAIT is no obstacle
+            try:
+                probe.bind((settings.address, port))
+            except OSError as error:
+                found = f"port {port}: {error.strerror}"
+                remedy = f"stop the program that has it, or choose another with --{name}-port"
+                raise ConfigError(f"a port for {name} to listen on at {settings.address}", found, remedy) from error
 
 
 def free_ports(count: int) -> list[int]:
@@ -25,14 +32,3 @@ def free_ports(count: int) -> list[int]:
     with ExitStack() as stack:
         probes = [stack.enter_context(socket.create_server((LOOPBACK, 0))) for _ in range(count)]
         return [probe.getsockname()[1] for probe in probes]
-
-
-def _check_port_free(name: str, address: str, port: int) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Triton does: TIME_WAIT is no obstacle
-        try:
-            probe.bind((address, port))
-        except OSError as error:
-            found = f"port {port}: {error.strerror}"
-            remedy = f"stop the program that has it, or choose another with --{name}-port"
-            raise ConfigError(f"a port for {name} to listen on at {address}", found, remedy) from error

@@ -132,7 +132,8 @@ class TritonServer:
         """
         if self._guard is not None and not self._ended:
             try:
-                self._drain(self._guard)
+                os.kill(self._guard.pid, signal.SIGTERM)  # never recycled: only _end reaps it
+                wait_for_exit(self._guard, self._settings.drain_timeout_s + DRAIN_MARGIN_S)
             finally:  # an impatient second Ctrl-C ends it at once
                 self._end(self._guard)
         if self._workspace is not None and not self._failed:
@@ -146,10 +147,6 @@ class TritonServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-    def _drain(self, guard: subprocess.Popen[bytes]) -> None:
-        os.kill(guard.pid, signal.SIGTERM)  # never recycled: only _end reaps it
-        wait_for_exit(guard, self._settings.drain_timeout_s + DRAIN_MARGIN_S)
 
     def _end(self, guard: subprocess.Popen[bytes]) -> None:
         if self._ended:  # by a signal handler that called stop meanwhile

@@ -21,12 +21,12 @@ FOLLOW_S = 0.2
 def problems_in(log: str) -> list[str]:
     """Give the last error messages of a log; its last lines when it has none."""
     messages = [match["message"] for match in map(ERROR_LINE.match, log.splitlines()) if match]
-    errors = [_plain(message) for message in messages if not message.strip('"').startswith(UNTOLD)]
+    errors = [
+        " ".join(message.strip('"').replace(r"\n", " ").replace(r"\"", '"').split())
+        for message in messages
+        if not message.strip('"').startswith(UNTOLD)
+    ]
     return (errors or log.splitlines())[-SHOWN_LINES:]
-
-
-def _plain(message: str) -> str:
-    return " ".join(message.strip('"').replace(r"\n", " ").replace(r"\"", '"').split())
 
 
 class LogFollower:

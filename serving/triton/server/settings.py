@@ -43,8 +43,17 @@ class ServerSettings:
     otlp: str = ""
 
     def __post_init__(self) -> None:
-        _check_address(self.address)
-        _check_ports(self.ports)
+        try:
+            ipaddress.IPv4Address(self.address)
+        except ValueError as error:
+            raise ConfigError("an IPv4 address", repr(self.address), f"use {LOOPBACK} for this machine only") from error
+        ports = self.ports
+        for name, port in ports.items():
+            if not 1 <= port <= LAST_PORT:
+                raise ConfigError(f"{name}_port from 1 to {LAST_PORT}", str(port), f"choose another --{name}-port")
+        if len(set(ports.values())) < len(ports):
+            found = ", ".join(f"{name}_port={port}" for name, port in ports.items())
+            raise ConfigError("three different ports", found, "give each its own")
         _check_models(self.models)
         _check_at_least("drain_timeout_s", self.drain_timeout_s, 1)
         _check_at_least("shm_default_bytes", self.shm_default_bytes, MIB_BYTES)
@@ -60,22 +69,6 @@ class ServerSettings:
     def endpoints(self) -> Endpoints:
         """Where the server will answer."""
         return endpoints_at(self.address, self.http_port, self.grpc_port, self.metrics_port)
-
-
-def _check_address(address: str) -> None:
-    try:
-        ipaddress.IPv4Address(address)
-    except ValueError as error:
-        raise ConfigError("an IPv4 address", repr(address), f"use {LOOPBACK} for this machine only") from error
-
-
-def _check_ports(ports: dict[str, int]) -> None:
-    for name, port in ports.items():
-        if not 1 <= port <= LAST_PORT:
-            raise ConfigError(f"{name}_port from 1 to {LAST_PORT}", str(port), f"choose another --{name}-port")
-    if len(set(ports.values())) < len(ports):
-        found = ", ".join(f"{name}_port={port}" for name, port in ports.items())
-        raise ConfigError("three different ports", found, "give each its own")
 
 
 def _check_models(models: tuple[str, ...]) -> None:
