@@ -45,7 +45,7 @@ VERBS: Verbs = {
     "compare": "export.verbs:compare",
     "repository": "serving.verbs:repository",
     "lint": "serving.verbs:lint",
-    "serve": "serving.verbs:up",
+    "serve": "serving.verbs:serve",
     "gateway": "serving.gateway.verbs:gateway",
     "keys": "serving.gateway.verbs:keys",
     "engines": Group("TensorRT engines in a repository.", {"verify": "serving.verbs:engines"}),
@@ -65,7 +65,7 @@ VERBS: Verbs = {
         "How many replicas a demand takes (docs/capacity.md).",
         {"measure": "serving.verbs:profile", "plan": "serving.capacity.verb:plan"},
     ),
-    "bench": Group("Models without a server.", {"offline": "serving.verbs:alone"}),
+    "bench": Group("Models without a server.", {"offline": "serving.verbs:offline"}),
     "quickstart": "commands.quickstart.__main__:quickstart",
 }
 

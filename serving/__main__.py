@@ -16,10 +16,10 @@ if __name__ == "__main__":
             "plan": "serving.capacity.verb:plan",
             "engines": "serving.verbs:engines",
             "lint": "serving.verbs:lint",
-            "up": "serving.verbs:up",
+            "up": "serving.verbs:serve",
             "gateway": "serving.gateway.verbs:gateway",
             "keys": "serving.gateway.verbs:keys",
-            "alone": "serving.verbs:alone",
+            "alone": "serving.verbs:offline",
         },
         sys.argv[1:],
     )

@@ -17,7 +17,7 @@ from attendant.parameters import Device, Runtime
 from serving.engine.settings import EngineSettings
 
 if TYPE_CHECKING:
-    from serving.gateway.sidecar import Beside
+    from serving.gateway.sidecar import GatewaySidecar
     from serving.triton.server.process import TritonServer
     from serving.triton.server.settings import ServerSettings
 
@@ -107,7 +107,7 @@ def engines(repository: Positional[Path] = Path("model_repository")) -> int:
     return 0
 
 
-def up(
+def serve(
     repository: Path = Path("model_repository"),
     http_port: int = 8000,
     grpc_port: int = 8001,
@@ -123,7 +123,7 @@ def up(
 ) -> int:
     """Start tritonserver on a repository, wait until every model answers its example, and stop it on Ctrl-C.
 
-    Every few seconds each model is asked again: a server of which one answers no more is replaced.
+    Every few seconds each model's canary runs again: a server of which one answers no more is replaced.
 
     Args:
         repository: what `attendant repository` wrote.
@@ -161,9 +161,9 @@ def up(
     supervision = Supervision(
         check=canary_check(names, CANARY_TIMEOUT_S), start_timeout_s=start_timeout_s, watch_s=watch_s
     )
-    beside = _gateway(settings, gateway_port) if gateway_port else nullcontext()
+    sidecar = _gateway(settings, gateway_port) if gateway_port else nullcontext()
     try:
-        with beside as gateway:
+        with sidecar as gateway:
             supervise(
                 lambda: TritonServer(settings, log=log),
                 supervision,
@@ -174,16 +174,16 @@ def up(
     return 0
 
 
-def _gateway(server: ServerSettings, port: int) -> AbstractContextManager[Beside]:
+def _gateway(server: ServerSettings, port: int) -> AbstractContextManager[GatewaySidecar]:
     from serving.gateway.settings import GatewaySettings, otlp_endpoint
-    from serving.gateway.sidecar import gateway_beside
+    from serving.gateway.sidecar import run_sidecar
     from serving.triton.server.endpoints import endpoints_at
 
     triton = endpoints_at(server.address, server.http_port, server.grpc_port, server.metrics_port).grpc
     settings = GatewaySettings(
         tritons=(triton,), host=server.address, port=port, drain_timeout_s=server.drain_timeout_s, otlp=otlp_endpoint()
     )
-    return gateway_beside(settings, triton.rpartition(":")[0])
+    return run_sidecar(settings, triton.rpartition(":")[0])
 
 
 def lint(
@@ -218,20 +218,20 @@ def lint(
     return int(any(problem.severity == "error" for problem in problems))
 
 
-def alone(model: Positional[Path]) -> int:
+def offline(model: Positional[Path]) -> int:
     """Answer the requests on standard input in this process, and print the seconds of each as JSON.
 
     Args:
         model: its folder in a model repository. `attendant load run` sends the requests, to tell what serving
             adds.
     """
-    from serving.triton.offline import read_requests, seconds_alone
+    from serving.triton.offline import read_requests, time_requests
 
-    sys.stdout.write(dumps(seconds_alone(model, list(read_requests(sys.stdin.buffer)))) + "\n")
+    sys.stdout.write(dumps(time_requests(model, list(read_requests(sys.stdin.buffer)))) + "\n")
     return 0
 
 
-def _when_ready(server: TritonServer, names: set[str], gateway: Beside | None) -> None:
+def _when_ready(server: TritonServer, names: set[str], gateway: GatewaySidecar | None) -> None:
     endpoints = server.endpoints
     if gateway is not None:
         gateway.start()

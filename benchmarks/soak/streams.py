@@ -17,7 +17,7 @@ from tritonclient.utils import np_to_triton_dtype
 from attendant.sampling_params import SamplingParams
 from attendant.sampling_tensors import prompt_tensors, tensors_of
 from attendant.tensor_names import CANDIDATE, FINISH_REASON, OUTPUT_IDS, PIXELS, STREAM, TEXT_OUTPUT
-from clients.request_stream import RequestStream
+from clients.calls import RequestStream
 
 SILENCE_S = 60.0
 """A response that does not come within this time is a failure."""

@@ -1,7 +1,7 @@
 """Triton over gRPC: whole answers by ModelInfer, streams by ModelStreamInfer, one stream a request.
 
 Messages are serialised before the run, and answers are read no further than is needed. Calls are never cancelled: a
-second request on a stream takes the first one back (clients/request_stream.py says why).
+second request on a stream takes the first one back (clients/calls.py says why).
 """
 
 from __future__ import annotations

@@ -21,9 +21,7 @@ from models.checkpoints.resolve import checkpoint_named
 from models.train.caption_data import held_out_pairs
 from models.train.date_data import held_out as held_out_dates
 from models.train.digit_data import held_out as held_out_digits
-from serving.engine.captioner import Captioner
-from serving.engine.generator import Generator
-from serving.engine.translator import Translator
+from serving.engine.text_generation_model import CaptionModel, LanguageModel, TranslationModel
 
 SAMPLES = 5
 PAIRS_SHOWN = 2
@@ -88,7 +86,7 @@ class Dates(Showcase):
             name=self.name,
             truths=[answer for _, answer in pairs],
             pytorch=texts.translated_in_pytorch(checkpoint_named(self.name), questions),
-            process=texts.in_process(Translator(folder, Manifest.read(folder)), questions),
+            process=texts.in_process(TranslationModel(folder, Manifest.read(folder)), questions),
             served=texts.served(ServedTranslator, server, self.name, questions),
         )
 
@@ -112,7 +110,7 @@ class Captions(Showcase):
             name=self.name,
             truths=captions,
             pytorch=texts.described_in_pytorch(checkpoint_named(self.name), questions),
-            process=texts.in_process(Captioner(folder, Manifest.read(folder)), questions),
+            process=texts.in_process(CaptionModel(folder, Manifest.read(folder)), questions),
             served=texts.served(ServedCaptioner, server, self.name, questions),
         )
 
@@ -138,7 +136,7 @@ class Prompts(Showcase):
             name=self.name,
             truths=None,
             pytorch=texts.continued_in_pytorch(checkpoint_named(self.name), questions),
-            process=texts.in_process(Generator(folder, Manifest.read(folder)), questions),
+            process=texts.in_process(LanguageModel(folder, Manifest.read(folder)), questions),
             served=texts.served(ServedGenerator, server, self.name, questions),
         )
 

@@ -92,7 +92,7 @@ def _graph(graph: GraphFacts, colour: dict[str, str]) -> str:
 def _time(name: str, timing: Timing, colour: dict[str, str]) -> str:
     profile = timing.profile
     sizes = ", ".join(f"{symbol} {size}" for symbol, size in timing.sizes.items())
-    shares = sorted([*profile.by_operator.items(), (_BETWEEN, profile.between)], key=lambda entry: -entry[1])
+    shares = sorted([*profile.by_operator.items(), (_BETWEEN, profile.unattributed)], key=lambda entry: -entry[1])
     rows = [_share(operator, took, profile.seconds, colour.get(operator, "none")) for operator, took in shares]
     slowest = [(code(node.name), node.operator, seconds_text(node.seconds)) for node in profile.slowest[:_MOST_NODES]]
     sums = folded(

@@ -59,7 +59,7 @@ def _operators(graph: GraphFacts) -> Table:
     if names[_MOST_OPERATORS:]:
         rows.append((f"{len(names) - _MOST_OPERATORS} others", *[""] * (len(times) + 2)))
     if times:
-        rows.append(("between nodes", "", *(seconds_text(timing.profile.between) for timing in graph.timings), ""))
+        rows.append(("between nodes", "", *(seconds_text(timing.profile.unattributed) for timing in graph.timings), ""))
     return _table(title, ("operator", "nodes", *(timing.name for timing in graph.timings), ""), rows)
 
 

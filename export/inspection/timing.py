@@ -14,7 +14,7 @@ from pathlib import Path
 from attendant.errors import ArtefactError
 from attendant.signature import GraphSignature
 from export.graph.sample_inputs import sample_inputs
-from serving.runtime.ort.node_times import Profile, profile
+from serving.runtime.ort.node_times import NodeProfile, profile
 
 _CAPACITY_AXIS = 2
 _LONGEST_PROMPT = 128  # of models of published size a longer prompt takes minutes
@@ -32,7 +32,7 @@ class Timing:
 
     name: str
     sizes: dict[str, int]
-    profile: Profile
+    profile: NodeProfile
 
 
 def timings(folder: Path, signature: GraphSignature) -> tuple[tuple[Timing, ...], str]:

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from attendant.signature import GraphSignature
 from models.task_graph import TaskGraph
-from serving.runtime.array_buffer import ArrayBuffer
-from serving.runtime.base import Array, Buffer, numpy_dtype
+from serving.runtime.base import Array, ArrayBuffer, Buffer, numpy_dtype
 
 
 class EagerRunner:

@@ -1,13 +1,12 @@
-"""What is decoded now: which sequences stand in which rows, and what they remember."""
+"""What is decoded now: which sequences stand in which rows, and their state."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from serving.engine.kv_cache import KVCache
+from serving.engine.kv_cache import KVCache, Rows
 from serving.engine.loaded_model import LoadedModel
 from serving.engine.prefix_cache import PrefixCache
-from serving.engine.rows import Rows
 from serving.engine.settings import EngineSettings
 
 

@@ -9,8 +9,7 @@ from attendant.errors import AttendantError
 from serving.engine.batch import Batch
 from serving.engine.loaded_model import LoadedModel
 from serving.engine.output_processor import OutputProcessor
-from serving.engine.request import Request
-from serving.engine.sequence_factory import sequence_of
+from serving.engine.request import Request, create_sequence
 from serving.runtime.base import Array
 
 
@@ -38,7 +37,7 @@ class BeamExecutor:
             return
         tokens = [list(request.sequences[parent].tokens) for parent in advance.parents]
         if len(request.sequences) == 1:
-            others = [sequence_of(request, 0, [], self._model) for _ in tokens[1:]]
+            others = [create_sequence(request, 0, [], self._model) for _ in tokens[1:]]
             self._batch.rows.fork(request.sequences[0], others)
             request.sequences += others
         else:

@@ -17,7 +17,7 @@ class CachePlan:
 
     Attributes:
         slots: sequences at once.
-        tokens: positions of all slots together; None where what is remembered does not grow.
+        tokens: positions of all slots together; None where the state does not grow.
         nbytes: of all slots together, with the longest sources.
     """
 

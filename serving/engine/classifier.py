@@ -29,7 +29,7 @@ class Images:
 
     Attributes:
         pixels: float32 ``[B, C, height, width]``.
-        explain: whether attention maps are wanted beside the logits.
+        explain: whether attention maps are returned with the logits.
     """
 
     pixels: Array
@@ -47,7 +47,7 @@ def require_finite(pixels: Array) -> None:
         raise InputError("finite pixels", f"{wrong} NaN or infinite", "check how the image was decoded and scaled")
 
 
-class Classifier:
+class ImageClassifier:
     """One artefact of the task ``classify``, loaded; the graph ``explained`` only once somebody asks for it.
 
     Attributes:
@@ -68,25 +68,25 @@ class Classifier:
     def answer(self, requests: Sequence[Images | InputError]) -> list[Answer]:
         """Answer requests of both kinds, those of each in one run; one that is an error already keeps it."""
         answers: dict[int, Answer] = {row: one for row, one in enumerate(requests) if isinstance(one, InputError)}
-        for explain, run in ((False, self._plain), (True, self._explained)):
-            asked = {
+        for explain, run in ((False, self._classify), (True, self._explain)):
+            pixels_of = {
                 row: one.pixels
                 for row, one in enumerate(requests)
                 if isinstance(one, Images) and one.explain is explain
             }
-            if asked:
-                answers |= zip(asked, run(list(asked.values())), strict=True)
+            if pixels_of:
+                answers |= zip(pixels_of, run(list(pixels_of.values())), strict=True)
         return [answers[row] for row in range(len(requests))]
 
-    def _plain(self, requests: Sequence[Array]) -> list[Answer]:
+    def _classify(self, requests: Sequence[Array]) -> list[Answer]:
         return classify(self.runners["model"], requests)
 
-    def _explained(self, requests: Sequence[Array]) -> list[Answer]:
+    def _explain(self, requests: Sequence[Array]) -> list[Answer]:
         if not self._explains:
             return [InputError(*NOT_EXPLAINED)] * len(requests)
         try:
             return classify(self.runners[EXPLAINED], requests)
-        except ArtefactError as error:  # found when it is first asked for, and no fault of the plain requests beside it
+        except ArtefactError as error:  # found at the first such request, and no fault of the plain ones
             return [error] * len(requests)
 
 
@@ -100,10 +100,10 @@ def classify(runner: Runner, requests: Sequence[Array]) -> list[Answer]:
     Returns:
         For each request the outputs of the graph, ``logits`` ``[B_i, K]`` among them, or the error it earned.
     """
-    verdicts: list[InputError | None] = [_error_of(pixels) for pixels in requests]
-    good = [pixels for pixels, error in zip(requests, verdicts, strict=True) if error is None]
+    tokenized: list[InputError | None] = [_error_of(pixels) for pixels in requests]
+    good = [pixels for pixels, error in zip(requests, tokenized, strict=True) if error is None]
     answers = iter(_run(runner, good))
-    return [next(answers) if error is None else error for error in verdicts]
+    return [next(answers) if error is None else error for error in tokenized]
 
 
 def _error_of(pixels: Array) -> InputError | None:

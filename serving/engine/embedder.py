@@ -21,16 +21,16 @@ from serving.runtime.create_runners import create_runners
 
 Tokens = list[int]
 Graph = Callable[[Mapping[str, Array], Collection[str]], Mapping[str, Array]]
-"""From the inputs of the graph, and the outputs that are wanted, to those outputs."""
+"""From the inputs of the graph, and the outputs that are needed, to those outputs."""
 VECTORS = (POOLED, HIDDEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Embedding:
+class EncodedTexts:
     """The texts of one request as vectors.
 
     Attributes:
-        vectors: those that were wanted, float32: ``pooled`` ``[B, E]``, one a text; ``hidden`` ``[B, T, E]``, one a
+        vectors: those that were requested, float32: ``pooled`` ``[B, E]``, one a text; ``hidden`` ``[B, T, E]``, one a
             token.
         token_mask: bool ``[B, T]``, false where a text has ended.
     """
@@ -39,7 +39,7 @@ class Embedding:
     token_mask: Array
 
 
-class Embedder:
+class TextEmbedder:
     """One artefact of the task ``embed``, loaded."""
 
     def __init__(
@@ -65,56 +65,56 @@ class Embedder:
             ArtefactError: a file is missing or not what the manifest says.
         """
         self._tokenizer = load_tokenizer(folder, manifest.details.get("tokenizer"))
-        self._graph = graph or _by_runner(create_runners(folder, manifest, threads, runtime, device)["model"])
+        self._graph = graph or _run_by(create_runners(folder, manifest, threads, runtime, device)["model"])
         self._longest = int(manifest.details["max_length"])
         self._pad = int(manifest.details["pad_token"])
 
     def embed(
-        self, requests: Sequence[Sequence[str]], wanted: Collection[str] = VECTORS
-    ) -> list[Embedding | InputError]:
+        self, requests: Sequence[Sequence[str]], outputs_needed: Collection[str] = VECTORS
+    ) -> list[EncodedTexts | InputError]:
         """Embed the texts of several requests in one run of the graph; a bad request does not touch the others.
 
         Args:
             requests: one text or more each.
-            wanted: which vectors; ``hidden`` is large, and seldom wanted.
+            outputs_needed: which vectors; ``hidden`` is large, and seldom needed.
 
         Returns:
             For each request its vectors, cut to its own longest text, or the error that it earned.
         """
-        verdicts = [self._verdict(texts) for texts in requests]
-        good = [verdict for verdict in verdicts if not isinstance(verdict, InputError)]
-        answers = self._run(good, wanted)
-        return [verdict if isinstance(verdict, InputError) else next(answers) for verdict in verdicts]
+        tokenized = [self._tokenize(texts) for texts in requests]
+        good = [verdict for verdict in tokenized if not isinstance(verdict, InputError)]
+        answers = self._run(good, outputs_needed)
+        return [verdict if isinstance(verdict, InputError) else next(answers) for verdict in tokenized]
 
-    def _verdict(self, texts: Sequence[str]) -> list[Tokens] | InputError:
+    def _tokenize(self, texts: Sequence[str]) -> list[Tokens] | InputError:
         try:
             return [self._tokenizer.encode(text, self._longest) for text in texts]
         except InputError as error:
             return error
 
-    def _run(self, requests: Sequence[Sequence[Tokens]], wanted: Collection[str]) -> Iterator[Embedding]:
+    def _run(self, requests: Sequence[Sequence[Tokens]], outputs_needed: Collection[str]) -> Iterator[EncodedTexts]:
         if not requests:
             return
-        token_ids_BT, mask_BT = padded([tokens for texts in requests for tokens in texts], self._pad)
+        token_ids_BT, mask_BT = pad_texts([tokens for texts in requests for tokens in texts], self._pad)
         feeds = {"token_ids": token_ids_BT, "mask": mask_BT, "token_types": np.zeros_like(token_ids_BT)}
-        outputs = self._graph(feeds, [name for name in VECTORS if name in wanted] or [POOLED])
+        outputs = self._graph(feeds, [name for name in VECTORS if name in outputs_needed] or [POOLED])
         begin = 0
         for texts in requests:
             rows, length = slice(begin, begin + len(texts)), max(map(len, texts))
             begin += len(texts)
             cut = {name: array[rows, :length] if name == HIDDEN else array[rows] for name, array in outputs.items()}
-            yield Embedding(vectors=cut, token_mask=mask_BT[rows, :length])
+            yield EncodedTexts(vectors=cut, token_mask=mask_BT[rows, :length])
 
 
-def _by_runner(runner: Runner) -> Graph:
-    def run(feeds: Mapping[str, Array], wanted: Collection[str]) -> dict[str, Array]:
+def _run_by(runner: Runner) -> Graph:
+    def run(feeds: Mapping[str, Array], outputs_needed: Collection[str]) -> dict[str, Array]:
         outputs = runner.run(feeds)
-        return {name: outputs[name].numpy() for name in wanted}
+        return {name: outputs[name].numpy() for name in outputs_needed}
 
     return run
 
 
-def padded(texts: Sequence[Tokens], pad: int) -> tuple[Array, Array]:
+def pad_texts(texts: Sequence[Tokens], pad: int) -> tuple[Array, Array]:
     """Texts of different lengths as one array, filled up at the end.
 
     Args:

@@ -1,16 +1,18 @@
 """Continuous batching: sequences come and go between the steps of one decoder graph.
 
-A step is *schedule → run → emit*: requests that fit take slots, a bounded part of the prompts is read, every sequence
-whose prompt is done gets a token, and what that adds to its answer is given to its request.
+A step is *schedule → run → emit*: requests that fit get rows of the KV cache, a bounded part of the prompts is
+prefilled, every sequence whose prefill is done gets a token, and what that adds to its answer is emitted.
 
-Source: "Orca", Yu et al. 2022, section 3 (iteration-level scheduling); "Sarathi", Agrawal et al. 2023 (prompts in
-chunks). The cache is one contiguous block a slot.
+Source: "Orca", Yu et al. 2022, section 3 (iteration-level scheduling); "Sarathi", Agrawal et al. 2023 (chunked
+prefill). The cache is one contiguous block a row.
 
 Legend: B rows, T new positions, V vocabulary.
 """
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -25,8 +27,7 @@ from serving.engine.meter import Meter
 from serving.engine.output_processor import OutputProcessor
 from serving.engine.request import Request, Sink
 from serving.engine.request_output import RequestOutput
-from serving.engine.request_queue import RequestQueue
-from serving.engine.scheduler import Scheduler
+from serving.engine.scheduler import RequestQueue, Scheduler
 from serving.engine.settings import EngineSettings
 
 
@@ -70,8 +71,8 @@ class Engine:
         """Queue a request.
 
         Args:
-            request: that has been checked.
-            sink: gets the answer's pieces, in the thread that steps.
+            request: that has been checked, and was not submitted before.
+            sink: gets its outputs, in the thread that steps.
 
         Raises:
             InputError: it needs more slots than there are.
@@ -81,13 +82,13 @@ class Engine:
         if rows > self.slots:
             remedy = "ask for a smaller n or fewer beams"
             raise InputError(f"at most {self.slots} sequences, the slots", f"{rows} in one request", remedy)
-        submitted = replace(request, sink=sink, arrived_s=self._clock())
+        request.arrive(sink, self._clock())
         try:
-            self._queue.put(submitted)
+            self._queue.put(request)
         except BusyError:
             self.meter.rejected += 1
             raise
-        return submitted
+        return request
 
     def step(self) -> bool:
         """Do a step.
@@ -95,13 +96,13 @@ class Engine:
         Returns:
             Whether there was anything to do.
         """
-        leaves = partial(_leaves, now_s=self._clock())
-        for request in self._queue.leaving(leaves):
-            self._say_goodbye(request)
+        is_over = partial(_is_over, now_s=self._clock())
+        for request in self._queue.remove_if(is_over):
+            self._abort(request)
         for request in self._requests:
-            if request.unfinished and leaves(request):
+            if request.unfinished and is_over(request):
                 self._output_processor.drop(request)
-                self._say_goodbye(request)
+                self._abort(request)
         self._requests = [request for request in self._requests if request.unfinished]
         admitted = self._scheduler.admit(self._queue)
         for request in admitted:
@@ -118,10 +119,18 @@ class Engine:
         Raises:
             AttendantError: it has no answer.
         """
-        said: deque[RequestOutput | AttendantError] = deque()
-        submitted = self.submit(request, said.append)
+        outputs: deque[RequestOutput | AttendantError] = deque()
+        submitted = self.submit(replace(request), outputs.append)
         try:
-            yield from self._until_last(said)
+            while True:
+                while not outputs:
+                    self.step()
+                output = outputs.popleft()
+                if isinstance(output, AttendantError):
+                    raise output
+                yield output
+                if output.is_last:
+                    return
         finally:
             submitted.cancel()
 
@@ -145,26 +154,15 @@ class Engine:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody is served and nobody waits."""
+        """Whether no request runs and none waits."""
         return not self._requests and not len(self._queue)
 
-    def _until_last(self, said: deque[RequestOutput | AttendantError]) -> Iterator[RequestOutput]:
-        while True:
-            while not said:
-                self.step()
-            piece = said.popleft()
-            if isinstance(piece, AttendantError):
-                raise piece
-            yield piece
-            if piece.is_last:
-                return
-
-    def _say_goodbye(self, request: Request) -> None:
+    def _abort(self, request: Request) -> None:
         if request.is_cancelled:
             self.meter.cancelled += 1
             request.sink(CancelledError("an answer", "cancelled", "send it again", message="request cancelled"))
         else:
-            self.meter.late += 1
+            self.meter.deadline_exceeded += 1
             limit, remedy = request.options.deadline_ms, "allow more time, or ask for fewer tokens"
             message = f"deadline exceeded: no whole answer within {limit} ms; {remedy}"
             error = DeadlineError(f"an answer within {limit} ms", "none", remedy, param="deadline_ms", message=message)
@@ -178,5 +176,37 @@ class Engine:
         self.meter.cache_usage = held / cache.count
 
 
-def _leaves(request: Request, now_s: float) -> bool:
-    return request.is_cancelled or request.is_late(now_s)
+def _is_over(request: Request, now_s: float) -> bool:
+    return request.is_cancelled or request.is_past_deadline(now_s)
+
+
+_ASLEEP_S = 0.25
+
+
+class EngineThread:
+    """Steps an engine until it is stopped; requests come from other threads."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="decode")
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Answer what is queued, then end."""
+        self._stopping.set()
+        self._engine.wake()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while not (self._stopping.is_set() and self._engine.is_idle):
+            try:
+                if not self._engine.step():
+                    self._engine.wait(_ASLEEP_S)
+            except Exception:  # a mistake of ours: running requests get an error, and the others go on
+                logging.exception("a step of the engine failed")
+                self._engine.fail_all()

@@ -18,10 +18,9 @@ from serving.engine.loaded_model import LoadedModel
 from serving.engine.meter import Meter
 from serving.engine.output.alignment import alignment_of
 from serving.engine.output_processor import OutputProcessor
-from serving.engine.request import Request, Sequence, padded
+from serving.engine.request import Request, Sequence, create_sequence, pad_tokens
 from serving.engine.sampling.sampler import SampledToken, require_numbers
 from serving.engine.scheduler import failure
-from serving.engine.sequence_factory import sequence_of
 from serving.engine.settings import EngineSettings
 from serving.runtime.base import Array, Runner
 
@@ -61,20 +60,20 @@ class Executor:
         """
         busy = bool(len(self._rows))
         budget = self._settings.max_prefill_tokens
-        while budget > 0 and (batch := self._next_prompts(budget)):
-            width = min(max(sequence.pending for sequence in batch), budget)
+        while budget > 0 and (batch := self._select_prompts(budget)):
+            width = min(max(sequence.num_pending for sequence in batch), budget)
             budget -= width * len(batch)
-            counts = [min(sequence.pending, width) for sequence in batch]
+            counts = [min(sequence.num_pending, width) for sequence in batch]
             results = self._run(batch, width, np.array(counts)[:, None] - 1, self._model.decoder)
             for sequence, count in zip(batch, counts, strict=True):
                 sequence.cached += count  # of all, before any of them moves
             for sequence, scored in zip(batch, results, strict=True):
-                self._was_read(sequence, scored)
+                self._finish_prefill(sequence, scored)
             self._sweep(batch)
         self._decode()
         return busy
 
-    def _next_prompts(self, budget: int) -> list[Sequence]:
+    def _select_prompts(self, budget: int) -> list[Sequence]:
         reading = self._rows.all[self._rows.decoding :]
         if not reading:
             return []
@@ -82,24 +81,24 @@ class Executor:
         oldest = min(reading, key=lambda sequence: sequence.request.arrived_s)
         reading = self._rows.all[oldest.row :]
         # ONNX Runtime's own attention reads several prompts at once only where nothing of them is cached yet.
-        if oldest.cached or oldest.pending > budget:
+        if oldest.cached or oldest.num_pending > budget:
             return [oldest]
         longest, batch = 0, list[Sequence]()
         for sequence in reading:
-            longest = max(longest, sequence.pending)
+            longest = max(longest, sequence.num_pending)
             if sequence.cached or longest * (len(batch) + 1) > budget:
                 break
             batch.append(sequence)
         return batch
 
-    def _was_read(self, sequence: Sequence, scored: Scored | AttendantError) -> None:
+    def _finish_prefill(self, sequence: Sequence, scored: Scored | AttendantError) -> None:
         if isinstance(scored, AttendantError):
             self._output_processor.fail(sequence.request, scored)
             return
-        if sequence.pending <= 1 and self._prefixes is not None:  # one: its logits are left to the next step
+        if sequence.num_pending <= 1 and self._prefixes is not None:  # one: its logits are left to the next step
             read = partial(self._cache.cached, sequence.row)
             self._prefixes.store(sequence.tokens[: sequence.cached], read)
-        if not sequence.pending:
+        if not sequence.num_pending:
             self._first_tokens(sequence, scored)
 
     def _decode(self) -> None:
@@ -108,35 +107,35 @@ class Executor:
             return
         width = 1 + self._draft(batch)
         every_BT = np.arange(width)[None].repeat(len(batch), axis=0)
-        results = self._run(batch, width, every_BT, self._graph(batch))
+        runner = self._model.decoder
+        if self._model.aligning and any(sequence.request.options.explain for sequence in batch):
+            runner = self._model.aligning()
+        results = self._run(batch, width, every_BT, runner)
         self._meter.steps += 1
         for sequence in batch:
             sequence.cached += 1
         for sequence, scored in zip(batch, results, strict=True):
-            self._was_run(sequence, scored)
+            self._finish_decode(sequence, scored)
         for request in _requests(batch):
-            self._advance(request)
+            logits = [sequence.logits for sequence in request.sequences if sequence.logits is not None]
+            if logits and request.unfinished:
+                for sequence in request.sequences:
+                    sequence.logits = None
+                self._beams.advance(request, np.concatenate(logits))
         self._sweep(batch)
 
-    def _was_run(self, sequence: Sequence, scored: Scored | AttendantError) -> None:
+    def _finish_decode(self, sequence: Sequence, scored: Scored | AttendantError) -> None:
         request = sequence.request
         if not request.unfinished:
             return
         if isinstance(scored, AttendantError):
             self._output_processor.fail(request, scored)
-        elif not sequence.answered:
+        elif not sequence.output_length:
             self._first_tokens(sequence, scored)
         elif request.search is not None:
             sequence.logits = scored.logits
         else:
-            self._take(sequence, scored)
-
-    def _advance(self, request: Request) -> None:
-        logits = [sequence.logits for sequence in request.sequences if sequence.logits is not None]
-        if logits and request.unfinished:
-            for sequence in request.sequences:
-                sequence.logits = None
-            self._beams.advance(request, np.concatenate(logits))
+            self._accept_tokens(sequence, scored)
 
     def _first_tokens(self, sequence: Sequence, scored: Scored) -> None:
         request = sequence.request
@@ -144,23 +143,24 @@ class Executor:
             self._beams.advance(request, scored.logits[:1])
             return
         others = [
-            sequence_of(request, candidate, list(sequence.tokens), self._model) for candidate in range(1, request.rows)
+            create_sequence(request, candidate, list(sequence.tokens), self._model)
+            for candidate in range(1, request.rows)
         ]
         self._rows.fork(sequence, others)
         request.sequences += others
         for one in (sequence, *others):
             if request.unfinished:
                 self._output_processor.begin(one)
-                self._take(one, scored)
+                self._accept_tokens(one, scored)
 
-    def _take(self, sequence: Sequence, scored: Scored) -> None:
-        """Choose at each position that was scored, as long as what follows it was guessed rightly."""
+    def _accept_tokens(self, sequence: Sequence, scored: Scored) -> None:
+        """Sample at each position that was scored, as long as the draft that follows it was right."""
         drafts, sequence.drafts = sequence.drafts, []
         try:
             for position in range(len(drafts) + 1):
-                choice = _choice(sequence, scored.logits[position])
-                over = self._output_processor.say(sequence, choice, scored.alignment)
-                if over or drafts[position : position + 1] != [choice.token]:
+                sampled = _sample_token(sequence, scored.logits[position])
+                over = self._output_processor.add_token(sequence, sampled, scored.alignment)
+                if over or drafts[position : position + 1] != [sampled.token]:
                     break
                 sequence.cached += 1
                 self._meter.accepted += 1
@@ -173,16 +173,11 @@ class Executor:
         room = min(self._cache.capacity - len(sequence.tokens) for sequence in batch)
         for sequence in batch:
             options = sequence.request.options
-            if sequence.lookup is not None and sequence.answered:
-                left = sequence.request.max_tokens - sequence.answered - 1
+            if sequence.lookup is not None and sequence.output_length:
+                left = sequence.request.max_tokens - sequence.output_length - 1
                 sequence.drafts = sequence.lookup.draft(max(0, min(options.num_speculative_tokens, room, left)))
                 self._meter.drafted += len(sequence.drafts)
         return max(len(sequence.drafts) for sequence in batch)
-
-    def _graph(self, batch: list[Sequence]) -> Runner:
-        if self._model.aligning and any(sequence.request.options.explain for sequence in batch):
-            return self._model.aligning()
-        return self._model.decoder
 
     def _run(
         self, batch: list[Sequence], width: int, scored_BL: Array, runner: Runner
@@ -191,7 +186,7 @@ class Executor:
         decoder = self._cache.decoder(begin, end, runner)
         start_B = np.array([sequence.cached for sequence in batch], dtype=np.int64)
         try:
-            shown = decoder.step(padded(batch, width), start_B, scored_BL)
+            shown = decoder.step(pad_tokens(batch, width), start_B, scored_BL)
         except Exception as error:  # whatever a runtime raises; one row's mistake must not be the others'
             if len(batch) > 1:
                 return [self._run([one], width, scored_BL[at : at + 1], runner)[0] for at, one in enumerate(batch)]
@@ -207,7 +202,7 @@ class Executor:
         for request in _requests(batch):
             self._output_processor.sweep(request)
             for sequence in request.sequences:
-                if sequence.pending == 1:
+                if sequence.num_pending == 1:
                     self._rows.promote(sequence)
 
 
@@ -215,10 +210,10 @@ def _requests(batch: list[Sequence]) -> list[Request]:
     return list(dict.fromkeys(sequence.request for sequence in batch))
 
 
-def _choice(sequence: Sequence, logits_V: Array) -> SampledToken:
+def _sample_token(sequence: Sequence, logits_V: Array) -> SampledToken:
     if not sequence.sampler.is_plain:
-        return sequence.sampler.choose(logits_V)
+        return sequence.sampler.sample(logits_V)
     token = int(logits_V.argmax())
-    require_numbers(float(logits_V[token]), sequence.answered)
+    require_numbers(float(logits_V[token]), sequence.output_length)
     sequence.sampler.take(token)
     return SampledToken(token)

@@ -1,4 +1,4 @@
-"""What a decoder graph remembers of several sequences: one block of memory a tensor, allocated once, a row a sequence.
+"""The state of several sequences of a decoder graph: one block of memory a tensor, allocated once, a row a sequence.
 
 A step binds a prefix of the rows, or one row, as a view of those blocks: nothing is copied. Only a row that takes the
 place of another is copied, as far as it is filled.
@@ -12,12 +12,14 @@ Legend: N slots, G key and value heads, M cache capacity, D head size, H heads o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import abc
+from collections.abc import Mapping
 from math import prod
 
 import numpy as np
 
-from attendant.signature import GraphSignature, TensorSpec
+from attendant.signature import TensorSpec
+from serving.engine.request import Sequence
 from serving.runtime.base import Array, Buffer, Runner, numpy_dtype
 from serving.runtime.cached_decoder import MOVING, CachedDecoder
 
@@ -30,7 +32,7 @@ class KVCache:
 
     Attributes:
         count: N.
-        capacity: M; None where what is remembered does not grow.
+        capacity: M; None where the state does not grow.
         nbytes: of all rows at once.
     """
 
@@ -108,7 +110,7 @@ class KVCache:
         for cache in self._caches.values():
             cache.rows(row, row + 1).write(np.zeros((1, *cache.shape), cache.dtype))
 
-    def copy(self, sources: Sequence[int], targets: Sequence[int], positions: int) -> None:
+    def copy(self, sources: abc.Sequence[int], targets: abc.Sequence[int], positions: int) -> None:
         """Copy rows to others, all at once.
 
         Args:
@@ -121,7 +123,7 @@ class KVCache:
         for memory in self._memories.values():
             memory.copy_rows(sources, targets)
 
-    def permute(self, rows: Sequence[int], parents: Sequence[int], positions: int) -> None:
+    def permute(self, rows: abc.Sequence[int], parents: abc.Sequence[int], positions: int) -> None:
         """Let rows of one source go on from others of it: only the caches are exchanged.
 
         Args:
@@ -139,7 +141,7 @@ class KVCache:
         """What the caches of one row hold of the positions begin … end − 1, as copies ``[G, end − begin, D]``."""
         return [cache.read(row, begin, end) for cache in self._caches.values()]
 
-    def restore(self, row: int, begin: int, blocks: Sequence[Array]) -> None:
+    def restore(self, row: int, begin: int, blocks: abc.Sequence[Array]) -> None:
         """The inverse of :meth:`cached`."""
         for cache, block in zip(self._caches.values(), blocks, strict=True):
             cache.write(row, begin, block)
@@ -170,7 +172,9 @@ class _Cache:
 
 class _Memory:
     def __init__(self, runner: Runner, spec: TensorSpec, count: int, multiple: int) -> None:
-        self._axis, self._longest = _varying_axis(runner.signature, spec)
+        varying = [(number, axis) for number, axis in enumerate(spec.axes[1:]) if isinstance(axis, str)]
+        self._axis = varying[0][0] if varying else None
+        self._longest = runner.signature.axes[varying[0][1]].largest if varying else 0
         sizes = {"batch": count} | ({} if self._axis is None else {str(spec.axes[self._axis + 1]): self._longest})
         self.block = runner.allocate(spec.name, sizes)
         self.length = None if self._axis is None else 0
@@ -181,29 +185,29 @@ class _Memory:
         return None if self._axis is None else memory.shape[self._axis]
 
     def rows(self, begin: int, end: int) -> Buffer:
-        return _rows(self.block, self._laid_out(), begin, end)
+        return _rows(self.block, self._layout(), begin, end)
 
     def place(self, row: int, memory: Array, occupied: int) -> bool:
         changed = self._axis is not None and self._make_room(memory.shape[self._axis], occupied)
-        self.rows(row, row + 1).write(_extended(memory, self._laid_out())[None])
+        self.rows(row, row + 1).write(_extend(memory, self._layout())[None])
         return changed
 
-    def copy_rows(self, sources: Sequence[int], targets: Sequence[int]) -> None:
+    def copy_rows(self, sources: abc.Sequence[int], targets: abc.Sequence[int]) -> None:
         count = max(*sources, *targets) + 1
         self.rows(0, count).copy_rows(sources, targets)
 
     def _make_room(self, length: int, occupied: int) -> bool:
         assert self.length is not None
-        wanted = min(-(-length // self._multiple) * self._multiple, self._longest)
-        if wanted == self.length or (occupied and wanted < self.length):
+        needed = min(-(-length // self._multiple) * self._multiple, self._longest)
+        if needed == self.length or (occupied and needed < self.length):
             return False
         held = [self.rows(row, row + 1).numpy()[0].copy() for row in range(occupied)]
-        self.length = wanted
+        self.length = needed
         for row, memory in enumerate(held):
-            self.rows(row, row + 1).write(_extended(memory, self._laid_out())[None])
+            self.rows(row, row + 1).write(_extend(memory, self._layout())[None])
         return True
 
-    def _laid_out(self) -> tuple[int, ...]:
+    def _layout(self) -> tuple[int, ...]:
         shape = list(self._shape)
         if self._axis is not None and self.length is not None:
             shape[self._axis] = self.length
@@ -214,7 +218,7 @@ def _rows(block: Buffer, shape: tuple[int, ...], begin: int, end: int) -> Buffer
     return block.part(begin * prod(shape), (end - begin, *shape))
 
 
-def _extended(memory: Array, shape: tuple[int, ...]) -> Array:
+def _extend(memory: Array, shape: tuple[int, ...]) -> Array:
     if memory.shape == shape:
         return memory
     extended: Array = np.zeros(shape, dtype=memory.dtype)
@@ -222,8 +226,69 @@ def _extended(memory: Array, shape: tuple[int, ...]) -> Array:
     return extended
 
 
-def _varying_axis(signature: GraphSignature, spec: TensorSpec) -> tuple[int | None, int]:
-    for number, axis in enumerate(spec.axes[1:]):
-        if isinstance(axis, str):
-            return number, signature.axes[axis].largest
-    return None, 0
+class Rows:
+    """The sequences of an engine, by row.
+
+    Attributes:
+        all: every sequence, in the order of the rows.
+        decoding: how many of them, from the first on, are decoded token by token.
+    """
+
+    def __init__(self, cache: KVCache) -> None:
+        self._cache = cache
+        self.all: list[Sequence] = []
+        self.decoding = 0
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def append(self, sequence: Sequence) -> None:
+        """Give a sequence the first free row, behind all others."""
+        sequence.row = len(self.all)
+        self.all.append(sequence)
+
+    def promote(self, sequence: Sequence) -> None:
+        """Its prompt is done: let a sequence stand among those that are decoded."""
+        if sequence.row < self.decoding:
+            return
+        other = self.all[self.decoding]
+        if other is not sequence:
+            rows = (sequence.row, other.row)
+            self._cache.copy(rows, rows[::-1], max(sequence.cached, other.cached))
+            self._place(other, rows[0])
+            self._place(sequence, rows[1])
+        self.decoding += 1
+
+    def fork(self, sequence: Sequence, others: list[Sequence]) -> None:
+        """Let others go on from where a sequence stands, each in a row of its own."""
+        for other in others:
+            self.append(other)
+            other.cached = sequence.cached
+        if others:
+            targets = [other.row for other in others]
+            self._cache.copy([sequence.row] * len(others), targets, sequence.cached)
+
+    def remove(self, sequence: Sequence) -> None:
+        """Free a row; what stood last takes its place."""
+        hole = sequence.row
+        if hole < self.decoding:
+            self.decoding -= 1
+            hole = self._fill(hole, self.decoding)
+        self._fill(hole, len(self.all) - 1)
+        self.all.pop()
+        sequence.row = -1
+
+    def clear(self, sequence: Sequence) -> None:
+        """Let nothing be left of what a sequence has computed."""
+        self._cache.clear(sequence.row)
+
+    def _fill(self, hole: int, last: int) -> int:
+        if hole != last:
+            moved = self.all[last]
+            self._cache.copy((last,), (hole,), moved.cached)
+            self._place(moved, hole)
+        return last
+
+    def _place(self, sequence: Sequence, row: int) -> None:
+        self.all[row] = sequence
+        sequence.row = row

@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from serving.engine.histogram import Histogram
+BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+@dataclass(slots=True)
+class Histogram:
+    """Times in seconds.
+
+    Attributes:
+        counts: for each bucket of :data:`BOUNDS_S`, and one more for what is longer, how many times.
+        total_s: their sum.
+    """
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
+    total_s: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count a time."""
+        self.counts[bisect_left(BOUNDS_S, seconds)] += 1
+        self.total_s += seconds
 
 
 @dataclass(slots=True)
@@ -15,12 +34,12 @@ class Meter:
         finished: requests answered to the end.
         cancelled: requests that were cancelled.
         rejected: requests refused because too many waited.
-        late: requests whose deadline passed.
+        deadline_exceeded: requests whose deadline passed.
         failed: requests that ended with another error.
         tokens: of answers.
         prompt_tokens: of prompts that were admitted.
         prefix_tokens: those of them that the prefix cache held.
-        drafted: tokens guessed by look-up.
+        drafted: tokens proposed by prompt lookup.
         accepted: those of them that were right.
         steps: runs of the decoder over the rows that are decoded token by token.
         active: slots that hold a sequence.
@@ -36,7 +55,7 @@ class Meter:
     finished: int = 0
     cancelled: int = 0
     rejected: int = 0
-    late: int = 0
+    deadline_exceeded: int = 0
     failed: int = 0
     tokens: int = 0
     prompt_tokens: int = 0

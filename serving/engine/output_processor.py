@@ -1,34 +1,36 @@
-"""What a chosen token means for its sequence: a piece of the answer, perhaps its last, and then a free slot."""
+"""What a sampled token means for its sequence: a part of the answer, perhaps the last, and then a free row."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
 from attendant.errors import AttendantError
+from serving.engine.kv_cache import Rows
 from serving.engine.loaded_model import LoadedModel
 from serving.engine.meter import Meter
 from serving.engine.request import Request, Sequence
 from serving.engine.request_output import FinishReason, RequestOutput
-from serving.engine.rows import Rows
 from serving.engine.sampling.sampler import SampledToken
 from serving.runtime.base import Array
 
 
 class OutputProcessor:
-    """Gives the pieces of answers to those who asked, and ends sequences."""
+    """Emits the outputs of requests, and ends sequences."""
 
     def __init__(self, model: LoadedModel, rows: Rows, meter: Meter, clock: Callable[[], float]) -> None:
         self._tokenizer = model.tokenizer
         self._rows, self._meter, self._clock = rows, meter, clock
 
     def begin(self, sequence: Sequence) -> None:
-        """Let an answer begin with the text of its prompt, if that is asked for."""
+        """Let an answer begin with the text of its prompt, if that is requested."""
         request = sequence.request
         if request.text:
-            request.sink(RequestOutput(text=request.text, candidate=sequence.candidate))
+            self._emit(request, RequestOutput(text=request.text, candidate=sequence.candidate))
 
-    def say(self, sequence: Sequence, choice: SampledToken, alignment: Array | None) -> bool:
+    def add_token(self, sequence: Sequence, choice: SampledToken, alignment: Array | None) -> bool:
         """Add a token to a sequence.
 
         Returns:
@@ -40,12 +42,12 @@ class OutputProcessor:
             return self._end(sequence, "stop", alignment)
         sequence.take(choice)
         self._meter.tokens += 1
-        piece = sequence.writer.add(choice, alignment if options.explain else None)
-        if sequence.writer.is_stopped or sequence.sampler.is_complete:
-            return self._end(sequence, "stop", alignment, piece)
-        if sequence.answered == sequence.request.max_tokens:
-            return self._end(sequence, "length", alignment, piece)
-        sequence.request.sink(piece)
+        output = sequence.builder.add(choice, alignment if options.explain else None)
+        if sequence.builder.is_stopped or sequence.sampler.is_complete:
+            return self._end(sequence, "stop", alignment, output)
+        if sequence.output_length == sequence.request.max_tokens:
+            return self._end(sequence, "length", alignment, output)
+        self._emit(sequence.request, output)
         return False
 
     def finish_beams(self, request: Request) -> None:
@@ -55,7 +57,7 @@ class OutputProcessor:
         best = request.search.best()
         text = request.text
         for candidate, beam in enumerate(best):
-            piece = RequestOutput(
+            output = RequestOutput(
                 text=text + self._tokenizer.decode(beam.tokens),
                 token_ids=tuple(beam.tokens),
                 candidate=candidate,
@@ -64,7 +66,7 @@ class OutputProcessor:
                 is_last=candidate == len(best) - 1,
             )
             self._meter.tokens += len(beam.tokens)
-            request.sink(piece)
+            self._emit(request, output)
         self._complete(request)
 
     def fail(self, request: Request, error: AttendantError) -> None:
@@ -78,7 +80,7 @@ class OutputProcessor:
         request.sink(error)
 
     def drop(self, request: Request) -> None:
-        """Forget a request and free its slots."""
+        """Abort a request and free its rows."""
         request.unfinished = 0
         self.sweep(request)
 
@@ -90,20 +92,33 @@ class OutputProcessor:
                 request.sequences.remove(sequence)
 
     def _end(
-        self, sequence: Sequence, reason: FinishReason, alignment: Array | None, piece: RequestOutput | None = None
+        self, sequence: Sequence, reason: FinishReason, alignment: Array | None, output: RequestOutput | None = None
     ) -> bool:
         request = sequence.request
         sequence.is_over = True
         request.unfinished -= 1
         explain = request.options.explain
-        rest = sequence.writer.rest(reason, alignment if explain else None)
-        if piece is not None:
-            texts = piece.token_texts and (piece.token_texts[0] + rest.text,)
-            rest = replace(piece, text=piece.text + rest.text, finish_reason=reason, token_texts=texts)
-        request.sink(replace(rest, is_last=not request.unfinished))
+        rest = sequence.builder.rest(reason, alignment if explain else None)
+        if output is not None:
+            texts = output.token_texts and (output.token_texts[0] + rest.text,)
+            rest = replace(output, text=output.text + rest.text, finish_reason=reason, token_texts=texts)
+        self._emit(request, replace(rest, is_last=not request.unfinished))
         if not request.unfinished:
             self._complete(request)
         return True
+
+    def _emit(self, request: Request, output: RequestOutput) -> None:
+        if request.options.token_counts:
+            output = replace(output, input_tokens=request.input_tokens)
+        if request.source_texts:
+            output, request.source_texts = replace(output, source_texts=request.source_texts), ()
+        if not request.stream:
+            unsent = request.unsent.setdefault(output.candidate, [])
+            unsent.append(output)
+            if not output.finish_reason:
+                return
+            output = merge_outputs(request.unsent.pop(output.candidate))
+        request.sink(output)
 
     def _complete(self, request: Request) -> None:
         request.unfinished = 0
@@ -118,3 +133,20 @@ class OutputProcessor:
         else:
             self._meter.between_tokens_s.add(now - request.last_s)
         request.last_s = now
+
+
+def merge_outputs(outputs: list[RequestOutput]) -> RequestOutput:
+    """Parts of one answer, in their order, as one."""
+    if len(outputs) == 1:
+        return outputs[0]
+    alignments = [output.alignment for output in outputs if output.alignment is not None]
+    return replace(
+        outputs[-1],
+        text="".join(output.text for output in outputs),
+        token_ids=tuple(token for output in outputs for token in output.token_ids),
+        logprobs=tuple(value for output in outputs for value in output.logprobs),
+        top_logprobs=tuple(top for output in outputs for top in output.top_logprobs),
+        alignment=np.concatenate(alignments) if alignments else None,
+        token_texts=tuple(text for output in outputs for text in output.token_texts),
+        source_texts=outputs[0].source_texts,
+    )

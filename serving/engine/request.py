@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from attendant.errors import AttendantError, InputError
 from attendant.sampling_params import SamplingParams
-from serving.engine.output.writer import Writer
+from serving.engine.loaded_model import LoadedModel
+from serving.engine.output.detokenizer import OutputBuilder
 from serving.engine.request_output import RequestOutput
 from serving.engine.sampling.beam_search import BeamSearch
 from serving.engine.sampling.lookup import Lookup
 from serving.engine.sampling.sampler import SampledToken, Sampler
+from serving.engine.sampling.token_rules import TokenRules
 from serving.runtime.base import Array
 
 Sink = Callable[[RequestOutput | AttendantError], None]
@@ -37,6 +39,9 @@ class Request:
         seed: of its random numbers.
         text: of the prompt, if it is to stand before the answer.
         input_tokens: how many tokens it has.
+        source_texts: what an alignment's positions stand for; emitted once.
+        id: by which its client may cancel it.
+        stream: whether outputs are emitted as they come, or each answer whole.
         sink: takes the answer.
         arrived_s: when it came, by the engine's clock.
         memories: what the encoder made of the source; None until it has been run.
@@ -44,6 +49,7 @@ class Request:
         sequences: of its rows; one until its prompt is done.
         search: of beams.
         unfinished: how many of its answers are not complete.
+        unsent: of answers that are emitted whole, candidate → its outputs so far.
         first_s, last_s: when its first and its latest token came.
     """
 
@@ -54,6 +60,9 @@ class Request:
     seed: int = 0
     text: str = ""
     input_tokens: int
+    source_texts: tuple[str, ...] = ()
+    id: str = ""
+    stream: bool = True
     sink: Sink = _discard
     arrived_s: float = 0.0
     memories: Mapping[str, Array] | None = field(init=False, default=None)
@@ -61,16 +70,22 @@ class Request:
     sequences: list[Sequence] = field(init=False, default_factory=list)
     search: BeamSearch | None = field(init=False, default=None)
     unfinished: int = field(init=False, default=0)
+    unsent: dict[int, list[RequestOutput]] = field(init=False, default_factory=dict)
     first_s: float | None = field(init=False, default=None)
     last_s: float = field(init=False, default=0.0)
     deadline_s: float | None = field(init=False)
 
     def __post_init__(self) -> None:
-        limit_ms = self.options.deadline_ms
-        self.deadline_s = None if limit_ms is None else self.arrived_s + limit_ms / 1e3
+        self.arrive(self.sink, self.arrived_s)
         if not self.source:
             self.memories = {}
         self._cancelled = threading.Event()
+
+    def arrive(self, sink: Sink, now_s: float) -> None:
+        """Begin the request's time; by the engine's clock."""
+        self.sink, self.arrived_s = sink, now_s
+        limit_ms = self.options.deadline_ms
+        self.deadline_s = None if limit_ms is None else now_s + limit_ms / 1e3
 
     def cancel(self) -> None:
         """End the request; from any thread."""
@@ -78,7 +93,6 @@ class Request:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it was cancelled."""
         return self._cancelled.is_set()
 
     @property
@@ -86,7 +100,7 @@ class Request:
         """How many rows of the KV cache it takes."""
         return self.options.sequences
 
-    def is_late(self, now_s: float) -> bool:
+    def is_past_deadline(self, now_s: float) -> bool:
         """Whether its time is over, by the engine's clock."""
         return self.deadline_s is not None and now_s > self.deadline_s
 
@@ -100,7 +114,7 @@ class Sequence:
         candidate: which of its answers.
         tokens: prompt and answer.
         sampler: picks the next token; a beam has none.
-        writer: makes text of tokens.
+        builder: makes outputs of tokens.
         ends: the tokens that end it.
         row: of the KV cache.
         cached: how many of the tokens the cache holds.
@@ -113,7 +127,7 @@ class Sequence:
     candidate: int
     tokens: list[int]
     sampler: Sampler
-    writer: Writer
+    builder: OutputBuilder
     ends: frozenset[int]
     lookup: Lookup | None = None
     row: int = -1
@@ -123,12 +137,12 @@ class Sequence:
     is_over: bool = False
 
     @property
-    def pending(self) -> int:
+    def num_pending(self) -> int:
         """How many tokens the cache does not hold yet: 1 while it is decoded one by one, more of a prompt."""
         return len(self.tokens) - self.cached
 
     @property
-    def answered(self) -> int:
+    def output_length(self) -> int:
         """How many tokens the answer has."""
         return len(self.tokens) - len(self.request.prompt)
 
@@ -139,7 +153,7 @@ class Sequence:
             self.lookup.add(choice.token)
 
 
-def padded(sequences: list[Sequence], width: int) -> Array:
+def pad_tokens(sequences: list[Sequence], width: int) -> Array:
     """The tokens of each sequence that come next, int64 ``[B, width]``, filled up with the first of them."""
     tokens_BT = np.empty((len(sequences), width), dtype=np.int64)
     for row, sequence in enumerate(sequences):
@@ -149,11 +163,11 @@ def padded(sequences: list[Sequence], width: int) -> Array:
     return tokens_BT
 
 
-def checked_limit(max_tokens: int | None, longest: int, why: str) -> int:
+def require_limit(max_tokens: int | None, longest: int, why: str) -> int:
     """How many tokens an answer may have.
 
     Args:
-        max_tokens: as asked for; the longest if None.
+        max_tokens: as requested; the longest if None.
         longest: possible.
         why: what the longest comes from.
 
@@ -169,3 +183,39 @@ def checked_limit(max_tokens: int | None, longest: int, why: str) -> int:
             param="max_tokens",
         )
     return limit
+
+
+def create_first_sequence(request: Request, model: LoadedModel) -> Sequence:
+    """The sequence that reads a request's prompt.
+
+    Raises:
+        InputError: its guide cannot be followed.
+    """
+    options, mask = request.options, (request.memories or {}).get("source_mask")
+    request.source_length = 0 if mask is None else int(mask.sum())
+    if options.beam_width > 1:
+        request.search = BeamSearch(options, rules_of(options, model), request.prompt, request.max_tokens)
+    request.sequences.append(create_sequence(request, 0, list(request.prompt), model))
+    request.unfinished = options.n if request.search is None else 1
+    return request.sequences[0]
+
+
+def create_sequence(request: Request, candidate: int, tokens: list[int], model: LoadedModel) -> Sequence:
+    """A sequence of a request with tokens of its own."""
+    options = request.options
+    rules = rules_of(options, model)
+    guide = None if options.structure is None else model.guides.create(options.structure)
+    return Sequence(
+        request=request,
+        candidate=candidate,
+        tokens=tokens,
+        sampler=Sampler(options, rules, request.prompt, seed=request.seed, candidate=candidate, guide=guide),
+        builder=OutputBuilder(model.tokenizer, options, candidate),
+        ends=rules.end | frozenset(options.stop_token_ids),
+        lookup=Lookup(tokens) if options.num_speculative_tokens else None,
+    )
+
+
+def rules_of(options: SamplingParams, model: LoadedModel) -> TokenRules:
+    """The rules of the checkpoint's tokens, as far as a request leaves them."""
+    return replace(model.rules, end=frozenset()) if options.ignore_eos else model.rules

@@ -1,4 +1,4 @@
-"""What an engine says of an answer, as its tokens come."""
+"""What an engine emits of an answer, as its tokens come."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ class RequestOutput:
         text: what these tokens add; may be empty, as when a character takes several tokens.
         token_ids: what it is made of; an end token is not among them.
         candidate: which of the request's answers it belongs to.
-        finish_reason: empty until the last piece of this answer: ``stop`` after an end token or a stop text,
+        finish_reason: empty until the last part of this answer: ``stop`` after an end token or a stop text,
             ``length`` at the limit.
         is_last: whether the request's answers are all complete.
-        logprobs: of each token, if asked for.
-        top_logprobs: for each token the most probable ones, if asked for.
+        logprobs: of each token, if requested.
+        top_logprobs: for each token the most probable ones, if requested.
         score: of a beam, with the length penalty.
-        alignment: for each token the weights of the source's positions, float32 ``[T, S]``; only if asked for.
+        alignment: for each token the weights of the source's positions, float32 ``[T, S]``; only if requested.
         token_texts: what each token adds to the text; only with an alignment.
+        source_texts: what stands at each of the S positions; with the first part of an alignment to a text.
+        input_tokens: how many tokens the request has, if requested.
     """
 
     text: str
@@ -40,3 +42,5 @@ class RequestOutput:
     score: float | None = None
     alignment: Array | None = None
     token_texts: tuple[str, ...] = ()
+    source_texts: tuple[str, ...] = ()
+    input_tokens: int | None = None

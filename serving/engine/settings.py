@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Self
 
 from attendant.errors import ConfigError
 
@@ -15,7 +17,7 @@ class EngineSettings:
         max_num_seqs: sequences that are decoded at once; each takes a row of the KV cache.
         max_queue_size: requests that may wait for a row; one more is refused.
         max_prefill_tokens: most positions of prompts that one step works on, chunked prefill: none holds up others.
-        prefix_cache_bytes: memory for the keys and values of prompts that were seen before; 0 keeps none.
+        prefix_cache_bytes: memory for the keys and values of earlier prompts; 0 keeps none.
 
     Raises:
         ConfigError: a value is out of its range.
@@ -25,6 +27,11 @@ class EngineSettings:
     max_queue_size: int = 256
     max_prefill_tokens: int = 256
     prefix_cache_bytes: int = 64 * 2**20
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, str]) -> Self:
+        """The settings among the parameters of a ``config.pbtxt``; those that are missing have their defaults."""
+        return cls(**{one.name: int(parameters[one.name]) for one in fields(cls) if one.name in parameters})
 
     def __post_init__(self) -> None:
         for name, least in (

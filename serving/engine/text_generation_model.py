@@ -8,33 +8,39 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from attendant.errors import InputError
 from attendant.manifest import Manifest
 from attendant.parameters import Device, Runtime
 from attendant.sampling_params import SamplingParams
+from attendant.tensor_names import PIXELS
 from attendant.tokenization import load_tokenizer
+from serving.engine.classifier import require_finite
 from serving.engine.engine import Engine
 from serving.engine.loaded_model import LoadedModel
 from serving.engine.meter import Meter
-from serving.engine.output.alignment import aligning_graph, decoder_graph
-from serving.engine.request import Request
+from serving.engine.output.alignment import aligning_graph, require_aligning
+from serving.engine.request import Request, require_limit
 from serving.engine.request_output import RequestOutput
 from serving.engine.sampling.guide import Guides
 from serving.engine.sampling.token_rules import TokenRules
 from serving.engine.settings import EngineSettings
+from serving.runtime.base import Array
 from serving.runtime.create_runners import create_runners
 
 SEED_BITS = 63
 
 
 class TextGenerationModel:
-    """What translators, captioners and language models have in common; a subclass says what they are asked.
+    """What translators, captioners and language models have in common; a subclass checks its own inputs.
 
     Attributes:
         runners: graph name → what is loaded.
         tokenizer: text ↔ tokens.
         details: of the manifest.
         vocabulary_size: how many tokens the decoder knows.
+        loaded: what the engine decodes with.
         engine: that decodes.
     """
 
@@ -58,10 +64,19 @@ class TextGenerationModel:
         self.tokenizer = load_tokenizer(folder, self.details.get("tokenizer"))
         self._aligning = aligning_graph(manifest)
         self.vocabulary_size = int(manifest.graph("decoder").outputs[0].axes[-1])
-        self.engine = Engine(self._written(), settings or EngineSettings(), meter)
+        rules = TokenRules.of(self.details)
+        self.loaded = LoadedModel(
+            decoder=self.runners["decoder"],
+            encoder=self.runners.get("encoder"),
+            aligning=None if self._aligning is None else partial(self.runners.__getitem__, self._aligning),
+            tokenizer=self.tokenizer,
+            rules=rules,
+            guides=Guides(self.tokenizer, self.vocabulary_size, rules.end),
+        )
+        self.engine = Engine(self.loaded, settings or EngineSettings(), meter)
 
-    def request(self, subject: Any, options: SamplingParams | None = None, /) -> Request:
-        """Check a question.
+    def request(self, inputs: Any, options: SamplingParams | None = None, /) -> Request:
+        """Check a request.
 
         Raises:
             InputError: it cannot be answered or explained, or a limit is out of reach.
@@ -69,44 +84,33 @@ class TextGenerationModel:
         raise NotImplementedError
 
     def stream(self, request: Request) -> Iterator[RequestOutput]:
-        """Decode a request in the calling thread; the last piece of each answer carries the reason for its end.
+        """Decode a request in the calling thread; the last output of each answer carries the reason for its end.
 
         Raises:
             AttendantError: it has no answer.
         """
         return self.engine.stream(request)
 
-    def tokens(self, subject: str | Sequence[int], longest: int, below: int | None = None) -> tuple[int, ...]:
-        """The tokens of a text, or those that were brought.
+    def tokens(self, inputs: str | Sequence[int], longest: int, below: int | None = None) -> tuple[int, ...]:
+        """The tokens of a text, or those that were sent.
 
         Raises:
             InputError: there are none, too many, or one outside the vocabulary.
         """
-        if isinstance(subject, str):
-            return tuple(self.tokenizer.encode(subject, longest))
-        require_tokens(subject, "input_ids", below)
-        if not 1 <= len(subject) <= longest:
-            raise InputError(f"1 to {longest} tokens", str(len(subject)), "shorten the input")
-        return tuple(int(token) for token in subject)
+        if isinstance(inputs, str):
+            return tuple(self.tokenizer.encode(inputs, longest))
+        require_tokens(inputs, "input_ids", below)
+        if not 1 <= len(inputs) <= longest:
+            raise InputError(f"1 to {longest} tokens", str(len(inputs)), "shorten the input")
+        return tuple(int(token) for token in inputs)
 
-    def _checked(self, options: SamplingParams) -> int:
-        """What options ask of this model; returns the seed."""
-        self.runners[decoder_graph(options.explain, self._aligning)]  # loaded here: only who asks is to meet an error
+    def _check_options(self, options: SamplingParams) -> int:
+        """Check what options ask of this model; returns the seed."""
+        if options.explain:
+            self.runners[require_aligning(self._aligning)]  # loaded here: only this request is to meet an error
         require_tokens(options.stop_token_ids, "stop_token_ids", self.vocabulary_size)
         require_tokens(list(options.logit_bias), "logit_bias", self.vocabulary_size)
         return secrets.randbits(SEED_BITS) if options.seed is None else options.seed
-
-    def _written(self) -> LoadedModel:
-        rules = TokenRules.of(self.details)
-        aligning = None if self._aligning is None else partial(self.runners.__getitem__, self._aligning)
-        return LoadedModel(
-            decoder=self.runners["decoder"],
-            encoder=self.runners.get("encoder"),
-            aligning=aligning,
-            tokenizer=self.tokenizer,
-            rules=rules,
-            guides=Guides(self.tokenizer, self.vocabulary_size, rules.end),
-        )
 
 
 def require_tokens(tokens: Sequence[int], name: str, below: int | None = None) -> None:
@@ -115,7 +119,86 @@ def require_tokens(tokens: Sequence[int], name: str, below: int | None = None) -
     Raises:
         InputError: one is negative, or not below the bound.
     """
-    strangers = [int(token) for token in tokens if token < 0 or (below is not None and token >= below)]
-    if strangers:
+    unknown = [int(token) for token in tokens if token < 0 or (below is not None and token >= below)]
+    if unknown:
         most = "of at least 0" if below is None else f"from 0 to {below - 1}"
-        raise InputError(f"tokens {most}", str(strangers[0]), f"correct {name}", param=name)
+        raise InputError(f"tokens {most}", str(unknown[0]), f"correct {name}", param=name)
+
+
+NO_ECHO = ("an answer without its question: the decoder has read no prompt", "echo", "leave it out")
+
+
+class TranslationModel(TextGenerationModel):
+    """One artefact of the task ``translate``, loaded."""
+
+    def request(self, inputs: str | Sequence[int], options: SamplingParams | None = None, /) -> Request:
+        """Check a source, a text or its tokens; the limit is 1 … capacity − 1.
+
+        Raises:
+            InputError: it cannot be translated or explained, or a limit is out of reach.
+        """
+        options = options or SamplingParams()
+        seed = self._check_options(options)
+        if options.echo:
+            raise InputError(*NO_ECHO)
+        source_BS = np.array([self.tokens(inputs, int(self.details["max_source_length"]))], dtype=np.int64)
+        longest = int(self.details["max_target_length"]) - 1
+        return Request(
+            prompt=(int(self.details["start_token"]),),
+            source={"source_ids": source_BS, "source_mask": np.ones_like(source_BS, dtype=bool)},
+            max_tokens=require_limit(options.max_tokens, longest, "the cache's capacity less the start token"),
+            options=options,
+            seed=seed,
+            input_tokens=source_BS.size,
+        )
+
+
+class CaptionModel(TextGenerationModel):
+    """One artefact of the task ``caption``, loaded."""
+
+    def request(self, inputs: Array, options: SamplingParams | None = None, /) -> Request:
+        """Check an image, float32 ``[C, height, width]`` or uint8 ``[height, width, C]``, as the graph takes them.
+
+        Raises:
+            InputError: shape, sides or type are not the model's, a pixel is NaN or infinite, the limit is out of reach,
+                or nothing shows what the model attends to.
+        """
+        options = options or SamplingParams()
+        seed = self._check_options(options)
+        if options.echo:
+            raise InputError(*NO_ECHO)
+        signature = self.runners["encoder"].signature
+        signature.check(signature.input(PIXELS), inputs.dtype.name, (1, *inputs.shape))
+        require_finite(inputs)
+        longest = int(self.details["max_target_length"]) - 1
+        return Request(
+            prompt=(int(self.details["start_token"]),),
+            source={PIXELS: inputs[None]},
+            max_tokens=require_limit(options.max_tokens, longest, "the cache's capacity less the start token"),
+            options=options,
+            seed=seed,
+            input_tokens=0,
+        )
+
+
+class LanguageModel(TextGenerationModel):
+    """One artefact of the task ``generate``, loaded."""
+
+    def request(self, inputs: str | Sequence[int], options: SamplingParams | None = None, /) -> Request:
+        """Check a prompt, a text or its tokens; prompt and answer fit the cache together.
+
+        Raises:
+            InputError: it cannot be continued, or a limit is out of reach.
+        """
+        options = options or SamplingParams()
+        seed, longest = self._check_options(options), int(self.details["max_length"])
+        prompt = self.tokens(inputs, longest - 1, self.vocabulary_size)
+        why = f"the cache's {longest} positions less the prompt's {len(prompt)}"
+        return Request(
+            prompt=prompt,
+            max_tokens=require_limit(options.max_tokens, longest - len(prompt), why),
+            options=options,
+            seed=seed,
+            text=(inputs if isinstance(inputs, str) else self.tokenizer.decode(inputs)) if options.echo else "",
+            input_tokens=len(prompt),
+        )

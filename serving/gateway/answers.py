@@ -1,4 +1,4 @@
-"""What routes make of pieces: how many tokens they took, and those of several questions in one stream."""
+"""What routes make of deltas: how many tokens they took, and those of several prompts in one stream."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from clients.answer import Delta
 
 
 @dataclass(slots=True)
-class Tally:
+class TokenUsage:
     """What is counted of a request.
 
     Attributes:
-        model: that was asked.
-        question: in words, where the log is to say it.
-        prompt: tokens of its questions, where they are counted.
+        model: its name.
+        question: the prompt in words, where it is to be logged.
+        prompt: tokens of its prompts, where they are counted.
         completion: tokens of its answers.
         first_s: when its first token came, by ``time.perf_counter``.
     """
@@ -31,49 +31,49 @@ class Tally:
 
     @property
     def tokens(self) -> int:
-        """Those of questions and answers together."""
+        """Those of prompts and answers together."""
         return self.prompt + self.completion
 
-    def usage(self) -> dict[str, int]:
+    def to_json(self) -> dict[str, int]:
         """The same as OpenAI says it."""
         return {"prompt_tokens": self.prompt, "completion_tokens": self.completion, "total_tokens": self.tokens}
 
-    def told(self) -> dict[str, Any]:
-        """What the log says of it."""
-        said: dict[str, Any] = {"model": self.model, "tokens": self.completion}
-        return said if self.question is None else {**said, "question": self.question}
+    def log_fields(self) -> dict[str, Any]:
+        """What the log line holds of it."""
+        events: dict[str, Any] = {"model": self.model, "tokens": self.completion}
+        return events if self.question is None else {**events, "question": self.question}
 
 
-async def counted(pieces: AsyncGenerator[Delta, None], tally: Tally) -> AsyncGenerator[Delta, None]:
-    """The same pieces, counted; of the question, the first one tells."""
+async def count_tokens(deltas: AsyncGenerator[Delta, None], usage: TokenUsage) -> AsyncGenerator[Delta, None]:
+    """The same deltas, counted; the first one holds the prompt's count."""
     try:
         first = True
-        async for piece in pieces:
+        async for delta in deltas:
             if first:
-                tally.first_s = tally.first_s or time.perf_counter()
-                tally.prompt += piece.input_tokens or 0
+                usage.first_s = usage.first_s or time.perf_counter()
+                usage.prompt += delta.input_tokens or 0
                 first = False
-            tally.completion += len(piece.token_ids)
-            yield piece
+            usage.completion += len(delta.token_ids)
+            yield delta
     finally:
-        await pieces.aclose()
+        await deltas.aclose()
 
 
-async def merged(streams: Sequence[AsyncGenerator[Delta, None]]) -> AsyncGenerator[tuple[int, Delta], None]:
-    """The pieces of several answers as they come, each with the number of its answer; an error ends them all."""
+async def merge_streams(streams: Sequence[AsyncGenerator[Delta, None]]) -> AsyncGenerator[tuple[int, Delta], None]:
+    """The deltas of several answers as they come, each with the number of its answer; an error ends them all."""
     if len(streams) == 1:
         try:
-            async for piece in streams[0]:
-                yield 0, piece
+            async for delta in streams[0]:
+                yield 0, delta
         finally:
             await streams[0].aclose()
         return
-    said: asyncio.Queue[tuple[int, Delta] | BaseException | None] = asyncio.Queue()
-    readers = [asyncio.ensure_future(_read(number, stream, said)) for number, stream in enumerate(streams)]
+    events: asyncio.Queue[tuple[int, Delta] | BaseException | None] = asyncio.Queue()
+    readers = [asyncio.ensure_future(_forward(number, stream, events)) for number, stream in enumerate(streams)]
     try:
         left = len(readers)
         while left:
-            one = await said.get()
+            one = await events.get()
             if isinstance(one, BaseException):
                 raise one
             if one is None:
@@ -86,16 +86,16 @@ async def merged(streams: Sequence[AsyncGenerator[Delta, None]]) -> AsyncGenerat
         await asyncio.wait(readers)
 
 
-async def _read(
+async def _forward(
     number: int,
     stream: AsyncGenerator[Delta, None],
-    said: asyncio.Queue[tuple[int, Delta] | BaseException | None],
+    events: asyncio.Queue[tuple[int, Delta] | BaseException | None],
 ) -> None:
     try:
-        async for piece in stream:
-            said.put_nowait((number, piece))
-        said.put_nowait(None)
+        async for delta in stream:
+            events.put_nowait((number, delta))
+        events.put_nowait(None)
     except Exception as error:
-        said.put_nowait(error)
+        events.put_nowait(error)
     finally:
         await stream.aclose()

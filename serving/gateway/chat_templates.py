@@ -23,7 +23,7 @@ CONTROL_TOKENS = "control_tokens"
 SPECIAL_TOKENS = "special_tokens"
 
 
-def rendered(model: ServedModel, messages: Sequence[Mapping[str, Any]]) -> str:
+def render_messages(model: ServedModel, messages: Sequence[Mapping[str, Any]]) -> str:
     """The prompt.
 
     Args:
@@ -48,7 +48,7 @@ def rendered(model: ServedModel, messages: Sequence[Mapping[str, Any]]) -> str:
             expected = f"messages without the model's control tokens in message {number}"
             raise InputError(expected, repr(found[0]), "write it otherwise")
     try:
-        return _compiled(str(template)).render(
+        return _compile_template(str(template)).render(
             messages=list(messages), add_generation_prompt=True, **(model.parameters.get(SPECIAL_TOKENS) or {})
         )
     except (TemplateError, TypeError, ValueError, OverflowError) as error:
@@ -56,7 +56,7 @@ def rendered(model: ServedModel, messages: Sequence[Mapping[str, Any]]) -> str:
 
 
 @lru_cache(maxsize=64)
-def _compiled(template: str) -> Template:
+def _compile_template(template: str) -> Template:
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
     environment.filters["tojson"] = _to_json
     environment.globals["raise_exception"] = _refuse

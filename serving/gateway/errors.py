@@ -84,27 +84,27 @@ def body_of(error: Exception) -> tuple[int, dict[str, Any], dict[str, str]]:
 
 def install(app: FastAPI) -> None:
     """Let an application answer every failure so."""
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(RequestValidationError, _handle_invalid)
+    app.add_exception_handler(HTTPException, _handle_http)
     for kind in (AttendantError, RefusedError, Exception):
-        app.add_exception_handler(kind, _failed)
+        app.add_exception_handler(kind, _handle_failure)
 
 
-async def _failed(request: Request, error: Exception) -> JSONResponse:
+async def _handle_failure(request: Request, error: Exception) -> JSONResponse:
     status, body, headers = body_of(error)
     return JSONResponse(body, status, headers)
 
 
-async def _invalid(request: Request, error: Exception) -> JSONResponse:
+async def _handle_invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     found = error.errors()[0]
     place = [str(part) for part in found["loc"] if part not in ("body", "query")]
     param = ".".join(place) or None
-    said = "a field that is not supported" if found["type"] == "extra_forbidden" else found["msg"]
-    return JSONResponse(_body(f"{param}: {said}" if param else said, INVALID, param, found["type"]), 400)
+    message = "a field that is not supported" if found["type"] == "extra_forbidden" else found["msg"]
+    return JSONResponse(_body(f"{param}: {message}" if param else message, INVALID, param, found["type"]), 400)
 
 
-async def _http(request: Request, error: Exception) -> JSONResponse:
+async def _handle_http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     kind, code = _OF_STATUS.get(error.status_code, (INVALID, "invalid_value"))
     return JSONResponse(_body(str(error.detail), kind, None, code), error.status_code, error.headers)

@@ -1,4 +1,4 @@
-"""Server-sent events: pieces of an answer as they come, an error in the midst of one, and the end.
+"""Server-sent events: deltas of an answer as they come, an error in the midst of one, and the end.
 
 Source: WHATWG HTML, section 9.2; OpenAI ends a stream with ``data: [DONE]``.
 """
@@ -35,7 +35,7 @@ def event(value: Any) -> bytes:
 
 
 class EventStream(StreamingResponse):
-    """A response that ends its work as soon as the client has gone."""
+    """A response that ends its work as soon as the client disconnects."""
 
     media_type = "text/event-stream"
 
@@ -49,7 +49,7 @@ async def event_stream(request: Request, events: AsyncGenerator[bytes, None]) ->
     """A response made of events.
 
     Args:
-        request: whose client may go.
+        request: whose client may disconnect.
         events: as :func:`event` makes them; :data:`DONE` is added.
 
     Raises:
@@ -69,7 +69,7 @@ async def event_stream(request: Request, events: AsyncGenerator[bytes, None]) ->
     if gone or (first.done() and first.exception() is not None):
         await _close(events, first)
         if gone:
-            raise CancelledError("a client that waits", "it has gone", "stay connected")
+            raise CancelledError("a client that waits", "it disconnected", "stay connected")
         first.result()
     return EventStream(_sent(events, first), headers=_HEADERS)
 

@@ -14,7 +14,7 @@ from attendant.sampling_params import SamplingParams
 from clients.answer import Delta
 from clients.served_model import ServedModel
 from clients.text import StreamingModel
-from serving.gateway.answers import Tally
+from serving.gateway.answers import TokenUsage
 from serving.gateway.middleware.keys import Key
 from serving.gateway.settings import GatewaySettings
 from serving.gateway.upstream.pool import Pool
@@ -42,15 +42,15 @@ class Gateway:
         gateway: Gateway = request.app.state.gateway
         return gateway
 
-    def pieces(
+    def stream(
         self, kind: type[Model], name: str, ask: Callable[[Model], AsyncIterator[Delta]]
     ) -> AsyncGenerator[Delta, None]:
-        """The answer of a model that writes, in pieces as they come; leaving the loop early takes the request back.
+        """The answer of a generative model, in deltas as they come; leaving the loop early cancels the request.
 
         Args:
             kind: the model's client.
             name: of the model.
-            ask: from that client to the pieces.
+            ask: from that client to the deltas.
 
         Raises:
             AttendantError: as the client raises, or no server has such a model.
@@ -58,17 +58,17 @@ class Gateway:
 
         def start(upstream: Upstream, served: ServedModel) -> AsyncGenerator[Delta, None]:
             model = kind(upstream.client, served.require_task(kind.task), self.settings.first_timeout_s)
-            pieces: AsyncGenerator[Delta, None] = ask(model)  # type: ignore[assignment]
-            return pieces
+            deltas: AsyncGenerator[Delta, None] = ask(model)  # type: ignore[assignment]
+            return deltas
 
         return self.pool.stream(name, start)
 
-    def bounded(self, options: SamplingParams) -> SamplingParams:
+    def limit_time(self, options: SamplingParams) -> SamplingParams:
         """The same options, within the longest time of a request."""
         most_ms = round(1e3 * self.settings.request_timeout_s)
         return replace(options, deadline_ms=min(options.deadline_ms or most_ms, most_ms))
 
-    def tally(self, request: Request, model: str, question: object) -> Tally:
+    def usage(self, request: Request, model: str, question: object) -> TokenUsage:
         """A new count of a request's tokens, which its quota, the metrics and the log read when it is over.
 
         Args:
@@ -76,9 +76,9 @@ class Gateway:
             model: that it asks.
             question: what it asks, which only the log of a user who wants that will say.
         """
-        tally = Tally(model=model, question=str(question) if self.settings.log_prompts else None)
-        request.state.tally = tally
-        return tally
+        usage = TokenUsage(model=model, question=str(question) if self.settings.log_prompts else None)
+        request.state.usage = usage
+        return usage
 
     def counts_prompts(self, request: Request) -> bool:
         """Whether the tokens of questions must be counted though the client does not ask: its key has a quota."""
@@ -87,23 +87,23 @@ class Gateway:
 
 
 async def while_connected(request: Request, work: Awaitable[Result]) -> Result:
-    """The result of some work, which is cancelled as soon as the client has gone.
+    """The result of some work, which is cancelled as soon as the client disconnects.
 
     Raises:
-        CancelledError: it has.
+        CancelledError: it did.
     """
-    working = asyncio.ensure_future(work)
+    track_request = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(_disconnect(request))
     try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            raise CancelledError("a client that waits", "it has gone", "stay connected")
-        return working.result()
+        await asyncio.wait({track_request, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not track_request.done():
+            raise CancelledError("a client that waits", "it disconnected", "stay connected")
+        return track_request.result()
     finally:
         leaving.cancel()
-        if not working.done():
-            working.cancel()
-            await asyncio.wait({working})
+        if not track_request.done():
+            track_request.cancel()
+            await asyncio.wait({track_request})
 
 
 async def _disconnect(request: Request) -> None:

@@ -1,4 +1,4 @@
-"""What ``/v1/translate`` and ``/v1/caption`` have in common: pieces as events, or whole answers."""
+"""What ``/v1/translate`` and ``/v1/caption`` have in common: deltas as events, or whole answers."""
 
 from __future__ import annotations
 
@@ -10,58 +10,60 @@ from fastapi import Request
 from starlette.responses import JSONResponse, Response
 
 from clients.answer import Answer, Delta, whole_answers
-from serving.gateway.answers import Tally, counted
+from serving.gateway.answers import TokenUsage, count_tokens
 from serving.gateway.events import event, event_stream
-from serving.gateway.explain.maps import rounded
+from serving.gateway.explain.maps import round_values
 from serving.gateway.gateway import while_connected
 
 
-async def written(request: Request, tally: Tally, pieces: AsyncGenerator[Delta, None], stream: bool) -> Response:
-    """The response that pieces make.
+async def create_response(
+    request: Request, usage: TokenUsage, deltas: AsyncGenerator[Delta, None], stream: bool
+) -> Response:
+    """The response that deltas make.
 
     Args:
-        request: whose client may go.
-        tally: of the request, with the model's name.
-        pieces: of one or more answers.
+        request: whose client may disconnect.
+        usage: of the request, with the model's name.
+        deltas: of one or more answers.
         stream: whether they are sent as they come.
     """
     if stream:
-        return await event_stream(request, _events(counted(pieces, tally), tally))
-    answers = whole_answers(await while_connected(request, _all(counted(pieces, tally))))
-    said = [told(index, answer) for index, answer in enumerate(answers)]
-    return JSONResponse({"model": tally.model, "answers": said, "usage": tally.usage()})
+        return await event_stream(request, _events(count_tokens(deltas, usage), usage))
+    answers = whole_answers(await while_connected(request, _read_all(count_tokens(deltas, usage))))
+    answer = [answer_to_json(index, answer) for index, answer in enumerate(answers)]
+    return JSONResponse({"model": usage.model, "answers": answer, "usage": usage.to_json()})
 
 
-def told(index: int, said: Delta | Answer) -> dict[str, Any]:
-    """A piece or an answer as JSON, see :class:`serving.gateway.schemas.native.NativeAnswer`."""
+def answer_to_json(index: int, answer: Delta | Answer) -> dict[str, Any]:
+    """A delta or an answer as JSON, see :class:`serving.gateway.schemas.native.NativeAnswer`."""
     value: dict[str, Any] = {
         "index": index,
-        "text": said.text,
-        "finish_reason": said.finish_reason or None,
-        "token_ids": list(said.token_ids),
+        "text": answer.text,
+        "finish_reason": answer.finish_reason or None,
+        "token_ids": list(answer.token_ids),
     }
-    if said.logprobs:
-        value["logprobs"] = list(said.logprobs)
-    if said.top_logprobs:
+    if answer.logprobs:
+        value["logprobs"] = list(answer.logprobs)
+    if answer.top_logprobs:
         value["top_logprobs"] = [
-            [{"token_id": token, "logprob": logprob} for token, logprob in top] for top in said.top_logprobs
+            [{"token_id": token, "logprob": logprob} for token, logprob in top] for top in answer.top_logprobs
         ]
-    if said.score is not None:
-        value["score"] = said.score
-    if said.alignment is not None:
-        value |= {"alignment": rounded(said.alignment), "tokens": list(said.token_texts)}
-    if said.source_texts:
-        value["source"] = list(said.source_texts)
+    if answer.score is not None:
+        value["score"] = answer.score
+    if answer.alignment is not None:
+        value |= {"alignment": round_values(answer.alignment), "tokens": list(answer.token_texts)}
+    if answer.source_texts:
+        value["source"] = list(answer.source_texts)
     return value
 
 
-async def _events(pieces: AsyncGenerator[Delta, None], tally: Tally) -> AsyncGenerator[bytes, None]:
-    async with aclosing(pieces):
-        async for piece in pieces:
-            yield event(told(piece.candidate, piece))
-        yield event({"model": tally.model, "text": "", "usage": tally.usage()})
+async def _events(deltas: AsyncGenerator[Delta, None], usage: TokenUsage) -> AsyncGenerator[bytes, None]:
+    async with aclosing(deltas):
+        async for delta in deltas:
+            yield event(answer_to_json(delta.candidate, delta))
+        yield event({"model": usage.model, "text": "", "usage": usage.to_json()})
 
 
-async def _all(pieces: AsyncGenerator[Delta, None]) -> list[Delta]:
-    async with aclosing(pieces):
-        return [piece async for piece in pieces]
+async def _read_all(deltas: AsyncGenerator[Delta, None]) -> list[Delta]:
+    async with aclosing(deltas):
+        return [delta async for delta in deltas]

@@ -62,11 +62,11 @@ async def pixels_of(data: bytes, model: ServedModel, settings: GatewaySettings) 
     """
     image = opened_image(data, settings)
     if image.width * image.height <= AT_ONCE_PIXELS:
-        return _decoded(image, model)
-    return await asyncio.to_thread(_decoded, image, model)
+        return _decode(image, model)
+    return await asyncio.to_thread(_decode, image, model)
 
 
-def _decoded(image: Image.Image, model: ServedModel) -> Array:
+def _decode(image: Image.Image, model: ServedModel) -> Array:
     try:
         image.load()
     except _BOMBS as error:

@@ -1,4 +1,4 @@
-"""The gateway under uvicorn, until it is told to stop."""
+"""The gateway under uvicorn, until it is stopped."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class GatewaySettings:
         timeout_s: longest silence of a server in the midst of an answer.
         first_timeout_s: longest wait for an answer's first token, which may stand in a line.
         request_timeout_s: longest time for a whole request.
-        drain_timeout_s: how long open answers may take to finish once the gateway is told to stop.
+        drain_timeout_s: how long open answers may take to finish once the gateway is stopped.
         probe_s: pause between two canaries of every model.
         body_bytes: largest body of a request.
         image_bytes: largest file of an image.

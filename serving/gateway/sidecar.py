@@ -1,4 +1,4 @@
-"""A gateway in a thread of a process that does something else: `attendant serve` runs it beside Triton.
+"""A gateway as a sidecar, in a thread of another process: `attendant serve` runs it next to Triton.
 
 If it ends by itself, the main thread is interrupted, as by Ctrl-C.
 """
@@ -19,15 +19,15 @@ from serving.gateway.settings import GatewaySettings
 START_S = 30.0
 
 
-class Beside:
-    """A gateway that begins to serve when it is told to.
+class GatewaySidecar:
+    """A gateway that serves from :meth:`start` on.
 
     Attributes:
         url: its address.
     """
 
     def __init__(self, settings: GatewaySettings, listening: socket.socket, url: str) -> None:
-        self.url, self._listening = url, listening
+        self.url, self._socket = url, listening
         self._server = server_for(settings)
         self._thread = threading.Thread(target=self._work, name="gateway", daemon=True)
         self._leaving, self._ended = threading.Event(), threading.Event()
@@ -51,7 +51,7 @@ class Beside:
 
     def _work(self) -> None:
         try:
-            asyncio.run(self._server.serve(sockets=[self._listening]))
+            asyncio.run(self._server.serve(sockets=[self._socket]))
         finally:
             self._ended.set()
             if not self._leaving.is_set():
@@ -59,11 +59,11 @@ class Beside:
 
 
 @contextmanager
-def gateway_beside(settings: GatewaySettings, host: str) -> Iterator[Beside]:
+def run_sidecar(settings: GatewaySettings, host: str) -> Iterator[GatewaySidecar]:
     """A gateway for as long as the block lasts; to be entered by the main thread.
 
-    It takes its port at once, and serves from :meth:`Beside.start` on: gRPC waits ever longer for a server that was not
-    there when it was first asked.
+    It takes its port at once, and serves from :meth:`GatewaySidecar.start` on: gRPC waits ever longer for a server that
+    was not there at the first try.
 
     Args:
         settings: of the gateway.
@@ -73,19 +73,19 @@ def gateway_beside(settings: GatewaySettings, host: str) -> Iterator[Beside]:
         ConfigError: its port is taken.
         ServerError: it ended before the block did.
     """
-    with _listening(settings) as listening:
-        beside = Beside(settings, listening, f"http://{host}:{settings.port}")
+    with _bind(settings) as listening:
+        sidecar = GatewaySidecar(settings, listening, f"http://{host}:{settings.port}")
         try:
-            yield beside
+            yield sidecar
         except KeyboardInterrupt:
-            if beside.has_ended:
-                raise ServerError("a running gateway", "it ended", "look at what it said above") from None
+            if sidecar.has_ended:
+                raise ServerError("a running gateway", "it ended", "look at its log above") from None
             raise
         finally:
-            beside.stop(settings.drain_timeout_s + START_S)
+            sidecar.stop(settings.drain_timeout_s + START_S)
 
 
-def _listening(settings: GatewaySettings) -> socket.socket:
+def _bind(settings: GatewaySettings) -> socket.socket:
     try:
         listening = socket.create_server((settings.host, settings.port))
     except OSError as error:

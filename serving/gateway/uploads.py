@@ -14,14 +14,14 @@ from attendant.errors import InputError
 from serving.gateway.errors import RefusedError
 from serving.gateway.images import bytes_of_base64
 
-Asked = TypeVar("Asked", bound=BaseModel)
+Body = TypeVar("Body", bound=BaseModel)
 FORM, JSON = "multipart/form-data", "application/json"
 IMAGE = "image"
 MOST_FIELDS = 64
 
 
-async def read_upload(request: Request, schema: type[Asked]) -> tuple[Asked, bytes]:
-    """What is asked, and the bytes of the image.
+async def read_upload(request: Request, schema: type[Body]) -> tuple[Body, bytes]:
+    """The body of a request, and the bytes of the image.
 
     Args:
         request: of either kind.
@@ -34,8 +34,8 @@ async def read_upload(request: Request, schema: type[Asked]) -> tuple[Asked, byt
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == JSON:
-        asked = _checked(schema, await _json(request))
-        return asked, bytes_of_base64(getattr(asked, IMAGE))
+        body = _validate(schema, await _json(request))
+        return body, bytes_of_base64(getattr(body, IMAGE))
     if kind == FORM:
         async with request.form(max_files=1, max_fields=MOST_FIELDS) as form:
             twice = len(form.multi_items()) - len(form)
@@ -45,7 +45,7 @@ async def read_upload(request: Request, schema: type[Asked]) -> tuple[Asked, byt
             if not isinstance(file, UploadFile):
                 raise InputError(f"a file named {IMAGE!r} in the form", "none", "send one")
             fields = {name: _value(str(value), schema, name) for name, value in form.items() if name != IMAGE}
-            return _checked(schema, {**fields, IMAGE: ""}), await file.read()
+            return _validate(schema, {**fields, IMAGE: ""}), await file.read()
     raise RefusedError(415, f"expected {JSON} or {FORM}; found {kind or 'no content type'}; send one of them")
 
 
@@ -80,7 +80,7 @@ def _value(text: str, schema: type[BaseModel], name: str) -> Any:
         return text
 
 
-def _checked(schema: type[Asked], value: Any) -> Asked:
+def _validate(schema: type[Body], value: Any) -> Body:
     try:
         return schema.model_validate(value)
     except ValidationError as error:

@@ -37,7 +37,7 @@ def gateway(
         request_timeout_s: longest time for a whole request, in seconds.
         drain_timeout_s: how long open answers may take to finish at the end, in seconds.
         probe_s: pause between two canaries of every model, in seconds.
-        log_prompts: write what is asked into the log.
+        log_prompts: write prompts into the log.
     """
     from serving.gateway.middleware.logs import log_to_stderr
     from serving.gateway.server import serve

@@ -14,7 +14,7 @@ _SAMPLING = frozenset(
 _SINGLE = frozenset(("tensorrt", "onnxruntime", "openvino", "pytorch"))
 
 
-def _decoupled(model: Model) -> bool:
+def _is_decoupled(model: Model) -> bool:
     return bool(model.config.model_transaction_policy.decoupled)
 
 
@@ -27,7 +27,7 @@ def _decoupled(model: Model) -> bool:
     remedy="max_batch_size 0 or 1 and no batcher; execute queues the request, a thread answers it",
 )
 def decoupled_batching(model: Model) -> Iterator[Finding]:
-    if _decoupled(model) and model.config.HasField("dynamic_batching"):
+    if _is_decoupled(model) and model.config.HasField("dynamic_batching"):
         yield Finding(where="model_transaction_policy.decoupled", found="true, with dynamic_batching")
 
 
@@ -39,7 +39,7 @@ def decoupled_batching(model: Model) -> Iterator[Finding]:
     remedy="keep each request's state in a thread of the model's own",
 )
 def decoupled_sequence(model: Model) -> Iterator[Finding]:
-    if _decoupled(model) and model.config.HasField("sequence_batching"):
+    if _is_decoupled(model) and model.config.HasField("sequence_batching"):
         yield Finding(where="model_transaction_policy.decoupled", found="true, with sequence_batching")
 
 
@@ -52,14 +52,14 @@ def decoupled_sequence(model: Model) -> Iterator[Finding]:
     remedy="leave model_transaction_policy out",
 )
 def decoupled_backend(model: Model) -> Iterator[Finding]:
-    if _decoupled(model) and model.backend in _SINGLE:
+    if _is_decoupled(model) and model.backend in _SINGLE:
         yield Finding(where="model_transaction_policy.decoupled", found=f"true, of the backend {model.backend!r}")
 
 
 @rule(
     severity="warning",
     statement="sampled answers are not cached",
-    consequence="whoever asks the same again gets the same sample; entries are told apart by 64 bits of hash",
+    consequence="the same request gets the same sample again; entries are told apart by 64 bits of hash",
     source="server, docs/user_guide/response_cache.md",
     remedy="leave response_cache out, or make the model greedy",
 )

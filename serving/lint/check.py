@@ -29,7 +29,6 @@ class Problem:
 
     @property
     def severity(self) -> Severity:
-        """The rule's."""
         return self.rule.severity
 
     def to_json(self) -> dict[str, str]:

@@ -26,7 +26,6 @@ class Command:
     flags: Mapping[str, tuple[str, ...]]
 
     def last(self, flag: str, default: str = "") -> str:
-        """The value that counts."""
         return self.flags.get(flag, (default,))[-1]
 
     def exposed(self, listener: str) -> str:
@@ -75,7 +74,7 @@ def parse_flags(words: Sequence[str]) -> Command:
 @rule(
     severity="warning",
     statement="the server listens on this machine alone, or behind something that asks for a password",
-    consequence="Triton has no users: whoever reaches a port may use every model and read every metric",
+    consequence="Triton has no users: any client that reaches a port may use every model and read every metric",
     source=f"{DEPLOYMENT}; http_address_ and grpc_options_ default to 0.0.0.0",
     remedy="set --http-address, --grpc-address and --metrics-address to 127.0.0.1; a container publishes its ports "
     "on 127.0.0.1",
@@ -90,7 +89,7 @@ def address(command: Command) -> Iterator[Finding]:
 
 @rule(
     severity="error",
-    statement="nobody can load a model over the network: model control is none, or its calls need a key",
+    statement="no client can load a model over the network: model control is none, or its calls need a key",
     consequence="to load a model is to run code on the server",
     source=DEPLOYMENT,
     remedy="--model-control-mode=none, or --grpc-restricted-protocol=model-repository:KEY=SECRET and the same by "
@@ -105,7 +104,7 @@ def model_control(command: Command) -> Iterator[Finding]:
 @rule(
     severity="warning",
     statement="the repository is not polled",
-    consequence="a model that is being written is loaded as far as it is written; whoever writes there runs code",
+    consequence="a model that is being written is loaded as far as it is written; who can write there can run code",
     source="server, docs/user_guide/model_management.md",
     remedy="--model-control-mode=none, and a restart or a second server for new models",
 )
@@ -117,9 +116,9 @@ def model_polling(command: Command) -> Iterator[Finding]:
 @rule(
     severity="warning",
     statement="clients on other machines cannot register shared memory",
-    consequence="whoever reaches the port may let the server read and write any shared memory of its machine; "
-    "servers before 2026-04 allow it always, and 2.51 does not start with this flag; later ones need it "
-    "for clients on their own machine",
+    consequence="any client that reaches the port may let the server read and write any shared memory of its "
+    "machine; servers before 2026-04 allow it always, and 2.51 does not start with this flag; later ones need it for "
+    "clients on their own machine",
     source=f"triton-inference-server/server #8721; {DEPLOYMENT}",
     remedy="listen on 127.0.0.1, or restrict shared-memory by a key",
 )

@@ -58,7 +58,6 @@ class Model:
 
     @property
     def states(self) -> list[Any]:
-        """The implicit states."""
         return list(self.config.sequence_batching.state)
 
 

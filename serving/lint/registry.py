@@ -14,7 +14,7 @@ def _rules_of(*modules: ModuleType) -> tuple[Rule[Any], ...]:
 
 
 FILE_RULES = (configuration.no_configuration, configuration.configuration)
-"""Of a file that cannot be read: nothing else can be said of such a model."""
+"""Of a file that cannot be read: no other rule applies to such a model."""
 MODEL_RULES = tuple(
     rule
     for rule in _rules_of(configuration, files, batching, sequences, states, answers, warm_up)

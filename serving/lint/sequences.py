@@ -34,7 +34,7 @@ def sequence_idle(model: Model) -> Iterator[Finding]:
 
 @rule(
     severity="warning",
-    statement="a model that keeps states itself is told whose they are: CORRID for oldest, READY for direct",
+    statement="a model that keeps states itself gets their ids: CORRID for oldest, READY for direct",
     consequence="it cannot tell which row belongs to which sequence, or which slots hold a request at all",
     source=_BATCHER_GUIDE,
     remedy="add the control input, or let Triton keep the state by sequence_batching.state",

@@ -86,7 +86,7 @@ def state_first_shape(model: Model) -> Iterator[Finding]:
 
 @rule(
     severity="error",
-    statement="a state has an initial_state, or the model is told by a START control where a sequence begins",
+    statement="a state has an initial_state, or a START control marks where a sequence begins",
     consequence="the first step reads what the memory held before, another sequence's state for instance",
     source=STATE_GUIDE,
     remedy="add initial_state { zero_data: true } with name, data_type and dims",

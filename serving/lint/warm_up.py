@@ -13,7 +13,7 @@ _INSTANCE = "core, src/backend_model_instance.cc: GenerateWarmupData"
 
 @rule(
     severity="warning",
-    statement="a model is warmed up before it is ready; not asked of Python models, ensembles and implicit states",
+    statement="a model is warmed up before it is ready; not required of Python models, ensembles and implicit states",
     consequence="the first requests pay for memory, kernels and autotuning, after the server has said READY",
     source="server, docs/user_guide/model_configuration.md",
     remedy="add model_warmup at the smallest and the largest batch, and for every TensorRT profile",
@@ -48,4 +48,4 @@ def warm_up_skipped(model: Model) -> Iterator[Finding]:
 )
 def warm_up_state(model: Model) -> Iterator[Finding]:
     if model.states and model.config.model_warmup:
-        yield Finding(where="model_warmup", found=f"{len(model.config.model_warmup)} beside implicit states")
+        yield Finding(where="model_warmup", found=f"{len(model.config.model_warmup)} with implicit states")

@@ -1,6 +1,6 @@
-"""Drive a decoder graph over what it remembers: prefill, single steps, or any split between.
+"""Drive a decoder graph over its state: prefill, single steps, or any split between.
 
-What a graph remembers is what its signature aliases: keys and values of a Transformer, the state of an RNN. The rest
+The state of a graph is what its signature aliases: keys and values of a Transformer, the state of an RNN. The rest
 follows from names. A memory that is an input of the graph is fed at every step; a memory ``<stem>`` for which the graph
 has an aliased input ``<stem>_in`` is that buffer's first content; ``start``, ``self_mask`` and ``scored`` are fed
 to graphs that have them.
@@ -43,11 +43,11 @@ class CachedDecoder:
     """A batch of sequences being decoded, and buffers that are written in place.
 
     Attributes:
-        caches: input name → the buffer of what is remembered.
+        caches: input name → the buffer of the state.
     """
 
     def __init__(self, runner: Runner, rows: int, memories: Mapping[str, Array | Buffer] | None = None) -> None:
-        """Allocate what the graph remembers.
+        """Allocate the graph's state.
 
         Args:
             runner: the decoder graph.
@@ -66,7 +66,7 @@ class CachedDecoder:
     def over(
         cls, runner: Runner, caches: Mapping[str, Buffer], memories: Mapping[str, Array | Buffer]
     ) -> CachedDecoder:
-        """A decoder of what buffers of somebody else hold; nothing is allocated or copied.
+        """A decoder of what another owner's buffers hold; nothing is allocated or copied.
 
         Args:
             runner: the decoder graph.
@@ -85,13 +85,13 @@ class CachedDecoder:
 
     @property
     def capacity(self) -> int | None:
-        """M, how many positions the cache holds; none where the memory does not grow."""
+        """M, how many positions the cache holds; none where the state does not grow."""
         if _MASK not in self._inputs:
             return None
         return int(self._inputs[next(iter(self.caches))].axes[_CAPACITY])
 
     def step(self, token_ids: Array, start: Array, scored: Array | None = None) -> dict[str, Array]:
-        """Score new tokens and remember them.
+        """Score new tokens and store them.
 
         Args:
             token_ids: int64 ``[B, T]``.
@@ -99,7 +99,7 @@ class CachedDecoder:
             scored: int64 ``[B, L]``, which of the new tokens get logits; all if not given.
 
         Returns:
-            Every output that is not remembered: ``logits`` ``[B, L, V]``, and what else the graph shows.
+            Every output that is no state: ``logits`` ``[B, L, V]``, and what else the graph shows.
 
         Raises:
             InputError: the cache has no room for them.

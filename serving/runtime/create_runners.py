@@ -3,7 +3,7 @@
 Measured on one core in float32, at batches of 1 and 8: for encoders and models of images from ViT-Ti/16 up, OpenVINO
 takes 0.82 to 0.97 of ONNX Runtime's time; for graphs of less than a megabyte, as much as twice its time. In static int8
 it is 0.70 to 0.98, and 0.74 to 1.9: there OpenVINO reads signed activations, and ONNX Runtime the lowered graph with
-unsigned ones. Other graphs in integers run on ONNX Runtime unless OpenVINO is asked for: ViT-S/16 and Swin-T in int8
+unsigned ones. Other graphs in integers run on ONNX Runtime unless OpenVINO is requested: ViT-S/16 and Swin-T in int8
 take 0.5 to 0.7 of their time in float32 there, and 1.1 to 1.3 of it on OpenVINO. Models with windows have a graph for
 OpenVINO (:mod:`export.passes.lowering`), which these figures are older than. Graphs that update a cache run on
 ONNX Runtime whatever is asked. A graph whose engine lies in the artefact runs on TensorRT unless another runtime is
@@ -36,7 +36,7 @@ _BYTES_OF_FLOAT32 = 4
 class Runners(dict[str, Runner]):
     """A runner for every graph of an artefact: graph name → runner.
 
-    The graph ``explained`` is loaded when it is first asked for, and not before.
+    The graph ``explained`` is loaded when it is first requested, and not before.
     """
 
     def __init__(self, manifest: Manifest, load: Callable[[GraphSignature], Runner]) -> None:
@@ -73,7 +73,7 @@ def create_runners(
 
     Raises:
         ConfigError: no runtime or device is called so, or they are another form's than the artefact's.
-        MachineError: OpenVINO, torch or a GPU is asked for and not there, no runtime here has operators of the graphs'
+        MachineError: OpenVINO, torch or a GPU is requested and not there, no runtime here has operators of the graphs'
             types, or engines were built for another machine.
         ArtefactError: a runtime cannot load a graph, or its tensors are not the signature's.
     """
@@ -91,22 +91,24 @@ def create_runners(
 
 
 def engines_for(folder: Path, runtime: Runtime) -> EngineManifest | None:
-    """The engines with which an artefact is run; none where it has none, or another runtime is asked for."""
+    """The engines with which an artefact is run; none where it has none, or another runtime is requested."""
     return EngineManifest.read(folder) if runtime == "auto" else None
 
 
 def _engine_loader(
     engines: Engines, otherwise: Callable[[GraphSignature], Runner]
 ) -> Callable[[GraphSignature], Runner]:
-    def loaded(signature: GraphSignature) -> Runner:
+    def load_graph(signature: GraphSignature) -> Runner:
         return engines.runner(signature) or otherwise(signature)
 
-    return loaded
+    return load_graph
 
 
 def _runner(folder: Path, manifest: Manifest, threads: int, runtime: Runtime, signature: GraphSignature) -> Runner:
-    from serving.runtime.ort.row_by_row import RowByRow
-    from serving.runtime.ort.runner import OrtRunner  # an image that holds TensorRT alone has no ONNX Runtime
+    from serving.runtime.ort.runner import (
+        OrtRunner,  # an image that holds TensorRT alone has no ONNX Runtime
+        RowByRow,
+    )
 
     path = folder / f"{signature.name}.onnx"
     lowered = folder / manifest.file_for(signature.name, "ort-cpu")

@@ -1,4 +1,4 @@
-"""Which artefacts nothing executes as it is asked for, known from the manifest alone."""
+"""Which artefacts nothing executes as it is requested, known from the manifest alone."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from attendant.parameters import DEVICES, RUNTIMES, Device, Runtime
 def require_executable(
     manifest: Manifest, runtime: Runtime, device: Device = "auto", engines: EngineManifest | None = None
 ) -> None:
-    """Refuse an artefact that cannot be executed as it is asked for.
+    """Refuse an artefact that cannot be executed as it is requested.
 
     Args:
         manifest: the artefact's.
-        runtime: that is asked for.
+        runtime: that is requested.
         device: that torch is asked to run on.
         engines: those that TensorRT runs.
 
     Raises:
         ConfigError: no runtime or device is called so, or they are another form's than the artefact's.
-        MachineError: no runtime has operators of its type, or the one that is asked for has none.
+        MachineError: no runtime has operators of its type, or the one that is requested has none.
     """
     if runtime not in RUNTIMES:
         raise ConfigError(f"a runtime, one of {list(RUNTIMES)}", repr(runtime), "correct --runtime")

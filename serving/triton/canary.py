@@ -19,11 +19,10 @@ def canary_check(models: set[str], timeout_s: float) -> Callable[[Endpoints], No
     """
 
     def check(endpoints: Endpoints) -> None:
-        require_healthy(asyncio.run(_health(endpoints.grpc, timeout_s)), models)
+        async def ask_all() -> list[ModelHealth]:
+            async with TritonClient(endpoints.grpc, timeout_s) as client:
+                return await health(client)
+
+        require_healthy(asyncio.run(ask_all()), models)
 
     return check
-
-
-async def _health(server: str, timeout_s: float) -> list[ModelHealth]:
-    async with TritonClient(server, timeout_s) as client:
-        return await health(client)

@@ -1,13 +1,12 @@
 """The requests of a server, timed in this process: what serving adds is the difference.
 
-The artefact is loaded as the server's configuration says, and asked one request after the other.
+The artefact is loaded as the server's configuration says, and answers one request after the other.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -29,7 +28,7 @@ WARM_UP = 3
 Ask = Callable[[Tensors], None]
 
 
-def seconds_alone(model: Path, requests: Sequence[Tensors]) -> list[float]:
+def time_requests(model: Path, requests: Sequence[Tensors]) -> list[float]:
     """Load a model of a repository, and answer each request; seconds from its tensors to its answer.
 
     Args:
@@ -40,10 +39,15 @@ def seconds_alone(model: Path, requests: Sequence[Tensors]) -> list[float]:
         ArtefactError: a file is missing or not what the manifest says.
         InputError: a request cannot be answered.
     """
-    ask = _loaded(model)
+    ask = _load(model)
     for tensors in requests[:WARM_UP]:
         ask(tensors)
-    return [_timed(ask, tensors) for tensors in requests]
+    seconds = []
+    for tensors in requests:
+        began_s = time.perf_counter()
+        ask(tensors)
+        seconds.append(time.perf_counter() - began_s)
+    return seconds
 
 
 def read_requests(stream: BinaryIO) -> Iterable[Tensors]:
@@ -56,45 +60,38 @@ def read_requests(stream: BinaryIO) -> Iterable[Tensors]:
         }
 
 
-def _timed(ask: Ask, tensors: Tensors) -> float:
-    began_s = time.perf_counter()
-    ask(tensors)
-    return time.perf_counter() - began_s
-
-
-def _loaded(model: Path) -> Ask:
+def _load(model: Path) -> Ask:
     folder = model / "1"
     manifest = Manifest.read(folder)
     config = config_from_pbtxt((model / "config.pbtxt").read_text(encoding="utf-8"))
-    told = {name: value.string_value for name, value in config.parameters.items()}
+    parameters = {name: value.string_value for name, value in config.parameters.items()}
     loaded: tuple[Any, ...] = (
         folder,
         manifest,
-        int(told[THREADS]),
-        told.get(RUNTIME, "auto"),
-        told.get(DEVICE, "auto"),
+        int(parameters[THREADS]),
+        parameters.get(RUNTIME, "auto"),
+        parameters.get(DEVICE, "auto"),
     )
     task = task_named(manifest.task)
     if task.engine:
-        settings = {one.name: int(told[one.name]) for one in fields(EngineSettings) if one.name in told}
-        loaded = (*loaded, EngineSettings(**settings))
+        loaded = (*loaded, EngineSettings.from_parameters(parameters))
     ask: Ask = resolve(task.offline)(loaded)
     return ask
 
 
 def load_classifier(loaded: Any) -> Ask:
     """Images, one request after the other."""
-    from serving.engine.classifier import Classifier, Images
+    from serving.engine.classifier import ImageClassifier, Images
 
-    classifier = Classifier(*loaded)
+    classifier = ImageClassifier(*loaded)
     return lambda tensors: _require_answer(classifier.answer([Images(pixels=tensors[PIXELS])])[0])
 
 
 def load_embedder(loaded: Any) -> Ask:
     """Texts."""
-    from serving.engine.embedder import Embedder
+    from serving.engine.embedder import TextEmbedder
 
-    embedder = Embedder(*loaded)
+    embedder = TextEmbedder(*loaded)
     return lambda tensors: _require_answer(
         embedder.embed([[text.decode() for text in tensors[TEXT_INPUT].reshape(-1)]])[0]
     )

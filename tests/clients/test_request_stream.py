@@ -7,7 +7,7 @@ from tritonclient.utils import np_to_triton_dtype
 
 from attendant.sampling_params import SamplingParams
 from attendant.sampling_tensors import prompt_tensors, tensors_of
-from clients.request_stream import RequestStream
+from clients.calls import RequestStream
 from tests.conftest import LANGUAGE_MODEL, NARROW_LENGTH
 from tests.end_to_end.asking import PATIENCE_S, active, counted, until
 from tests.text_checkpoints import OTHER_PROMPT

@@ -54,7 +54,7 @@ def worker_of(server, model):
 
 
 def is_out(gateway, server, model):
-    label = f'attendant_gateway_upstream_out{{model="{model}",upstream="{server.endpoints.grpc}"}} '
+    label = f'attendant_gateway_upstream_ejected{{model="{model}",upstream="{server.endpoints.grpc}"}} '
     (line,) = [line for line in page(f"{gateway.url}/metrics").splitlines() if line.startswith(label)]
     return line.endswith(" 1.0")
 

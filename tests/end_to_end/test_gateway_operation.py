@@ -225,7 +225,7 @@ def test_metrics_count_requests_tokens_and_first_tokens_by_route(gateway, server
     before = [metric(name) for name in names]
     assert httpx.post(f"{gateway.url}/v1/translate", json=DATE).status_code == 200
     assert [metric(name) - was for name, was in zip(names, before, strict=True)] == [1, 1, 10]
-    assert metric(f'attendant_gateway_upstream_out{{model="{DATES}",upstream="{server.grpc}"}}') == 0
+    assert metric(f'attendant_gateway_upstream_ejected{{model="{DATES}",upstream="{server.grpc}"}}') == 0
     httpx.get(f"{gateway.url}/v1/some/{time.time()}")
     assert metric('attendant_gateway_requests_total{route="other",status="404"}') >= 1
 
@@ -235,7 +235,7 @@ def test_the_log_has_a_line_a_request_without_what_was_asked(server, caplog, log
     caplog.set_level(logging.INFO, "attendant.gateway")
     with started(server.grpc, log_prompts=log_prompts) as running:
         httpx.post(f"{running.url}/v1/translate", json=DATE, headers={"X-Request-ID": "seen"})
-    (line,) = [record.said for record in caplog.records if record.name == "attendant.gateway"]
+    (line,) = [record.fields for record in caplog.records if record.name == "attendant.gateway"]
     assert (line["request_id"], line["status"], line["model"], line["tokens"]) == ("seen", 200, DATES, 10)
     assert ("march" in json.dumps(line)) == log_prompts
 

@@ -11,8 +11,7 @@ from attendant.errors import BusyError, DeadlineError, InputError, ServerError, 
 from attendant.sampling_params import SamplingParams
 from clients.generate import Generator
 from clients.health import health
-from clients.retry import RetryPolicy
-from clients.triton_client import TritonClient
+from clients.triton_client import RetryPolicy, TritonClient
 from serving.triton.server.ports import free_ports
 from tests.conftest import LANGUAGE_MODEL, NARROW_LENGTH, NARROW_WAITING, ROOT
 from tests.end_to_end.asking import PATIENCE_S, active, ask, counted, python_m, until

@@ -10,8 +10,7 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from serving.runtime.array_buffer import ArrayBuffer
-from serving.runtime.base import numpy_dtype
+from serving.runtime.base import ArrayBuffer, numpy_dtype
 
 
 class ReferenceRunner:

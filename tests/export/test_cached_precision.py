@@ -14,9 +14,8 @@ from export.parity.parity import rungs_of
 from export.precision.precisions import PRECISIONS
 from export.targets.check import hold_to_target
 from serving.engine.cache_plan import CachePlan
-from serving.engine.generator import Generator
 from serving.engine.kv_cache import KVCache
-from serving.engine.translator import Translator
+from serving.engine.text_generation_model import LanguageModel, TranslationModel
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.create_runners import create_runners
 from serving.runtime.ort.runner import OrtBuffer, OrtRunner
@@ -55,7 +54,7 @@ def nbytes(caches):
 
 
 def tokens(folder, prompt, **options):
-    generator = Generator(folder, Manifest.read(folder))
+    generator = LanguageModel(folder, Manifest.read(folder))
     request = generator.request(prompt, SamplingParams(ignore_eos=True, **options))
     return [token for piece in generator.stream(request) for token in piece.token_ids]
 
@@ -65,7 +64,7 @@ def test_both_graphs_pass_the_ladder_and_the_dates_are_still_translated(dates):
     assert {f"cached ort {PRECISION}", f"cached ort-cpu {PRECISION}"} <= {rung.name for rung in rungs}
     assert [rung for rung in rungs if not rung.passed] == []
     manifest = Manifest.read(dates)
-    translator = Translator(dates, manifest)
+    translator = TranslationModel(dates, manifest)
     pieces = translator.stream(translator.request(manifest.example["inputs"]["text"]))
     assert "".join(piece.text for piece in pieces) == manifest.example["answer"]
 
@@ -135,7 +134,7 @@ def test_what_one_row_asks_changes_no_bit_of_what_others_are_answered(writer):
 
 def test_a_text_that_begins_as_an_earlier_one_did_goes_on_from_its_bytes(writer):
     prompt = [0, *range(20, 54)]  # more than a block of the prefix cache
-    generator = Generator(writer, Manifest.read(writer))
+    generator = LanguageModel(writer, Manifest.read(writer))
     options = SamplingParams(max_tokens=4, ignore_eos=True)
     answers = [
         [token for piece in generator.stream(generator.request(prompt, options)) for token in piece.token_ids]

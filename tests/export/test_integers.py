@@ -10,9 +10,7 @@ from export.artefact.stage import export_onnx
 from export.parity.ladder import climb
 from export.parity.parity import rungs_of
 from export.precision.precisions import PRECISIONS
-from serving.engine.captioner import Captioner
-from serving.engine.generator import Generator
-from serving.engine.translator import Translator
+from serving.engine.text_generation_model import CaptionModel, LanguageModel, TranslationModel
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.create_runners import create_runners
 from serving.runtime.openvino.runner import OpenVinoRunner, openvino_is_installed
@@ -35,7 +33,7 @@ def test_a_translator_passes_the_ladder_on_its_standard_and_its_lowered_graph(pr
 def test_the_dates_are_still_translated_in_a_fraction_of_the_bytes(precision, dates_artefact, tmp_path):
     folder = rewritten(dates_artefact, precision, tmp_path / "artefact")
     manifest = Manifest.read(folder)
-    assert answer(Translator(folder, manifest), manifest.example["inputs"]["text"]) == manifest.example["answer"]
+    assert answer(TranslationModel(folder, manifest), manifest.example["inputs"]["text"]) == manifest.example["answer"]
     assert size(folder) < BYTES[precision] * size(dates_artefact)
 
 
@@ -44,13 +42,13 @@ def test_a_captioner_reads_memories_that_were_made_in_the_same_precision(precisi
     folder = rewritten(captioner_artefact, precision, tmp_path / "artefact")
     manifest = Manifest.read(folder)
     pixels = np.array(manifest.example["inputs"]["pixels"], np.float32)
-    assert answer(Captioner(folder, manifest), pixels) == manifest.example["answer"]
+    assert answer(CaptionModel(folder, manifest), pixels) == manifest.example["answer"]
 
 
 @pytest.mark.parametrize("precision", ["int8", "int4", "int4-hqq"])
 def test_a_language_model_writes_text(precision, language_model, tmp_path):
     folder = rewritten(language_model, precision, tmp_path / "artefact")
-    assert answer(Generator(folder, Manifest.read(folder)), PROMPT, 5)
+    assert answer(LanguageModel(folder, Manifest.read(folder)), PROMPT, 5)
 
 
 def test_what_one_row_asks_changes_no_bit_of_what_others_are_answered(language_model, tmp_path):
@@ -81,7 +79,7 @@ def test_of_a_language_model_in_four_bits_the_canary_asks_without_knowing_the_wo
     manifest, done = export_onnx(before.source, tmp_path / "artefact", precision="int4", exported=language_model)
     assert done
     assert manifest.example == {"inputs": before.example["inputs"]}
-    assert answer(Generator(tmp_path / "artefact", manifest), PROMPT, 5)
+    assert answer(LanguageModel(tmp_path / "artefact", manifest), PROMPT, 5)
     assert export_onnx(before.source, tmp_path / "artefact", precision="int4")[1] is False
 
 

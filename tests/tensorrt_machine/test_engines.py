@@ -63,11 +63,11 @@ def test_an_engine_gives_the_other_runners_numbers_over_every_profile(built):
 
 
 def test_translations_are_those_of_the_other_runner_and_steps_are_recorded(tmp_path):
-    from serving.engine.translator import Translator
+    from serving.engine.text_generation_model import TranslationModel
 
     folder, answers = _built(DATES, tmp_path), []
     for runtime in ("auto", "onnxruntime"):
-        model = Translator(folder, Manifest.read(folder), runtime=runtime)
+        model = TranslationModel(folder, Manifest.read(folder), runtime=runtime)
         answers.append([piece.text for piece in model.stream(model.request("3 May 1999"))])
     assert answers[0] == answers[1]
 
@@ -112,11 +112,11 @@ def test_engines_with_plugins_answer_as_the_other_runner(tmp_path, name):
 
 @pytest.mark.parametrize("append", [False, True], ids=["TensorScatter", "append in the plugin"])
 def test_translations_with_plugins_are_those_of_the_other_runner(tmp_path, append):
-    from serving.engine.translator import Translator
+    from serving.engine.text_generation_model import TranslationModel
 
     folder, answers = _built(DATES, tmp_path, attention="plugin", append_in_plugin=append), []
     for runtime in ("auto", "onnxruntime"):
-        model = Translator(folder, Manifest.read(folder), runtime=runtime)
+        model = TranslationModel(folder, Manifest.read(folder), runtime=runtime)
         answers.append([piece.text for piece in model.stream(model.request("3 May 1999"))])
     assert answers[0] == answers[1]
 

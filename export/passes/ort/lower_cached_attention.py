@@ -9,7 +9,7 @@ rounds, and the caches are of the integers: a quarter of the bytes that a step r
 The node updates the same cache in place. Attention of the standard computes over all that it is given, masked or not;
 this node stops at each row's length, so it ignores the mask's contents: a row sees what stands before it, and itself,
 or as much of that as a window holds.
-It takes several new positions of several rows only where all caches are empty (:mod:`serving.runtime.ort.row_by_row`).
+It takes several new positions of several rows only where all caches are empty (:mod:`serving.runtime.ort.runner`).
 
 Legend: B batch, T new positions, A attended positions, H query heads, G key and value heads, D head size.
 Source: ONNX Runtime 1.31, docs/ContribOperators.md, com.microsoft.GroupQueryAttention; group_query_attention_helper.h.

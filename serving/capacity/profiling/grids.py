@@ -15,8 +15,8 @@ import numpy as np
 from serving.capacity.profiling.prompts import exactly, longest_question
 from serving.capacity.profiling.timing import Call, medians
 from serving.capacity.table import Axis, Table
-from serving.engine.encoding import encoded
 from serving.engine.kv_cache import KVCache
+from serving.engine.scheduler import encode_sources
 from serving.engine.text_generation_model import TextGenerationModel
 
 Run = Callable[[int, int], object]
@@ -70,7 +70,7 @@ class Grids:
     def _place(self, rows: int) -> None:
         if self._encoder is None:
             return
-        memory = encoded(self._encoder, [self._source(longest_question(self._model))])[0]
+        memory = encode_sources(self._encoder, [self._source(longest_question(self._model))])[0]
         for row in range(rows):
             self._slots.place(row, memory, row)
 
@@ -89,7 +89,7 @@ class Grids:
 
     def _encode(self, rows: int, length: int) -> None:
         assert self._encoder is not None
-        encoded(self._encoder, [self._source(length)] * rows)
+        encode_sources(self._encoder, [self._source(length)] * rows)
 
 
 def _measured(run: Run, sizes: Axis, lengths: Axis, title: str) -> Measured:

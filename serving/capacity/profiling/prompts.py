@@ -14,11 +14,9 @@ from attendant.parameters import Device, Runtime
 from attendant.sampling_params import SamplingParams
 from attendant.tasks import TASKS, resolve
 from attendant.tensor_names import PIXELS
-from serving.engine.captioner import Captioner
 from serving.engine.request import Request
 from serving.engine.settings import EngineSettings
-from serving.engine.text_generation_model import TextGenerationModel
-from serving.engine.translator import Translator
+from serving.engine.text_generation_model import CaptionModel, TextGenerationModel, TranslationModel
 from serving.runtime.base import numpy_dtype
 
 _FIRST, _BEHIND = 3, 12  # tokens that every vocabulary has, and that are no special ones
@@ -44,14 +42,14 @@ def loaded(
 
 def longest_question(model: TextGenerationModel) -> int:
     """The most tokens that a question can have; 1 of an image."""
-    if isinstance(model, Captioner):
+    if isinstance(model, CaptionModel):
         return 1
-    return int(model.details["max_source_length" if isinstance(model, Translator) else "max_length"])
+    return int(model.details["max_source_length" if isinstance(model, TranslationModel) else "max_length"])
 
 
 def subject_of(model: TextGenerationModel, length: int, rng: np.random.Generator) -> Any:
     """A question of so many tokens, as :meth:`TextGenerationModel.request` takes it."""
-    if isinstance(model, Captioner):
+    if isinstance(model, CaptionModel):
         signature = model.runners["encoder"].signature
         spec = signature.input(PIXELS)
         sizes = {name: axis.usual for name, axis in signature.axes.items()} | {"batch": 1}

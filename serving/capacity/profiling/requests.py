@@ -16,8 +16,7 @@ from clients.load.record import LoadRun
 from clients.load.run import run_load
 from clients.load.scenario import Inputs, Scenario, Target, Workload
 from serving.capacity.profiling.prompts import subject_of
-from serving.engine.captioner import Captioner
-from serving.engine.text_generation_model import TextGenerationModel
+from serving.engine.text_generation_model import CaptionModel, TextGenerationModel
 
 
 def write_questions(model: TextGenerationModel, lengths: Iterable[tuple[int, int]], path: Path, seed: int = 0) -> None:
@@ -30,7 +29,7 @@ def write_questions(model: TextGenerationModel, lengths: Iterable[tuple[int, int
         seed: of the tokens.
     """
     rng = np.random.default_rng(seed)
-    name = PIXELS if isinstance(model, Captioner) else INPUT_IDS
+    name = PIXELS if isinstance(model, CaptionModel) else INPUT_IDS
     lines = [
         {name: np.asarray(subject_of(model, prompt, rng)).tolist(), "max_tokens": answer, "ignore_eos": [True]}
         for prompt, answer in lengths

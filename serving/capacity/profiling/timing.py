@@ -43,10 +43,10 @@ def _seconds(call: Call) -> float:
 
 def nonnegative(parts: Sequence[Sequence[float]], totals: Sequence[float]) -> list[float]:
     """The coefficients, none below 0, with which the parts add up to the totals best, by least squares."""
-    matrix, wanted = np.array(parts, dtype=float), np.array(totals, dtype=float)
+    matrix, requested = np.array(parts, dtype=float), np.array(totals, dtype=float)
     kept = list(range(matrix.shape[1]))
     while kept:
-        found, *_ = np.linalg.lstsq(matrix[:, kept], wanted, rcond=None)
+        found, *_ = np.linalg.lstsq(matrix[:, kept], requested, rcond=None)
         if found.min() >= 0:
             return [float(found[kept.index(part)]) if part in kept else 0.0 for part in range(matrix.shape[1])]
         del kept[int(found.argmin())]

@@ -14,7 +14,7 @@ from attendant.errors import InputError
 from attendant.manifest import Manifest
 from attendant.tensor_names import ALIGNMENT, CROSS_ATTENTION
 from attendant.tokenizer import TextTokenizer
-from serving.engine.output.detokenization import IncrementalDetokenizer
+from serving.engine.output.detokenizer import IncrementalDetokenizer
 from serving.runtime.base import Array
 
 NOT_EXPLAINED = (
@@ -30,14 +30,12 @@ def aligning_graph(manifest: Manifest) -> str | None:
     return next((name for name, outputs in shown.items() if outputs & {ALIGNMENT, CROSS_ATTENTION}), None)
 
 
-def decoder_graph(explain: bool, aligning: str | None) -> str:
-    """The graph that decodes a request: the plain one, unless it is to be explained.
+def require_aligning(aligning: str | None) -> str:
+    """The graph that decodes a request that is to be explained.
 
     Raises:
-        InputError: it is, and no graph shows how it reads the source.
+        InputError: no graph shows how it reads the source.
     """
-    if not explain:
-        return "decoder"
     if aligning is None:
         raise InputError(*NOT_EXPLAINED)
     return aligning

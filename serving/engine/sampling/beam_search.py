@@ -23,9 +23,8 @@ import numpy as np
 from attendant.errors import InputError
 from attendant.sampling_params import SamplingParams
 from serving.engine.sampling.logits_processors import History, create_processors
-from serving.engine.sampling.sampler import require_numbers
+from serving.engine.sampling.sampler import kth_largest, log_softmax, require_numbers
 from serving.engine.sampling.token_rules import TokenRules
-from serving.engine.sampling.warpers import kth_largest, log_softmax
 from serving.runtime.base import Array
 
 

@@ -69,10 +69,10 @@ class TokenGuide:
 
 
 class Guides:
-    """The guides of one model: its tokenizer, and the grammars that were asked for last."""
+    """The guides of one model: its tokenizer, and the grammars that were requested last."""
 
     def __init__(self, tokenizer: TextTokenizer, vocabulary_size: int, end_tokens: Collection[int]) -> None:
-        """Take the model's properties; nothing is compiled before a guide is asked for.
+        """Take the model's properties; nothing is compiled before a guide is requested.
 
         Args:
             tokenizer: of the answers.

@@ -66,7 +66,7 @@ class LogitsProcessor(Protocol):
         """Change float64 logits in place.
 
         Raises:
-            InputError: what was asked does not fit this vocabulary.
+            InputError: what was requested does not fit this vocabulary.
         """
 
 
@@ -88,11 +88,9 @@ class LogitBias:
             )
 
     def applies(self, history: History) -> bool:
-        """See :class:`LogitsProcessor`."""
         return True
 
     def __call__(self, logits_V: Array, history: History) -> None:
-        """See :class:`LogitsProcessor`."""
         outside = self.ids[(self.ids < 0) | (self.ids >= logits_V.size)]
         if outside.size:
             raise InputError(
@@ -111,11 +109,9 @@ class RepetitionPenalty:
     penalty: float
 
     def applies(self, history: History) -> bool:
-        """See :class:`LogitsProcessor`."""
         return True
 
     def __call__(self, logits_V: Array, history: History) -> None:
-        """See :class:`LogitsProcessor`."""
         ids_N = _within(history.tokens(), logits_V)
         seen_N = logits_V[ids_N]
         logits_V[ids_N] = np.where(seen_N < 0, seen_N * self.penalty, seen_N / self.penalty)
@@ -129,11 +125,9 @@ class CountPenalty:
     frequency: float
 
     def applies(self, history: History) -> bool:
-        """See :class:`LogitsProcessor`."""
         return history.length > 0
 
     def __call__(self, logits_V: Array, history: History) -> None:
-        """See :class:`LogitsProcessor`."""
         ids_N, counts_N = history.answer()
         logits_V[ids_N] -= self.presence + self.frequency * counts_N
 
@@ -146,11 +140,9 @@ class Banned:
     until: float = math.inf
 
     def applies(self, history: History) -> bool:
-        """See :class:`LogitsProcessor`."""
         return self.ids.size > 0 and history.length < self.until
 
     def __call__(self, logits_V: Array, history: History) -> None:
-        """See :class:`LogitsProcessor`."""
         logits_V[_within(self.ids, logits_V)] = -np.inf
 
 
@@ -161,11 +153,9 @@ class ForcedFirst:
     token: int
 
     def applies(self, history: History) -> bool:
-        """See :class:`LogitsProcessor`."""
         return history.length == 0
 
     def __call__(self, logits_V: Array, history: History) -> None:
-        """See :class:`LogitsProcessor`."""
         logits_V.fill(-np.inf)
         logits_V[self.token] = 0
 
@@ -179,7 +169,7 @@ def create_processors(options: SamplingParams, rules: TokenRules) -> tuple[Logit
     bias = options.logit_bias
     end = rules.end | set(options.stop_token_ids)
     biases_N = np.fromiter(bias.values(), np.float64, len(bias))
-    asked: list[tuple[object, LogitsProcessor]] = [
+    candidates: list[tuple[object, LogitsProcessor]] = [
         (bias, LogitBias(_ids(bias), biases_N)),
         (options.repetition_penalty != 1, RepetitionPenalty(options.repetition_penalty)),
         (
@@ -190,7 +180,7 @@ def create_processors(options: SamplingParams, rules: TokenRules) -> tuple[Logit
         (rules.never, Banned(_ids(rules.never))),
         (rules.first is not None, ForcedFirst(rules.first or 0)),
     ]
-    return tuple(processor for wanted, processor in asked if wanted)
+    return tuple(processor for applies_ever, processor in candidates if applies_ever)
 
 
 def _ids(tokens: Iterable[int]) -> Array:

@@ -10,8 +10,9 @@ Source: J. K. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -20,8 +21,87 @@ from attendant.sampling_params import SamplingParams
 from serving.engine.sampling.guide import TokenGuide
 from serving.engine.sampling.logits_processors import History, create_processors
 from serving.engine.sampling.token_rules import TokenRules
-from serving.engine.sampling.warpers import create_filters, divide_by_temperature, kth_largest, log_softmax
 from serving.runtime.base import Array
+
+Filter = Callable[[Array], Array]  # float64 logits_C, of which some may be −inf → kept_C, bool
+
+
+def top_k(k: int, logits_C: Array) -> Array:
+    """The k most probable tokens, and those as probable as the last of them."""
+    return np.asarray(logits_C >= kth_largest(logits_C, k))
+
+
+def top_p(mass: float, logits_C: Array) -> Array:
+    """The most probable tokens that together have this probability, the one that reaches it included."""
+    p_C = softmax(logits_C)
+    likely = np.flatnonzero(p_C >= (1 - mass) / p_C.size)  # the others have less than 1 − mass together: none is kept
+    rising = likely[logits_C[likely].argsort(kind="stable")]
+    p_rising = p_C[rising]
+    p_C[rising] = 0
+    kept = rising[p_C.sum() + p_rising.cumsum() > 1 - mass]
+    kept_C = np.zeros(p_C.size, dtype=bool)
+    kept_C[kept] = True
+    kept_C[rising[-1]] = True
+    return kept_C
+
+
+def min_p(share: float, logits_C: Array) -> Array:
+    """The tokens at least this share as probable as the most probable one."""
+    p_C = softmax(logits_C)
+    return np.asarray(p_C >= share * p_C.max())
+
+
+def typical_p(mass: float, logits_C: Array) -> Array:
+    """The tokens whose surprise is closest to the expected one, of this probability together."""
+    p_C, log_p_C = softmax(logits_C), log_softmax(logits_C)
+    possible = np.flatnonzero(p_C)
+    expected = -(p_C[possible] * log_p_C[possible]).sum()
+    distance_C = np.abs(-log_p_C - expected)
+    closest_C = distance_C.argsort(kind="stable")
+    last = min(int((p_C[closest_C].cumsum() < mass).sum()), p_C.size - 1)
+    return np.asarray(distance_C <= distance_C[closest_C[last]])
+
+
+def create_filters(options: SamplingParams) -> tuple[Filter, ...]:
+    """What a request leaves to sample from, in order."""
+    candidates: list[tuple[bool, Filter]] = [
+        (options.top_k > 0, partial(top_k, options.top_k)),
+        (options.top_p < 1, partial(top_p, options.top_p)),
+        (options.min_p > 0, partial(min_p, options.min_p)),
+        (options.typical_p < 1, partial(typical_p, options.typical_p)),
+    ]
+    return tuple(keep for applies_ever, keep in candidates if applies_ever)
+
+
+def divide_by_temperature(logits_V: Array, temperature: float) -> None:
+    """Divide logits in place, less what makes the largest 0, so that none overflows."""
+    logits_V -= logits_V.max()
+    with np.errstate(over="ignore"):  # to −inf, where the probability is 0
+        logits_V /= temperature
+
+
+def kth_largest(values_C: Array, k: int) -> float:
+    """The k-th largest value; the smallest if there are fewer."""
+    block = values_C.size // (4 * k)
+    if block > 1:  # k of the blocks have a largest that is not below the k-th of these; few other values are not
+        largest = np.maximum.reduceat(values_C, np.arange(0, values_C.size, block))
+        values_C = values_C[values_C >= np.partition(largest, -k)[-k]]
+    at = max(values_C.size - k, 0)
+    return float(np.partition(values_C, at)[at])
+
+
+def softmax(logits_C: Array) -> Array:
+    p_C = np.asarray(logits_C - logits_C.max())
+    np.exp(p_C, out=p_C)
+    p_C /= p_C.sum()
+    return p_C
+
+
+def log_softmax(logits_C: Array) -> Array:
+    log_p_C = np.asarray(logits_C - logits_C.max())
+    log_p_C -= np.log(np.exp(log_p_C).sum())
+    return log_p_C
+
 
 _BLOCK = 512  # weights that are summed at once
 
@@ -32,8 +112,8 @@ class SampledToken:
 
     Attributes:
         token: that was chosen.
-        logprob: its log-probability under the model, before anything that the request asks for; only if asked for.
-        top: the most probable tokens with theirs, most probable first; as many as were asked for.
+        logprob: its log-probability under the model, before anything that the request asks for; only if requested.
+        top: the most probable tokens with theirs, most probable first; as many as were requested.
     """
 
     token: int
@@ -88,7 +168,7 @@ class Sampler:
         return self._guide is not None and self._guide.is_complete
 
     def take(self, token: int) -> None:
-        """The answer has one more token; ``choose`` takes its own.
+        """The answer has one more token; :meth:`sample` adds its own.
 
         Raises:
             InputError: the guide does not allow it.
@@ -97,14 +177,20 @@ class Sampler:
             self._guide.take(token)
         self._history.add(token)
 
-    def choose(self, logits_V: Array) -> SampledToken:
+    def sample(self, logits_V: Array) -> SampledToken:
         """The answer's next token, by the logits float32 ``[V]`` behind its last.
 
         Raises:
             InputError: the logits are no numbers, or no token may come.
         """
         require_numbers(float(logits_V.max()), self._history.length)
-        token = self._next(self._processed(logits_V.astype(np.float64)))
+        processed_V = logits_V.astype(np.float64)
+        for processor in self._processors:
+            if processor.applies(self._history):
+                processor(processed_V, self._history)
+        if self._guide is not None and not self._is_forced:
+            processed_V[~self._guide.allowed()] = -np.inf
+        token = self._next(processed_V)
         self.take(token)
         if not self._options.logprobs:
             return SampledToken(token)
@@ -114,14 +200,6 @@ class Sampler:
     @property
     def _is_forced(self) -> bool:
         return self._history.length == 0 and self._first is not None
-
-    def _processed(self, logits_V: Array) -> Array:
-        for processor in self._processors:
-            if processor.applies(self._history):
-                processor(logits_V, self._history)
-        if self._guide is not None and not self._is_forced:
-            logits_V[~self._guide.allowed()] = -np.inf
-        return logits_V
 
     def _next(self, logits_V: Array) -> int:
         # It works in place: of 50,000 logits the pages of a new array cost more than the numbers.
@@ -158,12 +236,12 @@ def require_numbers(largest: float, position: int) -> None:
 def inverse_cdf(weights_C: Array, uniform: float) -> int:
     """The index at which the cumulative weights pass this share of their sum; never one of weight 0."""
     blocks = np.add.reduceat(weights_C, np.arange(0, weights_C.size, _BLOCK))  # ten times as fast as one cumulative sum
-    block, rest = _passed(blocks, uniform * blocks.sum())
+    block, rest = _search_share(blocks, uniform * blocks.sum())
     begin = block * _BLOCK
-    return begin + _passed(weights_C[begin : begin + _BLOCK], rest)[0]
+    return begin + _search_share(weights_C[begin : begin + _BLOCK], rest)[0]
 
 
-def _passed(weights: Array, share: float) -> tuple[int, float]:
+def _search_share(weights: Array, share: float) -> tuple[int, float]:
     cumulative = weights.cumsum()
     # The sum may be less than the share by its rounding; what is last is then the last of some weight.
     index = min(int(cumulative.searchsorted(share, side="right")), int(cumulative.searchsorted(cumulative[-1])))

@@ -40,7 +40,7 @@ class TokenRules:
         never = tuple(int(token) for token in details.get("suppressed_tokens", ()))
         return cls(end=frozenset(end), first=details.get("forced_start_token"), never=never)
 
-    def choose(self, logits_V: Array, count: int) -> int:
+    def sample(self, logits_V: Array, count: int) -> int:
         """The most probable token that the rules allow, after ``count`` others."""
         if count == 0 and self.first is not None:
             return self.first

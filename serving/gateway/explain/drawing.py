@@ -41,9 +41,9 @@ def overlay(pixels: Array, values: Array, side: int = PANEL) -> Image.Image:
         values: the map ``[h, w]``.
         side: of the picture, in pixels.
     """
-    grey = _scaled(pixels.mean(-1) if pixels.dtype == np.uint8 else pixels.mean(0))
-    under = np.repeat(_enlarged(grey, side, Image.Resampling.NEAREST)[..., None] * 255, 3, axis=-1)
-    strength = _enlarged(_scaled(values), side, Image.Resampling.BICUBIC)[..., None]
+    grey = _scale(pixels.mean(-1) if pixels.dtype == np.uint8 else pixels.mean(0))
+    under = np.repeat(_enlarge(grey, side, Image.Resampling.NEAREST)[..., None] * 255, 3, axis=-1)
+    strength = _enlarge(_scale(values), side, Image.Resampling.BICUBIC)[..., None]
     share = 0.1 + 0.75 * strength
     mixed = under * (1 - share) + _SHADES[(strength[..., 0] * 255).astype(np.uint8)] * share
     return Image.fromarray(mixed.clip(0, 255).astype(np.uint8))
@@ -83,10 +83,10 @@ def draw_alignment(source: Sequence[str], tokens: Sequence[str], weights: Array)
     cell = min(_CELL, max(_MOST_PIXELS // max(len(source), len(tokens)), 1))
     squares = Image.fromarray((255 * (1 - np.asarray(weights).clip(0, 1))).astype(np.uint8))
     squares = squares.resize((cell * len(source), cell * len(tokens)), Image.Resampling.NEAREST)
-    return _png(_labelled(squares, source, tokens, cell) if cell >= _LABELLED_CELL else squares)
+    return _png(_draw_label(squares, source, tokens, cell) if cell >= _LABELLED_CELL else squares)
 
 
-def _labelled(squares: Image.Image, source: Sequence[str], tokens: Sequence[str], cell: int) -> Image.Image:
+def _draw_label(squares: Image.Image, source: Sequence[str], tokens: Sequence[str], cell: int) -> Image.Image:
     font = ImageFont.load_default(13)
     left, top = (int(max(font.getlength(text) for text in texts)) + 12 for texts in (tokens, source))
     top = max(top, cell)
@@ -94,7 +94,7 @@ def _labelled(squares: Image.Image, source: Sequence[str], tokens: Sequence[str]
     sheet.paste(squares, (left, top))
     pen = ImageDraw.Draw(sheet)
     for column, text in enumerate(source):
-        sheet.paste(_upright(_visible(text), font, (cell, top)), (left + column * cell, 0))
+        sheet.paste(_draw_upright(_visible(text), font, (cell, top)), (left + column * cell, 0))
         pen.line((left + column * cell, top, left + column * cell, top + squares.height), _GRID)
     for row, text in enumerate(tokens):
         pen.text((left - 8, top + (row + 0.5) * cell), _visible(text), "black", font, anchor="rm")
@@ -102,7 +102,7 @@ def _labelled(squares: Image.Image, source: Sequence[str], tokens: Sequence[str]
     return sheet
 
 
-def _upright(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, size: tuple[int, int]) -> Image.Image:
+def _draw_upright(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, size: tuple[int, int]) -> Image.Image:
     cell, length = size
     if len(text) == 1:
         label = Image.new("L", (cell, length), "white")
@@ -117,13 +117,13 @@ def _visible(text: str) -> str:
     return text.strip() or ("_" if text else "·")
 
 
-def _scaled(values: Array) -> Array:
+def _scale(values: Array) -> Array:
     least, most = float(values.min()), float(values.max())
     scaled: Array = (values.astype(np.float32) - least) / max(most - least, 1e-12)
     return scaled
 
 
-def _enlarged(values: Array, side: int, how: Image.Resampling) -> Array:
+def _enlarge(values: Array, side: int, how: Image.Resampling) -> Array:
     return np.asarray(Image.fromarray(values.astype(np.float32)).resize((side, side), how)).clip(0, 1)
 
 

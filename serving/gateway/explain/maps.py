@@ -85,7 +85,7 @@ def token_maps(texts: Sequence[str], alignment: Array) -> list[Map]:
     return [Map(title=text.strip(), values=one) for text, one in zip(texts, _at_patches(alignment), strict=True)]
 
 
-def chosen(maps: Sequence[Map], layer: int | None, head: int | None) -> list[Map]:
+def select_maps(maps: Sequence[Map], layer: int | None, head: int | None) -> list[Map]:
     """Those of a layer, of a head, or of both.
 
     Raises:
@@ -93,7 +93,7 @@ def chosen(maps: Sequence[Map], layer: int | None, head: int | None) -> list[Map
     """
     found = [one for one in maps if layer in (None, one.layer) and head in (None, one.head)]
     if not found:
-        raise InputError(_known(maps), f"layer {layer}, head {head}", "correct layer and head, or leave them out")
+        raise InputError(_find_ids(maps), f"layer {layer}, head {head}", "correct layer and head, or leave them out")
     return found
 
 
@@ -105,12 +105,12 @@ def _at_patches(weights: Array) -> Array:
     return patches.reshape(len(weights), *[math.isqrt(patches.shape[-1])] * 2)
 
 
-def _known(maps: Sequence[Map]) -> str:
+def _find_ids(maps: Sequence[Map]) -> str:
     layers, heads = (max((getattr(one, name) or 0 for one in maps), default=0) for name in ("layer", "head"))
     return f"a layer from 1 to {layers}" + (f" and a head from 1 to {heads}" if heads else " and no head")
 
 
-def rounded(values: Array) -> list[float]:
+def round_values(values: Array) -> list[float]:
     """Numbers with four digits behind the point, as nested lists: a map of a picture needs no more."""
     nested: list[float] = np.round(values.astype(np.float64), 4).tolist()
     return nested

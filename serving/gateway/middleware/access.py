@@ -42,10 +42,10 @@ class Guard:
             return
         state["key"] = key
         try:
-            await self._app(scope, self._limited(receive), _with_headers(send, headers) if headers else send)
+            await self._app(scope, self._limit_body(receive), _with_headers(send, headers) if headers else send)
         finally:
-            if key is not None and "tally" in state:
-                self._quotas.charge(key, state["tally"].tokens)
+            if key is not None and "usage" in state:
+                self._quotas.charge(key, state["usage"].tokens)
 
     def _admit(self, scope: Scope) -> tuple[Key | None, dict[str, str]]:
         if self._keys is None or not scope["path"].startswith(GUARDED) or scope["method"] == "OPTIONS":
@@ -60,11 +60,11 @@ class Guard:
             raise RefusedError(401, message, None, {"WWW-Authenticate": "Bearer"})
         return key, self._quotas.admit(key)
 
-    def _limited(self, receive: Receive) -> Receive:
+    def _limit_body(self, receive: Receive) -> Receive:
         ends_s = asyncio.get_running_loop().time() + BODY_S
         taken, whole = 0, False
 
-        async def limited() -> Message:
+        async def receive_limited() -> Message:
             nonlocal taken, whole
             if whole:
                 return await receive()
@@ -81,7 +81,7 @@ class Guard:
                 raise HTTPException(413, _too_large(self._body_bytes))
             return message
 
-        return limited
+        return receive_limited
 
 
 def _with_headers(send: Send, headers: dict[str, str]) -> Send:

@@ -17,7 +17,7 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "message": record.getMessage(),
-            **getattr(record, "said", {}),
+            **getattr(record, "fields", {}),
         }
         if record.exc_info:
             value["exception"] = self.formatException(record.exc_info)

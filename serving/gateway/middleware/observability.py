@@ -22,7 +22,7 @@ _QUIET = ("/livez", "/readyz", "/metrics")
 
 
 class Observer:
-    """ASGI middleware; ``scope["state"]["tally"]`` is what a route left of tokens."""
+    """ASGI middleware; ``scope["state"]["usage"]`` is what a route left of tokens."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, traced: bool) -> None:
         self._app, self._metrics, self._traced = app, metrics, traced
@@ -58,20 +58,25 @@ class Observer:
             raise
         finally:
             self._metrics.open.dec()
-            self._note(scope, name, status, began_s)
+            self._record(scope, name, status, began_s)
 
-    def _note(self, scope: Scope, name: str, status: int, began_s: float) -> None:
+    def _record(self, scope: Scope, name: str, status: int, began_s: float) -> None:
         seconds = time.perf_counter() - began_s
         state = scope.get("state", {})
-        tally = state.get("tally")
+        usage = state.get("usage")
         route = getattr(scope.get("route"), "path", "other")
-        self._metrics.note(route, status, seconds, tally, began_s)
+        self._metrics.record(route, status, seconds, usage, began_s)
         if scope["path"] in _QUIET or not LOG.isEnabledFor(logging.INFO):
             return
-        said: dict[str, Any] = {"request_id": name, "method": scope["method"], "path": scope["path"], "status": status}
-        said["seconds"] = round(seconds, 6)
+        fields: dict[str, Any] = {
+            "request_id": name,
+            "method": scope["method"],
+            "path": scope["path"],
+            "status": status,
+        }
+        fields["seconds"] = round(seconds, 6)
         if state.get("key") is not None:
-            said["key"] = state["key"].name
-        if tally is not None:
-            said |= tally.told()
-        LOG.info("request", extra={"said": said})
+            fields["key"] = state["key"].name
+        if usage is not None:
+            fields |= usage.log_fields()
+        LOG.info("request", extra={"fields": fields})

@@ -11,7 +11,7 @@ from clients.answer import Delta
 from clients.caption import Captioner
 from serving.gateway.events import EVENTS
 from serving.gateway.gateway import Gateway
-from serving.gateway.generation import written
+from serving.gateway.generation import create_response
 from serving.gateway.images import pixels_of
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.native import CaptionRequest, NativeAnswers
@@ -28,14 +28,14 @@ router = APIRouter(prefix="/v1", tags=["images"], responses=FAILURES)
 )
 async def caption(request: Request) -> Response:
     """Describe an image."""
-    asked, image = await read_upload(request, CaptionRequest)
+    body, image = await read_upload(request, CaptionRequest)
     gateway = Gateway.of(request)
-    options = gateway.bounded(asked.decoding())
+    options = gateway.limit_time(body.sampling_params())
 
-    async def pieces(model: Captioner) -> AsyncGenerator[Delta, None]:
+    async def deltas(model: Captioner) -> AsyncGenerator[Delta, None]:
         pixels = await pixels_of(image, model.model, gateway.settings)
-        async for piece in model.stream(pixels, options):
-            yield piece
+        async for delta in model.stream(pixels, options):
+            yield delta
 
-    tally = gateway.tally(request, asked.model, "an image")
-    return await written(request, tally, gateway.pieces(Captioner, asked.model, pieces), asked.stream)
+    usage = gateway.usage(request, body.model, "an image")
+    return await create_response(request, usage, gateway.stream(Captioner, body.model, deltas), body.stream)

@@ -13,8 +13,8 @@ from starlette.responses import JSONResponse, Response
 
 from clients.answer import Answer, Delta, whole_answers
 from clients.generate import Generator
-from serving.gateway.answers import Tally, counted
-from serving.gateway.chat_templates import rendered
+from serving.gateway.answers import TokenUsage, count_tokens
+from serving.gateway.chat_templates import render_messages
 from serving.gateway.events import EVENTS, event, event_stream
 from serving.gateway.gateway import Gateway, while_connected
 from serving.gateway.routes.completions import token_name
@@ -25,68 +25,70 @@ router = APIRouter(prefix="/v1", tags=["text"], responses=FAILURES)
 
 
 @router.post("/chat/completions", response_model=None, responses={200: {"model": ChatCompletion, "content": EVENTS}})
-async def chat(request: Request, asked: ChatRequest) -> Response:
+async def chat(request: Request, body: ChatRequest) -> Response:
     """Go on with a conversation."""
     gateway = Gateway.of(request)
-    tally = gateway.tally(request, asked.model, asked.messages)
-    options = gateway.bounded(
-        asked.decoding(
-            asked.counts_usage or gateway.counts_prompts(request),
-            max_tokens=asked.max_completion_tokens or asked.max_tokens,
-            logprobs=bool(asked.logprobs),
-            top_logprobs=asked.top_logprobs or 0,
+    usage = gateway.usage(request, body.model, body.messages)
+    options = gateway.limit_time(
+        body.sampling_params(
+            body.counts_usage or gateway.counts_prompts(request),
+            max_tokens=body.max_completion_tokens or body.max_tokens,
+            logprobs=bool(body.logprobs),
+            top_logprobs=body.top_logprobs or 0,
         )
     )
-    messages = [message.plain() for message in asked.messages]
-    pieces = counted(
-        gateway.pieces(Generator, asked.model, lambda model: model.chat(rendered(model.model, messages), options)),
-        tally,
+    messages = [message.plain() for message in body.messages]
+    deltas = count_tokens(
+        gateway.stream(
+            Generator, body.model, lambda model: model.chat(render_messages(model.model, messages), options)
+        ),
+        usage,
     )
-    head = {"id": f"chatcmpl-{uuid4().hex}", "created": int(time.time()), "model": asked.model}
-    if asked.stream:
-        return await event_stream(request, _events(head, pieces, asked, tally))
-    choices = await while_connected(request, _choices(pieces))
-    return JSONResponse({**head, "object": "chat.completion", "choices": choices, "usage": tally.usage()})
+    head = {"id": f"chatcmpl-{uuid4().hex}", "created": int(time.time()), "model": body.model}
+    if body.stream:
+        return await event_stream(request, _events(head, deltas, body, usage))
+    choices = await while_connected(request, _choices(deltas))
+    return JSONResponse({**head, "object": "chat.completion", "choices": choices, "usage": usage.to_json()})
 
 
 async def _events(
-    head: dict[str, Any], pieces: AsyncGenerator[Delta, None], asked: ChatRequest, tally: Tally
+    head: dict[str, Any], deltas: AsyncGenerator[Delta, None], body: ChatRequest, usage: TokenUsage
 ) -> AsyncGenerator[bytes, None]:
     head = {**head, "object": "chat.completion.chunk"}
     begun: set[int] = set()
-    async with aclosing(pieces):
-        async for piece in pieces:
-            delta = {"content": piece.text}
-            if piece.candidate not in begun:
-                begun.add(piece.candidate)
-                delta = {"role": "assistant", **delta}
-            yield event({**head, "choices": [{**_choice(piece.candidate, piece), "delta": delta}]})
-        if asked.counts_usage:
-            yield event({**head, "choices": [], "usage": tally.usage()})
+    async with aclosing(deltas):
+        async for delta in deltas:
+            message = {"content": delta.text}
+            if delta.candidate not in begun:
+                begun.add(delta.candidate)
+                message = {"role": "assistant", **message}
+            yield event({**head, "choices": [{**_choice(delta.candidate, delta), "delta": message}]})
+        if body.counts_usage:
+            yield event({**head, "choices": [], "usage": usage.to_json()})
 
 
-async def _choices(pieces: AsyncGenerator[Delta, None]) -> list[dict[str, Any]]:
-    async with aclosing(pieces):
-        answers = whole_answers([piece async for piece in pieces])
+async def _choices(deltas: AsyncGenerator[Delta, None]) -> list[dict[str, Any]]:
+    async with aclosing(deltas):
+        answers = whole_answers([delta async for delta in deltas])
     return [
         {**_choice(index, answer), "message": {"role": "assistant", "content": answer.text}}
         for index, answer in enumerate(answers)
     ]
 
 
-def _choice(index: int, said: Delta | Answer) -> dict[str, Any]:
+def _choice(index: int, answer: Delta | Answer) -> dict[str, Any]:
     return {
         "index": index,
-        "finish_reason": said.finish_reason or None,
-        "logprobs": {"content": _tokens(said)} if said.logprobs else None,
+        "finish_reason": answer.finish_reason or None,
+        "logprobs": {"content": _tokens(answer)} if answer.logprobs else None,
     }
 
 
-def _tokens(said: Delta | Answer) -> list[dict[str, Any]]:
-    tops = said.top_logprobs or ((),) * len(said.token_ids)
+def _tokens(answer: Delta | Answer) -> list[dict[str, Any]]:
+    tops = answer.top_logprobs or ((),) * len(answer.token_ids)
     return [
         {**_token(token, value), "top_logprobs": [_token(*one) for one in top]}
-        for token, value, top in zip(said.token_ids, said.logprobs, tops, strict=True)
+        for token, value, top in zip(answer.token_ids, answer.logprobs, tops, strict=True)
     ]
 
 

@@ -27,14 +27,14 @@ router = APIRouter(prefix="/v1", tags=["images"], responses=FAILURES)
 )
 async def classify(request: Request) -> JSONResponse:
     """The most probable labels of an image."""
-    asked, image = await read_upload(request, ClassificationRequest)
+    body, image = await read_upload(request, ClassificationRequest)
     gateway = Gateway.of(request)
-    gateway.tally(request, asked.model, "an image")
+    gateway.usage(request, body.model, "an image")
 
     async def guesses(upstream: Upstream, served: ServedModel) -> list[Guess]:
         model = Classifier(upstream.client, served.require_task(TASK))
         pixels = await pixels_of(image, served, gateway.settings)
-        return model.guesses((await model.logits(pixels[None]))[0], asked.top_k)
+        return model.guesses((await model.logits(pixels[None]))[0], body.top_k)
 
-    found = await while_connected(request, gateway.pool.once(asked.model, guesses))
-    return JSONResponse({"model": asked.model, "labels": [asdict(guess) for guess in found]})
+    found = await while_connected(request, gateway.pool.once(body.model, guesses))
+    return JSONResponse({"model": body.model, "labels": [asdict(guess) for guess in found]})

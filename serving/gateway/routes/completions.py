@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from clients.answer import Answer, Delta, whole_answers
 from clients.generate import Generator
-from serving.gateway.answers import Tally, counted, merged
+from serving.gateway.answers import TokenUsage, count_tokens, merge_streams
 from serving.gateway.events import EVENTS, event, event_stream
 from serving.gateway.gateway import Gateway, while_connected
 from serving.gateway.schemas.base import FAILURES
@@ -23,70 +23,72 @@ router = APIRouter(prefix="/v1", tags=["text"], responses=FAILURES)
 
 
 @router.post("/completions", response_model=None, responses={200: {"model": Completion, "content": EVENTS}})
-async def complete(request: Request, asked: CompletionRequest) -> Response:
+async def complete(request: Request, body: CompletionRequest) -> Response:
     """Continue a prompt, or several."""
     gateway = Gateway.of(request)
-    tally = gateway.tally(request, asked.model, asked.prompt)
-    options = gateway.bounded(
-        asked.decoding(
-            asked.counts_usage or gateway.counts_prompts(request),
-            max_tokens=asked.max_tokens,
-            echo=asked.echo,
-            logprobs=asked.logprobs is not None,
-            top_logprobs=asked.logprobs or 0,
+    usage = gateway.usage(request, body.model, body.prompt)
+    options = gateway.limit_time(
+        body.sampling_params(
+            body.counts_usage or gateway.counts_prompts(request),
+            max_tokens=body.max_tokens,
+            echo=body.echo,
+            logprobs=body.logprobs is not None,
+            top_logprobs=body.logprobs or 0,
         )
     )
     streams = [
-        counted(gateway.pieces(Generator, asked.model, partial(Generator.stream, text=prompt, options=options)), tally)
-        for prompt in asked.prompts()
+        count_tokens(
+            gateway.stream(Generator, body.model, partial(Generator.stream, text=prompt, options=options)), usage
+        )
+        for prompt in body.prompts()
     ]
-    head = {"id": f"cmpl-{uuid4().hex}", "object": "text_completion", "created": int(time.time()), "model": asked.model}
-    pieces = merged(streams)
-    if asked.stream:
-        return await event_stream(request, _events(head, pieces, asked, tally))
-    choices = await while_connected(request, _choices(pieces, asked))
-    return JSONResponse({**head, "choices": choices, "usage": tally.usage()})
+    head = {"id": f"cmpl-{uuid4().hex}", "object": "text_completion", "created": int(time.time()), "model": body.model}
+    deltas = merge_streams(streams)
+    if body.stream:
+        return await event_stream(request, _events(head, deltas, body, usage))
+    choices = await while_connected(request, _choices(deltas, body))
+    return JSONResponse({**head, "choices": choices, "usage": usage.to_json()})
 
 
 async def _events(
     head: dict[str, Any],
-    pieces: AsyncGenerator[tuple[int, Delta], None],
-    asked: CompletionRequest,
-    tally: Tally,
+    deltas: AsyncGenerator[tuple[int, Delta], None],
+    body: CompletionRequest,
+    usage: TokenUsage,
 ) -> AsyncGenerator[bytes, None]:
-    answers = asked.n or 1
+    answers = body.n or 1
     try:
-        async for number, piece in pieces:
-            choice = _choice(number * answers + piece.candidate, piece)
+        async for number, delta in deltas:
+            choice = _choice(number * answers + delta.candidate, delta)
             yield event({**head, "choices": [choice]})
-        if asked.counts_usage:
-            yield event({**head, "choices": [], "usage": tally.usage()})
+        if body.counts_usage:
+            yield event({**head, "choices": [], "usage": usage.to_json()})
     finally:
-        await pieces.aclose()
+        await deltas.aclose()
 
 
-async def _choices(pieces: AsyncGenerator[tuple[int, Delta], None], asked: CompletionRequest) -> list[dict[str, Any]]:
-    said: list[list[Delta]] = [[] for _ in asked.prompts()]
-    async for number, piece in pieces:
-        said[number].append(piece)
-    answers = [answer for one in said for answer in whole_answers(one)]
+async def _choices(deltas: AsyncGenerator[tuple[int, Delta], None], body: CompletionRequest) -> list[dict[str, Any]]:
+    answer: list[list[Delta]] = [[] for _ in body.prompts()]
+    async for number, delta in deltas:
+        answer[number].append(delta)
+    answers = [answer for one in answer for answer in whole_answers(one)]
     return [_choice(index, answer) for index, answer in enumerate(answers)]
 
 
-def _choice(index: int, said: Delta | Answer) -> dict[str, Any]:
+def _choice(index: int, answer: Delta | Answer) -> dict[str, Any]:
     return {
         "index": index,
-        "text": said.text,
-        "finish_reason": said.finish_reason or None,
-        "logprobs": _logprobs(said) if said.logprobs else None,
+        "text": answer.text,
+        "finish_reason": answer.finish_reason or None,
+        "logprobs": _logprobs(answer) if answer.logprobs else None,
     }
 
 
-def _logprobs(said: Delta | Answer) -> dict[str, Any]:
+def _logprobs(answer: Delta | Answer) -> dict[str, Any]:
     return {
-        "tokens": [token_name(token) for token in said.token_ids],
-        "token_logprobs": list(said.logprobs),
-        "top_logprobs": [{token_name(token): value for token, value in top} for top in said.top_logprobs] or None,
+        "tokens": [token_name(token) for token in answer.token_ids],
+        "token_logprobs": list(answer.logprobs),
+        "top_logprobs": [{token_name(token): value for token, value in top} for top in answer.top_logprobs] or None,
     }
 
 

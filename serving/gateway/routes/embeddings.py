@@ -19,24 +19,24 @@ router = APIRouter(prefix="/v1", tags=["text"], responses=FAILURES)
 
 
 @router.post("/embeddings", response_model=None, responses={200: {"model": EmbeddingList}})
-async def embed(request: Request, asked: EmbeddingRequest) -> JSONResponse:
+async def embed(request: Request, body: EmbeddingRequest) -> JSONResponse:
     """Turn texts into vectors."""
 
     async def vectors(upstream: Upstream, served: ServedModel) -> tuple[Array, int]:
         model = Embedder(upstream.client, served.require_task(TASK))
-        return await model.embed_counted(asked.texts(), asked.pooling)
+        return await model.embed_counted(body.texts(), body.pooling)
 
     gateway = Gateway.of(request)
-    tally = gateway.tally(request, asked.model, asked.input)
-    vectors_BE, tally.prompt = await while_connected(request, gateway.pool.once(asked.model, vectors))
+    usage = gateway.usage(request, body.model, body.input)
+    vectors_BE, usage.prompt = await while_connected(request, gateway.pool.once(body.model, vectors))
     data = [
-        {"object": "embedding", "index": index, "embedding": _told(vector_E, asked.encoding_format)}
+        {"object": "embedding", "index": index, "embedding": _encode_vector(vector_E, body.encoding_format)}
         for index, vector_E in enumerate(vectors_BE)
     ]
-    return JSONResponse({"object": "list", "model": asked.model, "data": data, "usage": tally.usage()})
+    return JSONResponse({"object": "list", "model": body.model, "data": data, "usage": usage.to_json()})
 
 
-def _told(vector_E: Array, encoding: str) -> list[float] | str:
+def _encode_vector(vector_E: Array, encoding: str) -> list[float] | str:
     if encoding == "base64":
         return base64.b64encode(vector_E.astype("<f4").tobytes()).decode()
     values: list[float] = vector_E.tolist()

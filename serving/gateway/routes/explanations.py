@@ -21,22 +21,22 @@ from clients.occlusion import occlusion_maps
 from clients.served_model import ServedModel
 from clients.translate import Translator
 from clients.triton_client import Array
-from serving.gateway.answers import Tally, counted
+from serving.gateway.answers import TokenUsage, count_tokens
 from serving.gateway.explain.drawing import draw_alignment, draw_overlays
 from serving.gateway.explain.maps import (
     SELECTED_BY,
     Kind,
     Map,
-    chosen,
     classifier_maps,
     kinds_of,
-    rounded,
+    round_values,
+    select_maps,
     token_maps,
 )
 from serving.gateway.gateway import Gateway, while_connected
 from serving.gateway.images import pixels_of
 from serving.gateway.schemas.base import FAILURES
-from serving.gateway.schemas.explanations import MOST_LABELS, Explanation, ExplanationRequest
+from serving.gateway.schemas.explanations import MOST_LABELS, ExplanationRequest, ExplanationResponse
 from serving.gateway.uploads import read_upload, upload_schema
 from serving.gateway.upstream.server import Upstream
 
@@ -46,20 +46,20 @@ _PICTURE = {PNG: {"schema": {"type": "string", "format": "binary"}}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ExplanationTask:
     """What one request asks.
 
     Attributes:
-        asked: its fields.
+        body: its fields.
         image: the bytes of its image; empty if it has none.
         kind: of the explanation.
-        tally: of its tokens.
+        usage: of its tokens.
     """
 
-    asked: ExplanationRequest
+    body: ExplanationRequest
     image: bytes
     kind: Kind
-    tally: Tally
+    usage: TokenUsage
 
     def require_image(self) -> None:
         """Refuse a question without an image, or with a text.
@@ -67,109 +67,109 @@ class Question:
         Raises:
             InputError: it is one.
         """
-        if not self.image or self.asked.input is not None:
+        if not self.image or self.body.input is not None:
             found = "an input" if self.image else "no image"
             remedy = "send it as the file or field image"
-            raise InputError(f"an image for {self.asked.model!r}, and no input", found, remedy)
+            raise InputError(f"an image for {self.body.model!r}, and no input", found, remedy)
 
 
 @router.post(
     "/explain",
     response_model=None,
-    responses={200: {"model": Explanation, "content": _PICTURE}},
+    responses={200: {"model": ExplanationResponse, "content": _PICTURE}},
     openapi_extra=upload_schema(ExplanationRequest),
 )
 async def explain(request: Request) -> Response:
     """Show what a model attends to."""
-    asked, image = await read_upload(request, ExplanationRequest)
+    body, image = await read_upload(request, ExplanationRequest)
     gateway = Gateway.of(request)
-    served = await _served(gateway, asked.model)
+    served = await _find_model(gateway, body.model)
     kinds = kinds_of(served)
     if not kinds:
         raise InputError("a model that shows what it attends to", repr(served.name), "see explains in /v1/models")
-    kind = asked.kind or kinds[0]
+    kind = body.kind or kinds[0]
     if kind not in kinds:
         raise InputError(f"a kind that {served.name!r} has, one of {kinds}", repr(kind), "correct kind")
     for name in ("layer", "head", "label"):
-        if getattr(asked, name) is not None and name not in SELECTED_BY[kind]:
-            raise InputError(f"no {name} for {kind}", repr(getattr(asked, name)), f"leave {name} out")
-    tally = gateway.tally(request, asked.model, asked.input or "an image")
-    explained = _TASKS[served.task](gateway, Question(asked=asked, image=image, kind=kind, tally=tally))
-    return await while_connected(request, explained)
+        if getattr(body, name) is not None and name not in SELECTED_BY[kind]:
+            raise InputError(f"no {name} for {kind}", repr(getattr(body, name)), f"leave {name} out")
+    usage = gateway.usage(request, body.model, body.input or "an image")
+    work = _TASKS[served.task](gateway, ExplanationTask(body=body, image=image, kind=kind, usage=usage))
+    return await while_connected(request, work)
 
 
-async def _classifier(gateway: Gateway, question: Question) -> Response:
-    asked, kind = question.asked, question.kind
-    question.require_image()
+async def _explain_classifier(gateway: Gateway, task: ExplanationTask) -> Response:
+    body, kind = task.body, task.kind
+    task.require_image()
 
     async def ask(upstream: Upstream, served: ServedModel) -> tuple[Array, list[Guess], list[Map]]:
         model = Classifier(upstream.client, served)
-        pixels = await pixels_of(question.image, served, gateway.settings)
+        pixels = await pixels_of(task.image, served, gateway.settings)
         if kind == "occlusion":
-            return pixels, *(await _occluded(model, pixels, asked.label))
+            return pixels, *(await _occlude(model, pixels, body.label))
         arrays = {name: array[0] for name, array in (await model.explain(pixels[None])).items()}
-        maps = chosen(classifier_maps(kind, arrays), asked.layer, asked.head)
+        maps = select_maps(classifier_maps(kind, arrays), body.layer, body.head)
         return pixels, model.guesses(arrays[LOGITS], MOST_LABELS), maps
 
-    pixels, guesses, maps = await gateway.pool.once(asked.model, ask)
-    if asked.format == "png":
+    pixels, guesses, maps = await gateway.pool.once(body.model, ask)
+    if body.format == "png":
         shown = maps[:1] if kind == "occlusion" else maps
         return await _picture(draw_overlays, pixels, shown, max(one.head or 0 for one in shown))
-    return _told(question, guesses[0].label, maps=maps, labels=[asdict(guess) for guess in guesses])
+    return _respond(task, guesses[0].label, maps=maps, labels=[asdict(guess) for guess in guesses])
 
 
-async def _occluded(model: Classifier, pixels: Array, label: str | None) -> tuple[list[Guess], list[Map]]:
+async def _occlude(model: Classifier, pixels: Array, label: str | None) -> tuple[list[Guess], list[Map]]:
     logits_K, maps_Khw = await occlusion_maps(model, pixels)
     names, guesses = model.labels(len(logits_K)), model.guesses(logits_K, MOST_LABELS)
     if label is not None and label not in names:
         raise InputError(f"a label, one of {names[:20]}", repr(label), "correct label")
-    wanted = [guess.label for guess in guesses] if label is None else [label]
-    return guesses, [Map(title=name, values=maps_Khw[names.index(name)]) for name in wanted]
+    names_shown = [guess.label for guess in guesses] if label is None else [label]
+    return guesses, [Map(title=name, values=maps_Khw[names.index(name)]) for name in names_shown]
 
 
-async def _translator(gateway: Gateway, question: Question) -> Response:
-    asked, text = question.asked, question.asked.input
+async def _explain_translator(gateway: Gateway, task: ExplanationTask) -> Response:
+    body, text = task.body, task.body.input
     if text is None:
         raise InputError("the text to translate as input", "none", "send it")
-    pieces = gateway.pieces(Translator, asked.model, lambda model: model.stream(text, _options(gateway)))
-    answer = await _whole(pieces, question.tally)
+    deltas = gateway.stream(Translator, body.model, lambda model: model.stream(text, _options(gateway)))
+    answer = await _whole(deltas, task.usage)
     weights_TS = _alignment(answer)
-    if asked.format == "png":
+    if body.format == "png":
         return await _picture(draw_alignment, answer.source_texts, answer.token_texts, weights_TS)
-    return _told(
-        question,
+    return _respond(
+        task,
         answer.text,
         tokens=list(answer.token_texts),
         source=list(answer.source_texts),
-        alignment=rounded(weights_TS),
+        alignment=round_values(weights_TS),
     )
 
 
-async def _captioner(gateway: Gateway, question: Question) -> Response:
-    asked = question.asked
-    question.require_image()
+async def _explain_captioner(gateway: Gateway, task: ExplanationTask) -> Response:
+    body = task.body
+    task.require_image()
     seen: list[Array] = []
 
-    async def pieces(model: Captioner) -> AsyncGenerator[Delta, None]:
-        seen.append(await pixels_of(question.image, model.model, gateway.settings))
-        async for piece in model.stream(seen[-1], _options(gateway)):
-            yield piece
+    async def deltas(model: Captioner) -> AsyncGenerator[Delta, None]:
+        seen.append(await pixels_of(task.image, model.model, gateway.settings))
+        async for delta in model.stream(seen[-1], _options(gateway)):
+            yield delta
 
-    answer = await _whole(gateway.pieces(Captioner, asked.model, pieces), question.tally)
+    answer = await _whole(gateway.stream(Captioner, body.model, deltas), task.usage)
     maps = token_maps(answer.token_texts, _alignment(answer))
-    if asked.format == "png":
+    if body.format == "png":
         return await _picture(draw_overlays, seen[-1], maps)
-    return _told(question, answer.text, tokens=list(answer.token_texts), maps=maps)
+    return _respond(task, answer.text, tokens=list(answer.token_texts), maps=maps)
 
 
-_TASKS: dict[str, Callable[[Gateway, Question], Awaitable[Response]]] = {
-    "classify": _classifier,
-    "translate": _translator,
-    "caption": _captioner,
+_TASKS: dict[str, Callable[[Gateway, ExplanationTask], Awaitable[Response]]] = {
+    "classify": _explain_classifier,
+    "translate": _explain_translator,
+    "caption": _explain_captioner,
 }
 
 
-async def _served(gateway: Gateway, name: str) -> ServedModel:
+async def _find_model(gateway: Gateway, name: str) -> ServedModel:
     served = await gateway.pool.models()
     if name not in served:
         raise unknown_name("model", name, served, "list them at /v1/models")
@@ -177,12 +177,12 @@ async def _served(gateway: Gateway, name: str) -> ServedModel:
 
 
 def _options(gateway: Gateway) -> SamplingParams:
-    return gateway.bounded(SamplingParams(explain=True))
+    return gateway.limit_time(SamplingParams(explain=True))
 
 
-async def _whole(pieces: AsyncGenerator[Delta, None], tally: Tally) -> Answer:
-    async with aclosing(counted(pieces, tally)) as said:
-        return whole_answers([piece async for piece in said])[0]
+async def _whole(deltas: AsyncGenerator[Delta, None], usage: TokenUsage) -> Answer:
+    async with aclosing(count_tokens(deltas, usage)) as deltas:
+        return whole_answers([delta async for delta in deltas])[0]
 
 
 def _alignment(answer: Answer) -> Array:
@@ -195,8 +195,8 @@ async def _picture(draw: Callable[..., bytes], *what: object) -> Response:
     return Response(await asyncio.to_thread(draw, *what), media_type=PNG)
 
 
-def _told(question: Question, answer: str, maps: list[Map] | None = None, **parts: object) -> Response:
-    value = {"model": question.asked.model, "kind": question.kind, "answer": answer, **parts}
+def _respond(task: ExplanationTask, answer: str, maps: list[Map] | None = None, **parts: object) -> Response:
+    value = {"model": task.body.model, "kind": task.kind, "answer": answer, **parts}
     if maps is not None:
-        value["maps"] = [{**asdict(one), "values": rounded(one.values)} for one in maps]
+        value["maps"] = [{**asdict(one), "values": round_values(one.values)} for one in maps]
     return JSONResponse(value)

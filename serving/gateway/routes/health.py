@@ -52,12 +52,12 @@ def readiness(pool: Pool) -> dict[str, Any]:
         name
         for upstream in pool.upstreams
         for name, verdict in upstream.verdicts.items()
-        if verdict.right and not upstream.is_out(name)
+        if verdict.right and not upstream.is_ejected(name)
     }
-    told = {
+    answers = {
         upstream.address: {
             name: "ok" if verdict.right else verdict.found for name, verdict in sorted(upstream.verdicts.items())
         }
         for upstream in pool.upstreams
     }
-    return {"ready": bool(names) and names == well, "upstreams": told}
+    return {"ready": bool(names) and names == well, "upstreams": answers}

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from clients.translate import Translator
 from serving.gateway.events import EVENTS
 from serving.gateway.gateway import Gateway
-from serving.gateway.generation import written
+from serving.gateway.generation import create_response
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.native import NativeAnswers, TranslationRequest
 
@@ -18,9 +18,9 @@ router = APIRouter(prefix="/v1", tags=["text"], responses=FAILURES)
 
 
 @router.post("/translate", response_model=None, responses={200: {"model": NativeAnswers, "content": EVENTS}})
-async def translate(request: Request, asked: TranslationRequest) -> Response:
+async def translate(request: Request, body: TranslationRequest) -> Response:
     """Translate a text."""
     gateway = Gateway.of(request)
-    ask = partial(Translator.stream, text=asked.input, options=gateway.bounded(asked.decoding()))
-    tally = gateway.tally(request, asked.model, asked.input)
-    return await written(request, tally, gateway.pieces(Translator, asked.model, ask), asked.stream)
+    ask = partial(Translator.stream, text=body.input, options=gateway.limit_time(body.sampling_params()))
+    usage = gateway.usage(request, body.model, body.input)
+    return await create_response(request, usage, gateway.stream(Translator, body.model, ask), body.stream)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from serving.gateway.schemas.base import Name, Strict, Usage
-from serving.gateway.schemas.decoding import INT32, Decoded
+from serving.gateway.schemas.sampling_params import INT32, DecodingFields
 
 MOST_MESSAGES = 2048
 
@@ -33,7 +33,7 @@ class Message(Strict):
         return {"role": role, "content": content, **({"name": self.name} if self.name else {})}
 
 
-class ChatRequest(Decoded):
+class ChatRequest(DecodingFields):
     """A conversation to go on with."""
 
     model: Name

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from serving.gateway.schemas.base import Name, Usage
-from serving.gateway.schemas.decoding import INT32, Decoded, Token
+from serving.gateway.schemas.sampling_params import INT32, DecodingFields, Token
 
 MOST_PROMPTS = 64
 
 
-class CompletionRequest(Decoded):
+class CompletionRequest(DecodingFields):
     """A prompt to continue, or several; a prompt may be given by its tokens."""
 
     model: Name
@@ -48,7 +48,7 @@ class CompletionLogprobs(BaseModel):
 
 
 class CompletionChoice(BaseModel):
-    """One answer, or a piece of one."""
+    """One answer, or a delta of one."""
 
     index: int
     text: str

@@ -26,7 +26,7 @@ class EmbeddingRequest(Strict):
         return [self.input] if isinstance(self.input, str) else self.input
 
 
-class Embedding(BaseModel):
+class EmbeddingItem(BaseModel):
     """One text's vector; in base64 as little-endian float32."""
 
     object: Literal["embedding"] = "embedding"
@@ -39,5 +39,5 @@ class EmbeddingList(BaseModel):
 
     object: Literal["list"] = "list"
     model: str
-    data: list[Embedding]
+    data: list[EmbeddingItem]
     usage: Usage

@@ -45,7 +45,7 @@ class ShownMap(BaseModel):
     values: list[list[float]]
 
 
-class Explanation(BaseModel):
+class ExplanationResponse(BaseModel):
     """What a model attended to.
 
     Attributes:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, create_model
 
 from attendant.sampling_params import PARAMS, SamplingParams
 from serving.gateway.schemas.base import Name, Strict, Usage
-from serving.gateway.schemas.decoding import Token, fields_of, params_of
+from serving.gateway.schemas.sampling_params import Token, fields_of, params_of
 
 _NATIVE = [name for name in PARAMS if name not in ("echo", "token_counts")]
 _Native: Any = create_model("_Native", __base__=Strict, **fields_of(_NATIVE))
@@ -20,7 +20,7 @@ class NativeOptions(_Native):  # type: ignore[misc]  # its fields are rows of a 
     stream: bool = False
     explain: bool = Field(default=False, description="each token comes with its alignment to the source or the image")
 
-    def decoding(self) -> SamplingParams:
+    def sampling_params(self) -> SamplingParams:
         """The same for a client of ours.
 
         Raises:
@@ -73,19 +73,19 @@ class TopToken(BaseModel):
 
 
 class NativeAnswer(BaseModel):
-    """An answer; of a stream, a piece of one.
+    """An answer; of a stream, a delta of one.
 
     Attributes:
         index: which of several answers.
         text: what it says, or adds.
         finish_reason: none before the end.
         token_ids: of the text.
-        logprobs: of each token, if asked for.
-        top_logprobs: for each token the most probable ones, if asked for.
+        logprobs: of each token, if requested.
+        top_logprobs: for each token the most probable ones, if requested.
         score: of a beam.
-        alignment: for each token the weights of the source's positions or the image's patches, if asked for.
-        tokens: what each token adds to the text, if an alignment was asked for.
-        source: what stands at each position of a source; with the first piece of an alignment.
+        alignment: for each token the weights of the source's positions or the image's patches, if requested.
+        tokens: what each token adds to the text, if an alignment was requested.
+        source: what stands at each position of a source; with the first delta of an alignment.
     """
 
     index: int

@@ -1,6 +1,6 @@
-"""The Triton servers behind the gateway, of which the one with the fewest requests under way is asked.
+"""The Triton servers behind the gateway, of which the one with the fewest requests in flight is chosen.
 
-If it fails before it has begun an answer, the next one is asked.
+If it fails before it has begun an answer, the next one is tried.
 """
 
 from __future__ import annotations
@@ -82,12 +82,12 @@ class Pool:
 
         Raises:
             UnknownNameError: no server has the model.
-            AttendantError: what the last server that was asked raised.
+            AttendantError: what the last server that was tried raised.
         """
         errors: list[AttendantError] = []
-        for upstream, trial in self._turns(name):
+        for upstream, by_breaker in self._turns(name):
             try:
-                with upstream.working(name, trial):
+                with upstream.track_request(name, by_breaker):
                     return await ask(upstream, await upstream.model(name))
             except CircuitBreakerError:
                 continue
@@ -96,25 +96,25 @@ class Pool:
         raise _worst(errors)
 
     async def stream(self, name: str, start: Stream[Result]) -> AsyncGenerator[Result, None]:
-        """The pieces of an answer as they come; another server is asked only before the first one.
+        """The deltas of an answer as they come; another server is tried only before the first one.
 
         Args:
             name: of the model.
-            start: an upstream and what it says of the model → the pieces.
+            start: an upstream and what it says of the model → the deltas.
 
         Raises:
             As :meth:`once`.
         """
         errors: list[AttendantError] = []
-        for upstream, trial in self._turns(name):
+        for upstream, by_breaker in self._turns(name):
             has_begun = False
             try:
-                with upstream.working(name, trial):
-                    async with aclosing(start(upstream, await upstream.model(name))) as pieces:
-                        yield await _first(pieces, upstream, name)
+                with upstream.track_request(name, by_breaker):
+                    async with aclosing(start(upstream, await upstream.model(name))) as deltas:
+                        yield await _first(deltas, upstream, name)
                         has_begun = True
-                        async for piece in pieces:
-                            yield piece
+                        async for delta in deltas:
+                            yield delta
                     return
             except CircuitBreakerError:
                 continue
@@ -125,13 +125,13 @@ class Pool:
         raise _worst(errors)
 
     def _turns(self, name: str) -> Iterator[tuple[Upstream, bool]]:
-        # Equal loads take turns. Where all are left out, each is asked all the same: it is no worse than to refuse.
+        # Equal loads take turns. Where all are ejected, each is tried all the same: it is no worse than to refuse.
         self._turn += 1
         count = len(self.upstreams)
         order = [self.upstreams[(self._turn + place) % count] for place in range(count)]
         order.sort(key=lambda upstream: upstream.in_flight)
-        all_out = all(upstream.is_out(name) for upstream in order)
-        yield from ((upstream, not all_out) for upstream in order)
+        all_ejected = all(upstream.is_ejected(name) for upstream in order)
+        yield from ((upstream, not all_ejected) for upstream in order)
 
     async def _probe(self) -> None:
         while True:
@@ -139,17 +139,19 @@ class Pool:
             await asyncio.sleep(self._probe_s)
 
 
-async def _first(pieces: AsyncIterator[Result], upstream: Upstream, name: str) -> Result:
+async def _first(deltas: AsyncIterator[Result], upstream: Upstream, name: str) -> Result:
     # A dead worker never answers the streams that it had accepted: another request's error tells of it.
-    first = asyncio.ensure_future(anext(pieces))
-    gone = asyncio.ensure_future(upstream.gone(name).wait())
+    first = asyncio.ensure_future(anext(deltas))
+    ejection = asyncio.ensure_future(upstream.ejection(name).wait())
     try:
-        await asyncio.wait({first, gone}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({first, ejection}, return_when=asyncio.FIRST_COMPLETED)
         if not first.done():
-            raise UnreachableError(f"an answer of {name!r} at {upstream.address}", "it is gone", "ask another server")
+            raise UnreachableError(
+                f"an answer of {name!r} at {upstream.address}", "its server was ejected", "ask another server"
+            )
         return first.result()
     finally:
-        gone.cancel()
+        ejection.cancel()
         if not first.done():
             first.cancel()
             with suppress(asyncio.CancelledError, Exception):

@@ -1,7 +1,7 @@
-"""One Triton server behind the gateway: how busy it is, what it serves, and which models of it are left out for a time.
+"""One Triton server of a gateway: how busy it is, what it serves, which of its models are ejected for a time.
 
-A model is left out when the server cannot be reached or the model's worker is dead, and after some failures in a row. A
-request that comes :data:`OUT_S` later is a trial, and lets it in again when it succeeds; so does its canary.
+A model is ejected when the server cannot be reached or its worker is dead, and after some failures in a row. Its
+breaker is half-open :data:`EJECTED_S` later: a request that succeeds then readmits it; so does its canary.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clients.served_model import ServedModel
 from clients.triton_client import TritonClient
 
 FAILURES = 3
-OUT_S = 5.0
+EJECTED_S = 5.0
 
 
 class Upstream:
@@ -40,7 +40,7 @@ class Upstream:
         self.models: dict[str, ServedModel] = {}
         self.verdicts: dict[str, Verdict] = {}
         self._breakers: dict[str, CircuitBreaker] = {}
-        self._gone: dict[str, asyncio.Event] = {}
+        self._ejections: dict[str, asyncio.Event] = {}
 
     async def model(self, name: str) -> ServedModel:
         """What it says of a model, which is asked once.
@@ -54,45 +54,43 @@ class Upstream:
         return self.models[name]
 
     @contextmanager
-    def working(self, model: str, trial: bool = True) -> Iterator[None]:
+    def track_request(self, model: str, by_breaker: bool = True) -> Iterator[None]:
         """While it works on a request; the errors of the block are counted.
 
         Args:
             model: that is asked.
-            trial: whether to raise where the model is left out, and no trial is due.
+            by_breaker: whether to raise where the model is ejected and its breaker not half-open.
 
         Raises:
             pybreaker.CircuitBreakerError: it is.
         """
         self.in_flight += 1
         try:
-            if trial:
+            if by_breaker:
                 with self._breaker(model).calling():
                     yield
             else:
                 yield
         except UnreachableError:
-            self.leave_out(model)
+            self.eject(model)
             raise
         finally:
             self.in_flight -= 1
 
-    def is_out(self, model: str) -> bool:
-        """Whether a model of it is left out."""
+    def is_ejected(self, model: str) -> bool:
         breaker = self._breakers.get(model)
         return breaker is not None and breaker.current_state == "open"
 
-    def gone(self, model: str) -> asyncio.Event:
-        """Is set when a model is left out next: who has got nothing by then need not wait any longer."""
-        return self._gone.setdefault(model, asyncio.Event())
+    def ejection(self, model: str) -> asyncio.Event:
+        """Is set when a model is ejected next: a request that has no answer by then need not wait any longer."""
+        return self._ejections.setdefault(model, asyncio.Event())
 
-    def leave_out(self, model: str) -> None:
+    def eject(self, model: str) -> None:
         """Ask it no more for this model for a while."""
         self._breaker(model).open()
-        self._gone.pop(model, asyncio.Event()).set()
+        self._ejections.pop(model, asyncio.Event()).set()
 
-    def let_in(self, model: str) -> None:
-        """Ask it again."""
+    def readmit(self, model: str) -> None:
         self._breaker(model).close()
 
     async def probe(self) -> None:
@@ -102,7 +100,7 @@ class Upstream:
             self.models = {name: await self.client.model(name) for name in names}
         except AttendantError as error:
             for name in self.models:
-                self._judge(name, error)
+                self._fail(name, error)
             return
         self.verdicts = {name: verdict for name, verdict in self.verdicts.items() if name in self.models}
         await asyncio.gather(*(self._canary(model) for model in self.models.values()))
@@ -111,24 +109,24 @@ class Upstream:
         try:
             verdict = await ask(self.client, model)
         except UnfinishedError:
-            return  # a full line is no illness
+            return  # a full queue is no failure
         except AttendantError as error:
-            self._judge(model.name, error)
+            self._fail(model.name, error)
             return
         self.verdicts[model.name] = verdict
         if verdict.right:
-            self.let_in(model.name)
+            self.readmit(model.name)
         else:
-            self.leave_out(model.name)
+            self.eject(model.name)
 
-    def _judge(self, name: str, error: AttendantError) -> None:
+    def _fail(self, name: str, error: AttendantError) -> None:
         self.verdicts[name] = Verdict(found=str(error), right=False)
-        self.leave_out(name)
+        self.eject(name)
 
     def _breaker(self, model: str) -> CircuitBreaker:
         if model not in self._breakers:
             self._breakers[model] = CircuitBreaker(
-                fail_max=FAILURES, reset_timeout=OUT_S, exclude=[_is_no_failure], throw_new_error_on_trip=False
+                fail_max=FAILURES, reset_timeout=EJECTED_S, exclude=[_is_no_failure], throw_new_error_on_trip=False
             )
         return self._breakers[model]
 

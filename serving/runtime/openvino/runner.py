@@ -15,9 +15,7 @@ import numpy as np
 
 from attendant.errors import ArtefactError, MachineError
 from attendant.signature import GraphSignature, TensorSpec
-from serving.runtime.admission import Admission
-from serving.runtime.array_buffer import ArrayBuffer
-from serving.runtime.base import Array, Buffer, numpy_dtype
+from serving.runtime.base import Admission, Array, ArrayBuffer, Buffer, numpy_dtype
 
 Precision = Literal["f32", "bf16"]
 # Of a batch with rows of different lengths, 2026.4 computes another state for the shorter ones (docs/log.md).
@@ -55,13 +53,12 @@ class OpenVinoRunner:
             )
         self._signature = signature
         self._admission = Admission(signature)
-        self._compiled = _compiled(path, threads, precision)
+        self._compiled = _compile(path, threads, precision)
         _check(self._compiled, signature, path)
         self._request, self._turn = self._compiled.create_infer_request(), Lock()
 
     @property
     def signature(self) -> GraphSignature:
-        """What goes in and what comes out."""
         return self._signature
 
     def allocate(self, name: str, sizes: Mapping[str, int]) -> ArrayBuffer:
@@ -70,16 +67,14 @@ class OpenVinoRunner:
         return ArrayBuffer(np.zeros(spec.shape(sizes), numpy_dtype(spec.dtype)))
 
     def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
-        """Run the graph once; see :class:`serving.runtime.base.Runner`."""
         self._admission.require_names(feeds)
-        inputs = [_fed(spec, feeds[spec.name], self._admission) for spec in self._signature.inputs]
+        inputs = [_admit(spec, feeds[spec.name], self._admission) for spec in self._signature.inputs]
         with self._turn:  # a request has one set of tensors
             results = self._request.infer(inputs, share_inputs=True, share_outputs=False)
             return {spec.name: ArrayBuffer(results[at]) for at, spec in enumerate(self._signature.outputs)}
 
 
 def openvino_is_installed() -> bool:
-    """Whether OpenVINO can be imported."""
     try:
         _openvino()
     except MachineError:
@@ -106,7 +101,7 @@ def _core(openvino: Any) -> Any:
     return openvino.Core()
 
 
-def _compiled(path: Path, threads: int, precision: Precision) -> Any:
+def _compile(path: Path, threads: int, precision: Precision) -> Any:
     core = _core(_openvino())
     settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": precision, "NUM_STREAMS": 1}
     try:
@@ -132,8 +127,8 @@ def _check(compiled: Any, signature: GraphSignature, path: Path) -> None:
             for port in ports
         ]
         if len(found) != len(specs) or not all(map(_agree, specs, ports)):
-            wanted = [f"{spec.name} {spec.dtype} {spec.describe_axes()}" for spec in specs]
-            raise ArtefactError(f"{wanted} in {path}, as its manifest says", str(found), "export the model again")
+            expected = [f"{spec.name} {spec.dtype} {spec.describe_axes()}" for spec in specs]
+            raise ArtefactError(f"{expected} in {path}, as its manifest says", str(found), "export the model again")
 
 
 def _agree(spec: TensorSpec, port: Any) -> bool:
@@ -146,7 +141,7 @@ def _agree(spec: TensorSpec, port: Any) -> bool:
     )
 
 
-def _fed(spec: TensorSpec, feed: Array | Buffer, admission: Admission) -> Array:
+def _admit(spec: TensorSpec, feed: Array | Buffer, admission: Admission) -> Array:
     array = np.ascontiguousarray(feed if isinstance(feed, np.ndarray) else feed.numpy())
     admission.require(spec, array.dtype.name, array.shape)
     return array

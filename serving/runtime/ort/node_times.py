@@ -35,7 +35,7 @@ class NodeTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class NodeProfile:
     """What a call of a graph took.
 
     Attributes:
@@ -48,11 +48,10 @@ class Profile:
 
     @property
     def slowest(self) -> tuple[NodeTime, ...]:
-        """The nodes, slowest first."""
         return tuple(sorted(self.nodes, key=lambda node: -node.seconds))
 
     @property
-    def between(self) -> float:
+    def unattributed(self) -> float:
         """Seconds of a call that no node took: the runtime between them, and its recording."""
         return max(0.0, self.seconds - sum(node.seconds for node in self.nodes))
 
@@ -65,7 +64,7 @@ class Profile:
         return dict(sorted(sums.items(), key=lambda entry: -entry[1]))
 
 
-def profile(path: Path, signature: GraphSignature, feeds: Mapping[str, Array], sizes: Mapping[str, int]) -> Profile:
+def profile(path: Path, signature: GraphSignature, feeds: Mapping[str, Array], sizes: Mapping[str, int]) -> NodeProfile:
     """Run a graph some times on one thread and read what each node took.
 
     Args:
@@ -100,4 +99,4 @@ def profile(path: Path, signature: GraphSignature, feeds: Mapping[str, Array], s
         NodeTime(name=name, operator=operator, seconds=median(took[_WARM_UPS:]) / 1e6)
         for (_, name, operator), took in durations.items()
     )
-    return Profile(seconds=median(calls[_WARM_UPS:]) / 1e6, nodes=tuple(nodes))
+    return NodeProfile(seconds=median(calls[_WARM_UPS:]) / 1e6, nodes=tuple(nodes))

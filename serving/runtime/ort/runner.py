@@ -12,10 +12,8 @@ import onnxruntime as ort
 
 from attendant.errors import ArtefactError, InputError
 from attendant.signature import GraphSignature
-from serving.runtime.admission import Admission, not_a_buffer
-from serving.runtime.array_buffer import array_part, copy_array_rows
-from serving.runtime.base import Array, Buffer, numpy_dtype
-from serving.runtime.ort.kept_bindings import KeptBindings
+from serving.runtime.base import Admission, Array, Buffer, array_part, copy_array_rows, not_a_buffer, numpy_dtype
+from serving.runtime.ort.binding_pool import BindingPool
 from serving.runtime.processor import sums_of_bytes_overflow
 
 _DEVICE = "cpu"
@@ -55,16 +53,13 @@ class OrtBuffer:
 
     @property
     def address(self) -> int:
-        """Where the first element lies."""
         return int(self.value.data_ptr())
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes."""
         return int(self.value.tensor_size_in_bytes())
 
     def numpy(self) -> Array:
-        """The contents."""
         # A view that the runtime makes of lent memory does not keep it: it would outlive what it shows.
         array: Array = self.value.numpy() if self._lent is None else self._lent
         return array
@@ -81,11 +76,9 @@ class OrtBuffer:
         self.value.update_inplace(np.ascontiguousarray(array))
 
     def part(self, begin: int, shape: tuple[int, ...]) -> OrtBuffer:
-        """A part of the same memory."""
         return OrtBuffer.over(array_part(self.numpy(), begin, shape))
 
     def copy_rows(self, sources: Sequence[int], targets: Sequence[int], positions: int | None = None) -> None:
-        """Copy rows to others, all at once."""
         copy_array_rows(self.numpy(), sources, targets, positions)
 
 
@@ -111,21 +104,22 @@ class OrtRunner:
         if any(spec.dtype == "int8" for spec in signature.inputs):
             os.environ.setdefault(*_QUERIES_IN_8_BITS)  # noqa: TID251  (the runtime has no other switch)
         self._session = _session(path, threads, record)
-        wanted = [(spec.name, spec.dtype, list(spec.axes)) for spec in (*signature.inputs, *signature.outputs)]
+        expected = [(spec.name, spec.dtype, list(spec.axes)) for spec in (*signature.inputs, *signature.outputs)]
         values = (*self._session.get_inputs(), *self._session.get_outputs())
         found = [(value.name, _ORT_TYPES.get(value.type, value.type), list(value.shape)) for value in values]
-        for want, have in zip(wanted, found, strict=False):
-            if want != have:
-                raise ArtefactError(f"{want} in {path}, as its manifest says", str(have), "export the model again")
-        if len(wanted) != len(found):
+        for expected_one, have in zip(expected, found, strict=False):
+            if expected_one != have:
+                raise ArtefactError(
+                    f"{expected_one} in {path}, as its manifest says", str(have), "export the model again"
+                )
+        if len(expected) != len(found):
             raise ArtefactError(
-                f"{len(wanted)} tensors in {path}, as its manifest says", str(len(found)), "export again"
+                f"{len(expected)} tensors in {path}, as its manifest says", str(len(found)), "export again"
             )
-        self._bindings = KeptBindings(self._session, [spec.name for spec in signature.outputs], signature.aliases)
+        self._bindings = BindingPool(self._session, [spec.name for spec in signature.outputs], signature.aliases)
 
     @property
     def signature(self) -> GraphSignature:
-        """What goes in and what comes out."""
         return self._signature
 
     def allocate(self, name: str, sizes: Mapping[str, int]) -> OrtBuffer:
@@ -137,15 +131,16 @@ class OrtRunner:
         return OrtBuffer.over(zeros)
 
     def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
-        """Run the graph once; see :class:`serving.runtime.base.Runner`."""
         if self._names != feeds.keys():
             self._admission.require_names(feeds)
-        with self._bindings.one() as binding:
+        with self._bindings.borrow() as binding:
             changed = [name for name in feeds if not binding.holds(name, feeds[name])]
-            produced = binding.run({name: self._admitted(name, feeds[name]) for name in changed})
+            produced = binding.run({name: self._admit_feed(name, feeds[name]) for name in changed})
         aliases = self._signature.aliases
         return {
-            spec.name: OrtBuffer(produced[spec.name]) if spec.name in produced else _updated(feeds[aliases[spec.name]])
+            spec.name: OrtBuffer(produced[spec.name])
+            if spec.name in produced
+            else _as_buffer(feeds[aliases[spec.name]])
             for spec in self._signature.outputs
         }
 
@@ -153,7 +148,7 @@ class OrtRunner:
         """Stop recording; the file that was written, in Chrome's trace format."""
         return Path(self._session.end_profiling())
 
-    def _admitted(self, name: str, feed: Array | Buffer) -> Array | OrtBuffer:
+    def _admit_feed(self, name: str, feed: Array | Buffer) -> Array | OrtBuffer:
         spec = self._signature.input(name)
         if isinstance(feed, OrtBuffer):
             self._admission.require(spec, _ORT_TYPES[feed.value.data_type()], tuple(feed.value.shape()))
@@ -165,7 +160,7 @@ class OrtRunner:
         return array
 
 
-def _updated(feed: Array | Buffer) -> Buffer:
+def _as_buffer(feed: Array | Buffer) -> Buffer:
     assert not isinstance(feed, np.ndarray)  # which was refused
     return feed
 
@@ -183,3 +178,50 @@ def _session(path: Path, threads: int, record: Path | None) -> Any:
         return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's exceptions have no public common base
         raise ArtefactError(f"an ONNX graph at {path}", str(error), "export the model again") from error
+
+
+class RowByRow:
+    """A runner of one lowered decoder graph."""
+
+    def __init__(self, runner: OrtRunner) -> None:
+        self._runner = runner
+
+    @property
+    def signature(self) -> GraphSignature:
+        return self._runner.signature
+
+    def allocate(self, name: str, sizes: Mapping[str, int]) -> OrtBuffer:
+        """A zeroed buffer for the input of that name."""
+        return self._runner.allocate(name, sizes)
+
+    def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
+        if not _is_too_much_at_once(feeds):
+            return self._runner.run(feeds)
+        rows = [self._runner.run(_row(feeds, row)) for row in range(len(_array(feeds["start"])))]
+        aliases = self.signature.aliases
+        return {
+            spec.name: _as_buffer(feeds[aliases[spec.name]])
+            if spec.name in aliases
+            else OrtBuffer.over(np.concatenate([row[spec.name].numpy() for row in rows]))
+            for spec in self.signature.outputs
+        }
+
+
+def _is_too_much_at_once(feeds: Mapping[str, Array | Buffer]) -> bool:
+    if "token_ids" not in feeds or "start" not in feeds:
+        return False  # which the runner tells
+    shape = _array(feeds["token_ids"]).shape
+    return len(shape) == 2 and min(shape) > 1 and bool(_array(feeds["start"]).any())
+
+
+def _row(feeds: Mapping[str, Array | Buffer], row: int) -> dict[str, Array | Buffer]:
+    one: dict[str, Array | Buffer] = {}
+    for name, feed in feeds.items():
+        part = _array(feed)[row : row + 1]
+        one[name] = part if isinstance(feed, np.ndarray) else OrtBuffer.over(part)
+    attended = int(_array(feeds["start"])[row]) + _array(feeds["token_ids"]).shape[1]
+    return {**one, "self_mask": np.ascontiguousarray(_array(one["self_mask"])[..., :attended])}
+
+
+def _array(feed: Array | Buffer) -> Array:
+    return feed if isinstance(feed, np.ndarray) else feed.numpy()

@@ -43,7 +43,7 @@ def of_runs(signature: GraphSignature) -> tuple[str, ...]:
     return (*of_steps(signature), *(symbol for symbol in signature.symbols() if _has_padding(signature, symbol)))
 
 
-def lengthened(signature: GraphSignature, arrays: Mapping[str, Array], symbols: Collection[str]) -> dict[str, Array]:
+def lengthen(signature: GraphSignature, arrays: Mapping[str, Array], symbols: Collection[str]) -> dict[str, Array]:
     """The inputs of a run, as long as the buckets of some axes; those that lie on the device stay as they are.
 
     Args:
@@ -71,8 +71,8 @@ def _has_padding(signature: GraphSignature, symbol: str) -> bool:
 
 def _bucket(signature: GraphSignature, arrays: Mapping[str, Array], symbol: str) -> int | None:
     places = [(spec.name, spec.axes.index(symbol)) for spec in signature.inputs if symbol in spec.axes]
-    asked = [name for name, _ in places] + ([_START] if symbol == STEPS else [])
-    if not all(name in arrays for name in asked):
+    needed = [name for name, _ in places] + ([_START] if symbol == STEPS else [])
+    if not all(name in arrays for name in needed):
         return None
     name, at = places[0]
     size, largest = arrays[name].shape[at], signature.axes[symbol].largest

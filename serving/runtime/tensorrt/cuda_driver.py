@@ -36,27 +36,21 @@ class CudaDriver:
         self._ask("cuCtxSetCurrent", self._context)
 
     def stream(self) -> Stream:
-        """A stream."""
         return Stream(int(self._ask("cuStreamCreate", _NON_BLOCKING)))
 
     def event(self) -> Event:
-        """An event."""
         return Event(int(self._ask("cuEventCreate", _NO_TIMES)))
 
     def record(self, event: Event, stream: Stream) -> None:
-        """An event behind a stream."""
         self._ask("cuEventRecord", event, stream)
 
     def wait_for(self, stream: Stream, event: Event) -> None:
-        """A stream behind an event."""
         self._ask("cuStreamWaitEvent", stream, event, 0)
 
     def finish(self, stream: Stream) -> None:
-        """The host behind a stream."""
         self._ask("cuStreamSynchronize", stream)
 
     def finish_event(self, event: Event) -> None:
-        """The host behind an event."""
         self._ask("cuEventSynchronize", event)
 
     def allocate(self, nbytes: int, stream: Stream) -> int:
@@ -64,37 +58,29 @@ class CudaDriver:
         return int(self._ask("cuMemAllocAsync", nbytes, stream))
 
     def free(self, address: int, stream: Stream) -> None:
-        """The same, back."""
         self._ask("cuMemFreeAsync", address, stream)
 
     def pin(self, nbytes: int) -> int:
-        """Memory of the host."""
         return int(self._ask("cuMemHostAlloc", nbytes, 0))
 
     def unpin(self, address: int) -> None:
-        """The same, back."""
         self._ask("cuMemFreeHost", address)
 
     def zero(self, address: int, nbytes: int, stream: Stream) -> None:
-        """Zeros."""
         self._ask("cuMemsetD8Async", address, 0, nbytes, stream)
 
     def copy_in(self, device: int, host: int, nbytes: int, stream: Stream) -> None:
-        """Host → device."""
         self._ask("cuMemcpyHtoDAsync", device, host, nbytes, stream)
 
     def copy_out(self, host: int, device: int, nbytes: int, stream: Stream) -> None:
-        """Device → host."""
         self._ask("cuMemcpyDtoHAsync", host, device, nbytes, stream)
 
     def copy(self, target: int, source: int, nbytes: int, stream: Stream) -> None:
-        """Device → device."""
         self._ask("cuMemcpyDtoDAsync", target, source, nbytes, stream)
 
     def copy_lines(
         self, target: int, target_pitch: int, source: int, source_pitch: int, nbytes: int, lines: int, stream: Stream
     ) -> None:
-        """Device → device, line by line."""
         cu, plan = self._cu, self._cu.CUDA_MEMCPY2D()
         plan.srcMemoryType = plan.dstMemoryType = cu.CUmemorytype.CU_MEMORYTYPE_DEVICE
         plan.srcDevice, plan.srcPitch = source, source_pitch
@@ -103,23 +89,19 @@ class CudaDriver:
         self._ask("cuMemcpy2DAsync", plan, stream)
 
     def begin_recording(self, stream: Stream) -> None:
-        """Begin a CUDA graph."""
         mode = self._cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         self._ask("cuStreamBeginCapture", stream, mode)
 
     def end_recording(self, stream: Stream) -> Recording:
-        """End it, and make it ready."""
         graph = self._ask("cuStreamEndCapture", stream)
         ready = self._ask("cuGraphInstantiate", graph, 0)
         self._ask("cuGraphDestroy", graph)
         return Recording(int(ready))
 
     def replay(self, recording: Recording, stream: Stream) -> None:
-        """Launch a CUDA graph."""
         self._ask("cuGraphLaunch", recording, stream)
 
     def forget(self, recording: Recording) -> None:
-        """Destroy it."""
         self._ask("cuGraphExecDestroy", recording)
 
     def _ask(self, function: str, *arguments: Any) -> Any:

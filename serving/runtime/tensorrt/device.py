@@ -2,8 +2,8 @@
 
 Of the streams,
     inward    copies of inputs; those of the next run go on while this one computes
-    compute   runs, and whatever writes to buffers, in the order in which it was asked for
-    outward   copies of results, each behind what was asked of ``compute`` before it
+    compute   runs, and whatever writes to buffers, in the order in which it was requested
+    outward   copies of results, each behind what was requested of ``compute`` before it
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Device:
         """New memory, to be used from a stream's next work on; that of ``compute`` if none is given."""
         return Memory(self, nbytes, self.compute if stream is None else stream)
 
-    def recorded(self, work: Callable[[], None]) -> Recording:
+    def record(self, work: Callable[[], None]) -> Recording:
         """What some work queues on ``compute``, to be replayed; nothing of it is done yet."""
         self._is_recording = True
         try:

@@ -36,12 +36,10 @@ class DeviceBuffer:
 
     @property
     def address(self) -> int:
-        """Where the first element lies, on the device."""
         return self._memory.address + self._begin * self._stored.itemsize
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes."""
         return prod(self.shape) * self._stored.itemsize
 
     def is_on(self, device: Device) -> bool:
@@ -54,7 +52,7 @@ class DeviceBuffer:
             return self._device.get(self.address, self._stored, self.shape)
 
     def write(self, array: Array) -> None:
-        """Replace the contents, behind the runs that were asked for."""
+        """Replace the contents, behind the runs that were requested."""
         if array.dtype != self._stored or array.shape != self.shape:
             raise InputError(
                 f"an array of type {self._stored} and shape {self.shape}",
@@ -65,7 +63,6 @@ class DeviceBuffer:
             self._device.put(self.address, array, self._device.compute)
 
     def part(self, begin: int, shape: tuple[int, ...]) -> DeviceBuffer:
-        """A part of the same memory."""
         assert begin >= 0 and begin + prod(shape) <= prod(self.shape), "a part lies inside"
         return DeviceBuffer(self._device, self._memory, self.dtype, shape, self._begin + begin)
 
@@ -77,12 +74,12 @@ class DeviceBuffer:
                 for source, target in zip(sources, targets, strict=True):
                     self._copy(self.address + target * rows.pitch, rows, self.address + source * rows.pitch, rows)
                 return
-            packed = rows.packed()
-            between = self._device.memory(packed.pitch * len(sources))
+            pack = rows.pack()
+            between = self._device.memory(pack.pitch * len(sources))
             for number, source in enumerate(sources):
-                self._copy(between.address + number * packed.pitch, packed, self.address + source * rows.pitch, rows)
+                self._copy(between.address + number * pack.pitch, pack, self.address + source * rows.pitch, rows)
             for number, target in enumerate(targets):
-                self._copy(self.address + target * rows.pitch, rows, between.address + number * packed.pitch, packed)
+                self._copy(self.address + target * rows.pitch, rows, between.address + number * pack.pitch, pack)
 
     def _copy(self, target: int, target_rows: _Rows, source: int, source_rows: _Rows) -> None:
         driver, stream = self._device.driver, self._device.compute
@@ -105,11 +102,11 @@ class _Rows:
         line = prod(shape[2:]) * itemsize
         return cls(pitch, line, positions * prod(shape[3:]) * itemsize, shape[1])
 
-    def packed(self) -> _Rows:
+    def pack(self) -> _Rows:
         return _Rows(self.nbytes * self.lines, self.nbytes, self.nbytes, self.lines)
 
 
-def zeroed(device: Device, dtype: str, shape: tuple[int, ...]) -> DeviceBuffer:
+def allocate_zeros(device: Device, dtype: str, shape: tuple[int, ...]) -> DeviceBuffer:
     """A new tensor of zeros."""
     with device.turn():
         buffer = unset(device, dtype, shape)

@@ -30,15 +30,15 @@ def require_signature(engine: CudaEngine, described: Engine, signature: GraphSig
         ArtefactError: a tensor is missing, unknown, of another type or shape, or on the host; or the engine updates in
             place what the signature does not.
     """
-    told = aliases_of(engine)
+    aliases = aliases_of(engine)
     wrong = list(_wrong(engine, signature))
     if wrong:
         raise ArtefactError(f"the tensors of graph {signature.name!r} in {described.file}", wrong[0], "build it again")
     # Of what its plugins write in place an engine need not tell; its manifest does.
-    known = told if not described.plugins else {**described.aliases, **told}
+    known = aliases if not described.plugins else {**described.aliases, **aliases}
     if known != described.aliases or not known.items() <= signature.aliases.items():
         expected = f"{described.file} to update in place {described.aliases}, a part of {signature.aliases}"
-        raise ArtefactError(expected, str(told), "build it again")
+        raise ArtefactError(expected, str(aliases), "build it again")
     return known
 
 

@@ -41,11 +41,11 @@ def mismatches(engine: Engine, built: Platform, machine: Platform) -> Iterator[t
         yield f"TensorRT {built.tensorrt}{later}", f"TensorRT {machine.tensorrt}"
     if engine.hardware == "ampere-plus":
         if _numbers(machine.capability)[0] < _AMPERE:
-            yield "a GPU of compute capability 8.0 or higher", _named(machine)
+            yield "a GPU of compute capability 8.0 or higher", _describe(machine)
     elif machine.capability != built.capability:
-        yield f"a GPU of compute capability {built.capability}", _named(machine)
+        yield f"a GPU of compute capability {built.capability}", _describe(machine)
     elif engine.hardware == "this-gpu" and machine.gpu != built.gpu:
-        yield f"the GPU {built.gpu}", _named(machine)
+        yield f"the GPU {built.gpu}", _describe(machine)
     # Within a major version older drivers run newer code, except PTX, which plugins embed.
     needed = _numbers(built.cuda) if engine.plugins else _numbers(built.cuda)[:1]
     if _numbers(machine.cuda) < needed:
@@ -58,7 +58,7 @@ def _runs_version(engine: Engine, built: str, found: str) -> bool:
     return _numbers(found)[0] == _numbers(built)[0] and _numbers(found) >= _numbers(built)
 
 
-def _named(machine: Platform) -> str:
+def _describe(machine: Platform) -> str:
     return f"{machine.gpu} of compute capability {machine.capability}"
 
 

@@ -46,12 +46,10 @@ class Execution:
         return tuple(self._context.get_tensor_shape(output))
 
     def bind(self, addresses: Mapping[str, int]) -> None:
-        """State where inputs and outputs lie."""
         for name, address in addresses.items():
             self._require(self._context.set_tensor_address(name, address), f"{name!r} at {address:#x}")
 
     def queue(self) -> None:
-        """Queue a run."""
         self._require(self._context.execute_async_v3(self._device.compute), "a run")
 
     def _require(self, accepted: bool, what: str) -> None:

@@ -52,17 +52,17 @@ class Phases:
         """
         self._phases = [phase for engine, described in engines for phase in _phases(engine, described, signature)]
         self._files = [described.file for _, described in engines]
-        self._varying = _varying(signature)
+        self._list_varying = _list_varying(signature)
         self.between_bytes = max(engine.device_memory_size_v2 for engine, _ in engines)
 
-    def taking(self, shapes: Shapes) -> Phase:
+    def find(self, shapes: Shapes) -> Phase:
         """The first that admits the shapes of a run.
 
         Raises:
             InputError: none does.
         """
         for phase in self._phases:
-            if all(_lies_in(shapes[name][axis], axis, phase.profile.shapes[name]) for name, axis in self._varying):
+            if all(_lies_in(shapes[name][axis], axis, phase.profile.shapes[name]) for name, axis in self._list_varying):
                 return phase
         raise InputError(
             f"shapes of a profile of {' or '.join(self._files)}, {[phase.profile.name for phase in self._phases]}",
@@ -90,7 +90,7 @@ def _lies_in(size: int, axis: int, bounds: tuple[tuple[int, ...], tuple[int, ...
     return bounds[0][axis] <= size <= bounds[2][axis]
 
 
-def _varying(signature: GraphSignature) -> list[tuple[str, int]]:
+def _list_varying(signature: GraphSignature) -> list[tuple[str, int]]:
     # One place for each symbol: TensorRT refuses inputs that do not agree.
     places = {axis: (spec.name, at) for spec in signature.inputs for at, axis in enumerate(spec.axes)}
     return [places[symbol] for symbol in signature.symbols()]

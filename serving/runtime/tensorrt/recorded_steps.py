@@ -19,7 +19,7 @@ MOST = 256
 
 
 @dataclass(slots=True)
-class Step:
+class RecordedStep:
     """One kind of step: fixed shapes, fixed addresses.
 
     Attributes:
@@ -40,9 +40,9 @@ class RecordedSteps:
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._steps: OrderedDict[Hashable, Step] = OrderedDict()
+        self._steps: OrderedDict[Hashable, RecordedStep] = OrderedDict()
 
-    def run(self, key: Hashable, make: Callable[[], Step]) -> dict[str, DeviceBuffer]:
+    def run(self, key: Hashable, make: Callable[[], RecordedStep]) -> dict[str, DeviceBuffer]:
         """Run a step.
 
         Args:
@@ -62,7 +62,7 @@ class RecordedSteps:
             step.has_run = True
             return step.outputs
         if step.recording is None:
-            step.recording = self._device.recorded(step.queue)
+            step.recording = self._device.record(step.queue)
         self._device.driver.replay(step.recording, self._device.compute)
         return step.outputs
 

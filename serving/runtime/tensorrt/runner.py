@@ -14,17 +14,16 @@ import numpy as np
 from attendant.engine_manifest import Engine
 from attendant.errors import InputError
 from attendant.signature import GraphSignature
-from serving.runtime.admission import Admission
-from serving.runtime.base import Array, Buffer, numpy_dtype
+from serving.runtime.base import Admission, Array, Buffer, numpy_dtype
 from serving.runtime.tensorrt.api import CudaEngine
 from serving.runtime.tensorrt.binding import Binding
-from serving.runtime.tensorrt.buckets import lengthened, of_runs, of_steps
+from serving.runtime.tensorrt.buckets import lengthen, of_runs, of_steps
 from serving.runtime.tensorrt.device import Device
-from serving.runtime.tensorrt.device_buffer import DeviceBuffer, cut, unset, zeroed
+from serving.runtime.tensorrt.device_buffer import DeviceBuffer, allocate_zeros, cut, unset
 from serving.runtime.tensorrt.execution import Execution, Executions, Shapes
 from serving.runtime.tensorrt.library import load_engine, tensorrt_module
 from serving.runtime.tensorrt.phases import Phase, Phases
-from serving.runtime.tensorrt.recorded_steps import RecordedSteps, Step
+from serving.runtime.tensorrt.recorded_steps import RecordedStep, RecordedSteps
 from serving.runtime.tensorrt.staging import Staging
 
 _BITS = numpy_dtype("bfloat16").name
@@ -68,7 +67,6 @@ class TrtRunner:
 
     @property
     def signature(self) -> GraphSignature:
-        """What goes in and what comes out."""
         return self._signature
 
     def allocate(self, name: str, sizes: Mapping[str, int]) -> DeviceBuffer:
@@ -76,10 +74,9 @@ class TrtRunner:
         spec = self._signature.input(name)
         shape = spec.shape(sizes)
         self._signature.check(spec, spec.dtype, shape)
-        return zeroed(self._device, spec.dtype, shape)
+        return allocate_zeros(self._device, spec.dtype, shape)
 
     def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
-        """Queue one run of the graph; see :class:`serving.runtime.base.Runner`."""
         self._admission.require_names(feeds)
         for source in self._signature.aliases.values():
             if not self._is_here(feeds[source]):
@@ -97,8 +94,8 @@ class TrtRunner:
                 if name not in buffers
             }
             self._admit(buffers, arrays)
-            phase = self._phases.taking(_shapes(buffers, arrays))
-            made = (self._repeated if phase.repeats else self._once)(phase, buffers, arrays)
+            phase = self._phases.find(_shapes(buffers, arrays))
+            made = (self._run_recorded if phase.repeats else self._once)(phase, buffers, arrays)
         aliases = self._signature.aliases
         names = [spec.name for spec in self._signature.outputs]
         return {name: buffers[aliases[name]] if name in aliases else made[name] for name in names}
@@ -107,21 +104,21 @@ class TrtRunner:
         self, phase: Phase, buffers: dict[str, DeviceBuffer], arrays: dict[str, Array]
     ) -> dict[str, DeviceBuffer]:
         self._stagings.reverse()  # the other one may still be read
-        staging, asked = self._stagings[0], _shapes(buffers, arrays)
+        staging, unpadded = self._stagings[0], _shapes(buffers, arrays)
         leaks = bool(phase.described.plugins)
-        arrays = lengthened(self._signature, arrays, of_runs(self._signature) if leaks else ())
+        arrays = lengthen(self._signature, arrays, of_runs(self._signature) if leaks else ())
         shapes = _shapes(buffers, arrays)
         execution = self._executions.of((phase, tuple(shapes.items()) if leaks else ()), lambda: self._execution(phase))
-        binding = self._binding(phase, execution, shapes, buffers, staging.fill(arrays))
+        binding = self._create_binding(phase, execution, shapes, buffers, staging.fill(arrays))
         binding.queue()
         staging.was_read()
         made = binding.made
-        if asked == shapes:
+        if unpadded == shapes:
             return made
         sizes = {
             symbol: size
             for spec in self._signature.inputs
-            for symbol, size in zip(spec.axes, asked[spec.name], strict=True)
+            for symbol, size in zip(spec.axes, unpadded[spec.name], strict=True)
         }
         specs = {spec.name: spec for spec in self._signature.outputs}
         kept = {
@@ -130,24 +127,24 @@ class TrtRunner:
         }
         return {name: cut(self._device, buffer, kept[name]) for name, buffer in made.items()}
 
-    def _repeated(
+    def _run_recorded(
         self, phase: Phase, buffers: dict[str, DeviceBuffer], arrays: dict[str, Array]
     ) -> dict[str, DeviceBuffer]:
         staging = self._staging_of_steps
-        arrays = lengthened(self._signature, arrays, of_steps(self._signature))
+        arrays = lengthen(self._signature, arrays, of_steps(self._signature))
         shapes, staged = _shapes(buffers, arrays), staging.fill(arrays)
         addresses = ((name, buffer.address) for name, buffer in buffers.items())
         key: Hashable = phase, tuple(shapes.items()), tuple(addresses), tuple(staged.items())
 
-        def make() -> Step:
-            binding = self._binding(phase, self._execution(phase), shapes, buffers, staged)
-            return Step(binding.queue, binding.made)
+        def make() -> RecordedStep:
+            binding = self._create_binding(phase, self._execution(phase), shapes, buffers, staged)
+            return RecordedStep(binding.queue, binding.made)
 
         lasting = self._steps.run(key, make)
         staging.was_read()
-        return {name: self._copied(buffer) for name, buffer in lasting.items()}
+        return {name: self._copy(buffer) for name, buffer in lasting.items()}
 
-    def _binding(
+    def _create_binding(
         self,
         phase: Phase,
         execution: Execution,
@@ -158,7 +155,7 @@ class TrtRunner:
         given = self._device, self._signature, phase.at_one_address
         return Binding(*given, execution, shapes, buffers, staged)
 
-    def _copied(self, buffer: DeviceBuffer) -> DeviceBuffer:
+    def _copy(self, buffer: DeviceBuffer) -> DeviceBuffer:
         copied = unset(self._device, buffer.dtype, buffer.shape)
         self._device.driver.copy(copied.address, buffer.address, buffer.nbytes, self._device.compute)
         return copied

@@ -59,7 +59,7 @@ class FusedAttention:
         found = None if bias is not None else self._reach(k_BGTD, mask)
         if found is not None:
             try:
-                return self._attended(q_BHSD, _whole(k_BGTD), _whole(v_BGTD), found, scale)
+                return self._attend(q_BHSD, _whole(k_BGTD), _whole(v_BGTD), found, scale)
             except ConfigError:  # no kernel for such heads
                 pass
         return attend_in_groups(q_BHSD, k_BGTD, v_BGTD, mask, bias, scale)
@@ -84,7 +84,7 @@ class FusedAttention:
         except ConfigError:  # no kernel for so long a source
             return None
 
-    def _attended(
+    def _attend(
         self, queries: Tensor, keys: Tensor, values: Tensor, reach: tuple[Tensor, bool], scale: float | None
     ) -> Tensor:
         (lengths, causal), heads, count = reach, heads_of(queries, keys, scale), queries.shape[2]

@@ -34,7 +34,6 @@ class TorchBuffer:
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes."""
         return self.tensor.nbytes
 
     def numpy(self) -> Array:
@@ -49,16 +48,14 @@ class TorchBuffer:
             InputError: the array has another type or shape.
         """
         if array.dtype != numpy_dtype(self.dtype) or array.shape != self.place[1]:
-            wanted, found = f"{self.dtype} {list(self.place[1])}", f"{array.dtype.name} {list(array.shape)}"
-            raise InputError(f"an array {wanted}, as its buffer is", found, "convert it before it is written")
+            expected, found = f"{self.dtype} {list(self.place[1])}", f"{array.dtype.name} {list(array.shape)}"
+            raise InputError(f"an array {expected}, as its buffer is", found, "convert it before it is written")
         self.tensor.copy_(tensor_from_numpy(array, self.dtype))
 
     def part(self, begin: int, shape: tuple[int, ...]) -> TorchBuffer:
-        """A part of the same memory."""
         return TorchBuffer(self.tensor.view(-1)[begin : begin + prod(shape)].view(shape))
 
     def copy_rows(self, sources: Sequence[int], targets: Sequence[int], positions: int | None = None) -> None:
-        """Copy rows to others, all at once."""
         # What is read is a tensor of its own before anything is written: rows can be exchanged.
         filled = self.tensor if positions is None else self.tensor[:, :, :positions]
         filled[list(targets)] = filled[list(sources)]

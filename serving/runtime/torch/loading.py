@@ -30,7 +30,7 @@ class TorchGraphs:
             device: ``auto`` is a GPU where torch sees one.
 
         Raises:
-            MachineError: a GPU is asked for, and torch sees none.
+            MachineError: a GPU is requested, and torch sees none.
             ArtefactError: a file is missing or damaged.
         """
         self._device, self._dtype = _device(device), _DTYPES[manifest.precision]
@@ -58,8 +58,8 @@ def attention_on(device: torch.device) -> Kernel:
         return attend_in_groups
 
 
-def _device(asked: Device) -> torch.device:
+def _device(device: Device) -> torch.device:
     sees_one = torch.cuda.is_available()
-    if asked == "cuda" and not sees_one:
+    if device == "cuda" and not sees_one:
         raise MachineError("a GPU that torch sees", f"none, torch {torch.__version__}", "serve with --device cpu")
-    return torch.device("cuda" if sees_one and asked != "cpu" else "cpu")
+    return torch.device("cuda" if sees_one and device != "cpu" else "cpu")

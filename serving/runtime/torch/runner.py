@@ -20,8 +20,7 @@ from models.layers.additive_attention import attend_additively_by
 from models.layers.attend import Kernel, attend_by, attend_in_groups
 from models.layers.kv_cache import write_in_place
 from models.layers.window_attention import attend_in_windows_by
-from serving.runtime.admission import Admission, not_a_buffer
-from serving.runtime.base import Array, Buffer, numpy_dtype
+from serving.runtime.base import Admission, Array, Buffer, not_a_buffer, numpy_dtype
 from serving.runtime.index_bounds import require_indices
 from serving.runtime.torch.buffer import TorchBuffer, tensor_from_numpy, torch_dtype
 from serving.runtime.torch.capture import NewTensors, Recorder, Recording, Recordings, bucket, cuda_recorder
@@ -76,7 +75,6 @@ class TorchRunner:
 
     @property
     def signature(self) -> GraphSignature:
-        """What goes in and what comes out."""
         return self._signature
 
     def allocate(self, name: str, sizes: Mapping[str, int]) -> TorchBuffer:
@@ -88,14 +86,13 @@ class TorchRunner:
 
     @torch.no_grad()
     def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
-        """Run the module once; see :class:`serving.runtime.base.Runner`."""
         if self._inputs.keys() != feeds.keys():
             self._admission.require_names(feeds)
         buffers = {name: feed for name, feed in feeds.items() if isinstance(feed, TorchBuffer)}
-        arrays = {name: self._admitted(name, feed) for name, feed in feeds.items() if name not in buffers}
+        arrays = {name: self._admit_feed(name, feed) for name, feed in feeds.items() if name not in buffers}
         require_indices(arrays, self._below)
         if self._recorder is not None and self._is_single_step(arrays):
-            outputs = self._replayed(arrays, buffers, self._recorder)
+            outputs = self._replay(arrays, buffers, self._recorder)
         else:
             self._admit(buffers)
             uploaded = {
@@ -113,7 +110,7 @@ class TorchRunner:
     def _is_single_step(self, arrays: Mapping[str, Array]) -> bool:
         return bool(self._remembered) and _TOKENS in arrays and arrays[_TOKENS].shape[1] == 1
 
-    def _admitted(self, name: str, feed: Array | Buffer) -> Array:
+    def _admit_feed(self, name: str, feed: Array | Buffer) -> Array:
         if name in self._remembered:
             raise not_a_buffer(name, feed)
         spec, array = self._inputs[name], feed if isinstance(feed, np.ndarray) else feed.numpy()
@@ -126,7 +123,7 @@ class TorchRunner:
             self._admission.require(self._inputs[name], buffer.dtype, buffer.place[1])
 
     def _step(self, inputs: Mapping[str, Tensor]) -> list[Tensor]:
-        named = list(zip(self._signature.outputs, self._computed(inputs), strict=True))
+        named = list(zip(self._signature.outputs, self._compute(inputs), strict=True))
         shown = []
         for spec, output in named:
             source = self._signature.aliases.get(spec.name)
@@ -136,16 +133,16 @@ class TorchRunner:
                 inputs[source].copy_(output)
         return shown
 
-    def _computed(self, inputs: Mapping[str, Tensor]) -> Sequence[Tensor]:
+    def _compute(self, inputs: Mapping[str, Tensor]) -> Sequence[Tensor]:
         self._begin(inputs)
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # float32 means 24 bits
-            outputs = self._module(*(self._converted(spec, inputs[spec.name]) for spec in self._signature.inputs))
+            outputs = self._module(*(self._convert(spec, inputs[spec.name]) for spec in self._signature.inputs))
         return [outputs] if isinstance(outputs, Tensor) else outputs
 
-    def _converted(self, spec: TensorSpec, tensor: Tensor) -> Tensor:
+    def _convert(self, spec: TensorSpec, tensor: Tensor) -> Tensor:
         return tensor.to(self._dtype) if tensor.is_floating_point() else tensor
 
-    def _replayed(
+    def _replay(
         self, arrays: Mapping[str, Array], buffers: Mapping[str, TorchBuffer], recorder: Recorder
     ) -> list[Tensor]:
         shapes = {name: array.shape for name, array in arrays.items()}
@@ -155,10 +152,10 @@ class TorchRunner:
             shapes[_MASK] = (*others, bucket(attended, capacity))
         # A key that is known has been admitted: of a deep decoder, that is most of what is left to do here.
         key = tuple(buffers), tuple([buffer.place for buffer in buffers.values()]), tuple(shapes.items())
-        recording = self.recordings.get(key, lambda: self._recorded(shapes, arrays, buffers, recorder))
+        recording = self.recordings.get(key, lambda: self._record(shapes, arrays, buffers, recorder))
         return [output.clone() for output in recording.replay(arrays)]
 
-    def _recorded(
+    def _record(
         self,
         shapes: Mapping[str, tuple[int, ...]],
         arrays: Mapping[str, Array],
@@ -170,7 +167,7 @@ class TorchRunner:
         new.write(arrays)
         inputs = new.tensors | {name: buffer.tensor for name, buffer in buffers.items()}
         # Warming up writes keys and values that the step itself writes again, and leaves states as they are.
-        work = recorder(lambda: list(self._computed(inputs)), lambda: self._step(inputs))
+        work = recorder(lambda: list(self._compute(inputs)), lambda: self._step(inputs))
         return Recording(new, work)
 
 

@@ -7,20 +7,18 @@ from typing import Any
 from attendant.errors import InputError
 from attendant.sampling_tensors import Tensors
 from attendant.tensor_names import PIXELS
-from serving.engine.captioner import Captioner
-from serving.triton.backends.stream import StreamingModel
+from serving.engine.text_generation_model import CaptionModel
+from serving.triton.backends.stream import StreamingBody
 
 
-class TritonPythonModel(StreamingModel):
-    """What Triton calls."""
+class TritonPythonModel(StreamingBody):
+    load = CaptionModel
 
-    load = Captioner
-
-    def subject(self, tensors: Tensors) -> Any:
-        """The image that a request shows, ``[C, height, width]``.
+    def read_input(self, tensors: Tensors) -> Any:
+        """The image of a request, ``[C, height, width]``.
 
         Raises:
-            InputError: it shows none.
+            InputError: it has none.
         """
         if PIXELS not in tensors:
             raise InputError(f"the tensor {PIXELS!r}", "none", "send an image")

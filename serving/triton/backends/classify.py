@@ -6,25 +6,22 @@ from typing import Any
 
 from attendant.errors import InputError
 from attendant.tensor_names import PIXELS
-from serving.engine.classifier import Classifier, Images
+from serving.engine.classifier import ImageClassifier, Images
 from serving.triton.backends import triton_api
 
 
 class TritonPythonModel:
-    """What Triton calls; one instance a stub process."""
-
     def initialize(self, args: dict[str, str]) -> None:
-        """Load the graph."""
-        self._classifier = Classifier(*triton_api.load_artefact(args))
+        self._classifier = ImageClassifier(*triton_api.load_artefact(args))
 
     def execute(self, requests: list[Any]) -> list[Any]:
-        """Answer each request with logits and with the maps that it asks for, or with its own error."""
+        """Answer each request with logits and with the maps that it requests, or with its own error."""
         answers = self._classifier.answer([_images(request) for request in requests])
         return [
             triton_api.error_response(answer)
             if isinstance(answer, Exception)
-            else triton_api.response({name: answer[name] for name in answer if name in wanted})
-            for answer, wanted in zip(answers, map(triton_api.wanted_outputs, requests), strict=True)
+            else triton_api.response({name: answer[name] for name in answer if name in requested})
+            for answer, requested in zip(answers, map(triton_api.requested_outputs, requests), strict=True)
         ]
 
 

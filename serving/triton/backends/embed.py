@@ -1,6 +1,6 @@
 """Triton's body of a text encoder: requests that the dynamic batcher gathered are one run of the graph.
 
-The graph runs in this process, or is a model of its own, which Triton's TensorRT backend serves and this one asks.
+The graph runs in this process, or is a model of its own, which Triton's TensorRT backend serves and this one calls.
 """
 
 from __future__ import annotations
@@ -12,30 +12,28 @@ import numpy as np
 
 from attendant.errors import InputError
 from attendant.tensor_names import TEXT_INPUT, TOKEN_MASK
-from serving.engine.embedder import Embedder, Embedding
+from serving.engine.embedder import EncodedTexts, TextEmbedder
 from serving.triton.backends import triton_api
 
 
 class TritonPythonModel:
-    """What Triton calls; one instance a stub process."""
-
     def initialize(self, args: dict[str, str]) -> None:
         """Load the tokenizer, and the graph unless another model runs it."""
-        asked = triton_api.graph_model(args)
-        graph = partial(triton_api.ask_model, asked) if asked else None
-        self._embedder = Embedder(*triton_api.load_artefact(args), graph=graph)
+        graph_model = triton_api.graph_model(args)
+        graph = partial(triton_api.call_model, graph_model) if graph_model else None
+        self._embedder = TextEmbedder(*triton_api.load_artefact(args), graph=graph)
 
     def execute(self, requests: list[Any]) -> list[Any]:
-        """Answer each request with the outputs that it asks for, or with its own error."""
-        answers = triton_api.answered_unexplained(requests, self._answers)
+        """Answer each request with the outputs that it requests, or with its own error."""
+        answers = triton_api.answer_without_explanation(requests, self._answers)
         return [
             triton_api.error_response(answer) if isinstance(answer, Exception) else _response(request, answer)
             for request, answer in zip(requests, answers, strict=True)
         ]
 
-    def _answers(self, requests: list[Any]) -> list[Embedding | InputError]:
-        wanted = set().union(*(triton_api.wanted_outputs(request) for request in requests))
-        return self._embedder.embed([_texts(request) for request in requests], wanted)
+    def _answers(self, requests: list[Any]) -> list[EncodedTexts | InputError]:
+        requested = set().union(*(triton_api.requested_outputs(request) for request in requests))
+        return self._embedder.embed([_texts(request) for request in requests], requested)
 
 
 def _texts(request: Any) -> list[str]:
@@ -44,7 +42,7 @@ def _texts(request: Any) -> list[str]:
     return [text.decode(errors="replace") for text in array.reshape(-1)]
 
 
-def _response(request: Any, answer: Embedding) -> Any:
+def _response(request: Any, answer: EncodedTexts) -> Any:
     outputs = {**answer.vectors, TOKEN_MASK: answer.token_mask}
-    wanted = triton_api.wanted_outputs(request)
-    return triton_api.response({name: np.ascontiguousarray(outputs[name]) for name in outputs if name in wanted})
+    requested = triton_api.requested_outputs(request)
+    return triton_api.response({name: np.ascontiguousarray(outputs[name]) for name in outputs if name in requested})

@@ -1,6 +1,6 @@
 """An engine's counts as Triton's own metrics, on the port where Prometheus reads them.
 
-Times are told as the buckets of a Prometheus histogram, each a counter: one call for many times, where Triton's own
+Times are reported as the buckets of a Prometheus histogram, each a counter: one call for many times, where Triton's own
 histogram costs a call to the server for each token.
 """
 
@@ -10,14 +10,14 @@ from itertools import accumulate
 from typing import Any
 
 from serving.engine.engine import Engine
-from serving.engine.histogram import BOUNDS_S, Histogram
+from serving.engine.meter import BOUNDS_S, Histogram
 from serving.triton.backends import triton_api
 
 _ENDINGS = {
     "finished": "completed",
     "cancelled": "cancelled",
     "rejected": "rejected",
-    "late": "deadline_exceeded",
+    "deadline_exceeded": "deadline_exceeded",
     "failed": "error",
 }
 """Count of the meter → how such requests ended, the label ``finished_reason`` of one counter."""
@@ -50,7 +50,7 @@ _TIMES = {
 
 
 class EngineMetrics:
-    """Tells Triton what an engine has counted since it was told last."""
+    """Reports to Triton what an engine has counted since the last report."""
 
     def __init__(self, engine: Engine, model: str) -> None:
         """Register the metrics.
@@ -60,7 +60,7 @@ class EngineMetrics:
             model: its name, the label of each metric.
         """
         self._meter = engine.meter
-        self._told: dict[str, float] = {}
+        self._reported: dict[str, float] = {}
         self._labels = {"model": model}
         self._families: list[Any] = []
         self._metrics: dict[str, Any] = {}
@@ -82,25 +82,25 @@ class EngineMetrics:
             self._add(name, triton_api.gauges(f"attendant_{metric}", meaning))
             self._metrics[name].set(getattr(engine, name))
 
-    def tell(self) -> None:
+    def update(self) -> None:
         """Bring Triton's metrics up to date; what has not changed costs nothing."""
         # Read before the counters and set after them: a request that is no longer running is already counted.
         gauges = {name: getattr(self._meter, name) for name in _GAUGES}
         for name in (*_ENDINGS, *_COUNTERS):
             self._count(name, getattr(self._meter, name))
         for name, value in gauges.items():
-            if self._told.get(name) != value:
+            if self._reported.get(name) != value:
                 self._metrics[name].set(value)
-                self._told[name] = value
+                self._reported[name] = value
         for name in _TIMES:
             for series, value in _series(name, getattr(self._meter, name)).items():
                 self._count(series, value)
 
     def _count(self, name: str, value: float) -> None:
-        new = value - self._told.get(name, 0)
+        new = value - self._reported.get(name, 0)
         if new:
             self._metrics[name].increment(new)
-            self._told[name] = value
+            self._reported[name] = value
 
     def _add(self, name: str, family: Any, **labels: str) -> None:
         self._families.append(family)

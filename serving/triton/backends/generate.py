@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from serving.engine.generator import Generator
-from serving.triton.backends.stream import StreamingModel
+from serving.engine.text_generation_model import LanguageModel
+from serving.triton.backends.stream import StreamingBody
 
 
-class TritonPythonModel(StreamingModel):
-    """What Triton calls."""
-
-    load = Generator
+class TritonPythonModel(StreamingBody):
+    load = LanguageModel

@@ -1,4 +1,4 @@
-"""Triton's body of a reader's own module: requests that the dynamic batcher gathered are as few runs as can be."""
+"""Triton's body of a custom module: requests that the dynamic batcher gathered are as few runs as can be."""
 
 from __future__ import annotations
 
@@ -12,19 +12,16 @@ from serving.triton.backends import triton_api
 
 
 class TritonPythonModel:
-    """What Triton calls; one instance a stub process."""
-
     def initialize(self, args: dict[str, str]) -> None:
-        """Load the graph."""
         self._runner = create_runners(*triton_api.load_artefact(args))["model"]
 
     def execute(self, requests: list[Any]) -> list[Any]:
-        """Answer each request with the outputs that it asks for, or with its own error."""
-        answers = triton_api.answered_unexplained(requests, self._answers)
+        """Answer each request with the outputs that it requests, or with its own error."""
+        answers = triton_api.answer_without_explanation(requests, self._answers)
         return [
             triton_api.error_response(answer)
             if isinstance(answer, Exception)
-            else triton_api.response({name: answer[name] for name in triton_api.wanted_outputs(request)})
+            else triton_api.response({name: answer[name] for name in triton_api.requested_outputs(request)})
             for request, answer in zip(requests, answers, strict=True)
         ]
 

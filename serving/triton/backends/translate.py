@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from serving.engine.translator import Translator
-from serving.triton.backends.stream import StreamingModel
+from serving.engine.text_generation_model import TranslationModel
+from serving.triton.backends.stream import StreamingBody
 
 
-class TritonPythonModel(StreamingModel):
-    """What Triton calls."""
-
-    load = Translator
+class TritonPythonModel(StreamingBody):
+    load = TranslationModel

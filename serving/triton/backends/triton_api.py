@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -54,13 +53,13 @@ def graph_model(arguments: dict[str, str]) -> str:
     return str(parameters.get(GRAPH_MODEL, {"string_value": ""})["string_value"])
 
 
-def ask_model(name: str, inputs: Mapping[str, Array], wanted: Collection[str]) -> dict[str, Array]:
-    """Ask another model of this server.
+def call_model(name: str, inputs: Mapping[str, Array], requested: Collection[str]) -> dict[str, Array]:
+    """Call another model of this server.
 
     Args:
         name: of the model.
         inputs: its tensors.
-        wanted: the outputs that are wanted.
+        requested: the outputs that are needed.
 
     Raises:
         MachineError: it failed.
@@ -68,12 +67,12 @@ def ask_model(name: str, inputs: Mapping[str, Array], wanted: Collection[str]) -
     tensors = [pb_utils.Tensor(key, np.ascontiguousarray(array)) for key, array in inputs.items()]
     on_host = pb_utils.PreferredMemory(pb_utils.TRITONSERVER_MEMORY_CPU, 0)
     request = pb_utils.InferenceRequest(
-        model_name=name, inputs=tensors, requested_output_names=list(wanted), preferred_memory=on_host
+        model_name=name, inputs=tensors, requested_output_names=list(requested), preferred_memory=on_host
     )
     answer = request.exec()
     if answer.has_error():
         raise MachineError(f"an answer of model {name!r}", answer.error().message(), "see the server's log")
-    return {key: pb_utils.get_output_tensor_by_name(answer, key).as_numpy() for key in wanted}
+    return {key: pb_utils.get_output_tensor_by_name(answer, key).as_numpy() for key in requested}
 
 
 def require_numpy_1(version: str) -> None:
@@ -83,7 +82,7 @@ def require_numpy_1(version: str) -> None:
         MachineError: the version is 2 or later.
     """
     if int(version.split(".", maxsplit=1)[0]) >= 2:
-        raise MachineError("NumPy 1.x beside Triton's Python stub", version, 'run `pip install "numpy<2"`')
+        raise MachineError("NumPy 1.x for Triton's Python stub", version, 'run `pip install "numpy<2"`')
 
 
 def engine_settings(arguments: dict[str, str]) -> EngineSettings:
@@ -93,8 +92,7 @@ def engine_settings(arguments: dict[str, str]) -> EngineSettings:
         arguments: what Triton hands to ``initialize``.
     """
     parameters = json.loads(arguments["model_config"])["parameters"]
-    names = [spec.name for spec in fields(EngineSettings) if spec.name in parameters]
-    return EngineSettings(**{name: int(parameters[name]["string_value"]) for name in names})
+    return EngineSettings.from_parameters({name: one["string_value"] for name, one in parameters.items()})
 
 
 def tensors_of(request: Any) -> dict[str, Array]:
@@ -108,8 +106,8 @@ def tensor_of(request: Any, name: str) -> Array | None:
     return None if tensor is None else tensor.as_numpy()
 
 
-def wanted_outputs(request: Any) -> set[str]:
-    """The names of the outputs that a request asks for; all of the model's where the client named none."""
+def requested_outputs(request: Any) -> set[str]:
+    """The names of the outputs of a request; all of the model's where the client named none."""
     return set(request.requested_output_names())
 
 
@@ -121,10 +119,10 @@ def asks_to_explain(request: Any) -> bool:
     Raises:
         InputError: the parameter is neither true nor false.
     """
-    return _switch(request, EXPLAIN)
+    return _read_bool(request, EXPLAIN)
 
 
-def answered_unexplained(requests: list[Any], answers_to: Callable[[list[Any]], Sequence[Any]]) -> list[Any]:
+def answer_without_explanation(requests: list[Any], answers_to: Callable[[list[Any]], Sequence[Any]]) -> list[Any]:
     """Answers of a model that explains nothing: who asks it to is refused, the others are answered together.
 
     Args:
@@ -143,16 +141,15 @@ def is_rendered(request: Any) -> bool:
     Raises:
         InputError: the parameter is neither true nor false.
     """
-    return _switch(request, RENDERED)
+    return _read_bool(request, RENDERED)
 
 
-def takes_back(request: Any) -> str:
-    """The id of the earlier request that this one takes back; empty if it takes none back."""
+def cancelled_request(request: Any) -> str:
+    """The id of the earlier request that this one cancels; empty if it cancels none."""
     return str(_parameters(request).get(CANCEL, ""))
 
 
 def response(outputs: dict[str, Array]) -> Any:
-    """A response with the given outputs."""
     return pb_utils.InferenceResponse([pb_utils.Tensor(name, array) for name, array in outputs.items()])
 
 
@@ -179,7 +176,7 @@ def _refused_explanation(request: Any) -> InputError | None:
     return InputError("a model that explains its answers", "one that cannot", remedy) if explain else None
 
 
-def _switch(request: Any, name: str) -> bool:
+def _read_bool(request: Any, name: str) -> bool:
     value = _parameters(request).get(name, False)
     if not isinstance(value, bool):
         raise InputError(f"true or false for the parameter {name!r}", repr(value), "send a boolean")
@@ -192,7 +189,7 @@ def _parameters(request: Any) -> dict[str, Any]:
 
 
 def counters(name: str, meaning: str) -> Any:
-    """A family of counters; whoever makes metrics of it must hold it, or Triton drops them."""
+    """A family of counters; its holder keeps the metrics, or Triton drops them."""
     return pb_utils.MetricFamily(name=name, description=meaning, kind=pb_utils.MetricFamily.COUNTER)
 
 

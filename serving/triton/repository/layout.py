@@ -65,7 +65,7 @@ def write_repository(
         MachineError: no runtime on a CPU executes one.
         OutputError: the repository cannot be written, or holds something that is no model.
     """
-    artefacts = [_verified(folder) for folder in folders]
+    artefacts = [_read_artefact(folder) for folder in folders]
     manifests = [manifest for _, manifest in artefacts]
     plans = {manifest.name: _engines(folder, manifest, runtime) for folder, manifest in artefacts}
     for manifest in manifests:
@@ -106,7 +106,7 @@ def replaced_models(out: Path, names: Collection[str]) -> Iterator[Path]:
             yield staged
 
 
-def _verified(folder: Path) -> tuple[Path, Manifest]:
+def _read_artefact(folder: Path) -> tuple[Path, Manifest]:
     manifest = Manifest.read(folder)
     manifest.verify(folder)
     if task_named(manifest.task).reads == "text" and not any(

@@ -82,8 +82,15 @@ def model_config_from_manifest(
     _add_parameters(config, {"task": manifest.task, "example": manifest.example, **manifest.details})
     config.parameters[THREADS].string_value = str(threads)
     if config.model_transaction_policy.decoupled:
-        _require_slots(manifest, engine or EngineSettings())
-        _add_parameters(config, asdict(engine or EngineSettings()))
+        engine = engine or EngineSettings()
+        most = manifest.graph("decoder").axes["batch"].largest
+        if engine.max_num_seqs > most:
+            raise ConfigError(
+                f"max_num_seqs of at most {most}, the rows that {manifest.name!r} takes",
+                str(engine.max_num_seqs),
+                "correct --max-num-seqs",
+            )
+        _add_parameters(config, asdict(engine))
     for key, value in ((RUNTIME, runtime), (DEVICE, device)):
         if value != "auto":
             config.parameters[key].string_value = value
@@ -104,7 +111,9 @@ def triton_type(dtype: str) -> int:
 def configure_classifier(config: Any, manifest: Manifest) -> None:
     """Pixels → logits, and attention maps where there is a graph of them."""
     configure_predictor(config, manifest)
-    _add_outputs(config, [_per_request(spec) for spec in _maps(manifest)])
+    explained = [signature for signature in manifest.graphs if signature.name == EXPLAINED]
+    maps = [spec for signature in explained for spec in signature.outputs if spec.name != LOGITS]
+    _add_outputs(config, [_per_request(spec) for spec in maps])
     if manifest.details.get("labels"):
         config.output[0].label_filename = LABELS_NAME
     for batch in (1, config.max_batch_size):
@@ -113,11 +122,6 @@ def configure_classifier(config: Any, manifest: Manifest) -> None:
             warmup.inputs[spec.name].CopyFrom(
                 pb.ModelWarmup.Input(data_type=spec.data_type, dims=spec.dims, zero_data=True)
             )
-
-
-def _maps(manifest: Manifest) -> list[TensorSpec]:
-    explained = [signature for signature in manifest.graphs if signature.name == EXPLAINED]
-    return [spec for signature in explained for spec in signature.outputs if spec.name != LOGITS]
 
 
 def configure_predictor(config: Any, manifest: Manifest) -> None:
@@ -137,20 +141,20 @@ def configure_embedder(config: Any, manifest: Manifest) -> None:
 
 def configure_captioner(config: Any, manifest: Manifest) -> None:
     """Pixels → a stream of text."""
-    _write_text(config)
+    _generative_model(config)
     _add_inputs(config, [_per_request(spec) for spec in manifest.graph("encoder").inputs])
     _add_alignment(config, manifest)
 
 
 def configure_text_generator(config: Any, manifest: Manifest) -> None:
     """A text or its tokens → a stream of text."""
-    _write_text(config)
+    _generative_model(config)
     _add_inputs(config, (*TEXT_REQUEST, *IDS_REQUEST), optional=True)
     _add_alignment(config, manifest)
 
 
-def _write_text(config: Any) -> None:
-    # Each tensor has a batch of one in front, as TensorRT-LLM's have. The engine batches; Triton hands one by one.
+def _generative_model(config: Any) -> None:
+    # Each tensor has a batch of one in front, as TensorRT-LLM's have. The engine batches; Triton hands over one by one.
     config.max_batch_size = 1
     config.model_transaction_policy.decoupled = True
     _add_inputs(config, SPECS.values(), optional=True)
@@ -160,16 +164,6 @@ def _write_text(config: Any) -> None:
 def _add_alignment(config: Any, manifest: Manifest) -> None:
     if aligning_graph(manifest) is not None:
         _add_outputs(config, _ALIGNED)
-
-
-def _require_slots(manifest: Manifest, engine: EngineSettings) -> None:
-    most = manifest.graph("decoder").axes["batch"].largest
-    if engine.max_num_seqs > most:
-        raise ConfigError(
-            f"max_num_seqs of at most {most}, the rows that {manifest.name!r} takes",
-            str(engine.max_num_seqs),
-            "correct --max-num-seqs",
-        )
 
 
 def _batch(config: Any, signature: GraphSignature, inputs: Iterable[TensorSpec], outputs: Iterable[TensorSpec]) -> None:

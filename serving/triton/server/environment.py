@@ -16,7 +16,7 @@ def server_environment(libraries: Sequence[Path]) -> dict[str, str]:
     Args:
         libraries: directories that the loader must search first.
     """
-    return environment_from(_inherited(), libraries)
+    return environment_from(_read_environment(), libraries)
 
 
 def environment_from(inherited: Mapping[str, str], libraries: Sequence[Path]) -> dict[str, str]:
@@ -36,10 +36,10 @@ def environment_from(inherited: Mapping[str, str], libraries: Sequence[Path]) ->
 
 def loader_trace_environment() -> dict[str, str]:
     """Give our own environment, with the loader told to list libraries and to run nothing."""
-    return {**_inherited(), "LD_TRACE_LOADED_OBJECTS": "1"}
+    return {**_read_environment(), "LD_TRACE_LOADED_OBJECTS": "1"}
 
 
-def _inherited() -> Mapping[str, str]:
+def _read_environment() -> Mapping[str, str]:
     return os.environ  # noqa: TID251  this file is the process launcher's
 
 

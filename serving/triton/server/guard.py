@@ -1,4 +1,4 @@
-"""The parent of the server: it lets no process of the server outlive the program that wanted it.
+"""The parent of the server: it lets no process of the server outlive the program that started it.
 
 A starter that is killed with SIGKILL cannot clean up. So the guard leads the server's process group, passes
 SIGTERM on, ends with the server's own status, and kills the group once its starter is gone. (PR_SET_PDEATHSIG
@@ -25,7 +25,7 @@ def guard(starter: int, name: str, command: list[str]) -> int:
     """Run the server until it ends or its starter does.
 
     Args:
-        starter: the process that must be our parent for as long as the server is wanted.
+        starter: the process that must be our parent for as long as the server runs.
         name: the server's, with which the names of its shared memory begin.
         command: the server and its arguments.
 

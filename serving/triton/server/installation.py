@@ -62,9 +62,9 @@ def find_installation(server: Path | None = None, python_version: tuple[int, int
         interpreter = [Path(place) for place in dict.fromkeys(places) if place]
         own = None if needed is None else library_directory(needed, interpreter, version)
         return Installation(
-            server=_existing(root / "bin" / "tritonserver"),
-            backends=_existing(root / "backends"),
-            caches=_existing(root / "caches"),
+            server=_require_path(root / "bin" / "tritonserver"),
+            backends=_require_path(root / "backends"),
+            caches=_require_path(root / "caches"),
             stub=stub,
             libraries=(package.parent / "nvidia_pytriton.libs", *([own] if own else [])),
             gpu=NVIDIA_DEVICE.exists(),
@@ -83,10 +83,10 @@ def _wheel_stub(stubs: Path, version: str) -> Path:
 
 
 def _system_installation(server: Path) -> Installation:
-    root = _existing(server).resolve().parents[1]
+    root = _require_path(server).resolve().parents[1]
     return Installation(
         server=server,
-        backends=_existing(root / "backends"),
+        backends=_require_path(root / "backends"),
         caches=root / "caches",
         stub=None,
         libraries=(),
@@ -94,7 +94,7 @@ def _system_installation(server: Path) -> Installation:
     )
 
 
-def _existing(path: Path) -> Path:
+def _require_path(path: Path) -> Path:
     if not path.exists():
         raise MachineError("an installed tritonserver", f"nothing at {path}", 'run `pip install "attendant[cpu]"`')
     return path

@@ -12,7 +12,7 @@ def check_models_exist(settings: ServerSettings) -> None:
     """Look for each model's config.pbtxt.
 
     Raises:
-        ArtefactError: the repository has no model, or lacks one that was asked for.
+        ArtefactError: the repository has no model, or lacks one that was requested.
     """
     present = {path.parent.name for path in settings.repository.glob("*/config.pbtxt")}
     missing = set(settings.models) - present

@@ -1,4 +1,4 @@
-"""The server's log: the lines that say what went wrong, and a copy on the terminal for who wants to watch."""
+"""The server's log: the lines that say what went wrong, and a copy for the terminal."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Self
 
 ERROR_LINE = re.compile(r"(?:E\d{4} \S+ \d+ [^\]]+\] |error: )(?P<message>.*)")
 UNTOLD = (
-    "CudaDriverHelper has not been initialized",  # said on every machine without a GPU
-    "ERROR: Failed to create instance",  # said again on the next line, with the model's name
+    "CudaDriverHelper has not been initialized",  # logged on every machine without a GPU
+    "ERROR: Failed to create instance",  # repeated on the next line, with the model's name
 )
 SHOWN_LINES = 5
 FOLLOW_S = 0.2

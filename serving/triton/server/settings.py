@@ -20,7 +20,7 @@ class ServerSettings:
     Attributes:
         repository: the folder that holds one folder a model.
         address: the IPv4 address to listen on; ``0.0.0.0`` opens it to the network, without a password.
-        drain_timeout_s: how long running requests may take to finish once the server is told to stop.
+        drain_timeout_s: how long running requests may take to finish once the server is stopped.
         models: the models to load; empty loads all of them.
         shm_default_bytes: the shared memory each model instance starts with; at least 1 MiB.
         shm_growth_bytes: how much is added when a tensor does not fit.
@@ -67,7 +67,6 @@ class ServerSettings:
 
     @property
     def endpoints(self) -> Endpoints:
-        """Where the server will answer."""
         return endpoints_at(self.address, self.http_port, self.grpc_port, self.metrics_port)
 
 

@@ -13,7 +13,6 @@ PYTHON_BACKEND_PARTS = ("libtriton_python.so", "triton_python_backend_utils.py")
 
 
 def new_workspace() -> Path:
-    """Make an empty folder for one server."""
     return Path(tempfile.mkdtemp(prefix="attendant-server-"))
 
 

@@ -13,8 +13,8 @@ from serving.capacity.replica import Arrival, Replica
 from serving.capacity.served import Served
 from serving.capacity.simulated_model import SimulatedDecoder, simulated
 from serving.engine.engine import Engine
-from serving.engine.generator import Generator
 from serving.engine.settings import EngineSettings
+from serving.engine.text_generation_model import LanguageModel
 from tests.serving.capacity.profiles import flat, profile
 
 
@@ -120,7 +120,7 @@ def test_one_too_many_is_refused_and_who_is_late_is_told():
     arrivals = [Arrival(at_s=0.0, prompt=1, answer=50, deadline_ms=200) for _ in range(4)]
     found = Replica(profile(0.01), engine_settings(1, max_queue_size=2)).run(arrivals)
     assert [one.error for one in found.heard] == ["DeadlineError", "DeadlineError", "BusyError", "BusyError"]
-    assert found.meter.late == 2 and found.meter.rejected == 2
+    assert found.meter.deadline_exceeded == 2 and found.meter.rejected == 2
 
 
 class Recorded:
@@ -145,7 +145,7 @@ class RealReplica(Replica):
         super().__init__(made, settings)
         timed = SimulatedDecoder(made, self.clock, made.additions(inf))
         self.recorded = Recorded(model.runners["decoder"], timed.run)
-        self.engine = Engine(replace(model._written(), decoder=self.recorded), settings, clock=self.clock)
+        self.engine = Engine(replace(model.loaded, decoder=self.recorded), settings, clock=self.clock)
         self.simulated.meter = self.engine.meter
         self._model, self._rng = model, np.random.default_rng(0)
 
@@ -161,7 +161,7 @@ class RealReplica(Replica):
 
 @pytest.mark.parametrize(("slots", "waiting", "budget"), [(4, 50, 8), (2, 5, 5), (8, 50, 32)])
 def test_the_simulation_decides_as_the_engine_that_runs_a_real_model(language_model, slots, waiting, budget):
-    model = Generator(language_model, Manifest.read(language_model))
+    model = LanguageModel(language_model, Manifest.read(language_model))
     rng = np.random.default_rng(slots)
     served = Served(way_s=(0.001, 0.004), response_s=(0.0007, 0.002), decode_factor=(1.0, 1.5, 3.0))
     made = profile(0.004, 0.011, capacity=64, served=(served,))
@@ -191,5 +191,5 @@ def test_the_simulation_decides_as_the_engine_that_runs_a_real_model(language_mo
     assert [one.tokens for one in found.heard] == [one.tokens for one in expected.heard]
     assert [one.error for one in found.heard] == [one.error for one in expected.heard]
     assert len({one.error for one in found.heard}) >= 2  # some were late or refused
-    for count in ("finished", "late", "rejected", "steps", "tokens", "prompt_tokens"):
+    for count in ("finished", "deadline_exceeded", "rejected", "steps", "tokens", "prompt_tokens"):
         assert getattr(found.meter, count) == getattr(expected.meter, count)

@@ -7,10 +7,9 @@ import numpy as np
 from attendant.sampling_params import SamplingParams
 from attendant.tokenizer import Tokenizer
 from serving.engine.loaded_model import LoadedModel
-from serving.engine.request import Request
+from serving.engine.request import Request, create_first_sequence
 from serving.engine.sampling.guide import Guides
 from serving.engine.sampling.token_rules import TokenRules
-from serving.engine.sequence_factory import first_sequence
 from serving.runtime.cached_decoder import MOVING
 from tests.text_checkpoints import byte_level_bpe
 
@@ -40,7 +39,7 @@ def request_of(sink=print, prompt=(5, 6), max_tokens=4, text="", **options):
 
 def sequence(written, sink=print, **changes):
     """The first sequence of a request."""
-    return first_sequence(request_of(sink, **changes), written)
+    return create_first_sequence(request_of(sink, **changes), written)
 
 
 class Seen:

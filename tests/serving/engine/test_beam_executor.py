@@ -6,10 +6,9 @@ from attendant.manifest import Manifest
 from attendant.sampling_params import SamplingParams
 from models.checkpoints.resolve import checkpoint_named
 from models.train.date_data import held_out
-from serving.engine.generator import Generator
 from serving.engine.sampling.beam_search import BeamSearch
 from serving.engine.sampling.token_rules import TokenRules
-from serving.engine.translator import Translator
+from serving.engine.text_generation_model import LanguageModel, TranslationModel
 from tests.text_checkpoints import OTHER_PROMPT, PROMPT
 
 BEAMS = SamplingParams(beam_width=3, n=3, max_tokens=12)
@@ -25,7 +24,7 @@ def answers(served, asked):
 
 
 def test_beams_that_no_token_may_go_on_are_their_own_requests_error(language_model):
-    generator = Generator(language_model, Manifest.read(language_model))
+    generator = LanguageModel(language_model, Manifest.read(language_model))
     every = tuple(range(generator.vocabulary_size))
     well = (PROMPT, SamplingParams(max_tokens=5))
     alone = answers(generator, [well])
@@ -55,7 +54,7 @@ def eager_beams(model, source, options):
 )
 def test_beams_that_share_a_batch_are_those_of_the_eager_model_whatever_it_remembers(name, artefact, request):
     folder = request.getfixturevalue(artefact)
-    translator = Translator(folder, Manifest.read(folder))
+    translator = TranslationModel(folder, Manifest.read(folder))
     texts, model = [text for text, _ in held_out(3)], checkpoint_named(name).model
     found = answers(translator, [(text, BEAMS) for text in texts])
     for text, pieces in zip(texts, found, strict=True):

@@ -11,14 +11,14 @@ from attendant.tokenizer import Tokenizer
 from models.checkpoints.resolve import checkpoint_named
 from models.generate import caption_greedily
 from models.train.caption_data import held_out_pairs
-from serving.engine.captioner import Captioner
+from serving.engine.text_generation_model import CaptionModel
 
 IMAGES, CAPTIONS = held_out_pairs(60)
 
 
 @pytest.fixture(scope="module")
 def captioner(captioner_artefact):
-    return Captioner(captioner_artefact, Manifest.read(captioner_artefact))
+    return CaptionModel(captioner_artefact, Manifest.read(captioner_artefact))
 
 
 def answer(captioner, pixels, max_tokens=None):
@@ -68,4 +68,4 @@ def test_a_request_that_cannot_be_described_is_refused(captioner, pixels, limit,
 def test_an_artefact_without_a_tokenizer_is_refused(captioner_artefact, tmp_path):
     shutil.copytree(captioner_artefact, tmp_path / "artefact", ignore=shutil.ignore_patterns("tokenizer.json"))
     with pytest.raises(ArtefactError, match=r"tokenizer\.json"):
-        Captioner(tmp_path / "artefact", Manifest.read(tmp_path / "artefact"))
+        CaptionModel(tmp_path / "artefact", Manifest.read(tmp_path / "artefact"))

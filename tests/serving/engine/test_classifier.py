@@ -5,7 +5,7 @@ import torch
 from attendant.errors import InputError
 from attendant.manifest import Manifest
 from models.checkpoints.resolve import checkpoint_named
-from serving.engine.classifier import Classifier, Images, classify, require_finite
+from serving.engine.classifier import ImageClassifier, Images, classify, require_finite
 from serving.runtime.create_runners import create_runners
 from tests.models.agreement import assert_rounded
 
@@ -52,7 +52,7 @@ def digits(count, seed=0, explain=False):
 
 
 def test_the_graph_that_explains_is_loaded_only_once_somebody_asks_for_it(explained_digits):
-    classifier = Classifier(explained_digits, Manifest.read(explained_digits))
+    classifier = ImageClassifier(explained_digits, Manifest.read(explained_digits))
     (plain,) = classifier.answer([digits(2)])
     assert classifier.runners.keys() == {"model"} and plain.keys() == {"logits"}
     (shown,) = classifier.answer([digits(2, explain=True)])
@@ -61,7 +61,7 @@ def test_the_graph_that_explains_is_loaded_only_once_somebody_asks_for_it(explai
 
 
 def test_requests_of_both_kinds_and_bad_ones_each_get_their_own_answer(explained_digits):
-    classifier = Classifier(explained_digits, Manifest.read(explained_digits))
+    classifier = ImageClassifier(explained_digits, Manifest.read(explained_digits))
     bad, broken = InputError("a boolean", "'yes'", "send one"), digits(1, explain=True)
     broken.pixels[0, 0, 0, 0] = np.nan
     answers = classifier.answer([digits(1, 1), digits(2, 2, explain=True), bad, broken, digits(3, 3)])
@@ -71,7 +71,7 @@ def test_requests_of_both_kinds_and_bad_ones_each_get_their_own_answer(explained
 
 
 def test_an_artefact_that_explains_nothing_refuses_to_and_answers_the_others(digits_artefact):
-    classifier = Classifier(digits_artefact, Manifest.read(digits_artefact))
+    classifier = ImageClassifier(digits_artefact, Manifest.read(digits_artefact))
     plain, refused = classifier.answer([digits(1), digits(1, explain=True)])
     assert plain["logits"].shape == (1, 10)
     assert isinstance(refused, InputError) and "--explain" in str(refused)

@@ -5,7 +5,7 @@ from attendant.errors import InputError
 from attendant.manifest import Manifest
 from attendant.tokenizer import Tokenizer
 from models.checkpoints.resolve import checkpoint_named
-from serving.engine.embedder import Embedder, padded
+from serving.engine.embedder import TextEmbedder, pad_texts
 from serving.runtime.create_runners import create_runners
 from tests.models.agreement import assert_rounded
 from tests.text_checkpoints import LONGEST, OTHER_PROMPT, PROMPT, eager_embedding
@@ -15,7 +15,7 @@ TEXTS = [PROMPT, "fish", OTHER_PROMPT, "attention is all you need"]
 
 @pytest.fixture(scope="module")
 def embedder(text_encoder):
-    return Embedder(text_encoder, Manifest.read(text_encoder))
+    return TextEmbedder(text_encoder, Manifest.read(text_encoder))
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_requests_are_answered_as_if_each_had_come_alone_and_cut_to_their_own_le
 def test_without_its_mask_padding_would_change_a_vector(embedder, text_encoder):
     runner = create_runners(text_encoder, Manifest.read(text_encoder))["model"]
     tokens = Tokenizer.load(text_encoder / "tokenizer.json").encode("fish", LONGEST)
-    token_ids, mask = padded([tokens, [*tokens, *tokens]], pad=0)
+    token_ids, mask = pad_texts([tokens, [*tokens, *tokens]], pad=0)
     feeds = {"token_ids": token_ids, "mask": np.ones_like(mask), "token_types": np.zeros_like(token_ids)}
     unmasked = runner.run(feeds)["pooled"].numpy()[0]
     assert np.abs(unmasked - embedder.embed([["fish"]])[0].vectors["pooled"][0]).max() > 1e-3
@@ -91,7 +91,7 @@ def test_nothing_but_bad_texts_runs_nothing(embedder):
 
 
 def test_padding_fills_up_at_the_end():
-    token_ids, mask = padded([[5, 6, 7], [8]], pad=3)
+    token_ids, mask = pad_texts([[5, 6, 7], [8]], pad=3)
     assert token_ids.tolist() == [[5, 6, 7], [8, 3, 3]]
     assert mask.tolist() == [[True] * 3, [True, False, False]]
 

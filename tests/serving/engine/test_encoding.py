@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attendant.manifest import Manifest
-from serving.engine.encoding import encoded, together
+from serving.engine.scheduler import count_batchable, encode_sources
 from serving.runtime.create_runners import create_runners
 
 
@@ -24,7 +24,7 @@ SOURCES = [source_of(3, 4, 5), source_of(6), source_of(3, 7, 8, 9, 10, 4, 2), so
 
 def test_a_source_is_read_as_it_is_alone_and_has_its_own_length(encoder):
     axes = {spec.name: spec.axes for spec in encoder.signature.outputs}
-    for source, memories in zip(SOURCES, encoded(encoder, SOURCES), strict=True):
+    for source, memories in zip(SOURCES, encode_sources(encoder, SOURCES), strict=True):
         outputs = encoder.run({spec.name: source[spec.name] for spec in encoder.signature.inputs})
         assert axes.keys() <= memories.keys()
         for name, alone in outputs.items():
@@ -34,7 +34,7 @@ def test_a_source_is_read_as_it_is_alone_and_has_its_own_length(encoder):
 
 
 def test_one_source_is_not_padded(encoder):
-    (memories,) = encoded(encoder, SOURCES[:1])
+    (memories,) = encode_sources(encoder, SOURCES[:1])
     outputs = encoder.run({spec.name: SOURCES[0][spec.name] for spec in encoder.signature.inputs})
     # The same computation twice, in one process.
     assert all(np.array_equal(memories[name], buffer.numpy()[0]) for name, buffer in outputs.items())
@@ -49,4 +49,4 @@ def image(side, dtype=np.float32):
     [([image(8)] * 3, 3), ([image(8), image(8), image(9), image(8)], 2), ([image(9), image(8)], 1), (SOURCES, 4)],
 )
 def test_texts_of_any_length_are_read_together_and_images_of_one_size_from_the_first_on(sources, count):
-    assert together(sources) == count
+    assert count_batchable(sources) == count

@@ -1,5 +1,6 @@
 """Requests that share an engine's steps are answered as each alone is, whoever comes and goes."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -12,11 +13,9 @@ from attendant.manifest import Manifest
 from attendant.sampling_params import SamplingParams
 from models.train.caption_data import held_out_pairs
 from models.train.date_data import held_out
-from serving.engine.captioner import Captioner
 from serving.engine.engine import Engine
-from serving.engine.generator import Generator
 from serving.engine.settings import EngineSettings
-from serving.engine.translator import Translator
+from serving.engine.text_generation_model import CaptionModel, LanguageModel, TranslationModel
 from tests.text_checkpoints import CAPACITY
 
 FEW = EngineSettings(max_num_seqs=4, max_queue_size=50, max_prefill_tokens=5, prefix_cache_bytes=0)
@@ -29,7 +28,7 @@ def loaded(kind, folder, engine=FEW):
 
 @pytest.fixture(scope="module")
 def generator(language_model):
-    return loaded(Generator, language_model)
+    return loaded(LanguageModel, language_model)
 
 
 def finish(engine):
@@ -110,9 +109,9 @@ def test_a_mix_of_requests_is_answered_as_each_alone_and_leaves_no_slot_taken(ge
 def test_sources_of_different_lengths_share_the_slots_of_any_family(artefact, request):
     folder = request.getfixturevalue(artefact)
     if artefact == "captioner_artefact":
-        model, subjects = loaded(Captioner, folder), list(held_out_pairs(12)[0])
+        model, subjects = loaded(CaptionModel, folder), list(held_out_pairs(12)[0])
     elif artefact == "dates_artefact":
-        model, subjects = loaded(Translator, folder), [text for text, _ in held_out(12)]
+        model, subjects = loaded(TranslationModel, folder), [text for text, _ in held_out(12)]
     else:
         model, subjects = gru_translator(folder), [list(range(1, 2 + length)) for length in (3, 9, 1, 11, 5, 7, 2, 4)]
     options = [SamplingParams(), SamplingParams(beam_width=3, n=2)]
@@ -131,7 +130,7 @@ def gru_translator(folder):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writing_model, "load_tokenizer", lambda folder, options: Tokenizer(byte_level_bpe()))
-        return loaded(Translator, folder)
+        return loaded(TranslationModel, folder)
 
 
 class Recording:
@@ -151,10 +150,10 @@ class Recording:
 
 
 def recorded(language_model, engine, poison=None):
-    model = loaded(Generator, language_model, engine)
+    model = loaded(LanguageModel, language_model, engine)
     recording = Recording(model.runners["decoder"], poison)
     model.runners["decoder"] = recording
-    model.engine = Engine(model._written(), engine)
+    model.engine = Engine(replace(model.loaded, decoder=recording), engine)
     return model, recording
 
 
@@ -230,14 +229,14 @@ def test_a_prompt_that_begins_as_an_earlier_one_is_not_computed_again(language_m
 
 
 def test_a_prompt_whose_last_token_is_left_to_the_next_step_is_remembered_too(language_model):
-    model = loaded(Generator, language_model, EngineSettings(max_num_seqs=2, max_prefill_tokens=32))
+    model = loaded(LanguageModel, language_model, EngineSettings(max_num_seqs=2, max_prefill_tokens=32))
     for _ in range(2):
         alone(model, list(range(2, 35)), SamplingParams(max_tokens=3))
     assert model.engine.meter.prefix_tokens == 32
 
 
 def test_who_has_priority_is_served_first_and_others_in_turn(language_model):
-    model = loaded(Generator, language_model, EngineSettings(max_num_seqs=1, max_queue_size=9))
+    model = loaded(LanguageModel, language_model, EngineSettings(max_num_seqs=1, max_queue_size=9))
     order = []
     for name, priority in (("first", 1), ("second", 1), ("urgent", 0)):
         request = model.request([5], SamplingParams(max_tokens=2, priority=priority))
@@ -249,7 +248,7 @@ def test_who_has_priority_is_served_first_and_others_in_turn(language_model):
 
 
 def test_one_request_too_many_is_refused_at_once_and_counted(language_model):
-    model = loaded(Generator, language_model, ONE)
+    model = loaded(LanguageModel, language_model, ONE)
     said = [submitted(model, [5], SamplingParams(max_tokens=3))[0] for _ in range(2)]
     with pytest.raises(BusyError, match="queue full: 2 requests waiting"):
         submitted(model, [5], SamplingParams())
@@ -259,19 +258,19 @@ def test_one_request_too_many_is_refused_at_once_and_counted(language_model):
 
 def test_a_request_of_more_sequences_than_slots_is_refused(language_model):
     with pytest.raises(InputError, match="at most 1 sequences"):
-        submitted(loaded(Generator, language_model, ONE), [5], SamplingParams(beam_width=2))
+        submitted(loaded(LanguageModel, language_model, ONE), [5], SamplingParams(beam_width=2))
 
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_a_deadline_ends_a_request_that_waits_or_is_served_and_frees_its_slot(language_model, waits):
-    model = loaded(Generator, language_model, ONE)
+    model = loaded(LanguageModel, language_model, ONE)
     blocker = submitted(model, [5], SamplingParams(max_tokens=30, ignore_eos=True)) if waits else None
     model.engine.step()
     said, request = submitted(model, [5], SamplingParams(max_tokens=30, ignore_eos=True, deadline_ms=60_000))
     model.engine.step()
     request.deadline_s = 0.0
     model.engine.step()
-    assert isinstance(said[-1], DeadlineError) and model.engine.meter.late == 1
+    assert isinstance(said[-1], DeadlineError) and model.engine.meter.deadline_exceeded == 1
     if blocker:
         blocker[1].cancel()
     finish(model.engine)

@@ -7,16 +7,16 @@ import pytest
 from attendant.errors import AttendantError, MachineError
 from attendant.manifest import Manifest
 from attendant.sampling_params import SamplingParams
-from serving.engine.engine_thread import EngineThread
-from serving.engine.generator import Generator
+from serving.engine.engine import EngineThread
 from serving.engine.settings import EngineSettings
+from serving.engine.text_generation_model import LanguageModel
 
 LONG = 20  # s, after which a test gives up
 
 
 @pytest.fixture
 def model(language_model):
-    return Generator(language_model, Manifest.read(language_model), settings=EngineSettings(max_num_seqs=2))
+    return LanguageModel(language_model, Manifest.read(language_model), settings=EngineSettings(max_num_seqs=2))
 
 
 class Answer:

@@ -13,11 +13,9 @@ from transformers import VisionEncoderDecoderModel
 from attendant.sampling_params import EARLY_STOPPING, SamplingParams
 from export.artefact.stage import export_onnx
 from models.checkpoints.importers.importing import import_checkpoint
-from serving.engine.captioner import Captioner
-from serving.engine.generator import Generator
 from serving.engine.sampling.token_rules import TokenRules
 from serving.engine.settings import EngineSettings
-from serving.engine.translator import Translator
+from serving.engine.text_generation_model import CaptionModel, LanguageModel, TranslationModel
 from tests.end_to_end.imported_models import KINDS
 from tests.models.checkpoints.importers.captioners import SIDE, vit_gpt2
 from tests.models.checkpoints.importers.saved import VOCABULARY, rewrite
@@ -43,18 +41,18 @@ class Pair:
 
 
 def language_model(name, place):
-    return KINDS[name].model, KINDS[name].save(place / name), Generator
+    return KINDS[name].model, KINDS[name].save(place / name), LanguageModel
 
 
 def translator(place):
-    return KINDS["marian"].model, KINDS["marian"].save(place / "marian"), Translator
+    return KINDS["marian"].model, KINDS["marian"].save(place / "marian"), TranslationModel
 
 
 def captioner(place):
     """One whose captions begin with a token that is forced."""
     folder = vit_gpt2(place / "captioner", n_positions=CAPACITY)
     rewrite(folder / "generation_config.json", forced_bos_token_id=FORCED)
-    return VisionEncoderDecoderModel, folder, Captioner
+    return VisionEncoderDecoderModel, folder, CaptionModel
 
 
 MAKERS = {
@@ -83,9 +81,9 @@ def pair(request, tmp_path_factory):
 
 def questions(served):
     """What one is asked: the beginning of a text and more, a source, or the number of an image."""
-    if isinstance(served, Captioner):
+    if isinstance(served, CaptionModel):
         return st.integers(0, len(IMAGES) - 1)
-    if isinstance(served, Translator):
+    if isinstance(served, TranslationModel):
         return st.lists(ordinary, min_size=1, max_size=12)
     rest = st.lists(ordinary, min_size=1, max_size=3)
     return st.builds(lambda length, more: [*TEXT[:length], *more], st.integers(0, LONGEST_PROMPT), rest)
@@ -120,12 +118,12 @@ def wishes(draw):
 
 def wanted(pair, question, options):
     """Of each of transformers' answers the tokens, why it ended, and its score."""
-    if isinstance(pair.ours, Captioner):
+    if isinstance(pair.ours, CaptionModel):
         subject = {"pixel_values": torch.from_numpy(IMAGES[question])[None]}
     else:
         ids = torch.tensor([question])
         subject = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    length = len(question) if isinstance(pair.ours, Generator) else 1
+    length = len(question) if isinstance(pair.ours, LanguageModel) else 1
     rules = TokenRules(end=frozenset() if options.ignore_eos else frozenset({END}))
     return their_answers(pair.theirs, subject, length, options, rules)
 
@@ -134,7 +132,7 @@ def answers(served, asked):
     """The same of ours, all requests together; and how many sequences were decoded at once."""
     said = [[] for _ in asked]
     for (question, options), pieces in zip(asked, said, strict=True):
-        subject = IMAGES[question] if isinstance(served, Captioner) else question
+        subject = IMAGES[question] if isinstance(served, CaptionModel) else question
         served.engine.submit(served.request(subject, options), pieces.append)
     most = 0
     while served.engine.step():

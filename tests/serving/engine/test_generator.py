@@ -7,13 +7,13 @@ from attendant.manifest import Manifest
 from attendant.sampling_params import SamplingParams
 from attendant.tokenizer import Tokenizer
 from models.checkpoints.resolve import checkpoint_named
-from serving.engine.generator import Generator
+from serving.engine.text_generation_model import LanguageModel
 from tests.text_checkpoints import CAPACITY, OTHER_PROMPT, PROMPT, SENTENCES, STOPS_AFTER, eager_greedy
 
 
 @pytest.fixture(scope="module")
 def generator(language_model):
-    return Generator(language_model, Manifest.read(language_model))
+    return LanguageModel(language_model, Manifest.read(language_model))
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_cached_decoding_equals_the_eager_model_without_a_cache(generator, token
 
 
 def test_answers_at_the_same_time_have_slots_of_their_own_and_later_ones_take_them_over(language_model):
-    fresh = Generator(language_model, Manifest.read(language_model))
+    fresh = LanguageModel(language_model, Manifest.read(language_model))
     expected = [answer(fresh, text) for text in (PROMPT, OTHER_PROMPT)]
     streams = [fresh.stream(fresh.request(text)) for text in (PROMPT, OTHER_PROMPT)]
     turns = [piece for pair in itertools.zip_longest(*streams) for piece in zip(range(2), pair, strict=True)]
@@ -49,7 +49,7 @@ def test_answers_at_the_same_time_have_slots_of_their_own_and_later_ones_take_th
 
 
 def test_an_answer_that_is_left_early_gives_its_slot_back(language_model):
-    fresh = Generator(language_model, Manifest.read(language_model))
+    fresh = LanguageModel(language_model, Manifest.read(language_model))
     stream = fresh.stream(fresh.request(OTHER_PROMPT))
     next(stream)
     assert fresh.engine.meter.active == 1

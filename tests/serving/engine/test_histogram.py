@@ -1,6 +1,6 @@
 from itertools import pairwise
 
-from serving.engine.histogram import BOUNDS_S, Histogram
+from serving.engine.meter import BOUNDS_S, Histogram
 
 
 def test_a_time_on_a_bound_is_in_that_bucket_and_a_longer_one_in_the_next():

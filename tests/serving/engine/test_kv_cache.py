@@ -6,9 +6,9 @@ import pytest
 from attendant.manifest import Manifest
 from models.train.date_data import held_out
 from serving.engine import kv_cache as slots_module
-from serving.engine.encoding import encoded
 from serving.engine.kv_cache import KVCache
-from serving.engine.translator import Translator
+from serving.engine.scheduler import encode_sources
+from serving.engine.text_generation_model import TranslationModel
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.create_runners import create_runners
 from serving.runtime.ort.runner import OrtRunner
@@ -139,9 +139,9 @@ def test_a_cleared_row_spoils_no_later_sequence_by_numbers_that_are_none(languag
 
 
 def test_rows_of_sources_of_any_length_are_scored_as_each_alone(dates_artefact):
-    model = Translator(dates_artefact, Manifest.read(dates_artefact))
+    model = TranslationModel(dates_artefact, Manifest.read(dates_artefact))
     requests = [model.request(text) for text, _ in held_out(6)]
-    memories = encoded(model.runners["encoder"], [request.source for request in requests])
+    memories = encode_sources(model.runners["encoder"], [request.source for request in requests])
     slots = KVCache(model.runners["decoder"], len(requests))
     for row, memory in enumerate(memories):
         slots.place(row, memory, row)

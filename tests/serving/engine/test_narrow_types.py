@@ -7,12 +7,11 @@ from attendant.errors import MachineError
 from attendant.manifest import Manifest
 from attendant.sampling_params import SamplingParams
 from models.train.date_data import held_out
-from serving.engine.generator import Generator
-from serving.engine.translator import Translator
+from serving.engine.text_generation_model import LanguageModel, TranslationModel
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.create_runners import create_runners
 from serving.runtime.openvino.runner import OpenVinoRunner
-from serving.runtime.ort.row_by_row import RowByRow
+from serving.runtime.ort.runner import RowByRow
 from serving.triton.repository.layout import write_repository
 from tests.export.in_precision import artefact_in
 
@@ -26,7 +25,7 @@ def dates_in_fp16(dates_artefact, tmp_path_factory):
 
 
 def answers(folder, texts):
-    translator = Translator(folder, Manifest.read(folder))
+    translator = TranslationModel(folder, Manifest.read(folder))
     return [
         [token for piece in translator.stream(translator.request(text)) for token in piece.token_ids] for text in texts
     ]
@@ -42,7 +41,7 @@ def test_in_fp16_a_language_model_gives_the_tokens_of_fp32(language_model, tmp_p
     options = SamplingParams(max_tokens=12, ignore_eos=True)
     tokens = []
     for folder in (language_model, tmp_path / "fp16"):
-        generator = Generator(folder, Manifest.read(folder))
+        generator = LanguageModel(folder, Manifest.read(folder))
         pieces = generator.stream(generator.request([0, 290, 277, 97, 83], options))
         tokens.append([token for piece in pieces for token in piece.token_ids])
     assert tokens[0] == tokens[1] and len(tokens[0]) == 12

@@ -5,12 +5,12 @@ import threading
 import pytest
 
 from attendant.errors import BusyError
-from serving.engine.request_queue import RequestQueue
+from serving.engine.scheduler import RequestQueue
 from tests.serving.engine.sample_sequences import request_of
 
 
-def line_of(*priorities, most=99):
-    line = RequestQueue(most)
+def line_of(*priorities, max_size=99):
+    line = RequestQueue(max_size)
     requests = [request_of(priority=priority) for priority in priorities]
     for one in requests:
         line.put(one)
@@ -28,7 +28,7 @@ def test_turns_are_by_priority_and_then_by_arrival():
 
 
 def test_one_more_than_may_wait_is_refused_and_the_others_wait_on():
-    line, requests = line_of(0, 1, most=2)
+    line, requests = line_of(0, 1, max_size=2)
     with pytest.raises(BusyError, match="queue full: 2 requests waiting; retry later"):
         line.put(request_of(priority=0))
     assert line.front(9) == requests
@@ -41,9 +41,9 @@ def test_who_leaves_is_taken_out_and_nobody_else():
     line, (a, b, c, d) = line_of(1, 0, 1, 0)
     for one in (a, d):
         one.cancel()
-    assert line.leaving(lambda one: one.is_cancelled) == [d, a]
+    assert line.remove_if(lambda one: one.is_cancelled) == [d, a]
     assert line.front(9) == [b, c]
-    assert line.leaving(lambda one: one.is_cancelled) == []
+    assert line.remove_if(lambda one: one.is_cancelled) == []
 
 
 def waiting_in_a_thread(line):
@@ -95,5 +95,5 @@ def test_threads_that_come_at_once_are_never_more_than_may_wait():
 def test_only_a_request_whose_deadline_has_passed_is_late():
     without, soon = request_of(), request_of(deadline_ms=60_000)
     assert soon.deadline_s == soon.arrived_s + 60
-    assert not without.is_late(without.arrived_s + 1e9)
-    assert [soon.is_late(soon.arrived_s + after) for after in (0, 59, 61)] == [False, False, True]
+    assert not without.is_past_deadline(without.arrived_s + 1e9)
+    assert [soon.is_past_deadline(soon.arrived_s + after) for after in (0, 59, 61)] == [False, False, True]

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from attendant.manifest import Manifest
 from serving.engine import kv_cache as slots_module
-from serving.engine.kv_cache import KVCache
-from serving.engine.rows import Rows
-from serving.engine.sequence_factory import sequence_of
+from serving.engine.kv_cache import KVCache, Rows
+from serving.engine.request import create_sequence
 from serving.runtime.create_runners import create_runners
 from tests.serving.engine.sample_sequences import Seen, bound, sequence, source_of, written
 
@@ -56,7 +55,7 @@ class Stamped:
     def fork(self, number):
         one = self.rows.all[number % len(self.rows)]
         count = min(number % 3, SLOTS - len(self.rows))
-        others = [sequence_of(one.request, 1, [], self.written) for _ in range(count)]
+        others = [create_sequence(one.request, 1, [], self.written) for _ in range(count)]
         self.rows.fork(one, others)
         for other in others:
             assert other.cached == one.cached

@@ -7,8 +7,7 @@ from attendant.manifest import Manifest
 from serving.engine import scheduler as scheduler_module
 from serving.engine.batch import Batch
 from serving.engine.meter import Meter
-from serving.engine.request_queue import RequestQueue
-from serving.engine.scheduler import Scheduler
+from serving.engine.scheduler import RequestQueue, Scheduler
 from serving.engine.settings import EngineSettings
 from serving.runtime.create_runners import create_runners
 from tests.serving.engine.sample_sequences import request_of, written
@@ -53,14 +52,14 @@ def test_who_cannot_be_begun_gets_an_error_and_those_behind_a_slot(scheduler):
 
 
 def test_a_mistake_of_ours_is_one_requests_error_too(scheduler, monkeypatch):
-    first_sequence, said = scheduler_module.first_sequence, []
+    create_first_sequence, said = scheduler_module.create_first_sequence, []
 
     def failing(one, written):
         if one is bad:
             raise ZeroDivisionError("a mistake")
-        return first_sequence(one, written)
+        return create_first_sequence(one, written)
 
-    monkeypatch.setattr(scheduler_module, "first_sequence", failing)
+    monkeypatch.setattr(scheduler_module, "create_first_sequence", failing)
     bad, good = request_of(said.append), request_of()
     line = line_of(bad, good)
     assert scheduler.admit(line) == [good] and len(line) == 0

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from attendant.errors import InputError
+from serving.engine.request import create_first_sequence, create_sequence
 from serving.engine.sampling.beam_search import BeamSearch
-from serving.engine.sequence_factory import first_sequence, sequence_of
 from tests.serving.engine.sample_sequences import END, request_of, sequence, written
 
 
@@ -16,7 +16,7 @@ def parts():
 
 def test_a_sequence_begins_with_the_prompt_of_which_nothing_is_cached(parts):
     one = sequence(parts, prompt=(5, 6, 7))
-    assert (one.tokens, one.cached, one.pending, one.answered, one.row) == ([5, 6, 7], 0, 3, 0, -1)
+    assert (one.tokens, one.cached, one.num_pending, one.output_length, one.row) == ([5, 6, 7], 0, 3, 0, -1)
     assert one.request.sequences == [one]
     one.tokens.append(8)
     assert one.request.prompt == (5, 6, 7), "the prompt is the request's, the tokens are the sequence's"
@@ -54,14 +54,16 @@ def test_only_who_wants_drafts_looks_tokens_up(parts):
 def test_candidates_draw_numbers_of_their_own(parts):
     request = sequence(parts, temperature=1.0, n=8, seed=1).request
     logits_V = np.zeros(320, dtype=np.float32)
-    chosen = [sequence_of(request, candidate, [5, 6], parts).sampler.choose(logits_V).token for candidate in range(8)]
+    chosen = [
+        create_sequence(request, candidate, [5, 6], parts).sampler.sample(logits_V).token for candidate in range(8)
+    ]
     assert len(set(chosen)) > 4
-    assert sequence_of(request, 2, [5, 6], parts).sampler.choose(logits_V).token == chosen[2]
+    assert create_sequence(request, 2, [5, 6], parts).sampler.sample(logits_V).token == chosen[2]
 
 
 def test_a_guide_holds_each_sequence_by_itself(parts):
     request = sequence(parts, regex="[ab]").request
-    one, other = (sequence_of(request, candidate, [5], parts) for candidate in range(2))
+    one, other = (create_sequence(request, candidate, [5], parts) for candidate in range(2))
     a = parts.tokenizer.encode("a", 9)[-1]
     one.sampler.take(a)
     assert one.sampler.is_complete and not other.sampler.is_complete
@@ -74,6 +76,6 @@ def test_a_guide_that_cannot_be_followed_is_the_requests_error(parts):
 
 def test_the_length_of_a_source_is_that_of_its_mask(parts):
     one = request_of()
-    assert first_sequence(one, parts).request.source_length == 0
+    assert create_first_sequence(one, parts).request.source_length == 0
     one.memories = {"source_mask": np.array([True, True, True, False])}
-    assert first_sequence(one, parts).request.source_length == 3
+    assert create_first_sequence(one, parts).request.source_length == 3

@@ -10,10 +10,8 @@ from export.artefact.stage import export_torch
 from models.checkpoints.resolve import checkpoint_named
 from models.train.caption_data import held_out_pairs
 from models.train.date_data import held_out
-from serving.engine.captioner import Captioner
-from serving.engine.generator import Generator
 from serving.engine.settings import EngineSettings
-from serving.engine.translator import Translator
+from serving.engine.text_generation_model import CaptionModel, LanguageModel, TranslationModel
 from serving.runtime.torch.buffer import TorchBuffer
 from serving.runtime.torch.runner import TorchRunner
 from tests.conftest import CAPTIONER, DATES
@@ -32,10 +30,10 @@ OPTIONS = [
 
 def kind_and_subjects(artefact):
     if artefact == "captioner_artefact":
-        return Captioner, list(held_out_pairs(5)[0])
+        return CaptionModel, list(held_out_pairs(5)[0])
     if artefact == "language_model":
-        return Generator, [PROMPT, OTHER_PROMPT, "fish", "the cat sat on the mat, and the dog", "a"]
-    return Translator, [text for text, _ in held_out(5)]
+        return LanguageModel, [PROMPT, OTHER_PROMPT, "fish", "the cat sat on the mat, and the dog", "a"]
+    return TranslationModel, [text for text, _ in held_out(5)]
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +99,7 @@ def test_its_tokens_are_the_eager_models(artefact, pairs):
     for subject in subjects[:3]:
         request = model.request(subject, SamplingParams(max_tokens=STOPS_AFTER + 1))
         source = [torch.from_numpy(array) for array in (request.source or {}).values()]
-        rules = model._written().rules
+        rules = model.loaded.rules
         ((_, tokens, _),) = alone(model, subject, SamplingParams(max_tokens=STOPS_AFTER + 1)).values()
         wanted = eager_tokens(eager, source, request.prompt, rules.end, STOPS_AFTER + 1)
         assert tokens in (wanted, wanted[:-1]), "an end token is no answer"
@@ -125,7 +123,7 @@ def test_trained_models_answer_in_half_precision_as_in_float32(name, precision, 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_prompt_seen_before_is_not_computed_again(device, pairs):
-    model = loaded(Generator, pairs("language_model")[1], device, EngineSettings(max_num_seqs=2))
+    model = loaded(LanguageModel, pairs("language_model")[1], device, EngineSettings(max_num_seqs=2))
     prompt, options = [0, *range(2, 36)], SamplingParams(max_tokens=4, ignore_eos=True)
     first = alone(model, prompt, options)
     assert model.engine.meter.prefix_tokens == 0
@@ -137,7 +135,7 @@ def test_no_more_of_a_device_than_was_asked_for_is_copied_to_the_host(pairs, mon
     copied = []
     numpy = TorchBuffer.numpy
     monkeypatch.setattr(TorchBuffer, "numpy", lambda buffer: copied.append(buffer.nbytes) or numpy(buffer))
-    model = loaded(Generator, pairs("language_model")[1], "cpu", EngineSettings(max_num_seqs=2))
+    model = loaded(LanguageModel, pairs("language_model")[1], "cpu", EngineSettings(max_num_seqs=2))
     alone(model, [0, *range(2, 36)], SamplingParams(max_tokens=4, ignore_eos=True))
     row = model.engine.cache_bytes / 2
     blocks, logits = 32 / 40 * row, 5 * 4 * model.vocabulary_size

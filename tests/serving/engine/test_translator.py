@@ -8,12 +8,12 @@ from attendant.tokenizer import Tokenizer
 from models.checkpoints.resolve import checkpoint_named
 from models.generate import pad_sources, translate_greedily
 from models.train.date_data import held_out
-from serving.engine.translator import Translator
+from serving.engine.text_generation_model import TranslationModel
 
 
 @pytest.fixture(scope="module")
 def translator(dates_artefact):
-    return Translator(dates_artefact, Manifest.read(dates_artefact))
+    return TranslationModel(dates_artefact, Manifest.read(dates_artefact))
 
 
 def answer(translator, text, max_tokens=None):
@@ -60,11 +60,11 @@ def test_a_request_that_cannot_be_decoded_is_refused(translator, text, limit, sa
 
 def test_an_artefact_without_a_tokenizer_is_refused(tiny_translator):
     with pytest.raises(ArtefactError, match=r"tokenizer\.json"):
-        Translator(tiny_translator, Manifest.read(tiny_translator))
+        TranslationModel(tiny_translator, Manifest.read(tiny_translator))
 
 
 def test_each_token_comes_with_its_alignment_if_that_is_asked_for(explained_dates):
-    translator = Translator(explained_dates, Manifest.read(explained_dates))
+    translator = TranslationModel(explained_dates, Manifest.read(explained_dates))
     text = "3rd of march 1997"
     shown = list(translator.stream(translator.request(text, SamplingParams(explain=True))))
     assert [piece.alignment.shape for piece in shown] == [(1, len(text))] * 10 + [(0, len(text))]
@@ -74,7 +74,7 @@ def test_each_token_comes_with_its_alignment_if_that_is_asked_for(explained_date
 
 
 def test_the_graph_that_explains_is_loaded_only_once_somebody_asks_for_it(explained_dates):
-    translator = Translator(explained_dates, Manifest.read(explained_dates))
+    translator = TranslationModel(explained_dates, Manifest.read(explained_dates))
     answer(translator, "3rd of march 1997")
     assert translator.runners.keys() == {"encoder", "decoder"}
     list(translator.stream(translator.request("3rd of march 1997", SamplingParams(explain=True))))

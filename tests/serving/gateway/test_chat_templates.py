@@ -5,7 +5,7 @@ from tritonclient.grpc import model_config_pb2 as pb
 
 from attendant.errors import ArtefactError, InputError
 from clients.served_model import ServedModel
-from serving.gateway.chat_templates import CHAT_TEMPLATE, CONTROL_TOKENS, SPECIAL_TOKENS, rendered
+from serving.gateway.chat_templates import CHAT_TEMPLATE, CONTROL_TOKENS, SPECIAL_TOKENS, render_messages
 from serving.triton.repository import chat_template
 from serving.triton.repository.chat_template import add_chat_template
 
@@ -34,19 +34,19 @@ def said(*contents):
 
 def test_a_template_gets_the_messages_the_special_tokens_and_asks_for_an_answer():
     model = served(CHATML, **{SPECIAL_TOKENS: {"bos_token": "<s>"}})
-    assert rendered(model, said(" hello ", "you")) == "<s>user\nhello<s>user\nyou<s>assistant"
+    assert render_messages(model, said(" hello ", "you")) == "<s>user\nhello<s>user\nyou<s>assistant"
 
 
 def test_a_model_without_a_template_is_refused_with_what_to_do():
     with pytest.raises(InputError, match=r"'chatty' has not.*/v1/completions, or put chat_template\.jinja"):
-        rendered(served(), said("hello"))
+        render_messages(served(), said("hello"))
 
 
 def test_a_message_with_a_control_token_is_refused():
     model = served("{{ messages[0].content }}", **{CONTROL_TOKENS: ["<|end|>"]})
-    assert rendered(model, said("<end>")) == "<end>"
+    assert render_messages(model, said("<end>")) == "<end>"
     with pytest.raises(InputError, match=r"<\|end\|>"):
-        rendered(model, said("so <|end|> it"))
+        render_messages(model, said("so <|end|> it"))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_message_with_a_control_token_is_refused():
 )
 def test_what_a_template_may_not_do_is_the_requests_error(template):
     with pytest.raises(InputError, match="template of 'chatty'"):
-        rendered(served(template), said("hello"))
+        render_messages(served(template), said("hello"))
 
 
 def test_the_names_of_the_parameters_are_those_that_the_repository_writes():

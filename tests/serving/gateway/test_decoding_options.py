@@ -15,14 +15,14 @@ def test_parameters_have_the_names_of_openai_and_of_vllm():
     wanted = SamplingParams(
         temperature=1.0, n=2, stop=("x",), ignore_eos=True, stop_token_ids=(3,), min_p=0.5, logit_bias={4: 1.5}
     )
-    assert CompletionRequest.model_validate(ASKED | sent).decoding(counts=False) == wanted
+    assert CompletionRequest.model_validate(ASKED | sent).sampling_params(counts=False) == wanted
 
 
 def test_what_a_request_leaves_out_is_the_tables_default_but_for_openais_temperature():
-    assert CompletionRequest.model_validate(ASKED).decoding(counts=True) == SamplingParams(
+    assert CompletionRequest.model_validate(ASKED).sampling_params(counts=True) == SamplingParams(
         temperature=1.0, token_counts=True
     )
-    beams = CompletionRequest.model_validate({**ASKED, "beam_width": 2}).decoding(counts=False)
+    beams = CompletionRequest.model_validate({**ASKED, "beam_width": 2}).sampling_params(counts=False)
     assert beams == SamplingParams(beam_width=2)
 
 

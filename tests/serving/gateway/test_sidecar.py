@@ -7,7 +7,7 @@ from attendant.errors import ConfigError, ServerError
 from serving.gateway import sidecar as beside
 from serving.gateway.server import server_for
 from serving.gateway.settings import GatewaySettings
-from serving.gateway.sidecar import gateway_beside
+from serving.gateway.sidecar import run_sidecar
 from serving.triton.server.ports import free_ports
 from tests.end_to_end.asking import PATIENCE_S
 
@@ -28,7 +28,7 @@ def page(url):
 
 
 def test_the_page_answers_while_the_block_lasts_and_not_after(settings):
-    with gateway_beside(settings, settings.host) as gateway:
+    with run_sidecar(settings, settings.host) as gateway:
         gateway.start()
         gateway.start()
         assert "Ask a model" in page(gateway.url)
@@ -37,15 +37,15 @@ def test_the_page_answers_while_the_block_lasts_and_not_after(settings):
 
 
 def test_one_that_was_never_started_leaves_at_once(settings):
-    with gateway_beside(settings, settings.host) as gateway:
+    with run_sidecar(settings, settings.host) as gateway:
         assert not gateway.has_ended
 
 
 def test_a_taken_port_is_refused_with_its_flag(settings):
     with (
-        gateway_beside(settings, settings.host),
+        run_sidecar(settings, settings.host),
         pytest.raises(ConfigError, match="--gateway-port"),
-        gateway_beside(settings, settings.host),
+        run_sidecar(settings, settings.host),
     ):
         pass
 
@@ -57,13 +57,13 @@ def test_a_gateway_that_ends_by_itself_ends_the_block(settings, monkeypatch):
         return server
 
     monkeypatch.setattr(beside, "server_for", ending)
-    with pytest.raises(ServerError, match="a running gateway"), gateway_beside(settings, settings.host) as gateway:
+    with pytest.raises(ServerError, match="a running gateway"), run_sidecar(settings, settings.host) as gateway:
         gateway.start()
         time.sleep(PATIENCE_S)  # the error breaks in
 
 
 def test_ctrl_c_is_passed_on(settings):
-    with pytest.raises(KeyboardInterrupt), gateway_beside(settings, settings.host) as gateway:
+    with pytest.raises(KeyboardInterrupt), run_sidecar(settings, settings.host) as gateway:
         gateway.start()
         page(gateway.url)
         raise KeyboardInterrupt

@@ -2,7 +2,7 @@ import pytest
 
 from attendant.errors import InputError
 from attendant.signature import Axis, GraphSignature, TensorSpec
-from serving.runtime.admission import Admission
+from serving.runtime.base import Admission
 
 IDS = TensorSpec(name="ids", dtype="int64", axes=("batch", "source"))
 SIGNATURE = GraphSignature(name="encoder", inputs=(IDS,), outputs=(), axes={"source": Axis(usual=4, largest=8)})

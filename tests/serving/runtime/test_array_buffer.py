@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attendant.errors import InputError
-from serving.runtime.array_buffer import ArrayBuffer
+from serving.runtime.base import ArrayBuffer
 from serving.runtime.ort.runner import OrtBuffer
 
 SHAPE = (4, 2, 5, 3)

@@ -11,8 +11,7 @@ from export.artefact.stage import export_torch
 from serving.runtime import create_runners as module
 from serving.runtime.create_runners import create_runners
 from serving.runtime.openvino.runner import OpenVinoRunner, openvino_is_installed
-from serving.runtime.ort.row_by_row import RowByRow
-from serving.runtime.ort.runner import OrtRunner
+from serving.runtime.ort.runner import OrtRunner, RowByRow
 
 needs_openvino = pytest.mark.skipif(not openvino_is_installed(), reason="OpenVINO is not installed")
 
@@ -58,12 +57,12 @@ def test_a_decoder_runs_on_onnx_runtime_and_takes_what_openvino_encoded(dates_ar
 
 @needs_openvino
 def test_a_translation_is_the_same_whichever_runtime_encodes(dates_artefact):
-    from serving.engine.translator import Translator
+    from serving.engine.text_generation_model import TranslationModel
 
     manifest = Manifest.read(dates_artefact)
     answers = [
         "".join(piece.text for piece in model.stream(model.request("the 4th of july 1776")))
-        for model in (Translator(dates_artefact, manifest, 1, one) for one in ("onnxruntime", "openvino"))
+        for model in (TranslationModel(dates_artefact, manifest, 1, one) for one in ("onnxruntime", "openvino"))
     ]
     assert answers[0] == answers[1] != ""
 

@@ -7,8 +7,7 @@ import pytest
 from attendant.errors import MachineError
 from attendant.manifest import Manifest
 from attendant.sampling_params import SamplingParams
-from serving.engine.generator import Generator
-from serving.engine.translator import Translator
+from serving.engine.text_generation_model import LanguageModel, TranslationModel
 from serving.runtime.create_runners import create_runners
 from serving.runtime.executable import require_executable
 from serving.runtime.ort.runner import OrtRunner
@@ -48,7 +47,7 @@ def test_translations_are_the_same_with_engines_beams_and_batches_included(dates
     ]
     answers = []
     for folder, runtime in ((tmp_path / "a", "auto"), (dates_artefact, "onnxruntime")):
-        model = Translator(folder, manifest, runtime=runtime)
+        model = TranslationModel(folder, manifest, runtime=runtime)
         answers.append([[piece.token_ids for piece in model.stream(model.request(*one))] for one in asked])
     assert answers[0] == answers[1]
     assert len(gpu) == 1 and gpu[0].replays > 10
@@ -59,7 +58,7 @@ def test_a_prompt_is_continued_the_same_with_an_engine(language_model, tmp_path,
     manifest = Manifest.read(tmp_path / "a")
     answers = []
     for folder, runtime in ((tmp_path / "a", "auto"), (language_model, "onnxruntime")):
-        model = Generator(folder, manifest, runtime=runtime)
+        model = LanguageModel(folder, manifest, runtime=runtime)
         answers.append([piece.token_ids for piece in model.stream(model.request("the quick brown fox"))])
     assert answers[0] == answers[1]
     assert gpu[0].replays > 5

@@ -7,8 +7,8 @@ from attendant.manifest import Manifest
 from attendant.sampling_params import SamplingParams
 from models.checkpoints.resolve import checkpoint_named
 from models.explain.observe import observe
-from serving.engine.captioner import Captioner
-from serving.engine.output.alignment import aligning_graph, alignment_of, decoder_graph
+from serving.engine.output.alignment import aligning_graph, alignment_of, require_aligning
+from serving.engine.text_generation_model import CaptionModel
 from tests.conftest import CAPTIONER
 
 
@@ -16,7 +16,7 @@ from tests.conftest import CAPTIONER
 def captioner(exported):
     """The shipped captioner, exported with its explanation; the model, and what serves it."""
     artefact = exported(CAPTIONER, explain=True)
-    return checkpoint_named(CAPTIONER).model, Captioner(artefact, Manifest.read(artefact))
+    return checkpoint_named(CAPTIONER).model, CaptionModel(artefact, Manifest.read(artefact))
 
 
 def test_each_token_of_a_caption_comes_with_what_its_image_was_read_by(captioner):
@@ -51,7 +51,6 @@ def test_of_a_recurrent_decoder_it_is_its_own_and_stays_when_the_next_step_write
 def test_the_graph_is_the_plain_one_unless_an_explanation_is_asked_for(dates_artefact, explained_dates):
     plain, explained = (aligning_graph(Manifest.read(one)) for one in (dates_artefact, explained_dates))
     assert (plain, explained) == (None, "explained")
-    assert [decoder_graph(False, plain), decoder_graph(False, explained)] == ["decoder", "decoder"]
-    assert decoder_graph(True, explained) == "explained"
+    assert require_aligning(explained) == "explained"
     with pytest.raises(InputError, match="--explain"):
-        decoder_graph(True, plain)
+        require_aligning(plain)

@@ -4,7 +4,7 @@ from tokenizers import Tokenizer as LibraryTokenizer
 from tokenizers import decoders, models
 
 from attendant.tokenizer import Tokenizer
-from serving.engine.output.detokenization import IncrementalDetokenizer
+from serving.engine.output.detokenizer import IncrementalDetokenizer
 from tests.text_checkpoints import SENTENCES, byte_level_bpe, word_piece
 
 LAST_BYTE = 256

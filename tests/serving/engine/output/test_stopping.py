@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from serving.engine.output.stopping import StopText
+from serving.engine.output.detokenizer import StopText
 
 texts = st.text("abé🙂", max_size=30)
 stops = st.lists(st.text("abé🙂", min_size=1, max_size=5), max_size=4)

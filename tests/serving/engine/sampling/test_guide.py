@@ -74,7 +74,7 @@ class Model:
         options = SamplingParams(**structured, **options)
         sampler = Sampler(options, self.rules, [0], seed=seed, guide=ruled)
         while len(tokens) < limit:
-            token = sampler.choose(logits.normal(0, 3, self.size).astype(np.float32)).token
+            token = sampler.sample(logits.normal(0, 3, self.size).astype(np.float32)).token
             assert checked.allowed()[token]
             checked.take(token)
             if token in self.rules.end:
@@ -178,7 +178,7 @@ def test_the_forced_first_token_is_none_of_the_guides(models):
     rules = TokenRules(end=frozenset({2}), first=1)
     sampler = Sampler(SamplingParams(), rules, [1], seed=0, guide=model.guides.create(regex("ab")))
     logits = np.zeros(model.size, dtype=np.float32)
-    assert [sampler.choose(logits).token for _ in range(4)] == [1, 4, 5, 2]
+    assert [sampler.sample(logits).token for _ in range(4)] == [1, 4, 5, 2]
 
 
 @pytest.mark.parametrize(

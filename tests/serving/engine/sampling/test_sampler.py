@@ -23,7 +23,7 @@ def sampler(rules=None, prompt=(1, 2), seed=0, candidate=0, guide=None, **option
 
 def drawn(logits=LOGITS, count=DRAWS, **arguments):
     one = sampler(**({"temperature": 1.0} | arguments))
-    return [one.choose(logits).token for _ in range(count)]
+    return [one.sample(logits).token for _ in range(count)]
 
 
 def chi_square_p(tokens, expected):
@@ -89,7 +89,7 @@ def test_a_draw_depends_on_seed_candidate_and_position_alone():
         other = sampler(temperature=1.0, seed=7, candidate=3, prompt=(5,))
         for token in (0,) * position:
             other.take(token)
-        assert other.choose(LOGITS).token == whole[position]
+        assert other.sample(LOGITS).token == whole[position]
 
 
 def test_a_seed_means_the_same_in_every_version():
@@ -119,21 +119,21 @@ def test_the_inverse_of_the_distribution_never_gives_what_cannot_come(weights, u
 
 def test_greedy_decoding_takes_the_first_of_the_largest_logits_that_are_left():
     tied = np.array([0, 3, 1, 3, 3, 2, 0, 0], dtype=np.float32)
-    assert sampler().choose(tied).token == 1
-    assert sampler(rules=TokenRules(never=(1,))).choose(tied).token == 3
-    assert sampler(logit_bias={2: 2.5}).choose(tied).token == 2
-    assert sampler(prompt=(1, 3), repetition_penalty=1.5).choose(tied).token == 4
-    assert sampler(rules=TokenRules(first=6)).choose(tied).token == 6
+    assert sampler().sample(tied).token == 1
+    assert sampler(rules=TokenRules(never=(1,))).sample(tied).token == 3
+    assert sampler(logit_bias={2: 2.5}).sample(tied).token == 2
+    assert sampler(prompt=(1, 3), repetition_penalty=1.5).sample(tied).token == 4
+    assert sampler(rules=TokenRules(first=6)).sample(tied).token == 6
     ends = sampler(rules=TokenRules(end=frozenset({1})), stop_token_ids=(3,), min_tokens=2)
-    assert [ends.choose(tied).token for _ in range(3)] == [4, 4, 1]
+    assert [ends.sample(tied).token for _ in range(3)] == [4, 4, 1]
 
 
 def test_the_answer_itself_is_penalised_as_it_grows():
     tied = np.array([0, 3, 2.5, 0, 0, 0, 0, 0], dtype=np.float32)
     often = sampler(prompt=(1,), frequency_penalty=0.4)
-    assert [often.choose(tied).token for _ in range(6)] == [1, 1, 2, 1, 2, 1]
+    assert [often.sample(tied).token for _ in range(6)] == [1, 1, 2, 1, 2, 1]
     once = sampler(prompt=(1,), presence_penalty=0.6)
-    assert [once.choose(tied).token for _ in range(4)] == [1, 2, 1, 1]
+    assert [once.sample(tied).token for _ in range(4)] == [1, 2, 1, 1]
 
 
 PLAIN = {
@@ -166,23 +166,23 @@ def test_a_choice_is_plain_where_it_is_the_largest_logit_and_nothing_else(case):
 def test_a_plain_choice_is_the_largest_logit(seed):
     logits = np.random.default_rng(seed).normal(size=V).astype(np.float32)
     one = sampler()
-    assert one.is_plain and one.choose(logits).token == logits.argmax()
+    assert one.is_plain and one.sample(logits).token == logits.argmax()
 
 
 def test_log_probabilities_are_the_models_own_whatever_is_asked():
     asked = {"logprobs": True, "top_logprobs": 3, "logit_bias": {7: 50.0}}
     for more in ({}, {"temperature": 0.1, "top_k": 1}):
-        choice = sampler(**asked, **more).choose(LOGITS)
+        choice = sampler(**asked, **more).sample(LOGITS)
         assert choice.token == 7
         assert choice.logprob == pytest.approx(np.log(P[7]))
         assert choice.top == tuple((token, pytest.approx(np.log(P[token]))) for token in (1, 3, 6))
 
 
 def test_of_equally_probable_tokens_the_first_are_told():
-    top = sampler(logprobs=True, top_logprobs=2).choose(np.zeros(V, dtype=np.float32)).top
+    top = sampler(logprobs=True, top_logprobs=2).sample(np.zeros(V, dtype=np.float32)).top
     assert [token for token, _ in top] == [0, 1]
-    assert sampler(logprobs=True).choose(LOGITS).top == () and sampler().choose(LOGITS).logprob is None
-    assert len(sampler(logprobs=True, top_logprobs=20).choose(LOGITS).top) == V
+    assert sampler(logprobs=True).sample(LOGITS).top == () and sampler().sample(LOGITS).logprob is None
+    assert len(sampler(logprobs=True, top_logprobs=20).sample(LOGITS).top) == V
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -192,19 +192,19 @@ def test_logits_that_are_no_numbers_are_refused(value):
     one = sampler(temperature=1.0)
     one.take(3)
     with pytest.raises(InputError, match=f"{value} for token 2"):
-        one.choose(broken)
+        one.sample(broken)
     with pytest.raises(InputError, match="for token 1"):
-        sampler().choose(np.full(V, -np.inf, dtype=np.float32))
+        sampler().sample(np.full(V, -np.inf, dtype=np.float32))
 
 
 def test_an_answer_that_may_not_go_on_is_refused():
     with pytest.raises(InputError, match="none as token 1"):
-        sampler(rules=TokenRules(never=tuple(range(V)))).choose(LOGITS)
+        sampler(rules=TokenRules(never=tuple(range(V)))).sample(LOGITS)
 
 
 def test_the_given_logits_are_not_touched():
     logits = LOGITS.copy()
-    sampler(temperature=1.0, top_p=0.5, logit_bias={1: 3.0}, rules=TokenRules(never=(0,))).choose(logits)
+    sampler(temperature=1.0, top_p=0.5, logit_bias={1: 3.0}, rules=TokenRules(never=(0,))).sample(logits)
     np.testing.assert_array_equal(logits, LOGITS)
 
 
@@ -246,6 +246,6 @@ def test_greedy_decoding_is_token_for_token_that_of_transformers(gpt2, prompt, p
     while len(tokens) < 8 and not end.intersection(tokens[-1:]):
         logits = gpt2(torch.tensor([prompt + tokens])).logits[0, -1].numpy()
         plain = int(logits.argmax()) if one.is_plain else None
-        tokens.append(one.choose(logits).token)
+        tokens.append(one.sample(logits).token)
         assert plain in (None, tokens[-1])
     assert tokens == wanted

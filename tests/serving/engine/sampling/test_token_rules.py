@@ -12,12 +12,12 @@ def test_the_rules_are_read_from_the_details_of_every_family():
 
 def test_the_most_probable_token_is_chosen_unless_it_is_suppressed():
     logits = np.array([0.1, 3.0, 2.0, -1.0], dtype=np.float32)
-    assert TokenRules().choose(logits, 0) == 1
-    assert TokenRules(never=(1,)).choose(logits, 0) == 2
+    assert TokenRules().sample(logits, 0) == 1
+    assert TokenRules(never=(1,)).sample(logits, 0) == 2
     assert logits.tolist() == np.float32([0.1, 3.0, 2.0, -1.0]).tolist(), "and the scores are not touched"
 
 
 def test_a_forced_token_comes_first_and_only_there():
     logits = np.array([0.0, 1.0], dtype=np.float32)
     rules = TokenRules(first=0)
-    assert [rules.choose(logits, count) for count in range(3)] == [0, 1, 1]
+    assert [rules.sample(logits, count) for count in range(3)] == [0, 1, 1]

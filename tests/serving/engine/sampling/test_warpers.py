@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from transformers.generation import logits_process as hf
 
 from attendant.sampling_params import SamplingParams
-from serving.engine.sampling.warpers import (
+from serving.engine.sampling.sampler import (
     create_filters,
     divide_by_temperature,
     kth_largest,

@@ -3,7 +3,7 @@ import pytest
 
 from attendant.errors import InputError
 from clients.served_model import ServedModel
-from serving.gateway.explain.maps import Map, chosen, classifier_maps, kinds_of, rounded, token_maps
+from serving.gateway.explain.maps import Map, classifier_maps, kinds_of, round_values, select_maps, token_maps
 
 
 def served(task, *outputs):
@@ -50,10 +50,10 @@ def test_an_answer_without_a_token_has_no_map():
 
 def test_a_layer_that_there_is_not_is_refused_with_the_range():
     maps = [Map(title=f"{layer}", values=np.zeros((1, 1)), layer=layer) for layer in (1, 2)]
-    assert [one.layer for one in chosen(maps, 2, None)] == [2]
+    assert [one.layer for one in select_maps(maps, 2, None)] == [2]
     with pytest.raises(InputError, match="a layer from 1 to 2 and no head"):
-        chosen(maps, 3, None)
+        select_maps(maps, 3, None)
 
 
 def test_numbers_are_rounded_for_the_eye():
-    assert rounded(np.float32([[0.123456, 1]])) == [[0.1235, 1.0]]
+    assert round_values(np.float32([[0.123456, 1]])) == [[0.1235, 1.0]]

@@ -7,8 +7,7 @@ from attendant.errors import InputError
 from attendant.manifest import Manifest
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.create_runners import create_runners
-from serving.runtime.ort.row_by_row import RowByRow
-from serving.runtime.ort.runner import OrtRunner
+from serving.runtime.ort.runner import OrtRunner, RowByRow
 
 
 @pytest.fixture(scope="module")

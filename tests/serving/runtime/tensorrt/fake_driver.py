@@ -114,9 +114,9 @@ class FakeDriver:
 
     def end_recording(self, stream):
         assert self._recording is not None and self._recording[0] == stream
-        recorded, self._recording = self._recording[1], None
-        assert recorded, "an empty recording"
-        self.recordings[len(self.recordings) + 1] = recorded
+        record, self._recording = self._recording[1], None
+        assert record, "an empty recording"
+        self.recordings[len(self.recordings) + 1] = record
         return len(self.recordings)
 
     def replay(self, recording, stream):

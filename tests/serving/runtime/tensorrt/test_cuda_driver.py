@@ -9,10 +9,10 @@ import ctypes, json
 import numpy as np
 from serving.runtime.tensorrt.cuda_driver import CudaDriver
 from serving.runtime.tensorrt.device import Device
-from serving.runtime.tensorrt.device_buffer import zeroed
+from serving.runtime.tensorrt.device_buffer import allocate_zeros
 driver = CudaDriver()
 device = Device(driver)
-buffer = zeroed(device, "float32", (3, 2, 4, 2))
+buffer = allocate_zeros(device, "float32", (3, 2, 4, 2))
 first = buffer.numpy().tolist()
 array = np.arange(48, dtype=np.float32).reshape(3, 2, 4, 2)
 buffer.write(array)
@@ -22,7 +22,7 @@ moved = buffer.numpy()
 buffer.copy_rows([0], [2])
 array[2] = array[0]
 with device.turn():
-    recording = device.recorded(lambda: driver.zero(buffer.address, 0, device.compute))
+    recording = device.record(lambda: driver.zero(buffer.address, 0, device.compute))
     driver.replay(recording, device.compute)
     driver.forget(recording)
     driver.unpin(driver.pin(16))

@@ -19,7 +19,7 @@ from export.parity.eager import EagerRunner
 from export.precision.precisions import PRECISIONS, signatures_in
 from models.checkpoints.resolve import checkpoint_named
 from models.presets import PRESETS
-from serving.runtime.array_buffer import ArrayBuffer
+from serving.runtime.base import ArrayBuffer
 from serving.runtime.cached_decoder import MOVING, CachedDecoder
 from serving.runtime.torch.buffer import TorchBuffer, torch_dtype
 from serving.runtime.torch.runner import TorchRunner

@@ -28,11 +28,15 @@ class Bindable(Protocol):
         """It."""
 
 
-class Binding:
+class SessionBinding:
     """One binding, for one call at a time."""
 
     def __init__(
-        self, session: Any, outputs: Sequence[str], aliases: Mapping[str, str], when_let_go: Callable[[Binding], None]
+        self,
+        session: Any,
+        outputs: Sequence[str],
+        aliases: Mapping[str, str],
+        when_let_go: Callable[[SessionBinding], None],
     ) -> None:
         this = ref(self)
         self._session, self._binding = session, session.io_binding()
@@ -78,7 +82,7 @@ class Binding:
         self._bound[name] = ref(buffer, self._let_go)
 
 
-class KeptBindings:
+class BindingPool:
     """As many bindings of a session as calls have ever run at once, less those whose tensors nobody else holds."""
 
     def __init__(self, session: Any, outputs: Sequence[str], aliases: Mapping[str, str]) -> None:
@@ -89,11 +93,11 @@ class KeptBindings:
             outputs: the names of all.
             aliases: output → the input whose buffer it is written to.
         """
-        self._idle: list[Binding] = []
-        self._new = partial(Binding, session, outputs, aliases, partial(_drop, ref(self)))
+        self._idle: list[SessionBinding] = []
+        self._new = partial(SessionBinding, session, outputs, aliases, partial(_drop, ref(self)))
 
     @contextmanager
-    def one(self) -> Iterator[Binding]:
+    def borrow(self) -> Iterator[SessionBinding]:
         """A binding for one call; one whose call failed is not used again."""
         try:
             binding = self._idle.pop()
@@ -102,13 +106,13 @@ class KeptBindings:
         yield binding
         self._idle.append(binding)
 
-    def drop(self, binding: Binding) -> None:
+    def drop(self, binding: SessionBinding) -> None:
         """Let go of a binding, which would keep the memory of its tensors; one in use is being bound to others."""
         with suppress(ValueError):
             self._idle.remove(binding)
 
 
-def _drop(kept: ref[KeptBindings], binding: Binding) -> None:
+def _drop(kept: ref[BindingPool], binding: SessionBinding) -> None:
     bindings = kept()
     if bindings is not None:
         bindings.drop(binding)

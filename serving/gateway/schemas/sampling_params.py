@@ -45,8 +45,8 @@ def _field_of(name: str) -> tuple[Any, Any]:
 
 def params_of(request: Strict, names: Iterable[str]) -> dict[str, Any]:
     """What a request says of parameters, as arguments of :class:`SamplingParams`."""
-    said = {name: getattr(request, name) for name in names}
-    values: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in said.items()}
+    given = {name: getattr(request, name) for name in names}
+    values: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in given.items()}
     if values.get("logit_bias"):
         values["logit_bias"] = {int(token): value for token, value in values["logit_bias"].items()}
     return {name: value for name, value in values.items() if value is not None}
@@ -72,7 +72,7 @@ _SHARED = [name for name in PARAMS if name not in _SPELLED_OTHERWISE and name !=
 _Shared: Any = create_model("_Shared", __base__=Strict, **fields_of(_SHARED))
 
 
-class Decoded(_Shared):  # type: ignore[misc]  # its fields are rows of a table
+class DecodingFields(_Shared):  # type: ignore[misc]  # its fields are rows of a table
     """The parameters that completions and chats share."""
 
     stream: bool = False
@@ -84,7 +84,7 @@ class Decoded(_Shared):  # type: ignore[misc]  # its fields are rows of a table
     response_format: ResponseFormat | None = None
     user: str | None = Field(default=None, description="taken, and not used")
 
-    def decoding(self, counts: bool, **others: Any) -> SamplingParams:
+    def sampling_params(self, counts: bool, **others: Any) -> SamplingParams:
         """The same for a client of ours.
 
         Args:

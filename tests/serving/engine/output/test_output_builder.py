@@ -5,7 +5,7 @@ import pytest
 
 from attendant.sampling_params import SamplingParams
 from attendant.tokenizer import Tokenizer
-from serving.engine.output.writer import Writer
+from serving.engine.output.detokenizer import OutputBuilder
 from serving.engine.sampling.sampler import SampledToken
 from tests.text_checkpoints import byte_level_bpe
 
@@ -21,7 +21,7 @@ def tokens_of(tokenizer, text):
 
 def written(tokenizer, text, reason="length", **options):
     """The pieces of a text, a token each, and whether the writer had stopped before the end."""
-    writer = Writer(tokenizer, SamplingParams(**options), candidate=3)
+    writer = OutputBuilder(tokenizer, SamplingParams(**options), candidate=3)
     pieces = []
     for token in tokens_of(tokenizer, text):
         pieces.append(writer.add(SampledToken(token), None))
@@ -45,7 +45,7 @@ def test_each_piece_carries_its_token_and_the_last_none_but_the_reason(tokenizer
 
 
 def test_what_is_left_of_a_character_is_told_at_the_end(tokenizer):
-    writer = Writer(tokenizer, SamplingParams(), 0)
+    writer = OutputBuilder(tokenizer, SamplingParams(), 0)
     first, *_ = tokens_of(tokenizer, "🙃")
     assert writer.add(SampledToken(first), None).text == ""
     assert writer.rest("length", None).text == "�"
@@ -76,12 +76,12 @@ def test_probabilities_are_reported_if_asked_for(tokenizer):
         ({"logprobs": True}, (-0.5,), ()),
         ({"logprobs": True, "top_logprobs": 2}, (-0.5,), (choice.top,)),
     ):
-        piece = Writer(tokenizer, SamplingParams(**options), 0).add(choice, None)
+        piece = OutputBuilder(tokenizer, SamplingParams(**options), 0).add(choice, None)
         assert (piece.logprobs, piece.top_logprobs) == (logprobs, top)
 
 
 def test_an_alignment_stands_beside_its_token_and_that_of_no_token_is_empty(tokenizer):
-    writer = Writer(tokenizer, SamplingParams(explain=True), 0)
+    writer = OutputBuilder(tokenizer, SamplingParams(explain=True), 0)
     weights_S = np.array([0.25, 0.75])
     assert np.array_equal(writer.add(SampledToken(70), weights_S).alignment, [[0.25, 0.75]])
     assert writer.rest("stop", weights_S).alignment.shape == (0, 2)
@@ -89,7 +89,7 @@ def test_an_alignment_stands_beside_its_token_and_that_of_no_token_is_empty(toke
 
 def test_an_aligned_token_says_what_it_adds_and_a_plain_one_does_not(tokenizer):
     weights_S = np.array([0.25, 0.75])
-    writer = Writer(tokenizer, SamplingParams(), 0)
+    writer = OutputBuilder(tokenizer, SamplingParams(), 0)
     pieces = [writer.add(SampledToken(token), weights_S) for token in (70, 71)]
     assert [piece.token_texts for piece in pieces] == [(piece.text,) for piece in pieces]
     assert writer.add(SampledToken(72), None).token_texts == writer.rest("stop", weights_S).token_texts == ()

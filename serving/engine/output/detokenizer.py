@@ -1,0 +1,132 @@
+"""Tokens of one answer → its text as they come: whole characters only, and nothing of a stop text.
+
+Only the tokens since the chunk before last are decoded again: how a token reads can depend on its neighbours (a space
+before it, the other bytes of its character), and on nothing further away.
+
+Source: D. E. Knuth, J. H. Morris, V. R. Pratt, "Fast pattern matching in strings", SIAM J. Comput. 6 (1977).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attendant.sampling_params import SamplingParams
+from attendant.tokenizer import TextTokenizer
+from serving.engine.request_output import FinishReason, RequestOutput
+from serving.engine.sampling.sampler import SampledToken
+from serving.runtime.base import Array
+
+_HALF_A_CHARACTER = "\ufffd"
+
+
+class IncrementalDetokenizer:
+    """The text of one answer as its tokens come."""
+
+    def __init__(self, tokenizer: TextTokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._window: list[int] = []
+        self._emitted = 0  # how many tokens of the window have been emitted
+
+    def add(self, token: int) -> str:
+        """What one more token adds; empty while the text ends within a character."""
+        self._window.append(token)
+        new = self.rest()
+        if not new or new.endswith(_HALF_A_CHARACTER):
+            return ""
+        self._window, self._emitted = self._window[self._emitted :], len(self._window) - self._emitted
+        return new
+
+    def rest(self) -> str:
+        """What was held back, as far as it can be read."""
+        emitted = self._tokenizer.decode(self._window[: self._emitted]) if self._emitted else ""
+        return self._tokenizer.decode(self._window)[len(emitted) :] if self._window else ""
+
+
+class StopText:
+    """The text of one answer up to the first stop text.
+
+    The first is the one that ends first; of those that end together, the longest.
+
+    Attributes:
+        found: the stop text that has come; None before.
+    """
+
+    def __init__(self, stop: Sequence[str]) -> None:
+        self._matches = [_Match(text) for text in stop]
+        self._held = ""
+        self.found: str | None = None
+
+    def add(self, text: str) -> str:
+        """What can be emitted now that one more chunk has come; of what follows a stop text, nothing."""
+        if self.found is not None:
+            return ""
+        known = self._held + text
+        for end, character in enumerate(text, len(self._held) + 1):
+            self.found = max((match.text for match in self._matches if match.add(character)), key=len, default=None)
+            if self.found is not None:
+                return known[: end - len(self.found)]
+        emitted = len(known) - max((match.length for match in self._matches), default=0)
+        self._held = known[emitted:]
+        return known[:emitted]
+
+    def rest(self) -> str:
+        """What was held back, now that the answer has ended; nothing after a stop text."""
+        held, self._held = self._held if self.found is None else "", ""
+        return held
+
+
+class _Match:
+    # length: of the longest beginning of the text that ends here
+
+    def __init__(self, text: str) -> None:
+        self.text, self.length = text, 0
+        self._shorter = [0, 0]  # for each length: the longest shorter beginning that ends here too
+        for character in text[1:]:
+            self._shorter.append(self._longer(self._shorter[-1], character))
+
+    def add(self, character: str) -> bool:
+        self.length = self._longer(self.length, character)
+        return self.length == len(self.text)
+
+    def _longer(self, length: int, character: str) -> int:
+        while length and self.text[length] != character:
+            length = self._shorter[length]
+        return length + (self.text[length] == character)
+
+
+class OutputBuilder:
+    """The text of one answer as its tokens come."""
+
+    def __init__(self, tokenizer: TextTokenizer, options: SamplingParams, candidate: int) -> None:
+        self._text = IncrementalDetokenizer(tokenizer)
+        self._stop = StopText(options.stop) if options.stop else None
+        self._options, self._candidate = options, candidate
+        self._count = 0
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._stop is not None and self._stop.found is not None
+
+    def add(self, choice: SampledToken, alignment: Array | None) -> RequestOutput:
+        """The output of one more token."""
+        self._count += 1
+        text = self._text.add(choice.token)
+        if self._stop is not None and self._count > self._options.min_tokens:
+            text = self._stop.add(text)
+        return RequestOutput(
+            text=text,
+            token_ids=(choice.token,),
+            candidate=self._candidate,
+            logprobs=(choice.logprob,) if self._options.logprobs else (),
+            top_logprobs=(choice.top,) if self._options.top_logprobs else (),
+            alignment=None if alignment is None else alignment[None],
+            token_texts=() if alignment is None else (text,),
+        )
+
+    def rest(self, reason: FinishReason, alignment: Array | None) -> RequestOutput:
+        """The last output: what was held back."""
+        text = "" if self.is_stopped else self._text.rest()
+        if self._stop is not None and not self.is_stopped:
+            text = self._stop.add(text) + self._stop.rest()
+        nothing = None if alignment is None else alignment[None][:0]
+        return RequestOutput(text=text, candidate=self._candidate, finish_reason=reason, alignment=nothing)
