@@ -31,7 +31,7 @@ test-slow: .venv/.dev system  ## run the long half of the tests: whole guides, s
 
 # What stands in for TensorRT and a GPU: docs/tensorrt.md says what each proves.
 PROOFS := tests/models/kernels tests/export/tensorrt/plugins tests/export/tensorrt tests/export/tensorrt/test_build.py \
-	tests/export/tensorrt/test_refit.py tests/export/targets/restrictions tests/export/targets/test_check.py tests/serving/runtime/tensorrt \
+	tests/export/tensorrt/test_refit.py tests/export/targets/constraints tests/export/targets/test_check.py tests/serving/runtime/tensorrt \
 	tests/serving/runtime/tensorrt/test_runner.py tests/serving/runtime/test_create_runners_with_engines.py \
 	tests/serving/runtime/torch/test_runner.py tests/serving/runtime/torch/test_capture.py \
 	tests/serving/triton/repository/test_engines.py tests/attendant/test_engine_manifest.py tests/test_deployment.py \

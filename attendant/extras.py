@@ -31,7 +31,7 @@ LEFT_OUT = {
     "tritonserver": ("serving.triton.backends",),
     "a runtime to check with": (
         *_in("export.precision", "calibration.calibrate calibration.observed rounded"),
-        "export.parity.ladder",
+        "export.parity.check",
         "export.inspection",
         *_in("export.quality", "budgets comparison comparison_report measure page report"),
     ),

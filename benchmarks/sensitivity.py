@@ -2,7 +2,7 @@
 
 Every candidate of ``export/passes/quantise/sensitive_places.py`` is given up alone, and the drift compared with that
 of a graph in which all are kept: where one part dominates, keeping only another shows nothing. Drift is the error of
-the last graph's output against float64 over the cases of the parity ladder: the root mean square of each case's
+the last graph's output against float64 over the cases of the parity check: the root mean square of each case's
 largest. Kernels differ from runtime to runtime, so none is measured: the graphs run in float32 and round wherever the
 narrow type does (``export/passes/quantise/widen_arithmetic.py``). Writes ``export/passes/quantise/sensitivity.json``,
 from which the passes decide.
@@ -23,13 +23,13 @@ from attendant.manifest import Manifest
 from attendant.tasks import TASKS, resolve
 from benchmarks.harness.report import Benchmark, scratch_folder, table
 from benchmarks.harness.servers import export_models
-from export.parity.climbs import REFERENCE, RUNTIME, Runners
+from export.parity.check import spreads_of
 from export.parity.eager import eager_runners
-from export.parity.ladder import spreads_of
 from export.parity.parity import YARDSTICK
-from export.passes.quantise.lower_precision import lower_precision
+from export.parity.task_checks import REFERENCE, RUNTIME, Runners
+from export.passes.quantise.lower_precision import LowerPrecision
 from export.passes.quantise.sensitive_places import PLACES, RECORD
-from export.passes.quantise.widen_arithmetic import widen_arithmetic
+from export.passes.quantise.widen_arithmetic import WidenArithmetic
 from export.precision.precisions import Precision, precision_named, signatures_in
 from models.checkpoints.place import shipped_names
 from models.checkpoints.resolve import checkpoint_named
@@ -103,10 +103,10 @@ class Drift:
             runners: dict[str, Runner] = {
                 one.name: self._runner(one.name, places, Path(folder)) for one in self.manifest.graphs
             }
-            climbed = resolve(TASKS[self.manifest.task].parity)(
+            measured = resolve(TASKS[self.manifest.task].parity)(
                 self.checkpoint, {**self.runners, RUNTIME: runners}, spreads_of(self.manifest)
             )
-            last = [one for one in climbed if one.graph == self.manifest.graphs[-1].name and "eager" not in one.rung]
+            last = [one for one in measured if one.graph == self.manifest.graphs[-1].name and "eager" not in one.level]
         return float(np.sqrt(np.mean([one.error**2 for one in last])) / max(one.scale for one in last))
 
     def _runner(self, graph: str, places: set[str], folder: Path) -> OrtRunner:
@@ -115,10 +115,10 @@ class Drift:
         (signature,) = (one for one in self.signatures if one.name == graph)
         specs = (*signature.inputs, *signature.outputs)
         narrow = {spec.name for spec in specs if spec.dtype == self.dtype.name.lower()}
-        lower_precision(
-            model, self.dtype, narrow, lambda graph: {node: place for place in places for node in PLACES[place](graph)}
-        )
-        widen_arithmetic(model, self.dtype)
+        LowerPrecision(
+            self.dtype, narrow, lambda graph: {node: place for place in places for node in PLACES[place](graph)}
+        )(model)
+        WidenArithmetic(self.dtype)(model)
         ir.save(model, path)
         return OrtRunner(path, self.manifest.graph(graph))
 

@@ -11,14 +11,14 @@ from typing import Annotated
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from export.artefact.stage import TorchPrecision
-from export.precision.precisions import NAMES, PrecisionName, described
+from export.precision.precisions import NAMES, PrecisionName, describe_precisions
 from export.tensorrt.config import EngineConfig
 
 _NO_KERNELS = (
     "ONNX Runtime's CPU provider has no operators of {0}: the graphs run there in fp32, and round wherever {0} rounds\n"
 )
 _CONFIG = EngineConfig()
-_Precision = Annotated[PrecisionName, arg(help=described())]
+_Precision = Annotated[PrecisionName, arg(help=describe_precisions())]
 
 
 def onnx(
@@ -92,9 +92,9 @@ def check(
     if target is not None:
         return _check_target(folder, target, json)
     from attendant.manifest import Manifest
-    from export.parity.ladder import checkpoint_of, climb
-    from export.parity.parity import require_parity, rungs_of, write_report
-    from export.parity.report import print_rungs
+    from export.parity.check import check_parity, checkpoint_of
+    from export.parity.parity import levels_of, require_parity, write_report
+    from export.parity.report import print_levels
     from export.precision.precisions import precision_named
     from export.quality.budgets import budget_of, require_budget, verdicts_of
     from export.quality.measure import measure_quality
@@ -105,32 +105,32 @@ def check(
     if manifest.form == "onnx" and not precision.ort_cpu:
         sys.stderr.write(_NO_KERNELS.format(precision.name))
     checkpoint = checkpoint_of(manifest, source)
-    measurements = climb(folder, checkpoint)
-    rungs = rungs_of(measurements, precision)
+    measurements = check_parity(folder, checkpoint)
+    levels = levels_of(measurements, precision)
     qualities = measure_quality(folder, checkpoint, full)
     verdicts = verdicts_of(qualities, budget_of(precision.name))
     quality = quality_to_json(precision.name, qualities, verdicts)
-    report = write_report(measurements, rungs, folder, quality)
+    report = write_report(measurements, levels, folder, quality)
     if json:
-        sys.stdout.write(dumps({"rungs": [asdict(rung) for rung in rungs], "quality": quality}, indent=2) + "\n")
+        sys.stdout.write(dumps({"levels": [asdict(level) for level in levels], "quality": quality}, indent=2) + "\n")
     else:
-        print_rungs(folder.name, rungs)
+        print_levels(folder.name, levels)
         print_quality(folder.name, precision.name, qualities, verdicts)
-    require_parity(rungs, report)
+    require_parity(levels, report)
     require_budget(verdicts, precision.name, report)
     return 0
 
 
 def _check_target(folder: Path, name: str, json: bool) -> int:
-    from export.targets.check import hold_to_target, require_target
-    from export.targets.report import print_verdicts
+    from export.targets.check import require_valid, validate_for_target
+    from export.targets.report import print_checks
 
-    target, verdicts = hold_to_target(folder, name)
+    target, checks = validate_for_target(folder, name)
     if json:
-        sys.stdout.write(dumps([verdict.to_json() for verdict in verdicts], indent=2) + "\n")
+        sys.stdout.write(dumps([one.to_json() for one in checks], indent=2) + "\n")
     else:
-        print_verdicts(folder.name, target, verdicts)
-    require_target(target, verdicts)
+        print_checks(folder.name, target, checks)
+    require_valid(target, checks)
     return 0
 
 
@@ -174,12 +174,12 @@ def compare(
         full: ask every held-out text of a language model, not some of them.
         page: a file to write as well, as docs/precision.md is.
     """
-    from export.quality.comparison import compared_models
+    from export.quality.comparison import compare_models
     from export.quality.comparison_report import print_compared
     from export.quality.page import write_page
     from models.checkpoints.place import shipped_names
 
-    compared = list(compared_models(models or shipped_names(), precisions, out, full))
+    compared = list(compare_models(models or shipped_names(), precisions, out, full))
     print_compared(compared)
     if page is not None:
         write_page(compared, full, page)
@@ -194,7 +194,7 @@ def engine(
 ) -> int:
     """Build a TensorRT engine of each graph, on the machine that shall run it; see docs/tensorrt.md.
 
-    Graphs are held to what TensorRT reads first. It fails where attention did not become one kernel. Nothing is done
+    Graphs are validated for TensorRT first. It fails where attention did not become one kernel. Nothing is done
     where the folder already holds just these engines.
 
     Args:

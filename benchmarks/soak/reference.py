@@ -25,8 +25,8 @@ from attendant.errors import AttendantError
 from attendant.sampling_params import SamplingParams
 from attendant.tensor_names import LOGITS
 from benchmarks.soak.streams import StreamedAnswer
-from export.parity.ladder import climb
-from export.parity.parity import rungs_of
+from export.parity.check import check_parity
+from export.parity.parity import levels_of
 from serving.capacity.profiling.prompts import loaded
 from serving.engine.engine import Engine
 from serving.engine.loaded_model import LoadedModel
@@ -68,8 +68,8 @@ class ReferenceEngine:
     @cached_property
     def drift(self) -> float:
         """How far two runs' logits may lie apart."""
-        rungs = rungs_of(climb(self._folder))
-        return 2 * max(one.tolerance for one in rungs if one.graph == "decoder" and "ort" in one.name)
+        levels = levels_of(check_parity(self._folder))
+        return 2 * max(one.tolerance for one in levels if one.graph == "decoder" and "ort" in one.name)
 
     def answers(self, prompt: Any, options: SamplingParams, key: str) -> Answers | str:
         """Each candidate's answer, or the error; equal keys are computed once."""

@@ -7,30 +7,30 @@ from pathlib import Path
 
 from attendant.progress import progress
 from export.artefact.stage import export_onnx
-from export.parity.ladder import climb
-from export.parity.parity import require_parity, rungs_of, write_report
-from export.parity.report import print_rungs
+from export.parity.check import check_parity
+from export.parity.parity import levels_of, require_parity, write_report
+from export.parity.report import print_levels
 
 
 def export_and_prove(folders: Mapping[Path, bool]) -> None:
-    """Export shipped checkpoints, and climb each one's ladder of parity.
+    """Export shipped checkpoints, and check each one's parity.
 
     Args:
         folders: of the artefacts, called like their checkpoints → whether they also show what they attend to.
 
     Raises:
-        ParityError: a rung does not hold; every ladder was climbed and printed.
+        ParityError: a level does not hold; every one was measured and printed.
     """
-    rungs, reports = {}, {}
+    levels, reports = {}, {}
     with progress("export and compare", 2 * len(folders)) as advance:
         for folder, explained in folders.items():
             export_onnx(folder.name, folder, explained)
             advance(f"{folder.name} exported")
-            measurements = climb(folder)
-            rungs[folder] = rungs_of(measurements)
-            reports[folder] = write_report(measurements, rungs[folder], folder)
+            measurements = check_parity(folder)
+            levels[folder] = levels_of(measurements)
+            reports[folder] = write_report(measurements, levels[folder], folder)
             advance(f"{folder.name} compared")
     for folder in folders:
-        print_rungs(folder.name, rungs[folder])
+        print_levels(folder.name, levels[folder])
     for folder in folders:
-        require_parity(rungs[folder], reports[folder])
+        require_parity(levels[folder], reports[folder])

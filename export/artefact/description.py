@@ -13,7 +13,7 @@ from attendant.signature import GraphSignature
 from export.artefact.fingerprint import versions
 from export.artefact.remembered_hashes import remembered_sha256
 from export.graph.axes import axes_of
-from export.precision.precisions import Precision, signatures_in
+from export.precision.precisions import Precision
 from models.checkpoints.store import Checkpoint
 from models.task_graph import TaskGraph
 from models.tasks.from_bytes import example_in_bytes, takes_bytes
@@ -22,7 +22,7 @@ from models.tasks.from_bytes import example_in_bytes, takes_bytes
 def describe(
     name: str,
     checkpoint: Checkpoint,
-    graphs: Sequence[TaskGraph],
+    signatures: Sequence[GraphSignature],
     precision: Precision,
     folder: Path,
     fingerprint: str,
@@ -32,7 +32,7 @@ def describe(
     Args:
         name: of the checkpoint, as the user typed it.
         checkpoint: that it was made from.
-        graphs: that it has.
+        signatures: of its graphs.
         precision: of their numbers.
         folder: that holds every file of it.
         fingerprint: of the export.
@@ -42,10 +42,10 @@ def describe(
         task=checkpoint.family.task.name,
         family=checkpoint.family.name,
         config=config_to_json(checkpoint.config),
-        graphs=signatures_in(precision, signatures_of(graphs)),
+        graphs=tuple(signatures),
         files={path.name: remembered_sha256(path) for path in sorted(folder.iterdir())},
         details=checkpoint.serving_details(),
-        example=_example(checkpoint, takes_bytes(graphs[0].signature), precision),
+        example=_example(checkpoint, takes_bytes(signatures[0]), precision),
         versions=versions(),
         **precision.in_manifest(),
         source=name,

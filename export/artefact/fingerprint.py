@@ -40,12 +40,13 @@ def fingerprint_of(name: str, options: Mapping[str, Option], form: Form = "onnx"
     Raises:
         ArtefactError, ConfigError: a file cannot be read, or a reader's own has no whole model.
     """
+    code = {**_hash_code_below(ROOT / "models"), **_hash_code_below(ROOT / "export")}
     parts = {
-        "model": _model(name),
-        "options": _by_value(options),
+        "model": _hash_model(name),
+        "options": _hash_options(options),
         "form": form,
         "versions": versions(),
-        "code": _code(),
+        "code": {name: sha for name, sha in code.items() if not _NOT_IN_GRAPHS & set(Path(name).parts)},
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -90,14 +91,18 @@ def versions() -> dict[str, str]:
     return {package: importlib.metadata.version(package) for package in _PACKAGES}
 
 
-def _model(name: str) -> dict[str, str]:
+def _hash_model(name: str) -> dict[str, str]:
     place = place_of(name)
     if place is None:
         return {"preset": name}
-    return _folder(place) if place.is_dir() else _own(place)
+    if place.is_dir():
+        return _hash_folder(place)
+    from export.artefact.own_weights import own_hashes  # torch: seconds
+
+    return own_hashes(place)
 
 
-def _folder(folder: Path) -> dict[str, str]:
+def _hash_folder(folder: Path) -> dict[str, str]:
     paths = (folder / name for name in (CONFIG_NAME, WEIGHTS_NAME, *COMPANIONS))
     try:
         return {path.name: remembered_sha256(path) for path in paths if path.is_file()}
@@ -105,26 +110,15 @@ def _folder(folder: Path) -> dict[str, str]:
         raise ArtefactError(f"files that can be read in {folder}", str(error), "make them readable") from error
 
 
-def _by_value(options: Mapping[str, Option]) -> dict[str, Any]:
+def _hash_options(options: Mapping[str, Option]) -> dict[str, Any]:
     precision, place = PRECISIONS.get(str(options.get("precision"))), options.get("calibration")
     if place is not None:
         path = Path(str(place))
         files = {str(file.relative_to(path)): remembered_sha256(file) for file in sample_files(path)}
         return {**options, "calibration": files}
     measured = precision is not None and precision.calibrated
-    return {**options, "calibration": _code_below(ROOT / "models" / "train")} if measured else dict(options)
+    return {**options, "calibration": _hash_code_below(ROOT / "models" / "train")} if measured else dict(options)
 
 
-def _own(path: Path) -> dict[str, str]:
-    from export.artefact.own_weights import own_hashes  # torch: seconds
-
-    return own_hashes(path)
-
-
-def _code() -> dict[str, str]:
-    every = {**_code_below(ROOT / "models"), **_code_below(ROOT / "export")}
-    return {name: sha for name, sha in every.items() if not _NOT_IN_GRAPHS & set(Path(name).parts)}
-
-
-def _code_below(folder: Path) -> dict[str, str]:
+def _hash_code_below(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(ROOT)): remembered_sha256(path) for path in folder.rglob("*.py")}

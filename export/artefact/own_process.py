@@ -79,16 +79,28 @@ def _start(function: Callable[..., None], arguments: Call) -> tuple[Connection, 
     start_importing()
     context = get_context("forkserver")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_call, args=(_environment(), sender, function, arguments), daemon=True)
+    environment = dict(os.environ)  # noqa: TID251  (a process launcher)
+    process = context.Process(target=_call, args=(environment, sender, function, arguments), daemon=True)
     process.start()
     sender.close()
     return receiver, process
 
 
 def _call(environment: dict[str, str], sender: Connection, function: Callable[..., None], arguments: Call) -> None:
-    _end_with_parent()
-    _share_no_lock()
-    _set_environment(environment)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears of a Ctrl-C, and ends this process
+    # By an exception, so that what other libraries share is given back.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+    # A parent that is killed ends nobody: its work would go on for minutes, in a folder that nobody will read.
+    Thread(target=_await_end_of_parent, daemon=True).start()
+    # torch's tracing asks tqdm for a bar, and that for a lock among processes: a semaphore, which lies in /dev/shm
+    # until this one ends, and for good when it is killed.
+    with suppress(ImportError):
+        from tqdm import tqdm  # type: ignore[import-untyped]
+
+        tqdm.set_lock(RLock())
+    forked_with = os.environ  # noqa: TID251  (of the first call's time)
+    forked_with.clear()
+    forked_with.update(environment)
     gc.freeze()
     gc.set_threshold(_COLLECTED_EACH)
     try:
@@ -97,36 +109,9 @@ def _call(environment: dict[str, str], sender: Connection, function: Callable[..
     except AttendantError as error:
         sender.send(error)
     except OSError as error:
-        sender.send(error if error.errno in FULL_DISK else _unexpected(function, error))
+        sender.send(error if error.errno in FULL_DISK else _unexpected_error(function, error))
     except Exception as error:  # another library's, which need not survive the way
-        sender.send(_unexpected(function, error))
-
-
-def _environment() -> dict[str, str]:
-    return dict(os.environ)  # noqa: TID251  (a process launcher)
-
-
-def _set_environment(environment: dict[str, str]) -> None:
-    forked_with = os.environ  # noqa: TID251  (of the first call's time)
-    forked_with.clear()
-    forked_with.update(environment)
-
-
-def _share_no_lock() -> None:
-    # torch's tracing asks tqdm for a bar, and that for a lock among processes: a semaphore, which lies in /dev/shm
-    # until this one ends, and for good when it is killed.
-    with suppress(ImportError):
-        from tqdm import tqdm  # type: ignore[import-untyped]
-
-        tqdm.set_lock(RLock())
-
-
-def _end_with_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears of a Ctrl-C, and ends this process
-    # By an exception, so that what other libraries share is given back.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
-    # A parent that is killed ends nobody: its work would go on for minutes, in a folder that nobody will read.
-    Thread(target=_await_end_of_parent, daemon=True).start()
+        sender.send(_unexpected_error(function, error))
 
 
 def _await_end_of_parent() -> None:
@@ -136,7 +121,7 @@ def _await_end_of_parent() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _unexpected(function: Callable[..., None], error: Exception) -> ExportError:
+def _unexpected_error(function: Callable[..., None], error: Exception) -> ExportError:
     found = f"{type(error).__name__}: {error}"
     return ExportError(f"{function.__name__} to succeed", found, "call it directly to see the traceback")
 

@@ -35,13 +35,16 @@ def remembered_sha256(path: Path) -> str:
     if before.st_size < SMALL:
         return sha256_of(path)
     key, state = f"{before.st_dev}-{before.st_ino}", _state(before)
-    known = _read().get(key)
+    known = _read_hashes().get(key)
     if isinstance(known, list) and known[:-1] == state:
         return str(known[-1])
     settled = time.time_ns() - max(before.st_mtime_ns, before.st_ctime_ns) > _TICK_NS
     found = sha256_of(path)
     if settled and _state(path.stat()) == state:
-        _remember(key, [*state, found])
+        others = {name: value for name, value in _read_hashes().items() if name != key}
+        newest = [*others.items(), (key, [*state, found])][-_MOST:]
+        with contextlib.suppress(OSError, RuntimeError):
+            _write(memory_file(), json.dumps(dict(newest)))
     return found
 
 
@@ -55,19 +58,12 @@ def _state(status: os.stat_result) -> list[int]:
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
-def _read() -> dict[str, Any]:
+def _read_hashes() -> dict[str, Any]:
     try:
         value = json.loads(memory_file().read_text(encoding="utf-8"))
     except (OSError, ValueError, RuntimeError):  # RuntimeError: the user has no home
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _remember(key: str, entry: list[int | str]) -> None:
-    others = {name: value for name, value in _read().items() if name != key}
-    newest = [*others.items(), (key, entry)][-_MOST:]
-    with contextlib.suppress(OSError, RuntimeError):
-        _write(memory_file(), json.dumps(dict(newest)))
 
 
 def _write(path: Path, text: str) -> None:

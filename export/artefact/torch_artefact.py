@@ -12,10 +12,10 @@ import torch
 from attendant.errors import ConfigError
 from attendant.folders import replaced_folder
 from attendant.manifest import Manifest
-from export.artefact.description import describe
+from export.artefact.description import describe, signatures_of
 from export.artefact.fingerprint import Option, require_unchanged
 from export.artefact.reproduction import write_reproduction
-from export.precision.precisions import precision_named
+from export.precision.precisions import precision_named, signatures_in
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import save_checkpoint
 
@@ -43,8 +43,8 @@ def write_torch_artefact(name: str, out: Path, options: Mapping[str, Option], fi
         save_checkpoint(checkpoint, staged)
         for companion in checkpoint.companions():
             shutil.copyfile(companion, staged / companion.name)
-        described = describe(name, checkpoint, checkpoint.graphs(), precision, staged, fingerprint)
-        manifest = replace(described, form="torch")
+        signatures = signatures_in(precision, signatures_of(checkpoint.graphs()))
+        manifest = replace(describe(name, checkpoint, signatures, precision, staged, fingerprint), form="torch")
         write_reproduction(staged, manifest, options)
         require_unchanged(name, options, fingerprint, "torch")
         manifest.write(staged)

@@ -76,7 +76,7 @@ def _recurrent(
     attributes: dict[str, Any] = {"linear_before_reset": 1} if cell == "gru" else {}
     states_SNBH, *last = getattr(_op, _NODES[cell])(
         inputs_SBE,
-        *_arranged(weights, cell),
+        *_arrange_weights(weights, cell),
         lengths_B,
         *initial,
         hidden_size=weights[1].shape[1],
@@ -88,22 +88,21 @@ def _recurrent(
     return outputs_BSH, last[0], memory_NBH
 
 
-def _arranged(weights: Sequence[Any], cell: str) -> list[Any]:
+def _arrange_weights(weights: Sequence[Any], cell: str) -> list[Any]:
     inputs, states, input_biases, state_biases = (
-        [_in_order(weight, cell) for weight in weights[part::4]] for part in range(4)
+        [_order_gates(weight, cell) for weight in weights[part::4]] for part in range(4)
     )
     biases = [_op.Concat(*pair, axis=0) for pair in zip(input_biases, state_biases, strict=True)]
-    return [_stacked(parts) for parts in (inputs, states, biases)]
+    return [
+        _op.Concat(*(_op.Unsqueeze(part, _op.Constant(value_ints=[0])) for part in parts), axis=0)
+        for parts in (inputs, states, biases)
+    ]
 
 
-def _in_order(weight: Any, cell: str) -> Any:
+def _order_gates(weight: Any, cell: str) -> Any:
     height = weight.shape[0] // len(_GATES[cell])
     rows = [gate * height + row for gate in _GATES[cell] for row in range(height)]
     return _op.Gather(weight, _op.Constant(value_ints=rows), axis=0)
-
-
-def _stacked(parts: Sequence[Any]) -> Any:
-    return _op.Concat(*(_op.Unsqueeze(part, _op.Constant(value_ints=[0])) for part in parts), axis=0)
 
 
 TRANSLATIONS: dict[Any, Any] = {

@@ -17,20 +17,29 @@ import onnxscript.optimizer
 import onnxscript.rewriter.onnx_fusions
 from onnx_ir.passes.common import LiftConstantsToInitializersPass, RemoveUnusedNodesPass
 
+from export.graph.exported_graph import Origins
+
 TRANSPOSED = ".transposed"
 _EXCHANGED = [1, 0]
 
 
-Origins = dict[str, list[str]]
-"""Name in a graph → the names in PyTorch of the parameters and buffers that it was computed from."""
-
-
 def optimize(model: ir.Model) -> Origins:
     """Simplify a traced model and compute what follows from weights alone; where each of its weights comes from."""
-    weights = _hide(model)
+    weights = {}
+    for name, value in list(model.graph.initializers.items()):
+        assert value.const_value is not None
+        weights[name] = value.const_value
+        value.const_value = None
+        del model.graph.initializers[name]
+        model.graph.inputs.append(value)
     onnxscript.optimizer.optimize_ir(model)
     onnxscript.rewriter.onnx_fusions.fuse(model)
-    _show(model, weights)
+    for value in [value for value in model.graph.inputs if value.name in weights]:
+        assert value.name is not None
+        model.graph.inputs.remove(value)
+        if value.uses():
+            value.const_value = weights[value.name]
+            model.graph.initializers.add(value)
     transpose_weights(model)
     return _compute(model, {f"{name}{suffix}": [name] for name in weights for suffix in ("", TRANSPOSED)})
 
@@ -41,26 +50,6 @@ def transpose_weights(model: ir.Model) -> int:
     for name in names:
         _transpose(model, model.graph.initializers[name])
     return len(names)
-
-
-def _hide(model: ir.Model) -> dict[str, ir.TensorProtocol]:
-    weights = {}
-    for name, value in list(model.graph.initializers.items()):
-        assert value.const_value is not None
-        weights[name] = value.const_value
-        value.const_value = None
-        del model.graph.initializers[name]
-        model.graph.inputs.append(value)
-    return weights
-
-
-def _show(model: ir.Model, weights: dict[str, ir.TensorProtocol]) -> None:
-    for value in [value for value in model.graph.inputs if value.name in weights]:
-        assert value.name is not None
-        model.graph.inputs.remove(value)
-        if value.uses():
-            value.const_value = weights[value.name]
-            model.graph.initializers.add(value)
 
 
 def _is_read_transposed(value: ir.Value) -> bool:

@@ -19,7 +19,7 @@ from attendant.manifest import MANIFEST_NAME, Manifest
 from attendant.progress import progress
 from attendant.signature import GraphSignature, TensorSpec
 from export.inspection.timing import Timing, capacity, timings
-from export.targets.restrictions.graph import Graph, type_word
+from export.targets.constraints.graph import Graph, type_word
 
 BATCHES = (1, 8, 32, 128)
 _BITS = {"int4": 4, "uint4": 4, "float4e2m1": 4, "int2": 2, "uint2": 2}
@@ -35,12 +35,10 @@ class Weight:
 
     @property
     def count(self) -> int:
-        """How many numbers it holds."""
         return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes."""
         return math.ceil(self.count * bits(self.dtype) / 8)
 
 
@@ -64,7 +62,8 @@ class Cache:
     @property
     def formula(self) -> str:
         """The bytes as a product, one term a shape: tensors × axes × bytes of an element."""
-        shapes = Counter((_without(spec.axes[1:], self.positions), spec.dtype) for spec in self.tensors)
+        apart = [spec.axes[1:2] + spec.axes[3:] if self.positions else spec.axes[1:] for spec in self.tensors]
+        shapes = Counter((axes, spec.dtype) for axes, spec in zip(apart, self.tensors, strict=True))
         terms = (
             f"{count} × {' × '.join(map(str, axes))} × {bits(dtype) // 8} bytes"
             for (axes, dtype), count in shapes.items()
@@ -141,7 +140,25 @@ def inspect_artefact(folder: Path) -> ArtefactFacts:
     graphs = []
     with progress(f"inspect {manifest.name}", len(manifest.graphs)) as advance:
         for signature in manifest.graphs:
-            graphs.append(_facts(folder, signature, manifest.signature_for(signature.name, "ort-cpu")))
+            served = manifest.signature_for(signature.name, "ort-cpu")
+            graph = Graph(folder / f"{signature.name}.onnx", signature)
+            weights = [
+                Weight(name=name, dtype=graph.dtype(name), shape=tuple(proto.dims))
+                for name, proto in graph.initializers.items()
+            ]
+            measured, reason = timings(folder, signature)
+            kept = tuple(served.input(name) for name in served.aliases.values())
+            graphs.append(
+                GraphFacts(
+                    signature=signature,
+                    opset=graph.opsets[""],
+                    operators=dict(Counter(node.operator for node in graph.nodes).most_common()),
+                    weights=tuple(sorted(weights, key=lambda weight: -weight.nbytes)),
+                    cache=Cache(tensors=kept, positions=capacity(served)) if kept else None,
+                    timings=measured,
+                    untimed=reason,
+                )
+            )
             advance(f"{signature.name}.onnx")
     return ArtefactFacts(
         manifest=manifest,
@@ -156,38 +173,6 @@ def bits(dtype: str) -> int:
         return _BITS[dtype]
     types = {type_word(number): number for number in onnx.TensorProto.DataType.values()}
     return int(onnx.helper.tensor_dtype_to_np_dtype(types[dtype]).itemsize) * 8
-
-
-def _without(axes: tuple[int | str, ...], positions: int) -> tuple[int | str, ...]:
-    return axes if not positions else (*axes[:1], *axes[2:])
-
-
-def _facts(folder: Path, signature: GraphSignature, served: GraphSignature) -> GraphFacts:
-    opset, operators, weights = _contents(Graph(folder / f"{signature.name}.onnx", signature))
-    measured, reason = timings(folder, signature)
-    return GraphFacts(
-        signature=signature,
-        opset=opset,
-        operators=operators,
-        weights=weights,
-        cache=_cache(served),
-        timings=measured,
-        untimed=reason,
-    )
-
-
-def _contents(graph: Graph) -> tuple[int, dict[str, int], tuple[Weight, ...]]:
-    weights = (
-        Weight(name=name, dtype=graph.dtype(name), shape=tuple(proto.dims))
-        for name, proto in graph.initializers.items()
-    )
-    operators = dict(Counter(node.operator for node in graph.nodes).most_common())
-    return graph.opsets[""], operators, tuple(sorted(weights, key=lambda weight: -weight.nbytes))
-
-
-def _cache(signature: GraphSignature) -> Cache | None:
-    kept = tuple(signature.input(name) for name in signature.aliases.values())
-    return Cache(tensors=kept, positions=capacity(signature)) if kept else None
 
 
 def _to_json(facts: GraphFacts) -> dict[str, Any]:

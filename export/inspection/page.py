@@ -31,19 +31,23 @@ def write_page(facts: ArtefactFacts, path: Path) -> None:
 
 
 def page(facts: ArtefactFacts) -> str:
-    """The page's HTML."""
     title = safe(facts.manifest.name)
-    colour = _colours(facts)
+    # An operator has one colour on the whole page: those with the most time have one of their own.
+    times: defaultdict[str, float] = defaultdict(float)
+    for timing in (timing for graph in facts.graphs for timing in graph.timings):
+        for operator, seconds in timing.profile.by_operator.items():
+            times[operator] += seconds / timing.profile.seconds
+    colour = colours(sorted(times, key=lambda operator: -times[operator]))
     graphs = "".join(_graph(graph, colour) for graph in facts.graphs)
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{_STYLE.read_text(encoding='utf-8')}</style></head><body><main>"
-        f"{_head(facts)}{graphs}{_files(facts)}{_foot(facts)}</main></body></html>\n"
+        f"{_header(facts)}{graphs}{_files(facts)}{_foot(facts)}</main></body></html>\n"
     )
 
 
-def _head(facts: ArtefactFacts) -> str:
+def _header(facts: ArtefactFacts) -> str:
     manifest = facts.manifest
     weights = [weight for graph in facts.graphs for weight in graph.weights]
     figures = {
@@ -66,22 +70,20 @@ def _head(facts: ArtefactFacts) -> str:
     )
 
 
-def _colours(facts: ArtefactFacts) -> dict[str, str]:
-    # An operator has one colour on the whole page: those with the most time have one of their own.
-    times: defaultdict[str, float] = defaultdict(float)
-    for timing in (timing for graph in facts.graphs for timing in graph.timings):
-        for operator, seconds in timing.profile.by_operator.items():
-            times[operator] += seconds / timing.profile.seconds
-    return colours(sorted(times, key=lambda operator: -times[operator]))
-
-
 def _graph(graph: GraphFacts, colour: dict[str, str]) -> str:
     name, nodes = graph.signature.name, sum(graph.operators.values())
     cards = [_time(name, timing, colour) for timing in graph.timings]
     if graph.untimed:
         cards.append(f'<div class="card wide"><h3>No times</h3><p>{safe(graph.untimed)}</p></div>')
     kept = _cache(graph.cache) if graph.cache is not None else ""
-    cards += [_operators(graph), f'<div class="column">{_types(graph)}{kept}</div>', _tensors(graph)]
+    most = max(graph.operators.values(), default=1)
+    rows = [(operator, count, bar(count / most, "k0")) for operator, count in graph.operators.items()]
+    counts = folded("nodes in the file", ("operator", "nodes", ""), rows, (1,), _MOST_ROWS)
+    cards += [
+        f'<div class="card"><h3>Operators</h3>{counts}</div>',
+        f'<div class="column">{_types(graph)}{kept}</div>',
+        _tensors(graph),
+    ]
     return (
         f'<section aria-labelledby="graph-{safe(name)}"><h2 id="graph-{safe(name)}">{safe(name)}</h2>'
         f'<p class="quiet">{nodes} nodes of {len(graph.operators)} operators, opset {graph.opset}</p>'
@@ -93,7 +95,10 @@ def _time(name: str, timing: Timing, colour: dict[str, str]) -> str:
     profile = timing.profile
     sizes = ", ".join(f"{symbol} {size}" for symbol, size in timing.sizes.items())
     shares = sorted([*profile.by_operator.items(), (_BETWEEN, profile.unattributed)], key=lambda entry: -entry[1])
-    rows = [_share(operator, took, profile.seconds, colour.get(operator, "none")) for operator, took in shares]
+    rows = []
+    for operator, took in shares:
+        part, key = took / profile.seconds, colour.get(operator, "none")
+        rows.append((keyed(operator, key), seconds_text(took), f"{part:.1%}", bar(part, key)))
     slowest = [(code(node.name), node.operator, seconds_text(node.seconds)) for node in profile.slowest[:_MOST_NODES]]
     sums = folded(
         "operators as the runtime executes them; between nodes, the runtime itself and its recording",
@@ -112,10 +117,6 @@ def _time(name: str, timing: Timing, colour: dict[str, str]) -> str:
     )
 
 
-def _share(operator: str, took: float, whole: float, colour: str) -> tuple[object, ...]:
-    return keyed(operator, colour), seconds_text(took), f"{took / whole:.1%}", bar(took / whole, colour)
-
-
 def _strip(label: str, timing: Timing, colour: dict[str, str]) -> str:
     rects, x = [], 0.0
     for node in timing.profile.nodes:
@@ -131,13 +132,6 @@ def _strip(label: str, timing: Timing, colour: dict[str, str]) -> str:
     )
 
 
-def _operators(graph: GraphFacts) -> str:
-    most = max(graph.operators.values(), default=1)
-    rows = [(operator, count, bar(count / most, "k0")) for operator, count in graph.operators.items()]
-    counts = folded("nodes in the file", ("operator", "nodes", ""), rows, (1,), _MOST_ROWS)
-    return f'<div class="card"><h3>Operators</h3>{counts}</div>'
-
-
 def _types(graph: GraphFacts) -> str:
     sums = graph.by_type
     colour, total = colours(sums), sum(size for *_, size in sums.values()) or 1
@@ -148,16 +142,13 @@ def _types(graph: GraphFacts) -> str:
         (keyed(dtype, colour[dtype]), tensors, count_text(numbers), bytes_text(size), f"{size / total:.1%}")
         for dtype, (tensors, numbers, size) in sums.items()
     ]
-    columns = ("type", "tensors", "numbers", "bytes", "share")
+    columns, count = ("type", "tensors", "numbers", "bytes", "share"), len(graph.weights)
+    summary = f"The {_MOST_WEIGHTS} largest of {count}" if count > _MOST_WEIGHTS else "Every tensor"
     return (
         f'<div class="card"><h3>Precision</h3><div class="stack" aria-hidden="true">{stack}</div>'
         f"{table('weights and constants by element type', columns, rows, (1, 2, 3, 4))}"
-        f"<details><summary>{_told(graph.weights)}</summary>{_weights(graph.weights, colour)}</details></div>"
+        f"<details><summary>{summary}</summary>{_weights(graph.weights, colour)}</details></div>"
     )
-
-
-def _told(weights: tuple[Weight, ...]) -> str:
-    return f"The {_MOST_WEIGHTS} largest of {len(weights)}" if len(weights) > _MOST_WEIGHTS else "Every tensor"
 
 
 def _weights(weights: Iterable[Weight], colour: dict[str, str]) -> Markup:

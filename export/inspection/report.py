@@ -32,7 +32,27 @@ def print_facts(facts: ArtefactFacts) -> None:
 
 def _tables(graph: GraphFacts) -> Iterable[Table]:
     name = graph.signature.name
-    yield _operators(graph)
+    total = f"{sum(graph.operators.values())} nodes, opset {graph.opset}"
+    calls = [_call(timing) for timing in graph.timings]
+    title = "; ".join([f"{graph.signature.name}: {total}", *calls])
+    times = [timing.profile.by_operator for timing in graph.timings]
+    names = list(dict.fromkeys([*(times[-1] if times else ()), *graph.operators]))
+    shares = times[-1] if times else {name: float(count) for name, count in graph.operators.items()}
+    whole = sum(shares.values()) or 1.0
+    rows = [
+        (
+            name,
+            str(graph.operators.get(name, "fused")),
+            *_seconds(times, name),
+            "█" * round(_BAR * (shares.get(name, 0.0) / whole)),
+        )
+        for name in names[:_MOST_OPERATORS]
+    ]
+    if names[_MOST_OPERATORS:]:
+        rows.append((f"{len(names) - _MOST_OPERATORS} others", *[""] * (len(times) + 2)))
+    if times:
+        rows.append(("between nodes", "", *(seconds_text(timing.profile.unattributed) for timing in graph.timings), ""))
+    yield _table(title, ("operator", "nodes", *(timing.name for timing in graph.timings), ""), rows)
     if graph.timings:
         yield _slowest(name, graph.timings[-1])
     types = [
@@ -42,25 +62,6 @@ def _tables(graph: GraphFacts) -> Iterable[Table]:
     yield _table(f"{name}: weights by type", ("type", "tensors", "numbers", "bytes"), types)
     if graph.cache is not None:
         yield _cache(name, graph.cache)
-
-
-def _operators(graph: GraphFacts) -> Table:
-    total = f"{sum(graph.operators.values())} nodes, opset {graph.opset}"
-    calls = [_call(timing) for timing in graph.timings]
-    title = "; ".join([f"{graph.signature.name}: {total}", *calls])
-    times = [timing.profile.by_operator for timing in graph.timings]
-    names = list(dict.fromkeys([*(times[-1] if times else ()), *graph.operators]))
-    shares = times[-1] if times else {name: float(count) for name, count in graph.operators.items()}
-    whole = sum(shares.values()) or 1.0
-    rows = [
-        (name, str(graph.operators.get(name, "fused")), *_seconds(times, name), _bar(shares.get(name, 0.0) / whole))
-        for name in names[:_MOST_OPERATORS]
-    ]
-    if names[_MOST_OPERATORS:]:
-        rows.append((f"{len(names) - _MOST_OPERATORS} others", *[""] * (len(times) + 2)))
-    if times:
-        rows.append(("between nodes", "", *(seconds_text(timing.profile.unattributed) for timing in graph.timings), ""))
-    return _table(title, ("operator", "nodes", *(timing.name for timing in graph.timings), ""), rows)
 
 
 def _call(timing: Timing) -> str:
@@ -93,7 +94,3 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) ->
     for row in rows:
         table.add_row(*row)
     return table
-
-
-def _bar(share: float) -> str:
-    return "█" * round(_BAR * share)

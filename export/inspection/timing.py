@@ -43,7 +43,7 @@ def timings(folder: Path, signature: GraphSignature) -> tuple[tuple[Timing, ...]
     """
     path = folder / f"{signature.name}.onnx"
     try:
-        return tuple(_timing(path, signature, name, sizes) for name, sizes in questions(signature)), ""
+        return tuple(_measure(path, signature, name, sizes) for name, sizes in questions(signature)), ""
     except ArtefactError as error:
         return (), error.found
 
@@ -54,7 +54,7 @@ def questions(signature: GraphSignature) -> Iterator[tuple[str, dict[str, int]]]
     if "steps" not in sizes:
         yield "call", sizes
         return
-    half = _half(capacity(signature))
+    half = min(max(1, capacity(signature) // 2), _LONGEST_PROMPT)
     yield "prompt", {**sizes, "steps": half, "attended": half}
     yield "step", {**sizes, "steps": 1, "attended": half}
 
@@ -65,10 +65,6 @@ def capacity(signature: GraphSignature) -> int:
     return max((axis for a in axes if len(a) == 4 and isinstance(axis := a[_CAPACITY_AXIS], int)), default=0)
 
 
-def _half(length: int) -> int:
-    return min(max(1, length // 2), _LONGEST_PROMPT)
-
-
-def _timing(path: Path, signature: GraphSignature, name: str, sizes: dict[str, int]) -> Timing:
+def _measure(path: Path, signature: GraphSignature, name: str, sizes: dict[str, int]) -> Timing:
     feeds = {key: tensor.numpy() for key, tensor in sample_inputs(signature, sizes).items()}
     return Timing(name=name, sizes=sizes, profile=profile(path, signature, feeds, sizes))

@@ -123,9 +123,9 @@ def image_cases(pixels: TensorSpec, axes: Mapping[str, Axis], spread: Spread = N
     """
     sides = {symbol: axes[symbol] for symbol in pixels.axes[1:] if isinstance(symbol, str)}
     for batch in (*BATCHES, 32):
-        yield _images(pixels, batch, {symbol: axis.usual for symbol, axis in sides.items()}, spread)
+        yield _image_case(pixels, batch, {symbol: axis.usual for symbol, axis in sides.items()}, spread)
     for sizes in _other_sizes(sides):
-        yield _images(pixels, 2, sizes, spread)
+        yield _image_case(pixels, 2, sizes, spread)
 
 
 def _other_sizes(sides: Mapping[str, Axis]) -> Iterator[dict[str, int]]:
@@ -135,7 +135,7 @@ def _other_sizes(sides: Mapping[str, Axis]) -> Iterator[dict[str, int]]:
         yield {symbol: axis.smallest + 1 if symbol == short else axis.largest for symbol, axis in sides.items()}
 
 
-def _images(pixels: TensorSpec, batch: int, sides: Mapping[str, int], spread: Spread) -> ImageCase:
+def _image_case(pixels: TensorSpec, batch: int, sides: Mapping[str, int], spread: Spread) -> ImageCase:
     rng = np.random.default_rng([batch, *sides.values()])
     shape = pixels.shape({"batch": batch, **sides})
     images = spread.draw(rng, shape)
@@ -187,15 +187,15 @@ def source_cases(vocabulary: int, longest: int) -> Iterator[SourceCase]:
     """Every batch size with the shortest, a middling and the longest source."""
     longest = min(longest, LONGEST)
     for batch, length in itertools.product(BATCHES, sorted({1, (longest + 1) // 2, longest})):
-        yield _source(vocabulary, batch, length)
+        yield _source_case(vocabulary, batch, length)
 
 
 def translation_cases(decoding: Decoding, source_vocabulary: int, longest_source: int) -> Iterator[DecodeCase]:
     """Whole targets for every source, and every split for one."""
     for source in source_cases(source_vocabulary, longest_source):
-        yield from _whole(decoding, source, len(source.ids))
-    middling = _source(source_vocabulary, 2, (min(longest_source, LONGEST) + 1) // 2)
-    yield from _splits(decoding, middling, len(middling.ids))
+        yield from _whole_cases(decoding, source, len(source.ids))
+    middling = _source_case(source_vocabulary, 2, (min(longest_source, LONGEST) + 1) // 2)
+    yield from _split_cases(decoding, middling, len(middling.ids))
 
 
 def caption_cases(
@@ -205,32 +205,32 @@ def caption_cases(
     images = [case for case in image_cases(pixels, axes, spread) if len(case.pixels) in BATCHES]
     longest = min(decoding.capacity, LONGEST)
     for source, length in itertools.product(images, sorted({(longest + 1) // 2, longest})):
-        yield from _whole(dataclasses.replace(decoding, capacity=length), source, len(source.pixels))
-    yield from _splits(decoding, images[1], len(images[1].pixels))
+        yield from _whole_cases(dataclasses.replace(decoding, capacity=length), source, len(source.pixels))
+    yield from _split_cases(decoding, images[1], len(images[1].pixels))
 
 
 def generation_cases(decoding: Decoding) -> Iterator[DecodeCase]:
     """Whole targets for every batch size, and every split for one."""
     for batch in BATCHES:
-        yield from _whole(decoding, None, batch)
-    yield from _splits(decoding, None, 2)
+        yield from _whole_cases(decoding, None, batch)
+    yield from _split_cases(decoding, None, 2)
 
 
-def _whole(decoding: Decoding, source: Source | None, rows: int) -> Iterator[DecodeCase]:
+def _whole_cases(decoding: Decoding, source: Source | None, rows: int) -> Iterator[DecodeCase]:
     length = min(decoding.capacity, LONGEST)
     if not decoding.single_steps:
-        yield _decode(decoding, source, rows, (length,))
+        yield _decode_case(decoding, source, rows, (length,))
     if length <= MOST_SPLITS or decoding.single_steps:
-        yield _decode(decoding, source, rows, (1,) * length)
+        yield _decode_case(decoding, source, rows, (1,) * length)
 
 
-def _splits(decoding: Decoding, source: Source | None, rows: int) -> Iterator[DecodeCase]:
+def _split_cases(decoding: Decoding, source: Source | None, rows: int) -> Iterator[DecodeCase]:
     if decoding.single_steps:
         return
     length = min(decoding.capacity, LONGEST)
     for split in ((1,) * length, *two_way(length), *compositions(length)):
-        yield _decode(decoding, source, rows, split)
-    yield _staggered(decoding, source, rows)
+        yield _decode_case(decoding, source, rows, split)
+    yield _staggered_case(decoding, source, rows)
 
 
 def two_way(length: int) -> list[tuple[int, ...]]:
@@ -247,7 +247,7 @@ def compositions(length: int) -> list[tuple[int, ...]]:
     return [tuple(b - a for a, b in itertools.pairwise(cut)) for cut in cuts]
 
 
-def _source(vocabulary: int, batch: int, length: int) -> SourceCase:
+def _source_case(vocabulary: int, batch: int, length: int) -> SourceCase:
     rng = np.random.default_rng([batch, length])
     lengths = np.maximum(1, length - np.arange(batch) * max(1, length // 4))
     return SourceCase(
@@ -257,7 +257,7 @@ def _source(vocabulary: int, batch: int, length: int) -> SourceCase:
     )
 
 
-def _decode(decoding: Decoding, source: Source | None, rows: int, split: tuple[int, ...]) -> DecodeCase:
+def _decode_case(decoding: Decoding, source: Source | None, rows: int, split: tuple[int, ...]) -> DecodeCase:
     begins = itertools.accumulate(split[:-1], initial=0)
     parts = "+".join(map(str, split)) if len(split) <= 6 else f"{len(split)} single steps"
     return DecodeCase(
@@ -268,7 +268,7 @@ def _decode(decoding: Decoding, source: Source | None, rows: int, split: tuple[i
     )
 
 
-def _staggered(decoding: Decoding, source: Source | None, rows: int) -> DecodeCase:
+def _staggered_case(decoding: Decoding, source: Source | None, rows: int) -> DecodeCase:
     # Row b goes b positions back after the prefill and writes over its own entries, so the rows' lengths differ.
     length, back = min(decoding.capacity, LONGEST), np.arange(rows)
     half = length // 2

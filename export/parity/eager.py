@@ -41,9 +41,9 @@ class EagerRunner:
         outputs = self._module(*tensors)
         outputs = [outputs] if isinstance(outputs, Tensor) else outputs
         named = zip(self._signature.outputs, outputs, strict=True)
-        return {spec.name: self._returned(spec.name, output, feeds) for spec, output in named}
+        return {spec.name: self._write_output(spec.name, output, feeds) for spec, output in named}
 
-    def _returned(self, name: str, output: Tensor, feeds: Mapping[str, Array | Buffer]) -> Buffer:
+    def _write_output(self, name: str, output: Tensor, feeds: Mapping[str, Array | Buffer]) -> Buffer:
         source = feeds.get(self._signature.aliases.get(name, ""))
         if not isinstance(source, ArrayBuffer):
             return ArrayBuffer(output.numpy())

@@ -1,4 +1,4 @@
-"""What a climb of the parity ladder found: errors against the float64 reference, tolerances, and the verdict.
+"""What a parity check found: errors against the float64 reference, tolerances, and the verdict.
 
 A tolerance is not chosen. Each graph's is ``SAFETY`` times the largest error that the eager float32 model itself makes
 against float64 over the same cases: another runtime adds the same numbers in another order, so its error is of that
@@ -35,21 +35,21 @@ class Measurement:
 
     Attributes:
         graph: whose output was compared.
-        rung: the runner, with its precision.
+        level: the runner, with its precision.
         case: batch size, lengths and split.
         error: largest absolute difference from the float64 reference; NaN where a value is not finite.
         scale: largest absolute value of the reference.
     """
 
     graph: str
-    rung: str
+    level: str
     case: str
     error: float
     scale: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rung:
+class ParityLevel:
     """All cases of one runner on one graph, against the tolerance."""
 
     graph: str
@@ -64,44 +64,44 @@ class Rung:
         return self.worst.error <= self.tolerance
 
 
-def compare(graph: str, rung: str, case: str, found: Array, reference: Array) -> Measurement:
+def compare(graph: str, level: str, case: str, found: Array, reference: Array) -> Measurement:
     """Measure a result against the float64 reference of the same shape."""
     if found.dtype == np.uint16:  # the bits of bfloat16, which NumPy lacks; no graph returns whole numbers of 16
         found = (found.astype(np.uint32) << 16).view(np.float32)
     error = float(np.abs(found.astype(np.float64) - reference).max()) if found.shape == reference.shape else math.nan
-    return Measurement(graph=graph, rung=rung, case=case, error=error, scale=float(np.abs(reference).max()))
+    return Measurement(graph=graph, level=level, case=case, error=error, scale=float(np.abs(reference).max()))
 
 
-def rungs_of(measurements: Iterable[Measurement], precision: Precision = PRECISIONS["fp32"]) -> list[Rung]:
+def levels_of(measurements: Iterable[Measurement], precision: Precision = PRECISIONS["fp32"]) -> list[ParityLevel]:
     """Gather measurements by graph and runner, in order of appearance, and hold each to its tolerance.
 
     Args:
         measurements: of one artefact.
-        precision: of its graphs, which every rung has but the eager ones.
+        precision: of its graphs, which every level has but the eager ones.
     """
     groups: dict[tuple[str, str], list[Measurement]] = {}
     for measurement in measurements:
-        groups.setdefault((measurement.graph, measurement.rung), []).append(measurement)
+        groups.setdefault((measurement.graph, measurement.level), []).append(measurement)
     return [
-        Rung(
+        ParityLevel(
             graph=graph,
-            name=rung,
+            name=level,
             cases=len(group),
             worst=max(group, key=lambda m: math.inf if math.isnan(m.error) else m.error),
-            tolerance=_tolerance(groups[graph, YARDSTICK], rung, precision),
+            tolerance=_tolerance(groups[graph, YARDSTICK], level, precision),
         )
-        for (graph, rung), group in groups.items()
+        for (graph, level), group in groups.items()
     ]
 
 
 def write_report(
-    measurements: list[Measurement], rungs: list[Rung], folder: Path, quality: Mapping[str, Any] | None = None
+    measurements: list[Measurement], levels: list[ParityLevel], folder: Path, quality: Mapping[str, Any] | None = None
 ) -> Path:
-    """Write ``parity.json``: the verdict of each rung, every case behind it, and what is left of the model.
+    """Write ``parity.json``: the verdict of each level, every case behind it, and what is left of the model.
 
     Args:
-        measurements: of the ladder.
-        rungs: the same, held to their tolerances.
+        measurements: of the parity check.
+        levels: the same, held to their tolerances.
         folder: the artefact.
         quality: what :func:`export.quality.report.quality_to_json` makes of it, if that was measured.
 
@@ -112,11 +112,13 @@ def write_report(
     value = {
         "reference": "eager float64",
         "safety": SAFETY,
-        "passed": all(rung.passed for rung in rungs)
+        "passed": all(level.passed for level in levels)
         and all(one["passed"] for one in (quality or {}).get("verdicts", ())),
         "quality": quality,
-        "rungs": [_rung_to_json(rung) for rung in rungs],
-        "cases": [{"graph": m.graph, "rung": m.rung, "case": m.case, "error": _number(m.error)} for m in measurements],
+        "levels": [_level_to_json(level) for level in levels],
+        "cases": [
+            {"graph": m.graph, "level": m.level, "case": m.case, "error": _number(m.error)} for m in measurements
+        ],
     }
     try:
         path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
@@ -125,39 +127,39 @@ def write_report(
     return path
 
 
-def require_parity(rungs: Iterable[Rung], report: Path) -> None:
-    """Fail unless every rung holds.
+def require_parity(levels: Iterable[ParityLevel], report: Path) -> None:
+    """Fail unless every level holds.
 
     Raises:
         ParityError: one does not; the message names the worst case.
     """
-    for rung in rungs:
-        if not rung.passed:
+    for level in levels:
+        if not level.passed:
             raise ParityError(
-                f"{rung.graph} on {rung.name} within {rung.tolerance:.2g} of the float64 reference",
-                f"{rung.worst.error:.2g} in case {rung.worst.case!r}",
+                f"{level.graph} on {level.name} within {level.tolerance:.2g} of the float64 reference",
+                f"{level.worst.error:.2g} in case {level.worst.case!r}",
                 f"see {report}; export again, and suspect the weights first and the masks second",
             )
 
 
-def _tolerance(yardstick: list[Measurement], rung: str, precision: Precision) -> float:
+def _tolerance(yardstick: list[Measurement], level: str, precision: Precision) -> float:
     own = max(measurement.error for measurement in yardstick)
     floor = float(np.finfo(np.float32).eps) * max(measurement.scale for measurement in yardstick)
     error = max(own, floor)
-    if "eager" in rung:
-        return SAFETY * error * (_EPSILON_RATIO if rung.endswith("float64") else 1.0)
+    if "eager" in level:
+        return SAFETY * error * (_EPSILON_RATIO if level.endswith("float64") else 1.0)
     return precision.safety * error * precision.roundoff / PRECISIONS["fp32"].roundoff
 
 
-def _rung_to_json(rung: Rung) -> dict[str, Any]:
+def _level_to_json(level: ParityLevel) -> dict[str, Any]:
     return {
-        "graph": rung.graph,
-        "rung": rung.name,
-        "cases": rung.cases,
-        "max_error": _number(rung.worst.error),
-        "worst_case": rung.worst.case,
-        "tolerance": rung.tolerance,
-        "passed": rung.passed,
+        "graph": level.graph,
+        "level": level.name,
+        "cases": level.cases,
+        "max_error": _number(level.worst.error),
+        "worst_case": level.worst.case,
+        "tolerance": level.tolerance,
+        "passed": level.passed,
     }
 
 

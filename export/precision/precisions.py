@@ -28,7 +28,7 @@ class Precision:
     Attributes:
         name: how command lines call it.
         summary: what it is, in one sentence.
-        roundoff: the largest relative error of a number rounded to its type; the ladder's tolerance grows with it.
+        roundoff: the largest relative error of a number rounded to its type; the tolerance of its parity grows with it.
         safety: how many times the error that follows from the roundoff is tolerated. Eight for float32, whose error is
             that of sums, which each runtime adds in another order; of numbers that are narrower than their sums, twice,
             as the largest of some thousand random errors varies.
@@ -249,7 +249,7 @@ def require_task(precision: Precision, task: str) -> None:
         )
 
 
-def described() -> str:
+def describe_precisions() -> str:
     """Every precision in its own words, for ``--help``."""
     return "precision of the graphs: " + "; ".join(f"{one.name}: {one.summary}" for one in PRECISIONS.values()) + "."
 
@@ -257,10 +257,10 @@ def described() -> str:
 def signatures_in(precision: Precision, signatures: Iterable[GraphSignature]) -> tuple[GraphSignature, ...]:
     """The signatures of an artefact's graphs, with what they remember or hand to each other in the precision's type."""
     given = tuple(signatures)
-    return tuple(_converted(signature, _remembered(given), precision.memory) for signature in given)
+    return tuple(_convert(signature, _shared_tensors(given), precision.memory) for signature in given)
 
 
-def _remembered(signatures: tuple[GraphSignature, ...]) -> set[str]:
+def _shared_tensors(signatures: tuple[GraphSignature, ...]) -> set[str]:
     # What one graph returns and another takes, perhaps as a buffer's first content (serving.runtime.cached_decoder).
     returned = {spec.name for one in signatures for spec in one.outputs}
     taken = {spec.name for one in signatures for spec in one.inputs}
@@ -269,7 +269,7 @@ def _remembered(signatures: tuple[GraphSignature, ...]) -> set[str]:
     return handed | kept
 
 
-def _converted(signature: GraphSignature, remembered: set[str], dtype: DType) -> GraphSignature:
+def _convert(signature: GraphSignature, remembered: set[str], dtype: DType) -> GraphSignature:
     def convert(spec: TensorSpec) -> TensorSpec:
         stored = spec.name in remembered and spec.dtype == "float32"
         return replace(spec, dtype=dtype) if stored else spec

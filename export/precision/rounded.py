@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import onnx_ir as ir
 
 from attendant.signature import GraphSignature
-from export.passes.quantise.widen_arithmetic import widen_arithmetic
+from export.passes.quantise.widen_arithmetic import WidenArithmetic
 from serving.runtime.ort.runner import OrtRunner
 
 
@@ -28,7 +28,7 @@ def rounded_runners(
         for signature in signatures:
             path = Path(widened) / f"{signature.name}.onnx"
             model = ir.load(folder / path.name)
-            widen_arithmetic(model, dtype)
+            WidenArithmetic(dtype)(model)
             ir.save(model, path, external_data=f"{path.name}.data")
             runners[signature.name] = OrtRunner(path, signature)
     return runners

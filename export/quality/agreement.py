@@ -23,7 +23,7 @@ from serving.runtime.base import Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class StepDrift:
     """The difference at one step, over all rows.
 
     Attributes:
@@ -56,7 +56,7 @@ class Agreement:
     """
 
     tokens: int
-    steps: tuple[Step, ...]
+    steps: tuple[StepDrift, ...]
     cosine: float
     kl_mean: float | None = None
     kl_largest: float | None = None
@@ -64,7 +64,6 @@ class Agreement:
 
     @property
     def drift(self) -> float:
-        """That of the worst step."""
         return float(np.max([step.drift for step in self.steps]))
 
 
@@ -131,7 +130,12 @@ def prefix_of(found_BT: Array, reference_BT: Array, ends: Collection[int]) -> Pr
         reference_BT: as many.
         ends: the tokens that end an answer.
     """
-    whole = np.array([_until(row, ends) for row in reference_BT.tolist()])
+    whole = np.array(
+        [
+            next((position + 1 for position, token in enumerate(row) if token in ends), len(row))
+            for row in reference_BT.tolist()
+        ]
+    )
     different = found_BT != reference_BT
     first = np.where(different.any(1), different.argmax(1), reference_BT.shape[1])
     common = np.minimum(first, whole)
@@ -144,15 +148,11 @@ def prefix_of(found_BT: Array, reference_BT: Array, ends: Collection[int]) -> Pr
     )
 
 
-def _until(tokens: list[int], ends: Collection[int]) -> int:
-    return next((position + 1 for position, token in enumerate(tokens) if token in ends), len(tokens))
-
-
-def _steps(found_BTV: Array, reference_BTV: Array) -> tuple[Step, ...]:
+def _steps(found_BTV: Array, reference_BTV: Array) -> tuple[StepDrift, ...]:
     errors = np.abs(found_BTV - reference_BTV)
     largest, mean = errors.max(axis=(0, 2)), errors.mean(axis=(0, 2))
     numbers = zip(largest.tolist(), mean.tolist(), _spreads(reference_BTV).tolist(), strict=True)
-    return tuple(Step(largest=high, mean=usual, spread=spread) for high, usual, spread in numbers)
+    return tuple(StepDrift(largest=high, mean=usual, spread=spread) for high, usual, spread in numbers)
 
 
 def _spreads(reference_BTV: Array) -> Array:

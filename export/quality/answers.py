@@ -1,7 +1,7 @@
 """What the graphs of one side answer: values step by step, greedy texts, and how many answers are right.
 
 A decoder is fed the right tokens (teacher forcing), first its prompt at once and then single steps, as it is served;
-the reference, whose steps and whole are proved equal by the ladder, takes all of them at once.
+the reference, whose steps and whole are proved equal by the parity check, takes all of them at once.
 
 Legend: N questions, B rows, T target positions, V vocabulary.
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 from attendant.tensor_names import LOGITS
 from export.quality.agreement import log_softmax
-from export.quality.questions import Questions
+from export.quality.questions import EvaluationSet
 from serving.runtime.base import Array, Buffer, Runner
 from serving.runtime.cached_decoder import CachedDecoder
 
@@ -49,7 +49,7 @@ class Accuracy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
+class EvaluationOutputs:
     """Of one side to the same questions.
 
     Attributes:
@@ -63,7 +63,7 @@ class Answers:
     accuracy: Accuracy | None = None
 
 
-def answers_of(graphs: Graphs, questions: Questions, at_once: bool = False) -> Answers:
+def answers_of(graphs: Graphs, questions: EvaluationSet, at_once: bool = False) -> EvaluationOutputs:
     """Ask.
 
     Args:
@@ -72,49 +72,46 @@ def answers_of(graphs: Graphs, questions: Questions, at_once: bool = False) -> A
         at_once: whether a decoder is fed a whole target in one step, where it can.
     """
     if "decoder" in graphs:
-        return _decoded(graphs, questions, at_once)
-    return _computed(graphs["model"], questions)
+        return _decode(graphs, questions, at_once)
+    return _run_model(graphs["model"], questions)
 
 
-def _computed(model: Runner, questions: Questions) -> Answers:
+def _run_model(model: Runner, questions: EvaluationSet) -> EvaluationOutputs:
     parts = [_outputs(model, batch) for batch in questions.batches()]
     values = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     if questions.truth is None:
-        return Answers(values=values)
+        return EvaluationOutputs(values=values)
     right = values[LOGITS][:, 0].argmax(-1) == questions.truth
-    return Answers(values=values, accuracy=Accuracy(right=int(right.sum()), total=questions.count))
+    return EvaluationOutputs(values=values, accuracy=Accuracy(right=int(right.sum()), total=questions.count))
 
 
-def _outputs(model: Runner, batch: Questions) -> dict[str, Array]:
+def _outputs(model: Runner, batch: EvaluationSet) -> dict[str, Array]:
     found = {name: buffer.numpy() for name, buffer in model.run(dict(batch.feeds)).items()}
     shown = {
         name: array[batch.feeds[batch.masks[name]]] if name in batch.masks else array for name, array in found.items()
     }
-    return {name: _as_rows(array).astype(np.float64) for name, array in shown.items() if array.dtype.kind == "f"}
+    floats = {name: array for name, array in shown.items() if array.dtype.kind == "f"}
+    return {name: array.reshape(len(array), 1, -1).astype(np.float64) for name, array in floats.items()}
 
 
-def _as_rows(array: Array) -> Array:
-    return array.reshape(len(array), 1, -1)
-
-
-def _decoded(graphs: Graphs, questions: Questions, at_once: bool) -> Answers:
+def _decode(graphs: Graphs, questions: EvaluationSet, at_once: bool) -> EvaluationOutputs:
     sample = questions.first(questions.sample)
-    values = [forced(graphs, batch, at_once) for batch in sample.batches()]
+    values = [force_decode(graphs, batch, at_once) for batch in sample.batches()]
     continues = "encoder" not in graphs
     asked = sample if continues else questions
     greedy = np.concatenate([greedy_tokens(graphs, batch) for batch in asked.batches()])
     accuracy = None
     if questions.metric:
-        accuracy = _next_tokens(graphs, questions) if continues else _exact(greedy, questions)
-    return Answers(values={LOGITS: np.concatenate(values)}, greedy=greedy, accuracy=accuracy)
+        accuracy = _count_next_tokens(graphs, questions) if continues else _count_exact(greedy, questions)
+    return EvaluationOutputs(values={LOGITS: np.concatenate(values)}, greedy=greedy, accuracy=accuracy)
 
 
-def forced(graphs: Graphs, batch: Questions, at_once: bool) -> Array:
+def force_decode(graphs: Graphs, batch: EvaluationSet, at_once: bool) -> Array:
     """Logits ``[B, T, V]`` behind the right tokens, all but the last of which are fed."""
     tokens_BT, decoder = _targets(batch)[:, :-1], _decoder(graphs, batch)
     first = tokens_BT.shape[1] if at_once else batch.prompt
     sizes = [first, *[1] * (tokens_BT.shape[1] - first)]
-    if _is_recurrent(graphs):
+    if graphs["decoder"].signature.input("token_ids").axes[1] == 1:  # recurrent: one token a step
         sizes = [1] * tokens_BT.shape[1]
     parts, begin = [], 0
     for size in sizes:
@@ -124,7 +121,7 @@ def forced(graphs: Graphs, batch: Questions, at_once: bool) -> Array:
     return np.concatenate(parts, axis=1)
 
 
-def greedy_tokens(graphs: Graphs, batch: Questions) -> Array:
+def greedy_tokens(graphs: Graphs, batch: EvaluationSet) -> Array:
     """The most probable next token behind the prompt, again and again: int64 ``[B, T]``, as many as targets have."""
     targets_BT, decoder = _targets(batch), _decoder(graphs, batch)
     new_BT, begin, answer = np.ascontiguousarray(targets_BT[:, : batch.prompt]), 0, []
@@ -137,10 +134,10 @@ def greedy_tokens(graphs: Graphs, batch: Questions) -> Array:
     return np.concatenate(answer, axis=1)
 
 
-def _next_tokens(graphs: Graphs, questions: Questions) -> Accuracy:
+def _count_next_tokens(graphs: Graphs, questions: EvaluationSet) -> Accuracy:
     right, total, nats = 0, 0, 0.0
     for batch in questions.batches(WINDOWS_AT_ONCE):
-        log_p = log_softmax(forced(graphs, batch, at_once=True)[:, batch.prompt - 1 :])
+        log_p = log_softmax(force_decode(graphs, batch, at_once=True)[:, batch.prompt - 1 :])
         truth = _targets(batch)[:, batch.prompt :]
         right += int((log_p.argmax(-1) == truth).sum())
         nats -= float(np.take_along_axis(log_p, truth[..., None], axis=-1).sum())
@@ -148,22 +145,18 @@ def _next_tokens(graphs: Graphs, questions: Questions) -> Accuracy:
     return Accuracy(right=right, total=total, nats=nats)
 
 
-def _exact(greedy: Array, questions: Questions) -> Accuracy:
+def _count_exact(greedy: Array, questions: EvaluationSet) -> Accuracy:
     right = (greedy == _targets(questions)[:, questions.prompt :]).all(1)
     return Accuracy(right=int(right.sum()), total=questions.count)
 
 
-def _decoder(graphs: Graphs, batch: Questions) -> CachedDecoder:
+def _decoder(graphs: Graphs, batch: EvaluationSet) -> CachedDecoder:
     memories: dict[str, Array | Buffer] = {}
     if "encoder" in graphs:
         memories = {**batch.feeds, **graphs["encoder"].run(dict(batch.feeds))}
     return CachedDecoder(graphs["decoder"], batch.count, memories)
 
 
-def _is_recurrent(graphs: Graphs) -> bool:
-    return graphs["decoder"].signature.input("token_ids").axes[1] == 1
-
-
-def _targets(questions: Questions) -> Array:
+def _targets(questions: EvaluationSet) -> Array:
     assert questions.truth is not None  # every decoder's questions have targets
     return questions.truth

@@ -17,7 +17,7 @@ from export.quality.measure import Quality
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class BudgetVerdict:
     """One form of an artefact against one limit.
 
     Attributes:
@@ -47,12 +47,12 @@ def budget_of(precision: str) -> Budget:
     return precision_named(precision).budget
 
 
-def verdicts_of(qualities: Iterable[Quality], budget: Budget) -> list[Verdict]:
+def verdicts_of(qualities: Iterable[Quality], budget: Budget) -> list[BudgetVerdict]:
     """Hold every form of an artefact to each limit that applies to it."""
     return [verdict for quality in qualities for verdict in _verdicts(quality, budget)]
 
 
-def require_budget(verdicts: Iterable[Verdict], precision: str, report: Path) -> None:
+def require_budget(verdicts: Iterable[BudgetVerdict], precision: str, report: Path) -> None:
     """Fail unless every limit holds.
 
     Raises:
@@ -68,18 +68,20 @@ def require_budget(verdicts: Iterable[Verdict], precision: str, report: Path) ->
             )
 
 
-def _verdicts(quality: Quality, budget: Budget) -> Iterator[Verdict]:
-    def at_most(limit: str, found: float, allowed: float) -> Verdict:
-        return Verdict(form=quality.form, limit=limit, found=found, allowed=allowed, passed=found <= allowed)
+def _verdicts(quality: Quality, budget: Budget) -> Iterator[BudgetVerdict]:
+    def at_most(limit: str, found: float, allowed: float) -> BudgetVerdict:
+        return BudgetVerdict(form=quality.form, limit=limit, found=found, allowed=allowed, passed=found <= allowed)
 
     for output, agreement in quality.agreements.items():
         yield at_most(f"drift of {output}", agreement.drift, budget.drift)
         if quality.real and agreement.kl_mean is not None and agreement.top1 is not None:
             yield at_most(f"KL of {output}", agreement.kl_mean, budget.kl)
-            yield _at_least(quality.form, f"top-1 agreement of {output}", agreement.top1, budget.top1)
+            yield BudgetVerdict(
+                form=quality.form,
+                limit=f"top-1 agreement of {output}",
+                found=agreement.top1,
+                allowed=budget.top1,
+                passed=agreement.top1 >= budget.top1,
+            )
     if quality.accuracy is not None:
         yield at_most(f"loss of {quality.accuracy.metric} in points", quality.accuracy.loss, budget.loss)
-
-
-def _at_least(form: str, limit: str, found: float, allowed: float) -> Verdict:
-    return Verdict(form=form, limit=limit, found=found, allowed=allowed, passed=found >= allowed)

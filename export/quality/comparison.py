@@ -13,12 +13,12 @@ from attendant.errors import AttendantError
 from attendant.manifest import Manifest
 from attendant.tensor_names import EXPLAINED
 from export.artefact.stage import export_onnx
-from export.quality.budgets import Verdict, budget_of, verdicts_of
+from export.quality.budgets import BudgetVerdict, budget_of, verdicts_of
 from export.quality.measure import ROUNDED, SERVED, STANDARD, Quality, measure_quality
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class PrecisionCost:
     """A model in one precision.
 
     Attributes:
@@ -34,11 +34,11 @@ class Compared:
     precision: str
     sizes: Mapping[str, int]
     qualities: Sequence[Quality] = ()
-    verdicts: Sequence[Verdict] = ()
+    verdicts: Sequence[BudgetVerdict] = ()
     refusal: str = ""
 
 
-def compared_models(models: Sequence[str], precisions: Sequence[str], out: Path, full: bool) -> Iterator[Compared]:
+def compare_models(models: Sequence[str], precisions: Sequence[str], out: Path, full: bool) -> Iterator[PrecisionCost]:
     """Export each model in each precision, and measure it.
 
     Args:
@@ -53,17 +53,19 @@ def compared_models(models: Sequence[str], precisions: Sequence[str], out: Path,
             with suppress(AttendantError):  # which every precision then tells of itself
                 export_onnx(model, place / "fp32")  # once, for all of them
         for precision in precisions:
-            yield _compared(model, precision, place / precision, full)
+            yield _compare_model(model, precision, place / precision, full)
 
 
-def _compared(model: str, precision: str, folder: Path, full: bool) -> Compared:
+def _compare_model(model: str, precision: str, folder: Path, full: bool) -> PrecisionCost:
     name = Path(model).stem
     try:
         manifest, _ = export_onnx(model, folder, precision=precision, exported=folder.parent / "fp32")
         qualities = measure_quality(folder, full=full)
     except AttendantError as error:
-        return Compared(model=name, precision=precision, sizes={}, refusal=f"{error.expected}; found {error.found}")
-    return Compared(
+        return PrecisionCost(
+            model=name, precision=precision, sizes={}, refusal=f"{error.expected}; found {error.found}"
+        )
+    return PrecisionCost(
         model=name,
         precision=precision,
         sizes={
@@ -77,11 +79,9 @@ def _compared(model: str, precision: str, folder: Path, full: bool) -> Compared:
 
 def _size(folder: Path, manifest: Manifest, target: str) -> int:
     names = [signature.name for signature in manifest.graphs if signature.name != EXPLAINED]
-    files = {file for name in names for file in _files(folder / manifest.file_for(name, target))}
+    files = {folder / manifest.file_for(name, target) for name in names}
+    for graph in tuple(files):
+        weights = onnx.load(graph, load_external_data=False).graph.initializer
+        entries = (entry for tensor in weights for entry in tensor.external_data)
+        files |= {folder / entry.value for entry in entries if entry.key == "location"}
     return sum(file.stat().st_size for file in files)
-
-
-def _files(graph: Path) -> set[Path]:
-    weights = onnx.load(graph, load_external_data=False).graph.initializer
-    entries = (entry for tensor in weights for entry in tensor.external_data)
-    return {graph, *(graph.parent / entry.value for entry in entries if entry.key == "location")}

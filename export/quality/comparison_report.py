@@ -9,14 +9,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from attendant.quantities import bytes_text
-from export.quality.budgets import Verdict
-from export.quality.comparison import Compared
+from export.quality.budgets import BudgetVerdict
+from export.quality.comparison import PrecisionCost
 from export.quality.report import COLUMNS, cells_of
 
 HEAD = ("precision", COLUMNS[0], "files", *COLUMNS[1:], "verdict")
 
 
-def print_compared(compared: Iterable[Compared]) -> None:
+def print_compared(compared: Iterable[PrecisionCost]) -> None:
     """Print one line a model, precision and graph."""
     table = Table(title="against eager float64")
     for column in ("model", *HEAD):
@@ -29,7 +29,7 @@ def print_compared(compared: Iterable[Compared]) -> None:
     console.print(table)
 
 
-def rows_of(one: Compared) -> list[tuple[str, ...]]:
+def rows_of(one: PrecisionCost) -> list[tuple[str, ...]]:
     """The cells under :data:`HEAD`, a row for each graph and output; one that says why, where there are none."""
     if one.refusal:
         return [(one.precision, *["—"] * (len(HEAD) - 2), f"none: {one.refusal}")]
@@ -40,7 +40,7 @@ def rows_of(one: Compared) -> list[tuple[str, ...]]:
     ]
 
 
-def _verdict(verdicts: Iterable[Verdict], form: str) -> str:
+def _verdict(verdicts: Iterable[BudgetVerdict], form: str) -> str:
     beyond = [one for one in verdicts if one.form == form and not one.passed]
     if not beyond:
         return "within"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from attendant.signature import GraphSignature
 from attendant.tensor_names import PIXELS
 from attendant.tokenization import load_tokenizer
 from attendant.tokenizer import TextTokenizer
-from export.quality.questions import Questions
+from export.quality.questions import EvaluationSet
 from models.checkpoints.file_names import CONFIG_NAME
 from models.checkpoints.place import PRETRAINED
 from models.checkpoints.store import Checkpoint
@@ -49,7 +48,7 @@ def has_held_out(checkpoint: Checkpoint) -> bool:
     return bool(shipped["family"] == family.name and config == checkpoint.config)
 
 
-def held_out_questions(checkpoint: Checkpoint, first: GraphSignature, full: bool) -> Questions:
+def held_out_questions(checkpoint: Checkpoint, first: GraphSignature, full: bool) -> EvaluationSet:
     """The held-out examples of a shipped checkpoint.
 
     Args:
@@ -60,13 +59,16 @@ def held_out_questions(checkpoint: Checkpoint, first: GraphSignature, full: bool
     questions = HELD_OUT[checkpoint.name](checkpoint, full)
     if not takes_bytes(first):
         return questions
-    pixels = _bytes(questions.feeds[PIXELS], checkpoint.details["preprocessing"])
+    preprocessing = checkpoint.details["preprocessing"]
+    mean, deviation = (np.array(preprocessing[name])[:, None, None] for name in ("mean", "deviation"))
+    values = (questions.feeds[PIXELS] * deviation + mean) / preprocessing["scale"]
+    pixels: Array = values.round().clip(0, 255).astype(np.uint8).transpose(0, 2, 3, 1)
     return replace(questions, feeds={PIXELS: pixels})
 
 
-def _digits(_checkpoint: Checkpoint, _full: bool) -> Questions:
+def _digits(_checkpoint: Checkpoint, _full: bool) -> EvaluationSet:
     pixels, labels = digit_data.held_out()
-    return Questions(
+    return EvaluationSet(
         name="held-out images",
         real=True,
         count=len(labels),
@@ -77,9 +79,9 @@ def _digits(_checkpoint: Checkpoint, _full: bool) -> Questions:
     )
 
 
-def _pairs(checkpoint: Checkpoint, _full: bool) -> Questions:
+def _pairs(checkpoint: Checkpoint, _full: bool) -> EvaluationSet:
     pixels, captions = held_out_pairs()
-    return Questions(
+    return EvaluationSet(
         name="held-out pairs",
         real=True,
         count=len(captions),
@@ -90,12 +92,12 @@ def _pairs(checkpoint: Checkpoint, _full: bool) -> Questions:
     )
 
 
-def _dates(checkpoint: Checkpoint, _full: bool) -> Questions:
+def _dates(checkpoint: Checkpoint, _full: bool) -> EvaluationSet:
     texts, dates = zip(*held_out_dates(), strict=True)
     tokenizer = _tokenizer(checkpoint)
     sources = [tokenizer.encode(text, MAX_SOURCE_LENGTH) for text in texts]
     ids, mask = pad_sources(sources, checkpoint.config.pad_token)
-    return Questions(
+    return EvaluationSet(
         name="held-out dates",
         real=True,
         count=len(texts),
@@ -106,7 +108,7 @@ def _dates(checkpoint: Checkpoint, _full: bool) -> Questions:
     )
 
 
-def _docstrings(checkpoint: Checkpoint, full: bool) -> Questions:
+def _docstrings(checkpoint: Checkpoint, full: bool) -> EvaluationSet:
     length = checkpoint.config.max_length
     streams = token_streams(standard_library()[1], _tokenizer(checkpoint))
     texts = np.array(
@@ -117,7 +119,7 @@ def _docstrings(checkpoint: Checkpoint, full: bool) -> Questions:
             if end - begin == length
         ]
     )
-    every = Questions(
+    every = EvaluationSet(
         name="held-out docstrings",
         real=True,
         count=len(texts),
@@ -129,7 +131,7 @@ def _docstrings(checkpoint: Checkpoint, full: bool) -> Questions:
     return every if full else every.first(WINDOWS)
 
 
-HELD_OUT: Mapping[str, Callable[[Checkpoint, bool], Questions]] = {
+HELD_OUT: Mapping[str, Callable[[Checkpoint, bool], EvaluationSet]] = {
     "digits-vit": _digits,
     "digits-swin": _digits,
     "digits-captioner": _pairs,
@@ -148,10 +150,3 @@ def _targets(checkpoint: Checkpoint, texts: list[str]) -> Array:
     config, tokenizer = checkpoint.config, _tokenizer(checkpoint)
     encoded = [tokenizer.encode(text, config.max_target_length) for text in texts]
     return np.array([[config.start_token, *tokens, config.end_token] for tokens in encoded])
-
-
-def _bytes(pixels: Array, preprocessing: Mapping[str, Any]) -> Array:
-    mean, deviation = (np.array(preprocessing[name])[:, None, None] for name in ("mean", "deviation"))
-    values = (pixels * deviation + mean) / preprocessing["scale"]
-    image: Array = values.round().clip(0, 255).astype(np.uint8).transpose(0, 2, 3, 1)
-    return image

@@ -15,14 +15,14 @@ from attendant.errors import MachineError
 from attendant.manifest import Manifest
 from attendant.progress import progress
 from attendant.tensor_names import EXPLAINED, LOGITS
+from export.parity.check import SMALL_MODEL, checkpoint_of, spreads_of
 from export.parity.eager import eager_runners
-from export.parity.ladder import SMALL_MODEL, checkpoint_of, spreads_of
 from export.precision.precisions import precision_named
 from export.precision.rounded import rounded_runners
 from export.quality.agreement import Agreement, Prefix, agreement_of, prefix_of
-from export.quality.answers import Answers, Graphs, answers_of
+from export.quality.answers import EvaluationOutputs, Graphs, answers_of
 from export.quality.held_out import has_held_out, held_out_questions
-from export.quality.questions import Questions
+from export.quality.questions import EvaluationSet
 from export.quality.random_questions import random_questions
 from models.checkpoints.store import Checkpoint
 from models.task_graph import TaskGraph
@@ -102,7 +102,11 @@ def measure_quality(folder: Path, source: str | Checkpoint | None = None, full: 
     if not large:
         torch.set_num_threads(1)
     graphs = checkpoint.graphs(uint8=takes_bytes(manifest.graphs[0]))
-    questions, forms = _questions(checkpoint, manifest, large, full), forms_of(folder, manifest, graphs)
+    if has_held_out(checkpoint):
+        questions = held_out_questions(checkpoint, manifest.graphs[0], full)
+    else:
+        questions = random_questions(checkpoint, manifest, large, spreads_of(manifest))
+    forms = forms_of(folder, manifest, graphs)
     with progress(f"quality, {questions.name}", 1 + len(forms)) as advance:
         reference = answers_of(eager_runners(graphs, torch.float64), questions, at_once=True)
         advance("eager float64")
@@ -124,7 +128,17 @@ def forms_of(folder: Path, manifest: Manifest, graphs: Iterable[TaskGraph]) -> d
     if manifest.form == "torch":
         return {SERVED: create_runners(folder, manifest)}
     if precision_named(manifest.precision).ort_cpu:
-        return _forms(folder, manifest)
+        served = create_runners(folder, manifest)
+        plain = [signature for signature in manifest.graphs if signature.name != EXPLAINED]
+        as_they_are = all(
+            manifest.file_for(signature.name, "ort-cpu") == f"{signature.name}.onnx"
+            and isinstance(served[signature.name], OrtRunner)
+            for signature in plain
+        )
+        if as_they_are:
+            return {SERVED: served}
+        standard = {signature.name: OrtRunner(folder / f"{signature.name}.onnx", signature) for signature in plain}
+        return {SERVED: served, STANDARD: standard}
     rounded = {ROUNDED: rounded_runners(folder, (graph.signature for graph in graphs))}
     try:
         return {SERVED: create_runners(folder, manifest), **rounded}
@@ -132,30 +146,17 @@ def forms_of(folder: Path, manifest: Manifest, graphs: Iterable[TaskGraph]) -> d
         return {**rounded}
 
 
-def _forms(folder: Path, manifest: Manifest) -> dict[str, Graphs]:
-    served = create_runners(folder, manifest)
-    plain = [signature for signature in manifest.graphs if signature.name != EXPLAINED]
-    as_they_are = all(
-        manifest.file_for(signature.name, "ort-cpu") == f"{signature.name}.onnx"
-        and isinstance(served[signature.name], OrtRunner)
-        for signature in plain
-    )
-    if as_they_are:
-        return {SERVED: served}
-    standard = {signature.name: OrtRunner(folder / f"{signature.name}.onnx", signature) for signature in plain}
-    return {SERVED: served, STANDARD: standard}
-
-
-def _questions(checkpoint: Checkpoint, manifest: Manifest, large: bool, full: bool) -> Questions:
-    if has_held_out(checkpoint):
-        return held_out_questions(checkpoint, manifest.graphs[0], full)
-    return random_questions(checkpoint, manifest, large, spreads_of(manifest))
-
-
-def _quality(form: str, found: Answers, reference: Answers, questions: Questions, manifest: Manifest) -> Quality:
+def _quality(
+    form: str, found: EvaluationOutputs, reference: EvaluationOutputs, questions: EvaluationSet, manifest: Manifest
+) -> Quality:
     prefix = None
     if found.greedy is not None and reference.greedy is not None:
-        prefix = prefix_of(found.greedy, reference.greedy, _end_tokens(manifest))
+        details = manifest.details
+        prefix = prefix_of(
+            found.greedy,
+            reference.greedy,
+            {*details.get("end_tokens", ()), *([details["end_token"]] if "end_token" in details else [])},
+        )
     return Quality(
         form=form,
         questions=questions.name,
@@ -165,11 +166,11 @@ def _quality(form: str, found: Answers, reference: Answers, questions: Questions
             for name, values in found.values.items()
         },
         prefix=prefix,
-        accuracy=_right(found, reference, questions),
+        accuracy=_compare_accuracy(found, reference, questions),
     )
 
 
-def _right(found: Answers, reference: Answers, questions: Questions) -> Right | None:
+def _compare_accuracy(found: EvaluationOutputs, reference: EvaluationOutputs, questions: EvaluationSet) -> Right | None:
     if found.accuracy is None or reference.accuracy is None:
         return None
     return Right(
@@ -180,8 +181,3 @@ def _right(found: Answers, reference: Answers, questions: Questions) -> Right | 
         perplexity=found.accuracy.perplexity,
         reference_perplexity=reference.accuracy.perplexity,
     )
-
-
-def _end_tokens(manifest: Manifest) -> set[int]:
-    details = manifest.details
-    return {*details.get("end_tokens", ()), *([details["end_token"]] if "end_token" in details else [])}

@@ -14,7 +14,7 @@ import torch
 from attendant.errors import OutputError
 from export.precision.precisions import PRECISIONS
 from export.quality.budgets import BUDGETS
-from export.quality.comparison import Compared
+from export.quality.comparison import PrecisionCost
 from export.quality.comparison_report import HEAD, rows_of
 
 PACKAGES = ("torch", "onnx", "onnxruntime", "openvino", "numpy")
@@ -53,7 +53,7 @@ holds only the drift. A checkpoint of one's own is asked random inputs.
 """
 
 
-def write_page(compared: Sequence[Compared], full: bool, path: Path) -> None:
+def write_page(compared: Sequence[PrecisionCost], full: bool, path: Path) -> None:
     """Write the page.
 
     Args:
@@ -67,13 +67,15 @@ def write_page(compared: Sequence[Compared], full: bool, path: Path) -> None:
     asked = dict.fromkeys(quality.questions for one in compared for quality in one.qualities)
     command = f"attendant compare{' --full' * full} --out DIR --page docs/precision.md"
     models = [list(group) for _, group in groupby(compared, lambda one: one.model)]
+    tools = ", ".join(f"{package} {version(package)}" for package in PACKAGES)
+    cpu = f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"
     parts = (
         _INTRODUCTION.format(command=command, questions=", ".join(asked)),
-        _made(),
+        f"Measured {datetime.date.today().isoformat()} with {tools}, Python {platform.python_version()}, {cpu}.\n",
         _BUDGETS,
         _budgets(dict.fromkeys(one.precision for one in compared)),
         *(
-            f"## {group[0].model}\n\n{_asked(group)}{_table(HEAD, (row for one in group for row in rows_of(one)))}"
+            f"## {group[0].model}\n\n{_metric(group)}{_table(HEAD, [row for one in group for row in rows_of(one)])}"
             for group in models
         ),
     )
@@ -92,17 +94,9 @@ def _budgets(precisions: Iterable[str]) -> str:
     return _table(("precision", "what it is", "drift ≤", "KL ≤", "top-1 ≥", "loss of right answers ≤", "why"), rows)
 
 
-def _asked(group: Iterable[Compared]) -> str:
+def _metric(group: Iterable[PrecisionCost]) -> str:
     accuracies = [quality.accuracy for one in group for quality in one.qualities if quality.accuracy]
     return f"Right answers: {accuracies[0].metric}, {accuracies[0].total:,} asked.\n\n" if accuracies else ""
-
-
-def _made() -> str:
-    tools = ", ".join(f"{package} {version(package)}" for package in PACKAGES)
-    processor = f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"
-    return (
-        f"Measured {datetime.date.today().isoformat()} with {tools}, Python {platform.python_version()}, {processor}.\n"
-    )
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

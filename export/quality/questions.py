@@ -15,7 +15,7 @@ BATCH = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Questions:
+class EvaluationSet:
     """Rows of inputs, and what is known of their answers.
 
     Attributes:
@@ -40,16 +40,16 @@ class Questions:
     masks: Mapping[str, str] = field(default_factory=dict)
     metric: str = ""
 
-    def first(self, count: int) -> Questions:
+    def first(self, count: int) -> EvaluationSet:
         """The first of them, or all if there are fewer."""
         return self._rows(slice(0, count))
 
-    def batches(self, size: int = BATCH) -> Iterator[Questions]:
+    def batches(self, size: int = BATCH) -> Iterator[EvaluationSet]:
         """All of them, so many at a time."""
         for begin in range(0, self.count, size):
             yield self._rows(slice(begin, begin + size))
 
-    def _rows(self, rows: slice) -> Questions:
+    def _rows(self, rows: slice) -> EvaluationSet:
         return replace(
             self,
             count=len(range(*rows.indices(self.count))),

@@ -1,6 +1,6 @@
-"""Questions for a model of which no real ones are known: random inputs, the same in every run.
+"""An evaluation set for a model of which no real ones are known: random inputs, the same in every run.
 
-They are those of the parity ladder (:mod:`export.parity.cases`). Of random inputs and random weights the drift says
+They are those of the parity check (:mod:`export.parity.cases`). Of random inputs and random weights the drift says
 something, for every value is wrong by so much; first choices and probabilities say little, for all are nearly equal.
 """
 
@@ -14,8 +14,8 @@ from attendant.manifest import Manifest
 from attendant.tasks import TASKS, resolve
 from attendant.tensor_names import PIXELS
 from export.parity.cases import NORMAL, SourceCase, Spreads, image_cases, source_cases, tensor_cases
-from export.parity.climbs import decoding_of
-from export.quality.questions import Questions
+from export.parity.task_checks import decoding_of
+from export.quality.questions import EvaluationSet
 from models.checkpoints.store import Checkpoint
 from models.task_graph import TaskGraph
 from serving.runtime.base import Array
@@ -24,7 +24,7 @@ ROWS_OF_A_TEXT_MODEL, ROWS_OF_A_LARGE_MODEL = 5, 2
 LONGEST, LONGEST_OF_A_LARGE_MODEL = 64, 16
 
 
-def random_questions(checkpoint: Checkpoint, manifest: Manifest, large: bool, spreads: Spreads) -> Questions:
+def random_questions(checkpoint: Checkpoint, manifest: Manifest, large: bool, spreads: Spreads) -> EvaluationSet:
     """Inputs for an artefact's first graph, and targets where it has a decoder.
 
     Args:
@@ -39,7 +39,7 @@ def random_questions(checkpoint: Checkpoint, manifest: Manifest, large: bool, sp
     count = len(next(iter(feeds.values()))) if feeds else ROWS_OF_A_TEXT_MODEL
     truth = _targets(graphs[-1], manifest, count, large) if graphs[-1].signature.name == "decoder" else None
     prompt = 1 if feeds or truth is None else truth.shape[1] // 2
-    every = Questions(
+    every = EvaluationSet(
         name="random inputs",
         real=False,
         count=count,

@@ -10,14 +10,16 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from export.quality.agreement import Agreement, Prefix
-from export.quality.budgets import Verdict, budget_of
+from export.quality.agreement import Agreement
+from export.quality.budgets import BudgetVerdict, budget_of
 from export.quality.measure import Quality, Right
 
 COLUMNS = ("graph", "drift, worst step", "KL mean, max", "top-1", "greedy prefix", "right answers (reference)")
+_REAL = "σ: spread of the reference's values. KL in nats a token. Prefix in tokens of all greedy answers."
+_RANDOM = "Random inputs: the budget of the drift holds; first choices and probabilities are shown, and mean little."
 
 
-def quality_to_json(precision: str, qualities: Iterable[Quality], verdicts: Iterable[Verdict]) -> dict[str, Any]:
+def quality_to_json(precision: str, qualities: Iterable[Quality], verdicts: Iterable[BudgetVerdict]) -> dict[str, Any]:
     """All that was measured, each step of a decode too, and each limit; ``null`` for what is not finite."""
     value = {
         "precision": precision,
@@ -30,10 +32,13 @@ def quality_to_json(precision: str, qualities: Iterable[Quality], verdicts: Iter
     return finite
 
 
-def print_quality(name: str, precision: str, qualities: Sequence[Quality], verdicts: Sequence[Verdict]) -> None:
+def print_quality(name: str, precision: str, qualities: Sequence[Quality], verdicts: Sequence[BudgetVerdict]) -> None:
     """Print one line a form of the artefact and output, and which budgets it is beyond."""
     asked = ", ".join(dict.fromkeys(quality.questions for quality in qualities))
-    table = Table(title=f"{name} in {precision} against eager float64: {asked}", caption=_caption(qualities))
+    table = Table(
+        title=f"{name} in {precision} against eager float64: {asked}",
+        caption=_REAL if all(quality.real for quality in qualities) else _RANDOM,
+    )
     for column in (*COLUMNS, "verdict"):
         table.add_column(column, justify="left" if column in ("graph", "verdict") else "right")
     for quality in qualities:
@@ -51,7 +56,8 @@ def cells_of(quality: Quality) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for output, agreement in quality.agreements.items():
         graph = quality.form if len(quality.agreements) == 1 else f"{quality.form}, {output}"
-        known = _prefix_text(quality.prefix), _right_text(quality.accuracy)
+        prefix = quality.prefix
+        known = f"{prefix.common} of {prefix.whole}" if prefix else "—", _right_text(quality.accuracy)
         rows.append((graph, f"{agreement.drift:.2g} σ", *_probabilities(agreement), *known))
     return rows
 
@@ -66,10 +72,6 @@ def _nats(value: float) -> str:
     return f"{value:.2g}" if not value < 1e-9 else "< 1e-9"
 
 
-def _prefix_text(prefix: Prefix | None) -> str:
-    return f"{prefix.common} of {prefix.whole}" if prefix else "—"
-
-
 def _right_text(right: Right | None) -> str:
     if right is None:
         return "—"
@@ -77,12 +79,6 @@ def _right_text(right: Right | None) -> str:
     if right.perplexity is None:
         return shares
     return f"{shares}, perplexity {right.perplexity:.2f} ({right.reference_perplexity:.2f})"
-
-
-def _caption(qualities: Iterable[Quality]) -> str:
-    if all(quality.real for quality in qualities):
-        return "σ: spread of the reference's values. KL in nats a token. Prefix in tokens of all greedy answers."
-    return "Random inputs: the budget of the drift holds; first choices and probabilities are shown, and mean little."
 
 
 def _form_to_json(quality: Quality) -> dict[str, Any]:

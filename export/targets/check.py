@@ -1,4 +1,4 @@
-"""Hold every graph of an artefact to every restriction of a runtime, one by one."""
+"""Validate every graph of an artefact for a runtime, one constraint after another."""
 
 from __future__ import annotations
 
@@ -9,50 +9,49 @@ from typing import Any
 
 from attendant.errors import ExportError
 from attendant.manifest import Manifest
-from export.targets.restrictions.graph import Graph
-from export.targets.restrictions.registry import RESTRICTIONS
-from export.targets.restrictions.restriction import Breach, Restriction
-from export.targets.targets import Target, target_named
+from export.targets.constraints.constraint import Constraint, Violation
+from export.targets.constraints.graph import Graph
+from export.targets.constraints.registry import CONSTRAINTS
+from export.targets.targets import RuntimeTarget, target_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """One restriction held against one graph.
+class ConstraintCheck:
+    """One constraint on one graph.
 
     Attributes:
         graph: the graph's name.
-        restriction: what was asked.
-        considered: how many nodes it is about.
-        breaches: where it does not hold.
+        constraint: what must hold.
+        nodes: how many it is about.
+        violations: where it does not hold.
     """
 
     graph: str
-    restriction: Restriction
-    considered: int
-    breaches: tuple[Breach, ...]
+    constraint: Constraint
+    nodes: int
+    violations: tuple[Violation, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The verdict as plain JSON values."""
         return {
             "graph": self.graph,
-            "restriction": self.restriction.name,
-            "statement": self.restriction.statement,
-            "source": self.restriction.source,
-            "nodes": self.considered,
-            "holds": not self.breaches,
-            "breaches": [{"node": breach.node, "found": breach.found} for breach in self.breaches],
+            "constraint": self.constraint.name,
+            "statement": self.constraint.statement,
+            "source": self.constraint.source,
+            "nodes": self.nodes,
+            "holds": not self.violations,
+            "violations": [{"node": violation.node, "found": violation.found} for violation in self.violations],
         }
 
 
-def hold_to_target(folder: Path, name: str) -> tuple[Target, list[Verdict]]:
-    """Ask every restriction of a target of every graph.
+def validate_for_target(folder: Path, name: str) -> tuple[RuntimeTarget, list[ConstraintCheck]]:
+    """Check every constraint of a target on every graph.
 
     Args:
         folder: an exported artefact.
         name: of the target.
 
     Returns:
-        The target's record, and one verdict for each graph and restriction.
+        The target's record, and one check for each graph and constraint.
 
     Raises:
         ArtefactError: a file is not what the manifest says.
@@ -61,34 +60,34 @@ def hold_to_target(folder: Path, name: str) -> tuple[Target, list[Verdict]]:
     target = target_named(name)
     manifest = Manifest.read_onnx(folder)
     graphs = (Graph(folder / f"{signature.name}.onnx", signature) for signature in manifest.graphs)
-    return target, [verdict for graph in graphs for verdict in verdicts_of(graph, target)]
+    return target, [check for graph in graphs for check in validate(graph, target)]
 
 
-def verdicts_of(graph: Graph, target: Target) -> list[Verdict]:
-    """Ask every restriction of a target of one graph."""
+def validate(graph: Graph, target: RuntimeTarget) -> list[ConstraintCheck]:
+    """Check every constraint of a target on one graph."""
     return [
-        Verdict(
+        ConstraintCheck(
             graph=graph.signature.name,
-            restriction=restriction,
-            considered=restriction.considered(graph),
-            breaches=tuple(restriction.find(graph, target)),
+            constraint=constraint,
+            nodes=constraint.count_nodes(graph),
+            violations=tuple(constraint.find(graph, target)),
         )
-        for restriction in (RESTRICTIONS[name] for name in target.restrictions)
+        for constraint in (CONSTRAINTS[name] for name in target.constraints)
     ]
 
 
-def require_target(target: Target, verdicts: Iterable[Verdict]) -> None:
-    """Fail unless every restriction holds.
+def require_valid(target: RuntimeTarget, checks: Iterable[ConstraintCheck]) -> None:
+    """Fail unless every constraint holds.
 
     Raises:
-        ExportError: one does not; the message names graph, node and restriction, and counts the others.
+        ExportError: one does not; the message names graph, node and constraint, and counts the others.
     """
-    broken = [(verdict, breach) for verdict in verdicts for breach in verdict.breaches]
+    broken = [(check, violation) for check in checks for violation in check.violations]
     if broken:
-        verdict, breach = broken[0]
+        check, violation = broken[0]
         others = f", and {len(broken) - 1} more" if len(broken) > 1 else ""
         raise ExportError(
-            f"{verdict.restriction.statement}, as {target.name} wants ({verdict.restriction.source})",
-            f"in graph {verdict.graph}, at {breach.node}: {breach.found}{others}",
+            f"{check.constraint.statement}, as {target.name} wants ({check.constraint.source})",
+            f"in graph {check.graph}, at {violation.node}: {violation.found}{others}",
             "rewrite the module or its translation, or lower the graph for that target",
         )

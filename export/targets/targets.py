@@ -16,7 +16,7 @@ from attendant.errors import unknown_name
 STANDARD_DOMAINS = frozenset({"", "ai.onnx"})
 _FLOATS = frozenset({"float32", "float16", "bfloat16"})
 _INTEGERS = frozenset({"int32", "int64"})
-_TABLE = Path(__file__).parent / "restrictions" / "tensorrt.toml"
+_TABLE = Path(__file__).parent / "constraints" / "tensorrt.toml"
 
 # ONNX Runtime's CPU kernels of type bfloat16 that are missing among the operators that we write, tried one by one.
 _NO_BFLOAT16_ON_CPU = frozenset(
@@ -49,7 +49,7 @@ _NO_BFLOAT16_ON_CPU = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class RuntimeTarget:
     """What one runtime can do.
 
     Attributes:
@@ -66,7 +66,7 @@ class Target:
         operators: operator → element types; empty where no table is published.
         missing_operators: operators that it cannot read.
         missing_types: element type → operators that it has not for it, where others it has.
-        restrictions: names of what else a graph is held to (:mod:`export.targets.restrictions.registry`).
+        constraints: names of what else a graph is held to (:mod:`export.targets.constraints.registry`).
     """
 
     name: str
@@ -82,10 +82,10 @@ class Target:
     operators: Mapping[str, frozenset[str]] = field(default_factory=dict)
     missing_operators: frozenset[str] = frozenset()
     missing_types: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    restrictions: tuple[str, ...]
+    constraints: tuple[str, ...]
 
 
-def target_named(name: str) -> Target:
+def target_named(name: str) -> RuntimeTarget:
     """The record of a runtime.
 
     Raises:
@@ -103,7 +103,7 @@ def _table(path: Path) -> dict[str, frozenset[str]]:
 
 _WHOLE_GRAPH = ("opset", "domain", "operator", "element-type")
 
-_ORT_CPU = Target(
+_ORT_CPU = RuntimeTarget(
     name="ort-cpu",
     runtime="ONNX Runtime 1.31.1, CPU provider",
     evidence="measured: every graph is loaded by the runtime itself",
@@ -115,10 +115,10 @@ _ORT_CPU = Target(
     updates_cache_in_place=True,
     cache_dtypes=_FLOATS,
     missing_types={"bfloat16": _NO_BFLOAT16_ON_CPU, "float64": frozenset({"Conv", "RNN"})},
-    restrictions=(*_WHOLE_GRAPH, "ir-version", "attention-mask-query-axis", "session"),
+    constraints=(*_WHOLE_GRAPH, "ir-version", "attention-mask-query-axis", "session"),
 )
 
-_ORT_CUDA = Target(
+_ORT_CUDA = RuntimeTarget(
     name="ort-cuda",
     runtime="ONNX Runtime 1.31.1, CUDA provider",
     evidence="read in its issues (#27030, #27542, #28388, #29020); nothing was run on a GPU",
@@ -129,7 +129,7 @@ _ORT_CUDA = Target(
     quantized=frozenset({"int8", "uint8", "int4", "uint4"}),
     updates_cache_in_place=True,
     cache_dtypes=_FLOATS,
-    restrictions=(
+    constraints=(
         *_WHOLE_GRAPH,
         "ir-version",
         "attention-mask-query-axis",
@@ -139,7 +139,7 @@ _ORT_CUDA = Target(
     ),
 )
 
-_OPENVINO_CPU = Target(
+_OPENVINO_CPU = RuntimeTarget(
     name="openvino-cpu",
     runtime="OpenVINO 2026.4.1, CPU plugin",
     evidence="measured: it compiled every graph of the tiny presets but those with TensorScatter",
@@ -149,10 +149,10 @@ _OPENVINO_CPU = Target(
     updates_cache_in_place=False,
     cache_dtypes=_FLOATS,
     missing_operators=frozenset({"TensorScatter"}),
-    restrictions=(*_WHOLE_GRAPH, "recurrent-lengths"),
+    constraints=(*_WHOLE_GRAPH, "recurrent-lengths"),
 )
 
-_TENSORRT = Target(
+_TENSORRT = RuntimeTarget(
     name="tensorrt",
     runtime="TensorRT 11, its ONNX parser",
     evidence="read in its documentation and issues; nothing was built or run on TensorRT",
@@ -164,7 +164,7 @@ _TENSORRT = Target(
     cache_dtypes=_FLOATS,
     operators=_table(_TABLE),
     missing_types={"bfloat16": frozenset({"ConvTranspose"})},
-    restrictions=(
+    constraints=(
         *_WHOLE_GRAPH,
         "strong-types",
         "input-output-type",

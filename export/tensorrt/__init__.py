@@ -1,1 +1,1 @@
-"""What an engine is built from and held to: profiles, timings, progress, and the fusion of attention."""
+"""What an engine is built from and checked against: profiles, timings, progress, and the fusion of attention."""

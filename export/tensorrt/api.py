@@ -11,17 +11,13 @@ from typing import Any, Protocol
 class Builder(Protocol):
     """``Builder``."""
 
-    def create_network(self, flags: int) -> Network:
-        """An empty network."""
+    def create_network(self, flags: int) -> Network: ...
 
-    def create_builder_config(self) -> BuilderConfig:
-        """What is asked of a build."""
+    def create_builder_config(self) -> BuilderConfig: ...
 
-    def create_optimization_profile(self) -> OptimizationProfile:
-        """An empty profile."""
+    def create_optimization_profile(self) -> OptimizationProfile: ...
 
-    def build_serialized_network(self, network: Network, config: BuilderConfig) -> HostMemory | None:
-        """Build."""
+    def build_serialized_network(self, network: Network, config: BuilderConfig) -> HostMemory | None: ...
 
 
 class Network(Protocol):
@@ -35,25 +31,21 @@ class HostMemory(Protocol):
 
     nbytes: int
 
-    def __buffer__(self, flags: int, /) -> memoryview:
-        """The bytes."""
+    def __buffer__(self, flags: int, /) -> memoryview: ...
 
 
 class OptimizationProfile(Protocol):
     """``IOptimizationProfile``."""
 
-    def set_shape(self, input: str, min: tuple[int, ...], opt: tuple[int, ...], max: tuple[int, ...]) -> None:  # noqa: A002
-        """The sizes of an input."""
+    def set_shape(self, input: str, min: tuple[int, ...], opt: tuple[int, ...], max: tuple[int, ...]) -> None: ...  # noqa: A002
 
 
 class TimingCache(Protocol):
     """``ITimingCache``."""
 
-    def combine(self, input_cache: TimingCache, ignore_mismatch: bool) -> bool:
-        """Add what another one knows."""
+    def combine(self, input_cache: TimingCache, ignore_mismatch: bool) -> bool: ...
 
-    def serialize(self) -> HostMemory:
-        """As bytes."""
+    def serialize(self) -> HostMemory: ...
 
 
 class BuilderConfig(Protocol):
@@ -63,17 +55,14 @@ class BuilderConfig(Protocol):
     progress_monitor: Any
     hardware_compatibility_level: Any
 
-    def set_flag(self, flag: Any) -> None:
-        """Ask for something."""
+    def set_flag(self, flag: Any) -> None: ...
 
-    def clear_flag(self, flag: Any) -> None:
-        """Do not ask for it."""
+    def clear_flag(self, flag: Any) -> None: ...
 
     def set_preview_feature(self, feature: Any, enable: bool) -> None:
         """Ask for something that is not for everybody yet."""
 
-    def set_memory_pool_limit(self, pool: Any, pool_size: int) -> None:
-        """Limit memory."""
+    def set_memory_pool_limit(self, pool: Any, pool_size: int) -> None: ...
 
     def add_optimization_profile(self, profile: OptimizationProfile) -> int:
         """Add a profile; its number, or −1 where it is no good."""
@@ -81,8 +70,7 @@ class BuilderConfig(Protocol):
     def create_timing_cache(self, serialized_timing_cache: bytes) -> TimingCache:
         """A cache from bytes, none of which is an empty one."""
 
-    def set_timing_cache(self, cache: TimingCache, ignore_mismatch: bool) -> bool:
-        """Use a cache."""
+    def set_timing_cache(self, cache: TimingCache, ignore_mismatch: bool) -> bool: ...
 
 
 class Parser(Protocol):
@@ -90,11 +78,9 @@ class Parser(Protocol):
 
     num_errors: int
 
-    def parse_from_file(self, model: str) -> bool:
-        """Read a graph into the network."""
+    def parse_from_file(self, model: str) -> bool: ...
 
-    def get_error(self, index: int) -> Any:
-        """What is wrong with it."""
+    def get_error(self, index: int) -> Any: ...
 
 
 class BuiltEngine(Protocol):
@@ -103,17 +89,13 @@ class BuiltEngine(Protocol):
     device_memory_size_v2: int
     num_io_tensors: int
 
-    def get_engine_stat(self, stat: Any) -> int:
-        """A number about the engine."""
+    def get_engine_stat(self, stat: Any) -> int: ...
 
-    def create_engine_inspector(self) -> Inspector:
-        """What tells of its layers."""
+    def create_engine_inspector(self) -> Inspector: ...
 
-    def create_execution_context(self, strategy: Any) -> Any:
-        """What runs it."""
+    def create_execution_context(self, strategy: Any) -> Any: ...
 
-    def serialize(self) -> HostMemory:
-        """As bytes."""
+    def serialize(self) -> HostMemory: ...
 
 
 class Inspector(Protocol):
@@ -121,8 +103,7 @@ class Inspector(Protocol):
 
     execution_context: Any
 
-    def get_engine_information(self, format: Any) -> str:  # noqa: A002
-        """Every layer."""
+    def get_engine_information(self, format: Any) -> str: ...  # noqa: A002
 
 
 BINDINGS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attendant.errors import ExportError
-from export.targets.restrictions.graph import Graph
+from export.targets.constraints.graph import Graph
 
 
 def attention_nodes(graph: Graph) -> tuple[str, ...]:

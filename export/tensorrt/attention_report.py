@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from attendant.engine_manifest import EVERY, NATIVE
-from export.tensorrt.fusion import fused_attention, present_plugins, require_all
+from export.tensorrt.fusion import find_fused_attention, find_plugins, require_all
 from export.tensorrt.phases import Form
 
 _UNFUSED = "export it with --precision fp16 or bf16, or build for fewer GPUs; see docs/tensorrt.md"
@@ -28,7 +28,7 @@ def attention_report(graph: str, number: int, layers: str, form: Form) -> dict[s
         ExportError: an Attention node is in no fused kernel, or a plugin's node in no plugin's layer.
     """
     profile = form.profiles[number].name if form.profiles else EVERY
-    fused, present = fused_attention(layers, number, form.attention), present_plugins(layers, number, form.plugins)
+    fused, present = find_fused_attention(layers, number, form.attention), find_plugins(layers, number, form.plugins)
     require_all(graph, profile, fused, "Attention nodes in a fused kernel", _UNFUSED)
     require_all(graph, profile, present, "plugins in layers of their own", _NO_PLUGIN)
     counts = Counter(form.plugins[node] for node in present)

@@ -11,21 +11,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import onnx_ir as ir
+
 from attendant.engine_manifest import EVERY, PLAN_SUFFIX, Engine, EngineManifest, Platform, Profile, stem
 from attendant.errors import ArtefactError, ExportError
 from attendant.folders import one_at_a_time, replaced_folder
 from attendant.manifest import Manifest, sha256_of
 from attendant.signature import GraphSignature
 from export.artefact.stage import refuse_foreign
-from export.targets.check import require_target, verdicts_of
-from export.targets.restrictions.graph import Graph
+from export.graph.exported_graph import ExportedGraph
+from export.targets.check import require_valid, validate
+from export.targets.constraints.graph import Graph
 from export.targets.targets import target_named
 from export.tensorrt.attention_report import attention_report
 from export.tensorrt.build_progress import BuildProgress
 from export.tensorrt.compat import build_plan, layers_of, open_plan, weight_bytes_of
 from export.tensorrt.config import EngineConfig
 from export.tensorrt.phases import Form, forms_of
-from export.tensorrt.plugin_graphs import compiled_plugins
+from export.tensorrt.plugin_graphs import compile_plugins
 from export.tensorrt.timing_cache import keep_timings, read_timings
 from serving.runtime.tensorrt.engine_check import aliases_of
 from serving.runtime.tensorrt.library import tensorrt_module
@@ -61,15 +64,18 @@ def build_engines(folder: Path, out: Path, graphs: Sequence[str], config: Engine
     current = _current(out, manifest, platform, command)
     if current is not None:
         return current, False
-    for signature in signatures:
-        _check(folder, signature)
+    target = target_named("tensorrt")
+    exported = [ExportedGraph.read(folder, signature) for signature in signatures]
+    for one in exported:
+        graph = Graph(folder / f"{one.name}.onnx", one.signature, ir.to_proto(one.model))
+        require_valid(target, validate(graph, target))
     refuse_foreign(out)
     with one_at_a_time(out), replaced_folder(out) as staged:
         copy_artefact(folder, manifest, staged)
         engines = [
-            _built(one, form, manifest, staged, config, platform)
-            for one in signatures
-            for form in forms_of(staged, one, config)
+            _build(one.signature, form, manifest, staged, config, platform)
+            for one in exported
+            for form in forms_of(one, staged, config)
         ]
         described = EngineManifest(name=manifest.name, platform=platform, engines=tuple(engines), command=command)
         described.write(staged)
@@ -77,7 +83,6 @@ def build_engines(folder: Path, out: Path, graphs: Sequence[str], config: Engine
 
 
 def command_of(folder: Path, out: Path, graphs: Sequence[str], config: EngineConfig) -> str:
-    """The command that builds such engines."""
     chosen = ["--graphs", *graphs] if graphs else []
     elsewhere = ["--out", str(out)] if out != folder else []
     return shlex.join(["attendant", "export", "tensorrt", str(folder), *elsewhere, *chosen, *config.flags()])
@@ -102,26 +107,21 @@ def _current(out: Path, manifest: Manifest, platform: Platform, command: str) ->
     return current
 
 
-def _check(folder: Path, signature: GraphSignature) -> None:
-    graph, target = Graph(folder / f"{signature.name}.onnx", signature), target_named("tensorrt")
-    require_target(target, verdicts_of(graph, target))
-
-
-def _built(
+def _build(
     signature: GraphSignature, form: Form, manifest: Manifest, folder: Path, config: EngineConfig, platform: Platform
 ) -> Engine:
     name = stem(signature.name, form.phase)
-    with compiled_plugins(config, platform) as embedded:
+    with compile_plugins(config, platform) as embedded:
         account = BuildProgress(f"{manifest.name}/{name}")
         timings, aliased = read_timings(platform), bool(form.aliases)
         built = build_plan(form.path, form.profiles, config, timings, account, aliased)
     keep_timings(platform, built.timings)
     plan = folder / f"{name}{PLAN_SUFFIX}"
     plan.write_bytes(built.plan)
-    return replace(described_engine(plan, signature, form, manifest, config), plugins=embedded())
+    return replace(describe_engine(plan, signature, form, manifest, config), plugins=embedded())
 
 
-def described_engine(
+def describe_engine(
     plan: Path, signature: GraphSignature, form: Form, manifest: Manifest, config: EngineConfig
 ) -> Engine:
     """What a manifest says of an engine, read from the engine itself.

@@ -23,7 +23,7 @@ _MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class EnginePlan:
     """What a build made.
 
     Attributes:
@@ -42,7 +42,7 @@ def build_plan(
     timings: bytes,
     account: BuildProgress,
     aliased_plugins: bool = False,
-) -> Plan:
+) -> EnginePlan:
     """Build the engine of an ONNX graph.
 
     Args:
@@ -65,10 +65,10 @@ def build_plan(
     if not parser.parse_from_file(str(path)):
         errors = [parser.get_error(index).desc() for index in range(parser.num_errors)]
         raise ExportError(f"a graph at {path} that TensorRT's parser reads", "; ".join(errors), "see docs/targets.md")
-    asked, cache, monitor = _asked(trt, builder, profiles, config, timings, account)
+    settings, cache, monitor = _create_builder_config(trt, builder, profiles, config, timings, account)
     if aliased_plugins:
-        asked.set_preview_feature(trt.PreviewFeature.ALIASED_PLUGIN_IO_10_03, True)
-    built = builder.build_serialized_network(network, asked)
+        settings.set_preview_feature(trt.PreviewFeature.ALIASED_PLUGIN_IO_10_03, True)
+    built = builder.build_serialized_network(network, settings)
     if account.stopped:
         raise KeyboardInterrupt
     if built is None:
@@ -76,10 +76,10 @@ def build_plan(
     del monitor  # it must outlive the build, which holds no reference of its own
 
     def combined(kept: bytes) -> bytes:
-        cache.combine(asked.create_timing_cache(kept), False)
+        cache.combine(settings.create_timing_cache(kept), False)
         return bytes(cache.serialize())
 
-    return Plan(plan=bytes(built), timings=combined)
+    return EnginePlan(plan=bytes(built), timings=combined)
 
 
 def open_plan(plan: bytes, version_compatible: bool, weights: Path | None = None) -> BuiltEngine:
@@ -122,7 +122,7 @@ def weight_bytes_of(engine: BuiltEngine) -> int:
     return max(engine.get_engine_stat(size) for size in sizes)
 
 
-def _asked(
+def _create_builder_config(
     trt: Any,
     builder: Builder,
     profiles: Sequence[Profile],
@@ -130,34 +130,32 @@ def _asked(
     timings: bytes,
     account: BuildProgress,
 ) -> tuple[BuilderConfig, TimingCache, Any]:
-    asked = builder.create_builder_config()
+    settings = builder.create_builder_config()
     for profile in profiles:
-        _add(builder, asked, profile)
-    for flag in _flags(trt, config):
-        asked.set_flag(flag)
+        made = builder.create_optimization_profile()
+        for name, (smallest, usual, largest) in profile.shapes.items():
+            made.set_shape(name, smallest, usual, largest)
+        if settings.add_optimization_profile(made) < 0:
+            raise ExportError(
+                f"sizes that TensorRT takes for profile {profile.name!r}", str(profile.shapes), "see its log"
+            )
+    for flag in builder_flags(trt, config):
+        settings.set_flag(flag)
     if not config.tf32:
-        asked.clear_flag(trt.BuilderFlag.TF32)  # it is on unless it is taken back
+        settings.clear_flag(trt.BuilderFlag.TF32)  # it is on unless it is taken back
     if config.memory_mb is not None:
-        asked.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, config.memory_mb * _MIB)
-    asked.hardware_compatibility_level = _level(trt, config.hardware)
-    asked.profiling_verbosity = trt.ProfilingVerbosity.DETAILED  # or an engine does not say what it fused
-    monitor = asked.progress_monitor = _monitor(trt, account)
-    cache = asked.create_timing_cache(timings)
-    if not asked.set_timing_cache(cache, False):
-        cache = asked.create_timing_cache(b"")
-        asked.set_timing_cache(cache, False)
-    return asked, cache, monitor
+        settings.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, config.memory_mb * _MIB)
+    settings.hardware_compatibility_level = hardware_level(trt, config.hardware)
+    settings.profiling_verbosity = trt.ProfilingVerbosity.DETAILED  # or an engine does not say what it fused
+    monitor = settings.progress_monitor = monitor_for(trt, account)
+    cache = settings.create_timing_cache(timings)
+    if not settings.set_timing_cache(cache, False):
+        cache = settings.create_timing_cache(b"")
+        settings.set_timing_cache(cache, False)
+    return settings, cache, monitor
 
 
-def _add(builder: Builder, asked: BuilderConfig, profile: Profile) -> None:
-    made = builder.create_optimization_profile()
-    for name, (smallest, usual, largest) in profile.shapes.items():
-        made.set_shape(name, smallest, usual, largest)
-    if asked.add_optimization_profile(made) < 0:
-        raise ExportError(f"sizes that TensorRT takes for profile {profile.name!r}", str(profile.shapes), "see its log")
-
-
-def _flags(trt: Any, config: EngineConfig) -> list[Any]:
+def builder_flags(trt: Any, config: EngineConfig) -> list[Any]:
     flags = []
     if config.weights != "fixed":
         flags.append(trt.BuilderFlag.REFIT)
@@ -168,7 +166,7 @@ def _flags(trt: Any, config: EngineConfig) -> list[Any]:
     return flags
 
 
-def _level(trt: Any, hardware: Hardware) -> Any:
+def hardware_level(trt: Any, hardware: Hardware) -> Any:
     levels = {
         "this-gpu": trt.HardwareCompatibilityLevel.NONE,
         "same-capability": trt.HardwareCompatibilityLevel.SAME_COMPUTE_CAPABILITY,
@@ -177,11 +175,11 @@ def _level(trt: Any, hardware: Hardware) -> Any:
     return levels[hardware]
 
 
-def _monitor(trt: Any, account: BuildProgress) -> Any:
+def monitor_for(trt: Any, account: BuildProgress) -> Any:
     # TensorRT calls methods of a class of its own; the account is one of ours, and runs without it.
     calls = ("phase_start", "step_complete", "phase_finish")
 
-    def forwarding(name: str) -> Callable[..., Any]:
+    def forward(name: str) -> Callable[..., Any]:
         return lambda _, *arguments: getattr(account, name)(*arguments)
 
-    return type("Monitor", (trt.IProgressMonitor,), {name: forwarding(name) for name in calls})()
+    return type("Monitor", (trt.IProgressMonitor,), {name: forward(name) for name in calls})()

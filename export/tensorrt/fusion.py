@@ -27,7 +27,7 @@ _PROFILE = re.compile(r"\s*\[profile +(\d+)\]?")
 _NAMES_ONLY = "an engine that tells its layers in detail"
 
 
-def fused_attention(layers: str, profile: int, nodes: Iterable[str]) -> dict[str, str]:
+def find_fused_attention(layers: str, profile: int, nodes: Iterable[str]) -> dict[str, str]:
     """Which kernel each Attention node became.
 
     Args:
@@ -41,12 +41,16 @@ def fused_attention(layers: str, profile: int, nodes: Iterable[str]) -> dict[str
     Raises:
         ExportError: the text is not in the form above.
     """
-    kernels = [layer for layer in _layers(layers, profile) if _is_attention(layer)]
+    kernels = [
+        layer
+        for layer in _layers(layers, profile)
+        if any(_KERNEL.search(str(layer.get(part, ""))) for part in ("Name", "TacticName", "LayerType"))
+    ]
     made = {node: str(layer["Name"]) for layer in kernels for node in _origins(layer)}
     return {node: made.get(node, "") for node in nodes}
 
 
-def present_plugins(layers: str, profile: int, planned: Mapping[str, str]) -> dict[str, str]:
+def find_plugins(layers: str, profile: int, planned: Mapping[str, str]) -> dict[str, str]:
     """Which layer each plugin's node became.
 
     Args:
@@ -67,7 +71,7 @@ def present_plugins(layers: str, profile: int, planned: Mapping[str, str]) -> di
         for node in (*_origins(layer), _PROFILE.sub("", str(layer["Name"])))
         if node in planned and _plugin_of(layer) in ("", planned[node])
     }
-    return {node: made.get(node, "") for node in planned} | _counted(plugins, planned, made)
+    return {node: made.get(node, "") for node in planned} | _match_by_count(plugins, planned, made)
 
 
 def require_all(graph: str, profile: str, made: Mapping[str, str], what: str, remedy: str) -> None:
@@ -108,10 +112,6 @@ def _layers(text: str, profile: int) -> list[dict[str, Any]]:
     return [layer for layer, of in zip(layers, profiles, strict=True) if of == profile]
 
 
-def _is_attention(layer: Mapping[str, Any]) -> bool:
-    return any(_KERNEL.search(str(layer.get(part, ""))) for part in ("Name", "TacticName", "LayerType"))
-
-
 def _origins(layer: Mapping[str, Any]) -> list[str]:
     return [_PROFILE.sub("", name.strip()) for name in _NODE.findall(str(layer.get("Metadata", "")))]
 
@@ -120,7 +120,9 @@ def _plugin_of(layer: Mapping[str, Any]) -> str:
     return str(layer.get("PluginType", "")).rpartition("::")[2]
 
 
-def _counted(plugins: list[dict[str, Any]], planned: Mapping[str, str], made: Mapping[str, str]) -> dict[str, str]:
+def _match_by_count(
+    plugins: list[dict[str, Any]], planned: Mapping[str, str], made: Mapping[str, str]
+) -> dict[str, str]:
     # Layers that say which plugin they are, but not from which node: they count where they are as many as the nodes.
     nameless = [layer for layer in plugins if not _origins(layer) and str(layer["Name"]) not in made.values()]
     found: dict[str, str] = {}

@@ -7,17 +7,18 @@ weights (docs/decisions/008); everything else is one engine, whose profiles shar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import onnx_ir as ir
+
 from attendant.engine_manifest import DECODE, PREFILL, Profile
 from attendant.manifest import Lowered
-from attendant.signature import GraphSignature
-from export.targets.restrictions.graph import Graph
+from export.graph.exported_graph import ExportedGraph
+from export.targets.constraints.graph import Graph
 from export.tensorrt.attention_nodes import attention_nodes
 from export.tensorrt.config import EngineConfig
-from export.tensorrt.plugin_graphs import lowered_to_plugins
+from export.tensorrt.plugin_graphs import lower_to_plugins
 from export.tensorrt.plugin_nodes import plugin_aliases, plugin_nodes
 from export.tensorrt.profiles import profiles_of
 
@@ -45,46 +46,37 @@ class Form:
     lowered: Lowered | None = None
 
 
-def forms_of(folder: Path, signature: GraphSignature, config: EngineConfig) -> tuple[Form, ...]:
+def forms_of(exported: ExportedGraph, folder: Path, config: EngineConfig) -> tuple[Form, ...]:
     """The forms of a graph, the narrower one first; those with plugins are written into the folder.
 
     Args:
-        folder: where the graph lies.
-        signature: of the graph.
+        exported: the standard's graph.
+        folder: where its file lies.
         config: whether plugins are asked for.
 
     Raises:
-        ExportError: a form breaks a restriction of TensorRT's parser.
+        ExportError: a form violates a constraint of TensorRT's parser.
         MachineError: what plugins need is not here.
     """
-    profiles = profiles_of(signature)
+    profiles = profiles_of(exported.signature)
     if config.attention == "native":
-        return (_form(folder, signature, profiles),)
+        path = folder / f"{exported.name}.onnx"
+        return (_form(Graph(path, exported.signature, ir.to_proto(exported.model)), profiles),)
     if [profile.name for profile in profiles] == [DECODE, PREFILL]:
-        phases = tuple(_phases(folder, signature, profiles, config.append_in_plugin))
+        phases = []
+        for profile in profiles:
+            lowered, graph = lower_to_plugins(exported, folder, profile.name, config.append_in_plugin)
+            phases.append(_form(graph, (profile,), lowered, profile.name))
         if any(form.lowered is not None and form.lowered.file for form in phases):
-            return phases
-    return (_form(folder, signature, profiles, lowered_to_plugins(folder, signature)),)
+            return tuple(phases)
+    lowered, graph = lower_to_plugins(exported, folder)
+    return (_form(graph, profiles, lowered),)
 
 
-def _phases(folder: Path, signature: GraphSignature, profiles: tuple[Profile, ...], append: bool) -> Iterator[Form]:
-    for profile in profiles:
-        lowered = lowered_to_plugins(folder, signature, profile.name, append)
-        yield _form(folder, signature, (profile,), lowered, profile.name)
-
-
-def _form(
-    folder: Path,
-    signature: GraphSignature,
-    profiles: tuple[Profile, ...],
-    lowered: Lowered | None = None,
-    phase: str = "",
-) -> Form:
-    path = folder / ((lowered.file if lowered is not None else "") or f"{signature.name}.onnx")
-    graph = Graph(path, signature)
+def _form(graph: Graph, profiles: tuple[Profile, ...], lowered: Lowered | None = None, phase: str = "") -> Form:
     return Form(
         phase=phase,
-        path=path,
+        path=graph.path,
         profiles=profiles,
         attention=attention_nodes(graph),
         plugins=plugin_nodes(graph),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import onnx_ir as ir
@@ -17,44 +16,53 @@ from attendant.engine_manifest import DECODE, Platform, stem
 from attendant.errors import MachineError
 from attendant.manifest import Lowered
 from attendant.signature import GraphSignature
-from export.graph.outcome import Outcome, require_no_misses
-from export.targets.check import require_target, verdicts_of
-from export.targets.restrictions.graph import Graph
+from export.graph.exported_graph import ExportedGraph, require_signature
+from export.graph.rewrite import Rewrite, Rewrites
+from export.targets.check import require_valid, validate
+from export.targets.constraints.graph import Graph
 from export.targets.targets import target_named
 from export.tensorrt.config import EngineConfig
 
 TARGET = "tensorrt"
 
 
-def lowered_to_plugins(folder: Path, signature: GraphSignature, phase: str = "", append: bool = False) -> Lowered:
-    """Write a graph with plugins beside the standard's, and hold it to what TensorRT's parser reads.
+def lower_to_plugins(
+    exported: ExportedGraph, folder: Path, phase: str = "", append: bool = False
+) -> tuple[Lowered, Graph]:
+    """Write a graph with plugins beside the standard's, and validate it for TensorRT's parser.
 
     Args:
-        folder: where the graph and its weights lie.
-        signature: of the graph.
+        exported: the standard's.
+        folder: to write, where its weights lie.
         phase: the runs that it is for; all of them if not given.
         append: whether the plugin of single steps writes the caches too.
 
+    Returns:
+        What was done, and the graph with plugins; the standard's where no plugin fits.
+
     Raises:
-        ExportError: it breaks a restriction.
+        ExportError: it violates a constraint.
         MachineError: Triton or PyTorch, whose code says what the kernels can do, is not here.
     """
-    model = ir.load(folder / f"{signature.name}.onnx")
-    outcomes = [fuse(model) for fuse in _passes(signature, phase, append)]
-    for outcome in outcomes:
-        require_no_misses(outcome)
-    file = f"{stem(signature.name, phase)}.{TARGET}.onnx" if any(outcome.fired for outcome in outcomes) else ""
-    if file:
-        ir.save(model, folder / file)  # weights in another file stay there, for both
-        target = target_named(TARGET)
-        require_target(target, verdicts_of(Graph(folder / file, signature), target))
-    return Lowered(
-        graph=signature.name, target=TARGET, file=file, passes=tuple(outcome.to_json() for outcome in outcomes)
+    model, signature = exported.model.clone(), exported.signature
+    rewrites = Rewrites(
+        _passes(signature, phase, append),
+        lambda model: require_signature(model, signature),
+        lambda model: require_signature(model, signature),
     )
+    results = rewrites.run(model)
+    file = f"{stem(exported.name, phase)}.{TARGET}.onnx" if any(result.fired for result in results) else ""
+    graph = Graph(folder / (file or f"{exported.name}.onnx"), signature, ir.to_proto(model))
+    if file:
+        ir.save(model, graph.path)  # weights in another file stay there, for both
+        target = target_named(TARGET)
+        require_valid(target, validate(graph, target))
+    passes = tuple(result.to_json() for result in results)
+    return Lowered(graph=exported.name, target=TARGET, file=file, passes=passes), graph
 
 
 @contextmanager
-def compiled_plugins(config: EngineConfig, platform: Platform) -> Iterator[Callable[[], dict[str, str]]]:
+def compile_plugins(config: EngineConfig, platform: Platform) -> Iterator[Callable[[], dict[str, str]]]:
     """Have TensorRT find our plugins, compiled for a machine's GPU, for as long as the context lasts.
 
     Args:
@@ -73,23 +81,23 @@ def compiled_plugins(config: EngineConfig, platform: Platform) -> Iterator[Calla
         return
     from export.tensorrt.plugins.registration import register_plugins
 
-    with register_plugins().embedding(f"sm_{platform.capability.replace('.', '')}") as embedded:
+    with register_plugins().embed_kernels(f"sm_{platform.capability.replace('.', '')}") as embedded:
         yield embedded.hashes
 
 
-def _passes(signature: GraphSignature, phase: str, append: bool) -> tuple[Callable[[ir.Model], Outcome], ...]:
+def _passes(signature: GraphSignature, phase: str, append: bool) -> tuple[Rewrite, ...]:
     try:
-        from export.tensorrt.passes.fuse_additive_attention import fuse_additive_attention
-        from export.tensorrt.passes.fuse_decode_append import fuse_decode_append
-        from export.tensorrt.passes.fuse_decode_attention import fuse_decode_attention
-        from export.tensorrt.passes.fuse_flash_attention import fuse_flash_attention
-        from export.tensorrt.passes.fuse_window_attention import fuse_window_attention
+        from export.tensorrt.passes.fuse_additive_attention import FuseAdditiveAttention
+        from export.tensorrt.passes.fuse_decode_append import FuseDecodeAppend
+        from export.tensorrt.passes.fuse_decode_attention import FuseDecodeAttention
+        from export.tensorrt.passes.fuse_flash_attention import FuseFlashAttention
+        from export.tensorrt.passes.fuse_window_attention import FuseWindowAttention
     except ModuleNotFoundError as error:
         remedy = "install torch==2.13.0 and triton==3.9.0, or build with --attention native"
         raise MachineError("what compiles plugins", str(error), remedy) from error
 
     source = signature.axes.get("source")
-    additive = fuse_additive_attention if source is None else partial(fuse_additive_attention, longest=source.largest)
-    steps = (fuse_decode_attention,) if phase == DECODE else ()
-    appending = (fuse_decode_append,) if phase == DECODE and append else ()
-    return (*appending, *steps, fuse_window_attention, additive, fuse_flash_attention)
+    additive = FuseAdditiveAttention() if source is None else FuseAdditiveAttention(longest=source.largest)
+    steps = (FuseDecodeAttention(),) if phase == DECODE else ()
+    appends = (FuseDecodeAppend(),) if phase == DECODE and append else ()
+    return (*appends, *steps, FuseWindowAttention(), additive, FuseFlashAttention())

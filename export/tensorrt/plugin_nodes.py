@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from export.graph.plugin_ops import NAMESPACE, NODES, PluginNode
-from export.targets.restrictions.graph import Graph, Node
+from export.targets.constraints.graph import Graph, Node
 
 
 def plugin_nodes(graph: Graph) -> dict[str, str]:

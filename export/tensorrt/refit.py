@@ -42,7 +42,7 @@ def refit_engines(folder: Path, source: Path) -> EngineManifest:
     require_match(engines, this_platform())
     with one_at_a_time(folder), replaced_folder(folder) as staged:
         copy_artefact(folder, manifest, staged)
-        made = tuple(_refitted(engine, source, staged, manifest) for engine in engines.engines)
+        made = tuple(_refit(engine, source, staged, manifest) for engine in engines.engines)
         refitted = replace(engines, name=manifest.name, engines=made)
         refitted.write(staged)
     return refitted
@@ -66,7 +66,7 @@ def require_same_graphs(manifest: Manifest, other: Manifest, engines: EngineMani
             )
 
 
-def _refitted(engine: Engine, source: Path, staged: Path, manifest: Manifest) -> Engine:
+def _refit(engine: Engine, source: Path, staged: Path, manifest: Manifest) -> Engine:
     plan = (source / engine.file).read_bytes()
     if engine.weights == "refittable":  # one without weights takes them from the graph when it is loaded
         opened = open_plan(plan, engine.version_compatible, staged / f"{engine.graph}.onnx")

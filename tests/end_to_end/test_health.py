@@ -95,4 +95,4 @@ def test_nobody_can_load_a_model_over_the_network(server):
 def test_a_server_that_is_not_there_is_status_1():
     refused = python_m("clients", "health", "--server", "127.0.0.1:9")
     assert refused.returncode == 1
-    assert "start it" in refused.stderr
+    assert "start one" in refused.stderr

@@ -4,41 +4,37 @@ import shutil
 from dataclasses import replace
 
 from attendant.manifest import MANIFEST_NAME, Manifest, sha256_of
-from export.passes.lowering import lowered_graphs
-from export.precision.precisions import PRECISIONS, require_task, signatures_in
-from export.precision.rewriting import Given, rewrite_graphs, weight_types
+from export.graph.exported_graph import ExportedGraph
+from export.passes.lowering import lower_graph
+from export.precision.precisions import PRECISIONS, require_task
+from export.precision.rewriting import rewrite_graphs
 from models.checkpoints.resolve import checkpoint_named
 
 
-def rewritten(artefact, name, out, calibration=None):
+def read_graphs(folder):
+    """Every graph of an artefact."""
+    return [ExportedGraph.read(folder, signature) for signature in Manifest.read(folder).graphs]
+
+
+def rewritten(artefact, name, out, samples=None):
     """Write the artefact in the precision of that name, calibrated with a file or with what it was trained on."""
     before, precision = Manifest.read(artefact), PRECISIONS[name]
     require_task(precision, before.task)
-    signatures, checkpoint = signatures_in(precision, before.graphs), checkpoint_named(before.source)
+    graphs = rewrite_graphs(precision, checkpoint_named(before.source), artefact, read_graphs(artefact), samples)
     out.mkdir(parents=True)
-    given = [
-        Given(
-            checkpoint=checkpoint,
-            folder=artefact,
-            signature=wanted,
-            float32=exported,
-            calibration=calibration,
-            every=before.graphs,
-        )
-        for wanted, exported in zip(signatures, before.graphs, strict=True)
-    ]
-    done = rewrite_graphs(precision, given, out)
+    for graph in graphs:
+        graph.write(out)
     for companion in artefact.iterdir():
-        if ".onnx" not in companion.name and companion.name != MANIFEST_NAME:
+        if ".onnx" not in companion.name and companion.name not in (MANIFEST_NAME, "reproduce.sh", "parity.json"):
             shutil.copy(companion, out)
-    lowered = lowered_graphs(out, signatures)
+    lowered = [one for graph in graphs if precision.ort_cpu for one in lower_graph(graph, out)]
     replace(
         before,
-        graphs=signatures,
+        graphs=tuple(graph.signature for graph in graphs),
         **precision.in_manifest(),
-        lowered=lowered,
+        lowered=tuple(lowered),
         files={path.name: sha256_of(path) for path in sorted(out.iterdir())},
-        types={one.name: weight_types(out / f"{one.name}.onnx") for one in signatures},
-        passes={graph: [outcome.to_json() for outcome in outcomes] for graph, outcomes in done.items()},
+        types={graph.name: graph.weight_types() for graph in graphs},
+        passes={graph.name: [result.to_json() for result in graph.passes] for graph in graphs},
     ).write(out)
     return out

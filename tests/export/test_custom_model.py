@@ -4,9 +4,9 @@ import onnx
 import pytest
 
 from export.artefact.stage import export_onnx
-from export.parity.ladder import climb
-from export.parity.parity import rungs_of
-from tests.export.parity.test_ladder import RUNTIMES, damage, failed, nudged
+from export.parity.check import check_parity
+from export.parity.parity import levels_of
+from tests.export.parity.test_check import RUNTIMES, damage, failed, nudged
 from tests.models.checkpoints.custom_models import WHOLE, own_file
 
 
@@ -19,11 +19,11 @@ def exported(tmp_path_factory):
 
 
 @pytest.mark.planted
-def test_it_passes_the_ladder_over_batches_and_lengths_and_a_changed_weight_fails(exported):
+def test_it_passes_the_parity_check_over_batches_and_lengths_and_a_changed_weight_fails(exported):
     _, folder = exported
-    measurements = climb(folder)
+    measurements = check_parity(folder)
     assert {"batch 1, time 1, mixed", "batch 5, time 12, weights"} <= {one.case for one in measurements}
-    assert all(rung.passed for rung in rungs_of(measurements))
+    assert all(level.passed for level in levels_of(measurements))
     original = (folder / "model.onnx").read_bytes(), (folder / "manifest.json").read_bytes()
     damage(folder, "model", nudged)
     assert failed(folder) == {("model", runtime) for runtime in RUNTIMES}

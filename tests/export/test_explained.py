@@ -5,7 +5,7 @@ import pytest
 from attendant.errors import ConfigError
 from attendant.manifest import Manifest
 from export.artefact.stage import export_onnx
-from tests.export.parity.test_ladder import damage, failed, nudged, trust
+from tests.export.parity.test_check import damage, failed, nudged, trust
 from tests.export.test_families import WITH_EXPLAINED, travel
 
 SHOWN = {
@@ -19,14 +19,14 @@ SHOWN = {
 @pytest.mark.slow
 @pytest.mark.planted
 @pytest.mark.parametrize("preset", SHOWN)
-def test_it_passes_the_ladder_with_every_output_and_a_changed_weight_fails_in_its_graph_alone(
+def test_it_passes_the_parity_check_with_every_output_and_a_changed_weight_fails_in_its_graph_alone(
     preset, exported, tmp_path
 ):
     graphs = {**WITH_EXPLAINED[preset], "explained": {}}
     folder, measurements = travel(exported(preset, explain=True), tmp_path, graphs)
     signature = Manifest.read(folder).graph("explained")
     assert [spec.name for spec in signature.outputs if spec.name not in signature.aliases] == SHOWN[preset]
-    cases = [one.case for one in measurements if (one.graph, one.rung[-11:]) == ("explained", "ort float32")]
+    cases = [one.case for one in measurements if (one.graph, one.level[-11:]) == ("explained", "ort float32")]
     assert [name for name in SHOWN[preset][1:] if not any(case.endswith(f", {name}") for case in cases)] == []
     last = list(WITH_EXPLAINED[preset])[-1]
     for damaged in ("explained", last):

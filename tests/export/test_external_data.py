@@ -10,8 +10,8 @@ import pytest
 from attendant.errors import ArtefactError
 from attendant.manifest import Manifest, sha256_of
 from export.artefact.fingerprint import current_artefact
-from export.parity.ladder import climb
-from export.parity.parity import rungs_of
+from export.parity.check import check_parity
+from export.parity.parity import levels_of
 from serving.runtime.create_runners import create_runners
 
 DATA_NAME = "model.onnx.data"
@@ -41,7 +41,7 @@ def test_weights_in_their_own_file_are_part_of_what_is_checked(external):
     manifest = Manifest.read(external)
     assert manifest.files.keys() == {"model.onnx", DATA_NAME}
     assert current_artefact(external, manifest.fingerprint) == manifest
-    assert all(rung.passed for rung in rungs_of(climb(external)))
+    assert all(level.passed for level in levels_of(check_parity(external)))
 
 
 @pytest.mark.planted
@@ -49,7 +49,7 @@ def test_weights_in_their_own_file_are_part_of_what_is_checked(external):
 def test_a_truncated_file_is_found_by_name_before_anything_runs(name, external):
     os.truncate(external / name, (external / name).stat().st_size - 1)
     with pytest.raises(ArtefactError, match=rf"{name} with SHA-256 .* as its manifest says; found .*; export again"):
-        climb(external)
+        check_parity(external)
     assert current_artefact(external, Manifest.read(external).fingerprint) is None
 
 
@@ -65,4 +65,4 @@ def test_a_truncated_file_that_its_manifest_trusts_is_refused_by_the_runtime(ext
 def test_a_missing_file_of_weights_is_found_by_name(external):
     (external / DATA_NAME).unlink()
     with pytest.raises(ArtefactError, match=rf"{DATA_NAME} with SHA-256 .*; found no file; export again"):
-        climb(external)
+        check_parity(external)

@@ -8,13 +8,13 @@ import onnx
 import pytest
 
 from attendant.manifest import Manifest
-from export.graph.onnx_graph import STANDARD_DOMAINS
+from export.graph.exported_graph import STANDARD_DOMAINS
 from export.graph.translations import OPSET
-from export.parity.ladder import climb
-from export.parity.parity import rungs_of
-from export.targets.check import hold_to_target
+from export.parity.check import check_parity
+from export.parity.parity import levels_of
+from export.targets.check import validate_for_target
 from tests.export.in_precision import hold_in_narrow_types
-from tests.export.parity.test_ladder import damage, failed, nudged
+from tests.export.parity.test_check import damage, failed, nudged
 
 # What each must contain for its memory to be updated in place, or for its layers to be the runtime's own.
 NODES = {
@@ -63,7 +63,9 @@ ORDINARY = {"gru-seq2seq-tiny", "gpt2-tiny"}
 @pytest.mark.parametrize(
     "preset", [pytest.param(name, marks=() if name in ORDINARY else pytest.mark.slow) for name in NODES]
 )
-def test_it_exports_in_standard_operators_passes_the_ladder_and_a_changed_weight_fails(preset, exported, tmp_path):
+def test_it_exports_in_standard_operators_passes_the_parity_check_and_a_changed_weight_fails(
+    preset, exported, tmp_path
+):
     folder = travel(exported(preset), tmp_path, NODES[preset])[0]
     last = list(NODES[preset])[-1]
     damage(folder, last, nudged, name=DAMAGED.get(preset))
@@ -75,10 +77,10 @@ def travel(artefact, place, graphs):
     folder = shutil.copytree(artefact, place / "artefact")
     for graph, nodes in graphs.items():
         check_nodes(folder / f"{graph}.onnx", nodes)
-    _, verdicts = hold_to_target(folder, "tensorrt")
-    assert [verdict for verdict in verdicts if verdict.breaches] == []
-    measurements = climb(folder)
-    assert all(rung.passed for rung in rungs_of(measurements))
+    _, checks = validate_for_target(folder, "tensorrt")
+    assert [check for check in checks if check.violations] == []
+    measurements = check_parity(folder)
+    assert all(level.passed for level in levels_of(measurements))
     hold_in_narrow_types(folder, place)
     cases = [measurement.case for measurement in measurements]
     assert len({re.match(r"batch (\d+)", case).group(1) for case in cases}) >= 2

@@ -1,4 +1,4 @@
-"""Whole artefacts with fewer bits: the ladder, what they weigh, what the manifest says, and what they answer."""
+"""Whole artefacts with fewer bits: the parity check, what they weigh, what the manifest says, and what they answer."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,8 @@ from attendant.errors import InputError
 from attendant.manifest import Manifest
 from attendant.sampling_params import SamplingParams
 from export.artefact.stage import export_onnx
-from export.parity.ladder import climb
-from export.parity.parity import rungs_of
+from export.parity.check import check_parity
+from export.parity.parity import levels_of
 from export.precision.precisions import PRECISIONS
 from serving.engine.text_generation_model import CaptionModel, LanguageModel, TranslationModel
 from serving.runtime.cached_decoder import CachedDecoder
@@ -22,11 +22,13 @@ BYTES = {"int8": 0.40, "int4": 0.30, "int4-hqq": 0.35}  # of the graphs of a qua
 
 
 @pytest.mark.parametrize("precision", ["int8", "int4", "int4-hqq"])
-def test_a_translator_passes_the_ladder_on_its_standard_and_its_lowered_graph(precision, tiny_translator, tmp_path):
+def test_a_translator_passes_the_parity_check_on_its_standard_and_its_lowered_graph(
+    precision, tiny_translator, tmp_path
+):
     folder = rewritten(tiny_translator, precision, tmp_path / "artefact")
-    rungs = rungs_of(climb(folder), PRECISIONS[precision])
-    assert {f"cached ort {precision}", f"cached ort-cpu {precision}"} <= {rung.name for rung in rungs}
-    assert all(rung.passed for rung in rungs)
+    levels = levels_of(check_parity(folder), PRECISIONS[precision])
+    assert {f"cached ort {precision}", f"cached ort-cpu {precision}"} <= {level.name for level in levels}
+    assert all(level.passed for level in levels)
 
 
 @pytest.mark.parametrize("precision", ["int8", "int4", "int4-hqq"])

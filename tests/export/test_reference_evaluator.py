@@ -1,6 +1,6 @@
 """Independent proof: onnx's reference evaluator computes what ONNX Runtime and PyTorch compute.
 
-The tolerance is the ladder's: 8 times the largest error that eager float32 makes against float64 in the same cases.
+The tolerance is the parity check's: 8 times the largest error that eager float32 makes against float64 in its cases.
 """
 
 import numpy as np
@@ -9,9 +9,9 @@ import torch
 
 from attendant.manifest import Manifest
 from attendant.tasks import TASKS, resolve
-from export.parity.climbs import REFERENCE, RUNTIME
 from export.parity.eager import eager_runners
-from export.parity.parity import SAFETY, YARDSTICK, rungs_of
+from export.parity.parity import SAFETY, YARDSTICK, levels_of
+from export.parity.task_checks import REFERENCE, RUNTIME
 from models.checkpoints.resolve import checkpoint_named
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.ort.runner import OrtRunner
@@ -32,8 +32,8 @@ def runners_of(folder):
     }
 
 
-def climbed(folder):
-    """Every case of the ladder, with the evaluator in the place of ONNX Runtime."""
+def measured(folder):
+    """Every case of the parity check, with the evaluator in the place of ONNX Runtime."""
     checkpoint, runners = runners_of(folder)
     del runners["onnxruntime"]
     return list(resolve(TASKS[Manifest.read(folder).task].parity)(checkpoint, runners, {}))
@@ -43,21 +43,21 @@ def climbed(folder):
     "artefact", [pytest.param("tiny_translator", marks=pytest.mark.slow), "tiny_classifier", "text_encoder"]
 )
 def test_the_evaluator_agrees_with_pytorch_in_every_case_of_the_ladder(artefact, request):
-    rungs = rungs_of(climbed(request.getfixturevalue(artefact)))
-    assert len(rungs) >= 2
-    assert [rung.name for rung in rungs if not rung.passed] == []
+    levels = levels_of(measured(request.getfixturevalue(artefact)))
+    assert len(levels) >= 2
+    assert [level.name for level in levels if not level.passed] == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", ["swin-tiny", "gru-seq2seq-tiny"])
 def test_the_evaluator_agrees_with_pytorch_on_windows_and_on_recurrent_layers_without_padding(preset, exported):
     artefact = exported(preset)
-    cases = climbed(artefact)
+    cases = measured(artefact)
     if preset == "gru-seq2seq-tiny":
         cases = [case for case in cases if case.case.startswith("batch 1,")]  # further rows are padded
-    rungs = rungs_of(cases)
-    assert len({rung.graph for rung in rungs}) == len(Manifest.read(artefact).graphs)
-    assert [rung.name for rung in rungs if not rung.passed] == []
+    levels = levels_of(cases)
+    assert len({level.graph for level in levels}) == len(Manifest.read(artefact).graphs)
+    assert [level.name for level in levels if not level.passed] == []
 
 
 def decoded(runner, tokens, cuts):

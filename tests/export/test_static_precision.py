@@ -1,7 +1,5 @@
 """Static int8 from end to end: what an export holds, what it answers, and what makes it another export."""
 
-from dataclasses import replace
-
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -11,11 +9,11 @@ from attendant.manifest import Manifest
 from export.artefact.fingerprint import fingerprint_of
 from export.artefact.stage import export_onnx
 from export.parity.cases import Spread
-from export.parity.ladder import climb, spreads_of
-from export.parity.parity import require_parity, rungs_of
-from export.precision.precisions import PRECISIONS, signatures_in
-from export.precision.rewriting import Given, rewrite_graphs
-from export.targets.check import hold_to_target
+from export.parity.check import check_parity, spreads_of
+from export.parity.parity import levels_of, require_parity
+from export.precision.precisions import PRECISIONS
+from export.precision.rewriting import rewrite_graphs
+from export.targets.check import validate_for_target
 from models.checkpoints.resolve import checkpoint_named
 from models.train.date_data import held_out as held_out_dates
 from models.train.digit_data import held_out
@@ -23,6 +21,7 @@ from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.create_runners import create_runners
 from serving.runtime.openvino.runner import OpenVinoRunner, openvino_is_installed
 from serving.runtime.ort.runner import OrtRunner
+from tests.export.rewritten import read_graphs, rewritten
 
 START = 1  # of every date
 STATIC = PRECISIONS["int8-static"]
@@ -38,14 +37,7 @@ def digits(exported):
 @pytest.fixture(scope="module")
 def dates(dates_artefact, tmp_path_factory):
     """The graphs of the shipped translator in static int8."""
-    manifest, out = Manifest.read(dates_artefact), tmp_path_factory.mktemp("static")
-    checkpoint, every = checkpoint_named("dates-transformer"), manifest.graphs
-    given = [
-        Given(checkpoint=checkpoint, folder=dates_artefact, signature=wanted, float32=one, every=every)
-        for wanted, one in zip(signatures_in(STATIC, every), every, strict=True)
-    ]
-    rewrite_graphs(STATIC, given, out)
-    return out
+    return rewritten(dates_artefact, "int8-static", tmp_path_factory.mktemp("static") / "dates")
 
 
 def logits(runner):
@@ -93,16 +85,16 @@ def test_openvino_makes_of_the_signed_graph_what_onnx_runtime_makes_of_it(digits
     assert np.abs(found - other).max() < 0.02 * np.abs(found).max()
 
 
-def test_the_ladder_asks_with_images_like_the_samples_and_every_rung_holds(digits, tmp_path):
+def test_the_parity_check_asks_with_images_like_the_samples_and_every_level_holds(digits, tmp_path):
     assert spreads_of(Manifest.read(digits))["pixels"].largest == 1
-    rungs = rungs_of(climb(digits), STATIC)
-    assert "ort-cpu int8-static" in {rung.name for rung in rungs}
-    require_parity(rungs, tmp_path)
+    levels = levels_of(check_parity(digits), STATIC)
+    assert "ort-cpu int8-static" in {level.name for level in levels}
+    require_parity(levels, tmp_path)
 
 
-def test_it_meets_every_restriction_of_tensorrt(digits):
-    _, verdicts = hold_to_target(digits, "tensorrt")
-    assert [verdict for verdict in verdicts if verdict.breaches] == []
+def test_it_meets_every_constraint_of_tensorrt(digits):
+    _, checks = validate_for_target(digits, "tensorrt")
+    assert [check for check in checks if check.violations] == []
 
 
 def test_random_numbers_of_a_spread_stay_within_it_and_those_without_one_are_normal():
@@ -155,15 +147,8 @@ def test_samples_for_a_precision_that_measures_nothing_are_refused(tmp_path):
         export_onnx("digits-vit", tmp_path / "out", calibration=tmp_path)
 
 
-def test_a_preset_without_samples_is_refused_before_anything_is_replaced(tiny_classifier, tmp_path):
-    (signature,) = Manifest.read(tiny_classifier).graphs
-    given = Given(
-        checkpoint=replace(checkpoint_named("vit-tiny")),
-        folder=tiny_classifier,
-        signature=signature,
-        float32=signature,
-        every=(signature,),
-    )
+def test_a_preset_without_samples_is_refused_before_anything_is_replaced(tiny_classifier):
+    graphs = read_graphs(tiny_classifier)
     with pytest.raises(InputError, match="inputs to calibrate vit-tiny with"):
-        rewrite_graphs(STATIC, [given], tmp_path)
-    assert list(tmp_path.iterdir()) == []
+        rewrite_graphs(STATIC, checkpoint_named("vit-tiny"), tiny_classifier, graphs)
+    assert "QuantizeLinear" not in {node.op_type for graph in graphs for node in graph.model.graph}

@@ -1,4 +1,4 @@
-"""Graphs that take the bytes of images go the same road: parity on every rung, and a damage that is seen."""
+"""Graphs that take the bytes of images go the same road: parity on every level, and a damage that is seen."""
 
 import shutil
 
@@ -7,11 +7,11 @@ import pytest
 from attendant.manifest import Manifest
 from attendant.tensor_names import EXPLAINED
 from export.artefact.stage import export_onnx
-from export.parity.ladder import climb
-from export.parity.parity import rungs_of
-from export.targets.check import hold_to_target
+from export.parity.check import check_parity
+from export.parity.parity import levels_of
+from export.targets.check import validate_for_target
 from models.tasks.from_bytes import takes_bytes
-from tests.export.parity.test_ladder import damage, failed, nudged
+from tests.export.parity.test_check import damage, failed, nudged
 
 
 @pytest.mark.planted
@@ -19,13 +19,13 @@ from tests.export.parity.test_ladder import damage, failed, nudged
     ("artefact", "explain"),
     [("digits_in_bytes", True), pytest.param("captioner_in_bytes", False, marks=pytest.mark.slow)],
 )
-def test_every_rung_agrees_on_bytes_and_a_changed_weight_fails(artefact, explain, tmp_path, request):
+def test_every_level_agrees_on_bytes_and_a_changed_weight_fails(artefact, explain, tmp_path, request):
     folder = shutil.copytree(request.getfixturevalue(artefact), tmp_path / "artefact")
     manifest = Manifest.read(folder)
     assert takes_bytes(manifest.graphs[0])
     assert (EXPLAINED in [graph.name for graph in manifest.graphs]) is explain
-    assert [verdict for verdict in hold_to_target(folder, "tensorrt")[1] if verdict.breaches] == []
-    assert all(rung.passed for rung in rungs_of(climb(folder)))
+    assert [check for check in validate_for_target(folder, "tensorrt")[1] if check.violations] == []
+    assert all(level.passed for level in levels_of(check_parity(folder)))
     damage(folder, manifest.graphs[0].name, nudged)
     assert manifest.graphs[0].name in {graph for graph, _ in failed(folder)}
 

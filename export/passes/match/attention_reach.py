@@ -73,7 +73,12 @@ class Reaches:
         """
         queries, keys, values = (_present(value) for value in node.inputs[:3])
         mask = node.inputs[3] if len(node.inputs) > 3 else None
-        _require_plain(node)
+        if len([value for value in node.inputs if value is not None]) > 4 or len(node.outputs) > 1:
+            raise RefusalError("it has a past, lengths or further outputs")
+        if node.attributes.get_float("softcap", 0.0) != 0.0 or node.attributes.get_int("is_causal", 0) != 0:
+            raise RefusalError("it has a softcap, or is causal by an attribute")
+        if any(len(_sizes(value)) != 4 for value in node.inputs[:3]):
+            raise RefusalError("its heads lie side by side")
         cached = mask is not None and mask is self._inputs.get("self_mask")
         if cached:
             keys, values = _cache(keys), _cache(values)
@@ -115,15 +120,6 @@ class Reaches:
             count = _as_int32(tape, tape.op("Shape", [keys], {"start": 2, "end": 3}))
             self._lengths[key] = tape.op("Expand", [count, tape.op("Shape", [keys], {"start": 0, "end": 1})])
         return self._lengths[key]
-
-
-def _require_plain(node: ir.Node) -> None:
-    if len([value for value in node.inputs if value is not None]) > 4 or len(node.outputs) > 1:
-        raise RefusalError("it has a past, lengths or further outputs")
-    if node.attributes.get_float("softcap", 0.0) != 0.0 or node.attributes.get_int("is_causal", 0) != 0:
-        raise RefusalError("it has a softcap, or is causal by an attribute")
-    if any(len(_sizes(value)) != 4 for value in node.inputs[:3]):
-        raise RefusalError("its heads lie side by side")
 
 
 def _cache(value: ir.Value) -> ir.Value:

@@ -23,7 +23,7 @@ def exchanges_heads(node: ir.Node) -> bool:
     return node.op_type == "Transpose" and list(node.attributes.get_ints("perm", ())) == HEADS_INSIDE
 
 
-def flattened(tape: Tape, heads_BHTD: ir.Value) -> ir.Value:
+def flatten_heads(tape: Tape, heads_BHTD: ir.Value) -> ir.Value:
     """Heads side by side, ``[B, T, H·D]``: what they were taken apart from, or else nodes that join them."""
     transpose = heads_BHTD.producer()
     if transpose is not None and exchanges_heads(transpose):

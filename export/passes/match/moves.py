@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.tape import Tape
 
-from export.passes.match.products import stored
+from export.passes.match.products import add_initializer
 
 _MOVES = frozenset({"Gather", "Reshape", "Transpose"})
 
@@ -36,10 +36,10 @@ def before_moves(value: ir.Value) -> tuple[ir.Value, list[ir.Node]]:
     return value, moves
 
 
-def reshaped(tape: Tape, graph: ir.Graph, value: ir.Value, sizes: Sequence[int]) -> ir.Value:
+def reshape(tape: Tape, graph: ir.Graph, value: ir.Value, sizes: Sequence[int]) -> ir.Value:
     """A value of known shape with other sizes behind its first axis."""
     assert value.shape is not None
-    shape = stored(graph, "shape." + "x".join(map(str, sizes)), np.array([-1, *sizes], np.int64))
+    shape = add_initializer(graph, "shape." + "x".join(map(str, sizes)), np.array([-1, *sizes], np.int64))
     made = tape.op("Reshape", [value, shape])
     made.shape, made.type = ir.Shape([value.shape[0], *sizes]), value.type
     return made

@@ -46,7 +46,6 @@ class Product:
 
     @property
     def name(self) -> str:
-        """That of what it computes."""
         return str(self.node.outputs[0].name)
 
     @property
@@ -81,20 +80,20 @@ def beyond_products(graph: ir.Graph) -> list[str]:
     return [f"{_weights_of(node)}: {_OTHERS[node.op_type]}" for node in others]
 
 
-def put_in_place(tape: Tape, product: Product, computed: ir.Value) -> None:
+def replace_product(tape: Tape, product: Product, computed: ir.Value) -> None:
     """Let another value, with a Gemm's bias, take the place of a product."""
     new = computed if product.bias is None else tape.op("Add", [computed, product.bias])
-    take_the_place_of(product.node.outputs[0], new)
+    replace_value(product.node.outputs[0], new)
 
 
-def take_the_place_of(old: ir.Value, new: ir.Value) -> None:
+def replace_value(old: ir.Value, new: ir.Value) -> None:
     """Let one value be read instead of another, under its name."""
     new.shape, new.type, name = old.shape, old.type, old.name
     ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
     old.name, new.name = None, name
 
 
-def stored(graph: ir.Graph, name: str, tensor: ir.TensorProtocol | Array) -> ir.Value:
+def add_initializer(graph: ir.Graph, name: str, tensor: ir.TensorProtocol | Array) -> ir.Value:
     """An initializer of that name, made where there is none."""
     if name not in graph.initializers:
         const = ir.tensor(tensor, name=name)

@@ -13,7 +13,7 @@ from export.passes.match.head_layout import producer
 
 
 @dataclass(frozen=True, slots=True)
-class Rotation:
+class RotaryMatch:
     """What is turned, and by what.
 
     Attributes:
@@ -27,7 +27,7 @@ class Rotation:
     sines: ir.Value
 
 
-def rotation_of(rotated: ir.Value | None, through_casts: bool = False) -> Rotation | None:
+def rotation_of(rotated: ir.Value | None, through_casts: bool = False) -> RotaryMatch | None:
     """The rotation that made a value; none if something else did.
 
     Args:
@@ -46,7 +46,7 @@ def rotation_of(rotated: ir.Value | None, through_casts: bool = False) -> Rotati
     same = a is a_again and b is b_again and cos is cos_again and sin is sin_again
     if not same or split is None or list(split.outputs) != [a, b] or split.inputs[0] is None:
         return None
-    return Rotation(split.inputs[0], cos, sin)
+    return RotaryMatch(split.inputs[0], cos, sin)
 
 
 def factors(value: ir.Value | None) -> tuple[ir.Value, ir.Value] | None:

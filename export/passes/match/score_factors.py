@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from export.graph.outcome import OURS
+from export.graph.exported_graph import OURS
 from export.passes.match.moves import before_moves
 
 _LARGEST = f"{OURS}largest"

@@ -54,8 +54,8 @@ def cut_of(windows: ir.Value) -> Cut:
     _, down, window, across, other, _ = six
     if window != other:
         raise RefusalError(f"windows of {window} × {other}")
-    source, right = _rolled(whole, axis=2)
-    source, shift = _rolled(source, axis=1)
+    source, right = _find_roll(whole, axis=2)
+    source, shift = _find_roll(source, axis=1)
     if right != shift:
         raise RefusalError(f"rolled by {shift} and {right}")
     return Cut(map=source, height=down * window, width=across * window, window=window, shift=shift)
@@ -122,7 +122,7 @@ def _before_exchange(windows: ir.Value) -> tuple[list[int], ir.Value]:
     return [size if isinstance(size, int) else -1 for size in shape], whole
 
 
-def _rolled(value: ir.Value, axis: int) -> tuple[ir.Value, int]:
+def _find_roll(value: ir.Value, axis: int) -> tuple[ir.Value, int]:
     joined = producer(value, "Concat")
     if joined is None or joined.attributes.get_int("axis", 0) != axis or len(joined.inputs) != 2:
         return value, 0
@@ -136,7 +136,7 @@ def _rolled(value: ir.Value, axis: int) -> tuple[ir.Value, int]:
 
 def _rolled_on(value: ir.Value, axis: int, first: int) -> ir.Value:
     joined = {join for part in value.consumers() for join in part.outputs[0].consumers() if join.op_type == "Concat"}
-    if len(joined) != 1 or _rolled(next(iter(joined)).outputs[0], axis) != (value, first):
+    if len(joined) != 1 or _find_roll(next(iter(joined)).outputs[0], axis) != (value, first):
         raise RefusalError("the map is not rolled back")
     return next(iter(joined)).outputs[0]
 

@@ -16,31 +16,39 @@ import math
 
 import numpy as np
 import onnx_ir as ir
-from onnx_ir.passes.common import TopologicalSortPass
 from onnx_ir.tape import Tape
 
-from export.graph.outcome import Outcome
-from export.passes.match.products import stored
+from export.graph.rewrite import Rewrite, RewriteResult
+from export.passes.match.products import add_initializer
 from export.passes.match.score_factors import bias_of, sees_all
 
 _EXCHANGED = [0, 1, 3, 2]
 
 
-def attend_by_products(model: ir.Model) -> Outcome:
+class AttendByProducts(Rewrite):
     """Rewrite every Attention of float32 with a constant bias and as many heads of keys as of queries."""
-    graph, fired, refusals = model.graph, 0, []
-    tape = Tape(graph)
-    for node in [node for node in graph if sees_all(node) and bias_of(node)]:
-        if (why := _beyond(node)) is not None:
-            refusals.append(f"{node.outputs[0].name}: {why}")
-            continue
-        attended = _products(tape, graph, node)
-        attended.shape, attended.type = node.outputs[0].shape, node.outputs[0].type
-        node.outputs[0].replace_all_uses_with(attended, replace_graph_outputs=True)
-        graph.remove(node, safe=True)
-        fired += 1
-    TopologicalSortPass()(model)
-    return Outcome(name="attend_by_products", fired=fired, refusals=tuple(refusals))
+
+    operators = frozenset({"Attention"})
+
+    def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
+        tape = Tape(graph)
+        for node in [node for node in graph if sees_all(node) and bias_of(node)]:
+            if (why := _beyond(node)) is not None:
+                result.refused.append(f"{node.outputs[0].name}: {why}")
+                continue
+            queries, keys, values, bias = node.inputs
+            assert queries is not None and queries.shape is not None
+            size = queries.shape[3]
+            assert isinstance(size, int)
+            scale = node.attributes.get_float("scale", 1 / math.sqrt(size))
+            factor = add_initializer(graph, f"scale.{scale:.9g}", np.array(scale, np.float32))
+            exchanged = tape.op("Transpose", [keys], {"perm": _EXCHANGED})
+            scores = tape.op("MatMul", [tape.op("Mul", [queries, factor]), exchanged])
+            attended = tape.op("MatMul", [tape.op("Softmax", [tape.op("Add", [scores, bias])], {"axis": -1}), values])
+            attended.shape, attended.type = node.outputs[0].shape, node.outputs[0].type
+            node.outputs[0].replace_all_uses_with(attended, replace_graph_outputs=True)
+            graph.remove(node, safe=True)
+            result.fired += 1
 
 
 def _beyond(node: ir.Node) -> str | None:
@@ -52,20 +60,3 @@ def _beyond(node: ir.Node) -> str | None:
     if node.attributes.get_int("is_causal", 0) or node.attributes.get_float("softcap", 0):
         return "it is causal, or caps its scores"
     return None
-
-
-def _head_size(queries: ir.Value) -> int:
-    size = None if queries.shape is None else queries.shape[3]
-    assert isinstance(size, int)
-    return size
-
-
-def _products(tape: Tape, graph: ir.Graph, node: ir.Node) -> ir.Value:
-    queries, keys, values, bias = node.inputs
-    assert queries is not None
-    given = node.attributes.get("scale")
-    scale = 1 / math.sqrt(_head_size(queries)) if given is None else given.as_float()
-    factor = stored(graph, f"scale.{scale:.9g}", np.array(scale, np.float32))
-    exchanged = tape.op("Transpose", [keys], {"perm": _EXCHANGED})
-    scores = tape.op("MatMul", [tape.op("Mul", [queries, factor]), exchanged])
-    return tape.op("MatMul", [tape.op("Softmax", [tape.op("Add", [scores, bias])], {"axis": -1}), values])

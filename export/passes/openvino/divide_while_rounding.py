@@ -13,34 +13,40 @@ Source: ONNX operator specification, QuantizeLinear, block_size; ONNX Runtime 1.
 from __future__ import annotations
 
 import onnx_ir as ir
-from onnx_ir.passes.common import RemoveUnusedNodesPass, TopologicalSortPass
 from onnx_ir.tape import Tape
 
-from export.graph.outcome import Outcome
+from export.graph.rewrite import Rewrite, RewriteResult
 
 _Sizes = tuple[int | str, ...]
 
 
-def divide_while_rounding(model: ir.Model) -> Outcome:
+class DivideWhileRounding(Rewrite):
     """Rewrite each QuantizeLinear of a quotient by a row's scale (:mod:`export.passes.quantise.quantise_dynamic`)."""
-    graph, fired, zeros = model.graph, 0, dict[_Sizes, ir.Value]()
-    tape = Tape(graph)
-    for node in [node for node in graph if node.op_type == "QuantizeLinear"]:
-        quotient = node.inputs[0].producer() if node.inputs[0] is not None else None
-        width = _width(node)
-        if quotient is None or quotient.op_type != "Div" or width is None or not _divides_by_rows(node, quotient):
-            continue
-        row, scale = quotient.inputs
-        zero = _zero_of_rows(tape, zeros, row, scale, node.inputs[2])
-        for index, value in enumerate((row, scale, zero)):
-            node.replace_input_with(index, value)
-        node.attributes.add(ir.AttrInt64("axis", -1))
-        node.attributes.add(ir.AttrInt64("block_size", width))
-        fired += 1
-    if fired:
-        RemoveUnusedNodesPass()(model)
-        TopologicalSortPass()(model)
-    return Outcome(name="divide_while_rounding", fired=fired)
+
+    operators = frozenset({"QuantizeLinear"})
+
+    def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
+        tape, zeros = Tape(graph), dict[_Sizes, ir.Value]()
+        for node in [node for node in graph if node.op_type == "QuantizeLinear"]:
+            quotient = node.inputs[0].producer() if node.inputs[0] is not None else None
+            # As many as its product sums over: the weight's rows, or its columns before it is turned.
+            product = next(
+                (user for user in node.outputs[0].consumers() if user.op_type.startswith("MatMulInteger")), None
+            )
+            weight = None if product is None else product.inputs[1]
+            turned = None if weight is None else weight.producer()
+            stored, axis = (weight, 0) if turned is None else (turned.inputs[0], 1)
+            size = None if stored is None or stored.shape is None else stored.shape[axis]
+            width = size if isinstance(size, int) else None
+            if quotient is None or quotient.op_type != "Div" or width is None or not _divides_by_rows(node, quotient):
+                continue
+            row, scale = quotient.inputs
+            zero = _zero_of_rows(tape, zeros, row, scale, node.inputs[2])
+            for index, value in enumerate((row, scale, zero)):
+                node.replace_input_with(index, value)
+            node.attributes.add(ir.AttrInt64("axis", -1))
+            node.attributes.add(ir.AttrInt64("block_size", width))
+            result.fired += 1
 
 
 def _divides_by_rows(node: ir.Node, quotient: ir.Node) -> bool:
@@ -49,16 +55,6 @@ def _divides_by_rows(node: ir.Node, quotient: ir.Node) -> bool:
     if unit is None or unit.const_value is None or unit.const_value.size != 1 or float(unit.const_value.numpy()) != 1:
         return False
     return largest is not None and largest.op_type == "Max"
-
-
-def _width(node: ir.Node) -> int | None:
-    # As many as its product sums over: the weight's rows, or its columns before it is turned.
-    product = next((user for user in node.outputs[0].consumers() if user.op_type.startswith("MatMulInteger")), None)
-    weight = None if product is None else product.inputs[1]
-    turned = None if weight is None else weight.producer()
-    stored, axis = (weight, 0) if turned is None else (turned.inputs[0], 1)
-    size = None if stored is None or stored.shape is None else stored.shape[axis]
-    return size if isinstance(size, int) else None
 
 
 def _zero_of_rows(

@@ -12,38 +12,39 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
-from onnx_ir.passes.common import RemoveUnusedNodesPass, TopologicalSortPass
+from onnx_ir.passes.common import RemoveUnusedNodesPass
 from onnx_ir.tape import Tape
 
-from export.graph.outcome import Outcome
+from export.graph.rewrite import Rewrite, RewriteResult
 from export.passes.match.attention_reach import RefusalError
-from export.passes.match.moves import reshaped
-from export.passes.match.products import stored
+from export.passes.match.moves import reshape
+from export.passes.match.products import add_initializer
 from export.passes.match.window_maps import Cut, cut_of, joined_after
 
 
-def gather_windows(model: ir.Model) -> Outcome:
+class GatherWindows(Rewrite):
     """Rewrite every map that is cut into windows, and the windows that are joined to it."""
-    graph, fired, cut = model.graph, 0, None
-    tape = Tape(graph)
-    for node in list(graph):
-        value = node.outputs[0]
-        if node.graph is None:
-            continue  # of a chain that was replaced
-        if cut is not None and (whole := _joined(value, cut)) is not None:
-            _replace(tape, graph, whole, value, np.argsort(_places(cut)))
-            fired, cut = fired + 1, None
-            RemoveUnusedNodesPass()(model)
-        elif node.op_type == "Reshape" and (found := _cut(value)) is not None:
-            cut = found
-            _replace(tape, graph, value, cut.map, _places(cut))
-            fired += 1
-    RemoveUnusedNodesPass()(model)
-    TopologicalSortPass()(model)
-    return Outcome(name="gather_windows", fired=fired)
+
+    operators = frozenset({"Reshape"})
+
+    def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
+        cut, tape = None, Tape(graph)
+        for node in list(graph):
+            value = node.outputs[0]
+            if node.graph is None:
+                continue  # of a chain that was replaced
+            if cut is not None and (whole := _find_join(value, cut)) is not None:
+                _replace(tape, graph, whole, value, np.argsort(_places(cut)))
+                cut = None
+                result.fired += 1
+                RemoveUnusedNodesPass()(result.model)
+            elif node.op_type == "Reshape" and (found := _find_cut(value)) is not None:
+                cut = found
+                _replace(tape, graph, value, cut.map, _places(cut))
+                result.fired += 1
 
 
-def _cut(windows: ir.Value) -> Cut | None:
+def _find_cut(windows: ir.Value) -> Cut | None:
     shape = windows.shape
     try:
         cut = cut_of(windows)
@@ -53,7 +54,7 @@ def _cut(windows: ir.Value) -> Cut | None:
     return cut if shape is not None and len(shape) == 4 and sizes and sizes[:2] == [cut.height, cut.width] else None
 
 
-def _joined(windows: ir.Value, cut: Cut) -> ir.Value | None:
+def _find_join(windows: ir.Value, cut: Cut) -> ir.Value | None:
     places = cut.window**2
     if (sizes := _sizes(windows, 3)) is None or sizes[:2] != [cut.height * cut.width // places, places]:
         return None
@@ -79,12 +80,12 @@ def _places(cut: Cut) -> NDArray[np.int32]:
 def _replace(tape: Tape, graph: ir.Graph, old: ir.Value, source: ir.Value, places: NDArray[np.int_]) -> None:
     sizes = _sizes(old, 3)
     assert sizes is not None
-    made = reshaped(tape, graph, source, (len(places), sizes[-1]))
+    made = reshape(tape, graph, source, (len(places), sizes[-1]))
     if not np.array_equal(places, np.arange(len(places))):
-        index = stored(graph, f"{old.name}.places", places.astype(np.int32))
+        index = add_initializer(graph, f"{old.name}.places", places.astype(np.int32))
         shape, dtype = made.shape, made.type
         made = tape.op("Gather", [made, index], {"axis": 1})
         made.shape, made.type = shape, dtype
-    made = reshaped(tape, graph, made, sizes)
+    made = reshape(tape, graph, made, sizes)
     made.shape = old.shape
     old.replace_all_uses_with(made, replace_graph_outputs=True)

@@ -12,31 +12,32 @@ from __future__ import annotations
 import math
 
 import onnx_ir as ir
-from onnx_ir.passes.common import TopologicalSortPass
 from onnx_ir.tape import Tape
 
-from export.graph.outcome import Outcome
-from export.passes.match.moves import reshaped
+from export.graph.rewrite import Rewrite, RewriteResult
+from export.passes.match.moves import reshape
 
 
-def normalise_rows(model: ir.Model) -> Outcome:
+class NormaliseRows(Rewrite):
     """Rewrite every LayerNormalization of the last of four axes, of which only the first may vary."""
-    fired, tape = 0, Tape(model.graph)
-    for node in list(model.graph):
-        sizes = _sizes(node)
-        if sizes is None:
-            continue
-        x, result = node.inputs[0], node.outputs[0]
-        assert x is not None
-        flat = reshaped(tape, model.graph, x, [math.prod(sizes[:2]), sizes[2]])
-        normalised = tape.op("LayerNormalization", [flat, *node.inputs[1:]], dict(node.attributes))
-        normalised.shape, normalised.type = flat.shape, flat.type
-        whole = reshaped(tape, model.graph, normalised, sizes)
-        result.replace_all_uses_with(whole, replace_graph_outputs=True)
-        model.graph.remove(node, safe=True)
-        fired += 1
-    TopologicalSortPass()(model)
-    return Outcome(name="normalise_rows", fired=fired)
+
+    operators = frozenset({"LayerNormalization"})
+
+    def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
+        tape = Tape(graph)
+        for node in list(graph):
+            sizes = _sizes(node)
+            if sizes is None:
+                continue
+            x = node.inputs[0]
+            assert x is not None
+            flat = reshape(tape, graph, x, [math.prod(sizes[:2]), sizes[2]])
+            normalised = tape.op("LayerNormalization", [flat, *node.inputs[1:]], dict(node.attributes))
+            normalised.shape, normalised.type = flat.shape, flat.type
+            whole = reshape(tape, graph, normalised, sizes)
+            node.outputs[0].replace_all_uses_with(whole, replace_graph_outputs=True)
+            graph.remove(node, safe=True)
+            result.fired += 1
 
 
 def _sizes(node: ir.Node) -> list[int] | None:

@@ -12,33 +12,34 @@ Source: ONNX operator specification, QuantizeLinear of one scale.
 from __future__ import annotations
 
 import onnx_ir as ir
-from onnx_ir.passes.common import TopologicalSortPass
 from onnx_ir.tape import Tape
 
-from export.graph.outcome import Outcome
+from export.graph.rewrite import Rewrite, RewriteResult
 from export.passes.match.moves import before_moves
 
 
-def round_before_moves(model: ir.Model) -> Outcome:
+class RoundBeforeMoves(Rewrite):
     """Rewrite every QuantizeLinear of one scale in front of which a norm's numbers are only moved."""
-    fired, tape = 0, Tape(model.graph)
-    for node in [node for node in model.graph if node.op_type == "QuantizeLinear"]:
-        value, scale = node.inputs[:2]
-        assert value is not None and scale is not None
-        source, moves = before_moves(value)
-        if not moves or len(scale.shape or ()) or not _is_of_norm(source):
-            continue
-        made = tape.op("QuantizeLinear", [source, *node.inputs[1:]], dict(node.attributes))
-        _describe(made, source.shape, node.outputs[0].dtype)
-        for move in moves:
-            made = tape.op(move.op_type, [made, *move.inputs[1:]], dict(move.attributes))
-            _describe(made, move.outputs[0].shape, node.outputs[0].dtype)
-        node.outputs[0].replace_all_uses_with(made, replace_graph_outputs=True)
-        for old in (node, *reversed(moves)):
-            model.graph.remove(old, safe=True)
-        fired += 1
-    TopologicalSortPass()(model)
-    return Outcome(name="round_before_moves", fired=fired)
+
+    operators = frozenset({"QuantizeLinear"})
+
+    def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
+        tape = Tape(graph)
+        for node in [node for node in graph if node.op_type == "QuantizeLinear"]:
+            value, scale = node.inputs[:2]
+            assert value is not None and scale is not None
+            source, moves = before_moves(value)
+            if not moves or len(scale.shape or ()) or not _is_of_norm(source):
+                continue
+            made = tape.op("QuantizeLinear", [source, *node.inputs[1:]], dict(node.attributes))
+            _describe(made, source.shape, node.outputs[0].dtype)
+            for move in moves:
+                made = tape.op(move.op_type, [made, *move.inputs[1:]], dict(move.attributes))
+                _describe(made, move.outputs[0].shape, node.outputs[0].dtype)
+            node.outputs[0].replace_all_uses_with(made, replace_graph_outputs=True)
+            for old in (node, *reversed(moves)):
+                graph.remove(old, safe=True)
+            result.fired += 1
 
 
 def _is_of_norm(value: ir.Value) -> bool:

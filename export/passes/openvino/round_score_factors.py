@@ -12,23 +12,24 @@ Source: NNCF 3.4, post-training quantisation of transformers, rounds the same tw
 from __future__ import annotations
 
 import onnx_ir as ir
-from onnx_ir.passes.common import TopologicalSortPass
 from onnx_ir.tape import Tape
 
-from export.graph.outcome import Outcome
+from export.graph.rewrite import Rewrite, RewriteResult
 from export.passes.match.score_factors import noted_largest, score_factors
 from export.passes.quantise.quantise_static import rounded_activation
 
 
-def round_score_factors(model: ir.Model) -> Outcome:
+class RoundScoreFactors(Rewrite):
     """Round queries and keys whose largest magnitude calibration noted (:mod:`export.passes.match.score_factors`)."""
-    fired, tape = 0, Tape(model.graph)
-    for factor in score_factors(model.graph):
-        largest = noted_largest(factor)
-        if largest is None:
-            continue
-        reader, index = factor.read
-        reader.replace_input_with(index, rounded_activation(tape, model.graph, factor.source, largest))
-        fired += 1
-    TopologicalSortPass()(model)
-    return Outcome(name="round_score_factors", fired=fired)
+
+    operators = frozenset({"Attention"})
+
+    def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
+        tape = Tape(graph)
+        for factor in score_factors(graph):
+            largest = noted_largest(factor)
+            if largest is None:
+                continue
+            reader, index = factor.read
+            reader.replace_input_with(index, rounded_activation(tape, graph, factor.source, largest))
+            result.fired += 1

@@ -14,37 +14,36 @@ from __future__ import annotations
 
 import numpy as np
 import onnx_ir as ir
-from onnx_ir.passes.common import RemoveUnusedNodesPass, TopologicalSortPass
 from onnx_ir.tape import Tape
 
-from export.graph.outcome import Outcome
-from export.passes.match.products import stored, take_the_place_of
+from export.graph.rewrite import Rewrite, RewriteResult
+from export.passes.match.products import add_initializer, replace_value
 
 DOMAIN = "com.microsoft"
 
 
-def scale_in_products(model: ir.Model) -> Outcome:
+class ScaleInProducts(Rewrite):
     """Rewrite every MatMulInteger but the last that is only read as floats with a constant scale a column."""
-    graph, fired = model.graph, 0
-    tape = Tape(graph)
-    for node in [node for node in graph if node.op_type == "MatMulInteger"]:
-        scaling = _scaling(node)
-        if scaling is None:
-            continue
-        scaled, scale = scaling
-        levels, weight, zero = node.inputs[:3]
-        one = stored(graph, "row.one", np.array(1, np.float32))
-        made = tape.op("MatMulIntegerToFloat", [levels, weight, one, scale, zero], domain=DOMAIN)
-        take_the_place_of(scaled.outputs[0], made)
-        fired += 1
-    if fired:
-        graph.opset_imports[DOMAIN] = 1
-        RemoveUnusedNodesPass()(model)
-        TopologicalSortPass()(model)
-    return Outcome(name="scale_in_products", fired=fired)
+
+    operators = frozenset({"MatMulInteger"})
+
+    def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
+        tape = Tape(graph)
+        for node in [node for node in graph if node.op_type == "MatMulInteger"]:
+            scaling = _find_scale(node)
+            if scaling is None:
+                continue
+            scaled, scale = scaling
+            levels, weight, zero = node.inputs[:3]
+            one = add_initializer(graph, "row.one", np.array(1, np.float32))
+            made = tape.op("MatMulIntegerToFloat", [levels, weight, one, scale, zero], domain=DOMAIN)
+            replace_value(scaled.outputs[0], made)
+            result.fired += 1
+        if result.fired:
+            graph.opset_imports[DOMAIN] = 1
 
 
-def _scaling(node: ir.Node) -> tuple[ir.Node, ir.Value] | None:
+def _find_scale(node: ir.Node) -> tuple[ir.Node, ir.Value] | None:
     cast = _reader(node, "Cast")
     if len(node.inputs) != 3 or cast is None or cast.attributes.get_int("to", 0) != ir.DataType.FLOAT.value:
         return None

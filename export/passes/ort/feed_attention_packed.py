@@ -3,7 +3,7 @@
     before    Split(P) → Q, K, V → GroupQueryAttention(Q, K, V, …)
     after     GroupQueryAttention(P, , , …)
 
-Precondition: :func:`export.passes.ort.pack_products.pack_products` ran before the lowering.
+Precondition: :class:`export.passes.ort.pack_products.PackProducts` ran before the lowering.
 
 Source: ONNX Runtime 1.31, docs/ContribOperators.md, com.microsoft.GroupQueryAttention.
 """
@@ -11,20 +11,20 @@ Source: ONNX Runtime 1.31, docs/ContribOperators.md, com.microsoft.GroupQueryAtt
 from __future__ import annotations
 
 import onnx_ir as ir
-from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from export.graph.outcome import Outcome
+from export.graph.rewrite import Rewrite, RewriteResult
 
 
-def feed_attention_packed(model: ir.Model) -> Outcome:
+class FeedAttentionPacked(Rewrite):
     """Rewrite every GroupQueryAttention whose first three inputs are, in order, all outputs of one Split."""
-    fired = 0
-    for node in [node for node in model.graph if node.op_type == "GroupQueryAttention"]:
-        split = None if node.inputs[0] is None else node.inputs[0].producer()
-        if split is None or split.op_type != "Split" or list(split.outputs) != list(node.inputs[:3]):
-            continue
-        for index, value in enumerate((split.inputs[0], None, None)):
-            node.replace_input_with(index, value)
-        fired += 1
-    RemoveUnusedNodesPass()(model)
-    return Outcome(name="feed_attention_packed", fired=fired)
+
+    operators = frozenset({"GroupQueryAttention"})
+
+    def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
+        for node in [node for node in graph if node.op_type == "GroupQueryAttention"]:
+            split = None if node.inputs[0] is None else node.inputs[0].producer()
+            if split is None or split.op_type != "Split" or list(split.outputs) != list(node.inputs[:3]):
+                continue
+            for index, value in enumerate((split.inputs[0], None, None)):
+                node.replace_input_with(index, value)
+            result.fired += 1

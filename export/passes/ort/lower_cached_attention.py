@@ -18,11 +18,11 @@ Source: ONNX Runtime 1.31, docs/ContribOperators.md, com.microsoft.GroupQueryAtt
 from __future__ import annotations
 
 import onnx_ir as ir
-from onnx_ir.passes.common import RemoveUnusedNodesPass, TopologicalSortPass
 from onnx_ir.tape import Tape
 
-from export.graph.outcome import Outcome
-from export.passes.match.head_layout import HEADS_INSIDE, exchanges_heads, flattened, producer
+from export.graph.rewrite import Rewrite, RewriteResult
+from export.passes.match.head_layout import HEADS_INSIDE, exchanges_heads, flatten_heads, producer
+from export.passes.match.products import replace_value
 
 DOMAIN = "com.microsoft"
 HEAD_SIZE_MULTIPLE = 8
@@ -43,41 +43,37 @@ class _MissError(Exception):
     """A form that this pass does not know."""
 
 
-def lower_cached_attention(model: ir.Model) -> Outcome:
+class LowerCachedAttention(Rewrite):
     """Rewrite every Attention whose keys and values come out of a TensorScatter.
 
     The graph has the inputs ``token_ids``, ``start`` and ``self_mask`` of a cached decoder
     (:data:`models.tasks.cache.NEW_TOKENS`), and the caches are inputs and outputs of it.
     """
-    graph, fired, refusals, misses = model.graph, 0, [], []
-    places = [node for node in graph if node.op_type == "Attention" and _update(node.inputs[1]) is not None]
-    if not places:
-        return Outcome(name="lower_cached_attention", fired=0)
-    tape = Tape(graph)
-    lengths = _lengths(tape, graph)
-    for node in places:
-        try:
-            _lower(tape, graph, node, lengths)
-        except _RefusalError as why:
-            refusals.append(f"{node.outputs[0].name}: {why}")
-        except _MissError as why:
-            misses.append(f"{node.outputs[0].name}: {why}")
-        else:
-            fired += 1
-    if fired:
-        graph.opset_imports[DOMAIN] = 1
-    RemoveUnusedNodesPass()(model)
-    TopologicalSortPass()(model)
-    return Outcome(name="lower_cached_attention", fired=fired, refusals=tuple(refusals), misses=tuple(misses))
 
+    operators = frozenset({"TensorScatter"})
 
-def _lengths(tape: Tape, graph: ir.Graph) -> tuple[ir.Value, ir.Value]:
-    inputs = {value.name: value for value in graph.inputs}
-    one = tape.op("Constant", [], {"value_ints": [1]})
-    steps = tape.op("Shape", [inputs["token_ids"]], {"start": 1, "end": 2})
-    newest_B = tape.op("Add", [inputs["start"], tape.op("Sub", [steps, one])])
-    attended = tape.op("Squeeze", [tape.op("Shape", [inputs["self_mask"]], {"start": 3, "end": 4})])
-    return _as_int32(tape, newest_B), _as_int32(tape, attended)
+    def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
+        places = [node for node in graph if node.op_type == "Attention" and _update(node.inputs[1]) is not None]
+        if not places:
+            return
+        tape = Tape(graph)
+        inputs = {value.name: value for value in graph.inputs}
+        one = tape.op("Constant", [], {"value_ints": [1]})
+        steps = tape.op("Shape", [inputs["token_ids"]], {"start": 1, "end": 2})
+        newest_B = tape.op("Add", [inputs["start"], tape.op("Sub", [steps, one])])
+        attended = tape.op("Squeeze", [tape.op("Shape", [inputs["self_mask"]], {"start": 3, "end": 4})])
+        lengths = (_as_int32(tape, newest_B), _as_int32(tape, attended))
+        for node in places:
+            try:
+                _lower(tape, graph, node, lengths)
+            except _RefusalError as why:
+                result.refused.append(f"{node.outputs[0].name}: {why}")
+            except _MissError as why:
+                result.missed.append(f"{node.outputs[0].name}: {why}")
+            else:
+                result.fired += 1
+        if result.fired:
+            graph.opset_imports[DOMAIN] = 1
 
 
 def _as_int32(tape: Tape, value: ir.Value) -> ir.Value:
@@ -94,40 +90,39 @@ def _lower(tape: Tape, graph: ir.Graph, node: ir.Node, lengths: tuple[ir.Value, 
     _, groups, _, size = _sizes(caches[0])
     heads = _sizes(queries)[1]
     _within(size % HEAD_SIZE_MULTIPLE == 0, f"head size {size} is not a multiple of {HEAD_SIZE_MULTIPLE}")
-    attributes = _attributes(node, heads, groups)
-    new = [_written(update) for update in updates]
+    found: dict[str, int | float | str] = {"num_heads": heads, "kv_num_heads": groups}
+    scale = node.attributes.get_float("scale", None)
+    attributes = found | {"local_window_size": _window(node)} | ({} if scale is None else {"scale": scale})
+    new = [_find_rounding(update) for update in updates]
     steps = [step for _, step in new if step is not None]
     _expect(len(steps) in (0, 2), "of keys and values, only one is rounded")
     attended, *present = tape.op_multi_out(
         "GroupQueryAttention",
         [
-            *(flattened(tape, value) for value in (queries, *(value for value, _ in new))),
+            *(flatten_heads(tape, value) for value in (queries, *(value for value, _ in new))),
             *caches,
             *lengths,
-            *_scales(steps),
+            *([*[None] * _BEFORE_SCALES, *steps] if steps else []),
         ],
         attributes | (_IN_8_BITS if steps else {}),
         domain=DOMAIN,
         num_outputs=3,
     )
     for update, value in zip(updates, present, strict=True):
-        _take_the_place_of(update.outputs[0], value)
+        replace_value(update.outputs[0], value)
     for value in (*caches, *present) if steps else ():
         value.type = ir.TensorType(ir.DataType.INT8)
-    _replace_joined(tape, node.outputs[0], attended, (heads, size))
+    heads_BHTD = node.outputs[0]
+    joined = [reshape for transpose in heads_BHTD.consumers() for reshape in _find_joins(transpose)]
+    for reshape in joined:
+        attended.shape, attended.type = reshape.outputs[0].shape, reshape.outputs[0].type
+        reshape.outputs[0].replace_all_uses_with(attended)
+    if any(not _find_joins(user) for user in heads_BHTD.consumers()):
+        split = tape.op("Reshape", [attended, tape.op("Constant", [], {"value_ints": [0, 0, heads, size]})])
+        heads_BHTD.replace_all_uses_with(tape.op("Transpose", [split], {"perm": HEADS_INSIDE}))
 
 
-def _attributes(node: ir.Node, heads: int, groups: int) -> dict[str, int | float | str]:
-    found: dict[str, int | float | str] = {"num_heads": heads, "kv_num_heads": groups}
-    scale = node.attributes.get_float("scale", None)
-    return found | {"local_window_size": _window(node)} | ({} if scale is None else {"scale": scale})
-
-
-def _scales(steps: list[ir.Value]) -> list[ir.Value | None]:
-    return [*[None] * _BEFORE_SCALES, *steps] if steps else []
-
-
-def _written(update: ir.Node) -> tuple[ir.Value, ir.Value | None]:
+def _find_rounding(update: ir.Node) -> tuple[ir.Value, ir.Value | None]:
     # what is cached, before it is rounded, and the scale of that
     restored = producer(update.inputs[1], "DequantizeLinear")
     integers = None if restored is None else producer(restored.inputs[0], "QuantizeLinear")
@@ -160,29 +155,12 @@ def _update(value: ir.Value | None) -> ir.Node | None:
     return producer(value if sliced is None else sliced.inputs[0], "TensorScatter")
 
 
-def _replace_joined(tape: Tape, heads_BHTD: ir.Value, attended: ir.Value, shape: tuple[int, int]) -> None:
-    joined = [reshape for transpose in heads_BHTD.consumers() for reshape in _joining(transpose)]
-    for reshape in joined:
-        attended.shape, attended.type = reshape.outputs[0].shape, reshape.outputs[0].type
-        reshape.outputs[0].replace_all_uses_with(attended)
-    if any(not _joining(user) for user in heads_BHTD.consumers()):
-        split = tape.op("Reshape", [attended, tape.op("Constant", [], {"value_ints": [0, 0, *shape]})])
-        heads_BHTD.replace_all_uses_with(tape.op("Transpose", [split], {"perm": HEADS_INSIDE}))
-
-
-def _joining(node: ir.Node) -> list[ir.Node]:
+def _find_joins(node: ir.Node) -> list[ir.Node]:
     if not exchanges_heads(node):
         return []
     users = list(node.outputs[0].consumers())
     whole = all(user.op_type == "Reshape" and len(_sizes(user.outputs[0])) == 3 for user in users)
     return users if whole else []
-
-
-def _take_the_place_of(old: ir.Value, new: ir.Value) -> None:
-    new.shape, new.type = old.shape, old.type
-    name = old.name
-    ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
-    old.name, new.name = None, name
 
 
 def _sizes(value: ir.Value | None) -> tuple[int, ...]:

@@ -14,27 +14,29 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from export.graph.outcome import Outcome
-from export.passes.match.products import stored
+from export.graph.rewrite import Rewrite, RewriteResult
+from export.passes.match.products import add_initializer
 
 _MIDDLE = "uint8.zero_point"
 
 
-def lower_signed_activations(model: ir.Model) -> Outcome:
+class LowerSignedActivations(Rewrite):
     """Rewrite every QuantizeLinear to int8 with a zero point of 0 that nothing but DequantizeLinear reads."""
-    fired, refusals = 0, []
-    for node in model.graph:
-        if not _is_signed(node):
-            continue
-        readers = list(node.outputs[0].consumers())
-        if any(reader.op_type != "DequantizeLinear" for reader in readers) or node.outputs[0].is_graph_output():
-            refusals.append(f"{node.outputs[0].name}: its integers are read by more than DequantizeLinear")
-            continue
-        for quantiser in (node, *readers):
-            quantiser.replace_input_with(2, stored(model.graph, _MIDDLE, np.array(128, np.uint8)))
-        node.outputs[0].dtype = ir.DataType.UINT8
-        fired += 1
-    return Outcome(name="lower_signed_activations", fired=fired, refusals=tuple(refusals))
+
+    operators = frozenset({"QuantizeLinear"})
+
+    def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
+        for node in graph:
+            if not _is_signed(node):
+                continue
+            readers = list(node.outputs[0].consumers())
+            if any(reader.op_type != "DequantizeLinear" for reader in readers) or node.outputs[0].is_graph_output():
+                result.refused.append(f"{node.outputs[0].name}: its integers are read by more than DequantizeLinear")
+                continue
+            for quantiser in (node, *readers):
+                quantiser.replace_input_with(2, add_initializer(graph, _MIDDLE, np.array(128, np.uint8)))
+            node.outputs[0].type = ir.TensorType(ir.DataType.UINT8)  # a clone shares the old one
+            result.fired += 1
 
 
 def _is_signed(node: ir.Node) -> bool:

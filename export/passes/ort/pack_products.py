@@ -16,10 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
-from onnx_ir.passes.common import RemoveUnusedNodesPass, TopologicalSortPass
 from onnx_ir.tape import Tape
 
-from export.graph.outcome import Outcome
+from export.graph.rewrite import Rewrite, RewriteResult
 
 BETWEEN = "|"
 _NO_ATTENTION = 9
@@ -39,17 +38,17 @@ class _Product:
         return columns
 
 
-def pack_products(model: ir.Model) -> Outcome:
+class PackProducts(Rewrite):
     """Pack every group of at least two products of one activation with weights of their own."""
-    graph, groups = model.graph, dict[tuple[ir.Value, bool], list[_Product]]()
-    for product in filter(None, map(_product, graph)):
-        groups.setdefault((product.activation, product.bias is None), []).append(product)
-    packed = [sorted(group, key=_place) for group in groups.values() if len(group) > 1]
-    for group in packed:
-        _pack(graph, group)
-    RemoveUnusedNodesPass()(model)
-    TopologicalSortPass()(model)
-    return Outcome(name="pack_products", fired=len(packed))
+
+    def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
+        groups = dict[tuple[ir.Value, bool], list[_Product]]()
+        for product in filter(None, map(_product, graph)):
+            groups.setdefault((product.activation, product.bias is None), []).append(product)
+        packed = [sorted(group, key=_attention_input) for group in groups.values() if len(group) > 1]
+        for group in packed:
+            _pack(graph, group)
+        result.fired = len(packed)
 
 
 def _product(node: ir.Node) -> _Product | None:
@@ -71,7 +70,7 @@ def _is_weight(value: ir.Value | None, dimensions: int) -> bool:
     return len(value.shape) == dimensions and len(value.uses()) == 1
 
 
-def _place(product: _Product) -> int:
+def _attention_input(product: _Product) -> int:
     # Which input of an Attention the product becomes, on whatever way.
     values, seen = [product.result], set[ir.Value]()
     while values:
@@ -87,9 +86,11 @@ def _place(product: _Product) -> int:
 
 def _pack(graph: ir.Graph, group: list[_Product]) -> None:
     tape = Tape(graph)
-    packed = tape.op("MatMul", [group[0].activation, _joined(graph, [one.weight for one in group], axis=1)])
+    packed = tape.op("MatMul", [group[0].activation, _join_weights(graph, [one.weight for one in group], axis=1)])
     if group[0].bias is not None:
-        packed = tape.op("Add", [packed, _joined(graph, [one.bias for one in group if one.bias is not None], axis=0)])
+        packed = tape.op(
+            "Add", [packed, _join_weights(graph, [one.bias for one in group if one.bias is not None], axis=0)]
+        )
     sizes = tape.op("Constant", [], {"value_ints": [one.columns for one in group]})
     parts = tape.op_multi_out("Split", [packed, sizes], {"axis": -1}, num_outputs=len(group))
     for product, part in zip(group, parts, strict=True):
@@ -97,7 +98,7 @@ def _pack(graph: ir.Graph, group: list[_Product]) -> None:
         product.result.replace_all_uses_with(part, replace_graph_outputs=True)
 
 
-def _joined(graph: ir.Graph, values: list[ir.Value], axis: int) -> ir.Value:
+def _join_weights(graph: ir.Graph, values: list[ir.Value], axis: int) -> ir.Value:
     tensors = [value.const_value for value in values]
     names = [str(value.name) for value in values]
     arrays = [tensor.numpy() for tensor in tensors if tensor is not None]

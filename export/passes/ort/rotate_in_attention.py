@@ -4,7 +4,7 @@
     after     GroupQueryAttention(Q, K, V, …, cosines, sines, do_rotary=1)
 
 The node derives positions from the lengths as the decoder does: the first of a row's new tokens stands at ``start``.
-Precondition: :func:`export.passes.ort.lower_cached_attention.lower_cached_attention` ran before.
+Precondition: :class:`export.passes.ort.lower_cached_attention.LowerCachedAttention` ran before.
 
 Legend: M capacity, D head size.
 Source: ONNX Runtime 1.31, docs/ContribOperators.md, com.microsoft.GroupQueryAttention; RoFormer's layout in halves
@@ -15,43 +15,44 @@ from __future__ import annotations
 
 import numpy as np
 import onnx_ir as ir
-from onnx_ir.passes.common import RemoveUnusedNodesPass, TopologicalSortPass
 from onnx_ir.tape import Tape
 
-from export.graph.outcome import Outcome
-from export.passes.match.head_layout import exchanges_heads, flattened, producer
-from export.passes.match.rotation import Rotation, factors, rotation_of, uncast
+from export.graph.rewrite import Rewrite, RewriteResult
+from export.passes.match.head_layout import exchanges_heads, flatten_heads, producer
+from export.passes.match.rotation import RotaryMatch, factors, rotation_of, uncast
 
 HEAD_SIZE_MULTIPLE = 16  # of the node that rotates; without that it takes multiples of 8
 
 
-def rotate_in_attention(model: ir.Model) -> Outcome:
+class RotateInAttention(Rewrite):
     """Rewrite every GroupQueryAttention whose queries and keys are rotated just before it."""
-    graph, fired, refusals = model.graph, 0, []
-    tables: dict[str, ir.Value] = {}
-    for node in [node for node in graph if node.op_type == "GroupQueryAttention"]:
-        turned = [_before_heads_join(value) for value in node.inputs[:2]]
-        if any(heads is None or _operator(heads) != "Concat" for heads in turned):
-            continue  # not rotated at all
-        if _head_size(node) % HEAD_SIZE_MULTIPLE:
-            refusals.append(f"{node.outputs[0].name}: head size {_head_size(node)} is not a multiple of 16")
-            continue
-        rotations = [rotation_of(heads) for heads in turned if heads is not None]
-        frequencies = [None if one is None else _frequencies(graph, one) for one in rotations]
-        if len({id(value) for value in frequencies}) != 1 or frequencies[0] is None:
-            refusals.append(f"{node.outputs[0].name}: not turned in halves, by positions times constant frequencies")
-            continue
-        tables = tables or _tables(graph, node, frequencies[0])
-        _rotate_inside(graph, node, [one for one in rotations if one is not None], tables)
-        fired += 1
-    RemoveUnusedNodesPass()(model)
-    TopologicalSortPass()(model)
-    return Outcome(name="rotate_in_attention", fired=fired, refusals=tuple(refusals))
+
+    operators = frozenset({"GroupQueryAttention"})
+
+    def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
+        tables: dict[str, ir.Value] = {}
+        for node in [node for node in graph if node.op_type == "GroupQueryAttention"]:
+            turned = [_before_heads_join(value) for value in node.inputs[:2]]
+            if any(heads is None or _operator(heads) != "Concat" for heads in turned):
+                continue  # not rotated at all
+            if _head_size(node) % HEAD_SIZE_MULTIPLE:
+                result.refused.append(f"{node.outputs[0].name}: head size {_head_size(node)} is not a multiple of 16")
+                continue
+            rotations = [rotation_of(heads) for heads in turned if heads is not None]
+            frequencies = [None if one is None else _frequencies(graph, one) for one in rotations]
+            if len({id(value) for value in frequencies}) != 1 or frequencies[0] is None:
+                result.refused.append(
+                    f"{node.outputs[0].name}: not turned in halves, by positions times constant frequencies"
+                )
+                continue
+            tables = tables or _tables(graph, node, frequencies[0])
+            _rotate_inside(graph, node, [one for one in rotations if one is not None], tables)
+            result.fired += 1
 
 
-def _rotate_inside(graph: ir.Graph, node: ir.Node, rotations: list[Rotation], tables: dict[str, ir.Value]) -> None:
+def _rotate_inside(graph: ir.Graph, node: ir.Node, rotations: list[RotaryMatch], tables: dict[str, ir.Value]) -> None:
     tape = Tape(graph)
-    flat = [flattened(tape, one.heads) for one in rotations]
+    flat = [flatten_heads(tape, one.heads) for one in rotations]
     inputs = [*flat, *node.inputs[2:7], tables["rotary.cos"], tables["rotary.sin"]]
     node.resize_inputs(max(len(inputs), len(node.inputs)))  # those of a cache in integers have its scales as well
     for index, value in enumerate(inputs):
@@ -65,7 +66,7 @@ def _before_heads_join(value: ir.Value | None) -> ir.Value | None:
     return transpose.inputs[0] if transpose is not None and exchanges_heads(transpose) else None
 
 
-def _frequencies(graph: ir.Graph, rotation: Rotation) -> ir.Value | None:
+def _frequencies(graph: ir.Graph, rotation: RotaryMatch) -> ir.Value | None:
     cos, sin = producer(uncast(rotation.cosines), "Cos"), producer(uncast(rotation.sines), "Sin")
     if cos is None or sin is None or cos.inputs[0] is not sin.inputs[0]:
         return None

@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -55,16 +54,14 @@ def symmetric(matrix: FloatArray, block_size: int) -> Blocks:
 def half_quadratic(matrix: FloatArray, block_size: int) -> Blocks:
     """With a scale and a zero a block, by ONNX Runtime's own quantiser."""
     columns = torch.from_numpy(matrix.T.copy())
-    levels, scale, zero = _half_quadratic(block_size).quantize_internal(columns, bits=4, group_size=block_size)
-    kept = levels[:, : len(matrix)].T.contiguous().numpy()  # the quantiser pads the last block
-    return Blocks(levels=kept.astype(ml_dtypes.uint4), scale=scale.T.numpy(), zero=zero.T.numpy())
-
-
-def _half_quadratic(block_size: int) -> Any:
     root, silent = logging.getLogger(), logging.NullHandler()
     root.addHandler(silent)  # the module gives the root logger a handler of its own where there is none
     try:
         from onnxruntime.quantization import matmul_nbits_quantizer as library
     finally:
         root.removeHandler(silent)
-    return library.HQQWeightOnlyQuantizer(library.HQQWeightOnlyQuantConfig(block_size=block_size))
+    levels, scale, zero = library.HQQWeightOnlyQuantizer(
+        library.HQQWeightOnlyQuantConfig(block_size=block_size)
+    ).quantize_internal(columns, bits=4, group_size=block_size)
+    kept = levels[:, : len(matrix)].T.contiguous().numpy()  # the quantiser pads the last block
+    return Blocks(levels=kept.astype(ml_dtypes.uint4), scale=scale.T.numpy(), zero=zero.T.numpy())

@@ -14,12 +14,13 @@ float32 whatever their inputs are (``stash_type``).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
-from onnx_ir.passes.common import ShapeInferencePass, TopologicalSortPass
+from onnx_ir.passes.common import ShapeInferencePass
 
-from export.graph.outcome import Outcome
+from export.graph.rewrite import Rewrite, RewriteResult, require_no_subgraphs
 
 Sensitive = Callable[[ir.Graph], Mapping[ir.Node, str]]
 """Which operators of a graph are to stay in float32, and why."""
@@ -48,38 +49,45 @@ _MOVING = frozenset(
 _BOUNDARY = "Cast"
 
 
-def lower_precision(model: ir.Model, dtype: ir.DataType, narrow: Collection[str], sensitive: Sensitive) -> Outcome:
+@dataclass(frozen=True)
+class LowerPrecision(Rewrite):
     """Turn every float32 number of a graph into a narrower one, but those of sensitive operators.
 
-    Args:
-        model: a graph of the standard, without subgraphs.
+    Attributes:
         dtype: FLOAT16 or BFLOAT16.
         narrow: the names of the inputs and outputs that have that type too.
         sensitive: which operators stay.
     """
-    ShapeInferencePass()(model)
-    work = _Work(model, dtype, sensitive)
-    misses = [f"{_label(node)}: it has a subgraph" for node in model.graph if _has_subgraph(node)]
-    if misses or not work.narrowed:
-        return Outcome(name="lower_precision", fired=0, misses=tuple(misses))
-    work.declare(narrow)
-    for node in list(model.graph):
-        work.convert(node)
-    work.finish()
-    TopologicalSortPass()(model)
-    kept = tuple(f"{_label(node)}: {why}" for node, why in work.kept.items())
-    return Outcome(name="lower_precision", fired=len(work.narrowed), kept=kept)
+
+    dtype: ir.DataType
+    narrow: Collection[str]
+    sensitive: Sensitive
+
+    def requires(self, model: ir.Model) -> None:
+        require_no_subgraphs(model)
+
+    def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
+        ShapeInferencePass()(result.model)
+        work = _Work(graph, self.dtype, self.sensitive)
+        if not work.narrowed:
+            return
+        work.declare(self.narrow)
+        for node in list(graph):
+            work.convert(node)
+        work.finish()
+        result.fired = len(work.narrowed)
+        result.kept += [f"{node.outputs[0].name} ({node.op_type}): {why}" for node, why in work.kept.items()]
 
 
 class _Work:
-    def __init__(self, model: ir.Model, dtype: ir.DataType, sensitive: Sensitive) -> None:
-        self.graph, self.dtype = model.graph, dtype
-        self.outputs = {value: value.dtype for value in model.graph.outputs}
+    def __init__(self, graph: ir.Graph, dtype: ir.DataType, sensitive: Sensitive) -> None:
+        self.graph, self.dtype = graph, dtype
+        self.outputs = {value: value.dtype for value in graph.outputs}
         self.kept: dict[ir.Node, str] = {}
         self.narrowed: list[ir.Node] = []
         self._casts: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
-        reasons = sensitive(model.graph)
-        for node in model.graph:
+        reasons = sensitive(graph)
+        for node in graph:
             self._decide(node, reasons.get(node, "") or self._unrepresentable(node))
 
     def _decide(self, node: ir.Node, reason: str) -> None:
@@ -131,7 +139,7 @@ class _Work:
             node.attributes["to"] = ir.AttrInt64("to", dtype.value)
         value = node.attributes.get("value")
         if node.op_type == "ConstantOfShape" and value is not None:
-            node.attributes["value"] = ir.AttrTensor("value", _stored(value.as_tensor(), dtype, ""))
+            node.attributes["value"] = ir.AttrTensor("value", _narrow_tensor(value.as_tensor(), dtype, ""))
         if node.op_type == "Attention" and dtype != _WIDE:
             node.attributes["softmax_precision"] = ir.AttrInt64("softmax_precision", _WIDE.value)
 
@@ -156,8 +164,8 @@ class _Work:
             return value
         readers = {user for user, _ in value.uses()}
         if dtype == _WIDE or (any(map(self._is_wide, readers)) and _count(value) <= _SMALL):
-            return self._beside(value, dtype)
-        tensor = _stored(_tensor(value), dtype, str(value.name))
+            return self._add_beside(value, dtype)
+        tensor = _narrow_tensor(_tensor(value), dtype, str(value.name))
         value.const_value, value.dtype = tensor, dtype
         producer = value.producer()
         if producer is not None:
@@ -165,14 +173,14 @@ class _Work:
             producer.attributes["value"] = ir.AttrTensor("value", tensor)
         return value
 
-    def _beside(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:
+    def _add_beside(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:
         if _count(value) > _SMALL:  # a weight: once is enough
             if (value, dtype) not in self._casts:
                 self._casts[value, dtype] = self._cast(value, dtype)
             return self._casts[value, dtype]
         name = f"{value.name}.{dtype.name.lower()}"
         if name not in self.graph.initializers:
-            tensor = _stored(_tensor(value), dtype, name)
+            tensor = _narrow_tensor(_tensor(value), dtype, name)
             self.graph.initializers.add(
                 ir.Value(name=name, shape=value.shape, type=ir.TensorType(dtype), const_value=tensor)
             )
@@ -224,20 +232,12 @@ def _is_lost(number: float, dtype: ir.DataType) -> bool:
     return number != 0 and abs(number) < float(dtype.tiny)
 
 
-def _stored(tensor: ir.TensorProtocol, dtype: ir.DataType, name: str) -> ir.TensorProtocol:
+def _narrow_tensor(tensor: ir.TensorProtocol, dtype: ir.DataType, name: str) -> ir.TensorProtocol:
     most = float(dtype.max)
 
-    def narrowed() -> ir.TensorProtocol:
+    def narrow() -> ir.TensorProtocol:
         numbers = tensor.numpy()
         bounded = np.where(np.isfinite(numbers), np.clip(numbers, -most, most), numbers)
         return ir.Tensor(bounded.astype(dtype.numpy()), dtype=dtype, name=name)
 
-    return ir.LazyTensor(narrowed, dtype, ir.Shape(tensor.shape.numpy()), name=name)
-
-
-def _has_subgraph(node: ir.Node) -> bool:
-    return any(one.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for one in node.attributes.values())
-
-
-def _label(node: ir.Node) -> str:
-    return f"{node.outputs[0].name} ({node.op_type})"
+    return ir.LazyTensor(narrow, dtype, ir.Shape(tensor.shape.numpy()), name=name)

@@ -15,14 +15,22 @@ Source: ONNX operator specification, MatMulInteger and QuantizeLinear.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
-from onnx_ir.passes.common import RemoveUnusedNodesPass, TopologicalSortPass
 from onnx_ir.tape import Tape
 
-from export.graph.outcome import Outcome
-from export.passes.match.products import Product, beyond_products, products_of, put_in_place, stored, take_the_place_of
+from export.graph.rewrite import Rewrite, RewriteResult
+from export.passes.match.products import (
+    Product,
+    add_initializer,
+    beyond_products,
+    products_of,
+    replace_product,
+    replace_value,
+)
 
 LEAST_INPUTS = 8
 """Narrower products are left alone: the scale of a column is as large as four of its weights."""
@@ -34,66 +42,68 @@ _Row = tuple[ir.Value, ir.Value]
 _FloatArray = npt.NDArray[np.float32]
 
 
-def quantise_dynamic(model: ir.Model, last_only: bool = False) -> Outcome:
+@dataclass(frozen=True)
+class QuantiseDynamic(Rewrite):
     """Rewrite every product of an activation with a constant matrix, and lookups in the matrix if it is a table.
 
-    Args:
-        model: changed in place.
+    Attributes:
         last_only: whether only products that are outputs of the graph are rewritten.
     """
-    graph, refusals, rows = model.graph, [] if last_only else beyond_products(model.graph), dict[ir.Value, _Row]()
-    tape, fired = Tape(graph), 0
-    for product in products_of(graph):
-        if last_only and not product.is_last:
-            continue
-        if product.sizes[0] < LEAST_INPUTS:
-            refusals.append(f"{product.name}: its rows have {product.sizes[0]} numbers, less than {LEAST_INPUTS}")
-            continue
-        row = rows.get(product.activation) or _quantised(tape, graph, product.activation)
-        rows[product.activation] = row
-        put_in_place(tape, product, _multiplied(tape, graph, product, row))
-        fired += 1
-    RemoveUnusedNodesPass()(model)
-    TopologicalSortPass()(model)
-    return Outcome(name="quantise_dynamic", fired=fired, refusals=tuple(refusals))
+
+    last_only: bool = False
+
+    def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
+        result.refused += [] if self.last_only else beyond_products(graph)
+        tape, rows = Tape(graph), dict[ir.Value, _Row]()
+        for product in products_of(graph):
+            if self.last_only and not product.is_last:
+                continue
+            if product.sizes[0] < LEAST_INPUTS:
+                result.refused.append(
+                    f"{product.name}: its rows have {product.sizes[0]} numbers, less than {LEAST_INPUTS}"
+                )
+                continue
+            row = rows.get(product.activation) or _quantise_rows(tape, graph, product.activation)
+            rows[product.activation] = row
+            weight, scale = _quantise_weight(tape, graph, product)
+            levels, row_scale = row
+            whole = tape.op("MatMulInteger", [levels, weight, _zero_point(graph)])
+            by_column = tape.op("Mul", [tape.op("Cast", [whole], {"to": ir.DataType.FLOAT.value}), scale])
+            replace_product(tape, product, tape.op("Mul", [by_column, row_scale]))
+            result.fired += 1
 
 
-def in_8_bits(matrix: _FloatArray) -> tuple[npt.NDArray[np.int8], _FloatArray]:
+def quantise_columns(matrix: _FloatArray) -> tuple[npt.NDArray[np.int8], _FloatArray]:
     """A matrix [in, out] in −127 … 127, and the scale of each column."""
     scale = np.abs(matrix).max(0) / np.float32(_STEPS)
     scale[scale == 0] = 1
     return np.rint(matrix / scale).astype(np.int8), scale
 
 
-def _quantised(tape: Tape, graph: ir.Graph, activation: ir.Value) -> _Row:
-    last, one = stored(graph, "row.axis", np.array([-1])), stored(graph, "row.one", np.array(1, np.float32))
+def _quantise_rows(tape: Tape, graph: ir.Graph, activation: ir.Value) -> _Row:
+    last, one = (
+        add_initializer(graph, "row.axis", np.array([-1])),
+        add_initializer(graph, "row.one", np.array(1, np.float32)),
+    )
     steps, least = (
-        stored(graph, "row.steps", np.array(_STEPS, np.float32)),
-        stored(graph, "row.least_scale", _LEAST_SCALE),
+        add_initializer(graph, "row.steps", np.array(_STEPS, np.float32)),
+        add_initializer(graph, "row.least_scale", _LEAST_SCALE),
     )
     largest = tape.op("ReduceMax", [tape.op("Abs", [activation]), last], {"keepdims": 1})
     scale = tape.op("Max", [tape.op("Div", [largest, steps]), least])
     return tape.op("QuantizeLinear", [tape.op("Div", [activation, scale]), one, _zero_point(graph)]), scale
 
 
-def _multiplied(tape: Tape, graph: ir.Graph, product: Product, row: _Row) -> ir.Value:
-    weight, scale = _weight(tape, graph, product)
-    levels, row_scale = row
-    whole = tape.op("MatMulInteger", [levels, weight, _zero_point(graph)])
-    by_column = tape.op("Mul", [tape.op("Cast", [whole], {"to": ir.DataType.FLOAT.value}), scale])
-    return tape.op("Mul", [by_column, row_scale])
-
-
-def _weight(tape: Tape, graph: ir.Graph, product: Product) -> tuple[ir.Value, ir.Value]:
+def _quantise_weight(tape: Tape, graph: ir.Graph, product: Product) -> tuple[ir.Value, ir.Value]:
     table, names = product.weight, [f"{product.weight.name}.{part}" for part in ("int8", "scale")]
     lookups = [node for node in table.consumers() if is_lookup(node)] if product.transposed else []
     if names[0] not in graph.initializers:
-        levels, scales = in_8_bits(product.matrix())
-        stored(graph, names[0], np.ascontiguousarray(levels.T) if lookups else levels)
-        stored(graph, names[1], scales)
+        levels, scales = quantise_columns(product.matrix())
+        add_initializer(graph, names[0], np.ascontiguousarray(levels.T) if lookups else levels)
+        add_initializer(graph, names[1], scales)
     weight, scale = (graph.initializers[name] for name in names)
     for lookup in lookups:
-        take_the_place_of(lookup.outputs[0], looked_up(tape, weight, scale, lookup.inputs[1]))
+        replace_value(lookup.outputs[0], look_up(tape, weight, scale, lookup.inputs[1]))
     return tape.op("Transpose", [weight], {"perm": [1, 0]}) if lookups else weight, scale
 
 
@@ -102,7 +112,7 @@ def is_lookup(node: ir.Node) -> bool:
     return node.op_type == "Gather" and node.attributes.get_int("axis", 0) == 0
 
 
-def looked_up(tape: Tape, weight: ir.Value, scale: ir.Value, rows: ir.Value | None) -> ir.Value:
+def look_up(tape: Tape, weight: ir.Value, scale: ir.Value, rows: ir.Value | None) -> ir.Value:
     """Rows of a table in 8 bits, times their scales."""
     levels = tape.op("Cast", [tape.op("Gather", [weight, rows])], {"to": ir.DataType.FLOAT.value})
     scales = tape.op("Gather", [scale, rows])
@@ -110,4 +120,4 @@ def looked_up(tape: Tape, weight: ir.Value, scale: ir.Value, rows: ir.Value | No
 
 
 def _zero_point(graph: ir.Graph) -> ir.Value:
-    return stored(graph, "row.zero_point", _ZERO_POINT)
+    return add_initializer(graph, "row.zero_point", _ZERO_POINT)

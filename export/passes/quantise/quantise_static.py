@@ -16,15 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
-from onnx_ir.passes.common import TopologicalSortPass
 from onnx_ir.tape import Tape
 
-from export.graph.outcome import Outcome
-from export.passes.match.products import products_of, stored
+from export.graph.rewrite import Rewrite, RewriteResult
+from export.passes.match.products import add_initializer, products_of
 from export.passes.match.score_factors import note_largest, score_factors
 
 LARGEST = 127
@@ -61,30 +61,35 @@ def calibrated_values(graph: ir.Graph) -> list[ir.Value]:
     return list(dict.fromkeys([*(product.activation for product in rounded_products(graph)), *factors]))
 
 
-def quantise_static(model: ir.Model, largest: Mapping[str, float]) -> Outcome:
+@dataclass(frozen=True)
+class QuantiseStatic(Rewrite):
     """Put QuantizeLinear and DequantizeLinear before every product of a float32 activation with a constant.
 
-    Args:
-        model: changed in place.
+    Attributes:
         largest: name of an activation → the largest magnitude that calibration found for it.
+        calibration: what was found, for the manifest.
     """
-    graph, fired, misses, kept = model.graph, 0, [], list(_kept(model.graph))
-    note_largest(graph, largest)
-    tape, activations, weights = Tape(graph), dict[str, ir.Value](), dict[str, ir.Value]()
-    for product in rounded_products(graph):
-        name, weight = str(product.activation.name), str(product.weight.name)
-        if name not in largest:
-            misses.append(f"{product.node.outputs[0].name}: calibration saw no {name!r}")
-            continue
-        if name not in activations:
-            activations[name] = rounded_activation(tape, graph, product.activation, largest[name])
-        if weight not in weights:
-            weights[weight] = _rounded_weight(tape, graph, product)
-        product.node.replace_input_with(0, activations[name])
-        product.node.replace_input_with(1, weights[weight])
-        fired += 1
-    TopologicalSortPass()(model)
-    return Outcome(name="quantise_static", fired=fired, kept=tuple(kept), misses=tuple(misses))
+
+    largest: Mapping[str, float]
+    calibration: dict[str, Any] | None = None
+
+    def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
+        largest, result.calibration = self.largest, self.calibration
+        result.kept += _kept(graph)
+        note_largest(graph, largest)
+        tape, activations, weights = Tape(graph), dict[str, ir.Value](), dict[str, ir.Value]()
+        for product in rounded_products(graph):
+            name, weight = str(product.activation.name), str(product.weight.name)
+            if name not in largest:
+                result.missed.append(f"{product.node.outputs[0].name}: calibration saw no {name!r}")
+                continue
+            if name not in activations:
+                activations[name] = rounded_activation(tape, graph, product.activation, largest[name])
+            if weight not in weights:
+                weights[weight] = _rounded_weight(tape, graph, product)
+            product.node.replace_input_with(0, activations[name])
+            product.node.replace_input_with(1, weights[weight])
+            result.fired += 1
 
 
 def _every_product(graph: ir.Graph) -> Iterator[Rounded]:
@@ -127,8 +132,8 @@ def rounded_activation(tape: Tape, graph: ir.Graph, activation: ir.Value, larges
     name = activation.name
     step = np.array((largest if largest > _NOTHING else 1.0) / LARGEST, np.float32)
     scale, zero = (
-        stored(graph, f"{name}.activation_scale", step),
-        stored(graph, "int8.zero_point", np.array(0, np.int8)),
+        add_initializer(graph, f"{name}.activation_scale", step),
+        add_initializer(graph, "int8.zero_point", np.array(0, np.int8)),
     )
     integers = tape.op("QuantizeLinear", [activation, scale, zero])
     _describe(integers, f"{name}.int8", activation.shape, ir.DataType.INT8)
@@ -142,10 +147,10 @@ def _rounded_weight(tape: Tape, graph: ir.Graph, product: Rounded) -> ir.Value:
     assert weight.const_value is not None
     integers, scale = quantised_weight(weight.const_value.numpy(), product.axis)
     inputs = [
-        stored(graph, f"{name}.int8", integers),
-        stored(graph, f"{name}.scale", scale),
+        add_initializer(graph, f"{name}.int8", integers),
+        add_initializer(graph, f"{name}.scale", scale),
         # Zeros may be left out, but ONNX Runtime 1.31 with session.x64quantprecision then puts one where many belong.
-        stored(graph, f"{name}.zero_point", np.zeros(len(scale), np.int8)),
+        add_initializer(graph, f"{name}.zero_point", np.zeros(len(scale), np.int8)),
     ]
     restored = tape.op("DequantizeLinear", inputs, {"axis": product.axis})
     _describe(restored, f"{name}.rounded", weight.shape, ir.DataType.FLOAT)

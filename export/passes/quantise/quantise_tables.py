@@ -14,33 +14,32 @@ from __future__ import annotations
 
 import numpy as np
 import onnx_ir as ir
-from onnx_ir.passes.common import RemoveUnusedNodesPass, TopologicalSortPass
 from onnx_ir.tape import Tape
 
-from export.graph.outcome import Outcome
-from export.passes.match.products import stored, take_the_place_of
-from export.passes.quantise.quantise_dynamic import LEAST_INPUTS, in_8_bits, is_lookup, looked_up
+from export.graph.rewrite import Rewrite, RewriteResult
+from export.passes.match.products import add_initializer, replace_value
+from export.passes.quantise.quantise_dynamic import LEAST_INPUTS, is_lookup, look_up, quantise_columns
 
 
-def quantise_tables(model: ir.Model) -> Outcome:
+class QuantiseTables(Rewrite):
     """Rewrite every lookup of an input of the graph in a float32 table that has no other readers."""
-    graph, refusals = model.graph, []
-    tape, fired = Tape(graph), 0
-    for node in [node for node in graph if is_lookup(node) and _is_table(node.inputs[0], graph)]:
-        table, ids = node.inputs
-        assert table is not None and table.const_value is not None
-        width = table.const_value.shape.numpy()[1]
-        if width < LEAST_INPUTS:
-            refusals.append(f"{table.name}: its rows have {width} numbers, less than {LEAST_INPUTS}")
-            continue
-        levels, scales = in_8_bits(table.const_value.numpy().T)
-        weight = stored(graph, f"{table.name}.int8", np.ascontiguousarray(levels.T))
-        found = looked_up(tape, weight, stored(graph, f"{table.name}.row_scale", scales), ids)
-        take_the_place_of(node.outputs[0], found)
-        fired += 1
-    RemoveUnusedNodesPass()(model)
-    TopologicalSortPass()(model)
-    return Outcome(name="quantise_tables", fired=fired, refusals=tuple(refusals))
+
+    operators = frozenset({"Gather"})
+
+    def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
+        tape = Tape(graph)
+        for node in [node for node in graph if is_lookup(node) and _is_table(node.inputs[0], graph)]:
+            table, ids = node.inputs
+            assert table is not None and table.const_value is not None
+            width = table.const_value.shape.numpy()[1]
+            if width < LEAST_INPUTS:
+                result.refused.append(f"{table.name}: its rows have {width} numbers, less than {LEAST_INPUTS}")
+                continue
+            levels, scales = quantise_columns(table.const_value.numpy().T)
+            weight = add_initializer(graph, f"{table.name}.int8", np.ascontiguousarray(levels.T))
+            found = look_up(tape, weight, add_initializer(graph, f"{table.name}.row_scale", scales), ids)
+            replace_value(node.outputs[0], found)
+            result.fired += 1
 
 
 def _is_table(value: ir.Value | None, graph: ir.Graph) -> bool:

@@ -9,35 +9,41 @@ kernels would, if they add in float32. Inputs and outputs of the narrow type bec
 
 from __future__ import annotations
 
-import onnx_ir as ir
-from onnx_ir.passes.common import TopologicalSortPass
+from dataclasses import dataclass
 
-from export.graph.outcome import Outcome
+import onnx_ir as ir
+
+from export.graph.rewrite import Rewrite, RewriteResult, require_no_subgraphs
 
 _WIDE = ir.DataType.FLOAT
 
 
-def widen_arithmetic(model: ir.Model, dtype: ir.DataType) -> Outcome:
+@dataclass(frozen=True)
+class WidenArithmetic(Rewrite):
     """Put every operator on numbers of a narrow type between Casts.
 
-    Args:
-        model: a graph without subgraphs.
+    Attributes:
         dtype: FLOAT16 or BFLOAT16.
     """
-    graph, fired = model.graph, 0
-    for value in [value for value in graph.inputs if value.dtype == dtype]:
-        value.dtype = _WIDE
-        rounded = _cast(graph, value, dtype, f"{value.name}.rounded")
-        value.replace_all_uses_with(rounded, replace_graph_outputs=True)
-        rounded.producer().replace_input_with(0, value)  # type: ignore[union-attr]
-    for node in [node for node in graph if node.op_type not in {"Cast", "Constant"}]:
-        fired += _widen(graph, node, dtype)
-    for at, value in enumerate(graph.outputs):
-        if value.dtype == dtype:
-            name, value.name = value.name, f"{value.name}.rounded"
-            graph.outputs[at] = _cast(graph, value, _WIDE, str(name))
-    TopologicalSortPass()(model)
-    return Outcome(name="widen_arithmetic", fired=fired)
+
+    dtype: ir.DataType
+
+    def requires(self, model: ir.Model) -> None:
+        require_no_subgraphs(model)
+
+    def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
+        dtype = self.dtype
+        for value in [value for value in graph.inputs if value.dtype == dtype]:
+            value.dtype = _WIDE
+            rounded = _cast(graph, value, dtype, f"{value.name}.rounded")
+            value.replace_all_uses_with(rounded, replace_graph_outputs=True)
+            rounded.producer().replace_input_with(0, value)  # type: ignore[union-attr]
+        for node in [node for node in graph if node.op_type not in {"Cast", "Constant"}]:
+            result.fired += _widen(graph, node, dtype)
+        for at, value in enumerate(graph.outputs):
+            if value.dtype == dtype:
+                name, value.name = value.name, f"{value.name}.rounded"
+                graph.outputs[at] = _cast(graph, value, _WIDE, str(name))
 
 
 def _widen(graph: ir.Graph, node: ir.Node, dtype: ir.DataType) -> bool:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from attendant.errors import InputError
-from attendant.signature import GraphSignature
 from attendant.tensor_names import LOGITS
+from export.graph.exported_graph import ExportedGraph
 from export.precision.calibration.observed import ObservedRunner
-from export.precision.calibration.samples import Sample, Samples, samples_for
+from export.precision.calibration.samples import CalibrationSamples, Sample, samples_for
 from models.checkpoints.store import Checkpoint
 from serving.runtime.base import Array, Buffer, Runner
 from serving.runtime.cached_decoder import CachedDecoder
@@ -36,102 +36,110 @@ class Calibration:
         largest: activation or cache → the largest magnitude in any run.
     """
 
-    samples: Samples
+    samples: CalibrationSamples
     largest: dict[str, float]
 
     def to_json(self) -> dict[str, Any]:
         """The calibration as plain JSON values, without the samples themselves."""
+        floats = [name for name, array in self.samples.feeds[0].items() if array.dtype.kind == "f"]
+        every = {name: np.concatenate([feed[name].ravel() for feed in self.samples.feeds]) for name in floats}
         return {
             "source": self.samples.source,
             "samples": len(self.samples.feeds),
             "sha256": self.samples.sha256,
             "method": METHOD,
-            "inputs": _spreads(self.samples.feeds),
+            "inputs": {
+                name: {
+                    "mean": float(numbers.mean(dtype=np.float64)),
+                    "deviation": float(numbers.std(dtype=np.float64)),
+                    "smallest": float(numbers.min()),
+                    "largest": float(numbers.max()),
+                }
+                for name, numbers in every.items()
+            },
             "largest": self.largest,
         }
 
 
 def calibrate(
-    checkpoint: Checkpoint, folder: Path, signatures: Sequence[GraphSignature], graph: str, path: Path | None
+    checkpoint: Checkpoint, folder: Path, graphs: Sequence[ExportedGraph], graph: ExportedGraph, path: Path | None
 ) -> Calibration:
     """Run samples through a float32 graph, and through the encoder before it.
 
     Args:
         checkpoint: the model.
-        folder: where its graphs lie.
-        signatures: of all its graphs, in the order in which a request passes them.
-        graph: the name of the one to calibrate.
+        folder: where the files of its graphs lie.
+        graphs: all of them, in the order in which a request passes them.
+        graph: the one to calibrate.
         path: as :func:`export.precision.calibration.samples.samples_for` takes it.
 
     Raises:
         InputError: there are no samples, the graph cannot be run on one, or an activation is not finite on it.
     """
-    samples = samples_for(checkpoint, signatures[0], path)
-    by_name = {signature.name: signature for signature in signatures}
-    observed = ObservedRunner(folder / f"{graph}.onnx", by_name[graph])
-    for _ in _asked(observed, folder, by_name, samples.feeds, checkpoint.serving_details()):
+    samples = samples_for(checkpoint, graphs[0].signature, path)
+    observed = ObservedRunner(folder, graph)
+    for _ in _run_samples(observed, folder, graphs, samples.feeds, checkpoint.serving_details()):
         pass  # the runner observes
     return Calibration(samples=samples, largest=_largest(observed.largest))
 
 
 def calibrate_caches(
-    checkpoint: Checkpoint, folder: Path, signatures: Sequence[GraphSignature], graph: str, path: Path | None
+    checkpoint: Checkpoint, folder: Path, graphs: Sequence[ExportedGraph], graph: ExportedGraph, path: Path | None
 ) -> Calibration:
     """As :func:`calibrate`, of what a decoder remembers: each cache, as it is after every decode.
 
     Args:
         checkpoint: the model.
-        folder: where its graphs lie.
-        signatures: of all its graphs, in the order in which a request passes them.
-        graph: the name of the decoder.
+        folder: where the files of its graphs lie.
+        graphs: all of them, in the order in which a request passes them.
+        graph: the decoder.
         path: as :func:`export.precision.calibration.samples.samples_for` takes it.
 
     Raises:
         InputError: there are no samples, or a key or value is not finite on them.
     """
-    samples = samples_for(checkpoint, signatures[0], path)
-    by_name = {signature.name: signature for signature in signatures}
-    runner = OrtRunner(folder / f"{graph}.onnx", by_name[graph])
-    magnitudes: dict[str, list[float]] = {name: [] for name in by_name[graph].aliases.values()}
-    for decoder in _asked(runner, folder, by_name, samples.feeds, checkpoint.serving_details()):
+    samples = samples_for(checkpoint, graphs[0].signature, path)
+    runner = OrtRunner(folder / f"{graph.name}.onnx", graph.signature)
+    magnitudes: dict[str, list[float]] = {name: [] for name in graph.signature.aliases.values()}
+    for decoder in _run_samples(runner, folder, graphs, samples.feeds, checkpoint.serving_details()):
         for name, cache in ({} if decoder is None else decoder.caches).items():
             magnitudes[name].append(float(np.abs(cache.numpy()).max()))
     return Calibration(samples=samples, largest=_largest(magnitudes))
 
 
-def _asked(
+def _run_samples(
     runner: Runner,
     folder: Path,
-    by_name: Mapping[str, GraphSignature],
+    graphs: Sequence[ExportedGraph],
     samples: Sequence[Sample],
     details: Mapping[str, Any],
 ) -> Iterator[CachedDecoder | None]:
     graph = runner.signature.name
-    needs_encoder = "encoder" in by_name and graph != "encoder"
-    encoder = OrtRunner(folder / "encoder.onnx", by_name["encoder"]) if needs_encoder else None
+    signature = next((one.signature for one in graphs if one.name == "encoder"), None)
+    encoder = None if signature is None or graph == "encoder" else OrtRunner(folder / "encoder.onnx", signature)
     rng = np.random.default_rng(0)
     for number, sample in enumerate(samples):
         try:
-            yield _ask(runner, encoder, sample, details, rng)
+            yield _run_sample(runner, encoder, sample, details, rng)
         except RuntimeError as error:  # of ONNX Runtime: a token that is in no vocabulary
             raise InputError(
                 f"samples on which {graph} runs", f"in number {number}: {error}", "correct what --calibration names"
             ) from error
 
 
-def _ask(
+def _run_sample(
     runner: Runner, encoder: Runner | None, sample: Sample, details: Mapping[str, Any], rng: np.random.Generator
 ) -> CachedDecoder | None:
     if not runner.signature.aliases:
         runner.run(dict(sample))
         return None
     if encoder is None:
-        return _decoded(CachedDecoder(runner, 1), sample["token_ids"][0].tolist(), details, rng)
+        return _decode(CachedDecoder(runner, 1), sample["token_ids"][0].tolist(), details, rng)
     memories: dict[str, Array | Buffer] = {**sample, **encoder.run(dict(sample))}
-    return _decoded(CachedDecoder(runner, 1, memories), [int(details["start_token"])], details, rng)
+    return _decode(CachedDecoder(runner, 1, memories), [int(details["start_token"])], details, rng)
 
 
-def _decoded(
+def _decode(
     decoder: CachedDecoder, prompt: list[int], details: Mapping[str, Any], rng: np.random.Generator
 ) -> CachedDecoder:
     # Tokens are drawn and not the most probable: where a model is in doubt, a range is for either way.
@@ -153,17 +161,3 @@ def _largest(magnitudes: Mapping[str, Sequence[float]]) -> dict[str, float]:
     if broken:
         raise InputError("samples on which every activation is finite", f"NaN or infinity in {broken}", "check them")
     return largest
-
-
-def _spreads(feeds: Sequence[Sample]) -> dict[str, dict[str, float]]:
-    floats = [name for name, array in feeds[0].items() if array.dtype.kind == "f"]
-    every = {name: np.concatenate([feed[name].ravel() for feed in feeds]) for name in floats}
-    return {
-        name: {
-            "mean": float(numbers.mean(dtype=np.float64)),
-            "deviation": float(numbers.std(dtype=np.float64)),
-            "smallest": float(numbers.min()),
-            "largest": float(numbers.max()),
-        }
-        for name, numbers in every.items()
-    }

@@ -10,7 +10,8 @@ import onnx_ir as ir
 from onnx_ir.passes.common import TopologicalSortPass
 from onnx_ir.tape import Tape
 
-from attendant.signature import GraphSignature, TensorSpec
+from attendant.signature import TensorSpec
+from export.graph.exported_graph import ExportedGraph
 from export.passes.quantise.quantise_static import calibrated_values
 from serving.runtime.base import Array, Buffer
 from serving.runtime.ort.runner import OrtRunner
@@ -25,13 +26,13 @@ class ObservedRunner(OrtRunner):
         largest: activation → one magnitude a run.
     """
 
-    def __init__(self, path: Path, signature: GraphSignature) -> None:
-        """Load a graph with outputs added; the file with them is written beside it and removed."""
-        model = ir.load(path)
+    def __init__(self, folder: Path, graph: ExportedGraph) -> None:
+        """Load a graph with outputs added; the file with them is written into its folder and removed."""
+        model, signature = graph.model.clone(), graph.signature
         names = observe(model)
         self.largest: dict[str, list[float]] = {name: [] for name in names}
         specs = (TensorSpec(name=f"{_PREFIX}{name}", dtype="float32", axes=()) for name in names)
-        beside = path.with_suffix(".observed.onnx")  # beside it, because large weights stay in their file
+        beside = folder / f"{graph.name}.observed.onnx"  # there, because large weights stay in their file
         try:
             ir.save(model, beside)
             super().__init__(beside, replace(signature, outputs=(*signature.outputs, *specs)))

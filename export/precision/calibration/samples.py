@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Samples:
+class CalibrationSamples:
     """What a model is calibrated with.
 
     Attributes:
@@ -54,7 +54,7 @@ class Samples:
         return digest.hexdigest()
 
 
-def samples_for(checkpoint: Checkpoint, signature: GraphSignature, path: Path | None) -> Samples:
+def samples_for(checkpoint: Checkpoint, signature: GraphSignature, path: Path | None) -> CalibrationSamples:
     """Read the samples for a model.
 
     Args:
@@ -67,24 +67,26 @@ def samples_for(checkpoint: Checkpoint, signature: GraphSignature, path: Path | 
         InputError: there are none, or they are none of this model's.
     """
     if path is None:
-        return Samples(source=f"training data of {checkpoint.name}", feeds=_trained_on(checkpoint, signature))
+        return CalibrationSamples(
+            source=f"training data of {checkpoint.name}", feeds=_training_samples(checkpoint, signature)
+        )
     if not path.exists():
         raise InputError("a file or a folder of samples", f"nothing at {path}", "correct --calibration")
     if path.suffix == ".npz":
         feeds = _tensors(path, signature)
     elif signature.inputs[0].name == PIXELS:
-        feeds = tuple(_image(checkpoint, signature, file) for file in _spread(sample_files(path)))
+        feeds = tuple(_image(checkpoint, signature, file) for file in _spread_evenly(sample_files(path)))
     else:
-        feeds = tuple(_text(checkpoint, line) for line in _spread(_lines(path)))
+        feeds = tuple(_text(checkpoint, line) for line in _spread_evenly(_lines(path)))
     if not feeds:
         raise InputError(f"at least one sample in {path}", "none", "give a file or a folder with real inputs")
     broken = [feed for feed in feeds if not all(np.isfinite(array).all() for array in feed.values())]
     if broken:
         raise InputError(f"finite numbers in {path}", f"NaN or infinity in {len(broken)} samples", "correct the file")
-    return Samples(source=path.name, feeds=feeds)
+    return CalibrationSamples(source=path.name, feeds=feeds)
 
 
-def _trained_on(checkpoint: Checkpoint, signature: GraphSignature) -> tuple[Sample, ...]:
+def _training_samples(checkpoint: Checkpoint, signature: GraphSignature) -> tuple[Sample, ...]:
     task = TASKS.get(checkpoint.name)
     if task is None or task.family != checkpoint.family.name:
         raise InputError(
@@ -171,10 +173,11 @@ def _tensors(path: Path, signature: GraphSignature) -> tuple[Sample, ...]:
     for name, array in arrays.items():
         signature.check(specs[name], array.dtype.name, (1, *array.shape[1:]))
     return tuple(
-        {name: array[number : number + 1] for name, array in arrays.items()} for number in _spread(range(*counts))
+        {name: array[number : number + 1] for name, array in arrays.items()}
+        for number in _spread_evenly(range(*counts))
     )
 
 
-def _spread(every: Sequence[T]) -> Iterator[T]:
+def _spread_evenly(every: Sequence[T]) -> Iterator[T]:
     chosen = np.linspace(0, len(every) - 1, min(len(every), MOST), dtype=int)
     return (every[int(number)] for number in chosen)

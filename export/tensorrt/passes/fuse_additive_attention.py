@@ -8,42 +8,47 @@ Legend: B batch, S source positions, C width of an annotation, A width of the al
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import onnx_ir as ir
-from onnx_ir.passes.common import RemoveUnusedNodesPass, TopologicalSortPass
 from onnx_ir.tape import Tape
 
-from export.graph.outcome import Outcome
 from export.graph.plugin_ops import ADDITIVE, plugin_outputs
+from export.graph.rewrite import Rewrite, RewriteResult
 from export.passes.match.attention_reach import RefusalError
 from export.passes.match.head_layout import producer
 from models.kernel_configs.limits import MOST_POSITIONS
 
 
-def fuse_additive_attention(model: ir.Model, longest: int = MOST_POSITIONS) -> Outcome:
+@dataclass(frozen=True)
+class FuseAdditiveAttention(Rewrite):
     """Replace every additive attention.
 
-    Args:
-        model: is changed.
+    Attributes:
         longest: S at most, 2048 at most.
     """
-    graph, fired, refusals = model.graph, 0, []
-    tape = Tape(graph)
-    for node in [node for node in graph if node.op_type == "Tanh" and _reads_keys(node)]:
-        try:
-            _fuse(tape, node, longest)
-        except RefusalError as why:
-            refusals.append(f"{node.outputs[0].name}: {why}")
-        else:
-            fired += 1
-    RemoveUnusedNodesPass()(model)
-    TopologicalSortPass()(model)
-    return Outcome(name="fuse_additive_attention", fired=fired, refusals=tuple(refusals))
+
+    operators = frozenset({"Tanh"})
+    longest: int = MOST_POSITIONS
+
+    def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
+        tape = Tape(graph)
+        for node in [node for node in graph if node.op_type == "Tanh" and _reads_keys(node)]:
+            try:
+                _fuse(tape, node, self.longest)
+            except RefusalError as why:
+                result.refused.append(f"{node.outputs[0].name}: {why}")
+            else:
+                result.fired += 1
 
 
 def _reads_keys(node: ir.Node) -> bool:
     # Tanh of a sum [B, S, A], one part of which is [B, 1, A] made from [B, A]: no other Tanh of our graphs has this.
     added = producer(node.inputs[0], "Add")
-    return added is not None and producer(added.inputs[0], "Unsqueeze") is not None and _rank(added.inputs[1]) == 3
+    keys = None if added is None else added.inputs[1]
+    if added is None or keys is None or keys.shape is None or len(keys.shape) != 3:
+        return False
+    return producer(added.inputs[0], "Unsqueeze") is not None
 
 
 def _fuse(tape: Tape, tanh: ir.Node, longest: int) -> None:
@@ -51,13 +56,13 @@ def _fuse(tape: Tape, tanh: ir.Node, longest: int) -> None:
         raise RefusalError(f"sources of {longest} positions; the kernel holds {MOST_POSITIONS}")
     added = producer(tanh.inputs[0], "Add")
     assert added is not None
-    query, keys = _read(added.inputs[0], "Unsqueeze"), added.inputs[1]
+    query, keys = _input_of(added.inputs[0], "Unsqueeze"), added.inputs[1]
     product = _only_user(tanh.outputs[0], "MatMul")
     chosen = _only_user(product.outputs[0], "Gather")
     filled = _only_user(chosen.outputs[0], "Where")
     softmax = _only_user(filled.outputs[0], "Softmax")
     zeroed = _only_user(softmax.outputs[0], "Where")
-    mask = _read(zeroed.inputs[0], "Not")
+    mask = _input_of(zeroed.inputs[0], "Not")
     weights = zeroed.outputs[0]
     row = _only_user(weights, "Unsqueeze")
     mixed = next((user for user in row.outputs[0].consumers() if user.op_type == "MatMul"), None)
@@ -72,7 +77,7 @@ def _fuse(tape: Tape, tanh: ir.Node, longest: int) -> None:
         old.replace_all_uses_with(new, replace_graph_outputs=True)
 
 
-def _read(value: ir.Value | None, operator: str) -> ir.Value:
+def _input_of(value: ir.Value | None, operator: str) -> ir.Value:
     node = producer(value, operator)
     if node is None:
         raise RefusalError(f"no {operator} where one was expected")
@@ -84,10 +89,6 @@ def _only_user(value: ir.Value, operator: str) -> ir.Node:
     if len(users) != 1 or users[0].op_type != operator:
         raise RefusalError(f"{value.name} goes to {[user.op_type for user in users]}, not to one {operator}")
     return users[0]
-
-
-def _rank(value: ir.Value | None) -> int:
-    return -1 if value is None or value.shape is None else len(value.shape)
 
 
 def _present(value: ir.Value | None) -> ir.Value:

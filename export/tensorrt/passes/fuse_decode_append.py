@@ -12,48 +12,50 @@ Legend: as fuse_decode_attention.py.
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass
 
 import onnx_ir as ir
 from onnx_ir.tape import Tape
 
-from export.graph.outcome import Outcome
 from export.graph.plugin_ops import DECODE_APPEND, DECODE_APPEND_ROTARY, plugin_outputs
 from export.passes.match.attention_reach import Reach, RefusalError
 from export.passes.match.head_layout import producer
+from export.passes.match.products import replace_value
 from export.passes.match.rotation import rotation_of, uncast
-from export.tensorrt.passes.fuse_decode_attention import combined, decode_sizes
-from export.tensorrt.passes.fused_attention import fuse_every_attention
+from export.tensorrt.passes.fuse_decode_attention import combine, decode_sizes
+from export.tensorrt.passes.fused_attention import FuseAttention
 
 
-def fuse_decode_append(model: ir.Model, queries: int = 1, rotary: bool = True) -> Outcome:
+@dataclass(frozen=True)
+class FuseDecodeAppend(FuseAttention):
     """Replace every Attention over caches that it alone reads, and the updates of these.
 
-    Args:
-        model: is changed.
+    Attributes:
         queries: S at most.
         rotary: whether queries and keys are rotated inside, where the graph rotates them just before.
     """
-    return fuse_every_attention(model, "fuse_decode_append", partial(_fused, queries, rotary))
 
+    queries: int = 1
+    rotary: bool = True
 
-def _fused(queries: int, rotary: bool, tape: Tape, reach: Reach, name: str) -> ir.Value:
-    rows, splits = decode_sizes(queries, reach)
-    if reach.heads.dtype == "float32" and reach.heads.block > 64:
-        raise RefusalError("its heads are float32 of more than 64")
-    updates = [_update(cache) for cache in (reach.keys, reach.values)]
-    (past_k, new_k, start), (past_v, new_v, _) = (update.inputs[:3] for update in updates)
-    assert past_k is not None and past_v is not None and new_k is not None and new_v is not None and start is not None
-    turned = [rotation_of(value, through_casts=True) if rotary else None for value in (reach.queries, new_k)]
-    given = [reach.queries, new_k, new_v, past_k, past_v, start]
-    node = DECODE_APPEND
-    if (q := turned[0]) is not None and (k := turned[1]) is not None and q.cosines is k.cosines and q.sines is k.sines:
-        angles = [_float32(tape, value) for value in (q.cosines, q.sines)]
-        node, given = DECODE_APPEND_ROTARY, [q.heads, k.heads, new_v, *angles, past_k, past_v, start]
-    parts, bases, *present = plugin_outputs(tape, node, given, {"rows": rows, "splits": splits}, name)
-    for update, written in zip(updates, present, strict=True):
-        _take_place(update.outputs[0], written)
-    return combined(tape, reach, (parts, bases), name)
+    def fuse(self, tape: Tape, reach: Reach, name: str) -> ir.Value:
+        rows, splits = decode_sizes(self.queries, reach)
+        if reach.heads.dtype == "float32" and reach.heads.block > 64:
+            raise RefusalError("its heads are float32 of more than 64")
+        updates = [_update(cache) for cache in (reach.keys, reach.values)]
+        (past_k, new_k, start), (past_v, new_v, _) = (update.inputs[:3] for update in updates)
+        present = (past_k, past_v, new_k, new_v, start)
+        assert past_k and past_v and new_k and new_v and start, present
+        turned = [rotation_of(one, through_casts=True) if self.rotary else None for one in (reach.queries, new_k)]
+        inputs, node = [reach.queries, new_k, new_v, past_k, past_v, start], DECODE_APPEND
+        q, k = turned
+        if q is not None and k is not None and q.cosines is k.cosines and q.sines is k.sines:
+            angles = [_float32(tape, value) for value in (q.cosines, q.sines)]
+            inputs, node = [q.heads, k.heads, new_v, *angles, past_k, past_v, start], DECODE_APPEND_ROTARY
+        parts, bases, *caches = plugin_outputs(tape, node, inputs, {"rows": rows, "splits": splits}, name)
+        for update, written in zip(updates, caches, strict=True):
+            replace_value(update.outputs[0], written)
+        return combine(tape, reach, (parts, bases), name)
 
 
 def _update(cache: ir.Value) -> ir.Node:
@@ -74,9 +76,3 @@ def _float32(tape: Tape, value: ir.Value) -> ir.Value:
     if wide is not None and wide.dtype == ir.DataType.FLOAT:
         return wide
     return value if value.dtype == ir.DataType.FLOAT else tape.op("Cast", [value], {"to": ir.DataType.FLOAT.value})
-
-
-def _take_place(old: ir.Value, new: ir.Value) -> None:
-    new.shape, new.type, name = old.shape, old.type, old.name
-    old.replace_all_uses_with(new, replace_graph_outputs=True)
-    old.name, new.name = f"{name}.scattered", name

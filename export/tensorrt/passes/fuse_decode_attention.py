@@ -11,15 +11,14 @@ Legend: as attention_reach.py; R = S H / G rows that share a head, N splits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass
 
 import onnx_ir as ir
 from onnx_ir.tape import Tape
 
-from export.graph.outcome import Outcome
 from export.graph.plugin_ops import COMBINE, DECODE, plugin_outputs
 from export.passes.match.attention_reach import Reach, RefusalError
-from export.tensorrt.passes.fused_attention import fuse_every_attention
+from export.tensorrt.passes.fused_attention import FuseAttention
 from models.kernel_configs.decode_tiles import most_rows, splits_for
 
 MULTIPROCESSORS = 132
@@ -28,14 +27,21 @@ _LONG = 4096
 """Keys, where their number is not fixed."""
 
 
-def fuse_decode_attention(model: ir.Model, queries: int = 1) -> Outcome:
+@dataclass(frozen=True)
+class FuseDecodeAttention(FuseAttention):
     """Replace every Attention without a bias, a window or a softcap.
 
-    Args:
-        model: is changed.
+    Attributes:
         queries: S at most.
     """
-    return fuse_every_attention(model, "fuse_decode_attention", partial(_fused, queries))
+
+    queries: int = 1
+
+    def fuse(self, tape: Tape, reach: Reach, name: str) -> ir.Value:
+        rows, splits = decode_sizes(self.queries, reach)
+        inputs = (reach.queries, reach.keys, reach.values, reach.lengths)
+        numbers = {"causal": int(reach.causal), "rows": rows, "splits": splits}
+        return combine(tape, reach, plugin_outputs(tape, DECODE, inputs, numbers, name), name)
 
 
 def decode_sizes(queries: int, reach: Reach) -> tuple[int, int]:
@@ -51,14 +57,7 @@ def decode_sizes(queries: int, reach: Reach) -> tuple[int, int]:
     return rows, splits_for(heads.kv_heads, reach.capacity or _LONG, MULTIPROCESSORS)
 
 
-def combined(tape: Tape, reach: Reach, parts: Sequence[ir.Value], name: str) -> ir.Value:
+def combine(tape: Tape, reach: Reach, parts: Sequence[ir.Value], name: str) -> ir.Value:
     """What the splits of an attention attend to together, ``[B, H, S, D]``."""
     numbers = {"heads": reach.heads.heads, "element_type": int(reach.element_type.value)}
     return plugin_outputs(tape, COMBINE, parts, numbers, f"{name}.combined")[0]
-
-
-def _fused(queries: int, tape: Tape, reach: Reach, name: str) -> ir.Value:
-    rows, splits = decode_sizes(queries, reach)
-    inputs = (reach.queries, reach.keys, reach.values, reach.lengths)
-    numbers = {"causal": int(reach.causal), "rows": rows, "splits": splits}
-    return combined(tape, reach, plugin_outputs(tape, DECODE, inputs, numbers, name), name)

@@ -11,17 +11,14 @@ from __future__ import annotations
 import onnx_ir as ir
 from onnx_ir.tape import Tape
 
-from export.graph.outcome import Outcome
 from export.graph.plugin_ops import FLASH, plugin_outputs
 from export.passes.match.attention_reach import Reach
-from export.tensorrt.passes.fused_attention import fuse_every_attention
+from export.tensorrt.passes.fused_attention import FuseAttention
 
 
-def fuse_flash_attention(model: ir.Model) -> Outcome:
+class FuseFlashAttention(FuseAttention):
     """Replace every Attention without a bias, a window or a softcap."""
-    return fuse_every_attention(model, "fuse_flash_attention", _fused)
 
-
-def _fused(tape: Tape, reach: Reach, name: str) -> ir.Value:
-    inputs = (reach.queries, reach.keys, reach.values, reach.lengths)
-    return plugin_outputs(tape, FLASH, inputs, {"causal": int(reach.causal)}, name)[0]
+    def fuse(self, tape: Tape, reach: Reach, name: str) -> ir.Value:
+        inputs = (reach.queries, reach.keys, reach.values, reach.lengths)
+        return plugin_outputs(tape, FLASH, inputs, {"causal": int(reach.causal)}, name)[0]

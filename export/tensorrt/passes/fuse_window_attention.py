@@ -16,13 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
-from onnx_ir.passes.common import RemoveUnusedNodesPass, TopologicalSortPass
 from onnx_ir.tape import Tape
 
-from export.graph.outcome import Outcome
 from export.graph.plugin_ops import COSINE_WINDOW, WINDOW, plugin_outputs
+from export.graph.rewrite import Rewrite, RewriteResult
 from export.passes.match.attention_reach import RefusalError
 from export.passes.match.head_layout import producer
+from export.passes.match.products import add_initializer
 from export.passes.match.window_maps import Cut, Floats, cut_of, joined_after, only_user, table_of
 
 _HEADS_INSIDE = [0, 1, 3, 2, 4]
@@ -37,39 +37,39 @@ class _Linear:
     heads: int
 
 
-def fuse_window_attention(model: ir.Model) -> Outcome:
+class FuseWindowAttention(Rewrite):
     """Replace every attention in windows of a map."""
-    graph, fired, refusals = model.graph, 0, []
-    tape = Tape(graph)
-    for node in [node for node in graph if node.op_type == "Attention" and not node.domain]:
-        try:
-            _fuse(tape, graph, node)
-        except RefusalError as why:
-            refusals.append(f"{node.outputs[0].name}: {why}")
-        else:
-            fired += 1
-    RemoveUnusedNodesPass()(model)
-    TopologicalSortPass()(model)
-    return Outcome(name="fuse_window_attention", fired=fired, refusals=tuple(refusals))
+
+    operators = frozenset({"Attention"})
+
+    def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
+        tape = Tape(graph)
+        for node in [node for node in graph if node.op_type == "Attention" and not node.domain]:
+            try:
+                _fuse(tape, graph, node)
+            except RefusalError as why:
+                result.refused.append(f"{node.outputs[0].name}: {why}")
+            else:
+                result.fired += 1
 
 
 def _fuse(tape: Tape, graph: ir.Graph, node: ir.Node) -> None:
     bias = node.inputs[3] if len(node.inputs) > 3 else None
     if bias is None or bias.const_value is None:
         raise RefusalError("it has no bias that is fixed")
-    queries, scales = _cosine(_unflattened(node.inputs[0]), scaled=True)
-    keys, _ = _cosine(_unflattened(node.inputs[1]), scaled=False)
-    linears = [_linear(value) for value in (queries, keys, _unflattened(node.inputs[2]))]
+    queries, scales = _find_cosine(_unflatten(node.inputs[0]), scaled=True)
+    keys, _ = _find_cosine(_unflatten(node.inputs[1]), scaled=False)
+    linears = [_linear(value) for value in (queries, keys, _unflatten(node.inputs[2]))]
     cut, heads = _common_cut(linears), linears[0].heads
     _require_scale(node, scales, linears[0], heads)
     table = table_of(bias.const_value.numpy(), heads, cut)
     windows = _joined_heads(node.outputs[0])
-    projected = _projected(windows)
+    projected = _find_projection(windows)
     after = joined_after(projected[-1].outputs[0], cut)
     # Nothing was changed until here, so that a place which is refused stays whole.
-    inputs = [linear.result for linear in linears] + [_constant(graph, f"{bias.name}.{node.name}.table", table)]
+    inputs = [linear.result for linear in linears] + [add_initializer(graph, f"{bias.name}.{node.name}.table", table)]
     if scales is not None:
-        inputs.append(_constant(graph, f"{bias.name}.{node.name}.scales", scales.reshape(-1).astype(np.float32)))
+        inputs.append(add_initializer(graph, f"{bias.name}.{node.name}.scales", scales.reshape(-1).astype(np.float32)))
     product = linears[0].nodes[0].inputs[0]
     map_BhwC = cut.map if product is None or product.dtype == cut.map.dtype else _as(tape, cut.map, product)
     for linear in linears:
@@ -84,7 +84,7 @@ def _fuse(tape: Tape, graph: ir.Graph, node: ir.Node) -> None:
     after.replace_all_uses_with(projected[-1].outputs[0], replace_graph_outputs=True)
 
 
-def _unflattened(value: ir.Value | None) -> ir.Value:
+def _unflatten(value: ir.Value | None) -> ir.Value:
     # [B, N H, P, D] → [B, N, H, P, D]
     node = producer(value, "Reshape")
     if node is None or node.inputs[0] is None or len(node.inputs[0].shape or ()) != 5:
@@ -92,7 +92,7 @@ def _unflattened(value: ir.Value | None) -> ir.Value:
     return node.inputs[0]
 
 
-def _cosine(value: ir.Value, scaled: bool) -> tuple[ir.Value, Floats | None]:
+def _find_cosine(value: ir.Value, scaled: bool) -> tuple[ir.Value, Floats | None]:
     product = producer(value, "Mul") if scaled else None
     scales = None if product is None or product.inputs[1] is None else product.inputs[1].const_value
     divided = producer(value if product is None else product.inputs[0], "Div")
@@ -124,7 +124,7 @@ def _linear(value: ir.Value) -> _Linear:
     if product is None:
         raise RefusalError("no product before its heads")
     nodes = (product,) if added is None else (product, added)
-    return _Linear(nodes=nodes, result=result, heads=_fixed(shape[3]))
+    return _Linear(nodes=nodes, result=result, heads=_require_fixed(shape[3]))
 
 
 def _common_cut(linears: list[_Linear]) -> Cut:
@@ -139,7 +139,7 @@ def _common_cut(linears: list[_Linear]) -> Cut:
 def _require_scale(node: ir.Node, scales: Floats | None, linear: _Linear, heads: int) -> None:
     shape = linear.result.shape
     assert shape is not None
-    size = _fixed(shape[3]) // heads
+    size = _require_fixed(shape[3]) // heads
     wanted = 1.0 if scales is not None else size**-0.5
     scale = node.attributes.get_float("scale", size**-0.5)
     if not math.isclose(scale, wanted, rel_tol=1e-6):
@@ -148,7 +148,7 @@ def _require_scale(node: ir.Node, scales: Floats | None, linear: _Linear, heads:
         raise RefusalError(f"{scales.size} scales for {heads} heads")
 
 
-def _fixed(size: int | ir.SymbolicDim) -> int:
+def _require_fixed(size: int | ir.SymbolicDim) -> int:
     if not isinstance(size, int):
         raise RefusalError("its heads vary in number or size")
     return size
@@ -162,7 +162,7 @@ def _joined_heads(attended: ir.Value) -> ir.Value:
     return only_user(exchanged.outputs[0], "Reshape").outputs[0]
 
 
-def _projected(windows: ir.Value) -> tuple[ir.Node, ...]:
+def _find_projection(windows: ir.Value) -> tuple[ir.Node, ...]:
     product = only_user(windows, "MatMul")
     added = list(product.outputs[0].consumers())
     return (product, added[0]) if len(added) == 1 and added[0].op_type == "Add" else (product,)
@@ -180,10 +180,3 @@ def _on_map(nodes: tuple[ir.Node, ...], cut: Cut) -> None:
         value = node.outputs[0]
         assert value.shape is not None
         value.shape = ir.Shape([value.shape[0], cut.height, cut.width, value.shape[3]])
-
-
-def _constant(graph: ir.Graph, name: str, array: Floats) -> ir.Value:
-    tensor = ir.tensor(array, name=name)
-    value = ir.Value(name=name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
-    graph.initializers.add(value)
-    return value

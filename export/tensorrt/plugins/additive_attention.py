@@ -8,15 +8,15 @@ Legend: B batch, S source positions, C width of an annotation, A width of the al
 import tensorrt.plugin as trtp
 
 from export.graph.plugin_ops import ADDITIVE, NAMESPACE
-from export.tensorrt.plugins.embedding import launched
-from export.tensorrt.plugins.tensor_descriptions import fixed, type_of
+from export.tensorrt.plugins.embedding import launch
+from export.tensorrt.plugins.tensor_descriptions import fixed_size, type_of
 from models.kernels import additive_attention
 
 PLUGIN = f"{NAMESPACE}::{ADDITIVE.name}"
 
 
 @trtp.register(PLUGIN)
-def described(
+def describe_outputs(
     query: trtp.TensorDesc,
     keys: trtp.TensorDesc,
     score: trtp.TensorDesc,
@@ -31,7 +31,7 @@ def described(
 
 
 @trtp.aot_impl(PLUGIN)
-def implemented(
+def implement(
     query: trtp.TensorDesc,
     keys: trtp.TensorDesc,
     score: trtp.TensorDesc,
@@ -42,6 +42,6 @@ def implemented(
     tactic: int,
 ) -> tuple[str, str, trtp.KernelLaunchParams, trtp.SymIntExprs]:
     """The kernel for sources of at most that length, and its launch."""
-    kernel = additive_attention.specialise(fixed(keys, 2), fixed(annotations, 2), longest, type_of(keys))
+    kernel = additive_attention.specialise(fixed_size(keys, 2), fixed_size(annotations, 2), longest, type_of(keys))
     batch, source = keys.shape_expr[0], keys.shape_expr[1]
-    return launched(ADDITIVE.name, kernel, additive_attention.grid(batch), {"source": source})
+    return launch(ADDITIVE.name, kernel, additive_attention.grid(batch), {"source": source})

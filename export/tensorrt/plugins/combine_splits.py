@@ -9,22 +9,22 @@ N splits.
 import tensorrt.plugin as trtp
 
 from export.graph.plugin_ops import COMBINE, NAMESPACE
-from export.tensorrt.plugins.embedding import launched
-from export.tensorrt.plugins.tensor_descriptions import fixed, type_of, type_of_onnx
+from export.tensorrt.plugins.embedding import launch
+from export.tensorrt.plugins.tensor_descriptions import fixed_size, type_of, type_of_onnx
 from models.kernels import combine_splits
 
 PLUGIN = f"{NAMESPACE}::{COMBINE.name}"
 
 
 @trtp.register(PLUGIN)
-def described(parts: trtp.TensorDesc, bases: trtp.TensorDesc, heads: int, element_type: int) -> trtp.TensorDesc:
+def describe_outputs(parts: trtp.TensorDesc, bases: trtp.TensorDesc, heads: int, element_type: int) -> trtp.TensorDesc:
     """``[B, H, S, D]`` of the type that ONNX gives that number."""
     batch, groups, _, rows, size = parts.shape_expr
     return trtp.from_shape_expr((batch, heads, rows * groups // heads, size), type_of_onnx(element_type))
 
 
 @trtp.aot_impl(PLUGIN)
-def implemented(
+def implement(
     parts: trtp.TensorDesc,
     bases: trtp.TensorDesc,
     heads: int,
@@ -34,5 +34,5 @@ def implemented(
 ) -> tuple[str, str, trtp.KernelLaunchParams, trtp.SymIntExprs]:
     """The kernel for heads and splits of this size, and its launch."""
     batch, groups, _, rows, _ = parts.shape_expr
-    kernel = combine_splits.specialise(fixed(parts, 4), fixed(parts, 2), type_of(outputs[0]))
-    return launched(COMBINE.name, kernel, combine_splits.grid(batch, groups, rows), {"rows": rows})
+    kernel = combine_splits.specialise(fixed_size(parts, 4), fixed_size(parts, 2), type_of(outputs[0]))
+    return launch(COMBINE.name, kernel, combine_splits.grid(batch, groups, rows), {"rows": rows})

@@ -13,7 +13,7 @@ import tensorrt as trt
 import tensorrt.plugin as trtp
 
 from export.graph.plugin_ops import DECODE_APPEND, DECODE_APPEND_ROTARY, NAMESPACE
-from export.tensorrt.plugins.embedding import launched, tiles_target
+from export.tensorrt.plugins.embedding import launch, tiles_target
 from export.tensorrt.plugins.tensor_descriptions import heads_of, type_of
 from models.kernels import decode_append_attention, decode_attention
 
@@ -24,7 +24,7 @@ Launch = tuple[str, str, trtp.KernelLaunchParams, trtp.SymIntExprs]
 
 
 @trtp.register(PLUGIN)
-def described(
+def describe_outputs(
     queries: trtp.TensorDesc,
     new_keys: trtp.TensorDesc,
     new_values: trtp.TensorDesc,
@@ -56,7 +56,7 @@ def described_rotary(
 
 
 @trtp.aot_impl(PLUGIN)
-def implemented(
+def implement(
     queries: trtp.TensorDesc,
     new_keys: trtp.TensorDesc,
     new_values: trtp.TensorDesc,
@@ -69,7 +69,7 @@ def implemented(
     tactic: int,
 ) -> tuple[str, str, trtp.KernelLaunchParams, trtp.SymIntExprs]:
     """The kernel for these heads and at most R rows, and its launch."""
-    return _launched(DECODE_APPEND.name, "none", queries, past_keys, start, rows, splits)
+    return _launch(DECODE_APPEND.name, "none", queries, past_keys, start, rows, splits)
 
 
 @trtp.aot_impl(ROTARY_PLUGIN)
@@ -88,7 +88,7 @@ def implemented_rotary(
     tactic: int,
 ) -> tuple[str, str, trtp.KernelLaunchParams, trtp.SymIntExprs]:
     """The kernel for these heads, turned in halves, and at most R rows, and its launch."""
-    return _launched(DECODE_APPEND_ROTARY.name, "half", queries, past_keys, start, rows, splits)
+    return _launch(DECODE_APPEND_ROTARY.name, "half", queries, past_keys, start, rows, splits)
 
 
 def _outputs(
@@ -102,7 +102,7 @@ def _outputs(
     return parts, bases, past_keys.aliased(), past_values.aliased()
 
 
-def _launched(
+def _launch(
     plugin: str,
     layout: str,
     queries: trtp.TensorDesc,
@@ -114,4 +114,4 @@ def _launched(
     heads = heads_of(queries, past_keys)
     kernel = decode_append_attention.specialise(heads, layout, rows, splits, tiles_target(), type_of(start))
     numbers = {"queries": queries.shape_expr[2], "capacity": past_keys.shape_expr[2]}
-    return launched(plugin, kernel, decode_attention.grid(kernel, queries.shape_expr[0]), numbers)
+    return launch(plugin, kernel, decode_attention.grid(kernel, queries.shape_expr[0]), numbers)

@@ -10,7 +10,7 @@ import tensorrt as trt
 import tensorrt.plugin as trtp
 
 from export.graph.plugin_ops import DECODE, NAMESPACE
-from export.tensorrt.plugins.embedding import launched, tiles_target
+from export.tensorrt.plugins.embedding import launch, tiles_target
 from export.tensorrt.plugins.tensor_descriptions import heads_of, type_of
 from models.kernels import decode_attention
 
@@ -18,7 +18,7 @@ PLUGIN = f"{NAMESPACE}::{DECODE.name}"
 
 
 @trtp.register(PLUGIN)
-def described(
+def describe_outputs(
     queries: trtp.TensorDesc,
     keys: trtp.TensorDesc,
     values: trtp.TensorDesc,
@@ -36,7 +36,7 @@ def described(
 
 
 @trtp.aot_impl(PLUGIN)
-def implemented(
+def implement(
     queries: trtp.TensorDesc,
     keys: trtp.TensorDesc,
     values: trtp.TensorDesc,
@@ -51,4 +51,4 @@ def implemented(
     heads = heads_of(queries, keys)
     kernel = decode_attention.specialise(heads, bool(causal), rows, splits, tiles_target(), type_of(lengths))
     numbers = {"queries": queries.shape_expr[2], "capacity": keys.shape_expr[2]}
-    return launched(DECODE.name, kernel, decode_attention.grid(kernel, queries.shape_expr[0]), numbers)
+    return launch(DECODE.name, kernel, decode_attention.grid(kernel, queries.shape_expr[0]), numbers)

@@ -26,7 +26,7 @@ Launch = tuple[str, str, Any, Any]
 
 
 @dataclass(slots=True)
-class Embedding:
+class KernelEmbedding:
     """The kernels of the engines that are being built.
 
     Attributes:
@@ -39,13 +39,15 @@ class Embedding:
     kernels: dict[str, CompiledKernel] = field(default_factory=dict)
     plugins: dict[str, set[str]] = field(default_factory=dict)
 
-    def compiled(self, plugin: str, specialised: Specialisation) -> CompiledKernel:
+    def compile(self, plugin: str, specialised: Specialisation) -> CompiledKernel:
         """A plugin's kernel, compiled once.
 
         Raises:
             ExportError: it does not fit the target.
         """
-        key = _key(specialised)
+        constants = sorted((name, repr(value)) for name, value in specialised.constants.items())
+        kernel = specialised.kernel.__name__
+        key = repr((kernel, list(specialised.types.items()), constants, specialised.warps, specialised.stages))
         if key not in self.kernels:
             self.kernels[key] = compile_to_fit(specialised, self.target.name, WITHOUT_LEAVE_BYTES)
         self.plugins.setdefault(plugin, set()).add(key)
@@ -54,20 +56,20 @@ class Embedding:
     def hashes(self) -> dict[str, str]:
         """Plugin → SHA-256 over the sources of its kernel, how it was specialised, and the PTX that came of it."""
         return {
-            plugin: sha256("\n".join([source_hash(), *sorted(map(self._described, keys))]).encode()).hexdigest()
+            plugin: sha256("\n".join([source_hash(), *sorted(map(self._describe, keys))]).encode()).hexdigest()
             for plugin, keys in sorted(self.plugins.items())
         }
 
-    def _described(self, key: str) -> str:
+    def _describe(self, key: str) -> str:
         made = self.kernels[key]
         return "\n".join([key, made.target, str(made.threads), str(made.shared_bytes), made.ptx])
 
 
-_current: list[Embedding] = []
+_current: list[KernelEmbedding] = []
 
 
 @contextmanager
-def embedding(target: str) -> Iterator[Embedding]:
+def embed_kernels(target: str) -> Iterator[KernelEmbedding]:
     """Compile every plugin's kernel for one target for as long as the context lasts.
 
     Args:
@@ -80,7 +82,7 @@ def embedding(target: str) -> Iterator[Embedding]:
         UnknownNameError: there is no such target.
     """
     known = gpu_target(target)
-    _current.append(Embedding(target=replace(known, shared_bytes=WITHOUT_LEAVE_BYTES)))
+    _current.append(KernelEmbedding(target=replace(known, shared_bytes=WITHOUT_LEAVE_BYTES)))
     try:
         yield _current[-1]
     finally:
@@ -91,12 +93,12 @@ def tiles_target() -> GpuTarget:
     """The target whose tiles a plugin's kernel takes.
 
     Raises:
-        ExportError: none was named: TensorRT asks for a kernel outside of :func:`embedding`.
+        ExportError: none was named: TensorRT asks for a kernel outside of :func:`embed_kernels`.
     """
-    return _embedding().target
+    return _current_embedding().target
 
 
-def launched(plugin: str, specialised: Specialisation, grid: tuple[Any, ...], numbers: Mapping[str, Any]) -> Launch:
+def launch(plugin: str, specialised: Specialisation, grid: tuple[Any, ...], numbers: Mapping[str, Any]) -> Launch:
     """What ``aot_impl`` returns.
 
     Args:
@@ -111,7 +113,7 @@ def launched(plugin: str, specialised: Specialisation, grid: tuple[Any, ...], nu
     wanted = [name for name, kind in specialised.types.items() if kind == "i32"]
     if list(numbers) != wanted:
         raise ExportError(f"the numbers {wanted} for plugin {plugin!r}", f"{list(numbers)}", "see its kernel")
-    made = _embedding().compiled(plugin, specialised)
+    made = _current_embedding().compile(plugin, specialised)
     x, y, z = (*grid, 1, 1)[:3]
     parameters = trtp.KernelLaunchParams(
         grid_x=x, grid_y=y, grid_z=z, block_x=made.threads, shared_mem=made.shared_bytes
@@ -122,15 +124,9 @@ def launched(plugin: str, specialised: Specialisation, grid: tuple[Any, ...], nu
     return made.name, made.ptx, parameters, extra
 
 
-def _embedding() -> Embedding:
+def _current_embedding() -> KernelEmbedding:
     if not _current:
         raise ExportError(
             "a target that plugins are compiled for", "none", "build within export.tensorrt.plugins.embedding"
         )
     return _current[-1]
-
-
-def _key(specialised: Specialisation) -> str:
-    constants = sorted((name, repr(value)) for name, value in specialised.constants.items())
-    kernel = specialised.kernel.__name__
-    return repr((kernel, list(specialised.types.items()), constants, specialised.warps, specialised.stages))

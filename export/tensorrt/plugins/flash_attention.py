@@ -8,7 +8,7 @@ Legend: B batch, S queries, M capacity of keys, H query heads, G key and value h
 import tensorrt.plugin as trtp
 
 from export.graph.plugin_ops import FLASH, NAMESPACE
-from export.tensorrt.plugins.embedding import launched, tiles_target
+from export.tensorrt.plugins.embedding import launch, tiles_target
 from export.tensorrt.plugins.tensor_descriptions import heads_of, type_of
 from models.kernels import flash_attention
 
@@ -16,7 +16,7 @@ PLUGIN = f"{NAMESPACE}::{FLASH.name}"
 
 
 @trtp.register(PLUGIN)
-def described(
+def describe_outputs(
     queries: trtp.TensorDesc, keys: trtp.TensorDesc, values: trtp.TensorDesc, lengths: trtp.TensorDesc, causal: int
 ) -> trtp.TensorDesc:
     """``[B, H, S, D]`` as the queries."""
@@ -24,7 +24,7 @@ def described(
 
 
 @trtp.aot_impl(PLUGIN)
-def implemented(
+def implement(
     queries: trtp.TensorDesc,
     keys: trtp.TensorDesc,
     values: trtp.TensorDesc,
@@ -38,4 +38,4 @@ def implemented(
     kernel = flash_attention.specialise(heads, bool(causal), tiles_target(), type_of(lengths))
     batch, count, capacity = queries.shape_expr[0], queries.shape_expr[2], keys.shape_expr[2]
     grid = flash_attention.grid(kernel, batch, count)
-    return launched(FLASH.name, kernel, grid, {"queries": count, "capacity": capacity})
+    return launch(FLASH.name, kernel, grid, {"queries": count, "capacity": capacity})

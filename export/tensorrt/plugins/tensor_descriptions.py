@@ -30,7 +30,7 @@ def type_of_onnx(element_type: int) -> Any:
     return getattr(trt.DataType, _OF_ONNX[element_type])
 
 
-def fixed(description: Any, axis: int) -> int:
+def fixed_size(description: Any, axis: int) -> int:
     """The size of an axis.
 
     Raises:
@@ -49,10 +49,10 @@ def heads_of(queries: Any, keys: Any) -> HeadsConfig:
         ConfigError: there is no kernel for them.
         ExportError: their number or size varies.
     """
-    size = fixed(queries, 3)
+    size = fixed_size(queries, 3)
     return HeadsConfig(
-        heads=fixed(queries, 1),
-        kv_heads=fixed(keys, 1),
+        heads=fixed_size(queries, 1),
+        kv_heads=fixed_size(keys, 1),
         head_size=size,
         dtype=type_of(queries),
         scale=1 / math.sqrt(size),

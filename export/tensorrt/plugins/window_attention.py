@@ -10,8 +10,8 @@ from typing import Any
 import tensorrt.plugin as trtp
 
 from export.graph.plugin_ops import COSINE_WINDOW, NAMESPACE, WINDOW
-from export.tensorrt.plugins.embedding import Launch, launched, tiles_target
-from export.tensorrt.plugins.tensor_descriptions import fixed, type_of
+from export.tensorrt.plugins.embedding import Launch, launch, tiles_target
+from export.tensorrt.plugins.tensor_descriptions import fixed_size, type_of
 from models.kernel_configs.window_tiles import WindowConfig
 from models.kernels import window_attention
 
@@ -20,7 +20,7 @@ COSINE_PLUGIN = f"{NAMESPACE}::{COSINE_WINDOW.name}"
 
 
 @trtp.register(PLUGIN)
-def described(
+def describe_outputs(
     queries: trtp.TensorDesc,
     keys: trtp.TensorDesc,
     values: trtp.TensorDesc,
@@ -33,7 +33,7 @@ def described(
 
 
 @trtp.aot_impl(PLUGIN)
-def implemented(
+def implement(
     queries: trtp.TensorDesc,
     keys: trtp.TensorDesc,
     values: trtp.TensorDesc,
@@ -44,7 +44,7 @@ def implemented(
     tactic: int,
 ) -> tuple[str, str, trtp.KernelLaunchParams, trtp.SymIntExprs]:
     """The kernel for these windows, and its launch."""
-    return _launched(WINDOW.name, queries, table, window, shift, cosine=False)
+    return _launch(WINDOW.name, queries, table, window, shift, cosine=False)
 
 
 @trtp.register(COSINE_PLUGIN)
@@ -74,13 +74,13 @@ def cosine_implemented(
     tactic: int,
 ) -> tuple[str, str, trtp.KernelLaunchParams, trtp.SymIntExprs]:
     """The kernel for these windows, and its launch."""
-    return _launched(COSINE_WINDOW.name, queries, table, window, shift, cosine=True)
+    return _launch(COSINE_WINDOW.name, queries, table, window, shift, cosine=True)
 
 
-def _launched(plugin: str, queries: Any, table: Any, window: int, shift: int, cosine: bool) -> Launch:
-    heads = fixed(table, 0)
-    config = WindowConfig.of(fixed(queries, 3) // heads, heads, window, shift, cosine, None, type_of(queries))
+def _launch(plugin: str, queries: Any, table: Any, window: int, shift: int, cosine: bool) -> Launch:
+    heads = fixed_size(table, 0)
+    config = WindowConfig.of(fixed_size(queries, 3) // heads, heads, window, shift, cosine, None, type_of(queries))
     kernel = window_attention.specialise(config, tiles_target())
     batch, height, width, _ = queries.shape_expr
     grid = window_attention.grid(kernel, batch, height, width)
-    return launched(plugin, kernel, grid, {"height": height, "width": width})
+    return launch(plugin, kernel, grid, {"height": height, "width": width})

@@ -18,7 +18,7 @@ from serving.runtime.processor import sums_of_bytes_overflow
 
 _DEVICE = "cpu"
 # Over caches in 8 bits, queries times keys are products of bytes, too: ONNX Runtime asks for this by its environment
-# alone, and reads it at the first such product. The ladder and the budgets are measured with it.
+# alone, and reads it at the first such product. The parity check and the budgets are measured with it.
 _QUERIES_IN_8_BITS = ("ORT_MLAS_QKGEMM_S8_APPROX_VNNI", "1")
 _ORT_TYPES = {
     "tensor(float)": "float32",

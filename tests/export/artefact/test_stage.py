@@ -140,8 +140,8 @@ def test_a_place_that_cannot_be_written_is_refused_by_name():
         export_onnx("vit-tiny", __import__("pathlib").Path("/proc/artefact"))
 
 
-def test_an_unknown_model_is_refused_with_the_known_ones(tmp_path):
-    with pytest.raises(UnknownNameError, match="vit-tiny"):
+def test_an_unknown_model_is_refused_by_name_and_with_where_to_look(tmp_path):
+    with pytest.raises(UnknownNameError, match="unknown model 'vit-enormous'; name one of `attendant models list`"):
         export_onnx("vit-enormous", tmp_path / "out")
 
 
@@ -184,9 +184,9 @@ def test_an_export_killed_in_the_middle_leaves_the_old_artefact_and_the_next_cle
 @pytest.mark.parametrize(
     ("words", "status", "says"),
     [
-        (["onnx", "vit-enormous", "--out", "x"], 2, "expected a checkpoint folder"),
+        (["onnx", "vit-enormous", "--out", "x"], 2, "unknown model 'vit-enormous'"),
         (["onnx", "vit-tiny", "--out", "/proc/x"], 2, "a place to write at /proc/x"),
-        (["check", "/nowhere"], 2, "a readable manifest at /nowhere/manifest.json"),
+        (["check", "/nowhere"], 2, "no artefact at /nowhere: manifest.json is missing"),
     ],
 )
 def test_a_users_mistake_is_one_line_and_status_2(words, status, says):

@@ -8,8 +8,8 @@ from safetensors import safe_open
 from attendant.errors import ArtefactError, ConfigError, OutputError
 from attendant.manifest import Manifest, sha256_of
 from export.artefact.stage import export_torch
-from export.parity.ladder import climb
-from export.parity.parity import rungs_of
+from export.parity.check import check_parity
+from export.parity.parity import levels_of
 from export.precision.precisions import precision_named
 from export.verbs import check, inspect
 from models.checkpoints.resolve import checkpoint_named
@@ -114,23 +114,23 @@ def test_verbs_about_graphs_say_that_it_has_none(dates):
 @pytest.mark.parametrize(
     "precision", ["bf16", *(pytest.param(one, marks=pytest.mark.slow) for one in ("fp32", "fp16"))]
 )
-def test_the_ladder_holds_what_serves_it_to_the_tolerance_of_its_precision(name, precision, tmp_path):
+def test_the_parity_check_holds_what_serves_it_to_the_tolerance_of_its_precision(name, precision, tmp_path):
     export_torch(name, tmp_path, precision)
-    rungs = rungs_of(climb(tmp_path), precision_named(precision))
+    levels = levels_of(check_parity(tmp_path), precision_named(precision))
     wanted = f"torch {'float32' if precision == 'fp32' else precision}"
-    assert {rung.name.removeprefix("cached ") for rung in rungs} == {"eager float32", "eager float64", wanted}
-    assert [rung for rung in rungs if not rung.passed] == []
+    assert {level.name.removeprefix("cached ") for level in levels} == {"eager float32", "eager float64", wanted}
+    assert [level for level in levels if not level.passed] == []
 
 
 @pytest.mark.planted
-def test_the_ladder_sees_one_weight_that_differs(tmp_path):
+def test_the_parity_check_sees_one_weight_that_differs(tmp_path):
     export_torch("llama-tiny", tmp_path)
     checkpoint = checkpoint_named(str(tmp_path))
     checkpoint.model.blocks[1].attention.key.weight[0, 0] += 0.1
     save_checkpoint(checkpoint, tmp_path)
     manifest = Manifest.read(tmp_path)
     replace(manifest, files={name: sha256_of(tmp_path / name) for name in manifest.files}).write(tmp_path)
-    failed = [rung.name for rung in rungs_of(climb(tmp_path)) if not rung.passed]
+    failed = [level.name for level in levels_of(check_parity(tmp_path)) if not level.passed]
     assert failed == ["cached torch float32"]
 
 

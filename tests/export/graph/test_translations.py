@@ -75,7 +75,7 @@ def every_cell():
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     graph, path = every_cell(), tmp_path_factory.mktemp("graphs") / "model.onnx"
-    onnx_from_torch(graph, path)
+    onnx_from_torch(graph).write(path.parent)
     return graph, onnx.load(path)
 
 
@@ -167,7 +167,7 @@ def decoder(request, tmp_path_factory):
     """The decoder graph of a tiny translator, its file, and the model."""
     checkpoint = tiny_checkpoint(request.param)
     graph, path = checkpoint.graphs()[1], tmp_path_factory.mktemp("graphs") / "decoder.onnx"
-    onnx_from_torch(graph, path)
+    onnx_from_torch(graph).write(path.parent)
     return graph, path, checkpoint.model
 
 

@@ -7,10 +7,11 @@ import torch
 from onnx import numpy_helper
 
 from attendant.manifest import Manifest
-from export.graph import onnx_graph
-from export.graph.onnx_graph import onnx_from_torch, origins_of
+from export.graph import exported_graph
+from export.graph.exported_graph import ExportedGraph
+from export.graph.onnx_graph import onnx_from_torch
 from export.graph.weights import TRANSPOSED
-from export.passes.lowering import lowered_graphs
+from export.passes.lowering import lower_graph
 from models.checkpoints.resolve import checkpoint_named
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.ort.runner import OrtRunner
@@ -58,8 +59,7 @@ def test_each_weight_is_the_parameter_that_the_manifest_says_it_is(artefact, req
 
 def test_what_is_computed_from_several_parameters_names_them_all(tmp_path):
     *_, graph = checkpoint_named("gru-seq2seq-tiny").graphs()
-    onnx_from_torch(graph, tmp_path / "decoder.onnx")
-    origins = origins_of(tmp_path / "decoder.onnx")
+    origins = onnx_from_torch(graph).origins
     (biases,) = (names for names in origins.values() if len(names) == 2)
     assert [name.rpartition(".")[2] for name in biases] == ["bias_ih_l0", "bias_hh_l0"]
     assert {name for names in origins.values() for name in names} <= dict(graph.module.named_parameters()).keys()
@@ -72,7 +72,7 @@ def test_the_map_is_enough_to_refit_a_graph(gpt2, tmp_path):
         for number, parameter in enumerate(trained.parameters()):
             parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(number)))
     values = {f"model.{name}": value.detach().numpy() for name, value in trained.named_parameters()}
-    model, origins = onnx.load(path), origins_of(path)
+    model, origins = onnx.load(path), ExportedGraph.read(path.parent, graph.signature).origins
     for tensor in (tensor for tensor in model.graph.initializer if tensor.name in origins):
         value = values[origins[tensor.name][0]]
         tensor.CopyFrom(numpy_helper.from_array(value.T if tensor.name.endswith(TRANSPOSED) else value, tensor.name))
@@ -84,10 +84,10 @@ def test_the_map_is_enough_to_refit_a_graph(gpt2, tmp_path):
 
 @pytest.mark.slow
 def test_large_weights_stand_in_a_file_of_their_own_which_the_lowered_graph_shares(tmp_path, monkeypatch):
-    monkeypatch.setattr(onnx_graph, "LARGE", 1000)
+    monkeypatch.setattr(exported_graph, "LARGE", 1000)
     _, graph = checkpoint_named("transformer-tiny").graphs()
-    onnx_from_torch(graph, tmp_path / "decoder.onnx")
-    (lowered,) = lowered_graphs(tmp_path, [graph.signature])
+    onnx_from_torch(graph).write(tmp_path)
+    (lowered,) = lower_graph(ExportedGraph.read(tmp_path, graph.signature), tmp_path)
     sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
     assert sizes.keys() == {"decoder.onnx", "decoder.onnx.data", "decoder.ort-cpu.onnx"}
     parameters = sum(np.prod(value.shape) * 4 for value in weights_of(tmp_path / "decoder.onnx").values())

@@ -4,7 +4,9 @@ import pytest
 
 from attendant.errors import ExportError
 from attendant.manifest import Manifest
-from export.passes.lowering import lowered_graphs
+from export.graph.exported_graph import ExportedGraph
+from export.passes import lowering
+from export.passes.lowering import LOWERINGS, lower_graph
 from serving.runtime.create_runners import create_runners
 from serving.runtime.openvino.runner import OpenVinoRunner, openvino_is_installed
 
@@ -40,6 +42,17 @@ def test_openvino_is_served_with_its_own_graph_of_windows_and_answers_as_the_sta
     np.testing.assert_allclose(served, standard, rtol=0, atol=2e-5 * np.abs(standard).max())
 
 
+def test_the_form_of_one_target_does_not_follow_from_that_of_another(exported, tmp_path, monkeypatch):
+    folder = exported("digits-vit", precision="int8-static")
+    manifest = Manifest.read(folder)
+    (signature,) = manifest.graphs
+    assert {one.target for one in manifest.lowered} == LOWERINGS.keys()
+    for one in manifest.lowered:
+        monkeypatch.setattr(lowering, "LOWERINGS", {one.target: LOWERINGS[one.target]})
+        assert lower_graph(ExportedGraph.read(folder, signature), tmp_path) == [one]
+        assert (tmp_path / one.file).read_bytes() == (folder / one.file).read_bytes()
+
+
 def test_a_pass_that_misses_a_place_is_an_error(tiny_translator, tmp_path):
     model = ir.load(tiny_translator / "decoder.onnx")
     node = next(node for node in model.graph if node.op_type == "Attention" and node.inputs[3].name == "self_mask")
@@ -48,4 +61,4 @@ def test_a_pass_that_misses_a_place_is_an_error(tiny_translator, tmp_path):
     node.replace_input_with(2, values.outputs[0])
     ir.save(model, tmp_path / "decoder.onnx")
     with pytest.raises(ExportError, match=r"to fire 2 times; found 1: .* its values come out of no TensorScatter"):
-        lowered_graphs(tmp_path, [Manifest.read(tiny_translator).graph("decoder")])
+        lower_graph(ExportedGraph.read(tmp_path, Manifest.read(tiny_translator).graph("decoder")), tmp_path)

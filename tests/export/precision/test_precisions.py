@@ -5,7 +5,7 @@ from export.precision.precisions import (
     NAMES,
     PRECISIONS,
     Precision,
-    described,
+    describe_precisions,
     precision_named,
     require_task,
     signatures_in,
@@ -25,7 +25,7 @@ HALF = Precision(
 
 def test_the_registry_holds_just_the_names_of_the_command_line():
     assert list(PRECISIONS) == list(NAMES)
-    assert all(f"{one.name}: {one.summary}" in described() for one in PRECISIONS.values())
+    assert all(f"{one.name}: {one.summary}" in describe_precisions() for one in PRECISIONS.values())
 
 
 def test_every_precision_has_a_runtime_a_size_and_passes():

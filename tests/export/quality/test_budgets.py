@@ -5,7 +5,7 @@ import pytest
 
 from attendant.errors import ConfigError, ParityError
 from export.precision.precisions import PRECISIONS
-from export.quality.agreement import Agreement, Step
+from export.quality.agreement import Agreement, StepDrift
 from export.quality.budgets import BUDGETS, budget_of, require_budget, verdicts_of
 from export.quality.measure import Quality, Right
 
@@ -13,7 +13,7 @@ BUDGET = BUDGETS["int4"]
 
 
 def quality(*, drift=0.0, kl=0.0, top1=1.0, share=0.9, real=True):
-    step = Step(largest=drift, mean=drift, spread=1.0)
+    step = StepDrift(largest=drift, mean=drift, spread=1.0)
     logits = Agreement(tokens=1, steps=(step,), cosine=1.0, kl_mean=kl, kl_largest=kl, top1=top1)
     accuracy = Right(metric="exact dates", share=share, reference=0.9, total=100) if real else None
     return Quality(form="served", questions="dates", real=real, agreements={"logits": logits}, accuracy=accuracy)

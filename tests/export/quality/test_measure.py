@@ -6,7 +6,7 @@ import pytest
 from attendant.errors import ArtefactError, ParityError
 from export.quality.budgets import BUDGETS, require_budget, verdicts_of
 from export.quality.measure import SERVED, STANDARD, measure_quality
-from tests.export.parity.test_ladder import damage
+from tests.export.parity.test_check import damage
 
 
 def noisy(share):

@@ -9,7 +9,7 @@ import pytest
 from attendant.errors import OutputError
 from export.precision.precisions import PRECISIONS
 from export.quality.budgets import BUDGETS
-from export.quality.comparison import compared_models
+from export.quality.comparison import compare_models
 from export.quality.comparison_report import HEAD, rows_of
 from export.quality.page import write_page
 from export.verbs import compare
@@ -51,9 +51,7 @@ def artefacts(digits_artefact, dates_artefact, tmp_path_factory):
 @pytest.fixture(scope="module")
 def measured(artefacts, tmp_path_factory):
     page = tmp_path_factory.mktemp("docs") / "precision.md"
-    write_page(
-        list(compared_models(["digits-vit", "dates-transformer"], ["fp32", "int8"], artefacts, True)), True, page
-    )
+    write_page(list(compare_models(["digits-vit", "dates-transformer"], ["fp32", "int8"], artefacts, True)), True, page)
     return parsed(page.read_text())
 
 
@@ -101,7 +99,7 @@ def test_int8_is_smaller_and_differs_where_fp32_does_not(measured):
 
 
 def test_a_precision_that_is_not_for_a_model_is_a_line_that_says_so(tmp_path):
-    (one,) = compared_models(["vit-tiny"], ["int4"], tmp_path, False)
+    (one,) = compare_models(["vit-tiny"], ["int4"], tmp_path, False)
     ((precision, *_, verdict),) = rows_of(one)
     assert precision == "int4"
     assert verdict.startswith("none: a model for caption, generate, translate")

@@ -5,7 +5,7 @@ from torch.nn import functional as F
 
 from attendant.tensor_names import LOGITS
 from export.parity.eager import eager_runners
-from export.quality.answers import answers_of, forced
+from export.quality.answers import answers_of, force_decode
 from export.quality.held_out import HELD_OUT, has_held_out, held_out_questions
 from export.quality.random_questions import random_questions
 from models.checkpoints.place import shipped_names
@@ -79,7 +79,7 @@ def test_right_next_tokens_and_perplexity_are_those_of_the_plain_model(texts, la
 
 def test_single_steps_behind_the_prompt_and_a_whole_target_at_once_are_the_same(texts, language_checkpoint):
     runners, few = eager_runners(language_checkpoint.graphs(), torch.float64), texts.first(2)
-    np.testing.assert_allclose(forced(runners, few, False), forced(runners, few, True), rtol=0, atol=1e-11)
+    np.testing.assert_allclose(force_decode(runners, few, False), force_decode(runners, few, True), rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize(

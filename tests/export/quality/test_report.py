@@ -7,19 +7,19 @@ import pytest
 
 from attendant.errors import ParityError
 from attendant.manifest import Manifest
-from export.quality.agreement import Agreement, Step
+from export.quality.agreement import Agreement, StepDrift
 from export.quality.budgets import BUDGETS, verdicts_of
 from export.quality.measure import Quality
 from export.quality.report import print_quality, quality_to_json
 from export.verbs import check
 from models.checkpoints.resolve import checkpoint_named
-from tests.export.parity.test_ladder import damage
+from tests.export.parity.test_check import damage
 from tests.export.quality.test_measure import noisy
 
 
 @pytest.fixture
 def in_int4(dates_artefact, tmp_path):
-    """Graphs of fp32 that say they are int4, so that the ladder allows what int4 costs."""
+    """Graphs of fp32 that say they are int4, so that the parity check allows what int4 costs."""
     folder = shutil.copytree(dates_artefact, tmp_path / "dates-transformer")
     dataclasses.replace(Manifest.read(folder), precision="int4").write(folder)
     return folder
@@ -38,7 +38,7 @@ def test_check_writes_every_step_into_the_report_and_ends_with_1_beyond_a_budget
     assert "BEYOND" in shown
     report = json.loads((in_int4 / "parity.json").read_text())
     assert report["passed"] is False
-    assert all(rung["passed"] for rung in report["rungs"]), "the budget alone failed"
+    assert all(level["passed"] for level in report["levels"]), "the budget alone failed"
     served, standard = report["quality"]["forms"]
     assert (served["form"], standard["form"]) == ("served", "standard")
     assert standard["prefix"]["common"] == standard["prefix"]["whole"] == 22000 > served["prefix"]["common"]
@@ -59,13 +59,13 @@ def test_check_loads_the_model_once(digits_artefact, monkeypatch):
         loaded.append(name)
         return checkpoint_named(name, *options)
 
-    monkeypatch.setattr("export.parity.ladder.checkpoint_named", noted)
+    monkeypatch.setattr("export.parity.check.checkpoint_named", noted)
     assert check(digits_artefact) == 0
     assert loaded == ["digits-vit"]
 
 
 def test_what_is_not_finite_is_null_for_programs_and_beyond_for_people(capsys):
-    step = Step(largest=math.nan, mean=math.nan, spread=1.0)
+    step = StepDrift(largest=math.nan, mean=math.nan, spread=1.0)
     logits = Agreement(tokens=1, steps=(step,), cosine=math.nan, kl_mean=math.nan, kl_largest=math.inf, top1=0.0)
     quality = Quality(form="served", questions="dates", real=True, agreements={"logits": logits})
     verdicts = verdicts_of([quality], BUDGETS["fp32"])
@@ -79,7 +79,7 @@ def test_what_is_not_finite_is_null_for_programs_and_beyond_for_people(capsys):
 
 
 def test_of_random_inputs_the_table_says_what_they_are_worth(capsys):
-    step = Step(largest=0.0, mean=0.0, spread=1.0)
+    step = StepDrift(largest=0.0, mean=0.0, spread=1.0)
     hidden = Agreement(tokens=1, steps=(step,), cosine=0.98765)
     quality = Quality(form="served", questions="random inputs", real=False, agreements={"hidden": hidden})
     print_quality("bert-tiny", "fp32", [quality], verdicts_of([quality], BUDGETS["fp32"]))

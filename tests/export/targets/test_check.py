@@ -8,7 +8,7 @@ import pytest
 
 from attendant.errors import ExportError, UnknownNameError
 from attendant.manifest import Manifest, sha256_of
-from export.targets.check import hold_to_target, require_target
+from export.targets.check import require_valid, validate_for_target
 from export.targets.targets import TARGETS
 from tests.run_here import run_here
 
@@ -23,19 +23,19 @@ ARTEFACTS = (
 )
 
 
-def breaches(folder, target):
-    _, verdicts = hold_to_target(folder, target)
-    return [(one.graph, one.restriction.name, breach.node) for one in verdicts for breach in one.breaches]
+def violations(folder, target):
+    _, checks = validate_for_target(folder, target)
+    return [(one.graph, one.constraint.name, violation.node) for one in checks for violation in one.violations]
 
 
 @pytest.mark.parametrize("artefact", ARTEFACTS)
 @pytest.mark.parametrize("target", ["tensorrt", "ort-cpu", "ort-cuda"])
-def test_an_exported_artefact_keeps_every_restriction(artefact, target, request):
-    assert breaches(request.getfixturevalue(artefact), target) == []
+def test_an_exported_artefact_keeps_every_constraint(artefact, target, request):
+    assert violations(request.getfixturevalue(artefact), target) == []
 
 
 def test_openvino_reads_the_encoder_and_no_cached_decoder(tiny_translator):
-    found = breaches(tiny_translator, "openvino-cpu")
+    found = violations(tiny_translator, "openvino-cpu")
     assert {(graph, name) for graph, name, _ in found} == {("decoder", "operator")}
     assert all(node.endswith("(TensorScatter)") for *_, node in found)
 
@@ -48,7 +48,7 @@ def test_a_swapped_cache_pair_is_caught_at_both_nodes(tiny_translator, tmp_path)
     keys = [node for node in scatters if "key" in node.input[0]]
     keys[0].input[0], keys[1].input[0] = keys[1].input[0], keys[0].input[0]
     written(model, folder)
-    assert breaches(folder, "tensorrt") == [
+    assert violations(folder, "tensorrt") == [
         ("decoder", "cache-pair", f"{node.name} (TensorScatter)") for node in scatters if node in keys
     ]
 
@@ -66,31 +66,31 @@ def test_weights_in_another_file_need_not_be_read(tiny_translator, tmp_path):
     onnx.save(model, folder / "decoder.onnx", save_as_external_data=True, location="weights", size_threshold=256)
     written(onnx.load(folder / "decoder.onnx", load_external_data=False), folder)
     (folder / "weights").unlink()
-    assert breaches(folder, "tensorrt") == []
+    assert violations(folder, "tensorrt") == []
 
 
 def test_the_error_names_graph_node_and_source(tiny_translator):
-    target, verdicts = hold_to_target(tiny_translator, "openvino-cpu")
+    target, checks = validate_for_target(tiny_translator, "openvino-cpu")
     with pytest.raises(ExportError, match=r"graph decoder, at \w+ \(TensorScatter\).* and 3 more"):
-        require_target(target, verdicts)
+        require_valid(target, checks)
 
 
 def test_an_unknown_target_is_refused_by_name(tiny_translator):
     with pytest.raises(UnknownNameError, match=r"unknown target 'tensorflow'; did you mean 'tensorrt.*"):
-        hold_to_target(tiny_translator, "tensorflow")
+        validate_for_target(tiny_translator, "tensorflow")
 
 
-def test_the_command_prints_every_restriction_and_its_status_is_the_verdict(tiny_translator):
+def test_the_command_prints_every_constraint_and_its_status_is_the_verdict(tiny_translator):
     kept, broken = (check(tiny_translator, target) for target in ("tensorrt", "openvino-cpu"))
     assert (kept.returncode, broken.returncode) == (0, 1), kept.stderr
-    asked = {(one["graph"], one["restriction"]) for one in json.loads(kept.stdout)}
-    assert asked == {(graph, name) for graph in ("encoder", "decoder") for name in TARGETS["tensorrt"].restrictions}
+    asked = {(one["graph"], one["constraint"]) for one in json.loads(kept.stdout)}
+    assert asked == {(graph, name) for graph in ("encoder", "decoder") for name in TARGETS["tensorrt"].constraints}
     assert "TensorScatter" in broken.stderr
 
 
-def test_the_documentation_lists_every_target_and_every_restriction_of_tensorrt():
+def test_the_documentation_lists_every_target_and_every_constraint_of_tensorrt():
     text = (Path(__file__).parents[3] / "docs" / "targets.md").read_text()
-    names = [*TARGETS, *TARGETS["tensorrt"].restrictions]
+    names = [*TARGETS, *TARGETS["tensorrt"].constraints]
     assert [name for name in names if f"`{name}`" not in text] == []
 
 

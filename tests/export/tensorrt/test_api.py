@@ -111,13 +111,13 @@ _SUBCLASSES = """
 import json, logging, sys
 from export.tensorrt.build_progress import BuildProgress
 from export.tensorrt.config import EngineConfig
-from export.tensorrt.compat import _flags, _level, _monitor
+from export.tensorrt.compat import builder_flags, hardware_level, monitor_for
 from serving.runtime.tensorrt.library import tensorrt_log, tensorrt_module
 trt, said = tensorrt_module(), []
 logging.getLogger("tensorrt").addFilter(lambda record: said.append([record.levelno, record.getMessage()]))
 tensorrt_log().log(trt.ILogger.Severity.ERROR, "one thing")
 account = BuildProgress("x")
-monitor = _monitor(trt, account)
+monitor = monitor_for(trt, account)
 monitor.phase_start("Building", None, 2)
 monitor.phase_start("Timing", "Building", 5)
 assert monitor.step_complete("Timing", 0) and monitor.step_complete("Building", 0)
@@ -126,9 +126,9 @@ account._advance["Building"] = stop
 told = "KeyboardInterrupt is told" if not monitor.step_complete("Building", 1) else "it goes on"
 monitor.phase_finish("Building")
 config = EngineConfig(weights="stripped", version_compatible=True)
-levels = {str(_level(trt, level)) for level in ("this-gpu", "same-capability", "ampere-plus")}
+levels = {str(hardware_level(trt, level)) for level in ("this-gpu", "same-capability", "ampere-plus")}
 assert list(trt.Dims((2, -1, 3))) == [2, -1, 3] and 1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED) > 0
-print(json.dumps([said[0], told, len(_flags(trt, config)), len(levels) == 3]))
+print(json.dumps([said[0], told, len(builder_flags(trt, config)), len(levels) == 3]))
 """
 
 

@@ -15,11 +15,11 @@ import pytest
 from attendant.engine_manifest import EngineManifest
 from attendant.errors import ArtefactError, ConfigError, ExportError, MachineError, OutputError
 from attendant.manifest import Manifest, sha256_of
-from export.targets.restrictions.graph import Graph
+from export.targets.constraints.graph import Graph
 from export.tensorrt import build as stage
 from export.tensorrt.attention_nodes import attention_nodes
 from export.tensorrt.build import build_engines
-from export.tensorrt.compat import Plan
+from export.tensorrt.compat import EnginePlan
 from export.tensorrt.config import EngineConfig
 from tests.conftest import DATES
 from tests.nvidia.engines import H100
@@ -36,7 +36,7 @@ class Builder:
     def build_plan(self, path, profiles, config, timings, account, aliased_plugins):
         self.aliased[path.stem], self.paths[path.stem] = aliased_plugins, path
         self.built.append((path.stem, [profile.name for profile in profiles], timings))
-        return Plan(plan=f"plan of {path.stem}".encode(), timings=lambda kept: kept + path.stem.encode())
+        return EnginePlan(plan=f"plan of {path.stem}".encode(), timings=lambda kept: kept + path.stem.encode())
 
     def open_plan(self, plan, version_compatible, weights=None):
         stem = plan.decode().removeprefix("plan of ")
@@ -220,7 +220,7 @@ def compiler(monkeypatch):
         asked.append(target)
         yield SimpleNamespace(hashes=lambda: {"flash_attention": "0" * 64})
 
-    module = SimpleNamespace(register_plugins=lambda: SimpleNamespace(embedding=embedding))
+    module = SimpleNamespace(register_plugins=lambda: SimpleNamespace(embed_kernels=embedding))
     monkeypatch.setitem(sys.modules, "export.tensorrt.plugins.registration", module)
     return asked
 

@@ -8,10 +8,10 @@ import pytest
 from attendant.engine_manifest import Profile
 from attendant.errors import ExportError
 from attendant.manifest import Manifest
-from export.targets.restrictions.graph import Graph
+from export.targets.constraints.graph import Graph
 from export.tensorrt.attention_nodes import attention_nodes
 from export.tensorrt.attention_report import attention_report
-from export.tensorrt.fusion import fused_attention
+from export.tensorrt.fusion import find_fused_attention
 from export.tensorrt.phases import Form
 
 
@@ -116,7 +116,7 @@ def test_another_plugin_or_another_number_of_them_is_not_what_was_planned(layers
 
 
 def test_an_attention_in_a_fused_kernel_is_found_by_the_node_that_it_comes_from():
-    fused = fused_attention(listing(PROJECTION, PREFILL, DECODE), 0, ["node_Attention_1", "node_Attention_2"])
+    fused = find_fused_attention(listing(PROJECTION, PREFILL, DECODE), 0, ["node_Attention_1", "node_Attention_2"])
     assert fused == {"node_Attention_1": "_gemm_mha_v2_myl0_2", "node_Attention_2": "_gemv_mha_v1_myl0_4"}
     assert report(listing(PROJECTION, PREFILL, DECODE), fused) == {"native": 2}
 
@@ -142,12 +142,12 @@ def test_an_attention_that_became_several_kernels_fails_by_name():
 
 
 def test_a_kernel_of_another_node_counts_for_none():
-    assert fused_attention(listing(PREFILL), 0, ["node_Attention_9"]) == {"node_Attention_9": ""}
+    assert find_fused_attention(listing(PREFILL), 0, ["node_Attention_9"]) == {"node_Attention_9": ""}
 
 
 def test_a_kernel_named_by_its_tactic_alone_is_found():
     layer = ("node_Attention_1", "fused", "fmha_v2_flash_attention_fp16_S_64_sm90", ["node_Attention_1"])
-    assert fused_attention(listing(layer), 0, ["node_Attention_1"]) == {"node_Attention_1": "node_Attention_1"}
+    assert find_fused_attention(listing(layer), 0, ["node_Attention_1"]) == {"node_Attention_1": "node_Attention_1"}
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_kernel_named_by_its_tactic_alone_is_found():
     ],
 )
 def test_fused_kernels_are_known_by_mha_and_never_by_the_names_of_nodes(name, kind, tactic, fused):
-    found = fused_attention(listing((name, kind, tactic, ["node_Attention_1"])), 0, ["node_Attention_1"])
+    found = find_fused_attention(listing((name, kind, tactic, ["node_Attention_1"])), 0, ["node_Attention_1"])
     assert found == {"node_Attention_1": name if fused else ""}
 
 
@@ -174,7 +174,7 @@ def test_a_graph_without_attention_has_nothing_to_fuse():
 @pytest.mark.parametrize("text", ["", "{}", '{"Layers": ["_gemm_mha_v2_myl0_2"]}', "[1]"])
 def test_another_form_is_an_error_and_never_a_pass(text):
     with pytest.raises(ExportError, match=r"inspector|in detail"):
-        fused_attention(text, 0, ["node_Attention_1"])
+        find_fused_attention(text, 0, ["node_Attention_1"])
 
 
 def test_the_plan_of_a_graph_is_its_attention_nodes(dates_artefact, digits_artefact, explained_gru):

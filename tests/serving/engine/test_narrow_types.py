@@ -13,14 +13,14 @@ from serving.runtime.create_runners import create_runners
 from serving.runtime.openvino.runner import OpenVinoRunner
 from serving.runtime.ort.runner import RowByRow
 from serving.triton.repository.layout import write_repository
-from tests.export.in_precision import artefact_in
+from tests.export.rewritten import rewritten
 
 
 @pytest.fixture(scope="module")
 def dates_in_fp16(dates_artefact, tmp_path_factory):
     """The shipped translator in fp16."""
     out = tmp_path_factory.mktemp("narrow") / "dates-transformer"
-    artefact_in("fp16", dates_artefact, out)
+    rewritten(dates_artefact, "fp16", out)
     return out
 
 
@@ -37,7 +37,7 @@ def test_in_fp16_a_trained_translator_gives_the_tokens_of_fp32(dates_artefact, d
 
 
 def test_in_fp16_a_language_model_gives_the_tokens_of_fp32(language_model, tmp_path):
-    artefact_in("fp16", language_model, tmp_path / "fp16")
+    rewritten(language_model, "fp16", tmp_path / "fp16")
     options = SamplingParams(max_tokens=12, ignore_eos=True)
     tokens = []
     for folder in (language_model, tmp_path / "fp16"):
@@ -66,7 +66,7 @@ def test_in_fp16_caches_and_memories_take_half_the_bytes_and_are_updated_in_plac
 
 
 def test_in_bf16_a_decoder_is_refused_on_a_cpu_with_what_to_do_before_a_repository_is_written(dates_artefact, tmp_path):
-    made = artefact_in("bf16", dates_artefact, tmp_path / "bf16")
+    made = Manifest.read(rewritten(dates_artefact, "bf16", tmp_path / "bf16"))
     assert made.lowered == ()
     why = (
         r"'dates-transformer' in bf16; found ONNX Runtime, which has no .*, and OpenVINO, .* \['decoder'\] do; serve an"
@@ -80,7 +80,7 @@ def test_in_bf16_a_decoder_is_refused_on_a_cpu_with_what_to_do_before_a_reposito
 
 def test_in_bf16_a_classifier_runs_on_openvino_and_nowhere_else(digits_artefact, tmp_path):
     pytest.importorskip("openvino")
-    made = artefact_in("bf16", digits_artefact, tmp_path / "bf16")
+    made = Manifest.read(rewritten(digits_artefact, "bf16", tmp_path / "bf16"))
     runner = create_runners(tmp_path / "bf16", made)["model"]
     assert isinstance(runner, OpenVinoRunner)
     pixels = np.random.default_rng(0).random((2, *made.graph("model").inputs[0].axes[1:]), dtype=np.float32)

@@ -4,8 +4,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from export.passes.openvino.divide_while_rounding import divide_while_rounding
-from export.passes.quantise.quantise_dynamic import quantise_dynamic
+from export.passes.openvino.divide_while_rounding import DivideWhileRounding
+from export.passes.quantise.quantise_dynamic import QuantiseDynamic
 from tests.export.passes.layers import answers, layer
 
 WIDTH = 48
@@ -15,7 +15,7 @@ WIDTH = 48
 def quantised():
     """A layer in 8 bits."""
     model = layer(WIDTH, 8)
-    quantise_dynamic(model)
+    QuantiseDynamic()(model)
     return model
 
 
@@ -28,31 +28,31 @@ def test_answers_have_the_same_bits(quantised, shape):
     x = np.random.default_rng(3).standard_normal((*shape, WIDTH)).astype(np.float32)
     x[0, 0], x[-1, -1, 5] = 0, 900  # a row of zeros, and one that is far larger than the rest
     before = answers(quantised, x)
-    assert divide_while_rounding(quantised).fired == 1
+    assert DivideWhileRounding()(quantised).fired == 1
     np.testing.assert_array_equal(answers(quantised, x), before)  # the same integers
 
 
 def test_the_node_takes_each_row_as_one_block(quantised):
-    divide_while_rounding(quantised)
+    DivideWhileRounding()(quantised)
     node = next(node for node in quantised.graph if node.op_type == "QuantizeLinear")
     assert node.inputs[0].name == "x"
     assert (node.attributes.get_int("axis"), node.attributes.get_int("block_size")) == (-1, WIDTH)
 
 
 def test_a_second_run_fires_nothing(quantised):
-    divide_while_rounding(quantised)
+    DivideWhileRounding()(quantised)
     before = operators(quantised)
-    assert divide_while_rounding(quantised).fired == 0
+    assert DivideWhileRounding()(quantised).fired == 0
     assert operators(quantised) == before
 
 
 def test_every_quotient_of_a_decoder_goes_and_equal_rows_share_their_zero_points(tiny_translator):
     decoder = ir.load(tiny_translator / "decoder.onnx")
     expanded = operators(decoder).count("Expand")
-    quantise_dynamic(decoder)
+    QuantiseDynamic()(decoder)
     rows = operators(decoder).count("QuantizeLinear")
     divided = operators(decoder).count("Div")
-    assert divide_while_rounding(decoder).fired == rows == 13
+    assert DivideWhileRounding()(decoder).fired == rows == 13
     assert operators(decoder).count("Div") == divided - rows
     shared = operators(decoder).count("Expand") - expanded
     assert 0 < shared < rows / 2
@@ -61,5 +61,5 @@ def test_every_quotient_of_a_decoder_goes_and_equal_rows_share_their_zero_points
 def test_a_scale_that_is_not_one_is_left_alone(quantised):
     node = next(node for node in quantised.graph if node.op_type == "QuantizeLinear")
     quantised.graph.initializers["row.one"].const_value = ir.tensor(np.array(2, np.float32))
-    assert divide_while_rounding(quantised).fired == 0
+    assert DivideWhileRounding()(quantised).fired == 0
     assert node.inputs[0].producer().op_type == "Div"

@@ -3,7 +3,7 @@
 import onnx_ir as ir
 import pytest
 
-from export.passes.openvino.gather_windows import gather_windows
+from export.passes.openvino.gather_windows import GatherWindows
 from tests.export.passes.images import logits, operators
 
 
@@ -15,22 +15,22 @@ def swin(explained_swin):
 
 def test_answers_have_the_same_bits(swin):
     before = logits(swin)
-    assert gather_windows(swin).fired > 0
+    assert GatherWindows()(swin).fired > 0
     assert (logits(swin) == before).all()  # numbers are moved, and none is computed
 
 
 def test_no_map_is_rolled_or_cut_by_other_operators(swin):
     windows = operators(swin).count("Attention")
     transposes = operators(swin).count("Transpose")
-    assert gather_windows(swin).fired == 2 * windows
+    assert GatherWindows()(swin).fired == 2 * windows
     assert "Concat" not in operators(swin) and "Slice" not in operators(swin)
     assert operators(swin).count("Transpose") == transposes - 2 * windows
 
 
 def test_a_second_run_fires_nothing(swin):
-    gather_windows(swin)
+    GatherWindows()(swin)
     before = operators(swin)
-    assert gather_windows(swin).fired == 0
+    assert GatherWindows()(swin).fired == 0
     assert operators(swin) == before
 
 
@@ -38,5 +38,5 @@ def test_windows_that_are_cut_in_another_order_stay(swin):
     cuts = [node for node in swin.graph if list(node.attributes.get_ints("perm", ())) == [0, 1, 3, 2, 4, 5]]
     cuts[0].attributes["perm"] = ir.AttrInt64s("perm", [0, 1, 3, 4, 2, 5])
     before, windows = logits(swin), operators(swin).count("Attention")
-    assert 0 < gather_windows(swin).fired < 2 * windows
+    assert 0 < GatherWindows()(swin).fired < 2 * windows
     assert (logits(swin) == before).all()  # numbers are moved, and none is computed

@@ -2,14 +2,14 @@
 
 import onnx_ir as ir
 
-from export.passes.openvino.normalise_rows import normalise_rows
+from export.passes.openvino.normalise_rows import NormaliseRows
 from tests.export.passes.images import logits, operators
 
 
 def test_every_norm_of_a_map_becomes_one_of_rows(explained_swin):
     swin = ir.load(explained_swin / "model.onnx")
     before = logits(swin)
-    assert normalise_rows(swin).fired > 0
+    assert NormaliseRows()(swin).fired > 0
     norms = [node for node in swin.graph if node.op_type == "LayerNormalization"]
     assert {len(node.inputs[0].shape) for node in norms} <= {2, 3}
     assert (logits(swin) == before).all()  # each row by itself, in the same order of sums
@@ -17,11 +17,11 @@ def test_every_norm_of_a_map_becomes_one_of_rows(explained_swin):
 
 def test_a_second_run_fires_nothing(explained_swin):
     swin = ir.load(explained_swin / "model.onnx")
-    normalise_rows(swin)
+    NormaliseRows()(swin)
     before = operators(swin)
-    assert normalise_rows(swin).fired == 0
+    assert NormaliseRows()(swin).fired == 0
     assert operators(swin) == before
 
 
 def test_norms_of_rows_stay(tiny_classifier):
-    assert normalise_rows(ir.load(tiny_classifier / "model.onnx")).fired == 0
+    assert NormaliseRows()(ir.load(tiny_classifier / "model.onnx")).fired == 0

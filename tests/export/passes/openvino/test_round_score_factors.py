@@ -6,7 +6,7 @@ import onnxruntime as ort
 import pytest
 
 from export.passes.match.score_factors import note_largest, score_factors
-from export.passes.openvino.round_score_factors import round_score_factors
+from export.passes.openvino.round_score_factors import RoundScoreFactors
 from tests.export.passes.images import logits, operators
 
 PLAIN = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -27,22 +27,22 @@ def test_all_with_a_range_are_rounded_by_it(model):
     before = logits(model, level=PLAIN)
     note_all(model, 20.0)
     attentions = operators(model).count("Attention")
-    assert round_score_factors(model).fired == 2 * attentions == operators(model).count("QuantizeLinear") > 0
+    assert RoundScoreFactors()(model).fired == 2 * attentions == operators(model).count("QuantizeLinear") > 0
     off = np.abs(logits(model, level=PLAIN) - before).max() / np.abs(before).max()
     assert 1e-6 < off < 0.1
 
 
 def test_without_a_range_they_stay(model):
     before = operators(model)
-    assert round_score_factors(model).fired == 0
+    assert RoundScoreFactors()(model).fired == 0
     assert operators(model) == before
 
 
 def test_a_second_run_fires_nothing(model):
     note_all(model, 20.0)
-    round_score_factors(model)
+    RoundScoreFactors()(model)
     before = operators(model)
-    assert round_score_factors(model).fired == 0
+    assert RoundScoreFactors()(model).fired == 0
     assert operators(model) == before
 
 

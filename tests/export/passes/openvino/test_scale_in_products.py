@@ -4,8 +4,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from export.passes.openvino.scale_in_products import scale_in_products
-from export.passes.quantise.quantise_dynamic import quantise_dynamic
+from export.passes.openvino.scale_in_products import ScaleInProducts
+from export.passes.quantise.quantise_dynamic import QuantiseDynamic
 from tests.export.passes.layers import activation, answers, layer
 
 WIDTH, OUT = 48, 24
@@ -18,7 +18,7 @@ def quantised():
     after = ir.node("Relu", [model.graph.outputs[0]], outputs=[activation("z", OUT)])
     model.graph.append(after)
     model.graph.outputs[0] = after.outputs[0]
-    quantise_dynamic(model)
+    QuantiseDynamic()(model)
     return model
 
 
@@ -30,33 +30,33 @@ def operators(model):
 def test_answers_stay_what_they_were(quantised, shape):
     x = np.random.default_rng(3).standard_normal((*shape, WIDTH)).astype(np.float32)
     before = answers(quantised, x)
-    assert scale_in_products(quantised).fired == 1
+    assert ScaleInProducts()(quantised).fired == 1
     assert "MatMulIntegerToFloat" in operators(quantised)
     np.testing.assert_allclose(answers(quantised, x), before, rtol=1e-6, atol=1e-6)
 
 
 def test_no_conversion_is_left(quantised):
     muls = operators(quantised).count("Mul")
-    scale_in_products(quantised)
+    ScaleInProducts()(quantised)
     assert "Cast" not in operators(quantised)
     assert operators(quantised).count("Mul") == muls - 1
 
 
 def test_a_second_run_fires_nothing(quantised):
-    scale_in_products(quantised)
+    ScaleInProducts()(quantised)
     before = operators(quantised)
-    assert scale_in_products(quantised).fired == 0
+    assert ScaleInProducts()(quantised).fired == 0
     assert operators(quantised) == before
 
 
 def test_the_last_product_of_a_decoder_stays(tiny_translator):
     decoder = ir.load(tiny_translator / "decoder.onnx")
-    quantise_dynamic(decoder)
-    assert scale_in_products(decoder).fired == 16
+    QuantiseDynamic()(decoder)
+    assert ScaleInProducts()(decoder).fired == 16
     assert operators(decoder).count("MatMulInteger") == 1
 
 
 def test_integers_that_are_also_read_otherwise_stay(quantised):
     integers = next(node.outputs[0] for node in quantised.graph if node.op_type == "MatMulInteger")
     quantised.graph.append(ir.node("Identity", [integers]))
-    assert scale_in_products(quantised).fired == 0
+    assert ScaleInProducts()(quantised).fired == 0

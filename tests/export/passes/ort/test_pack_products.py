@@ -9,10 +9,10 @@ import torch
 from attendant.manifest import Manifest
 from export.graph.sample_inputs import sample_inputs
 from export.parity.eager import eager_runners
-from export.passes.ort.feed_attention_packed import feed_attention_packed
-from export.passes.ort.lower_cached_attention import lower_cached_attention
-from export.passes.ort.pack_products import pack_products
-from export.passes.ort.rotate_in_attention import rotate_in_attention
+from export.passes.ort.feed_attention_packed import FeedAttentionPacked
+from export.passes.ort.lower_cached_attention import LowerCachedAttention
+from export.passes.ort.pack_products import PackProducts
+from export.passes.ort.rotate_in_attention import RotateInAttention
 from models.checkpoints.resolve import checkpoint_named
 from tests.models.agreement import assert_rounded
 
@@ -50,24 +50,24 @@ def assert_same_logits(model, folder, path):
 
 def test_queries_keys_and_values_become_one_product_in_that_order_and_a_gate_another(decoder):
     before = count(decoder, "MatMul")
-    outcome = pack_products(decoder)
-    assert (outcome.fired, outcome.misses) == (4, ()), "two blocks, each with an attention and a gated MLP"
+    outcome = PackProducts()(decoder)
+    assert (outcome.fired, outcome.missed) == (4, []), "two blocks, each with an attention and a gated MLP"
     assert count(decoder, "MatMul") == before - 2 * (2 + 1)
     assert "|".join([QUERY, KEY, VALUE]) in decoder.graph.initializers
     assert QUERY not in decoder.graph.initializers
 
 
 def test_the_packed_graph_says_the_same(decoder, windowed_language_model, tmp_path):
-    pack_products(decoder)
+    PackProducts()(decoder)
     assert_same_logits(decoder, windowed_language_model, tmp_path / "packed.onnx")
 
 
 def test_the_runtimes_attention_reads_what_was_packed_unsplit_and_says_the_same(
     decoder, windowed_language_model, tmp_path
 ):
-    for rewrite in (pack_products, lower_cached_attention, rotate_in_attention):
-        rewrite(decoder)
-    assert feed_attention_packed(decoder).fired == 2
+    for rewrite in (PackProducts, LowerCachedAttention, RotateInAttention):
+        rewrite()(decoder)
+    assert FeedAttentionPacked()(decoder).fired == 2
     (node, _) = (node for node in decoder.graph if node.op_type == "GroupQueryAttention")
     assert [value is None for value in node.inputs[:3]] == [False, True, True]
     assert count(decoder, "Split") == 2, "those of the gates"
@@ -76,29 +76,29 @@ def test_the_runtimes_attention_reads_what_was_packed_unsplit_and_says_the_same(
 
 def test_biases_are_packed_with_their_products(tiny_translator, tmp_path):
     decoder = ir.load(tiny_translator / "decoder.onnx")
-    assert pack_products(decoder).fired == 2
+    assert PackProducts()(decoder).fired == 2
     joined = [name for name in decoder.graph.initializers if "|" in name]
     assert sum(name.count(".bias") == 3 for name in joined) == 2
 
 
 def test_the_attention_takes_no_other_order(decoder):
-    pack_products(decoder)
-    lower_cached_attention(decoder)
-    rotate_in_attention(decoder)
+    PackProducts()(decoder)
+    LowerCachedAttention()(decoder)
+    RotateInAttention()(decoder)
     node = next(node for node in decoder.graph if node.op_type == "GroupQueryAttention")
     first, second = node.inputs[:2]
     node.replace_input_with(0, second)
     node.replace_input_with(1, first)
-    assert feed_attention_packed(decoder).fired == 1, "the other block's"
+    assert FeedAttentionPacked()(decoder).fired == 1, "the other block's"
 
 
 def test_a_second_run_fires_nothing(decoder):
-    assert pack_products(decoder).fired == 4
-    assert pack_products(decoder).fired == 0
-    lower_cached_attention(decoder)
-    rotate_in_attention(decoder)
-    assert feed_attention_packed(decoder).fired == 2
-    assert feed_attention_packed(decoder).fired == 0
+    assert PackProducts()(decoder).fired == 4
+    assert PackProducts()(decoder).fired == 0
+    LowerCachedAttention()(decoder)
+    RotateInAttention()(decoder)
+    assert FeedAttentionPacked()(decoder).fired == 2
+    assert FeedAttentionPacked()(decoder).fired == 0
 
 
 def test_a_weight_that_others_read_too_is_left_alone(decoder):
@@ -107,5 +107,5 @@ def test_a_weight_that_others_read_too_is_left_alone(decoder):
     reader.outputs[0].name = "again"
     decoder.graph.append(reader)
     decoder.graph.outputs.append(reader.outputs[0])
-    assert pack_products(decoder).fired == 4, "keys and values are packed all the same"
+    assert PackProducts()(decoder).fired == 4, "keys and values are packed all the same"
     assert QUERY in decoder.graph.initializers

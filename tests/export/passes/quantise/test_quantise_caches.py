@@ -7,9 +7,9 @@ import onnx_ir as ir
 import pytest
 
 from attendant.manifest import Manifest
-from export.passes.ort.lower_cached_attention import lower_cached_attention
-from export.passes.ort.rotate_in_attention import rotate_in_attention
-from export.passes.quantise.quantise_caches import quantise_caches
+from export.passes.ort.lower_cached_attention import LowerCachedAttention
+from export.passes.ort.rotate_in_attention import RotateInAttention
+from export.passes.quantise.quantise_caches import QuantiseCaches
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.ort.runner import OrtRunner
 
@@ -60,8 +60,8 @@ def in_bytes(signature):
 
 
 def test_whatever_is_cached_is_rounded_once_and_the_caches_stay_float32(decoder):
-    outcome = quantise_caches(decoder, everything(decoder))
-    assert (outcome.fired, outcome.misses) == (4, ())
+    outcome = QuantiseCaches(everything(decoder))(decoder)
+    assert (outcome.fired, outcome.missed) == (4, [])
     for node in decoder.graph:
         if node.op_type == "TensorScatter":
             restored = node.inputs[1].producer()
@@ -70,26 +70,26 @@ def test_whatever_is_cached_is_rounded_once_and_the_caches_stay_float32(decoder)
 
 
 def test_a_second_run_fires_nothing(decoder):
-    quantise_caches(decoder, everything(decoder))
+    QuantiseCaches(everything(decoder))(decoder)
     before = operators(decoder)
-    assert quantise_caches(decoder, everything(decoder)).fired == 0
+    assert QuantiseCaches(everything(decoder))(decoder).fired == 0
     assert operators(decoder) == before
 
 
 def test_a_cache_that_calibration_did_not_see_is_a_miss_by_name(decoder):
-    outcome = quantise_caches(decoder, {name: 1.0 for name in everything(decoder) if name != "self_01_key_in"})
-    assert (outcome.fired, outcome.misses) == (3, ("self_01_key_out: calibration saw no 'self_01_key_in'",))
+    outcome = QuantiseCaches({name: 1.0 for name in everything(decoder) if name != "self_01_key_in"})(decoder)
+    assert (outcome.fired, outcome.missed) == (3, ["self_01_key_out: calibration saw no 'self_01_key_in'"])
 
 
 def test_a_graph_without_a_cache_stays_as_it_is(tiny_translator):
     encoder = ir.load(tiny_translator / "encoder.onnx")
-    assert quantise_caches(encoder, {}).fired == 0
+    assert QuantiseCaches({})(encoder).fired == 0
 
 
 def test_a_cache_holds_whole_steps_and_no_more_than_the_largest(decoder, language_model, tmp_path):
     exact = filled(decoder, language_model, tmp_path / "exact.onnx")["self_00_key_in"]
     largest = float(np.abs(exact).max()) / 2
-    quantise_caches(decoder, everything(decoder, largest))
+    QuantiseCaches(everything(decoder, largest))(decoder)
     found = filled(decoder, language_model, tmp_path / "rounded.onnx")["self_00_key_in"]
     step = largest / 127
     np.testing.assert_allclose(found, np.rint(found / step) * step, atol=1e-6)
@@ -98,7 +98,7 @@ def test_a_cache_holds_whole_steps_and_no_more_than_the_largest(decoder, languag
 
 
 def test_a_cache_that_is_always_zero_has_a_scale(decoder):
-    quantise_caches(decoder, everything(decoder, 0.0))
+    QuantiseCaches(everything(decoder, 0.0))(decoder)
     scales = [value for name, value in decoder.graph.initializers.items() if name.endswith("_in.scale")]
     assert len(scales) == 4
     assert all(value.const_value.numpy() > 0 for value in scales)
@@ -108,10 +108,10 @@ def test_a_cache_that_is_always_zero_has_a_scale(decoder):
 def test_lowered_the_caches_are_the_integers_that_the_standards_graph_rounds_to(artefact, request, tmp_path):
     folder = request.getfixturevalue(artefact)
     model = ir.load(folder / "decoder.onnx")
-    quantise_caches(model, everything(model))
+    QuantiseCaches(everything(model))(model)
     kept = filled(model, folder, tmp_path / "standard.onnx")
-    assert lower_cached_attention(model).fired == 2
-    rotate_in_attention(model)
+    assert LowerCachedAttention()(model).fired == 2
+    RotateInAttention()(model)
     assert {value.dtype for value in caches(model)} == {ir.DataType.INT8}
     for node in attentions(model):
         assert node.attributes.get_int("kv_cache_bit_width") == 8
@@ -158,8 +158,8 @@ def spread(model, scatter, rounding, restoring):
     ],
 )
 def test_rounding_that_the_runtimes_node_has_not_is_a_miss(decoder, change, why):
-    quantise_caches(decoder, everything(decoder))
+    QuantiseCaches(everything(decoder))(decoder)
     damaged(decoder, change)
-    outcome = lower_cached_attention(decoder)
+    outcome = LowerCachedAttention()(decoder)
     assert outcome.fired == 1
-    assert [miss.split(": ", 1)[1] for miss in outcome.misses] == [why]
+    assert [miss.split(": ", 1)[1] for miss in outcome.missed] == [why]

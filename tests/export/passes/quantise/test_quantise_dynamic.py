@@ -7,7 +7,7 @@ import onnxruntime as ort
 import pytest
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
-from export.passes.quantise.quantise_dynamic import in_8_bits, quantise_dynamic
+from export.passes.quantise.quantise_dynamic import QuantiseDynamic, quantise_columns
 from tests.export.passes.layers import answers, layer
 
 ROWS, WIDTH, OUT = 6, 96, 40
@@ -30,8 +30,8 @@ def activations(outlier=1.0):
 
 
 def test_every_product_is_in_integers_and_a_shared_activation_is_quantised_once(decoder):
-    outcome = quantise_dynamic(decoder)
-    assert (outcome.fired, outcome.refusals, outcome.misses) == (17, (), ())
+    outcome = QuantiseDynamic()(decoder)
+    assert (outcome.fired, outcome.refused, outcome.missed) == (17, [], [])
     assert operators(decoder).count("MatMulInteger") == 17
     assert "MatMul" not in operators(decoder)
     # In each of two blocks query, key and value read one; the memory's keys and values, one in both blocks.
@@ -39,14 +39,14 @@ def test_every_product_is_in_integers_and_a_shared_activation_is_quantised_once(
 
 
 def test_a_second_run_fires_nothing(decoder):
-    quantise_dynamic(decoder)
+    QuantiseDynamic()(decoder)
     before = operators(decoder)
-    assert quantise_dynamic(decoder).fired == 0
+    assert QuantiseDynamic()(decoder).fired == 0
     assert operators(decoder) == before
 
 
 def test_a_table_that_is_also_the_heads_weight_is_stored_once(decoder):
-    quantise_dynamic(decoder)
+    QuantiseDynamic()(decoder)
     stored = {
         name: value.dtype for name, value in decoder.graph.initializers.items() if name.startswith("model.embedding")
     }
@@ -60,7 +60,7 @@ def test_a_table_that_is_also_the_heads_weight_is_stored_once(decoder):
 
 def test_what_remains_is_of_the_standard_and_keeps_its_signature(decoder, tmp_path):
     before = [(value.name, value.dtype, value.shape) for value in (*decoder.graph.inputs, *decoder.graph.outputs)]
-    quantise_dynamic(decoder)
+    QuantiseDynamic()(decoder)
     ir.save(decoder, tmp_path / "decoder.onnx")
     onnx.checker.check_model(tmp_path / "decoder.onnx", full_check=True)
     assert {node.domain for node in decoder.graph} == {""}
@@ -71,20 +71,20 @@ def test_what_remains_is_of_the_standard_and_keeps_its_signature(decoder, tmp_pa
 
 def test_convolutions_and_recurrent_layers_stay_as_they_are(tiny_classifier):
     model = ir.load(tiny_classifier / "model.onnx")
-    outcome = quantise_dynamic(model)
-    assert "a convolution" in outcome.refusals[0]
+    outcome = QuantiseDynamic()(model)
+    assert "a convolution" in outcome.refused[0]
     assert operators(model).count("Conv") == 1
 
 
 def test_a_narrow_product_is_refused():
     model = layer(4, OUT)
-    assert quantise_dynamic(model).refusals == ("out: its rows have 4 numbers, less than 8",)
+    assert QuantiseDynamic()(model).refused == ["out: its rows have 4 numbers, less than 8"]
     assert operators(model) == ["MatMul", "Add"]
 
 
 def test_an_outlier_in_one_row_changes_no_bit_of_the_others():
     model = layer(WIDTH, OUT)
-    quantise_dynamic(model)
+    QuantiseDynamic()(model)
     calm, loud = (answers(model, activations(outlier)) for outlier in (1.0, 100.0))
     assert np.array_equal(calm[1:], loud[1:])  # each row by itself, in the same order of sums
     assert not np.array_equal(calm[0], loud[0])
@@ -104,7 +104,7 @@ def test_the_error_is_within_half_a_step_of_each_factor(outlier):
     model, rows = layer(WIDTH, OUT), activations(outlier).astype(np.float64)
     weight = model.graph.initializers["weight"].const_value.numpy().astype(np.float64)
     exact = rows @ weight + model.graph.initializers["bias"].const_value.numpy()
-    quantise_dynamic(model)
+    QuantiseDynamic()(model)
     row, column = np.abs(rows).max(-1, keepdims=True) / 127, np.abs(weight).max(0) / 127
     # |x w - x' w'| <= |x| c/2 + |w| r/2 + r c/4, and so for a sum of them
     bound = (
@@ -116,11 +116,11 @@ def test_the_error_is_within_half_a_step_of_each_factor(outlier):
 def test_a_row_of_zeros_gives_the_bias():
     model = layer(WIDTH, OUT)
     bias = model.graph.initializers["bias"].const_value.numpy()
-    quantise_dynamic(model)
+    QuantiseDynamic()(model)
     assert np.array_equal(answers(model, np.zeros((2, 1, WIDTH), np.float32)), np.broadcast_to(bias, (2, 1, OUT)))
 
 
 def test_a_column_of_zeros_stays_zero():
-    levels, scale = in_8_bits(np.array([[0.0, 1.0], [0.0, -2.0]], np.float32))
+    levels, scale = quantise_columns(np.array([[0.0, 1.0], [0.0, -2.0]], np.float32))
     assert levels.tolist() == [[0, 64], [0, -127]]
     assert scale.tolist() == [1.0, np.float32(2.0) / np.float32(127)]

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from export.passes.quantise.quantise_static import quantise_static, quantised_weight, rounded_products
+from export.passes.quantise.quantise_static import QuantiseStatic, quantised_weight, rounded_products
 from tests.export.passes.layers import activation, answers, constant, layer
 
 
@@ -27,7 +27,7 @@ def operators(model):
 def test_a_product_computes_what_rounding_both_factors_by_hand_gives():
     model, x = layer(16, 8), np.random.default_rng(1).uniform(-2, 2, (2, 3, 16)).astype(np.float32)
     weight, bias = (model.graph.initializers[name].const_value.numpy() for name in ("weight", "bias"))
-    assert quantise_static(model, {"x": 2.0}).fired == 1
+    assert QuantiseStatic({"x": 2.0})(model).fired == 1
     steps = np.abs(weight).max(0) / 127
     rounded = np.rint(x / np.float32(2 / 127)) * np.float32(2 / 127)
     np.testing.assert_allclose(answers(model, x), rounded @ (np.rint(weight / steps) * steps) + bias, atol=1e-5)
@@ -35,12 +35,12 @@ def test_a_product_computes_what_rounding_both_factors_by_hand_gives():
 
 def test_what_is_larger_than_calibration_saw_becomes_the_largest():
     model, x = layer(16, 8), np.ones((1, 1, 16), np.float32)
-    quantise_static(model, {"x": 2.0})
+    QuantiseStatic({"x": 2.0})(model)
     np.testing.assert_array_equal(answers(model, 2.1 * x), answers(model, 100 * x))  # the same integers
 
 
 def test_the_integers_are_signed_and_every_zero_point_is_0(classifier):
-    quantise_static(classifier, everything(classifier))
+    QuantiseStatic(everything(classifier))(classifier)
     quantisers = [node for node in classifier.graph if node.op_type in ("QuantizeLinear", "DequantizeLinear")]
     points = [node.inputs[2] for node in quantisers if len(node.inputs) > 2]
     assert {(point.dtype, bool(point.const_value.numpy().any())) for point in points} == {(ir.DataType.INT8, False)}
@@ -52,29 +52,29 @@ def test_every_product_with_a_weight_is_rounded_and_an_activation_once_for_all_t
     assert {product.node.op_type for product in products} == {"MatMul", "Gemm", "Conv"}
     before, activations = operators(classifier), {product.activation for product in products}
     assert len(activations) < len(products), "query, key and value read one activation"
-    outcome = quantise_static(classifier, everything(classifier))
-    assert (outcome.fired, outcome.kept, outcome.misses) == (len(products), (), ())
+    outcome = QuantiseStatic(everything(classifier))(classifier)
+    assert (outcome.fired, outcome.kept, outcome.missed) == (len(products), [], [])
     added = operators(classifier) - before
     assert added == {"QuantizeLinear": len(activations), "DequantizeLinear": len(activations) + len(products)}
 
 
 def test_a_second_run_fires_nothing(classifier):
-    quantise_static(classifier, everything(classifier))
+    QuantiseStatic(everything(classifier))(classifier)
     before = operators(classifier)
-    assert quantise_static(classifier, everything(classifier)).fired == 0
+    assert QuantiseStatic(everything(classifier))(classifier).fired == 0
     assert operators(classifier) == before
 
 
 def test_a_weight_keeps_its_name_in_front_and_its_floats_leave_the_file(classifier):
     names = {product.weight.name for product in rounded_products(classifier.graph)}
-    quantise_static(classifier, everything(classifier))
+    QuantiseStatic(everything(classifier))(classifier)
     assert not names & classifier.graph.initializers.keys()
     assert {f"{name}.{part}" for name in names for part in ("int8", "scale")} <= classifier.graph.initializers.keys()
 
 
 def test_an_activation_that_calibration_did_not_see_is_a_miss_by_name():
-    outcome = quantise_static(layer(16, 8), {})
-    assert (outcome.fired, outcome.misses) == (0, ("out: calibration saw no 'x'",))
+    outcome = QuantiseStatic({})(layer(16, 8))
+    assert (outcome.fired, outcome.missed) == (0, ["out: calibration saw no 'x'"])
 
 
 def test_a_weight_that_is_a_table_of_embeddings_too_stays_float32(language_model):
@@ -82,7 +82,7 @@ def test_a_weight_that_is_a_table_of_embeddings_too_stays_float32(language_model
     product = rounded_products(model.graph)[0]
     rows = ir.node("Gather", [product.weight, constant("row", np.array([0]))])
     model.graph.insert_before(model.graph[0], rows)
-    outcome = quantise_static(model, everything(model))
+    outcome = QuantiseStatic(everything(model))(model)
     named = f"{product.node.outputs[0].name}: its weight {product.weight.name} is read by Gather, MatMul"
     assert named in outcome.kept
     assert product.weight.name in model.graph.initializers
@@ -93,9 +93,9 @@ def test_recurrent_layers_stay_float32_and_are_named():
     weights = [constant(name, np.zeros((1, 24, 8), np.float32)) for name in ("w", "r")]
     model.graph.append(ir.node("GRU", [model.graph.outputs[0], *weights], {"hidden_size": 8}, name="gru"))
     model.graph[-1].outputs[0].name = "states"
-    outcome = quantise_static(model, {"x": 1.0})
+    outcome = QuantiseStatic({"x": 1.0})(model)
     assert outcome.fired == 1
-    assert outcome.kept == ("states: no runtime has a recurrent layer of Q/DQ",)
+    assert outcome.kept == ["states: no runtime has a recurrent layer of Q/DQ"]
 
 
 def test_two_products_of_one_weight_share_its_integers():
@@ -104,7 +104,7 @@ def test_two_products_of_one_weight_share_its_integers():
     again = ir.node("MatMul", [out, weight], outputs=[activation("again", 8)])
     model.graph.append(again)
     model.graph.outputs[0] = again.outputs[0]
-    assert quantise_static(model, {"x": 1.0, "y": 1.0}).fired == 2
+    assert QuantiseStatic({"x": 1.0, "y": 1.0})(model).fired == 2
     assert operators(model)["DequantizeLinear"] == 3
 
 

@@ -2,8 +2,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from export.passes.quantise.quantise_dynamic import quantise_dynamic
-from export.passes.quantise.quantise_tables import quantise_tables
+from export.passes.quantise.quantise_dynamic import QuantiseDynamic
+from export.passes.quantise.quantise_tables import QuantiseTables
 from tests.export.passes.layers import constant, session
 
 WORDS, WIDTH = 50, 32
@@ -30,8 +30,8 @@ def table():
 
 def test_a_row_is_found_within_half_a_step_of_its_own(table):
     model, ids = lookup(table), np.arange(WORDS).reshape(5, 10)
-    outcome = quantise_tables(model)
-    assert (outcome.fired, outcome.refusals) == (1, ())
+    outcome = QuantiseTables()(model)
+    assert (outcome.fired, outcome.refused) == (1, [])
     assert {name: value.dtype for name, value in model.graph.initializers.items() if name.startswith("table")} == {
         "table.int8": ir.DataType.INT8,
         "table.row_scale": ir.DataType.FLOAT,
@@ -43,29 +43,29 @@ def test_a_row_is_found_within_half_a_step_of_its_own(table):
 
 def test_a_second_run_fires_nothing(table):
     model = lookup(table)
-    quantise_tables(model)
+    QuantiseTables()(model)
     before = [node.op_type for node in model.graph]
-    assert quantise_tables(model).fired == 0
+    assert QuantiseTables()(model).fired == 0
     assert [node.op_type for node in model.graph] == before
 
 
 def test_a_table_that_is_looked_up_at_computed_places_stays(table):
     model = lookup(table, computed=True)
-    assert quantise_tables(model).fired == 0
+    assert QuantiseTables()(model).fired == 0
     assert "table" in model.graph.initializers
 
 
 def test_a_narrow_table_is_refused(table):
-    outcome = quantise_tables(lookup(table[:, :4]))
-    assert (outcome.fired, outcome.refusals) == (0, ("table: its rows have 4 numbers, less than 8",))
+    outcome = QuantiseTables()(lookup(table[:, :4]))
+    assert (outcome.fired, outcome.refused) == (0, ["table: its rows have 4 numbers, less than 8"])
 
 
 def test_of_a_translator_only_the_encoders_table_is_left_to_it(tiny_translator):
     fired = {}
     for name in ("encoder", "decoder"):
         model = ir.load(tiny_translator / f"{name}.onnx")
-        quantise_dynamic(model)
-        fired[name] = quantise_tables(model).fired
+        QuantiseDynamic()(model)
+        fired[name] = QuantiseTables()(model).fired
         assert not [
             name
             for name, value in model.graph.initializers.items()

@@ -7,8 +7,8 @@ import onnxruntime as ort
 import pytest
 
 from export.passes.quantise.block_quantisers import half_quadratic, symmetric
-from export.passes.quantise.quantise_dynamic import quantise_dynamic
-from export.passes.quantise.quantise_weights import quantise_weights
+from export.passes.quantise.quantise_dynamic import QuantiseDynamic
+from export.passes.quantise.quantise_weights import QuantiseWeights
 from tests.export.passes.layers import answers, layer, runtimes_own
 
 WIDTH, OUT = 200, 24
@@ -36,9 +36,9 @@ def activations(seed=5):
 
 
 def test_every_product_but_the_last_reads_weights_of_4_bits(decoder):
-    assert quantise_dynamic(decoder, last_only=True).fired == 1
-    outcome = quantise_weights(decoder)
-    assert (outcome.fired, outcome.refusals, outcome.misses) == (16, (), ())
+    assert QuantiseDynamic(last_only=True)(decoder).fired == 1
+    outcome = QuantiseWeights()(decoder)
+    assert (outcome.fired, outcome.refused, outcome.missed) == (16, [], [])
     types = [value.dtype for name, value in decoder.graph.initializers.items() if name.endswith(".int4")]
     assert types == [ir.DataType.INT4] * 16
     assert operators(decoder).count("DequantizeLinear") == operators(decoder).count("MatMul") == 16
@@ -46,16 +46,16 @@ def test_every_product_but_the_last_reads_weights_of_4_bits(decoder):
 
 
 def test_a_second_run_fires_nothing(decoder, quantiser):
-    quantise_dynamic(decoder, last_only=True)
-    quantise_weights(decoder, 32, quantiser)
+    QuantiseDynamic(last_only=True)(decoder)
+    QuantiseWeights(32, quantiser)(decoder)
     before = operators(decoder)
-    assert quantise_weights(decoder, 32, quantiser).fired == 0
+    assert QuantiseWeights(32, quantiser)(decoder).fired == 0
     assert operators(decoder) == before
 
 
 def test_what_remains_is_of_the_standard_and_keeps_its_signature(decoder, quantiser, tmp_path):
     before = [(value.name, value.dtype, value.shape) for value in (*decoder.graph.inputs, *decoder.graph.outputs)]
-    quantise_weights(decoder, 32, quantiser)
+    QuantiseWeights(32, quantiser)(decoder)
     ir.save(decoder, tmp_path / "decoder.onnx")
     onnx.checker.check_model(tmp_path / "decoder.onnx", full_check=True)
     assert {node.domain for node in decoder.graph} == {""}
@@ -65,8 +65,8 @@ def test_what_remains_is_of_the_standard_and_keeps_its_signature(decoder, quanti
 
 
 def test_onnx_runtime_reads_each_as_one_node_of_its_own(decoder, tmp_path):
-    quantise_dynamic(decoder, last_only=True)
-    quantise_weights(decoder)
+    QuantiseDynamic(last_only=True)(decoder)
+    QuantiseWeights()(decoder)
     read = runtimes_own(decoder, tmp_path / "own.onnx")
     assert read.count("MatMulNBits") == 16
     assert "DequantizeLinear" not in read
@@ -77,7 +77,7 @@ def test_both_readings_agree_with_float64_over_the_same_weights(quantiser, size,
     model, rows = layer(WIDTH, OUT), activations()
     weight, bias = (model.graph.initializers[name].const_value.numpy() for name in ("weight", "bias"))
     blocks = quantiser(weight, size)
-    quantise_weights(model, size, quantiser)
+    QuantiseWeights(size, quantiser)(model)
     scale = np.repeat(blocks.scale.astype(np.float64), size, 0)[:WIDTH]
     zero = 0 if blocks.zero is None else np.repeat(blocks.zero.astype(np.float64), size, 0)[:WIDTH]
     exact = rows @ ((blocks.levels.astype(np.float64) - zero) * scale) + bias
@@ -95,7 +95,7 @@ def test_a_relu_does_not_keep_the_runtime_from_its_node(tmp_path):
     relu.replace_input_with(0, product)
     model.graph.insert_after(model.graph[0], relu)
     before = answers(model, activations())
-    quantise_weights(model)
+    QuantiseWeights()(model)
     assert "Relu" not in operators(model)
     assert "DequantizeLinear" not in runtimes_own(model, tmp_path / "own.onnx")
     assert np.abs(answers(model, activations()) - before).max() < 0.2 * np.abs(before).max()
@@ -106,13 +106,13 @@ def test_smaller_blocks_are_more_exact():
     for size in (32, 256):
         model, rows = layer(WIDTH, OUT), activations()
         exact = answers(model, rows)
-        quantise_weights(model, size)
+        QuantiseWeights(size)(model)
         errors.append(np.abs(answers(model, rows, NONE) - exact).mean())
     assert errors[0] < 0.9 * errors[1]
 
 
 def test_a_product_narrower_than_a_block_is_refused():
     model = layer(8, OUT)
-    outcome = quantise_weights(model)
-    assert outcome.refusals == ("out: its rows have 8 numbers, less than a block's 16",)
+    outcome = QuantiseWeights()(model)
+    assert outcome.refused == ["out: its rows have 8 numbers, less than a block's 16"]
     assert operators(model) == ["MatMul", "Add"]

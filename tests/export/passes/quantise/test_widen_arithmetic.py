@@ -2,8 +2,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from export.passes.quantise.lower_precision import lower_precision
-from export.passes.quantise.widen_arithmetic import widen_arithmetic
+from export.passes.quantise.lower_precision import LowerPrecision
+from export.passes.quantise.widen_arithmetic import WidenArithmetic
 from serving.runtime.base import numpy_dtype
 from tests.export.passes.quantise.test_lower_precision import BRAIN, HALF, model_of, operators
 
@@ -20,8 +20,8 @@ def run(model, x):
 @pytest.mark.parametrize("dtype", [HALF, BRAIN])
 def test_results_are_rounded_where_the_narrow_graph_rounds(dtype):
     model = model_of("a = MatMul(x, w) b = Relu(a) y = Exp(b)", WEIGHTS)
-    lower_precision(model, dtype, {"x"}, operators("Exp"))
-    assert widen_arithmetic(model, dtype).fired == 2
+    LowerPrecision(dtype, {"x"}, operators("Exp"))(model)
+    assert WidenArithmetic(dtype)(model).fired == 2
     x = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
 
     def rounded(array):
@@ -35,13 +35,13 @@ def test_results_are_rounded_where_the_narrow_graph_rounds(dtype):
 
 def test_outputs_of_the_narrow_type_become_float32_and_keep_their_names():
     model = model_of("y = MatMul(x, w)", WEIGHTS)
-    lower_precision(model, BRAIN, {"x", "y"}, operators())
-    widen_arithmetic(model, BRAIN)
+    LowerPrecision(BRAIN, {"x", "y"}, operators())(model)
+    WidenArithmetic(BRAIN)(model)
     assert [(value.name, value.dtype) for value in model.graph.outputs] == [("y", ir.DataType.FLOAT)]
 
 
 def test_a_second_run_fires_nothing():
     model = model_of("a = MatMul(x, w) y = Exp(a)", WEIGHTS)
-    lower_precision(model, BRAIN, (), operators())
-    assert widen_arithmetic(model, BRAIN).fired == 2
-    assert widen_arithmetic(model, BRAIN).fired == 0
+    LowerPrecision(BRAIN, (), operators())(model)
+    assert WidenArithmetic(BRAIN)(model).fired == 2
+    assert WidenArithmetic(BRAIN)(model).fired == 0

@@ -14,11 +14,14 @@ from models.checkpoints.resolve import checkpoint_named
 from models.train.digit_data import training_images
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.ort.runner import OrtRunner
+from tests.export.rewritten import read_graphs
 
 
 def found(folder, graph, path=None):
     manifest = Manifest.read(folder)
-    return calibrate(checkpoint_named(manifest.source), folder, manifest.graphs, graph, path)
+    graphs = read_graphs(folder)
+    (wanted,) = (one for one in graphs if one.name == graph)
+    return calibrate(checkpoint_named(manifest.source), folder, graphs, wanted, path)
 
 
 def activations(path):
@@ -70,12 +73,12 @@ def test_a_prompt_is_taken_whole_and_continued(language_model, tmp_path):
 
 
 def test_the_range_of_a_cache_is_the_largest_number_that_a_decode_left_in_it(language_model, tmp_path):
-    manifest = Manifest.read(language_model)
+    manifest, (graph,) = Manifest.read(language_model), read_graphs(language_model)
     capacity = manifest.graph("decoder").axes["steps"].largest
     ids = np.random.default_rng(0).integers(3, 60, (1, capacity))  # nothing goes on from it
     np.savez(tmp_path / "prompts.npz", token_ids=ids)
     checkpoint = checkpoint_named(manifest.source)
-    calibration = calibrate_caches(checkpoint, language_model, manifest.graphs, "decoder", tmp_path / "prompts.npz")
+    calibration = calibrate_caches(checkpoint, language_model, [graph], graph, tmp_path / "prompts.npz")
     decoder = CachedDecoder(OrtRunner(language_model / "decoder.onnx", manifest.graph("decoder")), 1)
     decoder.step(ids, np.array([0]))
     assert calibration.largest == {
@@ -101,8 +104,7 @@ def test_a_sample_with_a_token_of_no_vocabulary_is_named(language_model, tmp_pat
 
 def test_the_observed_graph_leaves_no_file_behind_and_returns_the_graphs_own_outputs(digits_artefact):
     before = sorted(digits_artefact.iterdir())
-    (signature,) = Manifest.read(digits_artefact).graphs
-    runner = ObservedRunner(digits_artefact / "model.onnx", signature)
+    runner = ObservedRunner(digits_artefact, read_graphs(digits_artefact)[0])
     assert sorted(digits_artefact.iterdir()) == before
     outputs = runner.run({"pixels": training_images()[0][:3]})
     assert outputs.keys() == {"logits"}

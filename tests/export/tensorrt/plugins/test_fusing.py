@@ -6,14 +6,14 @@ import onnxruntime
 import pytest
 
 from attendant.manifest import Manifest
-from export.targets.check import verdicts_of
-from export.targets.restrictions.graph import Graph
+from export.targets.check import validate
+from export.targets.constraints.graph import Graph
 from export.targets.targets import target_named
-from export.tensorrt.passes.fuse_additive_attention import fuse_additive_attention
-from export.tensorrt.passes.fuse_decode_append import fuse_decode_append
-from export.tensorrt.passes.fuse_decode_attention import fuse_decode_attention
-from export.tensorrt.passes.fuse_flash_attention import fuse_flash_attention
-from export.tensorrt.passes.fuse_window_attention import fuse_window_attention
+from export.tensorrt.passes.fuse_additive_attention import FuseAdditiveAttention
+from export.tensorrt.passes.fuse_decode_append import FuseDecodeAppend
+from export.tensorrt.passes.fuse_decode_attention import FuseDecodeAttention
+from export.tensorrt.passes.fuse_flash_attention import FuseFlashAttention
+from export.tensorrt.passes.fuse_window_attention import FuseWindowAttention
 from tests.export.tensorrt.plugins.evaluator import evaluated
 
 pytestmark = pytest.mark.slow
@@ -24,9 +24,9 @@ TOLERANCE = 2e-5
 def fused(path, out, fuse, **sizes):
     """Fuse a graph, twice; what the first time did."""
     model = ir.load(path)
-    outcome = fuse(model, **sizes)
-    again = fuse(model, **sizes)
-    assert (again.fired, again.refusals) == (0, outcome.refusals) and not outcome.misses
+    outcome = fuse(**sizes)(model)
+    again = fuse(**sizes)(model)
+    assert (again.fired, again.refused) == (0, outcome.refused) and not outcome.missed
     ir.save(model, out)
     return outcome
 
@@ -44,9 +44,9 @@ def worst(found, wanted):
     return max(float(np.abs(found[name] - wanted[name]).max()) for name in wanted)
 
 
-def breaches(folder, graph, path):
+def violations(folder, graph, path):
     signature = Manifest.read(folder).graph(graph)
-    return [verdict for verdict in verdicts_of(Graph(path, signature), target_named("tensorrt")) if verdict.breaches]
+    return [check for check in validate(Graph(path, signature), target_named("tensorrt")) if check.violations]
 
 
 def drawn(folder, graph, sizes, **given):
@@ -89,58 +89,58 @@ STEP = {"start": [3, 0, 6], "steps": 1, "attended": 7}
 @pytest.mark.parametrize(
     ("fuse", "run", "limits"),
     [
-        (fuse_flash_attention, PROMPT, {}),
-        (fuse_flash_attention, LATER, {}),
-        (fuse_decode_attention, STEP, {}),
-        (fuse_decode_attention, LATER, {"queries": 3}),
+        (FuseFlashAttention, PROMPT, {}),
+        (FuseFlashAttention, LATER, {}),
+        (FuseDecodeAttention, STEP, {}),
+        (FuseDecodeAttention, LATER, {"queries": 3}),
     ],
 )
 def test_a_decoder_with_grouped_heads_computes_the_same(exported, tmp_path, fuse, run, limits):
     folder = exported("llama-tiny")
     outcome = fused(folder / "decoder.onnx", tmp_path / "decoder.onnx", fuse, **limits)
-    assert outcome.fired == 2 and not outcome.refusals
+    assert outcome.fired == 2 and not outcome.refused
     feeds = decoder_feeds(folder, **run)
     wanted = standard(folder / "decoder.onnx", feeds)
     assert worst(evaluated(tmp_path / "decoder.onnx", feeds), wanted) < TOLERANCE
-    assert breaches(folder, "decoder", tmp_path / "decoder.onnx") == []
+    assert violations(folder, "decoder", tmp_path / "decoder.onnx") == []
 
 
 @pytest.mark.parametrize("rotary", [True, False], ids=["rotary", "rotated"])
 @pytest.mark.parametrize(("run", "limits"), [(STEP, {}), (LATER, {"queries": 3})], ids=["step", "steps"])
 def test_a_cache_that_the_attention_writes_holds_the_same(exported, tmp_path, run, limits, rotary):
     folder = exported("llama-tiny")
-    outcome = fused(folder / "decoder.onnx", tmp_path / "decoder.onnx", fuse_decode_append, rotary=rotary, **limits)
-    assert outcome.fired == 2 and not outcome.refusals
+    outcome = fused(folder / "decoder.onnx", tmp_path / "decoder.onnx", FuseDecodeAppend, rotary=rotary, **limits)
+    assert outcome.fired == 2 and not outcome.refused
     operators = {node.op_type for node in ir.load(tmp_path / "decoder.onnx").graph}
     assert ("decode_append_rotary_attention" in operators) == rotary and "TensorScatter" not in operators
     feeds = decoder_feeds(folder, **run)
     wanted = standard(folder / "decoder.onnx", feeds)
     assert worst(evaluated(tmp_path / "decoder.onnx", feeds), wanted) < TOLERANCE
-    assert breaches(folder, "decoder", tmp_path / "decoder.onnx") == []
+    assert violations(folder, "decoder", tmp_path / "decoder.onnx") == []
 
 
 def test_rotations_in_float16_are_taken_inside_with_angles_in_float32(exported, tmp_path):
     folder = exported("llama-tiny", precision="fp16")
-    assert fused(folder / "decoder.onnx", tmp_path / "decoder.onnx", fuse_decode_append).fired == 2
+    assert fused(folder / "decoder.onnx", tmp_path / "decoder.onnx", FuseDecodeAppend).fired == 2
     model = ir.load(tmp_path / "decoder.onnx")
     nodes = [node for node in model.graph if node.op_type == "decode_append_rotary_attention"]
     assert len(nodes) == 2 and all(node.inputs[3].dtype == ir.DataType.FLOAT for node in nodes)
     feeds = decoder_feeds(folder, **STEP)
     found, wanted = evaluated(tmp_path / "decoder.onnx", feeds), standard(folder / "decoder.onnx", feeds)
     assert worst(found, wanted) < 5e-3  # float16, which the two round in other places
-    assert breaches(folder, "decoder", tmp_path / "decoder.onnx") == []
+    assert violations(folder, "decoder", tmp_path / "decoder.onnx") == []
 
 
 def test_a_cache_is_written_inside_where_the_sources_attention_is_a_kernel_apart(dates_artefact, tmp_path):
     model = ir.load(dates_artefact / "decoder.onnx")
-    appended, attended = fuse_decode_append(model), fuse_decode_attention(model)
+    appended, attended = FuseDecodeAppend()(model), FuseDecodeAttention()(model)
     assert (appended.fired, attended.fired) == (2, 2)
-    assert len(appended.refusals) == 2 and all("it updates no cache" in why for why in appended.refusals)
+    assert len(appended.refused) == 2 and all("it updates no cache" in why for why in appended.refused)
     ir.save(model, tmp_path / "decoder.onnx")
     feeds = decoder_feeds(dates_artefact, **STEP, source=6)
     wanted = standard(dates_artefact / "decoder.onnx", feeds)
     assert worst(evaluated(tmp_path / "decoder.onnx", feeds), wanted) < TOLERANCE
-    assert breaches(dates_artefact, "decoder", tmp_path / "decoder.onnx") == []
+    assert violations(dates_artefact, "decoder", tmp_path / "decoder.onnx") == []
 
 
 def test_a_cache_that_something_else_reads_is_left_alone(exported, tmp_path):
@@ -148,24 +148,22 @@ def test_a_cache_that_something_else_reads_is_left_alone(exported, tmp_path):
     cache = next(node.outputs[0] for node in model.graph if node.op_type == "TensorScatter")
     seen = ir.node("Identity", [cache], name="seen")
     model.graph.append(seen)
-    outcome = fuse_decode_append(model)
-    assert (
-        outcome.fired == 1 and len(outcome.refusals) == 1 and "something else reads its caches" in outcome.refusals[0]
-    )
+    outcome = FuseDecodeAppend()(model)
+    assert outcome.fired == 1 and len(outcome.refused) == 1 and "something else reads its caches" in outcome.refused[0]
 
 
-@pytest.mark.parametrize(("fuse", "run"), [(fuse_flash_attention, LATER), (fuse_decode_attention, STEP)])
+@pytest.mark.parametrize(("fuse", "run"), [(FuseFlashAttention, LATER), (FuseDecodeAttention, STEP)])
 def test_a_decoder_over_a_padded_source_computes_the_same(dates_artefact, tmp_path, fuse, run):
     outcome = fused(dates_artefact / "decoder.onnx", tmp_path / "decoder.onnx", fuse)
-    assert outcome.fired == 4 and not outcome.refusals  # two layers of self- and of cross-attention
+    assert outcome.fired == 4 and not outcome.refused  # two layers of self- and of cross-attention
     feeds = decoder_feeds(dates_artefact, **run, source=6)
     wanted = standard(dates_artefact / "decoder.onnx", feeds)
     assert worst(evaluated(tmp_path / "decoder.onnx", feeds), wanted) < TOLERANCE
-    assert breaches(dates_artefact, "decoder", tmp_path / "decoder.onnx") == []
+    assert violations(dates_artefact, "decoder", tmp_path / "decoder.onnx") == []
 
 
 def test_an_encoder_of_padded_rows_computes_the_same(dates_artefact, tmp_path):
-    assert fused(dates_artefact / "encoder.onnx", tmp_path / "encoder.onnx", fuse_flash_attention).fired == 2
+    assert fused(dates_artefact / "encoder.onnx", tmp_path / "encoder.onnx", FuseFlashAttention).fired == 2
     feeds = {"source_ids": np.random.default_rng(1).integers(3, 20, (3, 7)), "source_mask": padding(3, 7)}
     wanted, found = standard(dates_artefact / "encoder.onnx", feeds), evaluated(tmp_path / "encoder.onnx", feeds)
     for name, array in wanted.items():
@@ -177,7 +175,7 @@ def test_an_encoder_of_padded_rows_computes_the_same(dates_artefact, tmp_path):
 
 def test_an_encoder_without_a_mask_computes_the_same(exported, tmp_path):
     folder = exported("vit-tiny")
-    assert fused(folder / "model.onnx", tmp_path / "model.onnx", fuse_flash_attention).fired > 0
+    assert fused(folder / "model.onnx", tmp_path / "model.onnx", FuseFlashAttention).fired > 0
     feeds = drawn(folder, "model", {"batch": 3})
     assert worst(evaluated(tmp_path / "model.onnx", feeds), standard(folder / "model.onnx", feeds)) < TOLERANCE
 
@@ -185,27 +183,27 @@ def test_an_encoder_without_a_mask_computes_the_same(exported, tmp_path):
 @pytest.mark.parametrize("preset", ["swin-tiny", "swin-v2-tiny"])
 def test_windows_compute_the_same_shifted_or_not(exported, tmp_path, preset):
     folder = exported(preset)
-    outcome = fused(folder / "model.onnx", tmp_path / "model.onnx", fuse_window_attention)
-    assert outcome.fired == 4 and not outcome.refusals
+    outcome = fused(folder / "model.onnx", tmp_path / "model.onnx", FuseWindowAttention)
+    assert outcome.fired == 4 and not outcome.refused
     model = ir.load(tmp_path / "model.onnx")
     assert {node.attributes.get_int("shift") for node in model.graph if node.domain == "attendant"} == {0, 1}
     feeds = drawn(folder, "model", {"batch": 2})
     assert worst(evaluated(tmp_path / "model.onnx", feeds), standard(folder / "model.onnx", feeds)) < TOLERANCE
-    assert breaches(folder, "model", tmp_path / "model.onnx") == []
+    assert violations(folder, "model", tmp_path / "model.onnx") == []
 
 
 def test_windows_in_float16_are_fused_behind_their_casts(exported, tmp_path):
     folder = exported("swin-tiny", precision="fp16")
-    assert fused(folder / "model.onnx", tmp_path / "model.onnx", fuse_window_attention).fired == 4
+    assert fused(folder / "model.onnx", tmp_path / "model.onnx", FuseWindowAttention).fired == 4
     feeds = drawn(folder, "model", {"batch": 2})
     found, wanted = evaluated(tmp_path / "model.onnx", feeds), standard(folder / "model.onnx", feeds)
     assert worst(found, wanted) < 5e-3  # float16, which the two round in other places
-    assert breaches(folder, "model", tmp_path / "model.onnx") == []
+    assert violations(folder, "model", tmp_path / "model.onnx") == []
 
 
 def test_additive_attention_computes_the_same_and_still_shows_its_weights(exported, tmp_path):
     folder = exported("gru-seq2seq-tiny")
-    assert fused(folder / "decoder.onnx", tmp_path / "decoder.onnx", fuse_additive_attention, longest=64).fired == 1
+    assert fused(folder / "decoder.onnx", tmp_path / "decoder.onnx", FuseAdditiveAttention, longest=64).fired == 1
     feeds = drawn(
         folder,
         "decoder",
@@ -216,7 +214,7 @@ def test_additive_attention_computes_the_same_and_still_shows_its_weights(export
     wanted = standard(folder / "decoder.onnx", feeds)
     assert "alignment" in wanted
     assert worst(evaluated(tmp_path / "decoder.onnx", feeds), wanted) < TOLERANCE
-    assert breaches(folder, "decoder", tmp_path / "decoder.onnx") == []
+    assert violations(folder, "decoder", tmp_path / "decoder.onnx") == []
 
 
 @pytest.mark.planted
@@ -224,7 +222,7 @@ def test_additive_attention_computes_the_same_and_still_shows_its_weights(export
 def test_a_broken_fusion_is_found_by_these_comparisons(exported, tmp_path, change):
     folder = exported("llama-tiny")
     model = ir.load(folder / "decoder.onnx")
-    fuse_flash_attention(model)
+    FuseFlashAttention()(model)
     plugins = [node for node in model.graph if node.op_type == "flash_attention"]
     for node in plugins if change == "causal" else ():
         node.attributes["causal"] = ir.AttrInt64("causal", 0)
@@ -242,7 +240,7 @@ def test_a_broken_fusion_is_found_by_these_comparisons(exported, tmp_path, chang
 def test_a_broken_window_is_found_by_these_comparisons(exported, tmp_path, attribute, value):
     folder = exported("swin-tiny")
     model = ir.load(folder / "model.onnx")
-    fuse_window_attention(model)
+    FuseWindowAttention()(model)
     for node in [node for node in model.graph if node.op_type == "window_attention"]:
         node.attributes[attribute] = ir.AttrInt64(attribute, value)
         if attribute == "window":
@@ -262,20 +260,20 @@ def test_a_bias_that_is_no_table_is_refused_and_the_graph_left_as_it_was(exporte
     changed = bias.const_value.numpy().copy()
     changed[0, 0, 0, 1] += 1
     bias.const_value = ir.tensor(changed, name=bias.name)
-    outcome = fuse_window_attention(model)
+    outcome = FuseWindowAttention()(model)
     assert outcome.fired == 3
-    assert len(outcome.refusals) == 1 and "differs between pairs of places of one offset" in outcome.refusals[0]
+    assert len(outcome.refused) == 1 and "differs between pairs of places of one offset" in outcome.refused[0]
     ir.save(model, tmp_path / "model.onnx")
-    assert breaches(folder, "model", tmp_path / "model.onnx") == []
+    assert violations(folder, "model", tmp_path / "model.onnx") == []
 
 
 def test_a_bias_and_a_window_of_positions_are_refused_with_their_reasons(exported, windowed_language_model, tmp_path):
     for graph in (exported("swin-tiny") / "model.onnx", windowed_language_model / "decoder.onnx"):
-        outcome = fused(graph, tmp_path / "g.onnx", fuse_flash_attention)
-        assert outcome.fired == 0 and outcome.refusals
-        assert all("no padding: a bias, or a window" in why for why in outcome.refusals)
+        outcome = fused(graph, tmp_path / "g.onnx", FuseFlashAttention)
+        assert outcome.fired == 0 and outcome.refused
+        assert all("no padding: a bias, or a window" in why for why in outcome.refused)
 
 
 def test_more_rows_than_the_kernel_holds_are_refused(exported, tmp_path):
-    outcome = fused(exported("llama-tiny") / "decoder.onnx", tmp_path / "g.onnx", fuse_decode_attention, queries=9)
-    assert outcome.fired == 0 and all("18 rows share a key head" in why for why in outcome.refusals)
+    outcome = fused(exported("llama-tiny") / "decoder.onnx", tmp_path / "g.onnx", FuseDecodeAttention, queries=9)
+    assert outcome.fired == 0 and all("18 rows share a key head" in why for why in outcome.refused)

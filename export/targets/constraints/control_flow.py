@@ -1,17 +1,18 @@
-"""Restrictions on If and Loop."""
+"""Constraints on If and Loop."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from export.targets.restrictions.forms import of_nodes
-from export.targets.restrictions.graph import Graph, Node
-from export.targets.restrictions.sources import TABLE
+from export.targets.constraints.forms import of_nodes
+from export.targets.constraints.graph import Graph, Node
+from export.targets.constraints.sources import TABLE
 
 _TRIP_COUNT, _CONDITION, _FIRST_CARRIED = 0, 1, 2
 
 
-def _branches(graph: Graph, node: Node) -> str | None:
+@of_nodes("if-branches", {"If"}, "If: outputs of both branches differ in name and agree in rank", TABLE)
+def if_branches(graph: Graph, node: Node) -> str | None:
     names = [[value.name for value in node.attribute(branch).output] for branch in ("then_branch", "else_branch")]
     shared = sorted(set(names[0]) & set(names[1]))
     if shared:
@@ -27,7 +28,8 @@ def _rank(axes: tuple[Any, ...] | None) -> int | None:
     return None if axes is None else len(axes)
 
 
-def _scan_length(graph: Graph, node: Node) -> str | None:
+@of_nodes("loop-scan-length", {"Loop"}, "Loop: the length of scan outputs is fixed", TABLE)
+def loop_scan_length(graph: Graph, node: Node) -> str | None:
     carried = len(node.proto.input) - _FIRST_CARRIED
     scans = [output for output in node.proto.output[carried:] if output]
     fixed = graph.is_constant(node.input(_TRIP_COUNT)) and _runs_to_its_end(graph, node)
@@ -42,9 +44,3 @@ def _runs_to_its_end(graph: Graph, node: Node) -> bool:
         returned in made and made[returned].op_type == "Identity" and made[returned].input[0] == given
     )
     return (not first or graph.is_constant(first)) and (kept or graph.is_constant(returned))
-
-
-CONTROL_FLOW = (
-    of_nodes("if-branches", {"If"}, "If: outputs of both branches differ in name and agree in rank", TABLE, _branches),
-    of_nodes("loop-scan-length", {"Loop"}, "Loop: the length of scan outputs is fixed", TABLE, _scan_length),
-)

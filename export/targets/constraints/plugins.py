@@ -1,16 +1,22 @@
-"""The restriction on nodes of our plugins: they are as the plugins were registered (export/graph/plugin_ops.py)."""
+"""The constraint on nodes of our plugins: they are as the plugins were registered (export/graph/plugin_ops.py)."""
 
 from __future__ import annotations
 
 from export.graph.plugin_ops import NAMESPACE, NODES, VERSION
-from export.targets.restrictions.forms import of_nodes
-from export.targets.restrictions.graph import Graph, Node
+from export.targets.constraints.forms import of_nodes
+from export.targets.constraints.graph import Graph, Node
 
 _SOURCE = "TensorRT 11.4's Python bindings, plugin/_lib.py; onnx-tensorrt docs/operators.md, plugin support"
 _FIXED = {"plugin_namespace": NAMESPACE, "plugin_version": VERSION, "aot": 1}
 
 
-def _registered(graph: Graph, node: Node) -> str | None:
+@of_nodes(
+    "plugin-node",
+    NODES,
+    "plugins of ours: the inputs, outputs and whole attributes that were registered, and aot = 1",
+    _SOURCE,
+)
+def plugin_node(graph: Graph, node: Node) -> str | None:
     if node.proto.domain != NAMESPACE:
         return None
     known = NODES[node.operator]
@@ -25,7 +31,13 @@ def _registered(graph: Graph, node: Node) -> str | None:
     return None if counts == (len(known.inputs), len(known.outputs)) else f"{counts[0]} inputs, {counts[1]} outputs"
 
 
-def _aliased(graph: Graph, node: Node) -> str | None:
+@of_nodes(
+    "plugin-alias",
+    NODES,
+    "plugins of ours: what is written in place is an input of the graph, and the output that shares its buffer",
+    "TensorRT 11.4's Python bindings: PreviewFeature.ALIASED_PLUGIN_IO_10_03, IPluginV3OneBuildV2",
+)
+def plugin_alias(graph: Graph, node: Node) -> str | None:
     if node.proto.domain != NAMESPACE:
         return None
     known = NODES[node.operator]
@@ -38,21 +50,3 @@ def _aliased(graph: Graph, node: Node) -> str | None:
                 f"{made} at the address of {read}; the manifest keeps it at that of {graph.signature.aliases.get(made)}"
             )
     return None
-
-
-PLUGINS = (
-    of_nodes(
-        "plugin-node",
-        NODES,
-        "plugins of ours: the inputs, outputs and whole attributes that were registered, and aot = 1",
-        _SOURCE,
-        _registered,
-    ),
-    of_nodes(
-        "plugin-alias",
-        NODES,
-        "plugins of ours: what is written in place is an input of the graph, and the output that shares its buffer",
-        "TensorRT 11.4's Python bindings: PreviewFeature.ALIASED_PLUGIN_IO_10_03, IPluginV3OneBuildV2",
-        _aliased,
-    ),
-)

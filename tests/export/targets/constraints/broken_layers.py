@@ -1,8 +1,8 @@
-"""Restrictions on other layers: for each a graph that keeps it and one that breaks it, and where."""
+"""Constraints on other layers: for each a graph that keeps it and one that breaks it, and where."""
 
 from __future__ import annotations
 
-from tests.export.targets.restrictions.graph_texts import (
+from tests.export.targets.constraints.graph_texts import (
     AXES,
     FIXED,
     FLOAT,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from export.targets.restrictions.graph import Graph
-from export.targets.targets import Target
+from export.targets.constraints.graph import Graph
+from export.targets.targets import RuntimeTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Breach:
-    """A place where a restriction is broken.
+class Violation:
+    """A place where a constraint is broken.
 
     Attributes:
         node: the node, or the part of the graph.
@@ -23,7 +23,7 @@ class Breach:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restriction:
+class Constraint:
     """A statement about graphs that a runtime's documentation makes, or that was measured.
 
     Attributes:
@@ -37,9 +37,13 @@ class Restriction:
     name: str
     statement: str
     source: str
-    find: Callable[[Graph, Target], Iterable[Breach]]
+    find: Callable[[Graph, RuntimeTarget], Iterable[Violation]]
     operators: frozenset[str] = frozenset()
 
-    def considered(self, graph: Graph) -> int:
+    def count_nodes(self, graph: Graph) -> int:
         """How many of a graph's nodes the statement is about."""
         return sum(not self.operators or node.operator in self.operators for node in graph.nodes)
+
+
+CONSTRAINTS: dict[str, Constraint] = {}
+"""Every constraint that a module has registered (:mod:`export.targets.constraints.registry` imports them all)."""

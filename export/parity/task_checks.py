@@ -1,4 +1,4 @@
-"""One climb a task: which cases its graphs are asked, and what each answer is compared with.
+"""One check a task: which cases its graphs are asked, and what each answer is compared with.
 
 Legend: B batch, S source positions, T target positions, V vocabulary.
 """
@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
-from torch import nn
 
 from attendant.progress import progress
 from attendant.tensor_names import LOGITS, PIXELS
@@ -39,10 +38,9 @@ LOWERED = "ort-cpu float32"
 OPENVINO = "openvino float32"
 SINGLE_STEPS = 8
 Runners = dict[str, dict[str, Runner]]
-Climb = Callable[[Checkpoint, Runners, Spreads], Iterator[Measurement]]
 
 
-def climb_classifier(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
+def check_classifier(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
     """Random images through the graph ``model``, and ``explained`` where there is one."""
     signature = runners[RUNTIME]["model"].signature
     cases = list(image_cases(signature.input(PIXELS), signature.axes, spreads.get(PIXELS, NORMAL)))
@@ -53,7 +51,7 @@ def climb_classifier(checkpoint: Checkpoint, runners: Runners, spreads: Spreads)
             advance(case.name)
 
 
-def climb_predictor(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
+def check_predictor(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
     """Random tensors through the graph ``model``."""
     (graph,) = checkpoint.graphs()
     cases = list(tensor_cases(graph, spreads))
@@ -63,7 +61,7 @@ def climb_predictor(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) 
             advance(name)
 
 
-def climb_embedder(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
+def check_embedder(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
     """Random texts with padding through the graph ``model``; only positions of tokens are compared."""
     (graph,) = checkpoint.graphs()
     cases = list(source_cases(graph.below["token_ids"], graph.largest["tokens"]))
@@ -75,7 +73,7 @@ def climb_embedder(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -
             advance(case.name)
 
 
-def climb_translator(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
+def check_translator(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
     """Random sources through the encoder, and random targets through the cached decoder."""
     encoder, decoder = checkpoint.graphs()
     vocabulary, longest = encoder.below["source_ids"], encoder.largest["source"]
@@ -84,10 +82,10 @@ def climb_translator(checkpoint: Checkpoint, runners: Runners, spreads: Spreads)
         for source in sources:
             yield from _measure("encoder", source.name, source.feeds, runners)
             advance(source.name)
-    yield from _climb_decoder(checkpoint, list(translation_cases(decoding_of(decoder), vocabulary, longest)), runners)
+    yield from _check_decoder(checkpoint, list(translation_cases(decoding_of(decoder), vocabulary, longest)), runners)
 
 
-def climb_captioner(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
+def check_captioner(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
     """Random images through the encoder, and random targets through the cached decoder."""
     _, decoder = checkpoint.graphs()
     signature = runners[RUNTIME]["encoder"].signature
@@ -97,13 +95,13 @@ def climb_captioner(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) 
         for image in images:
             yield from _measure("encoder", image.name, image.feeds, runners)
             advance(image.name)
-    yield from _climb_decoder(checkpoint, list(caption_cases(decoding_of(decoder), pixels, axes, spread)), runners)
+    yield from _check_decoder(checkpoint, list(caption_cases(decoding_of(decoder), pixels, axes, spread)), runners)
 
 
-def climb_generator(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
+def check_generator(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
     """Random targets through the cached decoder."""
     (decoder,) = checkpoint.graphs()
-    yield from _climb_decoder(checkpoint, list(generation_cases(decoding_of(decoder))), runners)
+    yield from _check_decoder(checkpoint, list(generation_cases(decoding_of(decoder))), runners)
 
 
 def decoding_of(decoder: TaskGraph) -> Decoding:
@@ -117,22 +115,30 @@ def decoding_of(decoder: TaskGraph) -> Decoding:
 def _measure(
     graph: str, case: str, feeds: dict[str, Array], runners: Runners, shown: dict[str, Array] | None = None
 ) -> Iterator[Measurement]:
-    runs = {rung: graphs[graph] for rung, graphs in runners.items() if graph in graphs}
-    results = {rung: _shown(runner.run(dict(feeds)), shown or {}) for rung, runner in runs.items()}
+    runs = {level: graphs[graph] for level, graphs in runners.items() if graph in graphs}
+    results = {level: _select_positions(runner.run(dict(feeds)), shown or {}) for level, runner in runs.items()}
     for output, reference in results.pop(REFERENCE).items():
-        for rung, outputs in results.items():
-            yield compare(graph, rung, f"{case}, {output}", outputs[output], reference)
+        for level, outputs in results.items():
+            yield compare(graph, level, f"{case}, {output}", outputs[output], reference)
 
 
-def _shown(outputs: dict[str, Buffer], masks: dict[str, Array]) -> dict[str, Array]:
+def _select_positions(outputs: dict[str, Buffer], masks: dict[str, Array]) -> dict[str, Array]:
     arrays = {name: buffer.numpy() for name, buffer in outputs.items()}
     return {name: array[masks[name]] if name in masks else array for name, array in arrays.items()}
 
 
-def _climb_decoder(checkpoint: Checkpoint, cases: Sequence[DecodeCase], runners: Runners) -> Iterator[Measurement]:
+def _check_decoder(checkpoint: Checkpoint, cases: Sequence[DecodeCase], runners: Runners) -> Iterator[Measurement]:
     takes = "encoder" in runners[RUNTIME] and takes_bytes(runners[RUNTIME]["encoder"].signature)
     model = CaptionerFromBytes(checkpoint.model, checkpoint.details["preprocessing"]) if takes else checkpoint.model
-    forward = _remembered_forward(model)
+    known: dict[tuple[str, bytes, torch.dtype], Array] = {}
+
+    def forward(case: DecodeCase, dtype: torch.dtype) -> Array:
+        key = case.source.name if case.source else "", case.target.tobytes(), dtype
+        if key not in known:
+            source = tuple(case.source.feeds.values()) if case.source else ()
+            known[key] = full_forward(model, dtype, *source, case.target)
+        return known[key]
+
     decoders = [graph for graph in runners[RUNTIME] if graph != "encoder"]
     with progress("parity, decoder", len(cases)) as advance:
         for case in cases:
@@ -144,33 +150,20 @@ def _climb_decoder(checkpoint: Checkpoint, cases: Sequence[DecodeCase], runners:
 Forward = Callable[[DecodeCase, torch.dtype], Array]
 
 
-def _remembered_forward(model: nn.Module) -> Forward:
-    known: dict[tuple[str, bytes, torch.dtype], Array] = {}
-
-    def forward(case: DecodeCase, dtype: torch.dtype) -> Array:
-        key = case.source.name if case.source else "", case.target.tobytes(), dtype
-        if key not in known:
-            source = tuple(case.source.feeds.values()) if case.source else ()
-            known[key] = full_forward(model, dtype, *source, case.target)
-        return known[key]
-
-    return forward
-
-
 def _measure_decode(graph: str, case: DecodeCase, forward: Forward, runners: Runners) -> Iterator[Measurement]:
     full = forward(case, torch.float64)
     yield compare(graph, YARDSTICK, case.name, forward(case, torch.float32), full)
-    sharing = {rung: {**runners[RUNTIME], **graphs} for rung, graphs in runners.items() if graph in graphs}
-    cached = {rung: _cached(graph, case, graphs) for rung, graphs in sharing.items()}
-    for rung in (rung for rung in cached if rung != YARDSTICK):
-        yield compare(graph, f"cached {rung}", case.name, cached[rung][LOGITS], full)
+    sharing = {level: {**runners[RUNTIME], **graphs} for level, graphs in runners.items() if graph in graphs}
+    cached = {level: _decode_in_chunks(graph, case, graphs) for level, graphs in sharing.items()}
+    for level in (level for level in cached if level != YARDSTICK):
+        yield compare(graph, f"cached {level}", case.name, cached[level][LOGITS], full)
     for output in cached[REFERENCE].keys() - {LOGITS}:
-        for rung in (rung for rung in cached if rung != REFERENCE):
-            name = rung if rung == YARDSTICK else f"cached {rung}"
-            yield compare(graph, name, f"{case.name}, {output}", cached[rung][output], cached[REFERENCE][output])
+        for level in (level for level in cached if level != REFERENCE):
+            name = level if level == YARDSTICK else f"cached {level}"
+            yield compare(graph, name, f"{case.name}, {output}", cached[level][output], cached[REFERENCE][output])
 
 
-def _cached(graph: str, case: DecodeCase, graphs: dict[str, Runner]) -> dict[str, Array]:
+def _decode_in_chunks(graph: str, case: DecodeCase, graphs: dict[str, Runner]) -> dict[str, Array]:
     rows, length = case.target.shape
     memories: dict[str, Array | Buffer] = {}
     if case.source is not None:

@@ -1,4 +1,4 @@
-"""An ONNX graph as restrictions ask about it: every node, subgraphs included, and the type and axes of every tensor."""
+"""An ONNX graph as constraints ask about it: every node, subgraphs included, and the type and axes of every tensor."""
 
 from __future__ import annotations
 
@@ -73,21 +73,40 @@ class Graph:
         outputs: the names of what comes out.
     """
 
-    def __init__(self, path: Path, signature: GraphSignature) -> None:
-        """Read a file, external data apart, and infer the type and axes of whatever it does not state.
+    def __init__(self, path: Path, signature: GraphSignature, model: ModelProto | None = None) -> None:
+        """Infer the type and axes of whatever a graph does not state.
+
+        Args:
+            path: its file.
+            signature: what the manifest says of it.
+            model: its content, external data apart, if that was read; changed.
 
         Raises:
             ArtefactError: the file is no ONNX graph.
         """
         self.path, self.signature = path, signature
-        model = _read(path)
+        try:
+            model = onnx.load(path, load_external_data=False) if model is None else model
+            # Shapes and types follow from no weight, and inferring them copies the file: only zero points are needed.
+            points = {node.input[2] for node in model.graph.node if node.op_type in QUANTIZERS and len(node.input) > 2}
+            for tensor in model.graph.initializer:
+                if len(tensor.raw_data) > _LARGE and tensor.name not in points:
+                    tensor.ClearField("raw_data")
+                    tensor.data_location = TensorProto.EXTERNAL
+            model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        except (OSError, DecodeError, ValueError, onnx.shape_inference.InferenceError) as error:
+            raise ArtefactError(f"an ONNX graph at {path}", str(error), "export the model again") from error
         graph = model.graph
         self.ir_version = int(model.ir_version)
         self.opsets = {entry.domain: int(entry.version) for entry in model.opset_import}
         self.nodes = tuple(_nodes(graph, ()))
         scopes = list(_scopes(graph))
         self._constants = {tensor.name: tensor for scope in scopes for tensor in scope.initializer}
-        self._constants |= {node.output(0): node.attribute("value") for node in self.nodes if _holds_tensor(node)}
+        self._constants |= {
+            node.output(0): node.attribute("value")
+            for node in self.nodes
+            if node.operator == "Constant" and node.attribute("value") is not None
+        }
         self._listed = {node.output(0): node for node in self.nodes if node.operator == "Constant"}
         self._types = {v.name: v.type.tensor_type for scope in scopes for v in _values(scope)}
         self.inputs = {value.name for value in graph.input} - self._constants.keys()
@@ -118,7 +137,10 @@ class Graph:
             proto = self._constants[tensor]
             if proto.data_location != TensorProto.EXTERNAL:
                 return onnx.numpy_helper.to_array(proto)
-            beside = proto.external_data and all((self.path.parent / name).is_file() for name in _locations(proto))
+            beside = proto.external_data and all(
+                (self.path.parent / name).is_file()
+                for name in [entry.value for entry in proto.external_data if entry.key == "location"]
+            )
             return onnx.numpy_helper.to_array(proto, str(self.path.parent)) if beside else None
         if tensor in self._listed:
             values = (onnx.helper.get_attribute_value(attribute) for attribute in self._listed[tensor].proto.attribute)
@@ -129,24 +151,6 @@ class Graph:
     def initializers(self) -> dict[str, TensorProto]:
         """Every weight and constant tensor: name → as the file holds it."""
         return dict(self._constants)
-
-
-def _read(path: Path) -> ModelProto:
-    try:
-        model = onnx.load(path, load_external_data=False)
-        _forget_weights(model.graph)
-        return onnx.shape_inference.infer_shapes(model, data_prop=True)
-    except (OSError, DecodeError, ValueError, onnx.shape_inference.InferenceError) as error:
-        raise ArtefactError(f"an ONNX graph at {path}", str(error), "export the model again") from error
-
-
-def _forget_weights(graph: GraphProto) -> None:
-    # Shapes and types follow from no weight, and inferring them copies the file: only zero points are asked for.
-    points = {node.input[2] for node in graph.node if node.op_type in QUANTIZERS and len(node.input) > 2}
-    for tensor in graph.initializer:
-        if len(tensor.raw_data) > _LARGE and tensor.name not in points:
-            tensor.ClearField("raw_data")
-            tensor.data_location = TensorProto.EXTERNAL
 
 
 def type_word(element_type: int) -> str:
@@ -181,11 +185,3 @@ def _values(graph: GraphProto) -> Iterator[onnx.ValueInfoProto]:
     yield from graph.input
     yield from graph.output
     yield from graph.value_info
-
-
-def _locations(tensor: TensorProto) -> list[str]:
-    return [entry.value for entry in tensor.external_data if entry.key == "location"]
-
-
-def _holds_tensor(node: Node) -> bool:
-    return node.operator == "Constant" and node.attribute("value") is not None

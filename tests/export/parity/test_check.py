@@ -9,9 +9,9 @@ from onnx import numpy_helper
 
 from attendant.errors import ArtefactError, ParityError
 from attendant.manifest import Manifest, sha256_of
-from export.parity.climbs import LOWERED, OPENVINO, RUNTIME
-from export.parity.ladder import climb
-from export.parity.parity import YARDSTICK, require_parity, rungs_of
+from export.parity.check import check_parity
+from export.parity.parity import YARDSTICK, levels_of, require_parity
+from export.parity.task_checks import LOWERED, OPENVINO, RUNTIME
 from export.verbs import check
 from serving.runtime.openvino.runner import openvino_is_installed
 
@@ -48,12 +48,12 @@ def nudged(array):
 
 
 def failed(folder):
-    return {(rung.graph, rung.name) for rung in rungs_of(climb(folder)) if not rung.passed}
+    return {(level.graph, level.name) for level in levels_of(check_parity(folder)) if not level.passed}
 
 
-def test_a_translator_agrees_with_float64_on_every_rung(tiny_translator):
-    rungs = rungs_of(climb(tiny_translator))
-    assert {(rung.graph, rung.name) for rung in rungs} == {
+def test_a_translator_agrees_with_float64_on_every_level(tiny_translator):
+    levels = levels_of(check_parity(tiny_translator))
+    assert {(level.graph, level.name) for level in levels} == {
         ("encoder", YARDSTICK),
         *(("encoder", runtime) for runtime in RUNTIMES),
         ("decoder", YARDSTICK),
@@ -61,13 +61,15 @@ def test_a_translator_agrees_with_float64_on_every_rung(tiny_translator):
         ("decoder", f"cached {RUNTIME}"),
         ("decoder", f"cached {LOWERED}"),
     }
-    assert all(rung.passed for rung in rungs)
-    assert all(rung.worst.error < 1e-5 for rung in rungs), "tolerances come from rounding, not from a broken yardstick"
+    assert all(level.passed for level in levels)
+    assert all(level.worst.error < 1e-5 for level in levels), (
+        "tolerances come from rounding, not from a broken yardstick"
+    )
 
 
-def test_a_classifier_agrees_with_float64_on_every_rung(tiny_classifier):
-    rungs = rungs_of(climb(tiny_classifier))
-    assert {rung.name: rung.passed for rung in rungs} == dict.fromkeys({YARDSTICK, *RUNTIMES}, True)
+def test_a_classifier_agrees_with_float64_on_every_level(tiny_classifier):
+    levels = levels_of(check_parity(tiny_classifier))
+    assert {level.name: level.passed for level in levels} == dict.fromkeys({YARDSTICK, *RUNTIMES}, True)
 
 
 @pytest.mark.planted
@@ -134,10 +136,10 @@ def exchange(folder, first, second):
 )
 def test_an_exchanged_pair_of_caches_fails_in_cached_decoding_and_is_told(first, second, copied):
     exchange(copied, first, second)
-    rungs = rungs_of(climb(copied))
-    assert {(rung.graph, rung.name) for rung in rungs if not rung.passed} == {("decoder", f"cached {RUNTIME}")}
+    levels = levels_of(check_parity(copied))
+    assert {(level.graph, level.name) for level in levels if not level.passed} == {("decoder", f"cached {RUNTIME}")}
     with pytest.raises(ParityError, match=r"decoder on cached ort float32 within .*; found .* in case 'batch 5"):
-        require_parity(rungs, copied / "parity.json")
+        require_parity(levels, copied / "parity.json")
 
 
 @pytest.mark.planted
@@ -151,33 +153,33 @@ def test_a_flipped_bit_of_a_weight_is_found_before_anything_runs(copied):
     with pytest.raises(
         ArtefactError, match=r"decoder\.onnx with SHA-256 .* as its manifest says; found .*; export again"
     ):
-        climb(copied)
+        check_parity(copied)
 
 
 @pytest.mark.planted
 def test_a_file_that_is_not_the_manifests_is_refused_before_anything_runs(copied):
     (copied / "decoder.onnx").write_bytes((copied / "encoder.onnx").read_bytes())
     with pytest.raises(ArtefactError, match=r"decoder\.onnx with SHA-256"):
-        climb(copied)
+        check_parity(copied)
 
 
 def test_a_manifest_of_another_graph_is_refused(copied):
     (copied / "decoder.onnx").write_bytes((copied / "encoder.onnx").read_bytes())
     trust(copied, copied / "decoder.onnx")
     with pytest.raises(ArtefactError, match="as its manifest says"):
-        climb(copied)
+        check_parity(copied)
 
 
 def test_another_models_checkpoint_is_refused(copied):
     with pytest.raises(ArtefactError, match="--source"):
-        climb(copied, "vit-tiny")
+        check_parity(copied, "vit-tiny")
 
 
 def test_a_checkpoint_of_another_size_is_refused(copied):
     manifest = Manifest.read(copied)
     dataclasses.replace(manifest, config={**manifest.config, "layers": 3}).write(copied)
     with pytest.raises(ArtefactError, match="'layers': 3"):
-        climb(copied)
+        check_parity(copied)
 
 
 @pytest.mark.planted

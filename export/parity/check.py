@@ -1,4 +1,4 @@
-"""Climb the parity ladder of an exported artefact: eager float64 → eager float32 → every runtime, over many cases."""
+"""Check the parity of an exported artefact: eager float64 → eager float32 → every runtime, over many cases."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from attendant.manifest import Manifest
 from attendant.tasks import TASKS, resolve
 from attendant.tensor_names import EXPLAINED
 from export.parity.cases import Spread
-from export.parity.climbs import LOWERED, OPENVINO, REFERENCE, RUNTIME, Runners
 from export.parity.eager import eager_runners
 from export.parity.parity import YARDSTICK, Measurement
+from export.parity.task_checks import LOWERED, OPENVINO, REFERENCE, RUNTIME, Runners
 from export.precision.precisions import precision_named
 from export.precision.rounded import rounded_runners
 from models.checkpoints.resolve import checkpoint_named
@@ -31,12 +31,12 @@ from serving.runtime.ort.runner import OrtRunner
 
 SMALL_MODEL = 10_000_000
 ROUNDED = "rounded to"
-"""The rung of a precision that ONNX Runtime's CPU provider lacks; see :mod:`export.precision.rounded`."""
+"""The level of a precision that ONNX Runtime's CPU provider lacks; see :mod:`export.precision.rounded`."""
 TORCH = "torch"
-"""The rung of artefacts that torch runs, instead of ONNX Runtime's."""
+"""The level of artefacts that torch runs, instead of ONNX Runtime's."""
 
 
-def climb(folder: Path, source: str | Checkpoint | None = None) -> list[Measurement]:
+def check_parity(folder: Path, source: str | Checkpoint | None = None) -> list[Measurement]:
     """Compare an artefact's graphs with the model they were made from.
 
     Args:
@@ -65,7 +65,7 @@ def climb(folder: Path, source: str | Checkpoint | None = None) -> list[Measurem
     if manifest.form == "onnx" and openvino_is_installed():
         runners[OPENVINO] = _openvino_runners(folder, manifest)
     measured = resolve(TASKS[manifest.task].parity)(checkpoint, runners, spreads_of(manifest))
-    return [replace(one, rung=_named(one.rung, manifest)) for one in measured]
+    return [replace(one, level=_name_level(one.level, manifest)) for one in measured]
 
 
 def spreads_of(manifest: Manifest) -> dict[str, Spread]:
@@ -75,16 +75,16 @@ def spreads_of(manifest: Manifest) -> dict[str, Spread]:
     return {name: Spread(**spread) for inputs in found for name, spread in inputs.items()}
 
 
-def _named(rung: str, manifest: Manifest) -> str:
+def _name_level(level: str, manifest: Manifest) -> str:
     precision = manifest.precision
-    if "eager" in rung:
-        return rung
+    if "eager" in level:
+        return level
     if manifest.form == "torch":
-        return rung.replace(RUNTIME, f"{TORCH} {'float32' if precision == 'fp32' else precision}")
+        return level.replace(RUNTIME, f"{TORCH} {'float32' if precision == 'fp32' else precision}")
     if precision == "fp32":
-        return rung
+        return level
     ort = RUNTIME if precision_named(precision).ort_cpu else f"{ROUNDED} {precision}"
-    return rung.replace(RUNTIME, ort).replace("float32", precision)
+    return level.replace(RUNTIME, ort).replace("float32", precision)
 
 
 def _runtime_runners(folder: Path, manifest: Manifest, graphs: Iterable[TaskGraph]) -> dict[str, Runner]:
@@ -123,11 +123,6 @@ def checkpoint_of(manifest: Manifest, source: str | Checkpoint | None = None) ->
         ArtefactError: its name, family or configuration is another.
     """
     checkpoint = source if isinstance(source, Checkpoint) else checkpoint_named(source or manifest.source)
-    _require_same_model(checkpoint, manifest)
-    return checkpoint
-
-
-def _require_same_model(checkpoint: Checkpoint, manifest: Manifest) -> None:
     wanted = manifest.name, manifest.family, manifest.config
     found = checkpoint.name, checkpoint.family.name, config_to_json(checkpoint.config)
     if wanted != found:
@@ -136,3 +131,4 @@ def _require_same_model(checkpoint: Checkpoint, manifest: Manifest) -> None:
             str(found),
             "name the right one with --source, or export again",
         )
+    return checkpoint

@@ -1,8 +1,8 @@
-"""Restrictions on whole graphs, attention and caches: a graph that keeps each, and one that breaks it and where."""
+"""Constraints on whole graphs, attention and caches: a graph that keeps each, and one that breaks it and where."""
 
 from __future__ import annotations
 
-from tests.export.targets.restrictions.graph_texts import (
+from tests.export.targets.constraints.graph_texts import (
     FLOAT,
     QUERY,
     Case,

@@ -4,11 +4,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from attendant.signature import GraphSignature, TensorSpec
-from export.targets.check import verdicts_of
-from export.targets.restrictions.graph import Graph
-from export.targets.restrictions.registry import RESTRICTIONS
+from export.targets.check import validate
+from export.targets.constraints.graph import Graph
+from export.targets.constraints.registry import CONSTRAINTS
 from export.targets.targets import TARGETS
-from tests.export.targets.restrictions import broken_attention, broken_layers
+from tests.export.targets.constraints import broken_attention, broken_layers
 
 CASES = {**broken_attention.CASES, **broken_layers.CASES}
 WORDS = {"float": "float32", "double": "float64"}
@@ -32,15 +32,15 @@ def spec(value):
 
 
 def broken(graph, target):
-    return {verdict.restriction.name: verdict.breaches for verdict in verdicts_of(graph, target) if verdict.breaches}
+    return {check.constraint.name: check.violations for check in validate(graph, target) if check.violations}
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_graph_that_breaks_a_restriction_is_caught_at_its_node(name, tmp_path):
+def test_a_graph_that_breaks_a_constraint_is_caught_at_its_node(name, tmp_path):
     case = CASES[name]
     found = broken(read(case.broken, tmp_path / "g.onnx"), TARGETS[case.target])
     assert name in found
-    assert [breach.node for breach in found[name]] == [case.at]
+    assert [violation.node for violation in found[name]] == [case.at]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -49,14 +49,14 @@ def test_a_graph_that_keeps_it_breaks_nothing(name, tmp_path):
     assert broken(read(case.sound, tmp_path / "g.onnx"), TARGETS[case.target]) == {}
 
 
-def test_every_restriction_has_a_graph_that_breaks_it():
-    assert CASES.keys() == RESTRICTIONS.keys()
+def test_every_constraint_has_a_graph_that_breaks_it():
+    assert CASES.keys() == CONSTRAINTS.keys()
 
 
-def test_every_record_names_restrictions_that_exist_and_every_restriction_is_some_records():
-    named = {name for target in TARGETS.values() for name in target.restrictions}
-    assert named == RESTRICTIONS.keys()
-    assert all(len(set(target.restrictions)) == len(target.restrictions) for target in TARGETS.values())
+def test_every_record_names_constraints_that_exist_and_every_constraint_is_some_records():
+    named = {name for target in TARGETS.values() for name in target.constraints}
+    assert named == CONSTRAINTS.keys()
+    assert all(len(set(target.constraints)) == len(target.constraints) for target in TARGETS.values())
 
 
 def blockwise(points, path):
@@ -80,5 +80,5 @@ def test_weights_of_4_bits_in_another_file_hold_where_their_zero_points_are_0(tm
 
 
 def test_a_zero_point_in_another_file_is_read(tmp_path):
-    (breach,) = broken(blockwise(3, tmp_path / "g.onnx"), TARGETS["tensorrt"])["zero-point"]
-    assert breach.node == "widen (DequantizeLinear)"
+    (violation,) = broken(blockwise(3, tmp_path / "g.onnx"), TARGETS["tensorrt"])["zero-point"]
+    assert violation.node == "widen (DequantizeLinear)"
