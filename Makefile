@@ -1,5 +1,5 @@
 .PHONY: bench bench-gpu help quickstart system test test-slow test-any-processor test-proofs test-full-width \
-	test-gpu test-trt tune-gpu check format up clean
+	test-gpu test-trt tune-gpu check docs format up clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -29,7 +29,7 @@ test-slow: .venv/.dev system  ## run the long half of the tests: whole guides, s
 	$(PYTEST) $(IN_PARALLEL) -m slow
 	$(MAKE) test-any-processor
 
-# What stands in for TensorRT and a GPU: docs/tensorrt.md says what each proves.
+# What stands in for TensorRT and a GPU: docs/guides/tensorrt.md says what each proves.
 PROOFS := tests/models/kernels tests/export/tensorrt/plugins tests/export/tensorrt tests/export/tensorrt/test_build.py \
 	tests/export/tensorrt/test_refit.py tests/export/targets/constraints tests/export/targets/test_check.py tests/serving/runtime/tensorrt \
 	tests/serving/runtime/tensorrt/test_runner.py tests/serving/runtime/test_create_runners_with_engines.py \
@@ -81,12 +81,16 @@ tune-gpu: .venv/.dev  ## time the kernels' tiles on this GPU, and keep them wher
 bench: .venv/.cpu  ## run the latency tests against Triton, and compare them with their baselines
 	$(BIN)/python -m benchmarks.latency
 
-check: .venv/.dev  ## format, lint, types, imports, layout
+check: .venv/.dev docs  ## format, lint, types, imports, layout, the site of docs/
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/test_layout.py tests/test_command_lines.py
+
+# With --quiet, MkDocs 1.6.1 counts no warnings, and --strict lets them pass.
+docs: .venv/.dev  ## build the site of docs/ with its search into build/site; a warning is an error
+	$(BIN)/mkdocs build --strict
 
 format: .venv/.dev  ## let ruff rewrite the files
 	$(BIN)/ruff format .

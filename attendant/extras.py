@@ -2,7 +2,7 @@
 
 The README's installation names two of them: ``cpu`` (``make quickstart``) and ``dev`` (``make test``). An extra that
 builds on another repeats nothing of it. ``tests/test_extras.py`` holds every row in a process that hides all
-distributions which the extra does not bring; docs/extras.md shows the table.
+distributions which the extra does not bring; docs/reference/extras.md shows the table.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ async def print_prediction(client: TritonClient, model: str | None, request: Pat
     try:
         inputs = loads(request.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"a JSON file at {request}", str(error), "see docs/guides/your-own-model.md") from error
+        raise InputError(f"a JSON file at {request}", str(error), "see docs/tutorials/your-own-model.md") from error
     if not isinstance(inputs, dict):
         raise InputError(f"an object in {request}: input name → rows", type(inputs).__name__, "name the inputs")
     outputs = await (await Predictor.find(client, model)).predict(inputs)

@@ -62,7 +62,7 @@ VERBS: Verbs = {
         },
     ),
     "capacity": Group(
-        "How many replicas a demand takes (docs/capacity.md).",
+        "How many replicas a demand takes (docs/guides/capacity.md).",
         {"measure": "serving.verbs:profile", "plan": "serving.capacity.verb:plan"},
     ),
     "bench": Group("Models without a server.", {"offline": "serving.verbs:offline"}),

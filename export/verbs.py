@@ -172,7 +172,7 @@ def compare(
         out: a folder of artefacts, one a model and precision; those that are there and unchanged are taken.
         precisions: some instead of all.
         full: ask every held-out text of a language model, not some of them.
-        page: a file to write as well, as docs/precision.md is.
+        page: a file to write as well, as docs/reference/precision.md is.
     """
     from export.quality.comparison import compare_models
     from export.quality.comparison_report import print_compared
@@ -192,7 +192,7 @@ def engine(
     graphs: tuple[str, ...] = (),
     config: OmitArgPrefixes[EngineConfig] = _CONFIG,
 ) -> int:
-    """Build a TensorRT engine of each graph, on the machine that shall run it; see docs/tensorrt.md.
+    """Build a TensorRT engine of each graph, on the machine that shall run it; see docs/guides/tensorrt.md.
 
     Graphs are validated for TensorRT first. It fails where attention did not become one kernel. Nothing is done
     where the folder already holds just these engines.

@@ -91,7 +91,7 @@ def train(name: Name, out: Out = None, seed: int = 0) -> int:
 def import_(folder: Folder, out: NewFolder, max_length: Length = None, name: NewName = None) -> int:
     """Turn a Hugging Face folder into a checkpoint, and compare it with transformers where that is installed.
 
-    docs/features.md lists the architectures that are known. Only safetensors are read, never pickle.
+    docs/reference/features.md lists the architectures that are known. Only safetensors are read, never pickle.
 
     Args:
         folder: with config.json, model.safetensors (or its parts and their index) and a tokenizer.

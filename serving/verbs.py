@@ -72,7 +72,7 @@ def profile(
 
     Args:
         artefact: that `attendant export onnx` or `attendant export torch` wrote.
-        out: the profile, a JSON file; docs/capacity.md says what stands in it.
+        out: the profile, a JSON file; docs/guides/capacity.md says what stands in it.
         threads: that one run of a graph may use, as it will be served.
         runtime: that runs it.
         device: that artefacts of `attendant export torch` run on.
@@ -198,7 +198,7 @@ def lint(
         repository: any model repository; every config.pbtxt is read, and nothing is started.
         command: the command line of a tritonserver, which has rules of its own.
         json: print the problems as JSON instead of tables.
-        rules: print every rule as docs/lint.md instead, and read nothing.
+        rules: print every rule as docs/reference/lint-rules.md instead, and read nothing.
     """
     from serving.lint.check import check_command, check_repository
     from serving.lint.command import parse_command

@@ -78,12 +78,12 @@ def test_a_server_with_a_gpu_starts_only_on_engines_that_it_can_run(services):
 
 
 def test_the_release_of_triton_holds_tensorrt_11_as_the_documentation_says(services, dockerfile):
-    """26.06 is the first: facts of the container matrix in docs/tensorrt.md."""
+    """26.06 is the first: facts of the container matrix in docs/guides/tensorrt.md."""
     arguments = services["triton-gpu"]["build"]["args"]
     release, tensorrt = arguments["TRITON"], arguments["TENSORRT"]
     assert release >= "26.06" and tensorrt == "11"
     assert f"ARG TRITON={release}\n" in dockerfile and f"ARG TENSORRT={tensorrt}\n" in dockerfile
-    matrix = (ROOT / "docs" / "tensorrt.md").read_text()
+    matrix = (ROOT / "docs" / "guides" / "tensorrt.md").read_text()
     (row,) = re.findall(rf"^\| \*\*{release}\*\* \(pinned\) \| .*\|$", matrix, re.MULTILINE)
     assert row.split("|")[3].strip().startswith(f"{tensorrt}.")
 

@@ -171,4 +171,4 @@ def test_a_missing_distribution_names_an_extra_that_brings_it(imports):
 
 
 def test_the_documents_table_is_the_data():
-    assert tables() in (ROOT / "docs" / "extras.md").read_text()
+    assert tables() in (ROOT / "docs" / "reference" / "extras.md").read_text()

@@ -60,6 +60,6 @@ def test_a_shipped_checkpoint_is_smaller_than_4_megabytes():
 
 
 def test_the_architecture_document_names_every_package_and_its_files():
-    text = (ROOT / "docs" / "architecture.md").read_text()
+    text = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
     modules = [path for package in PACKAGES for path in (ROOT / package).glob("*.py") if path.name != "__init__.py"]
     assert [path for path in modules if path.stem not in text] == []

@@ -1,4 +1,4 @@
-"""Every command of docs/tensorrt.md and docs/kernels.md exists, with its flags, and every test that they rest on."""
+"""Every command of the pages on TensorRT and on kernels exists, with its flags, and every test that they rest on."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from tests.test_command_lines import FROZEN
 
 ROOT = Path(__file__).parent.parent
-PAGES = {name: (ROOT / "docs" / name).read_text() for name in ("tensorrt.md", "kernels.md")}
+PAGES = {path.name: path.read_text() for path in (ROOT / "docs/guides/tensorrt.md", ROOT / "docs/reference/kernels.md")}
 every_page = pytest.mark.parametrize("page", PAGES)
 COMMAND = re.compile(r"`attendant ((?:models|export|engines|load|capacity|bench) \w+|[a-z]+)([^`|\n]*)")
 

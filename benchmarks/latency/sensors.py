@@ -1,4 +1,4 @@
-"""A custom model, as docs/guides/your-own-model.md has one, with random weights: readings of sensors over time.
+"""A custom model, as docs/tutorials/your-own-model.md has one, with random weights: readings of sensors over time.
 
 Two Transformer blocks of width 64 over six sensors: its scores mean nothing; they cost what such scores cost.
 """

@@ -1,4 +1,4 @@
-"""Models in every precision as lines for people: on the terminal and in docs/precision.md."""
+"""Models in every precision as lines for people: on the terminal and in docs/reference/precision.md."""
 
 from __future__ import annotations
 

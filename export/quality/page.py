@@ -1,4 +1,4 @@
-"""The page docs/precision.md: budgets, and what each precision costs each shipped checkpoint, as measured."""
+"""The page docs/reference/precision.md: budgets, and what each precision costs each shipped checkpoint, as measured."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def write_page(compared: Sequence[PrecisionCost], full: bool, path: Path) -> Non
         OutputError: the file cannot be written.
     """
     asked = dict.fromkeys(quality.questions for one in compared for quality in one.qualities)
-    command = f"attendant compare{' --full' * full} --out DIR --page docs/precision.md"
+    command = f"attendant compare{' --full' * full} --out DIR --page docs/reference/precision.md"
     models = [list(group) for _, group in groupby(compared, lambda one: one.model)]
     tools = ", ".join(f"{package} {version(package)}" for package in PACKAGES)
     cpu = f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"

@@ -8,8 +8,8 @@ from attendant.engine_manifest import EVERY, NATIVE
 from export.tensorrt.fusion import find_fused_attention, find_plugins, require_all
 from export.tensorrt.phases import Form
 
-_UNFUSED = "export it with --precision fp16 or bf16, or build for fewer GPUs; see docs/tensorrt.md"
-_NO_PLUGIN = "read TensorRT's log (logger `tensorrt`), or build with --attention native; see docs/tensorrt.md"
+_UNFUSED = "export it with --precision fp16 or bf16, or build for fewer GPUs; see docs/guides/tensorrt.md"
+_NO_PLUGIN = "read TensorRT's log (logger `tensorrt`), or build with --attention native; see docs/guides/tensorrt.md"
 
 
 def attention_report(graph: str, number: int, layers: str, form: Form) -> dict[str, int]:

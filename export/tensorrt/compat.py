@@ -64,7 +64,9 @@ def build_plan(
     parser: Parser = trt.OnnxParser(network, tensorrt_log())
     if not parser.parse_from_file(str(path)):
         errors = [parser.get_error(index).desc() for index in range(parser.num_errors)]
-        raise ExportError(f"a graph at {path} that TensorRT's parser reads", "; ".join(errors), "see docs/targets.md")
+        raise ExportError(
+            f"a graph at {path} that TensorRT's parser reads", "; ".join(errors), "see docs/reference/targets.md"
+        )
     settings, cache, monitor = _create_builder_config(trt, builder, profiles, config, timings, account)
     if aliased_plugins:
         settings.set_preview_feature(trt.PreviewFeature.ALIASED_PLUGIN_IO_10_03, True)

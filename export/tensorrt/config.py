@@ -20,8 +20,8 @@ class EngineConfig:
         version_compatible: let later versions of TensorRT within this major one run them.
         memory_mb: most memory of the GPU that one engine may take, weights included; all of it if not given.
         tf32: let products of float32 be rounded to 10 bits of mantissa.
-        attention: whose kernels compute it: TensorRT's own, or our plugins where there is one (docs/tensorrt.md). Such
-            an engine is bound to one compute capability, and its weights are fixed.
+        attention: whose kernels compute it: TensorRT's own, or our plugins where there is one
+            (docs/guides/tensorrt.md). Such an engine is bound to one compute capability, and its weights are fixed.
         append_in_plugin: let the plugin that attends at a decoder's single steps also rotate queries and keys and write
             the caches, instead of TensorRT's own cache update.
 

@@ -2,7 +2,7 @@
 
 TensorRT's Python template keeps one PTX for each plugin node, known by types, formats and tactic and not by profile. So
 where plugins compute attention, the two phases of a cached decoder are engines of their own, each with a copy of the
-weights (docs/decisions/008); everything else is one engine, whose profiles share them.
+weights (docs/explanation/decisions/008); everything else is one engine, whose profiles share them.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def _example_with_answer(custom: CustomModel) -> dict[str, Any]:
     return {"inputs": inputs, "answer": answer}
 
 
-_REMEDY = "see docs/guides/your-own-model.md"
+_REMEDY = "see docs/tutorials/your-own-model.md"
 
 
 def _only_its_file_can(config: PredictorConfig) -> NoReturn:

@@ -1,8 +1,8 @@
 """Tiles that were timed on a GPU, where one was; elsewhere kernels take what fits its shared memory and registers.
 
 ``tiles.json`` beside this file: target → kernel → shape → tiles. ``python -m benchmarks.gpu.tiles`` times them on
-the GPU at hand and writes them there; the table of docs/kernels.md is to be made again behind it. A plugin's kernel,
-which may have less shared memory than the GPU has, is another target: ``sm_90 within 48 KiB``.
+the GPU at hand and writes them there; the table of docs/reference/kernels.md is to be made again after it. A plugin's
+kernel, which may have less shared memory than the GPU has, is another target: ``sm_90 within 48 KiB``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What each kernel takes of each GPU: shared memory and registers, of one usual size, kept beside the kernels.
 
-``python -m models.kernels.figures`` compiles them all again and writes figures.json and the table of docs/kernels.md. A
-test compiles them too, and holds them to the file.
+``python -m models.kernels.figures`` compiles them all again and writes figures.json and the table of
+docs/reference/kernels.md. A test compiles them too, and holds them to the file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from models.kernels import (
 from models.kernels.compile import PTX_VERSION, compile_kernel, compile_to_fit
 
 FIGURES = Path(__file__).with_suffix(".json")
-DOCUMENT = Path(__file__).parents[2] / "docs" / "kernels.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "kernels.md"
 _BEGIN, _END = "<!-- figures -->", "<!-- end of figures -->"
 _HEADS = HeadsConfig(heads=32, kv_heads=8, head_size=128, dtype="float16", scale=128**-0.5)
 _LARGE = HeadsConfig(heads=8, kv_heads=2, head_size=256, dtype="float16", scale=256**-0.5)
@@ -76,7 +76,7 @@ def table(figures: dict[str, dict[str, dict[str, int]]]) -> str:
 
 
 def main() -> None:
-    """Write figures.json and the table of docs/kernels.md."""
+    """Write figures.json and the table of docs/reference/kernels.md."""
     figures = {kernel: {name: measure(kernel, name) for name in GPU_TARGETS} for kernel in (*USUAL, *WITHOUT_LEAVE)}
     versions = {"triton": triton.__version__, "ptx": PTX_VERSION}
     FIGURES.write_text(json.dumps({"versions": versions, "figures": figures}, indent=1) + "\n")

@@ -151,7 +151,7 @@ class Profile:
         path.write_text(_NUMBERS.sub(_on_one_line, text) + "\n", encoding="utf-8")
 
 
-_REMEDY = "see docs/capacity.md"
+_REMEDY = "see docs/guides/capacity.md"
 _PARTS: dict[str, type[Any]] = {
     "decode": Table,
     "prompt": Table,

@@ -24,7 +24,7 @@ def read_plain(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:  # both parsers raise kinds of ValueError
         raise ConfigError(f"a JSON or TOML file at {path}", str(error), "correct the path or the file") from error
     if not isinstance(value, dict):
-        raise ConfigError(f"an object in {path}", type(value).__name__, "see docs/capacity.md")
+        raise ConfigError(f"an object in {path}", type(value).__name__, "see docs/guides/capacity.md")
     return value
 
 
@@ -39,7 +39,7 @@ def require_keys(kind: type[Any], value: Mapping[str, Any], place: str) -> None:
     if strangers := sorted(value.keys() - known.keys()):
         raise ConfigError(f"keys of {place} among {sorted(known)}", ", ".join(strangers), "correct or leave them out")
     if missing := sorted(needed - value.keys()):
-        raise ConfigError(f"{', '.join(missing)} in {place}", "nothing", "add it; see docs/capacity.md")
+        raise ConfigError(f"{', '.join(missing)} in {place}", "nothing", "add it; see docs/guides/capacity.md")
 
 
 def made(kind: type[Any], value: Mapping[str, Any], place: str) -> Any:
@@ -54,4 +54,4 @@ def made(kind: type[Any], value: Mapping[str, Any], place: str) -> Any:
     except AttendantError as error:
         raise ConfigError(f"{error.expected} in {place}", error.found, error.remedy) from error
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"values of the right kind in {place}", str(error), "see docs/capacity.md") from error
+        raise ConfigError(f"values of the right kind in {place}", str(error), "see docs/guides/capacity.md") from error

@@ -1,4 +1,4 @@
-"""The verb that plans: how many replicas a demand takes, by simulating our own scheduler (docs/capacity.md)."""
+"""The verb that plans: how many replicas a demand takes, by simulating our own scheduler (docs/guides/capacity.md)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def plan(
 
     Args:
         profile: what one replica takes for its work: a file of `attendant capacity measure`, or written by hand.
-        demand: how many requests come, how long they are, and what is promised, a TOML file (docs/capacity.md).
+        demand: how many requests come, how long they are, and what is promised, a TOML file (docs/guides/capacity.md).
         rate: instead of the demand's, as 20/s or 1000000/h.
         slo: objectives instead of the demand's, as ttft_p95<200ms,itl_p95<50ms.
         max_num_seqs: sequences that a replica decodes at once.

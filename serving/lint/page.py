@@ -1,4 +1,4 @@
-"""The page docs/lint.md: every rule, with what happens, who says so and what to do."""
+"""The page docs/reference/lint-rules.md: every rule, with what happens, who says so and what to do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ onnxruntime_backend 00fd3e8 and tensorrt_backend e2ef6d7, and not run unless it 
 a configuration that breaks it and one that keeps it (`tests/serving/lint/`). tritonserver 2.51 loads every model that
 breaks one (`tests/end_to_end/test_lint.py`); `model-file` and `decoupled-backend` are not tried there.
 
-`attendant lint --rules > docs/lint.md` wrote this page.
+`attendant lint --rules > docs/reference/lint-rules.md` wrote this page.
 """
 _NOT_CHECKED = """\
 ## What is not checked

@@ -1,4 +1,4 @@
-"""Every command of docs/capacity.md, and what it is said to print."""
+"""Every command of docs/guides/capacity.md, and what it is said to print."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from attendant.manifest import Manifest
 from serving.capacity.profile import Profile
 from tests.end_to_end.documents import ROOT, blocks, commands, run_python, succeeded
 
-GUIDE = (ROOT / "docs/capacity.md").read_text()
+GUIDE = (ROOT / "docs/guides/capacity.md").read_text()
 DEMAND = (ROOT / "docs/examples/capacity/chat.toml").read_text()
 EXPORT, PROFILE, PLAN, PLAN_OF_GPUS = commands(GUIDE)
 

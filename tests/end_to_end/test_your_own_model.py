@@ -8,7 +8,7 @@ import pytest
 from models.checkpoints.resolve import checkpoint_named
 from tests.end_to_end.documents import ROOT, blocks, commands, run_python, succeeded, until_ctrl_c
 
-GUIDE = (ROOT / "docs/guides/your-own-model.md").read_text()
+GUIDE = (ROOT / "docs/tutorials/your-own-model.md").read_text()
 FILE, CLIENT = blocks(GUIDE, "python")
 
 

@@ -17,7 +17,7 @@ from attendant.errors import ArtefactError, MachineError
 from serving.runtime.tensorrt.this_machine import tensorrt_version
 
 _PACKAGES = ("tensorrt", "tensorrt_bindings")
-_INSTALL = "run in a container that holds it (docs/tensorrt.md), or `pip install tensorrt-cu13-bindings=={}`"
+_INSTALL = "run in a container that holds it (docs/guides/tensorrt.md), or `pip install tensorrt-cu13-bindings=={}`"
 
 
 @cache

@@ -51,7 +51,7 @@ def tensorrt_version() -> str:
     Raises:
         MachineError: there is none.
     """
-    library = _library(TENSORRT_LIBRARIES, "TensorRT", "run in a container that holds it; see docs/tensorrt.md")
+    library = _library(TENSORRT_LIBRARIES, "TensorRT", "run in a container that holds it; see docs/guides/tensorrt.md")
     version = int(library.getInferLibVersion())
     return f"{version // 10000}.{version % 10000 // 100}.{version % 100}"
 

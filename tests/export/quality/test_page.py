@@ -1,4 +1,4 @@
-"""docs/precision.md says what the code measures: a part of it is measured again here."""
+"""docs/reference/precision.md says what the code measures: a part of it is measured again here."""
 
 import re
 import shutil
@@ -17,7 +17,7 @@ from models.checkpoints.place import shipped_names
 
 pytestmark = pytest.mark.slow
 
-PAGE = Path(__file__).parents[3] / "docs" / "precision.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "precision.md"
 
 
 def parsed(text):

@@ -89,7 +89,7 @@ def test_the_command_prints_every_constraint_and_its_status_is_the_verdict(tiny_
 
 
 def test_the_documentation_lists_every_target_and_every_constraint_of_tensorrt():
-    text = (Path(__file__).parents[3] / "docs" / "targets.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "reference" / "targets.md").read_text()
     names = [*TARGETS, *TARGETS["tensorrt"].constraints]
     assert [name for name in names if f"`{name}`" not in text] == []
 

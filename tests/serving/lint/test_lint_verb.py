@@ -55,7 +55,9 @@ def test_a_place_without_models_is_refused(place, tmp_path):
 
 
 def test_the_page_is_what_the_registry_says():
-    assert Path("docs/lint.md").read_text() == lint_page(), "attendant lint --rules > docs/lint.md"
+    assert Path("docs/reference/lint-rules.md").read_text() == lint_page(), (
+        "attendant lint --rules > docs/reference/lint-rules.md"
+    )
 
 
 def test_names_of_rules_are_different_and_every_rule_says_all():
