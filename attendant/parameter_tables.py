@@ -1,4 +1,4 @@
-"""The sampling parameters as tables in Markdown, for docs/guides/decoding.md."""
+"""The sampling parameters as tables in Markdown, for docs/reference/sampling-parameters.md."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from attendant.sampling_params import EARLY_STOPPING, LARGE, LARGEST_SEED, PARAM
 
 
 def parameter_tables() -> str:
-    """The parameters as tables in Markdown, one a group, as docs/guides/decoding.md has them."""
+    """The parameters as tables in Markdown, one a group, as docs/reference/sampling-parameters.md has them."""
     groups: dict[str, list[str]] = {}
     for name, param in PARAMS.items():
         tensors = ", ".join(f"`{tensor}` {dtype}" for tensor, dtype in param.tensors.items())

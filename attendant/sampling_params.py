@@ -2,7 +2,7 @@
 
 That is: the tensors of a request (:mod:`attendant.sampling_tensors`) and of ``config.pbtxt``, the ranges that clients,
 gateway and engine refuse beyond, the gateway's fields, the flags of ``attendant generate``, and the tables of
-docs/guides/decoding.md. A new parameter is a new row, and its meaning in ``serving/engine``.
+docs/reference/sampling-parameters.md. A new parameter is a new row, and its meaning in ``serving/engine``.
 
 Names are those of vLLM's ``SamplingParams`` and of OpenAI's API where these have one; tensors are named as
 TensorRT-LLM's Triton models name them, so that Triton's own OpenAI front end and other clients fit. Meanings are those

@@ -26,10 +26,11 @@ README = f"{END_TO_END}/test_readme.py"
 # Part of an id → the group of its tests, where that is not their file.
 GROUPS = {
     **dict.fromkeys(ON_A_SHARED_SERVER, "shared servers"),
-    # Both serve on the ports that documents name.
+    # They serve on the ports that documents name.
     f"{README}::test_quickstart": "ports of the documents",
     f"{README}::test_a_model_of_the_readers_own": "ports of the documents",
     f"{END_TO_END}/test_your_own_model.py": "ports of the documents",
+    f"{END_TO_END}/test_tutorials.py": "ports of the documents",
     f"{README}::test_what_is_shown": "proofs of the README",
 }
 # What takes longest stands in front, so that both processes of a run end together.

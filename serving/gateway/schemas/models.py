@@ -14,7 +14,7 @@ class ModelCard(BaseModel):
         id: its name.
         task: what it is for.
         example: one question and its right answer, as the model's canary asks it; empty if it has none.
-        options: of docs/guides/decoding.md, those that it takes.
+        options: of docs/reference/sampling-parameters.md, those that it takes.
         image_size: height and width of the image that it sees; none if it sees none.
         labels: how many a classifier tells apart; none if it is none.
         explains: what ``/v1/explain`` can show of it.

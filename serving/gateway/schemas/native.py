@@ -15,7 +15,7 @@ _Native: Any = create_model("_Native", __base__=Strict, **fields_of(_NATIVE))
 
 
 class NativeOptions(_Native):  # type: ignore[misc]  # its fields are rows of a table
-    """Every parameter of docs/guides/decoding.md, by its name there, and how the answer is sent."""
+    """Every parameter of docs/reference/sampling-parameters.md, by its name there, and how the answer is sent."""
 
     stream: bool = False
     explain: bool = Field(default=False, description="each token comes with its alignment to the source or the image")
