@@ -59,7 +59,9 @@ def test_a_hugging_face_model_is_served_and_then_tested_under_load():
         assert serve in steps(HUGGING_FACE)
         reports = follow(load, servers, run_of_load)
     assert all("Time to first token" in reports[command] for command in load if " run " in command)
-    assert re.search(r"itl_p95<50ms +[\d.]+ [mµ]s", next(text for command, text in reports.items() if "--slo" in command))
+    assert re.search(
+        r"itl_p95<50ms +[\d.]+ [mµ]s", next(text for command, text in reports.items() if "--slo" in command)
+    )
     assert "<html" in (ROOT / "build/gpt2-first.html").read_text()
     assert "<html" in (ROOT / "build/gpt2-sweep.html").read_text()
 
