@@ -61,11 +61,23 @@ def test_search_finds_every_kind_of_page(site):
     assert places >= {*KINDS, "repository"}
 
 
+def dead_links(site):
+    """(page, link) of each link within the site that leads to no file of it."""
+    for page in site.rglob("*.html"):
+        for link in re.findall(r'(?:href|src)="(?!\w+:|#|//)([^"#?]+)', page.read_text()):
+            if not (site / link[1:] if link.startswith("/") else page.parent / link).exists():
+                yield str(page.relative_to(site)), link
+
+
+def test_every_link_of_the_site_leads_to_a_file_of_it(site):
+    assert list(dead_links(site)) == []
+
+
 def test_a_link_out_of_docs_leads_to_the_file_within_the_site(site):
-    page = (site / "guides/gateway.html").read_text()
-    links = re.findall(r'href="(\.\./repository/[^"]*)"', page)
-    assert links and [link for link in links if not (site / "guides" / link).is_file()] == []
-    assert (site / "repository/deploy/envoy.yaml").read_text() == (ROOT / "deploy/envoy.yaml").read_text()
+    for page, file in (("guides/gateway", "deploy/envoy.yaml"), ("tutorials/attention-map", "models/layers/attend.py")):
+        assert f'href="../repository/{file}"' in (site / f"{page}.html").read_text()
+        assert (site / "repository" / file).read_text() == (ROOT / file).read_text()
+    assert "<table>" in (site / "repository/benchmarks/results/2026-11-21-gateway-overhead.html").read_text()
 
 
 @pytest.mark.planted
