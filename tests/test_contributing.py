@@ -1,5 +1,6 @@
 """CONTRIBUTING's recipes name what has to be touched, and all of it: followed with what came last of each kind."""
 
+import asyncio
 import re
 import subprocess
 from inspect import getmembers, isfunction
@@ -58,10 +59,16 @@ def test_every_name_of_a_runtime_is_one_that_is_chosen():
     assert [name for name in RUNTIMES if name not in chosen] == []
 
 
+async def create_and_close(target):
+    made = transport_to(target)
+    await made.close()
+    return made
+
+
 @pytest.mark.parametrize("name", get_args(TransportName))
 def test_every_name_of_a_transport_is_a_file_and_a_class_that_keeps_the_protocol(name):
     address = "http://127.0.0.1:1" if name == "openai" else "127.0.0.1:1"
-    made = transport_to(Target(transport=name, address=address))
+    made = asyncio.run(create_and_close(Target(transport=name, address=address)))
     assert type(made).__module__ == f"clients.load.{name}_transport"
     methods = {method for method, _ in getmembers(Transport, isfunction) if not method.startswith("_")}
     assert methods and methods - set(dir(made)) == set()
