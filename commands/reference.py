@@ -25,7 +25,7 @@ from attendant.parameter_tables import parameter_tables
 from attendant.signature import Axis, GraphSignature, TensorSpec
 from commands.attendant import VERBS
 from serving.engine.meter import BOUNDS_S, MetricRow, engine_metric_rows
-from serving.gateway.answers import Tally
+from serving.gateway.answers import TokenUsage
 from serving.gateway.middleware.metrics import SECONDS, Metrics, Upstreams
 from serving.lint.page import lint_page
 
@@ -112,8 +112,8 @@ PAGES = {
 def _gateway_metric_rows() -> Iterator[MetricRow]:
     # A metric with labels has none to show before a request is counted.
     metrics = Metrics()
-    metrics.note("/v1/completions", 200, 1.0, Tally(prompt=1, completion=1, first_s=1.0), 0.0)
-    server = SimpleNamespace(address="127.0.0.1:8001", in_flight=0, models=["any"], is_out=lambda _: False)
+    metrics.record("/v1/completions", 200, 1.0, TokenUsage(prompt=1, completion=1, first_s=1.0), 0.0)
+    server = SimpleNamespace(address="127.0.0.1:8001", in_flight=0, models=["any"], is_ejected=lambda _: False)
     upstreams = Upstreams(cast("Any", SimpleNamespace(upstreams=[server])))
     for family in (*metrics.registry.collect(), *upstreams.collect()):
         labels = tuple(label for label in family.samples[0].labels if label != "le")

@@ -10,7 +10,7 @@ from commands.reference import FOLDER, PAGES, command_line_page, manifest_page, 
 from serving.engine import meter
 from serving.engine.engine import Engine
 from serving.engine.meter import Meter
-from serving.lint.registry import COMMAND_RULES, FILE_OF_ITS_OWN, MODEL_RULES
+from serving.lint.registry import COMMAND_RULES, FILE_RULES, MODEL_RULES
 from tests.test_command_lines import FROZEN
 
 
@@ -49,4 +49,4 @@ def test_every_engine_metric_is_something_that_an_engine_counts():
 
 def test_every_rule_of_the_linter_is_on_its_page():
     named = {row[0] for row in rows(PAGES["lint-rules.md"]())}
-    assert named == {f"`{rule.name}`" for rule in (*FILE_OF_ITS_OWN, *MODEL_RULES, *COMMAND_RULES)}
+    assert named == {f"`{rule.name}`" for rule in (*FILE_RULES, *MODEL_RULES, *COMMAND_RULES)}

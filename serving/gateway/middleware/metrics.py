@@ -35,7 +35,7 @@ class Metrics:
         self._seconds = _seconds("request", "From a request to the end of its response.", registry)
         self._first = _seconds("time_to_first_token", "From a request to its first token.", registry)
         self._tokens = Counter(
-            f"{PREFIX}_tokens", "Tokens of questions, where counted, and of answers.", ("of",), registry=registry
+            f"{PREFIX}_tokens", "Tokens of prompts, where counted, and of answers.", ("of",), registry=registry
         )
 
     def record(self, route: str, status: int, seconds: float, usage: TokenUsage | None, began_s: float) -> None:
