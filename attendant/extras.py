@@ -131,11 +131,11 @@ EXTRAS = {
 _PROVIDERS = {
     "export": ("matplotlib", "onnx", "onnx_ir", "onnxscript", "safetensors", "sklearn", "torch"),
     "cpu": ("onnxruntime",),
+    "load": ("aiohttp", "jinja2"),
     "gateway": (
-        *("fastapi", "jinja2", "limits", "opentelemetry", "prometheus_client", "pybreaker", "pydantic"),
+        *("fastapi", "limits", "opentelemetry", "prometheus_client", "pybreaker", "pydantic"),
         *("python_multipart", "starlette", "uvicorn"),
     ),
-    "load": ("aiohttp",),
     "openvino": ("openvino",),
     "gpu": ("cuda",),
     "dev": ("triton",),

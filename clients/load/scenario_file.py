@@ -1,6 +1,6 @@
 """A scenario's TOML file → the scenario; whatever is wrong is told by the name of its key.
 
-    name, seed, duration_s, warmup_s, requests, most_in_flight
+    name, seed, duration_s, warmup_s, requests, max_concurrency
     [target]              transport, address, metrics, …          scenario.py: Target
     [arrivals]            kind, and what this kind needs           arrivals.py
     [[workloads]]         name, model, weight, …                   scenario.py: Workload

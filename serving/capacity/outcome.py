@@ -104,7 +104,7 @@ def outcome_of(simulated: Simulated) -> Outcome:
     heard, load = simulated.heard, simulated.load
     counted = heard[int(len(heard) * WARM_UP) :]
     answered = [one for one in counted if one.is_over and not one.error]
-    first_s, last_s = counted[0].intended_s, counted[-1].intended_s
+    first_s, last_s = counted[0].scheduled_s, counted[-1].scheduled_s
     span_s = max(last_s - first_s, 1e-9)
     ended = [one for one in heard if one.is_over and not one.error and first_s < one.responses_s[-1] <= last_s]
     return Outcome(
@@ -113,10 +113,10 @@ def outcome_of(simulated: Simulated) -> Outcome:
         tokens=sum(sum(one.tokens) for one in ended) / span_s,
         refused=1 - len(answered) / len(counted),
         seconds={
-            "time_to_first_token": np.array([one.responses_s[0] - one.intended_s for one in answered]),
+            "time_to_first_token": np.array([one.responses_s[0] - one.scheduled_s for one in answered]),
             "time_to_second_token": np.array([one.responses_s[1] - one.responses_s[0] for one in _streamed(answered)]),
             "inter_token_latency": np.array([_between(one) for one in _streamed(answered)]),
-            "request_latency": np.array([one.responses_s[-1] - one.intended_s for one in answered]),
+            "request_latency": np.array([one.responses_s[-1] - one.scheduled_s for one in answered]),
         },
         busy=load.worked_s / load.seconds,
         active=load.active / load.seconds,

@@ -115,7 +115,7 @@ class Replica:
         while not self.engine.is_idle:
             self.step()
         self.sending.finish(self.clock.now_s)
-        self.simulated.heard.sort(key=attrgetter("intended_s"))
+        self.simulated.heard.sort(key=attrgetter("scheduled_s"))
         return self.simulated
 
     def advance(self, time_s: float) -> None:

@@ -14,7 +14,7 @@ class Heard:
     """What a simulated client hears; times are seconds of the virtual clock.
 
     Attributes:
-        intended_s: when it sent its request.
+        scheduled_s: when it sent its request.
         prompt: tokens of it.
         responses_s: when each response came.
         tokens: of each response.
@@ -23,7 +23,7 @@ class Heard:
         error: the class of the error that ended it; empty if there was none.
     """
 
-    intended_s: float
+    scheduled_s: float
     prompt: int
     responses_s: list[float] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)

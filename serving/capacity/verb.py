@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from clients.load.analysis.slo import objectives
+from clients.load.analysis.slo import parse_objectives
 from serving.capacity.report import print_plan
 
 
@@ -44,7 +44,7 @@ def plan(
     found = plan_of_files(
         profile,
         demand,
-        objectives,
+        parse_objectives,
         _told,
         rate=rate,
         slo=slo,
@@ -62,7 +62,7 @@ def plan(
 
 
 def _texts(slo: str) -> list[str]:
-    return [one.text for one in objectives(slo)]
+    return [one.text for one in parse_objectives(slo)]
 
 
 def _told(line: str) -> None:

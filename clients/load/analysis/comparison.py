@@ -36,7 +36,7 @@ Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class MetricComparison:
     """One figure of two runs.
 
     Attributes:
@@ -79,15 +79,15 @@ class _Pair:
     second: Values
 
 
-def compare(first: Summary, second: Summary) -> tuple[Compared, ...]:
+def compare(first: Summary, second: Summary) -> tuple[MetricComparison, ...]:
     """Compare what two valid runs have in common.
 
     Raises:
         InputError: a run is invalid, or there is nothing to compare.
     """
     for summary in (first, second):
-        if not summary.verdict.valid:
-            told = "; ".join(reason.told for reason in summary.verdict.reasons)
+        if not summary.validity.valid:
+            told = "; ".join(reason.message for reason in summary.validity.reasons)
             raise InputError("two valid runs", f"one of {summary.run.started_at}: {told}", "measure it again")
     pairs = [*_latencies(first, second), *_rates(first, second)]
     if not pairs:
@@ -113,7 +113,7 @@ def _latencies(first: Summary, second: Summary) -> Iterator[_Pair]:
 
 def _values(summary: Summary, metric: str) -> Values:
     window = summary.window
-    inside = samples(one for one in summary.run.records if window.begins_s <= one.intended_s <= window.ends_s)
+    inside = samples(one for one in summary.run.records if window.begins_s <= one.scheduled_s <= window.ends_s)
     values: Values = getattr(inside, metric)
     return values[~np.isnan(values)]
 
@@ -121,18 +121,18 @@ def _values(summary: Summary, metric: str) -> Values:
 def _rates(first: Summary, second: Summary) -> Iterator[_Pair]:
     a, b = (rates(summary.run.records, summary.window) for summary in (first, second))
     for metric in RATES:
-        if metric in a and metric in b and a[metric].sure and b[metric].sure:
-            yield _Pair(metric, "avg", None, a[metric].a_slice, b[metric].a_slice)
+        if metric in a and metric in b and a[metric].intervals and b[metric].intervals:
+            yield _Pair(metric, "avg", None, a[metric].per_slice, b[metric].per_slice)
 
 
-def _compared(pair: _Pair, z: float) -> Compared:
+def _compared(pair: _Pair, z: float) -> MetricComparison:
     first, second = (_statistic(values, pair.rank) for values in (pair.first, pair.second))
     drawn = [
         np.log(replicates(values, [pair.rank], seed)[:, 0]) for seed, values in enumerate((pair.first, pair.second), 1)
     ]
     spread = math.sqrt(sum(float(logs.var()) for logs in drawn))
     ratio = second / first
-    return Compared(
+    return MetricComparison(
         metric=pair.metric,
         statistic=pair.statistic,
         first=first,

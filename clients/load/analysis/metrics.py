@@ -1,8 +1,8 @@
 """The figures of a run, under the names that AIPerf gives them.
 
     time_to_first_token     sent → first response            request_latency          sent → last response
-    time_to_second_token    first response → second          effective_latency        intended → last response
-    inter_token_latency     first response → last, a token   credit_to_start_latency  intended → sent: the send lag
+    time_to_second_token    first response → second          effective_latency        scheduled → last response
+    inter_token_latency     first response → last, a token   credit_to_start_latency  scheduled → sent: the send lag
     inter_chunk_latency     one response → the next          queue_time               before a model took it
     goodput                 requests a second that keep every objective, each by itself
 
@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from clients.load.analysis.intervals import intervals
 from clients.load.analysis.percentiles import Distribution, distribution
-from clients.load.analysis.rates import OfSlices, rates
+from clients.load.analysis.rates import SlicedRate, rates
 from clients.load.analysis.samples import Samples, gaps, samples
 from clients.load.analysis.slo import Objective
-from clients.load.analysis.steady import Window
-from clients.load.record import LoadRun, Outcome, RequestRecord, ServerCounts
+from clients.load.analysis.steady import SteadyWindow
+from clients.load.record import LoadRun, RequestOutcome, RequestRecord, ServerCounts
 
 SECONDS = "s"
 _LATENCIES = (
@@ -34,7 +34,7 @@ _LATENCIES = (
     *("request_latency", "effective_latency", "credit_to_start_latency"),
 )
 _LENGTHS = {"output_sequence_length": "tokens", "input_sequence_length": "tokens"}
-SURE_OF = (*_LATENCIES[:2], "inter_token_latency", "request_latency", "effective_latency")
+WITH_INTERVALS = (*_LATENCIES[:2], "inter_token_latency", "request_latency", "effective_latency")
 """Latencies that intervals are computed of, besides those that have objectives."""
 
 
@@ -45,38 +45,38 @@ class Metric:
     Attributes:
         unit: seconds, or what is counted.
         avg: the mean, or the figure itself where there is only one.
-        spread: of the requests; None where there is only one figure.
-        sure: statistic → 95 % interval.
+        distribution: of the requests; None where there is only one figure.
+        intervals: statistic → 95 % interval.
     """
 
     unit: str
     avg: float
-    spread: Distribution | None = None
-    sure: dict[str, tuple[float, float]]
+    distribution: Distribution | None = None
+    intervals: dict[str, tuple[float, float]]
 
     def value(self, statistic: str) -> float:
         """Mean, extreme or percentile, named as ``avg``, ``max``, ``p95``."""
-        if statistic == "avg" or self.spread is None:
+        if statistic == "avg" or self.distribution is None:
             return self.avg
         if statistic in ("min", "max", "std"):
-            return float(getattr(self.spread, statistic))
-        return self.spread.percentiles[float(statistic.removeprefix("p"))]
+            return float(getattr(self.distribution, statistic))
+        return self.distribution.percentiles[float(statistic.removeprefix("p"))]
 
 
-def metrics(run: LoadRun, window: Window, kept: Sequence[Objective] = ()) -> dict[str, Metric]:
+def metrics(run: LoadRun, window: SteadyWindow, objectives: Sequence[Objective] = ()) -> dict[str, Metric]:
     """Every figure that the records allow, by its key.
 
     Args:
         run: what was noted.
         window: the part of the run that counts.
-        kept: objectives that goodput counts by.
+        objectives: objectives that goodput counts by.
     """
-    inside = [one for one in run.records if window.begins_s <= one.intended_s <= window.ends_s]
-    found, surely = samples(inside), {*SURE_OF, *(one.metric for one in kept)}
+    inside = [one for one in run.records if window.begins_s <= one.scheduled_s <= window.ends_s]
+    found, surely = samples(inside), {*WITH_INTERVALS, *(one.metric for one in objectives)}
     spread = {key: _spread(getattr(found, key), SECONDS, key in surely) for key in _LATENCIES}
     spread["inter_chunk_latency"] = _spread(gaps(inside), SECONDS, False)
     spread |= {key: _spread(getattr(found, key), unit, False) for key, unit in _LENGTHS.items()}
-    whole = {key: _rate(rate) for key, rate in rates(run.records, window, kept).items()}
+    whole = {key: _rate(rate) for key, rate in rates(run.records, window, objectives).items()}
     present = {key: one for key, one in spread.items() if one is not None}
     return present | whole | _counts(inside, window) | _server(run.server) | _overhead(found, run.in_process_s)
 
@@ -86,25 +86,25 @@ def _spread(values: NDArray[np.float64], unit: str, surely: bool) -> Metric | No
     found = distribution(np.maximum(values, 0.0))
     if found is None:
         return None
-    return Metric(unit=unit, avg=found.avg, spread=found, sure=intervals(values) if surely else {})
+    return Metric(unit=unit, avg=found.avg, distribution=found, intervals=intervals(values) if surely else {})
 
 
-def _rate(rate: OfSlices) -> Metric:
-    return Metric(unit=rate.unit, avg=rate.value, sure={"avg": rate.sure} if rate.sure else {})
+def _rate(rate: SlicedRate) -> Metric:
+    return Metric(unit=rate.unit, avg=rate.value, intervals={"avg": rate.intervals} if rate.intervals else {})
 
 
 def _plain(unit: str, value: float) -> Metric:
-    return Metric(unit=unit, avg=value, sure={})
+    return Metric(unit=unit, avg=value, intervals={})
 
 
-def _counts(inside: Sequence[RequestRecord], window: Window) -> dict[str, Metric]:
-    by = {outcome: sum(one.outcome is outcome for one in inside) for outcome in Outcome}
-    wrong = by[Outcome.ERROR] + by[Outcome.WRONG]
+def _counts(inside: Sequence[RequestRecord], window: SteadyWindow) -> dict[str, Metric]:
+    by = {outcome: sum(one.outcome is outcome for one in inside) for outcome in RequestOutcome}
+    wrong = by[RequestOutcome.ERROR] + by[RequestOutcome.WRONG]
     return {
-        "request_count": _plain("requests", by[Outcome.OK]),
+        "request_count": _plain("requests", by[RequestOutcome.OK]),
         "error_request_count": _plain("requests", wrong),
-        "cancelled_request_count": _plain("requests", by[Outcome.CANCELLED]),
-        "late_request_count": _plain("requests", by[Outcome.LATE]),
+        "cancelled_request_count": _plain("requests", by[RequestOutcome.CANCELLED]),
+        "deadline_exceeded_request_count": _plain("requests", by[RequestOutcome.DEADLINE_EXCEEDED]),
         "benchmark_duration": _plain(SECONDS, window.seconds),
     }
 
@@ -125,6 +125,6 @@ def _overhead(found: Samples, in_process_s: Sequence[float]) -> dict[str, Metric
         return {}
     served = float(np.median(found.request_latency))
     return {
-        "in_process_latency": Metric(unit=SECONDS, avg=alone.avg, spread=alone, sure={}),
+        "in_process_latency": Metric(unit=SECONDS, avg=alone.avg, distribution=alone, intervals={}),
         "serving_overhead": _plain(SECONDS, served - alone.percentiles[50.0]),
     }

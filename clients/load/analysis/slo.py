@@ -17,7 +17,7 @@ METRICS = {
     "sent_ttft": "time_to_first_token",
     "sent_latency": "request_latency",
 }
-"""What objectives call the metrics → their keys. What a caller waits counts from the intended time."""
+"""What objectives call the metrics → their keys. What a caller waits counts from the scheduled time."""
 _UNITS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 _STATISTICS = ("avg", "max", "p50", "p75", "p90", "p95", "p99", "p99.9")
 _FORM = re.compile(r"\s*([a-z_]+)_([a-z0-9.]+)\s*(<=?)\s*([0-9.]+)\s*([a-zµ]*)\s*")
@@ -41,12 +41,12 @@ class Objective:
     text: str
 
 
-def limits_on(metric: str, kept: Iterable[Objective]) -> list[Objective]:
+def limits_on(metric: str, objectives: Iterable[Objective]) -> list[Objective]:
     """Those objectives that are on one metric."""
-    return [one for one in kept if one.metric == metric]
+    return [one for one in objectives if one.metric == metric]
 
 
-def objectives(text: str) -> tuple[Objective, ...]:
+def parse_objectives(text: str) -> tuple[Objective, ...]:
     """Read objectives, separated by commas.
 
     Raises:

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from clients.load.record import Outcome, RequestRecord
+from clients.load.record import RequestOutcome, RequestRecord
 from clients.load.report.titles import rate_text, time_text
 
 OnRecord = Callable[[RequestRecord], None]
@@ -33,7 +33,7 @@ class Tally:
     def __init__(self, lasts_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._began, self._clock, self.lasts_s = clock(), clock, lasts_s
         self._recent: deque[tuple[float, float, int]] = deque()
-        self.counts = dict.fromkeys(Outcome, 0)
+        self.counts = dict.fromkeys(RequestOutcome, 0)
 
     def note(self, record: RequestRecord) -> None:
         """Count a request that has ended."""

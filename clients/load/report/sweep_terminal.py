@@ -7,16 +7,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from clients.load.analysis.search import Search
+from clients.load.analysis.search import SweepResult
 from clients.load.report.sweep_rows import columns, conclusion, heads, row
-from clients.load.sweep import Load
+from clients.load.sweep import SweptLoad
 
 _WIDE = 150
 _STATISTICS = ("p50", "p95", "p99")
 _FEW = ("output_token_throughput", "image_throughput")
 
 
-def print_sweep(search: Search, load: Load, asked: bool, console: Console | None = None) -> None:
+def print_sweep(search: SweepResult, load: SweptLoad, asked: bool, console: Console | None = None) -> None:
     """Print every level and the answer.
 
     Args:

@@ -11,8 +11,17 @@ from rich.panel import Panel
 from rich.table import Table
 
 from clients.load.analysis.metrics import Metric
-from clients.load.analysis.summary import Met, Summary
-from clients.load.report.titles import LATENCIES, RATES, SINGLE, STATISTICS, span_text, sure_text, time_text, value_text
+from clients.load.analysis.summary import ObjectiveResult, Summary
+from clients.load.report.titles import (
+    LATENCIES,
+    RATES,
+    SINGLE,
+    STATISTICS,
+    interval_text,
+    range_text,
+    time_text,
+    value_text,
+)
 
 _WIDE = 110
 _FEW = ("p50", "p95", "p99", "max")
@@ -37,11 +46,11 @@ def print_report(summary: Summary, console: Console | None = None) -> None:
 
 
 def _banner(summary: Summary) -> Panel:
-    verdict = summary.verdict
-    colour = "green" if verdict.valid else "red"
-    told = [f"[bold {colour}]{'VALID' if verdict.valid else 'INVALID: do not quote these figures'}[/]"]
-    told += [f"[red]✗[/] {escape(reason.told)}" for reason in verdict.reasons]
-    told += [f"[dim]· {escape(remark)}[/]" for remark in verdict.remarks]
+    validity = summary.validity
+    colour = "green" if validity.valid else "red"
+    told = [f"[bold {colour}]{'VALID' if validity.valid else 'INVALID: do not quote these figures'}[/]"]
+    told += [f"[red]✗[/] {escape(reason.message)}" for reason in validity.reasons]
+    told += [f"[dim]· {escape(remark)}[/]" for remark in validity.remarks]
     name = escape(str(summary.run.scenario.get("name", "load")))
     return Panel("\n".join(told), title=name, title_align="left", border_style=colour)
 
@@ -72,19 +81,21 @@ def _rates(found: dict[str, Metric]) -> Table:
         table.add_column(column, justify="right", no_wrap=True)
     for key, name in (RATES | SINGLE).items():
         if key in found:
-            table.add_row(name, value_text(found[key]), sure_text(found[key]))
+            table.add_row(name, value_text(found[key]), interval_text(found[key]))
     if "serving_overhead" not in found:
         table.add_row(SINGLE["serving_overhead"], "not measured", "")
     return table
 
 
-def _objectives(objectives: tuple[Met, ...]) -> Table:
+def _objectives(objectives: tuple[ObjectiveResult, ...]) -> Table:
     table = _table("Objectives")
     for column in ("", "found", "95 % interval", ""):
         table.add_column(column, justify="left" if not column else "right", no_wrap=True)
     for one in objectives:
         found = "no such figure" if one.found_s is None else time_text(one.found_s)
-        table.add_row(one.objective.text, found, span_text(one.sure), "[green]met[/]" if one.met else "[red]missed[/]")
+        table.add_row(
+            one.objective.text, found, range_text(one.intervals), "[green]met[/]" if one.met else "[red]missed[/]"
+        )
     return table
 
 

@@ -101,7 +101,7 @@ def _ways_s(trace: Trace, records: Sequence[RequestRecord]) -> list[float]:
         first_sent.setdefault(_number(request), sent_s)
     ready = {_number(request): _ready_s(lined_s, begins, ends) for request, lined_s in trace.lined}
     return [
-        max(0.0, one.responses_s[0] - one.intended_s - (first_sent[one.number] - ready[one.number])) for one in records
+        max(0.0, one.responses_s[0] - one.scheduled_s - (first_sent[one.number] - ready[one.number])) for one in records
     ]
 
 

@@ -21,7 +21,7 @@ from attendant.parameters import Device, Runtime
 from attendant.progress import progress
 from attendant.tasks import task_named
 from clients.load.arrivals import Arrivals, ClosedLoop, Poisson
-from clients.load.record import Outcome, RequestRecord
+from clients.load.record import RequestOutcome, RequestRecord
 from serving.capacity.demand import Demand
 from serving.capacity.lengths import Values
 from serving.capacity.levels import Levels
@@ -135,10 +135,10 @@ def _long_enough_s(rate: float) -> float:
 def _asked(address: str, name: str, questions: Path, seed: int, arrivals: Arrivals, seconds: float) -> Answered:
     began_s = time.monotonic()
     run = asked(address, name, questions, arrivals, warmup_s=_WARM_UP_S, duration_s=seconds, seed=seed)
-    failed = [record.error for record in run.records if record.outcome is not Outcome.OK]
+    failed = [record.error for record in run.records if record.outcome is not RequestOutcome.OK]
     if failed:
         raise ServerError("every request answered while a profile is measured", failed[0], "look at the server's log")
-    records = [record for record in run.records if record.intended_s >= _WARM_UP_S]
+    records = [record for record in run.records if record.scheduled_s >= _WARM_UP_S]
     passed_s = max(record.ended_s for record in records) - _WARM_UP_S
     return Answered(began_s=began_s, ended_s=time.monotonic(), seconds=passed_s, records=records)
 
@@ -158,5 +158,5 @@ def _error(
     records = [record for one in load for record in one.records]
     demand = Demand(rate=len(records) / _seconds(load), prompt=prompts, answer=answers)
     outcome = Levels(profile=profile, settings=settings, demand=demand, requests=2 * REQUESTS).under(1)
-    seen_s = np.percentile([one.responses_s[0] - one.intended_s for one in records], 95)
+    seen_s = np.percentile([one.responses_s[0] - one.scheduled_s for one in records], 95)
     return float(abs(outcome.statistic("time_to_first_token", "p95") / seen_s - 1))

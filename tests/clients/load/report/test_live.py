@@ -1,6 +1,6 @@
 """A run shows how it goes, and costs its generator next to nothing."""
 
-from clients.load.record import Outcome
+from clients.load.record import RequestOutcome
 from clients.load.report.live import Tally, live
 from tests.clients.load.simulated import records
 
@@ -38,4 +38,4 @@ def test_lines_come_seldom_where_there_is_no_terminal(capsys):
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 4
     assert told[0].startswith("digits, 5 s: ")
-    assert f"100 {Outcome.OK.value}" in told[-1]
+    assert f"100 {RequestOutcome.OK.value}" in told[-1]

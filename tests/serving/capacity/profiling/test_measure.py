@@ -4,7 +4,7 @@ import pytest
 
 from attendant.errors import UserError
 from clients.load.arrivals import ClosedLoop
-from clients.load.record import Outcome
+from clients.load.record import RequestOutcome
 from serving.capacity.demand import Demand
 from serving.capacity.lengths import Constant
 from serving.capacity.levels import Levels
@@ -76,5 +76,5 @@ def test_callers_behind_a_real_server_are_answered_with_as_many_tokens_as_they_a
         warmup_s=0.0,
         duration_s=0.3,
     )
-    assert {one.outcome for one in run.records} == {Outcome.OK}
+    assert {one.outcome for one in run.records} == {RequestOutcome.OK}
     assert {sum(one.tokens) for one in run.records} == {3, 4}

@@ -18,9 +18,14 @@ SENT = [["load-a-0", 10.062, 10.07], ["load-a-0", 10.0805, 10.125], ["load-a-1",
 TRACE = Trace(runs=RUNS, steps=STEPS, lined=LINED, said=SAID, sent=SENT)
 
 
-def record(number, intended_s, first_s):
+def record(number, scheduled_s, first_s):
     return RequestRecord(
-        number=number, workload="w", intended_s=intended_s, sent_s=intended_s, ended_s=first_s, responses_s=(first_s,)
+        number=number,
+        workload="w",
+        scheduled_s=scheduled_s,
+        sent_s=scheduled_s,
+        ended_s=first_s,
+        responses_s=(first_s,),
     )
 
 
