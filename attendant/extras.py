@@ -94,7 +94,6 @@ EXTRAS = {
         packages=(
             "clients.load",
             "serving.capacity",
-            "serving.capacity.profiling.served",
             "serving.capacity.profiling.timing",
         ),
         verbs=(*_LOAD, "capacity plan"),

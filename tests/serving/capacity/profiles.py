@@ -1,12 +1,12 @@
 """Profiles to simulate with."""
 
 from serving.capacity.profile import Profile
-from serving.capacity.table import Table
+from serving.capacity.table import TimeTable
 
 
 def flat(seconds, most=64, capacity=1024):
     """A table whose runs all take as long."""
-    return Table(sizes=(1, most), lengths=(1, capacity), seconds=((seconds, seconds), (seconds, seconds)))
+    return TimeTable(sizes=(1, most), lengths=(1, capacity), seconds=((seconds, seconds), (seconds, seconds)))
 
 
 def profile(step_s=0.01, prompt_s=0.02, **parts):
