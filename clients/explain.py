@@ -58,17 +58,14 @@ async def explain(client: TritonClient, name: str, subject: str) -> Explanation:
     """
     model = await client.model(name)
     if model.task == "classify":
-        return await _label(Classifier(client, model), Path(subject))
+        classifier = Classifier(client, model)
+        arrays = {name: array[0] for name, array in (await classifier.explain_file(Path(subject))).items()}
+        return Explanation(answer=classifier.guesses(arrays[LOGITS])[0].label, arrays=arrays)
     if model.task == "caption":
         return await _text(Captioner(client, model).stream_file(Path(subject), SamplingParams(explain=True)))
     if model.task == "translate":
         return await _text(Translator(client, model).stream(subject, SamplingParams(explain=True)))
     raise InputError("a model that classifies, captions or translates", f"{name!r}: {model.task}", "name another")
-
-
-async def _label(classifier: Classifier, path: Path) -> Explanation:
-    arrays = {name: array[0] for name, array in (await classifier.explain_file(path)).items()}
-    return Explanation(answer=classifier.guesses(arrays[LOGITS])[0].label, arrays=arrays)
 
 
 async def _text(stream: AsyncIterator[Delta]) -> Explanation:

@@ -61,13 +61,9 @@ def _blanked(pixels: Array, rows: int, columns: int, model: ServedModel) -> Arra
         down = slice(height * row // rows, height * (row + 1) // rows)
         across = slice(width * column // columns, width * (column + 1) // columns)
         if in_bytes:
-            image[down, across] = _mean_bytes(model)
+            preprocessing = model.parameters["preprocessing"]
+            mean_C = np.float32(preprocessing["mean"]) / np.float32(preprocessing["scale"])
+            image[down, across] = np.asarray(np.round(mean_C), dtype=np.uint8)
         else:
             image[..., down, across] = 0  # what the mean colour of the training is, once it is prepared
     return images
-
-
-def _mean_bytes(model: ServedModel) -> Array:
-    preprocessing = model.parameters["preprocessing"]
-    mean_C = np.float32(preprocessing["mean"]) / np.float32(preprocessing["scale"])
-    return np.asarray(np.round(mean_C), dtype=np.uint8)

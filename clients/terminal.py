@@ -75,9 +75,9 @@ async def print_health(client: TritonClient, json: bool) -> int:
     """A line for each model; 1 unless all of them are healthy."""
     results = await health(client)
     for result in results:
-        verdict = "ok" if result.healthy else "FAILED"
+        status = "ok" if result.healthy else "FAILED"
         found = " ".join(result.found.split())
-        words = f"{result.name} ({result.task}): {verdict}, {result.latency_ms:.1f} ms: {found}"
+        words = f"{result.name} ({result.task}): {status}, {result.latency_ms:.1f} ms: {found}"
         _print(dumps(asdict(result)) if json else words)
     if not results:
         _print("no model is loaded")
@@ -91,14 +91,11 @@ def _table(texts: Sequence[str], vectors_BE: Array) -> Iterator[str]:
         first = "".join(f"{value:+8.3f}" for value in vector_E[:SHOWN_VALUES])
         yield f"{number:>3}  {norm:>8.3f}  {first:<{8 * SHOWN_VALUES}}  {text[:SHOWN_CHARACTERS]}"
     if len(texts) > 1:
-        yield from _similarities(vectors_BE / norms_B[:, None])
-
-
-def _similarities(unit_BE: Array) -> Iterator[str]:
-    yield f"cosine similarity, width {unit_BE.shape[1]}"
-    yield "   " + "".join(f"{number:>8}" for number in range(1, len(unit_BE) + 1))
-    for number, row_B in enumerate(unit_BE @ unit_BE.T, 1):
-        yield f"{number:>3}" + "".join(f"{value:>8.3f}" for value in row_B)
+        unit_BE = vectors_BE / norms_B[:, None]
+        yield f"cosine similarity, width {unit_BE.shape[1]}"
+        yield "   " + "".join(f"{number:>8}" for number in range(1, len(unit_BE) + 1))
+        for number, row_B in enumerate(unit_BE @ unit_BE.T, 1):
+            yield f"{number:>3}" + "".join(f"{value:>8.3f}" for value in row_B)
 
 
 def _print(line: str) -> None:

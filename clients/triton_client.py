@@ -216,7 +216,13 @@ class TritonClient:
         # tritonserver 2.51 can die of the header triton_grpc_error (docs/log.md): errors come without a status.
         tensors = [_tensor(name, array) for name, array in inputs.items()]
         start = partial(self._client.stream_infer, headers=headers.get())
-        stream = RequestStream(start, _request(model, tensors, dict(parameters or {})))
+        request = {
+            "model_name": model,
+            "inputs": tensors,
+            "parameters": dict(parameters or {}),
+            "enable_empty_final_response": True,
+        }
+        stream = RequestStream(start, request)
         final = False
         failure: AttendantError | None = None
         timeout_s = first_timeout_s or self.timeout_s
@@ -255,7 +261,8 @@ class TritonClient:
         if pause_s is None or (ends_s is not None and time.monotonic() + pause_s >= ends_s):
             raise error
         if isinstance(error, UnreachableError):
-            self._go_elsewhere()
+            self._addresses.rotate(-1)
+            self._client = self._connect()  # the old connection may still carry others' requests
         await asyncio.sleep(pause_s)
 
     def _connect(self) -> aio.InferenceServerClient:
@@ -263,10 +270,6 @@ class TritonClient:
         connection = aio.InferenceServerClient(self.server, channel_args=_CHANNEL)
         self._connections.append(connection)
         return connection
-
-    def _go_elsewhere(self) -> None:
-        self._addresses.rotate(-1)
-        self._client = self._connect()  # the old connection may still carry others' requests
 
     async def _asked(self, question: Callable[[], Any], model: str = "") -> Any:
         tries = 0
@@ -285,23 +288,11 @@ class TritonClient:
         except grpc.aio.AioRpcError as error:  # a broken stream raises it where a call raises the exception above
             raise error_from(str(error.code()), str(error.details()), model, self.server) from error
         except TimeoutError as error:
-            raise self._late(model, timeout_s) from error
-
-    def _late(self, model: str, timeout_s: float) -> LateError:
-        return LateError(
-            f"an answer from {model or self.server!r} within {timeout_s:g} s",
-            "none",
-            "see `attendant health`; a dead worker answers nothing",
-        )
-
-
-def _request(model: str, tensors: list[Any], parameters: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "model_name": model,
-        "inputs": tensors,
-        "parameters": parameters,
-        "enable_empty_final_response": True,
-    }
+            raise LateError(
+                f"an answer from {model or self.server!r} within {timeout_s:g} s",
+                "none",
+                "see `attendant health`; a dead worker answers nothing",
+            ) from error
 
 
 def _tensor(name: str, array: Array) -> Any:

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from attendant.errors import InputError
 from attendant.tensor_names import LOGITS, POOLED
 from clients.load.in_flight import InFlightRequest, Outputs
-from clients.load.request_inputs import RequestInput
 from clients.load.request_tensors import sampling_params
-from clients.load.scenario import Expect, Workload
+from clients.load.scenario import Expect
 from clients.load.transport import PreparedWorkload
 
 Array = NDArray[Any]
@@ -32,7 +31,9 @@ class AnswerChecker:
         self._expect, self._inputs = prepared.workload.expect, prepared.inputs
         self._labels = (prepared.model.parameters.get("labels") if prepared.model else None) or ()
         self._arrays = _read_arrays(self._expect, len(self._inputs)) if self._expect.file else {}
-        self._token_counts = [_expected_tokens(prepared.workload, one) for one in self._inputs]
+        params = [sampling_params(prepared.workload, one) for one in self._inputs]
+        fixed = self._expect.tokens
+        self._token_counts = [fixed or (one.max_tokens if one.ignore_eos else None) for one in params]
         self._first: dict[int, Any] = {}
         if self._expect.kind == "example" and any(one.answer is None for one in self._inputs):
             raise InputError("a known answer to every request", "none", "choose another expect.kind")
@@ -87,13 +88,6 @@ class AnswerChecker:
 
 def _compare_texts(expected: Any, found: str) -> str:
     return "" if expected == found else f"expected {expected!r}; found {found!r}"
-
-
-def _expected_tokens(workload: Workload, request_input: RequestInput) -> int | None:
-    if workload.expect.tokens is not None:
-        return workload.expect.tokens
-    params = sampling_params(workload, request_input)
-    return params.max_tokens if params.ignore_eos else None
 
 
 def _read_arrays(expect: Expect, count: int) -> dict[str, Array]:

@@ -149,7 +149,12 @@ def draw_times(
         case Gamma(rate=rate, shape=shape):
             drawn = _cumulative(lambda count: rng.gamma(shape, 1 / (rate * shape), count), until_s, number)
         case Ramp():
-            drawn = _draw_ramp(arrivals, rng, until_s)
+            first, slope = arrivals.first_rate, (arrivals.last_rate - arrivals.first_rate) / until_s
+            whole = until_s * (arrivals.first_rate + arrivals.last_rate) / 2
+            sums = _cumulative(lambda count: rng.exponential(1.0, count), whole)
+            sums = sums[sums < whole]
+            # The root of slope t²/2 + first t = s that lies in the run, written so that nothing cancels.
+            drawn = np.asarray(2 * sums / (first + np.sqrt(first**2 + 2 * slope * sums)))
     return drawn[drawn < until_s][:number]
 
 
@@ -159,15 +164,6 @@ def _cumulative(draw: Callable[[int], Times], until: float, number: int | None =
         blocks.append(total + np.cumsum(draw(BLOCK)))
         total, count = float(blocks[-1][-1]), count + BLOCK
     return np.concatenate(blocks)
-
-
-def _draw_ramp(ramp: Ramp, rng: np.random.Generator, ends_s: float) -> Times:
-    first, slope = ramp.first_rate, (ramp.last_rate - ramp.first_rate) / ends_s
-    whole = ends_s * (ramp.first_rate + ramp.last_rate) / 2
-    sums = _cumulative(lambda count: rng.exponential(1.0, count), whole)
-    sums = sums[sums < whole]
-    # The root of slope t²/2 + first t = s that lies in the run, written so that nothing cancels.
-    return np.asarray(2 * sums / (first + np.sqrt(first**2 + 2 * slope * sums)))
 
 
 def _require(config: Any, name: str, is_good: bool, expected: str) -> None:

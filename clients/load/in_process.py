@@ -27,28 +27,24 @@ async def measure_in_process(scenario: Scenario, prepared: list[PreparedWorkload
         return ()
     seconds: list[float] = []
     for one in prepared:
-        seconds += await _measure_workload(one, Path(scenario.in_process.repository), scenario.in_process.requests)
-    return tuple(seconds)
-
-
-async def _measure_workload(prepared: PreparedWorkload, repository: Path, number: int) -> list[float]:
-    folder, model = repository / prepared.workload.model, prepared.model
-    if model is None or not (folder / "config.pbtxt").is_file():
-        raise InputError(f"the model that the server serves at {folder}", "none", "correct in_process.repository")
-    content = bytearray()
-    for turn in range(number):
-        tensors = request_tensors(prepared.workload, model, prepared.inputs[turn % len(prepared.inputs)])
-        message = create_message(model.name, tensors).SerializeToString()
-        content += len(message).to_bytes(LENGTH_BYTES, "little") + message
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "attendant", "bench", "offline", str(folder)),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    output, error = await process.communicate(content)
-    if process.returncode:
-        raise MachineError(
-            f"seconds of {folder} without a server", error.decode().strip(), "see `attendant bench offline --help`"
+        folder, model = Path(scenario.in_process.repository) / one.workload.model, one.model
+        if model is None or not (folder / "config.pbtxt").is_file():
+            raise InputError(f"the model that the server serves at {folder}", "none", "correct in_process.repository")
+        content = bytearray()
+        for turn in range(scenario.in_process.requests):
+            tensors = request_tensors(one.workload, model, one.inputs[turn % len(one.inputs)])
+            message = create_message(model.name, tensors).SerializeToString()
+            content += len(message).to_bytes(LENGTH_BYTES, "little") + message
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "attendant", "bench", "offline", str(folder)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
         )
-    return [float(seconds) for seconds in json.loads(output)]
+        output, error = await process.communicate(content)
+        if process.returncode:
+            raise MachineError(
+                f"seconds of {folder} without a server", error.decode().strip(), "see `attendant bench offline --help`"
+            )
+        seconds += [float(seconds) for seconds in json.loads(output)]
+    return tuple(seconds)

@@ -141,14 +141,10 @@ async def _read_stream(response: Any, request: InFlightRequest) -> None:
     if not request.finish_reason:
         raise ServerError("a finish_reason in the last event", "none", "look at the server's log")
     if total:
-        _spread_tokens(request, total)
-
-
-def _spread_tokens(request: InFlightRequest, total: int) -> None:
-    if sum(request.tokens) != total and request.tokens:
-        ends = np.arange(len(request.tokens) + 1) * total // len(request.tokens)
-        request.tokens = np.diff(ends).tolist()
-    request.token_count = total
+        if sum(request.tokens) != total and request.tokens:
+            ends = np.arange(len(request.tokens) + 1) * total // len(request.tokens)
+            request.tokens = np.diff(ends).tolist()
+        request.token_count = total
 
 
 def _read_whole(content: bytes, kind: str, request: InFlightRequest) -> None:

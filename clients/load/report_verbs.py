@@ -65,7 +65,12 @@ def sweep(
         html: file for a page with the curves.
         json: JSON in place of a table.
     """
-    load, levels = _require_levels(rates, concurrency)
+    if bool(rates) == bool(concurrency):
+        raise ConfigError("--rates or --concurrency", "both" if rates else "neither", "give one of them")
+    if min([*rates, *concurrency]) <= 0:
+        raise ConfigError("levels above 0", str(min([*rates, *concurrency])), "correct it")
+    load: SweptLoad = "rate" if rates else "concurrency"
+    levels = rates or tuple(map(float, concurrency))
     objectives, config = parse_objectives(slo), read_scenario(scenario)
     config = config if duration_s is None else replace(config, duration_s=duration_s)
     require_writable(html)
@@ -98,11 +103,3 @@ def compare(first: Positional[Path], second: Positional[Path], tolerance: float 
     else:
         print_comparison(found, tolerance, apart)
     return 1 if any(one.worse(tolerance) for one in found) else 0
-
-
-def _require_levels(rates: tuple[float, ...], concurrency: tuple[int, ...]) -> tuple[SweptLoad, tuple[float, ...]]:
-    if bool(rates) == bool(concurrency):
-        raise ConfigError("--rates or --concurrency", "both" if rates else "neither", "give one of them")
-    if min([*rates, *concurrency]) <= 0:
-        raise ConfigError("levels above 0", str(min([*rates, *concurrency])), "correct it")
-    return ("rate", rates) if rates else ("concurrency", tuple(map(float, concurrency)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
 
 from attendant.errors import ArtefactError, OutputError
 from clients.load.record import GeneratorUsage, LoadRun, RequestOutcome, RequestRecord, ServerCounts
@@ -37,7 +36,7 @@ def write_run(run: LoadRun, path: Path) -> None:
 
 
 def require_writable(*paths: Path | None) -> None:
-    """Make sure that files can be written before anything is measured; those that are not content are left out.
+    """Make sure that files can be written before anything is measured; those that are not given are left out.
 
     Raises:
         OutputError: one cannot.
@@ -57,20 +56,8 @@ def read_run(path: Path) -> LoadRun:
     Raises:
         ArtefactError: the file is missing, truncated, of another kind, or of another version.
     """
-    content = _read_json(path)
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ArtefactError(f"a run of `attendant load run` in {path}", "JSON of another kind", "name the run's file")
-    if content.get("version") != VERSION:
-        raise ArtefactError(f"version {VERSION} of a run in {path}", f"version {content.get('version')}", _AGAIN)
     try:
-        return _parse_run(content["run"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ArtefactError(f"every field of a run in {path}", f"{type(error).__name__}: {error}", _AGAIN) from error
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         remedy = "name the file that --out wrote"
         reason = error.strerror or str(error)
@@ -78,24 +65,31 @@ def _read_json(path: Path) -> Any:
         raise ArtefactError(f"a run at {path}", reason, remedy, message=message) from error
     except ValueError as error:
         raise ArtefactError(f"whole JSON in {path}", f"text that ends or breaks: {error}", _AGAIN) from error
-
-
-def _parse_run(values: dict[str, Any]) -> LoadRun:
-    columns = values["records"]
-    names = [field.name for field in fields(RequestRecord)]
-    rows = zip(*(columns[name] for name in names), strict=True)
-    generator, server = values["generator"], values["server"]
-    return LoadRun(
-        **values
-        | {
-            "records": tuple(_parse_record(dict(zip(names, row, strict=True))) for row in rows),
-            "generator": GeneratorUsage(**generator | {"loop_lags_s": tuple(generator["loop_lags_s"])}),
-            "server": None if server is None else ServerCounts(**server),
-            "in_process_s": tuple(values["in_process_s"]),
-        }
-    )
-
-
-def _parse_record(row: dict[str, Any]) -> RequestRecord:
-    lists = {"responses_s": tuple(row["responses_s"]), "tokens": tuple(row["tokens"])}
-    return RequestRecord(**row | lists | {"outcome": RequestOutcome(row["outcome"])})
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ArtefactError(f"a run of `attendant load run` in {path}", "JSON of another kind", "name the run's file")
+    if content.get("version") != VERSION:
+        raise ArtefactError(f"version {VERSION} of a run in {path}", f"version {content.get('version')}", _AGAIN)
+    try:
+        values = content["run"]
+        columns = values["records"]
+        names = [field.name for field in fields(RequestRecord)]
+        rows = [dict(zip(names, row, strict=True)) for row in zip(*(columns[name] for name in names), strict=True)]
+        generator, server = values["generator"], values["server"]
+        return LoadRun(
+            **values
+            | {
+                "records": tuple(
+                    RequestRecord(
+                        **row
+                        | {"responses_s": tuple(row["responses_s"]), "tokens": tuple(row["tokens"])}
+                        | {"outcome": RequestOutcome(row["outcome"])}
+                    )
+                    for row in rows
+                ),
+                "generator": GeneratorUsage(**generator | {"loop_lags_s": tuple(generator["loop_lags_s"])}),
+                "server": None if server is None else ServerCounts(**server),
+                "in_process_s": tuple(values["in_process_s"]),
+            }
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArtefactError(f"every field of a run in {path}", f"{type(error).__name__}: {error}", _AGAIN) from error

@@ -49,7 +49,15 @@ class SharedTensors:
                 places[-1][name] = (region, len(content), len(part))
                 content += part
         try:
-            await self._share(region, content)
+            memory = SharedMemory(region, create=True, size=max(1, len(content)))
+            try:
+                assert memory.buf is not None, "it is open"
+                memory.buf[: len(content)] = content
+                await self._register(region, f"/{region}", memory.size)
+            except BaseException:
+                _destroy(memory)
+                raise
+            self._regions[region] = memory
         except (AttendantError, OSError) as error:
             self.notes[NOTE] = f"refused, tensors are sent: {error}"
             return None
@@ -65,17 +73,6 @@ class SharedTensors:
                 self.notes[NOTE] += f"; not unregistered: {error}"
             _destroy(memory)
         self._regions.clear()
-
-    async def _share(self, region: str, content: bytearray) -> None:
-        memory = SharedMemory(region, create=True, size=max(1, len(content)))
-        try:
-            assert memory.buf is not None, "it is open"
-            memory.buf[: len(content)] = content
-            await self._register(region, f"/{region}", memory.size)
-        except BaseException:
-            _destroy(memory)
-            raise
-        self._regions[region] = memory
 
 
 def _destroy(memory: SharedMemory) -> None:

@@ -52,14 +52,11 @@ class TimeTable:
         """
         known = self._cache.get((size, length))
         if known is None:
-            known = self._cache[size, length] = self._interpolate(size, length)
+            row, column = _neighbours(self.sizes, size, "sizes"), _neighbours(self.lengths, length, "lengths")
+            known = self._cache[size, length] = sum(
+                row_weight * column_weight * self.seconds[i][j] for i, row_weight in row for j, column_weight in column
+            )
         return known
-
-    def _interpolate(self, size: int, length: int) -> float:
-        row, column = _neighbours(self.sizes, size, "sizes"), _neighbours(self.lengths, length, "lengths")
-        return sum(
-            row_weight * column_weight * self.seconds[i][j] for i, row_weight in row for j, column_weight in column
-        )
 
 
 def _neighbours(axis: Sequence[int], value: int, name: str) -> tuple[tuple[int, float], ...]:

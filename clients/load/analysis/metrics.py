@@ -18,15 +18,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clients.load.analysis.intervals import intervals
 from clients.load.analysis.percentiles import Distribution, distribution
-from clients.load.analysis.rates import SlicedRate, rates
-from clients.load.analysis.samples import Samples, gaps, samples
+from clients.load.analysis.rates import rates
+from clients.load.analysis.samples import gaps, samples
 from clients.load.analysis.slo import Objective
 from clients.load.analysis.steady import SteadyWindow
-from clients.load.record import LoadRun, RequestOutcome, RequestRecord, ServerCounts
+from clients.load.record import LoadRun, RequestOutcome
 
 SECONDS = "s"
 _LATENCIES = (
@@ -69,62 +68,41 @@ def metrics(run: LoadRun, window: SteadyWindow, objectives: Sequence[Objective] 
     Args:
         run: what was noted.
         window: the part of the run that counts.
-        objectives: objectives that goodput counts by.
+        objectives: that goodput counts by.
     """
     inside = [one for one in run.records if window.begins_s <= one.scheduled_s <= window.ends_s]
-    found, surely = samples(inside), {*WITH_INTERVALS, *(one.metric for one in objectives)}
-    spread = {key: _spread(getattr(found, key), SECONDS, key in surely) for key in _LATENCIES}
-    spread["inter_chunk_latency"] = _spread(gaps(inside), SECONDS, False)
-    spread |= {key: _spread(getattr(found, key), unit, False) for key, unit in _LENGTHS.items()}
-    whole = {key: _rate(rate) for key, rate in rates(run.records, window, objectives).items()}
-    present = {key: one for key, one in spread.items() if one is not None}
-    return present | whole | _counts(inside, window) | _server(run.server) | _overhead(found, run.in_process_s)
-
-
-def _spread(values: NDArray[np.float64], unit: str, surely: bool) -> Metric | None:
-    values = values[~np.isnan(values)]
-    found = distribution(np.maximum(values, 0.0))
-    if found is None:
-        return None
-    return Metric(unit=unit, avg=found.avg, distribution=found, intervals=intervals(values) if surely else {})
-
-
-def _rate(rate: SlicedRate) -> Metric:
-    return Metric(unit=rate.unit, avg=rate.value, intervals={"avg": rate.intervals} if rate.intervals else {})
+    found, with_intervals = samples(inside), {*WITH_INTERVALS, *(one.metric for one in objectives)}
+    columns = {key: (getattr(found, key), SECONDS) for key in _LATENCIES}
+    columns |= {"inter_chunk_latency": (gaps(inside), SECONDS)}
+    columns |= {key: (getattr(found, key), unit) for key, unit in _LENGTHS.items()}
+    made: dict[str, Metric] = {}
+    for key, (values, unit) in columns.items():
+        values = values[~np.isnan(values)]
+        if (spread := distribution(np.maximum(values, 0.0))) is not None:
+            sure = intervals(values) if key in with_intervals else {}
+            made[key] = Metric(unit=unit, avg=spread.avg, distribution=spread, intervals=sure)
+    for key, rate in rates(run.records, window, objectives).items():
+        made[key] = Metric(unit=rate.unit, avg=rate.value, intervals={"avg": rate.intervals} if rate.intervals else {})
+    counts = {outcome: sum(one.outcome is outcome for one in inside) for outcome in RequestOutcome}
+    wrong = counts[RequestOutcome.ERROR] + counts[RequestOutcome.WRONG]
+    made |= {
+        "request_count": _plain("requests", counts[RequestOutcome.OK]),
+        "error_request_count": _plain("requests", wrong),
+        "cancelled_request_count": _plain("requests", counts[RequestOutcome.CANCELLED]),
+        "deadline_exceeded_request_count": _plain("requests", counts[RequestOutcome.DEADLINE_EXCEEDED]),
+        "benchmark_duration": _plain(SECONDS, window.seconds),
+    }
+    if run.server is not None and run.server.requests:
+        made["queue_time"] = _plain(SECONDS, run.server.queue_s / run.server.requests)
+        made["compute_time"] = _plain(SECONDS, run.server.compute_s / run.server.requests)
+    offline = distribution(np.asarray(run.in_process_s, dtype=np.float64))
+    if offline is not None and len(found):
+        # Of medians: a mean would also count the time in a queue, which has nothing to do with being served.
+        served = float(np.median(found.request_latency))
+        made["in_process_latency"] = Metric(unit=SECONDS, avg=offline.avg, distribution=offline, intervals={})
+        made["serving_overhead"] = _plain(SECONDS, served - offline.percentiles[50.0])
+    return made
 
 
 def _plain(unit: str, value: float) -> Metric:
     return Metric(unit=unit, avg=value, intervals={})
-
-
-def _counts(inside: Sequence[RequestRecord], window: SteadyWindow) -> dict[str, Metric]:
-    by = {outcome: sum(one.outcome is outcome for one in inside) for outcome in RequestOutcome}
-    wrong = by[RequestOutcome.ERROR] + by[RequestOutcome.WRONG]
-    return {
-        "request_count": _plain("requests", by[RequestOutcome.OK]),
-        "error_request_count": _plain("requests", wrong),
-        "cancelled_request_count": _plain("requests", by[RequestOutcome.CANCELLED]),
-        "deadline_exceeded_request_count": _plain("requests", by[RequestOutcome.DEADLINE_EXCEEDED]),
-        "benchmark_duration": _plain(SECONDS, window.seconds),
-    }
-
-
-def _server(server: ServerCounts | None) -> dict[str, Metric]:
-    if server is None or not server.requests:
-        return {}
-    return {
-        "queue_time": _plain(SECONDS, server.queue_s / server.requests),
-        "compute_time": _plain(SECONDS, server.compute_s / server.requests),
-    }
-
-
-def _overhead(found: Samples, in_process_s: Sequence[float]) -> dict[str, Metric]:
-    # Of medians: a mean would also count what waiting in line costs, which has nothing to do with being served.
-    alone = distribution(np.asarray(in_process_s, dtype=np.float64))
-    if alone is None or not len(found):
-        return {}
-    served = float(np.median(found.request_latency))
-    return {
-        "in_process_latency": Metric(unit=SECONDS, avg=alone.avg, distribution=alone, intervals={}),
-        "serving_overhead": _plain(SECONDS, served - alone.percentiles[50.0]),
-    }

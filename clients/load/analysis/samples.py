@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -52,7 +52,12 @@ class Samples:
 def samples(records: Iterable[RequestRecord]) -> Samples:
     """Columns of the requests whose times count."""
     counted = sorted((one for one in records if one.outcome in ANSWERED), key=lambda one: one.scheduled_s)
-    return Samples(**{field.name: _column(counted, _FIGURES[field.name]) for field in fields(Samples)})
+    return Samples(
+        **{
+            name: np.fromiter(map(_FIGURES[name], counted), dtype=np.float64, count=len(counted))
+            for name in (field.name for field in fields(Samples))
+        }
+    )
 
 
 def gaps(records: Iterable[RequestRecord]) -> Values:
@@ -63,17 +68,13 @@ def gaps(records: Iterable[RequestRecord]) -> Values:
     return np.concatenate(found) if found else np.empty(0)
 
 
-def _column(records: Sequence[RequestRecord], figure: Callable[[RequestRecord], float]) -> Values:
-    return np.fromiter((figure(one) for one in records), dtype=np.float64, count=len(records))
-
-
-def _streamed(one: RequestRecord) -> bool:
+def _is_streamed(one: RequestRecord) -> bool:
     return sum(one.tokens) > 0 and bool(one.responses_s)
 
 
 def _first(since: Callable[[RequestRecord], float]) -> Callable[[RequestRecord], float]:
     def figure(one: RequestRecord) -> float:
-        if _streamed(one):
+        if _is_streamed(one):
             return one.responses_s[0] - since(one)
         # Late before its first token: that came later still.
         return (
@@ -85,15 +86,6 @@ def _first(since: Callable[[RequestRecord], float]) -> Callable[[RequestRecord],
     return figure
 
 
-def _second(one: RequestRecord) -> float:
-    return one.responses_s[1] - one.responses_s[0] if _streamed(one) and len(one.responses_s) > 1 else np.nan
-
-
-def _between_tokens(one: RequestRecord) -> float:
-    later = sum(one.tokens[1:])
-    return (one.responses_s[-1] - one.responses_s[0]) / later if _streamed(one) and later else np.nan
-
-
 _FIGURES: dict[str, Callable[[RequestRecord], float]] = {
     "scheduled_s": lambda one: one.scheduled_s,
     "request_latency": lambda one: one.ended_s - one.sent_s,
@@ -101,8 +93,14 @@ _FIGURES: dict[str, Callable[[RequestRecord], float]] = {
     "credit_to_start_latency": lambda one: one.sent_s - one.scheduled_s,
     "time_to_first_token": _first(lambda one: one.sent_s),
     "effective_time_to_first_token": _first(lambda one: one.scheduled_s),
-    "time_to_second_token": _second,
-    "inter_token_latency": _between_tokens,
+    "time_to_second_token": lambda one: (
+        one.responses_s[1] - one.responses_s[0] if _is_streamed(one) and len(one.responses_s) > 1 else np.nan
+    ),
+    "inter_token_latency": lambda one: (
+        (one.responses_s[-1] - one.responses_s[0]) / later
+        if _is_streamed(one) and (later := sum(one.tokens[1:]))
+        else np.nan
+    ),
     "output_sequence_length": lambda one: float(sum(one.tokens)) or np.nan,
     "input_sequence_length": lambda one: float(one.input_tokens) or np.nan,
 }

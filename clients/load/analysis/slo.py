@@ -52,29 +52,27 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
     Raises:
         ConfigError: one cannot be read, names no metric, statistic or unit that there is, or is said twice.
     """
-    found = tuple(_objective(part) for part in text.split(",")) if text.strip() else ()
-    said = [(one.metric, one.statistic) for one in found]
-    for one in found:
-        if said.count((one.metric, one.statistic)) > 1:
-            raise ConfigError("one limit for each statistic", f"two of {one.metric} {one.statistic}", "leave one out")
-    return found
-
-
-def _objective(text: str) -> Objective:
-    matched = _FORM.fullmatch(text)
-    if matched is None:
-        raise ConfigError("metric_statistic<limit", repr(text.strip()), _EXAMPLE)
-    name, statistic, _, number, unit = matched.groups()
-    _require_one_of("metric", name, METRICS)
-    _require_one_of("statistic", statistic, _STATISTICS)
-    _require_one_of("unit", unit, _UNITS)
-    try:
-        limit_s = float(number) * _UNITS[unit]
-    except ValueError as error:
-        raise ConfigError("a number before the unit", repr(number), _EXAMPLE) from error
-    if limit_s <= 0:
-        raise ConfigError("a limit above 0", repr(text.strip()), _EXAMPLE)
-    return Objective(metric=METRICS[name], statistic=statistic, limit_s=limit_s, text=re.sub(r"\s", "", text))
+    found: dict[tuple[str, str], Objective] = {}
+    for part in text.split(",") if text.strip() else ():
+        matched = _FORM.fullmatch(part)
+        if matched is None:
+            raise ConfigError("metric_statistic<limit", repr(part.strip()), _EXAMPLE)
+        name, statistic, _, number, unit = matched.groups()
+        _require_one_of("metric", name, METRICS)
+        _require_one_of("statistic", statistic, _STATISTICS)
+        _require_one_of("unit", unit, _UNITS)
+        try:
+            limit_s = float(number) * _UNITS[unit]
+        except ValueError as error:
+            raise ConfigError("a number before the unit", repr(number), _EXAMPLE) from error
+        if limit_s <= 0:
+            raise ConfigError("a limit above 0", repr(part.strip()), _EXAMPLE)
+        metric = METRICS[name]
+        if (metric, statistic) in found:
+            raise ConfigError("one limit for each statistic", f"two of {metric} {statistic}", "leave one out")
+        written = re.sub(r"\s", "", part)
+        found[metric, statistic] = Objective(metric=metric, statistic=statistic, limit_s=limit_s, text=written)
+    return tuple(found.values())
 
 
 def _require_one_of(what: str, found: str, known: Collection[str]) -> None:

@@ -69,26 +69,23 @@ def summarize(run: LoadRun, objectives: Sequence[Objective] = (), bounds: Validi
     warmup = run.scenario.get("warmup_s", 0.0)
     window = steady_window(run.records, float(warmup) if isinstance(warmup, int | float) else 0.0)
     found = metrics(run, window, objectives)
+    by_workload = {}
     names = sorted({record.workload for record in run.records})
+    for name in names if len(names) > 1 else ():
+        # The server's counters and the times without it are of all workloads together.
+        records = tuple(record for record in run.records if record.workload == name)
+        by_workload[name] = metrics(replace(run, records=records, server=None, in_process_s=()), window, objectives)
+    results = []
+    for one in objectives:
+        metric = found.get(one.metric)
+        value_s = None if metric is None else metric.value(one.statistic)
+        sure = None if metric is None else metric.intervals.get(one.statistic)
+        results.append(ObjectiveResult(objective=one, found_s=value_s, intervals=sure))
     return Summary(
         run=run,
         window=window,
         metrics=found,
-        by_workload={name: metrics(_only(run, name), window, objectives) for name in names} if len(names) > 1 else {},
-        objectives=tuple(_met(one, found) for one in objectives),
+        by_workload=by_workload,
+        objectives=tuple(results),
         validity=check_validity(run, window, found, bounds),
     )
-
-
-def _only(run: LoadRun, workload: str) -> LoadRun:
-    # The server's counters and the times without it are of all workloads together.
-    records = tuple(record for record in run.records if record.workload == workload)
-    return replace(run, records=records, server=None, in_process_s=())
-
-
-def _met(objective: Objective, found: dict[str, Metric]) -> ObjectiveResult:
-    metric = found.get(objective.metric)
-    if metric is None:
-        return ObjectiveResult(objective=objective, found_s=None, intervals=None)
-    value = metric.value(objective.statistic)
-    return ObjectiveResult(objective=objective, found_s=value, intervals=metric.intervals.get(objective.statistic))

@@ -76,7 +76,16 @@ class KnownServer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignor
         """What kind of model it is."""
         if request.name not in self._queues:
             await context.abort(grpc.StatusCode.NOT_FOUND, f"unknown model: {request.name!r}")
-        return service_pb2.ModelConfigResponse(config=_create_config(request.name, self._queues[request.name].model))
+        config = model_config_pb2.ModelConfig(name=request.name, max_batch_size=8)
+        if self._queues[request.name].model.tokens:
+            config.model_transaction_policy.decoupled = True
+            config.parameters["task"].string_value = "generate"
+            config.input.add(name=TEXT_INPUT, data_type=model_config_pb2.TYPE_STRING, dims=[1])
+            config.output.add(name=TEXT_OUTPUT, data_type=model_config_pb2.TYPE_STRING, dims=[1])
+        else:
+            config.input.add(name="input", data_type=model_config_pb2.TYPE_FP32, dims=[1])
+            config.output.add(name=TIMES, data_type=model_config_pb2.TYPE_FP64, dims=[2])
+        return service_pb2.ModelConfigResponse(config=config)
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
         """One answer: when the service began and ended, by the monotonic clock."""
@@ -88,9 +97,13 @@ class KnownServer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignor
 
     async def ModelStreamInfer(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:  # noqa: N802
         """Tokens at known distances, once the queue has served the request; it ends when it is cancelled."""
+
+        async def read_cancelled() -> bool:
+            return any([CANCEL in request.parameters async for request in requests])
+
         request = await anext(requests)
         model = self._queues[request.model_name].model
-        cancelled = asyncio.create_task(_read_cancelled(requests))
+        cancelled = asyncio.create_task(read_cancelled())
         await self._queues[request.model_name].serve()
         sent = model.tokens - (1 if model.fault == "few" else 0)
         for number in range(sent):
@@ -100,44 +113,19 @@ class KnownServer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignor
                 break
             is_last = number == sent - 1
             text = f"{number}{'!' if model.fault == 'text' and is_last else ''} "
-            yield _create_chunk(request.model_name, text, number, "length" if is_last else "")
+            response = service_pb2.ModelInferResponse(model_name=request.model_name)
+            for name, value in ((TEXT_OUTPUT, text), (FINISH_REASON, "length" if is_last else "")):
+                response.outputs.add(name=name, datatype="BYTES", shape=[1, 1])
+                response.raw_output_contents.append(serialize_byte_tensor(np.array([value.encode()], object)).item())
+            response.outputs.add(name=OUTPUT_IDS, datatype="INT32", shape=[1, 1])
+            response.raw_output_contents.append(np.array([number], np.int32).tobytes())
+            response.parameters["triton_final_response"].bool_param = False
+            yield service_pb2.ModelStreamInferResponse(infer_response=response)
         if model.fault != "unfinished":
-            yield _create_final(request.model_name)
+            final = service_pb2.ModelInferResponse(model_name=request.model_name)
+            final.parameters["triton_final_response"].bool_param = True
+            yield service_pb2.ModelStreamInferResponse(infer_response=final)
             await cancelled
-
-
-async def _read_cancelled(requests: AsyncIterator[Any]) -> bool:
-    return any([CANCEL in request.parameters async for request in requests])
-
-
-def _create_chunk(model: str, text: str, token: int, reason: str) -> Any:
-    response = service_pb2.ModelInferResponse(model_name=model)
-    for name, value in ((TEXT_OUTPUT, text), (FINISH_REASON, reason)):
-        response.outputs.add(name=name, datatype="BYTES", shape=[1, 1])
-        response.raw_output_contents.append(serialize_byte_tensor(np.array([value.encode()], object)).item())
-    response.outputs.add(name=OUTPUT_IDS, datatype="INT32", shape=[1, 1])
-    response.raw_output_contents.append(np.array([token], np.int32).tobytes())
-    response.parameters["triton_final_response"].bool_param = False
-    return service_pb2.ModelStreamInferResponse(infer_response=response)
-
-
-def _create_final(model: str) -> Any:
-    response = service_pb2.ModelInferResponse(model_name=model)
-    response.parameters["triton_final_response"].bool_param = True
-    return service_pb2.ModelStreamInferResponse(infer_response=response)
-
-
-def _create_config(name: str, model: KnownModel) -> Any:
-    config = model_config_pb2.ModelConfig(name=name, max_batch_size=8)
-    if model.tokens:
-        config.model_transaction_policy.decoupled = True
-        config.parameters["task"].string_value = "generate"
-        config.input.add(name=TEXT_INPUT, data_type=model_config_pb2.TYPE_STRING, dims=[1])
-        config.output.add(name=TEXT_OUTPUT, data_type=model_config_pb2.TYPE_STRING, dims=[1])
-    else:
-        config.input.add(name="input", data_type=model_config_pb2.TYPE_FP32, dims=[1])
-        config.output.add(name=TIMES, data_type=model_config_pb2.TYPE_FP64, dims=[2])
-    return config
 
 
 async def serve(models: dict[str, KnownModel]) -> None:

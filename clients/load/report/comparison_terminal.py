@@ -36,9 +36,22 @@ def print_comparison(
         table.add_column(head, justify="right" if head else "left", no_wrap=True)
     table.add_column("")
     for one in found:
-        table.add_row(*_cells(one), f"[{_COLOURS[word]}]{word}[/]" if (word := _word(one, tolerance)) else "")
+        write = time_text if one.lower_is_better else rate_text
+        name = f"{_NAMES[one.metric]} {one.statistic}" if one.lower_is_better else f"{_NAMES[one.metric]}/s"
+        table.add_row(
+            *(name, write(one.first), write(one.second), f"{one.ratio:.3f}", f"{one.low:.3f} … {one.high:.3f}"),
+            f"[{_COLOURS[word]}]{word}[/]" if (word := _word(one, tolerance)) else "",
+        )
     console.print(table)
-    console.print(_conclusion(found, tolerance), style="bold", markup=False, highlight=False)
+    worse = [one for one in found if one.worse(tolerance)]
+    console.print(
+        f"worse by more than {tolerance:.0%}: {len(worse)} of {len(found)} figures"
+        if worse
+        else (f"no figure is surely worse by more than {tolerance:.0%}"),
+        style="bold",
+        markup=False,
+        highlight=False,
+    )
 
 
 def comparison_json(found: Sequence[MetricComparison], tolerance: float, differences: Sequence[str]) -> dict[str, Any]:
@@ -60,18 +73,3 @@ def _word(one: MetricComparison, tolerance: float) -> str:
     if one.worse(tolerance):
         return "worse"
     return "better" if (one.ratio < 1) is one.lower_is_better else "within tolerance"
-
-
-def _cells(one: MetricComparison) -> tuple[str, ...]:
-    write = time_text if one.lower_is_better else rate_text
-    name = f"{_NAMES[one.metric]} {one.statistic}" if one.lower_is_better else f"{_NAMES[one.metric]}/s"
-    return name, write(one.first), write(one.second), f"{one.ratio:.3f}", f"{one.low:.3f} … {one.high:.3f}"
-
-
-def _conclusion(found: Sequence[MetricComparison], tolerance: float) -> str:
-    worse = [one for one in found if one.worse(tolerance)]
-    return (
-        f"worse by more than {tolerance:.0%}: {len(worse)} of {len(found)} figures"
-        if worse
-        else (f"no figure is surely worse by more than {tolerance:.0%}")
-    )

@@ -51,13 +51,13 @@ class Tally:
         while self._recent and self._recent[0][0] < now - _LOOK_BACK_S:
             self._recent.popleft()
         span = min(max(self.seconds, 1e-3), _LOOK_BACK_S)
-        told = [f"{rate_text(len(self._recent) / span)} requests/s"]
+        parts = [f"{rate_text(len(self._recent) / span)} requests/s"]
         if tokens := sum(count for _, _, count in self._recent):
-            told.append(f"{rate_text(tokens / span)} tokens/s")
+            parts.append(f"{rate_text(tokens / span)} tokens/s")
         if self._recent:
-            told.append(f"median {time_text(median(took for _, took, _ in self._recent))}")
-        told += [f"{count:,} {outcome.value}" for outcome, count in self.counts.items() if count]
-        return " · ".join(told)
+            parts.append(f"median {time_text(median(took for _, took, _ in self._recent))}")
+        parts += [f"{count:,} {outcome.value}" for outcome, count in self.counts.items() if count]
+        return " · ".join(parts)
 
 
 @contextmanager
@@ -74,7 +74,16 @@ def live(title: str, lasts_s: float | None, clock: Callable[[], float] = time.mo
     """
     console, tally = Console(stderr=True), Tally(lasts_s, clock)
     if not console.is_terminal:
-        yield _plain(title, tally)
+        written = 0
+
+        def note(record: RequestRecord) -> None:
+            nonlocal written
+            tally.note(record)
+            if tally.seconds >= (written + 1) * _PLAIN_EVERY_S:
+                written = int(tally.seconds // _PLAIN_EVERY_S)
+                sys.stderr.write(f"{title}, {tally.seconds:.0f} s: {tally.line()}\n")
+
+        yield note
         return
     with Live(_Display(title, tally), console=console, refresh_per_second=4, transient=True):
         yield tally.note
@@ -89,16 +98,3 @@ class _Display:
         bar = ProgressBar(total=lasts, completed=min(seconds, lasts or 0.0), width=24, pulse=lasts is None)
         grid.add_row(self._title, bar, f"{seconds:.0f}{f' of {lasts:.0f}' if lasts else ''} s", self._tally.line())
         return grid
-
-
-def _plain(title: str, tally: Tally) -> OnRecord:
-    told = 0
-
-    def note(record: RequestRecord) -> None:
-        nonlocal told
-        tally.note(record)
-        if tally.seconds >= (told + 1) * _PLAIN_EVERY_S:
-            told = int(tally.seconds // _PLAIN_EVERY_S)
-            sys.stderr.write(f"{title}, {tally.seconds:.0f} s: {tally.line()}\n")
-
-    return note

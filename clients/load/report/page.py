@@ -10,7 +10,6 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from attendant.errors import OutputError
-from clients.load.analysis.metrics import Metric
 from clients.load.analysis.search import SweepResult
 from clients.load.analysis.summary import Summary
 from clients.load.record import LoadRun, RequestOutcome
@@ -79,7 +78,14 @@ def run_page(summary: Summary) -> str:
         ],
         plots=run_plots(summary),
         statistics=STATISTICS,
-        latencies={caption: _latency_rows(metrics) for caption, metrics in latencies.items()},
+        latencies={
+            caption: [
+                [name, *(value_text(metrics[key], one) for one in STATISTICS)]
+                for key, name in LATENCIES.items()
+                if key in metrics
+            ]
+            for caption, metrics in latencies.items()
+        },
         rates=[
             (name, value_text(found[key]), interval_text(found[key]))
             for key, name in (RATES | SINGLE).items()
@@ -166,14 +172,6 @@ def _tiles(figures: dict[str, tuple[str, str]]) -> list[dict[str, str]]:
             {"name": name, "number": number if is_number else value, "unit": unit * is_number, "below": unbroken}
         )
     return tiles
-
-
-def _latency_rows(metrics: dict[str, Metric]) -> list[list[str]]:
-    return [
-        [name, *(value_text(metrics[key], one) for one in STATISTICS)]
-        for key, name in LATENCIES.items()
-        if key in metrics
-    ]
 
 
 def _generator_rows(summary: Summary) -> list[tuple[str, str]]:

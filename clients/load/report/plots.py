@@ -13,7 +13,7 @@ from clients.load.analysis.samples import samples
 from clients.load.analysis.search import SweepStep
 from clients.load.analysis.slo import Objective, limits_on
 from clients.load.analysis.summary import Summary
-from clients.load.record import RequestOutcome, RequestRecord
+from clients.load.record import RequestOutcome
 from clients.load.report.titles import PANELS, rate_text, throughput_of, time_text
 
 Values = NDArray[np.float64]
@@ -41,37 +41,37 @@ def run_plots(summary: Summary) -> list[Plot]:
         between = inside.inter_token_latency[~np.isnan(inside.inter_token_latency)]
         series = {_SCHEDULED: inside.effective_latency, _SENT: inside.request_latency}
         limits = limits_on("effective_latency", objectives)
-        plots.append(_percentiles(series, limits, wide=bool(len(first)) and bool(len(between))))
+        plots.append(_plot_percentiles(series, limits, wide=bool(len(first)) and bool(len(between))))
         if len(first):
             note, limits = (
                 "From the scheduled time to the first response.",
                 limits_on("effective_time_to_first_token", objectives),
             )
-            plots.append(_histogram("Time to first token", note, first, limits))
+            plots.append(_plot_histogram("Time to first token", note, first, limits))
         else:
             note = "From the scheduled time to the last response."
-            plots.append(_histogram("Latency", note, inside.effective_latency, limits))
+            plots.append(_plot_histogram("Latency", note, inside.effective_latency, limits))
         if len(between):
             note = "From the first response to the last, a token; one figure a request."
             limits = limits_on("inter_token_latency", objectives)
-            plots.append(_histogram("Inter-token latency", note, between, limits, "s2"))
-    return [*plots, _timeline(summary), _throughput(summary)] if summary.run.records else plots
+            plots.append(_plot_histogram("Inter-token latency", note, between, limits, "s2"))
+    return [*plots, _plot_timeline(summary), _plot_throughput(summary)] if summary.run.records else plots
 
 
 def sweep_plots(steps: Sequence[SweepStep], objectives: Sequence[Objective]) -> list[Plot]:
     """One latency over throughput each; a level whose run is invalid is crossed out."""
     metrics = [metric for metric in PANELS if any(metric in step.summary.metrics for step in steps)]
-    return [_curve(steps, metric, limits_on(metric, objectives), metric == metrics[0]) for metric in metrics]
+    return [_plot_curve(steps, metric, limits_on(metric, objectives), metric == metrics[0]) for metric in metrics]
 
 
-def _curve(steps: Sequence[SweepStep], metric: str, limits: Sequence[Objective], wide: bool) -> Plot:
+def _plot_curve(steps: Sequence[SweepStep], metric: str, limits: Sequence[Objective], wide: bool) -> Plot:
     shown = [step for step in steps if metric in step.summary.metrics]
     rates, unit = [throughput_of(step)[0] for step in shown], throughput_of(shown[0])[1]
     layers: list[dict[str, Any]] = []
     heights, last = [limit.limit_s for limit in limits], []
     for style, statistic in (("s0", "p50"), ("s2", "p95"), ("s1", "p99")):
         values = [step.summary.metrics[metric].value(statistic) for step in shown]
-        points = _rounded(zip(rates, values, strict=True))
+        points = _round(zip(rates, values, strict=True))
         valid = [point for step, point in zip(shown, points, strict=True) if step.summary.validity.valid]
         layers += [
             {"mark": "line", "style": style, "name": statistic, "points": points},
@@ -99,7 +99,7 @@ def _curve(steps: Sequence[SweepStep], metric: str, limits: Sequence[Objective],
     }
 
 
-def _percentiles(series: Mapping[str, Values], limits: Sequence[Objective], wide: bool) -> Plot:
+def _plot_percentiles(series: Mapping[str, Values], limits: Sequence[Objective], wide: bool) -> Plot:
     count = max(len(values) for values in series.values())
     highest = min(99.999, 100 * (1 - 1 / max(count, 20)))  # a percentile needs a sample beyond it
     ranks = [100 * (1 - 10 ** (-step / 40)) for step in range(math.ceil(-math.log10(1 - highest / 100) * 40) + 1)]
@@ -113,7 +113,7 @@ def _percentiles(series: Mapping[str, Values], limits: Sequence[Objective], wide
             "mark": "line",
             "style": f"s{number}",
             "name": name,
-            "points": _rounded(zip(ranks, np.percentile(values, ranks).tolist(), strict=True)),
+            "points": _round(zip(ranks, np.percentile(values, ranks).tolist(), strict=True)),
         }
         for number, (name, values) in enumerate(series.items())
     ]
@@ -130,7 +130,7 @@ def _percentiles(series: Mapping[str, Values], limits: Sequence[Objective], wide
     }
 
 
-def _histogram(title: str, note: str, values: Values, limits: Sequence[Objective], style: str = "s0") -> Plot:
+def _plot_histogram(title: str, note: str, values: Values, limits: Sequence[Objective], style: str = "s0") -> Plot:
     low, high = float(values.min()), float(np.percentile(values, _SHOWN))
     high = max([high, *(1.05 * limit.limit_s for limit in limits if low <= limit.limit_s <= 2 * high)])
     low = 0.0 if low < high / 3 else low
@@ -138,7 +138,7 @@ def _histogram(title: str, note: str, values: Values, limits: Sequence[Objective
     counts, edges = np.histogram(values[values <= high], bins=_BINS, range=(low, high))
     marks = {f"p{rank}": float(np.percentile(values, rank)) for rank in (50, 95, 99)}
     text = [f"{name} {time_text(at)}" for name, at in marks.items()]
-    points = _rounded(zip(((edges[1:] + edges[:-1]) / 2).tolist(), counts.tolist(), strict=True))
+    points = _round(zip(((edges[1:] + edges[:-1]) / 2).tolist(), counts.tolist(), strict=True))
     return {
         "title": title,
         "note": note,
@@ -157,7 +157,7 @@ def _histogram(title: str, note: str, values: Values, limits: Sequence[Objective
     }
 
 
-def _timeline(summary: Summary) -> Plot:
+def _plot_timeline(summary: Summary) -> Plot:
     records, duration_s = summary.run.records, summary.run.duration_s
     latencies = [max(one.ended_s - one.scheduled_s, 1e-6) for one in records]
     layers, legend, counts = [], [], []
@@ -170,10 +170,10 @@ def _timeline(summary: Summary) -> Plot:
         if points:
             legend.append((mark, style, name))
             counts.append(f"{len(points):,} {outcome.value}")
-            kept = _thinned(points) if outcome in (RequestOutcome.OK, RequestOutcome.CANCELLED) else points
-            layers.append({"mark": mark, "style": style, "points": _rounded(kept)})
+            kept = _thin(points) if outcome in (RequestOutcome.OK, RequestOutcome.CANCELLED) else points
+            layers.append({"mark": mark, "style": style, "points": _round(kept)})
         if points and outcome is RequestOutcome.OK:
-            layers.append({"mark": "none", "style": "", "name": "slowest", "points": _rounded(_slowest(points))})
+            layers.append({"mark": "none", "style": "", "name": "slowest", "points": _round(_slowest(points))})
     window, count = summary.window, ", ".join(counts)
     return _over_time(summary, 300) | {
         "title": "Every request",
@@ -194,15 +194,16 @@ def _timeline(summary: Summary) -> Plot:
     }
 
 
-def _throughput(summary: Summary) -> Plot:
+def _plot_throughput(summary: Summary) -> Plot:
     read = [one for one in summary.run.records if one.outcome in (RequestOutcome.OK, RequestOutcome.CANCELLED)]
-    weights, at_s, unit = _tokens(read)
+    weights = [float(count) for one in read for count in one.tokens]
+    at_s, unit = [at for one in read for at in one.responses_s], "tokens/s"
     if not sum(weights):
         weights, at_s, unit = [1.0] * len(read), [one.ended_s for one in read], "requests/s"
     duration_s = summary.run.duration_s
     counts, edges = np.histogram(at_s, bins=_SLICES, range=(0.0, duration_s), weights=weights)
     rates = counts / (duration_s / _SLICES)
-    points = _rounded(zip(((edges[1:] + edges[:-1]) / 2).tolist(), rates.tolist(), strict=True))
+    points = _round(zip(((edges[1:] + edges[:-1]) / 2).tolist(), rates.tolist(), strict=True))
     return _over_time(summary, 190) | {
         "title": "What came back",
         "note": f"{unit.capitalize()} over the run.",
@@ -213,11 +214,6 @@ def _throughput(summary: Summary) -> Plot:
             {"mark": "line", "style": "s2", "name": unit, "points": points},
         ],
     }
-
-
-def _tokens(records: Sequence[RequestRecord]) -> tuple[list[float], list[float], str]:
-    counts = [float(count) for one in records for count in one.tokens]
-    return counts, [at for one in records for at in one.responses_s], "tokens/s"
 
 
 def _over_time(summary: Summary, height: int) -> Plot:
@@ -238,7 +234,7 @@ def _limits(limits: Iterable[Objective], axis: str) -> list[dict[str, Any]]:
     return [{"axis": axis, "at": limit.limit_s, "text": limit.text, "style": "limit"} for limit in limits]
 
 
-def _rounded(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+def _round(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     return [(float(f"{x:.5g}"), float(f"{y:.4g}")) for x, y in points]
 
 
@@ -250,6 +246,6 @@ def _slowest(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
     return sorted(slowest.values())
 
 
-def _thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+def _thin(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
     # The slowest of each moment stay, and a sample of the others: what is left out lies among dots.
     return points if len(points) <= _DOTS else sorted({*points[:: -(-len(points) // _DOTS)], *_slowest(points)})

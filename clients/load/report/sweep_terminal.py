@@ -16,13 +16,13 @@ _STATISTICS = ("p50", "p95", "p99")
 _FEW = ("output_token_throughput", "image_throughput")
 
 
-def print_sweep(search: SweepResult, load: SweptLoad, asked: bool, console: Console | None = None) -> None:
+def print_sweep(search: SweepResult, load: SweptLoad, has_objectives: bool, console: Console | None = None) -> None:
     """Print every level and the answer.
 
     Args:
         search: what was found.
         load: what was varied.
-        asked: whether there were objectives.
+        has_objectives: whether there were objectives.
         console: where to; standard output if not given.
     """
     console = console or Console()
@@ -34,4 +34,4 @@ def print_sweep(search: SweepResult, load: SweptLoad, asked: bool, console: Cons
     for step in search.steps:
         table.add_row(*map(escape, row(step, shown)), style="" if step.passes else "red")
     console.print(table)
-    console.print(conclusion(search, load, asked), style="bold", markup=False, highlight=False)
+    console.print(conclusion(search, load, has_objectives), style="bold", markup=False, highlight=False)

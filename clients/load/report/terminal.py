@@ -35,32 +35,22 @@ def print_report(summary: Summary, console: Console | None = None) -> None:
         console: where to; standard output if not given.
     """
     console = console or Console()
-    console.print(_banner(summary))
+    validity = summary.validity
+    colour = "green" if validity.valid else "red"
+    lines = [f"[bold {colour}]{'VALID' if validity.valid else 'INVALID: do not quote these figures'}[/]"]
+    lines += [f"[red]✗[/] {escape(reason.message)}" for reason in validity.reasons]
+    lines += [f"[dim]· {escape(remark)}[/]" for remark in validity.remarks]
+    name = escape(str(summary.run.scenario.get("name", "load")))
+    console.print(Panel("\n".join(lines), title=name, title_align="left", border_style=colour))
     shown = STATISTICS if console.width >= _WIDE else _FEW
-    console.print(_latencies(f"Latencies of {_window(summary)}", summary.metrics, shown))
+    window = f"second {summary.window.begins_s:.1f} to {summary.window.ends_s:.1f} of {summary.run.duration_s:.1f}"
+    count = summary.metrics["request_count"].avg
+    console.print(_latencies(f"Latencies of {count:,.0f} requests, {window}", summary.metrics, shown))
     for name, found in summary.by_workload.items():
-        console.print(_latencies(f"Of {escape(name)} alone", found, shown))
+        console.print(_latencies(f"Of {escape(name)} only", found, shown))
     console.print(_rates(summary.metrics))
     if summary.objectives:
         console.print(_objectives(summary.objectives))
-
-
-def _banner(summary: Summary) -> Panel:
-    validity = summary.validity
-    colour = "green" if validity.valid else "red"
-    told = [f"[bold {colour}]{'VALID' if validity.valid else 'INVALID: do not quote these figures'}[/]"]
-    told += [f"[red]✗[/] {escape(reason.message)}" for reason in validity.reasons]
-    told += [f"[dim]· {escape(remark)}[/]" for remark in validity.remarks]
-    name = escape(str(summary.run.scenario.get("name", "load")))
-    return Panel("\n".join(told), title=name, title_align="left", border_style=colour)
-
-
-def _window(summary: Summary) -> str:
-    window, found = summary.window, summary.metrics
-    return (
-        f"{found['request_count'].avg:,.0f} requests, second {window.begins_s:.1f} to {window.ends_s:.1f} "
-        f"of {summary.run.duration_s:.1f}"
-    )
 
 
 def _latencies(title: str, found: dict[str, Metric], shown: Sequence[str]) -> Table:

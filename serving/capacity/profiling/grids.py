@@ -46,7 +46,11 @@ class Grids:
         rng = np.random.default_rng(0)
         self.capacity = self._slots.capacity
         self._source = cache(lambda length: request_of_length(model, length, 1, rng).source)
-        self._fill(slots)
+        if self._encoder is None:
+            return
+        memory = encode_sources(self._encoder, [self._source(longest_input(self._model))])[0]
+        for row in range(slots):
+            self._slots.place(row, memory, row)
 
     def decode(self) -> MeasuredTable:
         """Runs that give every row one token."""
@@ -66,13 +70,6 @@ class Grids:
             return None
         lengths = _powers_of_two(1, longest_input(self._model))
         return _measure(self._encode, _powers_of_two(1, self._slots.count), lengths, "encoder")
-
-    def _fill(self, rows: int) -> None:
-        if self._encoder is None:
-            return
-        memory = encode_sources(self._encoder, [self._source(longest_input(self._model))])[0]
-        for row in range(rows):
-            self._slots.place(row, memory, row)
 
     def _decode(self, rows: int, attended: int) -> None:
         self._step(rows, 1, attended - 1)
