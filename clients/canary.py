@@ -72,10 +72,10 @@ async def check_text(client: TritonClient, model: ServedModel, inputs: Mapping[s
 
 
 async def _check_stream(stream: AsyncIterator[Delta], limit: int | None, answer: Any) -> CanaryResult:
-    pieces = [piece async for piece in stream]
-    found = "".join(piece.text for piece in pieces)
-    count = sum(len(piece.token_ids) for piece in pieces)
-    whole = pieces[-1].finish_reason in ("stop", "length") and (limit is None or count <= limit)
+    deltas = [delta async for delta in stream]
+    found = "".join(delta.text for delta in deltas)
+    count = sum(len(delta.token_ids) for delta in deltas)
+    whole = deltas[-1].finish_reason in ("stop", "length") and (limit is None or count <= limit)
     return CanaryResult(found=found, right=whole and answer in (None, found))
 
 

@@ -1,4 +1,4 @@
-"""Ask a server and print its answers: what the verbs of the command line do."""
+"""Send requests and print the answers: what the verbs of the command line do."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ async def print_labels(client: TritonClient, model: str | None, images: Sequence
 async def print_vectors(
     client: TritonClient, model: str | None, texts: Sequence[str], pooling: Pooling, json: bool
 ) -> int:
-    """A vector for each text, and how alike two texts or more are."""
+    """A vector for each text, and how similar two texts or more are."""
     vectors_BE = await (await Embedder.find(client, model)).embed(texts, pooling)
     values = [
         dumps({"text": text, "vector": vector_E.tolist()}) for text, vector_E in zip(texts, vectors_BE, strict=True)
     ]
-    for line in values if json else _table(texts, vectors_BE):
+    for line in values if json else _format_vectors(texts, vectors_BE):
         _print(line)
     return 0
 
@@ -84,7 +84,7 @@ async def print_health(client: TritonClient, json: bool) -> int:
     return 0 if results and all(result.healthy for result in results) else 1
 
 
-def _table(texts: Sequence[str], vectors_BE: Array) -> Iterator[str]:
+def _format_vectors(texts: Sequence[str], vectors_BE: Array) -> Iterator[str]:
     norms_B = np.linalg.norm(vectors_BE, axis=1)
     yield f"{'':>3}  {'norm':>8}  {'first values':<{8 * SHOWN_VALUES}}  text"
     for number, (text, vector_E, norm) in enumerate(zip(texts, vectors_BE, norms_B, strict=True), 1):

@@ -101,7 +101,7 @@ def test_the_server_counts_the_requests_of_a_run(asked_by_nobody_else, turn):
 def test_an_engine_counts_its_tokens(server):
     found = ran(server, WORKLOADS[LANGUAGE_MODEL])
     assert found.server is not None
-    assert found.server.further["attendant_generation_tokens_total"] >= 24 * 6
+    assert found.server.other["attendant_generation_tokens_total"] >= 24 * 6
 
 
 def test_requests_that_are_taken_back_are_seen_by_the_server(server):
@@ -115,7 +115,7 @@ def test_requests_that_are_taken_back_are_seen_by_the_server(server):
     found = ran(server, one, requests=100)
     assert outcomes(found)[0] <= {RequestOutcome.CANCELLED, RequestOutcome.OK}
     assert found.server is not None
-    assert found.server.further["attendant_requests_total{cancelled}"] > 0
+    assert found.server.other["attendant_requests_total{cancelled}"] > 0
 
 
 def test_what_a_server_refuses_is_an_error_with_its_reason(server):
