@@ -12,7 +12,7 @@ import numpy as np
 from attendant.errors import ConfigError
 from serving.capacity.demand import Demand
 from serving.capacity.level_result import LevelResult
-from serving.capacity.profile import Profile
+from serving.capacity.profile import ReplicaProfile
 from serving.capacity.replica import Arrival, Replica
 from serving.engine.settings import EngineSettings
 
@@ -49,7 +49,7 @@ class Levels:
         ConfigError: the profile does not reach as far as slots, prompts and answers do.
     """
 
-    profile: Profile
+    profile: ReplicaProfile
     settings: EngineSettings
     demand: Demand
     requests: int = 10_000

@@ -17,7 +17,7 @@ from attendant.errors import ConfigError
 from serving.capacity.demand import Demand, parse_rate
 from serving.capacity.level_result import LatencyObjective, LevelResult
 from serving.capacity.levels import Levels, Saturation
-from serving.capacity.profile import Profile
+from serving.capacity.profile import ReplicaProfile
 from serving.engine.settings import EngineSettings
 
 HOURS_A_MONTH = 730
@@ -106,7 +106,7 @@ def plan_of_files(
     if requests < _LEAST_REQUESTS:
         raise ConfigError(f"requests of at least {_LEAST_REQUESTS}", str(requests), "percentiles need many")
     engine = EngineSettings(**settings, prefix_cache_bytes=0)
-    levels = Levels(profile=Profile.read(profile), settings=engine, demand=service, requests=requests, seed=seed)
+    levels = Levels(profile=ReplicaProfile.read(profile), settings=engine, demand=service, requests=requests, seed=seed)
     return plan(levels, read_objectives(service.slo), log)
 
 

@@ -59,7 +59,7 @@ class ServerOverhead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class ReplicaProfile:
     """One replica of one model.
 
     Attributes:
@@ -133,7 +133,7 @@ class Profile:
         return self.served.factor * seconds
 
     @classmethod
-    def read(cls, path: Path) -> Profile:
+    def read(cls, path: Path) -> ReplicaProfile:
         """Read a JSON file.
 
         Raises:
@@ -147,7 +147,7 @@ class Profile:
             if not isinstance(part, dict):
                 raise ConfigError(f"an object as {place}", type(part).__name__, "see docs/capacity.md")
             values[name] = build_config(kind, {key: _to_tuple(one) for key, one in part.items()}, place)
-        profile: Profile = build_config(cls, values, str(path))
+        profile: ReplicaProfile = build_config(cls, values, str(path))
         return profile
 
     def to_json(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from attendant.errors import AttendantError, BusyError
 from attendant.sampling_params import SamplingParams
-from serving.capacity.profile import Profile
+from serving.capacity.profile import ReplicaProfile
 from serving.capacity.simulated_model import SOURCE, VirtualClock, create_model
 from serving.engine.engine import Engine
 from serving.engine.meter import Meter
@@ -106,7 +106,7 @@ class Replica:
         simulation: what came of it so far.
     """
 
-    def __init__(self, profile: Profile, settings: EngineSettings, stream: bool = True) -> None:
+    def __init__(self, profile: ReplicaProfile, settings: EngineSettings, stream: bool = True) -> None:
         """Begin idle at 0.
 
         Args:

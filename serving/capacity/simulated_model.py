@@ -11,7 +11,7 @@ import numpy as np
 
 from attendant.signature import DType, GraphSignature, TensorSpec
 from attendant.tensor_names import LOGITS
-from serving.capacity.profile import Profile
+from serving.capacity.profile import ReplicaProfile
 from serving.engine.loaded_model import LoadedModel
 from serving.engine.sampling.guide import Guides
 from serving.engine.sampling.token_rules import TokenRules
@@ -48,7 +48,7 @@ class SimulatedDecoder:
         signature: of the same inputs as a real one's, of the smallest sizes.
     """
 
-    def __init__(self, profile: Profile, clock: VirtualClock) -> None:
+    def __init__(self, profile: ReplicaProfile, clock: VirtualClock) -> None:
         """Decode.
 
         Args:
@@ -82,7 +82,7 @@ class SimulatedEncoder:
         signature: one input.
     """
 
-    def __init__(self, profile: Profile, clock: VirtualClock) -> None:
+    def __init__(self, profile: ReplicaProfile, clock: VirtualClock) -> None:
         """Encode.
 
         Args:
@@ -104,7 +104,7 @@ class SimulatedEncoder:
         return {}
 
 
-def create_model(profile: Profile, clock: VirtualClock) -> LoadedModel:
+def create_model(profile: ReplicaProfile, clock: VirtualClock) -> LoadedModel:
     """What an engine decodes with; its runs move the clock."""
     tokenizer = _DotTokenizer()
     return LoadedModel(

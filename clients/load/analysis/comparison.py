@@ -23,7 +23,7 @@ from attendant.errors import InputError
 from clients.load.analysis.intervals import replicates
 from clients.load.analysis.percentiles import BEYOND
 from clients.load.analysis.rates import SlicedRate, rates
-from clients.load.analysis.samples import Samples, samples
+from clients.load.analysis.samples import LatencySamples, samples
 from clients.load.analysis.summary import Summary
 
 ALPHA = 0.05
@@ -75,7 +75,7 @@ def compare(first: Summary, second: Summary) -> tuple[MetricComparison, ...]:
     Raises:
         InputError: a run is invalid, or there is nothing to compare.
     """
-    found, rates_of = list[Samples](), list[dict[str, SlicedRate]]()
+    found, rates_of = list[LatencySamples](), list[dict[str, SlicedRate]]()
     for summary in (first, second):
         window, records = summary.window, summary.run.records
         if not summary.validity.valid:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clients.load.analysis.intervals import intervals
-from clients.load.analysis.samples import Samples, samples
+from clients.load.analysis.samples import LatencySamples, samples
 from clients.load.analysis.slo import Objective
 from clients.load.analysis.steady import SteadyWindow
 from clients.load.record import RequestOutcome, RequestRecord
@@ -65,7 +65,7 @@ def rates(
     return found | {"goodput": _counted("requests/sec", ended, good, window)}
 
 
-def keeps(found: Samples, objectives: Sequence[Objective]) -> NDArray[np.bool_]:
+def keeps(found: LatencySamples, objectives: Sequence[Objective]) -> NDArray[np.bool_]:
     """Whether each request, for itself, stays under every limit; a figure that it does not have is no fault."""
     good = np.ones(len(found), dtype=np.bool_)
     for objective in objectives:

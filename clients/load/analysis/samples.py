@@ -17,7 +17,7 @@ exceeded: left out, it would make the others look like all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Samples:
+class LatencySamples:
     """What requests took, in the order of their scheduled times; seconds, and nan where a request has no such figure.
 
     Attributes:
@@ -49,13 +49,13 @@ class Samples:
         return len(self.scheduled_s)
 
 
-def samples(records: Iterable[RequestRecord]) -> Samples:
+def samples(records: Iterable[RequestRecord]) -> LatencySamples:
     """Columns of the requests whose times count."""
     counted = sorted((one for one in records if one.outcome in ANSWERED), key=lambda one: one.scheduled_s)
-    return Samples(
+    return LatencySamples(
         **{
             name: np.fromiter(map(_FIGURES[name], counted), dtype=np.float64, count=len(counted))
-            for name in (field.name for field in fields(Samples))
+            for name in (field.name for field in fields(LatencySamples))
         }
     )
 

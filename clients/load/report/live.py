@@ -22,7 +22,7 @@ _LOOK_BACK_S = 2.0
 _PLAIN_EVERY_S = 5.0
 
 
-class Tally:
+class LiveTally:
     """What has come back so far; cheap enough for the generator's own event loop.
 
     Args:
@@ -72,7 +72,7 @@ def live(title: str, lasts_s: float | None, clock: Callable[[], float] = time.mo
     Yields:
         A function to call with each request that has ended; it returns at once.
     """
-    console, tally = Console(stderr=True), Tally(lasts_s, clock)
+    console, tally = Console(stderr=True), LiveTally(lasts_s, clock)
     if not console.is_terminal:
         written = 0
 
@@ -90,7 +90,7 @@ def live(title: str, lasts_s: float | None, clock: Callable[[], float] = time.mo
 
 
 class _Display:
-    def __init__(self, title: str, tally: Tally) -> None:
+    def __init__(self, title: str, tally: LiveTally) -> None:
         self._title, self._tally = title, tally
 
     def __rich__(self) -> RenderableType:

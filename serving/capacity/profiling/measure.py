@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from attendant.parameters import Device, Runtime
-from serving.capacity.profile import Profile
+from serving.capacity.profile import ReplicaProfile
 from serving.capacity.profiling.grids import Grids
 from serving.capacity.profiling.inputs import load_model
 from serving.capacity.profiling.overhead import measure_engine
@@ -23,7 +23,7 @@ def measure_profile(
     runtime: Runtime = "auto",
     device: Device = "auto",
     served: bool = True,
-) -> Profile:
+) -> ReplicaProfile:
     """Measure an artefact.
 
     Args:
@@ -44,7 +44,7 @@ def measure_profile(
     decode, prompt, encoder = grids.decode(), grids.prompt(settings.max_prefill_tokens), grids.encoder()
     prompt_table, encoder_table = (None if one is None else one.table for one in (prompt, encoder))
     measured = {"decode": decode, "prompt": prompt, "encoder": encoder}
-    profile = Profile(
+    profile = ReplicaProfile(
         name=folder.name,
         machine=f"{processor_name()}, {os.cpu_count()} cores, {threads} thread(s) a run",
         capacity=grids.capacity,

@@ -25,7 +25,7 @@ from clients.load.record import RequestOutcome, RequestRecord
 from serving.capacity.demand import Demand
 from serving.capacity.lengths import ObservedLengths
 from serving.capacity.levels import Levels
-from serving.capacity.profile import Profile, ServerOverhead
+from serving.capacity.profile import ReplicaProfile, ServerOverhead
 from serving.capacity.profiling.inputs import longest_input, request_of_length
 from serving.capacity.profiling.requests import send_load, write_inputs
 from serving.engine.settings import EngineSettings
@@ -47,12 +47,12 @@ _INPUTS, _ANSWER, _PROMPT = 64, 64, 96
 def measure_server(
     folder: Path,
     model: TextGenerationModel,
-    profile: Profile,
+    profile: ReplicaProfile,
     settings: EngineSettings,
     threads: int,
     runtime: Runtime,
     device: Device,
-) -> Profile:
+) -> ReplicaProfile:
     """A profile with what serving adds.
 
     Args:

@@ -1,6 +1,6 @@
 """Profiles to simulate with."""
 
-from serving.capacity.profile import Profile
+from serving.capacity.profile import ReplicaProfile
 from serving.capacity.table import TimeTable
 
 
@@ -12,4 +12,4 @@ def flat(seconds, most=64, capacity=1024):
 def profile(step_s=0.01, prompt_s=0.02, **parts):
     """A replica whose steps take as long whatever is in them."""
     made = {"decode": flat(step_s), "prompt": flat(prompt_s, 256), "capacity": 1024, **parts}
-    return Profile(name="flat", **made)
+    return ReplicaProfile(name="flat", **made)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from attendant.errors import ConfigError
-from serving.capacity.profile import EngineOverhead, Profile, ServerOverhead
+from serving.capacity.profile import EngineOverhead, ReplicaProfile, ServerOverhead
 from tests.serving.capacity.profiles import flat, profile
 
 BY_HAND = {
@@ -33,11 +33,11 @@ def test_a_profile_is_read_as_it_was_written(tmp_path):
         gpus=2,
     )
     made.write(tmp_path / "new" / "profile.json")
-    assert Profile.read(tmp_path / "new" / "profile.json") == made
+    assert ReplicaProfile.read(tmp_path / "new" / "profile.json") == made
 
 
 def test_a_profile_can_be_written_by_hand(tmp_path):
-    read = Profile.read(written(tmp_path, BY_HAND))
+    read = ReplicaProfile.read(written(tmp_path, BY_HAND))
     assert read.gpus == 1 and read.decode.at(64, 4096) == 0.02 and read.served == ServerOverhead()
 
 
@@ -60,9 +60,9 @@ def test_a_profile_can_be_written_by_hand(tmp_path):
 )
 def test_a_mistake_in_a_profile_is_named(tmp_path, value, wanted):
     with pytest.raises(ConfigError, match=wanted):
-        Profile.read(written(tmp_path, value))
+        ReplicaProfile.read(written(tmp_path, value))
 
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ConfigError, match=r"a JSON or TOML file at .*nowhere.json"):
-        Profile.read(tmp_path / "nowhere.json")
+        ReplicaProfile.read(tmp_path / "nowhere.json")

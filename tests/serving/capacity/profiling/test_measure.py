@@ -8,7 +8,7 @@ from clients.load.record import RequestOutcome
 from serving.capacity.demand import Demand
 from serving.capacity.lengths import ConstantLength
 from serving.capacity.levels import Levels
-from serving.capacity.profile import Profile, ServerOverhead
+from serving.capacity.profile import ReplicaProfile, ServerOverhead
 from serving.capacity.profiling import overhead, timing
 from serving.capacity.profiling import server as server_profiling
 from serving.capacity.profiling.inputs import load_model
@@ -38,7 +38,7 @@ def test_a_profile_of_any_family_can_be_planned_with(artefact, request, tmp_path
     folder = request.getfixturevalue(artefact)
     made = measure_profile(folder, SETTINGS, served=False)
     made.write(tmp_path / "profile.json")
-    read = Profile.read(tmp_path / "profile.json")
+    read = ReplicaProfile.read(tmp_path / "profile.json")
     assert read == made and made.served == ServerOverhead()
     assert (made.encoder is None) == (artefact == "language_model") != (made.prompt is None)
     assert made.decode.sizes == (1, 2) and made.decode.lengths[-1] == made.capacity
