@@ -94,7 +94,6 @@ EXTRAS = {
         packages=(
             "clients.load",
             "serving.capacity",
-            "serving.capacity.profiling.served",
             "serving.capacity.profiling.timing",
         ),
         verbs=(*_LOAD, "capacity plan"),
@@ -131,11 +130,11 @@ EXTRAS = {
 _PROVIDERS = {
     "export": ("matplotlib", "onnx", "onnx_ir", "onnxscript", "safetensors", "sklearn", "torch"),
     "cpu": ("onnxruntime",),
+    "load": ("aiohttp", "jinja2"),
     "gateway": (
-        *("fastapi", "jinja2", "limits", "opentelemetry", "prometheus_client", "pybreaker", "pydantic"),
+        *("fastapi", "limits", "opentelemetry", "prometheus_client", "pybreaker", "pydantic"),
         *("python_multipart", "starlette", "uvicorn"),
     ),
-    "load": ("aiohttp",),
     "openvino": ("openvino",),
     "gpu": ("cuda",),
     "dev": ("triton",),

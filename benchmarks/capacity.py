@@ -20,14 +20,14 @@ from benchmarks.harness.sample_models import GPT2_SMALL, gpt2_small
 from benchmarks.harness.servers import export_models, triton_over
 from clients.load.analysis.intervals import intervals
 from clients.load.arrivals import Poisson
-from clients.load.record import LoadRun, Outcome
+from clients.load.record import LoadRun, RequestOutcome
 from serving.capacity.demand import Demand
-from serving.capacity.lengths import Lognormal
+from serving.capacity.lengths import LognormalLengths
 from serving.capacity.levels import Levels
-from serving.capacity.profile import Profile
-from serving.capacity.profiling.measure import measured
-from serving.capacity.profiling.prompts import loaded
-from serving.capacity.profiling.requests import asked, write_questions
+from serving.capacity.profile import ReplicaProfile
+from serving.capacity.profiling.inputs import load_model
+from serving.capacity.profiling.measure import measure_profile
+from serving.capacity.profiling.requests import send_load, write_inputs
 from serving.capacity.replica import Arrival, Replica
 from serving.engine.settings import EngineSettings
 
@@ -38,7 +38,9 @@ TOLERANCE = 0.15
 SLOWER = 1.05
 """By which steps take longer in a second prediction: it says how much the percentile hangs on the machine's speed."""
 SETTINGS = EngineSettings(prefix_cache_bytes=0)
-DEMAND = Demand(rate=1.0, prompt=Lognormal(median=40, p95=120, most=150), answer=Lognormal(median=30, p95=80, most=96))
+DEMAND = Demand(
+    rate=1.0, prompt=LognormalLengths(median=40, p95=120, most=150), answer=LognormalLengths(median=30, p95=80, most=96)
+)
 INPUTS = 200
 SIMULATED = 6_000
 """Requests of each load, at the least: its arrivals again and again."""
@@ -65,14 +67,14 @@ def compare(name: str, scratch: Path, args: argparse.Namespace) -> dict[str, Any
     is_made = name == GPT2_SMALL
     folder = gpt2_small(scratch, "int8") if is_made else export_models([name], scratch / "artefacts")[name]
     wait_until_quiet(args.patience)
-    profile = Profile.read(args.profile) if args.profile else measured(folder, SETTINGS)
+    profile = ReplicaProfile.read(args.profile) if args.profile else measure_profile(folder, SETTINGS)
     if args.scratch:
         profile.write(scratch / f"{name}.profile.json")
-    limit = Levels(profile=profile, settings=SETTINGS, demand=DEMAND).limit.requests
+    limit = Levels(profile=profile, settings=SETTINGS, demand=DEMAND).saturation.requests
     inputs = scratch / f"{name}.jsonl"
     rng = np.random.default_rng(7)
     lengths = zip(DEMAND.prompt.draw(rng, INPUTS).tolist(), DEMAND.answer.draw(rng, INPUTS).tolist(), strict=True)
-    write_questions(loaded(folder, SETTINGS), lengths, inputs)
+    write_inputs(load_model(folder, SETTINGS), lengths, inputs)
     runs: list[list[LoadRun]] = [[] for _ in LOADS]
     shares: list[list[float]] = [[] for _ in LOADS]
     for number in range(ROUNDS):
@@ -80,7 +82,7 @@ def compare(name: str, scratch: Path, args: argparse.Namespace) -> dict[str, Any
             for place, load in enumerate(LOADS):
                 wait_until_quiet(args.patience)
                 others = OtherProcesses(server.group)
-                run = asked(
+                run = send_load(
                     server.endpoints.grpc,
                     name,
                     inputs,
@@ -98,43 +100,37 @@ def compare(name: str, scratch: Path, args: argparse.Namespace) -> dict[str, Any
     return {"profile": profile.to_json(), "saturation": limit, "levels": levels}
 
 
-def predict(profile: Profile, runs: Sequence[LoadRun], seconds: float) -> dict[str, Any]:
+def predict(profile: ReplicaProfile, runs: Sequence[LoadRun], seconds: float) -> dict[str, Any]:
     """What the runs of a load measured beside what is predicted of the same arrivals."""
     records = [
         replace(
             one,
-            intended_s=one.intended_s + number * PERIOD_S,
+            scheduled_s=one.scheduled_s + number * PERIOD_S,
             sent_s=one.sent_s + number * PERIOD_S,
             responses_s=tuple(at_s + number * PERIOD_S for at_s in one.responses_s),
         )
         for number, run in enumerate(runs)
         for one in run.records
     ]
-    failed = sum(one.outcome is not Outcome.OK for one in records)
+    failed = sum(one.outcome is not RequestOutcome.OK for one in records)
     times, window_s = -(-SIMULATED // len(records)), seconds / len(runs)
     arrivals = [
         Arrival(
-            at_s=one.intended_s + number * len(runs) * PERIOD_S, prompt=one.input_tokens, answer=max(1, sum(one.tokens))
+            at_s=one.scheduled_s + number * len(runs) * PERIOD_S,
+            prompt=one.input_tokens,
+            answer=max(1, sum(one.tokens)),
         )
         for number in range(times)
         for one in records
     ]
-    tokens_per_s = sum(sum(one.tokens) for one in records) / (seconds + len(runs) * WARM_UP_S)
 
-    def simulate(profile: Profile) -> Timeline:
-        heard = Replica(profile, SETTINGS, tokens_per_s=tokens_per_s).run(arrivals).heard
-        return Timeline([one.intended_s for one in heard], [one.responses_s for one in heard], window_s)
+    def simulate(profile: ReplicaProfile) -> Timeline:
+        requests = Replica(profile, SETTINGS).run(arrivals).requests
+        return Timeline([one.sent_s for one in requests], [one.responses_s for one in requests], window_s)
 
-    slower = [
-        replace(
-            one,
-            decode_factor=tuple(SLOWER * value for value in one.decode_factor),
-            prompt_factor=tuple(SLOWER * value for value in one.prompt_factor),
-        )
-        for one in profile.served
-    ]
-    predicted, if_slower = simulate(profile), simulate(replace(profile, served=tuple(slower)))
-    measured = Timeline([one.intended_s for one in records], [one.responses_s for one in records], window_s)
+    served = replace(profile.served, factor=SLOWER * profile.served.factor)
+    predicted, if_slower = simulate(profile), simulate(replace(profile, served=served))
+    measured = Timeline([one.scheduled_s for one in records], [one.responses_s for one in records], window_s)
     predicted_s, measured_s = predicted.first_s(), measured.first_s()
     figures = {
         "requests/s": (predicted.count_ended() / times / seconds, measured.count_ended() / seconds),
@@ -147,7 +143,7 @@ def predict(profile: Profile, runs: Sequence[LoadRun], seconds: float) -> dict[s
         "p95_interval": intervals(measured_s)["p95"],
         "p95_slower": float(np.percentile(if_slower.first_s(), 95)),
         "failed": failed,
-        "lag_s": float(np.percentile([one.sent_s - one.intended_s for one in records], 95)),
+        "lag_s": float(np.percentile([one.sent_s - one.scheduled_s for one in records], 95)),
         "within": not failed and max(abs(errors["requests/s"]), abs(errors["TTFT p95"])) <= TOLERANCE,
     }
 

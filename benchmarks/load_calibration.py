@@ -65,11 +65,11 @@ def figures(run: LoadRun, models: dict[str, KnownModel]) -> dict[str, float]:
     measured_s, drawn_s, lags_s = [], [], []
     for name, model in models.items():
         records = [record for record in run.records if record.workload == name]
-        intended_s = np.array([record.intended_s for record in records])
-        kept = intended_s > WARM_UP_S
-        drawn_s.append(theory.sojourns(intended_s, services_s(model, len(records)))[kept])
-        measured_s.append(np.array([record.ended_s - record.intended_s for record in records])[kept])
-        lags_s.append(np.array([record.sent_s - record.intended_s for record in records])[kept])
+        scheduled_s = np.array([record.scheduled_s for record in records])
+        kept = scheduled_s > WARM_UP_S
+        drawn_s.append(theory.sojourns(scheduled_s, services_s(model, len(records)))[kept])
+        measured_s.append(np.array([record.ended_s - record.scheduled_s for record in records])[kept])
+        lags_s.append(np.array([record.sent_s - record.scheduled_s for record in records])[kept])
     measured, drawn, lags = (np.concatenate(one) for one in (measured_s, drawn_s, lags_s))
     return {
         "requests": len(measured),
@@ -82,9 +82,9 @@ def figures(run: LoadRun, models: dict[str, KnownModel]) -> dict[str, float]:
         "added p99": float(np.quantile(measured - drawn, 0.99)),
         "send lag p50": float(np.median(lags)),
         "send lag p99": float(np.quantile(lags, 0.99)),
-        "loop lag p99": float(np.quantile(run.watch.loop_lags_s, 0.99)),
-        "generator": run.watch.cpu_share,
-        "machine": run.watch.machine_share,
+        "loop lag p99": float(np.quantile(run.generator.loop_lags_s, 0.99)),
+        "generator": run.generator.cpu_share,
+        "machine": run.generator.machine_share,
     }
 
 

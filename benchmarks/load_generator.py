@@ -16,7 +16,7 @@ from benchmarks.harness.machine import scheduling
 from benchmarks.harness.report import Benchmark, scratch_folder, table
 from benchmarks.harness.servers import export_models, triton_over
 from clients.load.arrivals import ClosedLoop
-from clients.load.record import Outcome
+from clients.load.record import RequestOutcome
 from clients.load.run import run_load
 from clients.load.scenario import Expect, Inputs, Scenario, Target, Transport, Workload
 from commands.quickstart.prompts import PROMPTS
@@ -84,16 +84,16 @@ def drive(workload: Workload, target: Target, concurrency: int, seconds: float) 
     responses = [
         (at_s, count) for record in run.records for at_s, count in zip(record.responses_s, record.tokens, strict=True)
     ]
-    latencies = [record.ended_s - record.intended_s for record in ended] or [float("nan")]
+    latencies = [record.ended_s - record.scheduled_s for record in ended] or [float("nan")]
     return {
-        "requests": sum(record.outcome is Outcome.OK for record in ended) / seconds,
+        "requests": sum(record.outcome is RequestOutcome.OK for record in ended) / seconds,
         "tokens": sum(count for at_s, count in responses if WARM_UP_S <= at_s < until) / seconds,
-        "not right": sum(record.outcome is not Outcome.OK for record in run.records),
+        "not right": sum(record.outcome is not RequestOutcome.OK for record in run.records),
         "p50": float(np.median(latencies)),
         "p99": float(np.quantile(latencies, 0.99)),
-        "loop lag p99": float(np.quantile(run.watch.loop_lags_s, 0.99)),
-        "generator": run.watch.cpu_share,
-        "machine": run.watch.machine_share,
+        "loop lag p99": float(np.quantile(run.generator.loop_lags_s, 0.99)),
+        "generator": run.generator.cpu_share,
+        "machine": run.generator.machine_share,
         "load before": load_before,
     }
 

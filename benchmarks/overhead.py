@@ -42,7 +42,7 @@ from clients.images import file_pixels
 from clients.text import TextModel
 from clients.translate import Translator
 from clients.triton_client import TritonClient
-from serving.capacity.profiling.prompts import loaded
+from serving.capacity.profiling.inputs import load_model
 from serving.engine.request_output import RequestOutput
 from serving.engine.settings import EngineSettings
 from serving.runtime.create_runners import create_runners
@@ -136,7 +136,7 @@ async def text_senders(
     folder: Path, manifest: Manifest, client: TritonClient, connections: list[BareClient]
 ) -> dict[tuple[Case, str], Send]:
     name, text = manifest.name, TEXTS[manifest.name]
-    model, is_translator = loaded(folder, SETTINGS), manifest.task == "translate"
+    model, is_translator = load_model(folder, SETTINGS), manifest.task == "translate"
     finder: type[TextModel] = Translator if is_translator else Generator
     served = await finder.find(client, name)
     senders: dict[tuple[Case, str], Send] = {}
@@ -152,7 +152,7 @@ async def text_senders(
         tensors = {**prompt_tensors(text), STREAM: np.array([[case.stream]])}
 
         async def receive() -> int:
-            return len([one async for one in served.pieces(tensors, case.options)])
+            return len([one async for one in served.stream_deltas(tensors, case.options)])
 
         return sum(await asyncio.gather(*(receive() for _ in range(case.concurrency))))
 

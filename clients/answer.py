@@ -1,4 +1,4 @@
-"""What a model that writes answers: pieces as they come, and whole answers made of them.
+"""What a generative model answers: deltas as they come, and whole answers made of them.
 
 Legend: T tokens, S positions of the source.
 """
@@ -39,18 +39,18 @@ class Delta:
 
     Attributes:
         text: what it adds; empty while a character is not complete.
-        finish_reason: empty until the last piece of this answer: ``stop`` where the model or a stop ended it,
+        finish_reason: empty until the last delta of this answer: ``stop`` where the model or a stop ended it,
             ``length`` at the limit.
         token_ids: the tokens that it is made of.
-        candidate: which of the answers it belongs to, from 0.
+        candidate: the answer that it belongs to, from 0.
         logprobs: of each token, if asked for.
         top_logprobs: for each token the most probable ones, if asked for.
         score: of a beam, with the length penalty.
-        input_tokens: how many tokens the question has, if asked for.
-        output_tokens: how many this piece adds, if asked for.
+        input_tokens: how many tokens the input has, if asked for.
+        output_tokens: how many this delta adds, if asked for.
         alignment: for each token the weights of the source's positions, float32 ``[T, S]``; only if asked for.
         token_texts: what each token adds to the text; only with an alignment.
-        source_texts: what stands at each of the S positions; with the first piece of an alignment to a text.
+        source_texts: what stands at each of the S positions; with the first delta of an alignment to a text.
     """
 
     text: str
@@ -69,19 +69,23 @@ class Delta:
     @classmethod
     def of(cls, outputs: Mapping[str, Array]) -> Delta:
         """Read one response."""
+        tops: tuple[TopTokens, ...] = ()
+        if TOP_IDS in outputs:
+            rows = zip(outputs[TOP_IDS][0].tolist(), outputs[TOP_LOG_PROBS][0].tolist(), strict=True)
+            tops = tuple(tuple(zip(ids, values, strict=True)) for ids, values in rows)
         return cls(
-            text=_text(outputs[TEXT_OUTPUT]),
-            finish_reason=_text(outputs[FINISH_REASON]),
+            text=_read_text(outputs[TEXT_OUTPUT]),
+            finish_reason=_read_text(outputs[FINISH_REASON]),
             token_ids=tuple(outputs[OUTPUT_IDS][0].tolist()),
-            candidate=_one(outputs, CANDIDATE) or 0,
+            candidate=_read_number(outputs, CANDIDATE) or 0,
             logprobs=tuple(outputs[LOG_PROBS][0].tolist()) if LOG_PROBS in outputs else (),
-            top_logprobs=_top(outputs),
-            score=_one(outputs, SCORE),
-            input_tokens=_one(outputs, INPUT_TOKENS),
-            output_tokens=_one(outputs, OUTPUT_TOKENS),
+            top_logprobs=tops,
+            score=_read_number(outputs, SCORE),
+            input_tokens=_read_number(outputs, INPUT_TOKENS),
+            output_tokens=_read_number(outputs, OUTPUT_TOKENS),
             alignment=outputs[ALIGNMENT][0] if ALIGNMENT in outputs else None,
-            token_texts=_texts(outputs, TOKEN_TEXTS),
-            source_texts=_texts(outputs, SOURCE_TEXTS),
+            token_texts=_read_texts(outputs, TOKEN_TEXTS),
+            source_texts=_read_texts(outputs, SOURCE_TEXTS),
         )
 
 
@@ -90,13 +94,13 @@ class Answer:
     """One whole answer; see :class:`Delta`.
 
     Attributes:
-        text: of all pieces.
+        text: of all deltas.
         finish_reason: ``stop`` or ``length``.
         token_ids: without an end token.
         logprobs: of each token, if asked for.
         top_logprobs: for each token the most probable ones, if asked for.
         score: of a beam, with the length penalty.
-        input_tokens: how many tokens the question has, if asked for.
+        input_tokens: how many tokens the input has, if asked for.
         output_tokens: how many the answer has, if asked for.
         alignment: float32 ``[T, S]``; only if asked for.
         token_texts, source_texts: what stands at its two sides.
@@ -115,47 +119,40 @@ class Answer:
     source_texts: tuple[str, ...] = ()
 
 
-def whole_answers(pieces: Iterable[Delta]) -> list[Answer]:
-    """The answers that pieces make, in the order of the candidates."""
-    said: dict[int, list[Delta]] = {}
-    for piece in pieces:
-        said.setdefault(piece.candidate, []).append(piece)
-    return [_whole(said[candidate]) for candidate in sorted(said)]
+def whole_answers(deltas: Iterable[Delta]) -> list[Answer]:
+    """The answers that deltas make, in the order of the candidates."""
+    by_candidate: dict[int, list[Delta]] = {}
+    for delta in deltas:
+        by_candidate.setdefault(delta.candidate, []).append(delta)
+    return [_merge(by_candidate[candidate]) for candidate in sorted(by_candidate)]
 
 
-def _whole(pieces: list[Delta]) -> Answer:
-    last = pieces[-1]
-    alignments = [piece.alignment for piece in pieces if piece.alignment is not None]
+def _merge(deltas: list[Delta]) -> Answer:
+    last = deltas[-1]
+    alignments = [delta.alignment for delta in deltas if delta.alignment is not None]
     return Answer(
-        text="".join(piece.text for piece in pieces),
+        text="".join(delta.text for delta in deltas),
         finish_reason=last.finish_reason,
-        token_ids=tuple(token for piece in pieces for token in piece.token_ids),
-        logprobs=tuple(value for piece in pieces for value in piece.logprobs),
-        top_logprobs=tuple(top for piece in pieces for top in piece.top_logprobs),
+        token_ids=tuple(token for delta in deltas for token in delta.token_ids),
+        logprobs=tuple(value for delta in deltas for value in delta.logprobs),
+        top_logprobs=tuple(top for delta in deltas for top in delta.top_logprobs),
         score=last.score,
         input_tokens=last.input_tokens,
-        output_tokens=None if last.output_tokens is None else sum(piece.output_tokens or 0 for piece in pieces),
+        output_tokens=None if last.output_tokens is None else sum(delta.output_tokens or 0 for delta in deltas),
         alignment=np.concatenate(alignments) if alignments else None,
-        token_texts=tuple(text for piece in pieces for text in piece.token_texts),
-        source_texts=next((piece.source_texts for piece in pieces if piece.source_texts), ()),
+        token_texts=tuple(text for delta in deltas for text in delta.token_texts),
+        source_texts=next((delta.source_texts for delta in deltas if delta.source_texts), ()),
     )
 
 
-def _top(outputs: Mapping[str, Array]) -> tuple[TopTokens, ...]:
-    if TOP_IDS not in outputs:
-        return ()
-    rows = zip(outputs[TOP_IDS][0].tolist(), outputs[TOP_LOG_PROBS][0].tolist(), strict=True)
-    return tuple(tuple(zip(ids, values, strict=True)) for ids, values in rows)
-
-
-def _one(outputs: Mapping[str, Array], name: str) -> Any:
+def _read_number(outputs: Mapping[str, Array], name: str) -> Any:
     return outputs[name].reshape(-1)[0].item() if name in outputs else None
 
 
-def _text(array: Array) -> str:
+def _read_text(array: Array) -> str:
     value: bytes = array.reshape(-1)[0]
     return value.decode()
 
 
-def _texts(outputs: Mapping[str, Array], name: str) -> tuple[str, ...]:
+def _read_texts(outputs: Mapping[str, Array], name: str) -> tuple[str, ...]:
     return tuple(text.decode() for text in outputs[name][0]) if name in outputs else ()

@@ -1,4 +1,4 @@
-"""Calls to a server that may be late, and are left to themselves then.
+"""Calls to a server that may exceed their time, and are left to themselves then.
 
 They are never cancelled or given a deadline: one in some hundred cancelled calls kills tritonserver 2.51 with a
 segmentation fault (docs/log.md).
@@ -18,12 +18,12 @@ LATE_CALLS_S = 2.0  # what a call that was given up may still take when the conn
 
 
 class Calls:
-    """The calls of one client that are under way."""
+    """The calls of one client that are in flight."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Future[Any]] = set()
 
-    async def in_time(self, call: Any, timeout_s: float) -> Any:
+    async def wait(self, call: Any, timeout_s: float) -> Any:
         """The result of a call.
 
         Raises:
@@ -36,21 +36,22 @@ class Calls:
         return future.result()
 
     def track(self, call: Any) -> asyncio.Future[Any]:
-        """Let a call run, whoever waits for it."""
+        """Let a call run, whether its result is awaited or not."""
+
+        def forget(future: asyncio.Future[Any]) -> None:
+            self._running.discard(future)
+            if not future.cancelled():
+                future.exception()  # seen, so that asyncio does not complain of a late call's error
+
         future: asyncio.Future[Any] = asyncio.ensure_future(call)
         self._running.add(future)
-        future.add_done_callback(self._ended)
+        future.add_done_callback(forget)
         return future
 
-    async def last(self) -> None:
+    async def drain(self) -> None:
         """Wait for those that still run, for a while."""
         if self._running:
             await asyncio.wait(self._running, timeout=LATE_CALLS_S)
-
-    def _ended(self, future: asyncio.Future[Any]) -> None:
-        self._running.discard(future)
-        if not future.cancelled():
-            future.exception()  # seen, so that asyncio does not complain of a late call's error
 
 
 class RequestStream:
@@ -63,8 +64,9 @@ class RequestStream:
             start: takes the requests of a stream, and returns an iterator over its responses.
             request: the keywords of tritonclient's ``async_stream_infer``.
         """
-        self._request = {**request, "request_id": _own_id()}
-        self._taken_back: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        name = request_id.get()  # it may come twice, and what is cancelled must not
+        self._request = {**request, "request_id": f"{name}.{uuid4().hex}" if name else uuid4().hex}
+        self._cancelled: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._responses = start(self._requests())
         self._next: asyncio.Future[Any] | None = None
 
@@ -74,25 +76,20 @@ class RequestStream:
         return self._next
 
     def complete(self) -> None:
-        """Say that the request is answered: no other follows on this stream, and it ends."""
-        if not self._taken_back.done():
-            self._taken_back.set_result(False)
+        """Note that the request is answered: no other follows on this stream, and it ends."""
+        if not self._cancelled.done():
+            self._cancelled.set_result(False)
 
-    async def leave(self) -> None:
-        """Take the request back unless it is answered, and read what still comes."""
-        if not self._taken_back.done():
-            self._taken_back.set_result(True)
+    async def cancel(self) -> None:
+        """Cancel the request unless it is answered, and read what still comes."""
+        if not self._cancelled.done():
+            self._cancelled.set_result(True)
         last = await self._next if self._next is not None else True
         while last is not None:
             last = await self.next()
 
     async def _requests(self) -> AsyncIterator[dict[str, Any]]:
         yield self._request
-        if await self._taken_back:
+        if await self._cancelled:
             parameters = self._request["parameters"] | {CANCEL: self._request["request_id"]}
             yield self._request | {"request_id": "", "parameters": parameters}
-
-
-def _own_id() -> str:
-    named = request_id.get()
-    return f"{named}.{uuid4().hex}" if named else uuid4().hex  # a name may come twice: what is taken back must not

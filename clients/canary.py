@@ -27,19 +27,19 @@ from clients.triton_client import Array, TritonClient
 HARMLESS_TEXT = "a"
 HARMLESS_TOKENS = 2
 CLOSE = 1e-3  # two machines agree on a float32 model to about 1e-5
-TOLD_VALUES = 8
-Rule = Callable[[TritonClient, ServedModel, Mapping[str, Any], Any], Awaitable["Verdict"]]
+SHOWN_VALUES = 8
+Rule = Callable[[TritonClient, ServedModel, Mapping[str, Any], Any], Awaitable["CanaryResult"]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class CanaryResult:
     """What a model answered, in words, and whether that is right."""
 
     found: str
     right: bool
 
 
-async def ask(client: TritonClient, model: ServedModel) -> Verdict:
+async def check_answer(client: TritonClient, model: ServedModel) -> CanaryResult:
     """Send a model its example, or something harmless, and judge the answer.
 
     Raises:
@@ -47,64 +47,74 @@ async def ask(client: TritonClient, model: ServedModel) -> Verdict:
     """
     example = model.parameters.get("example") or {}
     if model.task not in TASKS:
-        return Verdict(found="loaded; no canary for a model of another project", right=True)
+        return CanaryResult(found="loaded; no canary for a model of another project", right=True)
     check: Rule = resolve(TASKS[model.task].canary)
     return await check(client, model, example.get("inputs") or {}, example.get("answer"))
 
 
-async def check_classifier(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
+async def check_classifier(
+    client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any
+) -> CanaryResult:
     """Of an image without content, any label is right."""
     shape = model.inputs[PIXELS]
     pixels = np.asarray(inputs.get(PIXELS, np.zeros(shape)), dtype=model.dtypes[PIXELS]).reshape(1, *shape)
     classifier = Classifier(client, model)
     logits_K = (await classifier.logits(pixels))[0]
     label = classifier.guesses(logits_K)[0].label
-    return Verdict(found=label, right=_finite(logits_K) and answer in (None, label))
+    return CanaryResult(found=label, right=_finite(logits_K) and answer in (None, label))
 
 
-async def check_text(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
+async def check_text(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> CanaryResult:
     """Few tokens, and an end that says why."""
     text = inputs.get("text", HARMLESS_TEXT)
     limit = inputs.get("max_tokens") if "text" in inputs else HARMLESS_TOKENS
-    return await _streamed(TextModel(client, model).stream(text, SamplingParams(max_tokens=limit)), limit, answer)
+    return await _check_stream(TextModel(client, model).stream(text, SamplingParams(max_tokens=limit)), limit, answer)
 
 
-async def _streamed(stream: AsyncIterator[Delta], limit: int | None, answer: Any) -> Verdict:
-    pieces = [piece async for piece in stream]
-    found = "".join(piece.text for piece in pieces)
-    count = sum(len(piece.token_ids) for piece in pieces)
-    whole = pieces[-1].finish_reason in ("stop", "length") and (limit is None or count <= limit)
-    return Verdict(found=found, right=whole and answer in (None, found))
+async def _check_stream(stream: AsyncIterator[Delta], limit: int | None, answer: Any) -> CanaryResult:
+    deltas = [delta async for delta in stream]
+    found = "".join(delta.text for delta in deltas)
+    count = sum(len(delta.token_ids) for delta in deltas)
+    whole = deltas[-1].finish_reason in ("stop", "length") and (limit is None or count <= limit)
+    return CanaryResult(found=found, right=whole and answer in (None, found))
 
 
-async def check_captioner(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
+async def check_captioner(
+    client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any
+) -> CanaryResult:
     """The same of an image."""
     pixels = np.asarray(inputs[PIXELS], model.dtypes[PIXELS]) if PIXELS in inputs else blank_pixels(model)
     limit = inputs.get("max_tokens", None if answer else HARMLESS_TOKENS)
-    return await _streamed(Captioner(client, model).stream(pixels, SamplingParams(max_tokens=limit)), limit, answer)
+    return await _check_stream(Captioner(client, model).stream(pixels, SamplingParams(max_tokens=limit)), limit, answer)
 
 
-async def check_embedder(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
+async def check_embedder(
+    client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any
+) -> CanaryResult:
     """One vector of the promised length."""
     vector_E = (await Embedder(client, model).embed([inputs.get("text", HARMLESS_TEXT)], "pooled"))[0]
     well_formed = vector_E.shape == model.outputs[POOLED] and _finite(vector_E)
-    return Verdict(found=_told(vector_E), right=well_formed and (answer is None or _close(vector_E, answer)))
+    return CanaryResult(
+        found=_vector_text(vector_E), right=well_formed and (answer is None or _close(vector_E, answer))
+    )
 
 
-async def check_predictor(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> Verdict:
+async def check_predictor(
+    client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any
+) -> CanaryResult:
     """Ones for every input without an example; every output is finite."""
     rows = {
         name: np.asarray(inputs.get(name, np.ones([abs(size) for size in shape])), dtype=model.dtypes[name])[None]
         for name, shape in model.inputs.items()
     }
     outputs = await Predictor(client, model).predict(rows)
-    found = "; ".join(f"{name} {_told(array[0].reshape(-1))}" for name, array in outputs.items())
+    found = "; ".join(f"{name} {_vector_text(array[0].reshape(-1))}" for name, array in outputs.items())
     right = all(_close(outputs[name][0].reshape(-1), np.ravel(values)) for name, values in (answer or {}).items())
-    return Verdict(found=found, right=right and all(_finite(array) for array in outputs.values()))
+    return CanaryResult(found=found, right=right and all(_finite(array) for array in outputs.values()))
 
 
-def _told(vector_E: Array) -> str:
-    first = ", ".join(f"{value:.4f}" for value in vector_E[:TOLD_VALUES])
+def _vector_text(vector_E: Array) -> str:
+    first = ", ".join(f"{value:.4f}" for value in vector_E[:SHOWN_VALUES])
     return f"[{first}, …] of {len(vector_E)}"
 
 

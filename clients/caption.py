@@ -24,18 +24,18 @@ class Captioner(StreamingModel):
     task = "caption"
 
     def stream(self, pixels: Array, options: SamplingParams | None = None) -> AsyncIterator[Delta]:
-        """The caption in pieces, as they come; leaving the loop early cancels the rest.
+        """The caption in deltas, as they come; leaving the loop early cancels the rest.
 
         Args:
             pixels: a prepared image, float32 ``[C, height, width]``.
-            options: how it is to be decoded; an explained piece comes with its alignment to the image's tokens.
+            options: how it is to be decoded; an explained delta comes with its alignment to the image's tokens.
 
         Raises:
             InputError: shape or type is not the model's.
-            AttendantError: as :meth:`StreamingModel.pieces` raises.
+            AttendantError: as :meth:`StreamingModel.stream_deltas` raises.
         """
         require_pixels(self.model, pixels, batched=False)
-        return self.pieces({PIXELS: np.ascontiguousarray(pixels)[None]}, options)
+        return self.stream_deltas({PIXELS: np.ascontiguousarray(pixels)[None]}, options)
 
     def stream_file(self, path: Path, options: SamplingParams | None = None) -> AsyncIterator[Delta]:
         """The caption of an image file; see :meth:`stream`.

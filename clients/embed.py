@@ -9,7 +9,7 @@ section 3 (mean).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -57,14 +57,18 @@ class Embedder:
         if not texts:
             raise InputError("a text", "none", "give one or more")
         step = self._model.max_batch or 1
-        parts = [await self._ask(texts[begin : begin + step], pooling) for begin in range(0, len(texts), step)]
+        parts = [await self._embed_batch(texts[begin : begin + step], pooling) for begin in range(0, len(texts), step)]
         return np.concatenate([vectors for vectors, _ in parts]), sum(count for _, count in parts)
 
-    async def _ask(self, texts: Sequence[str], pooling: Pooling) -> tuple[Array, int]:
+    async def _embed_batch(self, texts: Sequence[str], pooling: Pooling) -> tuple[Array, int]:
         inputs = {TEXT_INPUT: np.array([[text.encode()] for text in texts], dtype=object)}
-        wanted = (POOLED if pooling == "pooled" else HIDDEN, TOKEN_MASK)
-        outputs = await self._client.infer(self._model.name, inputs, wanted)
-        return _pooled(outputs, pooling), int(outputs[TOKEN_MASK].sum())
+        names = (POOLED if pooling == "pooled" else HIDDEN, TOKEN_MASK)
+        outputs = await self._client.infer(self._model.name, inputs, names)
+        if pooling == "pooled":
+            vectors = outputs[POOLED]
+        else:
+            vectors = outputs[HIDDEN][:, 0] if pooling == "first" else mean(outputs[HIDDEN], outputs[TOKEN_MASK])
+        return vectors, int(outputs[TOKEN_MASK].sum())
 
 
 def mean(hidden: Array, token_mask: Array) -> Array:
@@ -72,9 +76,3 @@ def mean(hidden: Array, token_mask: Array) -> Array:
     weights_BT1 = token_mask[:, :, None].astype(hidden.dtype)
     pooled: Array = (hidden * weights_BT1).sum(axis=1) / weights_BT1.sum(axis=1)
     return pooled
-
-
-def _pooled(outputs: Mapping[str, Array], pooling: Pooling) -> Array:
-    if pooling == "pooled":
-        return outputs[POOLED]
-    return outputs[HIDDEN][:, 0] if pooling == "first" else mean(outputs[HIDDEN], outputs[TOKEN_MASK])

@@ -20,7 +20,7 @@ from clients.triton_client import Array, TritonClient
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """One answer and what it was read off.
+    """One answer and what it rests on.
 
     Attributes:
         answer: the most probable label, or the text.
@@ -45,7 +45,7 @@ class Explanation:
 
 
 async def explain(client: TritonClient, name: str, subject: str) -> Explanation:
-    """Ask a model of any task that can be explained.
+    """Request an explanation from a model of any task that has one.
 
     Args:
         client: of the server.
@@ -58,22 +58,19 @@ async def explain(client: TritonClient, name: str, subject: str) -> Explanation:
     """
     model = await client.model(name)
     if model.task == "classify":
-        return await _label(Classifier(client, model), Path(subject))
+        classifier = Classifier(client, model)
+        arrays = {name: array[0] for name, array in (await classifier.explain_file(Path(subject))).items()}
+        return Explanation(answer=classifier.guesses(arrays[LOGITS])[0].label, arrays=arrays)
     if model.task == "caption":
-        return await _text(Captioner(client, model).stream_file(Path(subject), SamplingParams(explain=True)))
+        return await _explain_text(Captioner(client, model).stream_file(Path(subject), SamplingParams(explain=True)))
     if model.task == "translate":
-        return await _text(Translator(client, model).stream(subject, SamplingParams(explain=True)))
+        return await _explain_text(Translator(client, model).stream(subject, SamplingParams(explain=True)))
     raise InputError("a model that classifies, captions or translates", f"{name!r}: {model.task}", "name another")
 
 
-async def _label(classifier: Classifier, path: Path) -> Explanation:
-    arrays = {name: array[0] for name, array in (await classifier.explain_file(path)).items()}
-    return Explanation(answer=classifier.guesses(arrays[LOGITS])[0].label, arrays=arrays)
-
-
-async def _text(stream: AsyncIterator[Delta]) -> Explanation:
-    pieces = [piece async for piece in stream]
-    rows = [piece.alignment for piece in pieces if piece.alignment is not None]
-    token_ids = np.array([token for piece in pieces for token in piece.token_ids], dtype=np.int64)
+async def _explain_text(stream: AsyncIterator[Delta]) -> Explanation:
+    deltas = [delta async for delta in stream]
+    rows = [delta.alignment for delta in deltas if delta.alignment is not None]
+    token_ids = np.array([token for delta in deltas for token in delta.token_ids], dtype=np.int64)
     arrays = {ALIGNMENT: np.concatenate(rows), OUTPUT_IDS: token_ids}
-    return Explanation(answer="".join(piece.text for piece in pieces), arrays=arrays)
+    return Explanation(answer="".join(delta.text for delta in deltas), arrays=arrays)

@@ -18,7 +18,7 @@ class Generator(TextModel):
 
     def chat(self, prompt: str, options: SamplingParams | None = None) -> AsyncIterator[Delta]:
         """The answers to a prompt that the model's chat template has made, whose special tokens are meant as such."""
-        return self.pieces(prompt_tensors(prompt), options, {RENDERED: True})
+        return self.stream_deltas(prompt_tensors(prompt), options, {RENDERED: True})
 
     async def generate(self, prompt: str, options: SamplingParams | None = None) -> str:
         """The whole continuation; see :meth:`clients.text.TextModel.stream`."""

@@ -15,15 +15,15 @@ from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 
 from attendant.errors import InputError
 from attendant.sampling_params import PARAMS, TYPES, SamplingParams, default_of
-from clients.answer import Answer, Delta, TopTokens, whole_answers
+from clients.answer import Answer, Delta, whole_answers
 from clients.caption import Captioner
 from clients.generate import Generator
 from clients.text import StreamingModel, TextModel
 from clients.translate import Translator
 from clients.triton_client import DEFAULT_SERVER, RetryPolicy, TritonClient
 
-EXPLAINED = ("alignment", "token_texts", "source_texts")
-"""What an answer carries for `attendant explain`, which saves it."""
+HIDDEN = ("text", "alignment", "token_texts", "source_texts")
+"""Not among the values of a JSON line: the text is its `answer`, and `attendant explain` saves the rest."""
 
 
 async def print_texts(model: TextModel, texts: Sequence[str], options: SamplingParams, json: bool) -> int:
@@ -41,53 +41,44 @@ async def print_captions(captioner: Captioner, images: Sequence[Path], options: 
 
 
 async def _print_answers(
-    subject: dict[str, str], title: str, stream: AsyncIterator[Delta], options: SamplingParams, json: bool
+    source: dict[str, str], title: str, stream: AsyncIterator[Delta], options: SamplingParams, json: bool
 ) -> None:
     at_once = not json and options.n == 1
-    pieces = []
+    deltas: list[Delta] = []
     _write(title if at_once else "")
-    async for piece in stream:
-        pieces.append(piece)
-        _write(piece.text if at_once else "")
-    answers = whole_answers(pieces)
+    async for delta in stream:
+        deltas.append(delta)
+        _write(delta.text if at_once else "")
+    answers = whole_answers(deltas)
     for number, answer in enumerate(answers):
         if json:
-            _write(dumps({**subject, **_said(number, answer)}) + "\n")
+            values = {name: getattr(answer, name) for name in (one.name for one in fields(answer))}
+            known = {name: value for name, value in values.items() if name not in HIDDEN and value not in (None, ())}
+            _write(dumps({**source, "candidate": number, "answer": answer.text, **known}) + "\n")
             continue
         _write("" if at_once else f"{title}[{number + 1}] {answer.text}")
-        _write("\n" + "".join(f"{line}\n" for line in _notes(answer)))
-        _write("".join(f"{line}\n" for line in _table(pieces, number)))
+        _write("\n" + "".join(f"{line}\n" for line in _format_notes(answer)))
+        _write("".join(f"{line}\n" for line in _format_tokens(deltas, number)))
 
 
-def _said(number: int, answer: Answer) -> dict[str, Any]:
-    values = {field.name: getattr(answer, field.name) for field in fields(answer) if field.name not in EXPLAINED}
-    text = values.pop("text")
-    return {"candidate": number, "answer": text} | {
-        name: value for name, value in values.items() if value is not None and value != ()
-    }
-
-
-def _notes(answer: Answer) -> Iterator[str]:
+def _format_notes(answer: Answer) -> Iterator[str]:
     if answer.score is not None:
         yield f"    score {answer.score:.4f}"
     if answer.input_tokens is not None:
         yield f"    {answer.input_tokens} tokens in, {answer.output_tokens} out"
 
 
-def _table(pieces: Sequence[Delta], candidate: int) -> Iterator[str]:
-    # A piece may hold several tokens, and which part of its text is whose only the server knows.
-    rows = [piece for piece in pieces if piece.candidate == candidate and piece.logprobs]
+def _format_tokens(deltas: Sequence[Delta], candidate: int) -> Iterator[str]:
+    # A delta may hold several tokens, and which part of its text is whose only the server knows.
+    rows = [delta for delta in deltas if delta.candidate == candidate and delta.logprobs]
     if rows:
         yield f"    {'token':>7}  {'logprob':>9}  {'probability':>11}  text"
-    for piece in rows:
-        tops = piece.top_logprobs or ((),) * len(piece.token_ids)
-        for place, (token, value, top) in enumerate(zip(piece.token_ids, piece.logprobs, tops, strict=True), 1):
-            text = repr(piece.text) if place == len(piece.token_ids) else "…"
-            yield f"    {token:>7}  {value:>9.4f}  {exp(value):>11.2%}  {text}{_alternatives(top)}"
-
-
-def _alternatives(top: TopTokens) -> str:
-    return "".join(f"  {token}: {value:.4f}" for token, value in top)
+    for delta in rows:
+        tops = delta.top_logprobs or ((),) * len(delta.token_ids)
+        for place, (token, value, top) in enumerate(zip(delta.token_ids, delta.logprobs, tops, strict=True), 1):
+            alternatives = "".join(f"  {other}: {logprob:.4f}" for other, logprob in top)
+            text = repr(delta.text) if place == len(delta.token_ids) else "…"
+            yield f"    {token:>7}  {value:>9.4f}  {exp(value):>11.2%}  {text}{alternatives}"
 
 
 def _write(text: str) -> None:
@@ -96,8 +87,8 @@ def _write(text: str) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asking:
-    """Which server to ask, and how long to wait.
+class ClientFlags:
+    """Which server, and how long to wait.
 
     Attributes:
         server: host and port of the gRPC endpoint; several, with commas between, are tried in turn.
@@ -140,55 +131,55 @@ def _params(flags: Any) -> SamplingParams:
 _Flags: Any = _flags()
 Model = TypeVar("Model", bound=StreamingModel)
 Flags = Annotated[_Flags, OmitArgPrefixes, UseAppendAction, arg(name="")]
-_AS_IT_COMES = _Flags()
-_ASKING = Asking()
+_DEFAULTS = _Flags()
+_CLIENT = ClientFlags()
 
 
 def caption(
     images: Positional[tuple[Path, ...]],
-    asking: OmitArgPrefixes[Asking] = _ASKING,
-    decoding: Flags = _AS_IT_COMES,
+    client: OmitArgPrefixes[ClientFlags] = _CLIENT,
+    decoding: Flags = _DEFAULTS,
 ) -> int:
     """Describe each image file, and print tokens as they come.
 
     Args:
         images: PNG, JPEG or whatever Pillow reads.
-        asking: which server, and how long to wait.
+        client: which server, and how long to wait.
         decoding: how the answer is decoded.
     """
     if not images:
         raise InputError("an image file", "none", "name one or more after the verb")
-    return _asked(Captioner, asking, lambda model: print_captions(model, images, _params(decoding), asking.json))
+    return _run(Captioner, client, lambda model: print_captions(model, images, _params(decoding), client.json))
 
 
 def translate(
     text: Positional[tuple[str, ...]] = (),
-    asking: OmitArgPrefixes[Asking] = _ASKING,
-    decoding: Flags = _AS_IT_COMES,
+    client: OmitArgPrefixes[ClientFlags] = _CLIENT,
+    decoding: Flags = _DEFAULTS,
 ) -> int:
     """Translate a text, or each line of standard input, and print tokens as they come.
 
     Args:
         text: the words of one text; standard input is read if there are none.
-        asking: which server, and how long to wait.
+        client: which server, and how long to wait.
         decoding: how the answer is decoded.
     """
-    return _answered(Translator, text, asking, decoding)
+    return _print_lines(Translator, text, client, decoding)
 
 
 def generate(
     prompt: Positional[tuple[str, ...]] = (),
-    asking: OmitArgPrefixes[Asking] = _ASKING,
-    decoding: Flags = _AS_IT_COMES,
+    client: OmitArgPrefixes[ClientFlags] = _CLIENT,
+    decoding: Flags = _DEFAULTS,
 ) -> int:
     """Continue a prompt, or each line of standard input, and print tokens as they come.
 
     Args:
         prompt: the words of one prompt; standard input is read if there are none.
-        asking: which server, and how long to wait.
+        client: which server, and how long to wait.
         decoding: how the answer is decoded.
     """
-    return _answered(Generator, prompt, asking, decoding)
+    return _print_lines(Generator, prompt, client, decoding)
 
 
 def lines() -> list[str]:
@@ -203,14 +194,14 @@ def lines() -> list[str]:
     return found
 
 
-def _answered(kind: type[TextModel], words: tuple[str, ...], asking: Asking, decoding: Any) -> int:
+def _print_lines(kind: type[TextModel], words: tuple[str, ...], client: ClientFlags, decoding: Any) -> int:
     texts = [" ".join(words)] if words else lines()
-    return _asked(kind, asking, lambda model: print_texts(model, texts, _params(decoding), asking.json))
+    return _run(kind, client, lambda model: print_texts(model, texts, _params(decoding), client.json))
 
 
-def _asked(kind: type[Model], asking: Asking, question: Callable[[Model], Awaitable[int]]) -> int:
-    async def asked() -> int:
-        async with TritonClient(asking.server, asking.timeout_s, RetryPolicy(tries=asking.tries)) as client:
-            return await question(await kind.find(client, asking.model, asking.first_timeout_s))
+def _run(kind: type[Model], flags: ClientFlags, work: Callable[[Model], Awaitable[int]]) -> int:
+    async def run() -> int:
+        async with TritonClient(flags.server, flags.timeout_s, RetryPolicy(tries=flags.tries)) as client:
+            return await work(await kind.find(client, flags.model, flags.first_timeout_s))
 
-    return asyncio.run(asked())
+    return asyncio.run(run())

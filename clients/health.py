@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 
 from attendant.errors import AttendantError, BusyError, ServerError
-from clients.canary import Verdict, ask
+from clients.canary import CanaryResult, check_answer
 from clients.served_model import ServedModel
 from clients.triton_client import TritonClient
 
@@ -46,14 +46,14 @@ async def canary(client: TritonClient, model: ServedModel) -> ModelHealth:
     """Send one model its example, or something harmless, and judge the answer."""
     began = time.perf_counter()
     try:
-        verdict = await ask(client, model)
+        result = await check_answer(client, model)
     except BusyError as error:  # the model itself said so: it is at work
-        verdict = Verdict(found=str(error), right=True)
+        result = CanaryResult(found=str(error), right=True)
     except AttendantError as error:
-        verdict = Verdict(found=str(error), right=False)
+        result = CanaryResult(found=str(error), right=False)
     latency_ms = (time.perf_counter() - began) * 1e3
     return ModelHealth(
-        name=model.name, task=model.task, healthy=verdict.right, found=verdict.found, latency_ms=latency_ms
+        name=model.name, task=model.task, healthy=result.right, found=result.found, latency_ms=latency_ms
     )
 
 

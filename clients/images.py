@@ -35,7 +35,7 @@ def file_pixels(model: ServedModel, path: Path) -> Array:
         InputError: the file is no image, or the model has no preprocessing for files.
     """
     prepare = bytes_from_file if model.dtypes[PIXELS] == "uint8" else pixels_from_file
-    return prepare(path, _preprocessing(model))
+    return prepare(path, _require_preprocessing(model))
 
 
 def image_pixels(model: ServedModel, image: Image) -> Array:
@@ -45,7 +45,7 @@ def image_pixels(model: ServedModel, image: Image) -> Array:
         InputError: the model has no preprocessing for images.
     """
     prepare = bytes_from_image if model.dtypes[PIXELS] == "uint8" else pixels_from_image
-    return prepare(image, _preprocessing(model))
+    return prepare(image, _require_preprocessing(model))
 
 
 def require_pixels(model: ServedModel, pixels: Array, batched: bool) -> None:
@@ -71,7 +71,7 @@ def require_pixels(model: ServedModel, pixels: Array, batched: bool) -> None:
         )
 
 
-def _preprocessing(model: ServedModel) -> Mapping[str, Any]:
+def _require_preprocessing(model: ServedModel) -> Mapping[str, Any]:
     preprocessing: Mapping[str, Any] | None = model.parameters.get("preprocessing")
     if preprocessing is None:
         raise InputError(

@@ -2,7 +2,7 @@
 
     map_k(p) = logit_k(image) − logit_k(image with the part p blanked)
 
-It asks nothing of the model but logits. On the held-out digits it finds the parts that matter better than attention
+It needs nothing from the model but logits. On the held-out digits it finds the parts that matter better than attention
 does (docs/guides/playground.md).
 
 Legend: B batch, P parts, K classes, h and w rows and columns of parts.
@@ -34,7 +34,7 @@ async def occlusion_maps(classifier: Classifier, pixels: Array) -> tuple[Array, 
     """What each part of an image does for each class.
 
     Args:
-        classifier: to ask; its batches are filled.
+        classifier: of the image; its batches are filled.
         pixels: of one image, as :func:`clients.images.image_pixels` prepares it.
 
     Returns:
@@ -44,7 +44,7 @@ async def occlusion_maps(classifier: Classifier, pixels: Array) -> tuple[Array, 
         AttendantError: as the classifier raises.
     """
     rows, columns = grid_of(classifier.model)
-    images = np.concatenate([pixels[None], _blanked(pixels, rows, columns, classifier.model)])
+    images = np.concatenate([pixels[None], _blank_parts(pixels, rows, columns, classifier.model)])
     most = max(classifier.model.max_batch, 1)
     parts = [images[begin : begin + most] for begin in range(0, len(images), most)]
     logits_BK = np.concatenate(await asyncio.gather(*(classifier.logits(part) for part in parts)))
@@ -52,7 +52,7 @@ async def occlusion_maps(classifier: Classifier, pixels: Array) -> tuple[Array, 
     return logits_BK[0], drops_KP.reshape(-1, rows, columns)
 
 
-def _blanked(pixels: Array, rows: int, columns: int, model: ServedModel) -> Array:
+def _blank_parts(pixels: Array, rows: int, columns: int, model: ServedModel) -> Array:
     in_bytes = pixels.dtype == np.uint8
     height, width = pixels.shape[:2] if in_bytes else pixels.shape[-2:]
     images = np.repeat(pixels[None], rows * columns, axis=0)
@@ -61,13 +61,9 @@ def _blanked(pixels: Array, rows: int, columns: int, model: ServedModel) -> Arra
         down = slice(height * row // rows, height * (row + 1) // rows)
         across = slice(width * column // columns, width * (column + 1) // columns)
         if in_bytes:
-            image[down, across] = _mean_bytes(model)
+            preprocessing = model.parameters["preprocessing"]
+            mean_C = np.float32(preprocessing["mean"]) / np.float32(preprocessing["scale"])
+            image[down, across] = np.asarray(np.round(mean_C), dtype=np.uint8)
         else:
             image[..., down, across] = 0  # what the mean colour of the training is, once it is prepared
     return images
-
-
-def _mean_bytes(model: ServedModel) -> Array:
-    preprocessing = model.parameters["preprocessing"]
-    mean_C = np.float32(preprocessing["mean"]) / np.float32(preprocessing["scale"])
-    return np.asarray(np.round(mean_C), dtype=np.uint8)

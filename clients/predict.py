@@ -1,4 +1,4 @@
-"""Ask a module of the reader's own on a Triton server: tensors in, tensors out."""
+"""Request a custom model on a Triton server: tensors in, tensors out."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class Predictor:
             InputError: an input is missing, unknown, or no array of numbers, or the server refused it.
             ServerError: it failed, or did not answer in time.
         """
-        wanted = self._model.inputs.keys()
-        if inputs.keys() != wanted:
-            raise InputError(f"the inputs {sorted(wanted)}", str(sorted(inputs)), "give each input once")
-        arrays = {name: _array(name, value, self._model.dtypes[name]) for name, value in inputs.items()}
+        expected = self._model.inputs.keys()
+        if inputs.keys() != expected:
+            raise InputError(f"the inputs {sorted(expected)}", str(sorted(inputs)), "give each input once")
+        arrays = {name: _convert(name, value, self._model.dtypes[name]) for name, value in inputs.items()}
         return await self._client.infer(self._model.name, arrays)
 
 
-def _array(name: str, value: Any, dtype: str) -> Array:
+def _convert(name: str, value: Any, dtype: str) -> Array:
     try:
         array: Array = np.asarray(value).astype(dtype)
     except (ValueError, TypeError) as error:

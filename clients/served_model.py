@@ -1,4 +1,4 @@
-"""What a server says of one model: enough to ask it without being told anything but an address."""
+"""What a server says of one model: enough to send it requests with nothing but an address."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class ServedModel:
             max_batch=config.max_batch_size,
             inputs={tensor.name: tuple(tensor.dims) for tensor in config.input},
             outputs={tensor.name: tuple(tensor.dims) for tensor in config.output},
-            dtypes={tensor.name: _dtype(tensor.data_type) for tensor in config.input},
-            parameters={key: _parsed(value.string_value) for key, value in config.parameters.items()},
+            dtypes={tensor.name: _numpy_name(tensor.data_type) for tensor in config.input},
+            parameters={key: _parse_value(value.string_value) for key, value in config.parameters.items()},
         )
 
     @property
@@ -74,12 +74,12 @@ class ServedModel:
         return self
 
 
-def _dtype(kind: int) -> str:
+def _numpy_name(kind: int) -> str:
     name = model_config_pb2.DataType.Name(kind).removeprefix("TYPE_")
     return np.dtype(triton_to_np_dtype("BYTES" if name == "STRING" else name)).name
 
 
-def _parsed(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:

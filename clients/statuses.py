@@ -33,25 +33,25 @@ from attendant.errors import (
 START = "`attendant serve`"
 _OF_A_REQUEST = (InputError, UnfinishedError, UnknownNameError)  # what else a server sends is its own failure
 _REQUEST_ID = re.compile(r"^\[request id: [^]]*\] ")
-_NOBODY = re.compile("failed to connect|errors resolving", re.IGNORECASE)
+_UNREACHABLE = re.compile("failed to connect|errors resolving", re.IGNORECASE)
 _DEAD = re.compile(r"[Ss]tub process .*is not healthy")
 _REFUSED = re.compile(r"unexpected shape for input|inference input|inference request|expected \d+ inputs")
 
 
 def error_from(status: str, message: str, model: str, server: str) -> AttendantError:
-    """The error that a server told.
+    """The error that a server sent.
 
     Args:
         status: gRPC's or Triton's; empty on a stream.
         message: in words.
-        model: that was asked; empty if none was.
+        model: of the request; empty if there was none.
         server: its address.
     """
     text = _REQUEST_ID.sub("", message)
     if (record := _record_of(text)) is not None:
         error = error_from_json(record)
         return error if isinstance(error, _OF_A_REQUEST) else ServerError(error.expected, error.found, error.remedy)
-    if "UNAVAILABLE" in status and _NOBODY.search(text):
+    if "UNAVAILABLE" in status and _UNREACHABLE.search(text):
         return UnreachableError(
             f"a Triton server at {server}",
             "no answer",

@@ -1,4 +1,4 @@
-"""Ask a server and print its answers: what the verbs of the command line do."""
+"""Send requests and print the answers: what the verbs of the command line do."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ async def print_labels(client: TritonClient, model: str | None, images: Sequence
 async def print_vectors(
     client: TritonClient, model: str | None, texts: Sequence[str], pooling: Pooling, json: bool
 ) -> int:
-    """A vector for each text, and how alike two texts or more are."""
+    """A vector for each text, and how similar two texts or more are."""
     vectors_BE = await (await Embedder.find(client, model)).embed(texts, pooling)
     values = [
         dumps({"text": text, "vector": vector_E.tolist()}) for text, vector_E in zip(texts, vectors_BE, strict=True)
     ]
-    for line in values if json else _table(texts, vectors_BE):
+    for line in values if json else _format_vectors(texts, vectors_BE):
         _print(line)
     return 0
 
@@ -75,30 +75,27 @@ async def print_health(client: TritonClient, json: bool) -> int:
     """A line for each model; 1 unless all of them are healthy."""
     results = await health(client)
     for result in results:
-        verdict = "ok" if result.healthy else "FAILED"
+        status = "ok" if result.healthy else "FAILED"
         found = " ".join(result.found.split())
-        words = f"{result.name} ({result.task}): {verdict}, {result.latency_ms:.1f} ms: {found}"
+        words = f"{result.name} ({result.task}): {status}, {result.latency_ms:.1f} ms: {found}"
         _print(dumps(asdict(result)) if json else words)
     if not results:
         _print("no model is loaded")
     return 0 if results and all(result.healthy for result in results) else 1
 
 
-def _table(texts: Sequence[str], vectors_BE: Array) -> Iterator[str]:
+def _format_vectors(texts: Sequence[str], vectors_BE: Array) -> Iterator[str]:
     norms_B = np.linalg.norm(vectors_BE, axis=1)
     yield f"{'':>3}  {'norm':>8}  {'first values':<{8 * SHOWN_VALUES}}  text"
     for number, (text, vector_E, norm) in enumerate(zip(texts, vectors_BE, norms_B, strict=True), 1):
         first = "".join(f"{value:+8.3f}" for value in vector_E[:SHOWN_VALUES])
         yield f"{number:>3}  {norm:>8.3f}  {first:<{8 * SHOWN_VALUES}}  {text[:SHOWN_CHARACTERS]}"
     if len(texts) > 1:
-        yield from _similarities(vectors_BE / norms_B[:, None])
-
-
-def _similarities(unit_BE: Array) -> Iterator[str]:
-    yield f"cosine similarity, width {unit_BE.shape[1]}"
-    yield "   " + "".join(f"{number:>8}" for number in range(1, len(unit_BE) + 1))
-    for number, row_B in enumerate(unit_BE @ unit_BE.T, 1):
-        yield f"{number:>3}" + "".join(f"{value:>8.3f}" for value in row_B)
+        unit_BE = vectors_BE / norms_B[:, None]
+        yield f"cosine similarity, width {unit_BE.shape[1]}"
+        yield "   " + "".join(f"{number:>8}" for number in range(1, len(unit_BE) + 1))
+        for number, row_B in enumerate(unit_BE @ unit_BE.T, 1):
+            yield f"{number:>3}" + "".join(f"{value:>8.3f}" for value in row_B)
 
 
 def _print(line: str) -> None:

@@ -18,7 +18,7 @@ from clients.triton_client import RETRIED, Array, TritonClient
 
 
 class StreamingModel:
-    """A served model that streams text; its subclasses name their task, and say what they are asked.
+    """A served model that streams text; its subclasses name their task, and what inputs they take.
 
     Attributes:
         model: what the server says of it.
@@ -27,12 +27,12 @@ class StreamingModel:
     task: ClassVar[str]
 
     def __init__(self, client: TritonClient, model: ServedModel, first_timeout_s: float | None = None) -> None:
-        """Take what was found.
+        """Use what was found.
 
         Args:
             client: of the server.
             model: what the server says of it.
-            first_timeout_s: longest wait for the first piece; as for every other if not given.
+            first_timeout_s: longest wait for the first delta; as for every other if not given.
         """
         self._client = client
         self._first_timeout_s = first_timeout_s
@@ -47,33 +47,38 @@ class StreamingModel:
         """
         return cls(client, await client.model_for(cls.task, name), first_timeout_s)
 
-    async def pieces(
+    async def stream_deltas(
         self,
-        subject: Mapping[str, Array],
+        inputs: Mapping[str, Array],
         options: SamplingParams | None = None,
         parameters: Mapping[str, Any] | None = None,
     ) -> AsyncGenerator[Delta, None]:
-        """The answers in pieces, as they come; leaving the loop early takes the request back.
+        """The answers in deltas, as they come; leaving the loop early cancels the request.
 
-        Before the first piece the client's retry policy applies, within the request's own deadline; after it, never.
+        Before the first delta the client's retry policy applies, within the request's own deadline; after it, never.
 
         Args:
-            subject: input name → what is asked, with a batch of one in front.
+            inputs: input name → tensor, with a batch of one in front.
             options: how it is to be decoded; as the server does by itself if not given.
             parameters: of the request, beside what the options ask for.
 
         Raises:
-            InputError: the server refused the question or an option, or the model cannot be explained.
+            InputError: the server refused the input or an option, or the model cannot be explained.
             BusyError: too many requests wait already.
             DeadlineError: the request's own time was over.
-            ServerError: it failed, or a piece did not come in time.
+            ServerError: it failed, or a delta did not come in time.
         """
         options = options or SamplingParams()
+        parameters = {**(parameters or {}), **({EXPLAIN: True} if options.explain else {})}
         began_s, has_begun = time.monotonic(), False
         ends_s = None if options.deadline_ms is None else began_s + options.deadline_ms / 1e3
         for tries in count(1):
             try:
-                async with aclosing(self._responses(subject, _left(options, ends_s), parameters or {})) as responses:
+                if ends_s is not None:
+                    options = replace(options, deadline_ms=max(1, round(1e3 * (ends_s - time.monotonic()))))
+                tensors = {**inputs, **tensors_of(options)}
+                stream = self._client.stream(self.model.name, tensors, parameters, self._first_timeout_s)
+                async with aclosing(stream) as responses:
                     async for outputs in responses:
                         has_begun = True
                         yield Delta.of(outputs)
@@ -81,33 +86,20 @@ class StreamingModel:
             except RETRIED as error:
                 if has_begun:
                     raise
-                await self._client.retried(error, tries, ends_s)
-
-    def _responses(
-        self, subject: Mapping[str, Array], options: SamplingParams, parameters: Mapping[str, Any]
-    ) -> AsyncGenerator[dict[str, Array], None]:
-        parameters = {**parameters, EXPLAIN: True} if options.explain else parameters
-        inputs = {**subject, **tensors_of(options)}
-        return self._client.stream(self.model.name, inputs, parameters, self._first_timeout_s)
+                await self._client.wait_before_retry(error, tries, ends_s)
 
 
 class TextModel(StreamingModel):
     """A served model that answers texts with texts; a text may be given by its tokens."""
 
     def stream(self, text: str | Sequence[int], options: SamplingParams | None = None) -> AsyncIterator[Delta]:
-        """The answers to a source or a prompt; see :meth:`StreamingModel.pieces`."""
-        return self.pieces(prompt_tensors(text), options)
+        """The answers to a source or a prompt; see :meth:`StreamingModel.stream_deltas`."""
+        return self.stream_deltas(prompt_tensors(text), options)
 
     async def answer(self, text: str | Sequence[int], options: SamplingParams | None = None) -> str:
-        """The whole text of the first answer; see :meth:`StreamingModel.pieces`."""
+        """The whole text of the first answer; see :meth:`StreamingModel.stream_deltas`."""
         return (await self.answers(text, options))[0].text
 
     async def answers(self, text: str | Sequence[int], options: SamplingParams | None = None) -> list[Answer]:
-        """Every whole answer, the best beam first; see :meth:`StreamingModel.pieces`."""
-        return whole_answers([piece async for piece in self.stream(text, options)])
-
-
-def _left(options: SamplingParams, ends_s: float | None) -> SamplingParams:
-    if ends_s is None:
-        return options
-    return replace(options, deadline_ms=max(1, round(1e3 * (ends_s - time.monotonic()))))
+        """Every whole answer, the best beam first; see :meth:`StreamingModel.stream_deltas`."""
+        return whole_answers([delta async for delta in self.stream(text, options)])

@@ -85,13 +85,13 @@ class TritonClient:
     """A connection to a Triton server over gRPC; use it as an asynchronous context manager.
 
     Attributes:
-        server: the address that is asked.
+        server: the address in use.
         timeout_s: longest wait for an answer, and for each response of a stream.
         retry: when a request is sent again.
     """
 
     def __init__(self, server: str = DEFAULT_SERVER, timeout_s: float = 10.0, retry: RetryPolicy | None = None) -> None:
-        """Remember where the server is; nothing is sent yet.
+        """Send nothing yet.
 
         Args:
             server: host and port of its gRPC endpoint; several, with commas between, are tried in turn.
@@ -111,7 +111,7 @@ class TritonClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._calls.last()
+        await self._calls.drain()
         for connection in self._connections:
             await connection.close()
 
@@ -121,7 +121,7 @@ class TritonClient:
         Raises:
             UnreachableError: nothing answers.
         """
-        index = await self._asked(lambda: self._client.get_model_repository_index())
+        index = await self._call_with_retries(lambda: self._client.get_model_repository_index())
         return sorted({model.name for model in index.models if model.state == "READY"})
 
     async def model(self, name: str) -> ServedModel:
@@ -130,7 +130,7 @@ class TritonClient:
         Raises:
             UnknownNameError: it serves no model of that name.
         """
-        answer = await self._asked(lambda: self._client.get_model_config(name), name)
+        answer = await self._call_with_retries(lambda: self._client.get_model_config(name), name)
         return ServedModel.from_config(name, answer.config)
 
     async def model_for(self, task: str, name: str | None = None) -> ServedModel:
@@ -142,18 +142,18 @@ class TritonClient:
         if name is not None:
             return (await self.model(name)).require_task(task)
         served = [await self.model(known) for known in await self.models()]
-        fitting = [model for model in served if model.is_for(task)]
-        if len(fitting) != 1:
-            names = ", ".join(model.name for model in fitting)
+        matching = [model for model in served if model.is_for(task)]
+        if len(matching) != 1:
+            names = ", ".join(model.name for model in matching)
             message = (
                 f"several models on {self.server} can {task}; name one with --model: {names}"
-                if fitting
+                if matching
                 else f"no model on {self.server} can {task}; lay one out and start it: {START}"
             )
             raise UnknownNameError(
                 f"one model on {self.server} that can {task}", names or "none", "name it with --model", message=message
             )
-        return fitting[0]
+        return matching[0]
 
     async def infer(
         self,
@@ -167,27 +167,27 @@ class TritonClient:
         Args:
             model: its name.
             inputs: name → tensor.
-            outputs: the names of those that are wanted; all of them if not given.
+            outputs: the names of those to return; all of them if not given.
             parameters: of the request.
 
         Raises:
             InputError: the server refused the tensors.
             ServerError: it failed, or did not answer in time.
         """
-        tensors = [_tensor(name, array) for name, array in inputs.items()]
-        wanted = None if outputs is None else [InferRequestedOutput(name) for name in outputs]
+        tensors = [_create_tensor(name, array) for name, array in inputs.items()]
+        requested = None if outputs is None else [InferRequestedOutput(name) for name in outputs]
 
         def call() -> Any:
             return self._client.infer(
                 model,
                 tensors,
-                outputs=wanted,
+                outputs=requested,
                 request_id=request_id.get(),
                 headers=headers.get(),
                 parameters=dict(parameters or {}),
             )
 
-        return _arrays(await self._asked(call, model))
+        return _read_arrays(await self._call_with_retries(call, model))
 
     async def stream(
         self,
@@ -196,15 +196,15 @@ class TritonClient:
         parameters: Mapping[str, Any] | None = None,
         first_timeout_s: float | None = None,
     ) -> AsyncGenerator[dict[str, Array], None]:
-        """One request to a decoupled model, its responses as they come; leaving the loop early takes the request back.
+        """One request to a decoupled model, its responses as they come; leaving the loop early cancels the request.
 
-        It is sent once: only who reads the responses knows whether another try would be the same request.
+        It is sent once: only the reader of the responses knows whether another try would be the same request.
 
         Args:
             model: its name.
             inputs: name → tensor.
             parameters: of the request.
-            first_timeout_s: longest wait for the first response, which may wait in a line; as for others if not given.
+            first_timeout_s: longest wait for the first response, behind the queue; as for others if not given.
 
         Raises:
             InputError: the server refused the tensors.
@@ -214,14 +214,20 @@ class TritonClient:
             ServerError: it failed, or the next response did not come in time.
         """
         # tritonserver 2.51 can die of the header triton_grpc_error (docs/log.md): errors come without a status.
-        tensors = [_tensor(name, array) for name, array in inputs.items()]
+        tensors = [_create_tensor(name, array) for name, array in inputs.items()]
         start = partial(self._client.stream_infer, headers=headers.get())
-        stream = RequestStream(start, _request(model, tensors, dict(parameters or {})))
+        request = {
+            "model_name": model,
+            "inputs": tensors,
+            "parameters": dict(parameters or {}),
+            "enable_empty_final_response": True,
+        }
+        stream = RequestStream(start, request)
         final = False
         failure: AttendantError | None = None
         timeout_s = first_timeout_s or self.timeout_s
         try:
-            while (response := await self._ask(stream.next(), model, timeout_s)) is not None:
+            while (response := await self._call(stream.next(), model, timeout_s)) is not None:
                 timeout_s = self.timeout_s
                 result, error = response
                 if error is not None:
@@ -232,15 +238,15 @@ class TritonClient:
                 if final:
                     stream.complete()
                 if result.get_response().outputs:
-                    yield _arrays(result)
+                    yield _read_arrays(result)
         finally:
-            self._calls.track(stream.leave())
+            self._calls.track(stream.cancel())
         if failure is not None:
             raise failure
         if not final:
             raise ServerError("a final response", "the stream ended without one", "look at the server's log")
 
-    async def retried(self, error: AttendantError, tries: int, ends_s: float | None = None) -> None:
+    async def wait_before_retry(self, error: AttendantError, tries: int, ends_s: float | None = None) -> None:
         """Wait before a request is sent again, and connect to the next address if the last one gave no answer.
 
         Args:
@@ -255,7 +261,8 @@ class TritonClient:
         if pause_s is None or (ends_s is not None and time.monotonic() + pause_s >= ends_s):
             raise error
         if isinstance(error, UnreachableError):
-            self._go_elsewhere()
+            self._addresses.rotate(-1)
+            self._client = self._connect()  # the old connection may still carry others' requests
         await asyncio.sleep(pause_s)
 
     def _connect(self) -> aio.InferenceServerClient:
@@ -264,51 +271,35 @@ class TritonClient:
         self._connections.append(connection)
         return connection
 
-    def _go_elsewhere(self) -> None:
-        self._addresses.rotate(-1)
-        self._client = self._connect()  # the old connection may still carry others' requests
-
-    async def _asked(self, question: Callable[[], Any], model: str = "") -> Any:
+    async def _call_with_retries(self, start: Callable[[], Any], model: str = "") -> Any:
         tries = 0
         while True:
             tries += 1
             try:
-                return await self._ask(question(), model, self.timeout_s)
+                return await self._call(start(), model, self.timeout_s)
             except RETRIED as error:
-                await self.retried(error, tries)
+                await self.wait_before_retry(error, tries)
 
-    async def _ask(self, call: Any, model: str, timeout_s: float) -> Any:
+    async def _call(self, call: Any, model: str, timeout_s: float) -> Any:
         try:
-            return await self._calls.in_time(call, timeout_s)
+            return await self._calls.wait(call, timeout_s)
         except InferenceServerException as error:
             raise error_from(str(error.status() or ""), str(error.message()), model, self.server) from error
         except grpc.aio.AioRpcError as error:  # a broken stream raises it where a call raises the exception above
             raise error_from(str(error.code()), str(error.details()), model, self.server) from error
         except TimeoutError as error:
-            raise self._late(model, timeout_s) from error
-
-    def _late(self, model: str, timeout_s: float) -> LateError:
-        return LateError(
-            f"an answer from {model or self.server!r} within {timeout_s:g} s",
-            "none",
-            "see `attendant health`; a dead worker answers nothing",
-        )
+            raise LateError(
+                f"an answer from {model or self.server!r} within {timeout_s:g} s",
+                "none",
+                "see `attendant health`; a dead worker answers nothing",
+            ) from error
 
 
-def _request(model: str, tensors: list[Any], parameters: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "model_name": model,
-        "inputs": tensors,
-        "parameters": parameters,
-        "enable_empty_final_response": True,
-    }
-
-
-def _tensor(name: str, array: Array) -> Any:
+def _create_tensor(name: str, array: Array) -> Any:
     tensor = InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
     tensor.set_data_from_numpy(np.ascontiguousarray(array))
     return tensor
 
 
-def _arrays(result: Any) -> dict[str, Array]:
+def _read_arrays(result: Any) -> dict[str, Array]:
     return {output.name: result.as_numpy(output.name) for output in result.get_response().outputs}

@@ -1,4 +1,4 @@
-"""The verbs that ask a server."""
+"""The verbs that send requests to a server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def classify(
         timeout_s: longest wait for an answer, in seconds.
         json: one JSON object a line.
     """
-    return _asked(server, timeout_s, lambda client: terminal.print_labels(client, model, images, top, json))
+    return _run(server, timeout_s, lambda client: terminal.print_labels(client, model, images, top, json))
 
 
 def embed(
@@ -43,7 +43,7 @@ def embed(
     timeout_s: float = 10.0,
     json: bool = False,
 ) -> int:
-    """Turn texts into vectors, and print how alike they are.
+    """Turn texts into vectors, and print how similar they are.
 
     Args:
         texts: each in quotes; the lines of standard input if there are none.
@@ -54,7 +54,7 @@ def embed(
         json: one JSON object a line, with the whole vector.
     """
     given = list(texts) or lines()
-    return _asked(server, timeout_s, lambda client: terminal.print_vectors(client, model, given, pooling, json))
+    return _run(server, timeout_s, lambda client: terminal.print_vectors(client, model, given, pooling, json))
 
 
 def predict(
@@ -68,7 +68,7 @@ def predict(
         model: which model, where the server has more than one.
         timeout_s: longest wait for an answer, in seconds.
     """
-    return _asked(server, timeout_s, lambda client: terminal.print_prediction(client, model, request))
+    return _run(server, timeout_s, lambda client: terminal.print_prediction(client, model, request))
 
 
 def explain(
@@ -83,7 +83,7 @@ def explain(
         server: host and port of the gRPC endpoint.
         timeout_s: longest wait for an answer, in seconds.
     """
-    return _asked(server, timeout_s, lambda client: terminal.print_explanation(client, model, subject, out))
+    return _run(server, timeout_s, lambda client: terminal.print_explanation(client, model, subject, out))
 
 
 def health(server: str = DEFAULT_SERVER, timeout_s: float = 10.0, json: bool = False) -> int:
@@ -94,12 +94,12 @@ def health(server: str = DEFAULT_SERVER, timeout_s: float = 10.0, json: bool = F
         timeout_s: longest wait for each answer, in seconds.
         json: one JSON object a line.
     """
-    return _asked(server, timeout_s, lambda client: terminal.print_health(client, json))
+    return _run(server, timeout_s, lambda client: terminal.print_health(client, json))
 
 
-def _asked(server: str, timeout_s: float, question: Callable[[TritonClient], Awaitable[int]]) -> int:
-    async def asked() -> int:
+def _run(server: str, timeout_s: float, work: Callable[[TritonClient], Awaitable[int]]) -> int:
+    async def run() -> int:
         async with TritonClient(server, timeout_s) as client:
-            return await question(client)
+            return await work(client)
 
-    return asyncio.run(asked())
+    return asyncio.run(run())

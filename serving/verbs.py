@@ -83,10 +83,10 @@ def profile(
     """
     from dataclasses import replace
 
-    from serving.capacity.profiling.measure import measured
+    from serving.capacity.profiling.measure import measure_profile
 
     settings = EngineSettings(max_num_seqs=max_num_seqs, max_prefill_tokens=max_prefill_tokens)
-    found = replace(measured(artefact, settings, threads, runtime, device, served), gpus=gpus)
+    found = replace(measure_profile(artefact, settings, threads, runtime, device, served), gpus=gpus)
     found.write(out)
     errors = ", ".join(f"{name} {error:.1%}" for name, error in found.fit_error.items())
     sys.stdout.write(f"{out}: {found.name} on {found.machine}; largest errors of the fit: {errors}\n")

@@ -27,7 +27,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from attendant.sampling_params import SamplingParams
 from benchmarks.harness.machine import ROOT
 from clients.load.arrivals import ClosedLoop, Constant
-from clients.load.record import LoadRun, Outcome, RequestRecord
+from clients.load.record import LoadRun, RequestOutcome, RequestRecord
 from clients.load.run import run_load
 from clients.load.scenario import Endpoint, Inputs, Scenario, Target, Workload
 
@@ -128,7 +128,7 @@ def our_round(load: StreamedLoad) -> Figures:
     """Behind a warm-up of as many requests as AIPerf's."""
     asyncio.run(run_load(our_scenario(load, requests=load.concurrency * 2)))
     run: LoadRun = asyncio.run(run_load(our_scenario(load, requests=load.requests)))
-    records = [record for record in run.records if record.outcome is Outcome.OK]
+    records = [record for record in run.records if record.outcome is RequestOutcome.OK]
     if len(records) != load.requests:
         raise RuntimeError(f"ours: {len(records)} answers of {load.requests}: {run.records[-1].error}")
     figures = {

@@ -24,14 +24,14 @@ from benchmarks.harness.report import scratch_folder
 from benchmarks.harness.sample_models import TEXT_ENCODER, write_checkpoint
 from benchmarks.harness.servers import export_models, triton_over
 from clients.load.analysis.comparison import compare, differences
-from clients.load.analysis.slo import objectives
-from clients.load.analysis.summary import Summary, summarise
+from clients.load.analysis.slo import parse_objectives
+from clients.load.analysis.summary import Summary, summarize
 from clients.load.analysis.validity import Fault
-from clients.load.record import LoadRun, Outcome
+from clients.load.record import LoadRun, RequestOutcome
 from clients.load.report.comparison_terminal import print_comparison
 from clients.load.report.deliver import deliver
 from clients.load.run_file import read_run, write_run
-from clients.load.run_with_progress import run_shown
+from clients.load.run_with_progress import run_with_progress
 from clients.load.scenario import Scenario
 from clients.load.scenario_file import read_scenario, scenario_from
 from serving.triton.server.endpoints import Endpoints
@@ -84,10 +84,10 @@ def try_scenario(name: str, run: Callable[[], LoadRun], args: argparse.Namespace
 
 def keep_baseline(name: str, run: Callable[[], LoadRun], args: argparse.Namespace) -> int:
     """Run a scenario so often, and keep the middle one of the valid runs: 1 if there is none."""
-    found = [summarise(run()) for _ in range(args.tries)]
-    valid = sorted((one for one in found if one.verdict.valid), key=median_latency)
+    found = [summarize(run()) for _ in range(args.tries)]
+    valid = sorted((one for one in found if one.validity.valid), key=median_latency)
     medians = ", ".join(
-        f"{1e3 * median_latency(one):.2f}{'' if one.verdict.valid else ' (not valid)'}" for one in found
+        f"{1e3 * median_latency(one):.2f}{'' if one.validity.valid else ' (not valid)'}" for one in found
     )
     sys.stdout.write(f"{name}: median latencies of {medians} ms\n")
     if not valid or any(has_wrong(one.run) for one in found):
@@ -97,12 +97,12 @@ def keep_baseline(name: str, run: Callable[[], LoadRun], args: argparse.Namespac
 
 
 def has_wrong(run: LoadRun) -> bool:
-    return any(record.outcome in (Outcome.WRONG, Outcome.ERROR) for record in run.records)
+    return any(record.outcome in (RequestOutcome.WRONG, RequestOutcome.ERROR) for record in run.records)
 
 
 def median_latency(summary: Summary) -> float:
     """From the scheduled times, in seconds."""
-    return median(one.ended_s - one.intended_s for one in summary.run.records)
+    return median(one.ended_s - one.scheduled_s for one in summary.run.records)
 
 
 def run_here(path: Path, endpoints: Endpoints, repository: Path) -> LoadRun:
@@ -114,13 +114,13 @@ def run_here(path: Path, endpoints: Endpoints, repository: Path) -> LoadRun:
         in_process=replace(scenario.in_process, repository=str(repository)),
     )
     command = f"python -m benchmarks.latency --scenarios {path.stem}"
-    return replace(run_shown(here, path.stem), scenario=read_as_written(path).plain(), command=command)
+    return replace(run_with_progress(here, path.stem), scenario=read_as_written(path).plain(), command=command)
 
 
 def ignore_drift(summary: Summary) -> Summary:
     """A run that may be compared though it drifts: figures of it are not to be quoted, but a loss is one all along."""
-    reasons = tuple(one for one in summary.verdict.reasons if one.fault is not Fault.UNSTEADY)
-    return replace(summary, verdict=replace(summary.verdict, reasons=reasons))
+    reasons = tuple(one for one in summary.validity.reasons if one.fault is not Fault.UNSTEADY)
+    return replace(summary, validity=replace(summary.validity, reasons=reasons))
 
 
 def read_as_written(path: Path) -> Scenario:
@@ -130,13 +130,13 @@ def read_as_written(path: Path) -> Scenario:
 
 def judge(name: str, run: LoadRun, tolerance: float) -> int:
     """Report a run, and compare it with its baseline where there is one: 1 if it is worse or an answer was wrong."""
-    deliver(run, objectives(""), None, None, False)
+    deliver(run, parse_objectives(""), None, None, False)
     wrong = has_wrong(run)
     baseline = BASELINES / f"{name}.json"
     if not baseline.is_file():
         sys.stdout.write(f"{name}: no baseline; --keep writes one\n")
         return int(wrong)
-    before, now = summarise(read_run(baseline)), ignore_drift(summarise(run))
+    before, now = summarize(read_run(baseline)), ignore_drift(summarize(run))
     try:
         found = compare(before, now)
     except InputError as error:  # too few requests, or a run that is not valid

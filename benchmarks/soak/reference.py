@@ -27,7 +27,7 @@ from attendant.tensor_names import LOGITS
 from benchmarks.soak.streams import StreamedAnswer
 from export.parity.check import check_parity
 from export.parity.parity import levels_of
-from serving.capacity.profiling.prompts import loaded
+from serving.capacity.profiling.inputs import load_model
 from serving.engine.engine import Engine
 from serving.engine.loaded_model import LoadedModel
 from serving.engine.request import Request
@@ -62,7 +62,7 @@ class ReferenceEngine:
     """One artefact that answers one request at a time."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._model = folder, loaded(folder, ONE_AT_A_TIME)
+        self._folder, self._model = folder, load_model(folder, ONE_AT_A_TIME)
         self._known: dict[str, Answers | str] = {}
 
     @cached_property

@@ -107,7 +107,7 @@ async def send(
     else:
         record.outcome = "cancelled"
     cancelled_s = time.monotonic()
-    await stream.leave()
+    await stream.cancel()
     if record.outcome == "cancelled":
         record.freed_s = time.monotonic() - cancelled_s
     return record

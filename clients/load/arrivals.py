@@ -7,7 +7,7 @@
                t_n = Λ⁻¹(s_n) of the times s_n of a Poisson process of rate 1
     replay     as recorded, faster by a factor
 
-A closed loop has no such times: each of its callers sends when it was answered.
+A closed loop has no such times: each of its clients sends when its last answer came.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BLOCK = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedLoop:
-    """So many callers at once, each of which sends its next request when its last one has ended.
+    """So many clients at once, each of which sends its next request when its last one has ended.
 
     Raises:
         ConfigError: there is not even one.
@@ -55,7 +55,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Poisson:
-    """Requests of many who do not know of each other.
+    """Requests of many independent clients.
 
     Raises:
         ConfigError: the rate, requests a second, is not above 0.
@@ -101,7 +101,7 @@ class Ramp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """Requests at recorded times; see clients/load/trace.py for the file.
+    """Requests at recorded times; see docs/guides/load.md for the file.
 
     Raises:
         ConfigError: the speed, a factor, is not above 0.
@@ -119,11 +119,11 @@ Arrivals = ClosedLoop | OpenLoop | Replay
 
 
 def kind_of(arrivals: Arrivals) -> str:
-    """What a scenario's file calls such arrivals."""
+    """The name of such arrivals in a scenario's file."""
     return "closed" if isinstance(arrivals, ClosedLoop) else type(arrivals).__name__.lower()
 
 
-def times(
+def draw_times(
     arrivals: OpenLoop, rng: np.random.Generator, ends_s: float | None = None, number: int | None = None
 ) -> Times:
     """The times of an open loop, float64 ``[N]``, in order.
@@ -142,18 +142,23 @@ def times(
     until_s = np.inf if ends_s is None else ends_s
     match arrivals:
         case Constant(rate=rate):
-            most = np.ceil(until_s * rate) if number is None else min(number, np.ceil(until_s * rate))
-            drawn = np.arange(most) / rate
+            count = np.ceil(until_s * rate) if number is None else min(number, np.ceil(until_s * rate))
+            drawn = np.arange(count) / rate
         case Poisson(rate=rate):
-            drawn = _sums(lambda count: rng.exponential(1 / rate, count), until_s, number)
+            drawn = _cumulative(lambda count: rng.exponential(1 / rate, count), until_s, number)
         case Gamma(rate=rate, shape=shape):
-            drawn = _sums(lambda count: rng.gamma(shape, 1 / (rate * shape), count), until_s, number)
+            drawn = _cumulative(lambda count: rng.gamma(shape, 1 / (rate * shape), count), until_s, number)
         case Ramp():
-            drawn = _ramp(arrivals, rng, until_s)
+            first, slope = arrivals.first_rate, (arrivals.last_rate - arrivals.first_rate) / until_s
+            whole = until_s * (arrivals.first_rate + arrivals.last_rate) / 2
+            sums = _cumulative(lambda count: rng.exponential(1.0, count), whole)
+            sums = sums[sums < whole]
+            # The root of slope t²/2 + first t = s that lies in the run, written so that nothing cancels.
+            drawn = np.asarray(2 * sums / (first + np.sqrt(first**2 + 2 * slope * sums)))
     return drawn[drawn < until_s][:number]
 
 
-def _sums(draw: Callable[[int], Times], until: float, number: int | None = None) -> Times:
+def _cumulative(draw: Callable[[int], Times], until: float, number: int | None = None) -> Times:
     blocks, total, count = [np.zeros(0)], 0.0, 0
     while total < until and (number is None or count < number):
         blocks.append(total + np.cumsum(draw(BLOCK)))
@@ -161,15 +166,6 @@ def _sums(draw: Callable[[int], Times], until: float, number: int | None = None)
     return np.concatenate(blocks)
 
 
-def _ramp(ramp: Ramp, rng: np.random.Generator, ends_s: float) -> Times:
-    first, slope = ramp.first_rate, (ramp.last_rate - ramp.first_rate) / ends_s
-    whole = ends_s * (ramp.first_rate + ramp.last_rate) / 2
-    sums = _sums(lambda count: rng.exponential(1.0, count), whole)
-    sums = sums[sums < whole]
-    # The root of slope t²/2 + first t = s that lies in the run, written so that nothing cancels.
-    return np.asarray(2 * sums / (first + np.sqrt(first**2 + 2 * slope * sums)))
-
-
-def _require(config: Any, name: str, is_good: bool, wanted: str) -> None:
+def _require(config: Any, name: str, is_good: bool, expected: str) -> None:
     if not is_good:
-        raise ConfigError(f"{name} {wanted}", str(getattr(config, name)), f"correct {name}")
+        raise ConfigError(f"{name} {expected}", str(getattr(config, name)), f"correct {name}")

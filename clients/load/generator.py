@@ -1,9 +1,9 @@
 """Send requests at their times and note what becomes of them.
 
 In an open loop a request's time is fixed beforehand, and does not wait for the answers to others; where so many are in
-flight already, it waits to be sent, and counts from its intended time all the same. In a closed loop each answer sends
-the next request. A request that gives no sign for long is given up, never cancelled (clients/calls.py); so are all that
-are under way when the run itself is broken off.
+flight already, it waits to be sent, and counts from its scheduled time all the same. In a closed loop each answer sends
+the next request. A request that stays silent for long is given up, and its call never cancelled (clients/calls.py); so
+are all that are in flight when the run itself is aborted.
 
 Source: G. Tene, "How NOT to measure latency", 2013 (coordinated omission).
 """
@@ -17,21 +17,20 @@ from collections.abc import Callable, Iterator, Sequence
 
 from attendant.errors import AttendantError, DeadlineError
 from clients.calls import LATE_CALLS_S
+from clients.load.answer_checker import AnswerChecker
 from clients.load.arrivals import ClosedLoop, Times
-from clients.load.in_flight import Choice, InFlightRequest
-from clients.load.record import Outcome, RequestRecord
+from clients.load.in_flight import InFlightRequest, PlannedRequest
+from clients.load.record import RequestOutcome, RequestRecord
 from clients.load.scenario import Scenario
 from clients.load.timer import Timer
-from clients.load.transport import Prepared, Transport
-from clients.load.verify import Judge
+from clients.load.transport import PreparedWorkload, Transport
 
-LOOK_S = 0.05
-"""How often requests are looked for that have long been silent."""
+TIMEOUT_CHECK_S = 0.05
 LEAD_S = 0.02
-"""From the drawing of breath to the first request."""
+"""From the start of a run to its first request."""
 
 
-class Generator:
+class LoadGenerator:
     """One run.
 
     Attributes:
@@ -42,172 +41,149 @@ class Generator:
         self,
         scenario: Scenario,
         transport: Transport,
-        prepared: Sequence[Prepared],
-        chosen: Iterator[Choice],
+        prepared: Sequence[PreparedWorkload],
+        plan: Iterator[PlannedRequest],
         on_record: Callable[[RequestRecord], None] | None = None,
     ) -> None:
-        """Take what is needed; nothing is sent yet.
+        """Send nothing yet.
 
         Args:
             scenario: that is run.
             transport: to the server.
             prepared: its workloads.
-            chosen: what each request is.
-            on_record: is told of each request that has ended.
+            plan: what each request is.
+            on_record: is called with each request that has ended.
         """
         self.records: list[RequestRecord] = []
         self._scenario, self._transport, self._prepared = scenario, transport, prepared
-        self._chosen, self._on_record = chosen, on_record
-        self._judges = [Judge(one) for one in prepared]
-        self._flights: dict[InFlightRequest, asyncio.Task[None]] = {}
+        self._plan, self._on_record = plan, on_record
+        self._checkers = [AnswerChecker(one) for one in prepared]
+        self._in_flight: dict[InFlightRequest, asyncio.Task[None]] = {}
         self._given_up: list[asyncio.Task[None]] = []
         self._waiting: deque[float] = deque()
         self._number = self._counted = 0
-        self._all_sent = self._is_broken_off = False
-        self._began_s = 0.0
-        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._all_sent = self._is_aborted = False
+        self._started_s = 0.0
+        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def run(self, intended: Times | None = None) -> None:
+    async def run(self, schedule: Times | None = None) -> None:
         """Send all requests, and wait until the last has ended.
 
         Args:
-            intended: seconds of each request; of a closed loop None.
+            schedule: seconds of each request; of a closed loop None.
         """
-        self._began_s = time.monotonic() + LEAD_S
-        looking = asyncio.create_task(self._look_after())
-        alarm = Timer()
+        self._started_s = time.monotonic() + LEAD_S
+        timeouts, timer = asyncio.create_task(self._check_timeouts()), Timer()
         try:
-            if intended is None:
-                await alarm.until(self._began_s)
-                self._send_first()
+            if schedule is None:
+                await timer.until(self._started_s)
+                assert isinstance(self._scenario.arrivals, ClosedLoop)
+                for _ in range(self._scenario.arrivals.concurrency):
+                    if self._may_send(0.0):
+                        self._dispatch(0.0)
+                self._finish_if_done()
             else:
-                await self._send_all(intended.tolist(), alarm)
-            await self._over
+                await self._send_schedule(schedule.tolist(), timer)
+            await self._done
         except asyncio.CancelledError:
-            self._break_off()
+            self._is_aborted = True
+            self._waiting.clear()
+            for request, task in list(self._in_flight.items()):
+                self._given_up.append(task)
+                request.abort(RequestOutcome.CANCELLED)
             raise
         finally:
-            alarm.close()
-            looking.cancel()
+            timer.close()
+            timeouts.cancel()
             if self._given_up:
                 await asyncio.wait(self._given_up, timeout=LATE_CALLS_S)
 
-    def _break_off(self) -> None:
-        self._is_broken_off = True
-        self._waiting.clear()
-        for flight, task in list(self._flights.items()):
-            self._given_up.append(task)
-            flight.leave(Outcome.CANCELLED)
-
-    def _send_first(self) -> None:
-        assert isinstance(self._scenario.arrivals, ClosedLoop)
-        for _ in range(self._scenario.arrivals.concurrency):
-            if self._may_follow(0.0):
-                self._launch(0.0)
-        self._end_if_over()
-
-    async def _send_all(self, intended: list[float], alarm: Timer) -> None:
-        for intended_s in intended:
-            due_s = self._began_s + intended_s
+    async def _send_schedule(self, schedule: list[float], timer: Timer) -> None:
+        for scheduled_s in schedule:
+            due_s = self._started_s + scheduled_s
             if due_s > time.monotonic():
-                await alarm.until(due_s)
+                await timer.until(due_s)
             else:
                 await asyncio.sleep(0)  # late, and no reason to keep the answers waiting too
-            if len(self._flights) < self._scenario.most_in_flight:
-                self._launch(intended_s)
+            if len(self._in_flight) < self._scenario.max_concurrency:
+                self._dispatch(scheduled_s)
             else:
-                self._waiting.append(intended_s)
+                self._waiting.append(scheduled_s)
         self._all_sent = True
-        self._end_if_over()
+        self._finish_if_done()
 
-    def _launch(self, intended_s: float) -> None:
-        choice = next(self._chosen)
-        flight = InFlightRequest(self._number, choice, intended_s, self._began_s)
+    def _dispatch(self, scheduled_s: float) -> None:
+        request = InFlightRequest(self._number, next(self._plan), scheduled_s, self._started_s)
         self._number += 1
-        self._flights[flight] = asyncio.create_task(self._fly(flight))
+        self._in_flight[request] = asyncio.create_task(self._send(request))
 
-    async def _fly(self, flight: InFlightRequest) -> None:
-        prepared = self._prepared[flight.choice.workload]
-        timers = self._timers(flight, prepared)
+    async def _send(self, request: InFlightRequest) -> None:
+        prepared = self._prepared[request.plan.workload]
+        timers = self._start_timers(request, prepared)
         try:
-            await self._transport.ask(prepared.requests[flight.choice.question], flight)
+            await self._transport.send(prepared.requests[request.plan.input], request)
         except DeadlineError as error:
-            self._fail(flight, Outcome.LATE, str(error))
+            request.fail(RequestOutcome.DEADLINE_EXCEEDED, str(error))
         except AttendantError as error:
-            self._fail(flight, Outcome.ERROR, str(error))
+            request.fail(RequestOutcome.ERROR, str(error))
         except Exception as error:
-            self._fail(flight, Outcome.ERROR, repr(error))
+            request.fail(RequestOutcome.ERROR, repr(error))
         for timer in timers:
             timer.cancel()
-        if flight in self._flights:  # else it was given up
-            self._judge(flight, prepared)
-            self._land(flight)
+        if request in self._in_flight:  # else it was given up
+            if request.outcome is None and (fault := self._checkers[request.plan.workload].check(request)):
+                request.fail(RequestOutcome.WRONG, fault)
+            self._complete(request)
 
-    def _timers(self, flight: InFlightRequest, prepared: Prepared) -> list[asyncio.TimerHandle]:
+    def _start_timers(self, request: InFlightRequest, prepared: PreparedWorkload) -> list[asyncio.TimerHandle]:
         workload, loop = prepared.workload, asyncio.get_running_loop()
         timers = []
         if workload.deadline_ms is not None:
-            due_s = self._began_s + flight.intended_s + workload.deadline_ms / 1e3
-            timers.append(loop.call_at(due_s, flight.leave, Outcome.LATE, f"after {workload.deadline_ms:g} ms"))
-        if flight.choice.cancelled and workload.cancel is not None:
-            flight.cancel_after = workload.cancel.after_tokens
+            due_s = self._started_s + request.scheduled_s + workload.deadline_ms / 1e3
+            error = f"no whole answer within {workload.deadline_ms:g} ms"
+            timers.append(loop.call_at(due_s, request.abort, RequestOutcome.DEADLINE_EXCEEDED, error))
+        if request.plan.cancel and workload.cancel is not None:
+            request.cancel_after = workload.cancel.after_tokens
             if workload.cancel.after_ms is not None:
-                timers.append(loop.call_later(workload.cancel.after_ms / 1e3, flight.leave, Outcome.CANCELLED))
+                timers.append(loop.call_later(workload.cancel.after_ms / 1e3, request.abort, RequestOutcome.CANCELLED))
         return timers
 
-    def _fail(self, flight: InFlightRequest, outcome: Outcome, error: str) -> None:
-        if flight.outcome is None:
-            flight.outcome, flight.error = outcome, " ".join(error.split())
-
-    def _judge(self, flight: InFlightRequest, prepared: Prepared) -> None:
-        if flight.outcome is not None:
-            return
-        fault = self._judges[flight.choice.workload].fault(flight)
-        if fault:
-            flight.outcome, flight.error = Outcome.WRONG, fault
-
-    def _land(self, flight: InFlightRequest) -> None:
-        prepared = self._prepared[flight.choice.workload]
-        question = prepared.questions[flight.choice.question]
-        record = flight.record(prepared.workload.name, question.input_tokens, question.images)
-        del self._flights[flight]
+    def _complete(self, request: InFlightRequest) -> None:
+        prepared = self._prepared[request.plan.workload]
+        record = request.to_record(prepared.workload.name, prepared.inputs[request.plan.input])
+        del self._in_flight[request]
         self.records.append(record)
         if self._on_record is not None:
             self._on_record(record)
-        self._follow(record.ended_s)
-
-    def _follow(self, ended_s: float) -> None:
-        if self._is_broken_off:
+        if self._is_aborted:
             return
         if isinstance(self._scenario.arrivals, ClosedLoop):
-            if self._may_follow(ended_s):
-                self._launch(ended_s)
+            if self._may_send(record.ended_s):
+                self._dispatch(record.ended_s)
         elif self._waiting:
-            self._launch(self._waiting.popleft())
-        self._end_if_over()
+            self._dispatch(self._waiting.popleft())
+        self._finish_if_done()
 
-    def _may_follow(self, now_s: float) -> bool:
+    def _may_send(self, now_s: float) -> bool:
         scenario = self._scenario
-        behind_s = now_s - scenario.warmup_s
-        in_time = scenario.duration_s is None or behind_s < scenario.duration_s
-        if behind_s < 0 or not in_time or scenario.requests is None:
+        measured_s = now_s - scenario.warmup_s
+        in_time = scenario.duration_s is None or measured_s < scenario.duration_s
+        if measured_s < 0 or not in_time or scenario.requests is None:
             return in_time
         self._counted += 1
         return self._counted <= scenario.requests
 
-    def _end_if_over(self) -> None:
+    def _finish_if_done(self) -> None:
         is_sent = self._all_sent or isinstance(self._scenario.arrivals, ClosedLoop)
-        if is_sent and not self._flights and not self._waiting and not self._over.done():
-            self._over.set_result(None)
+        if is_sent and not self._in_flight and not self._waiting and not self._done.done():
+            self._done.set_result(None)
 
-    async def _look_after(self) -> None:
+    async def _check_timeouts(self) -> None:
+        timeout_s = self._scenario.target.timeout_s
         while True:
-            await asyncio.sleep(LOOK_S)
-            silent_s = time.monotonic() - self._scenario.target.timeout_s
-            for flight in [flight for flight in self._flights if flight.last_s < silent_s]:
-                self._give_up(flight)
-
-    def _give_up(self, flight: InFlightRequest) -> None:
-        flight.leave(Outcome.ERROR, f"expected a response within {self._scenario.target.timeout_s:g} s; found none")
-        self._given_up.append(self._flights[flight])
-        self._land(flight)
+            await asyncio.sleep(TIMEOUT_CHECK_S)
+            silent_s = time.monotonic() - timeout_s
+            for request in [request for request in self._in_flight if request.last_s < silent_s]:
+                request.abort(RequestOutcome.ERROR, f"expected a response within {timeout_s:g} s; found none")
+                self._given_up.append(self._in_flight[request])
+                self._complete(request)

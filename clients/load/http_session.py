@@ -1,6 +1,6 @@
 """One HTTP session for a load test: as many connections as there are requests in flight, and their events.
 
-A request is taken back by ending its task, which closes its connection.
+A request is cancelled by ending its task, which closes its connection.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class HttpSession:
     """Requests to one server; it is opened by the first one, in a running event loop."""
 
     def __init__(self, headers: dict[str, str] | None = None) -> None:
-        """Take the headers that every request carries."""
+        """Open nothing yet; every request will carry the headers."""
         self._headers = headers or {}
         self._session: aiohttp.ClientSession | None = None
 
@@ -72,7 +72,7 @@ class HttpSession:
         return self._session
 
 
-async def events(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+async def read_events(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
     """The data of each server-sent event, as it comes."""
     async for line in response.content:
         if line.startswith(b"data:"):
@@ -80,16 +80,16 @@ async def events(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 
 @contextmanager
-def taken_back_by_closing(flight: InFlightRequest) -> Iterator[None]:
-    """Let a flight end the task that asks for it; that end is then no error."""
+def cancel_by_closing(request: InFlightRequest) -> Iterator[None]:
+    """Let a request be cancelled by ending the task that sends it; that end is then no error."""
     task = asyncio.current_task()
-    assert task is not None, "a transport asks in a task"
-    flight.take_back = task.cancel  # type: ignore[assignment]  # its result is of no use
+    assert task is not None, "a transport sends in a task"
+    request.cancel = task.cancel  # type: ignore[assignment]  # its result is of no use
     try:
         yield
     except asyncio.CancelledError:
-        if flight.outcome is None:
+        if request.outcome is None:
             raise
         task.uncancel()
     finally:
-        flight.take_back = None
+        request.cancel = None

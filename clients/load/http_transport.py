@@ -1,6 +1,6 @@
 """Triton over HTTP: whole answers in the binary form of its protocol, streams of text as server-sent events.
 
-What is streamed cannot be taken back: Triton notices that a client has left only when it writes.
+What is streamed cannot be cancelled: Triton notices that a client has left only when it writes.
 Source: KServe's open inference protocol, and Triton's extensions binary_tensor_data, generate and shared memory.
 """
 
@@ -15,15 +15,16 @@ import numpy as np
 from google.protobuf import json_format
 from numpy.typing import NDArray
 from tritonclient.grpc import model_config_pb2
+from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
 from tritonclient.utils import np_to_triton_dtype
 
-from attendant.errors import ConfigError, InputError, ServerError
+from attendant.errors import AttendantError, ConfigError, InputError, ServerError
 from attendant.tensor_names import CANDIDATE, FINISH_REASON, OUTPUT_IDS, TEXT_OUTPUT
-from clients.load.http_session import HttpSession, events
+from clients.load.http_session import HttpSession, read_events
 from clients.load.in_flight import InFlightRequest
-from clients.load.infer_message import Place, array_from, tensor_bytes
-from clients.load.questions import Question
-from clients.load.request_inputs import inputs_of, wanted_outputs
+from clients.load.infer_message import Place
+from clients.load.request_inputs import RequestInput
+from clients.load.request_tensors import output_names, request_tensors
 from clients.load.scenario import Target, Workload
 from clients.load.shared_tensors import SharedTensors
 from clients.served_model import ServedModel
@@ -50,11 +51,11 @@ class HttpTransport:
     """Connections to Triton's HTTP port."""
 
     def __init__(self, target: Target) -> None:
-        """Take the address; nothing is sent yet."""
+        """Send nothing yet."""
         self.notes: dict[str, str] = {}
         self._root = f"http://{target.address}/v2"
         self._session = HttpSession()
-        self._shared = SharedTensors(self._registered) if target.shared_memory else None
+        self._shared = SharedTensors(self._register) if target.shared_memory else None
 
     async def model(self, name: str) -> ServedModel:
         """What the server says of a model; see :meth:`Transport.model`."""
@@ -65,37 +66,40 @@ class HttpTransport:
         return ServedModel.from_config(name, config)
 
     async def prepare(
-        self, workload: Workload, model: ServedModel | None, questions: Sequence[Question]
+        self, workload: Workload, model: ServedModel | None, inputs: Sequence[RequestInput]
     ) -> list[HttpRequest]:
-        """One body for each question; see :meth:`Transport.prepare`."""
+        """One body for each input; see :meth:`Transport.prepare`."""
         assert model is not None, "Triton describes its models"
-        inputs = [inputs_of(workload, model, question) for question in questions]
+        tensors = [request_tensors(workload, model, one) for one in inputs]
         if model.decoupled:
-            _require_stream(workload, model, inputs)
-            return [self._generating(workload, model, one) for one in inputs]
-        places = await self._places(inputs) or [{}] * len(inputs)
-        return [self._inferring(workload, model, *one) for one in zip(inputs, places, strict=True)]
+            _require_stream(workload, model, tensors)
+            return [self._generate_request(workload, model, one) for one in tensors]
+        places: Sequence[Mapping[str, Place]] | None = None
+        if self._shared is not None:
+            places = await self._shared.place(tensors)
+            self.notes |= self._shared.notes
+        pairs = zip(tensors, places or [{}] * len(inputs), strict=True)
+        return [self._infer_request(workload, model, *pair) for pair in pairs]
 
-    async def input_tokens(
-        self, workload: Workload, model: ServedModel | None, questions: Sequence[Question]
+    async def count_tokens(
+        self, workload: Workload, model: ServedModel | None, inputs: Sequence[RequestInput]
     ) -> list[int]:
-        """Not asked for over HTTP: zeros."""
-        return [0] * len(questions)
+        """Not counted over HTTP: zeros."""
+        return [0] * len(inputs)
 
-    async def ask(self, prepared: HttpRequest, flight: InFlightRequest) -> None:
-        """Send a request; see :meth:`Transport.ask`."""
-        flight.send()
+    async def send(self, prepared: HttpRequest, request: InFlightRequest) -> None:
+        """Send a request; see :meth:`Transport.send`."""
+        request.mark_sent()
         async with self._session.post(prepared.url, prepared.body, prepared.headers) as response:
             if response.status != _OK:
-                content = await response.read()
-                raise error_from(_STATUSES.get(response.status, ""), _message(content), prepared.model, self._root)
+                raise self._error(response.status, await response.read(), prepared.model)
             if prepared.decoupled:
-                await _stream(prepared, response, flight, self._root)
+                await _read_stream(prepared, response, request, self._root)
             else:
                 content = await response.read()
-                flight.hear()
-                size = int(response.headers.get(_JSON_BYTES, len(content)))
-                flight.outputs = lambda: _arrays(content, size)
+                request.add_response()
+                header_size = response.headers.get(_JSON_BYTES)
+                request.outputs = lambda: _read_arrays(content, header_size)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -103,101 +107,75 @@ class HttpTransport:
             await self._shared.close()
         await self._session.close()
 
-    def _inferring(
-        self, workload: Workload, model: ServedModel, inputs: Mapping[str, Array], places: Mapping[str, Place]
+    def _infer_request(
+        self, workload: Workload, model: ServedModel, tensors: Mapping[str, Array], places: Mapping[str, Place]
     ) -> HttpRequest:
-        parts = {name: tensor_bytes(array) for name, array in inputs.items() if name not in places}
-        told: dict[str, Any] = {
-            "inputs": [_told(name, array, places.get(name), parts) for name, array in inputs.items()],
-            "parameters": dict(workload.parameters),
-        }
-        if wanted := wanted_outputs(workload, model):
-            told["outputs"] = [{"name": name, "parameters": {"binary_data": True}} for name in wanted]
-        else:
-            told["parameters"]["binary_data_output"] = True
-        head = json.dumps(told).encode()
-        url, body = f"{self._root}/models/{model.name}/infer", head + b"".join(parts.values())
-        return HttpRequest(model.name, url, body, {_JSON_BYTES: str(len(head))}, decoupled=False)
+        inputs = []
+        for name, array in tensors.items():
+            tensor = InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
+            if name in places:
+                region, offset, size = places[name]
+                tensor.set_shared_memory(region, size, offset)
+            else:
+                tensor.set_data_from_numpy(np.ascontiguousarray(array))
+            inputs.append(tensor)
+        outputs = [InferRequestedOutput(name) for name in output_names(workload, model)]
+        body, header_size = InferenceServerClient.generate_request_body(inputs, outputs, parameters=workload.parameters)
+        headers = {} if header_size is None else {_JSON_BYTES: str(header_size)}
+        return HttpRequest(model.name, f"{self._root}/models/{model.name}/infer", body, headers, decoupled=False)
 
-    def _generating(self, workload: Workload, model: ServedModel, inputs: Mapping[str, Array]) -> HttpRequest:
-        values = {name: _plain(array) for name, array in inputs.items()}
-        body = json.dumps(values | ({"parameters": workload.parameters} if workload.parameters else {})).encode()
-        return HttpRequest(model.name, f"{self._root}/models/{model.name}/generate_stream", body, {}, decoupled=True)
+    def _generate_request(self, workload: Workload, model: ServedModel, tensors: Mapping[str, Array]) -> HttpRequest:
+        values: dict[str, Any] = {"parameters": workload.parameters} if workload.parameters else {}
+        for name, array in tensors.items():
+            row = [value.decode() if isinstance(value, bytes) else value for value in array.reshape(-1).tolist()]
+            values[name] = row[0] if len(row) == 1 else row
+        url = f"{self._root}/models/{model.name}/generate_stream"
+        return HttpRequest(model.name, url, json.dumps(values).encode(), {}, decoupled=True)
 
-    async def _places(self, inputs: Sequence[Mapping[str, Array]]) -> list[dict[str, Place]] | None:
-        if self._shared is None:
-            return None
-        places = await self._shared.places(inputs)
-        self.notes |= self._shared.notes
-        return places
-
-    async def _registered(self, region: str, key: str, size: int | None) -> None:
-        verb, told = ("unregister", {}) if size is None else ("register", {"key": key, "offset": 0, "byte_size": size})
+    async def _register(self, region: str, key: str, size: int | None) -> None:
+        verb, body = ("unregister", {}) if size is None else ("register", {"key": key, "offset": 0, "byte_size": size})
         url = f"{self._root}/systemsharedmemory/region/{region}/{verb}"
-        async with self._session.post(url, json.dumps(told).encode()) as response:
+        async with self._session.post(url, json.dumps(body).encode()) as response:
             if response.status != _OK:
-                raise error_from(_STATUSES.get(response.status, ""), _message(await response.read()), "", self._root)
+                raise self._error(response.status, await response.read(), "")
+
+    def _error(self, status: int, content: bytes, model: str) -> AttendantError:
+        try:
+            message = str(json.loads(content)["error"])
+        except (ValueError, KeyError, TypeError):
+            message = content.decode(errors="replace")[:200]
+        return error_from(_STATUSES.get(status, ""), message, model, self._root)
 
 
-async def _stream(prepared: HttpRequest, response: Any, flight: InFlightRequest, server: str) -> None:
+async def _read_stream(prepared: HttpRequest, response: Any, request: InFlightRequest, server: str) -> None:
     finished = False
-    async for data in events(response):
-        told = json.loads(data)
-        if "error" in told:
-            raise error_from("", str(told["error"]), prepared.model, server)
-        if TEXT_OUTPUT not in told:
+    async for data in read_events(response):
+        event = json.loads(data)
+        if "error" in event:
+            raise error_from("", str(event["error"]), prepared.model, server)
+        if TEXT_OUTPUT not in event:
             continue
-        tokens = told.get(OUTPUT_IDS, ())
-        if tokens != [] or told[TEXT_OUTPUT]:
-            flight.hear(len(tokens) if isinstance(tokens, list) else 1)
-        if not told.get(CANDIDATE, 0):
-            flight.text += told[TEXT_OUTPUT]
-            flight.finish_reason = told.get(FINISH_REASON, "")
-        finished = finished or bool(told.get(FINISH_REASON, "unknown"))
+        tokens = event.get(OUTPUT_IDS, ())
+        if tokens != [] or event[TEXT_OUTPUT]:
+            request.add_response(len(tokens) if isinstance(tokens, list) else 1)
+        if not event.get(CANDIDATE, 0):
+            request.text += event[TEXT_OUTPUT]
+            request.finish_reason = event.get(FINISH_REASON, "")
+        finished = finished or bool(event.get(FINISH_REASON, "unknown"))
     if not finished:
         raise ServerError(
             "a last response with a finish_reason", "the stream ended without one", "see the server's log"
         )
 
 
-def _require_stream(workload: Workload, model: ServedModel, inputs: Sequence[Mapping[str, Array]]) -> None:
+def _require_stream(workload: Workload, model: ServedModel, tensors: Sequence[Mapping[str, Array]]) -> None:
     if workload.cancel is not None:
-        raise ConfigError("a transport that can take requests back", "http", "use grpc or openai, or leave cancel out")
-    wide = [name for one in inputs for name, array in one.items() if array.ndim > 2]
+        raise ConfigError("a transport that can cancel requests", "http", "use grpc or openai, or leave cancel out")
+    wide = [name for one in tensors for name, array in one.items() if array.ndim > 2]
     if wide:
-        raise InputError(f"questions of {model.name!r} as text or lists", f"{wide[0]!r} with more axes", "use grpc")
+        raise InputError(f"inputs of {model.name!r} as text or lists", f"{wide[0]!r} with more axes", "use grpc")
 
 
-def _plain(array: Array) -> Any:
-    values = [value.decode() if isinstance(value, bytes) else value for value in array.reshape(-1).tolist()]
-    return values[0] if len(values) == 1 else values
-
-
-def _told(name: str, array: Array, place: Place | None, parts: Mapping[str, bytes]) -> dict[str, Any]:
-    if place is None:
-        parameters: dict[str, Any] = {"binary_data_size": len(parts[name])}
-    else:
-        region, offset, size = place
-        parameters = {"shared_memory_region": region, "shared_memory_byte_size": size}
-        parameters |= {"shared_memory_offset": offset} if offset else {}
-    datatype = np_to_triton_dtype(array.dtype)
-    return {"name": name, "shape": list(array.shape), "datatype": datatype, "parameters": parameters}
-
-
-def _arrays(content: bytes, size: int) -> dict[str, Array]:
-    arrays, at = {}, size
-    for output in json.loads(content[:size])["outputs"]:
-        length = output.get("parameters", {}).get("binary_data_size")
-        if length is None:
-            arrays[output["name"]] = np.array(output["data"]).reshape(output["shape"])
-            continue
-        arrays[output["name"]] = array_from(output["datatype"], output["shape"], content[at : at + length])
-        at += length
-    return arrays
-
-
-def _message(content: bytes) -> str:
-    try:
-        return str(json.loads(content)["error"])
-    except (ValueError, KeyError, TypeError):
-        return content.decode(errors="replace")[:200]
+def _read_arrays(content: bytes, header_size: str | None) -> dict[str, Array]:
+    result = InferenceServerClient.parse_response_body(content, header_length=header_size)
+    return {output["name"]: result.as_numpy(output["name"]) for output in result.get_response()["outputs"]}

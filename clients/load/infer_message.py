@@ -18,7 +18,7 @@ Place = tuple[str, int, int]
 """Where a tensor lies in shared memory: region, offset, bytes."""
 
 
-def request_message(
+def create_message(
     model: str,
     inputs: Mapping[str, Array],
     outputs: Sequence[str] = (),
@@ -30,7 +30,7 @@ def request_message(
     Args:
         model: its name.
         inputs: name → tensor.
-        outputs: the names of those that are wanted; all if there are none.
+        outputs: the names of those that are requested; all if there are none.
         parameters: of the request.
         places: of the inputs that lie in shared memory.
 
@@ -58,22 +58,22 @@ def with_id(message: bytes, request_id: str) -> bytes:
     return message + ID_TAG + bytes([len(text)]) + text
 
 
-def arrays_of(response: Any) -> dict[str, Array]:
+def read_arrays(response: Any) -> dict[str, Array]:
     """The tensors of a ``ModelInferResponse``."""
     return {
-        output.name: array_from(output.datatype, output.shape, raw)
+        output.name: read_array(output.datatype, output.shape, raw)
         for output, raw in zip(response.outputs, response.raw_output_contents, strict=True)
     }
 
 
-def array_from(datatype: str, shape: Sequence[int], raw: bytes) -> Array:
+def read_array(datatype: str, shape: Sequence[int], raw: bytes) -> Array:
     """A tensor of its bytes, as both protocols have them."""
     if datatype == "BYTES":
-        return np.array(texts_from(raw), dtype=object).reshape(shape)
+        return np.array(split_texts(raw), dtype=object).reshape(shape)
     return np.frombuffer(raw, triton_to_np_dtype(datatype)).reshape(shape)
 
 
-def texts_from(raw: bytes) -> list[bytes]:
+def split_texts(raw: bytes) -> list[bytes]:
     """The texts of a tensor, each behind its length in four bytes."""
     texts, at = [], 0
     while at < len(raw):

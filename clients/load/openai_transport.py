@@ -27,10 +27,10 @@ from attendant.errors import (
 )
 from attendant.sampling_params import is_set
 from attendant.tensor_names import POOLED
-from clients.load.http_session import HttpSession, events, taken_back_by_closing
+from clients.load.http_session import HttpSession, cancel_by_closing, read_events
 from clients.load.in_flight import InFlightRequest
-from clients.load.questions import Question
-from clients.load.request_inputs import decoding_of
+from clients.load.request_inputs import RequestInput
+from clients.load.request_tensors import sampling_params
 from clients.load.scenario import Target, Workload
 from clients.served_model import ServedModel
 
@@ -68,14 +68,14 @@ class OpenAITransport:
     """Connections to a server of OpenAI's protocol."""
 
     def __init__(self, target: Target) -> None:
-        """Take the address; nothing is sent yet.
+        """Send nothing yet.
 
         Raises:
             InputError: the key's file cannot be read.
         """
         self.notes: dict[str, str] = {}
         self._root = target.address.rstrip("/")
-        self._session = HttpSession({"Content-Type": "application/json", **_key(target.key_file)})
+        self._session = HttpSession({"Content-Type": "application/json", **_read_key(target.key_file)})
 
     async def model(self, name: str) -> ServedModel | None:
         """Such a server describes no inputs: None, once it is known to have the model."""
@@ -87,100 +87,96 @@ class OpenAITransport:
         return None
 
     async def prepare(
-        self, workload: Workload, model: ServedModel | None, questions: Sequence[Question]
+        self, workload: Workload, model: ServedModel | None, inputs: Sequence[RequestInput]
     ) -> list[OpenAIRequest]:
-        """One body for each question; see :meth:`Transport.prepare`."""
+        """One body for each input; see :meth:`Transport.prepare`."""
         kind, stream = workload.endpoint, workload.stream and workload.endpoint != "embeddings"
-        bodies = [json.dumps(_body(workload, question, stream)).encode() for question in questions]
+        bodies = [json.dumps(_create_body(workload, one, stream)).encode() for one in inputs]
         return [OpenAIRequest(self._root + _PATHS[kind], body, kind, stream) for body in bodies]
 
-    async def input_tokens(
-        self, workload: Workload, model: ServedModel | None, questions: Sequence[Question]
+    async def count_tokens(
+        self, workload: Workload, model: ServedModel | None, inputs: Sequence[RequestInput]
     ) -> list[int]:
         """Zeros: the server says it with each answer."""
-        return [0] * len(questions)
+        return [0] * len(inputs)
 
-    async def ask(self, prepared: OpenAIRequest, flight: InFlightRequest) -> None:
-        """Send a request; see :meth:`Transport.ask`."""
-        flight.send()
-        with taken_back_by_closing(flight):
+    async def send(self, prepared: OpenAIRequest, request: InFlightRequest) -> None:
+        """Send a request; see :meth:`Transport.send`."""
+        request.mark_sent()
+        with cancel_by_closing(request):
             async with self._session.post(prepared.url, prepared.body) as response:
                 if response.status != _OK:
-                    raise _refusal(response.status, await response.read())
+                    raise _error(response.status, await response.read())
                 if prepared.stream:
-                    await _streamed(response, flight)
+                    await _read_stream(response, request)
                 else:
-                    _whole(await response.read(), prepared.kind, flight)
+                    _read_whole(await response.read(), prepared.kind, request)
 
     async def close(self) -> None:
         """Close the connections."""
         await self._session.close()
 
 
-async def _streamed(response: Any, flight: InFlightRequest) -> None:
-    total, counted = 0, 0
-    async for data in events(response):
+async def _read_stream(response: Any, request: InFlightRequest) -> None:
+    total, noted = 0, 0
+    async for data in read_events(response):
         if data == _DONE:
             break
-        told = json.loads(data)
-        if "error" in told:
-            raise _refusal(int(told["error"].get("code") or 500), data)
-        usage = told.get("usage") or {}
+        answer = json.loads(data)
+        if "error" in answer:
+            raise _error(int(answer["error"].get("code") or 500), data)
+        usage = answer.get("usage") or {}
         total = usage.get("completion_tokens", total)
-        flight.input_tokens = usage.get("prompt_tokens", flight.input_tokens)
-        for choice in told.get("choices", ()):
+        request.input_tokens = usage.get("prompt_tokens", request.input_tokens)
+        for choice in answer.get("choices", ()):
             text = choice.get("text") or (choice.get("delta") or {}).get("content") or ""
             if text:
-                flight.hear(max(0, total - counted) if total else 1)
-                counted = total
+                request.add_response(max(0, total - noted) if total else 1)
+                noted = total
             if choice.get("index", 0) == 0:
-                flight.text += text
-                flight.finish_reason = choice.get("finish_reason") or flight.finish_reason
+                request.text += text
+                request.finish_reason = choice.get("finish_reason") or request.finish_reason
     else:
         raise ServerError("a stream that ends with [DONE]", "it ended before", "look at the server's log")
-    if not flight.finish_reason:
+    if not request.finish_reason:
         raise ServerError("a finish_reason in the last event", "none", "look at the server's log")
     if total:
-        _spread(flight, total)
+        if sum(request.tokens) != total and request.tokens:
+            ends = np.arange(len(request.tokens) + 1) * total // len(request.tokens)
+            request.tokens = np.diff(ends).tolist()
+        request.token_count = total
 
 
-def _spread(flight: InFlightRequest, total: int) -> None:
-    if sum(flight.tokens) != total and flight.tokens:
-        ends = np.arange(len(flight.tokens) + 1) * total // len(flight.tokens)
-        flight.tokens = np.diff(ends).tolist()
-    flight.count = total
-
-
-def _whole(content: bytes, kind: str, flight: InFlightRequest) -> None:
-    told = json.loads(content)
-    usage = told.get("usage") or {}
-    flight.hear(usage.get("completion_tokens", 0))
-    flight.input_tokens = usage.get("prompt_tokens", 0)
+def _read_whole(content: bytes, kind: str, request: InFlightRequest) -> None:
+    answer = json.loads(content)
+    usage = answer.get("usage") or {}
+    request.add_response(usage.get("completion_tokens", 0))
+    request.input_tokens = usage.get("prompt_tokens", 0)
     if kind == "embeddings":
-        vectors = [one["embedding"] for one in told["data"]]
-        flight.outputs = lambda: {POOLED: np.asarray(vectors, np.float32)}
+        vectors = [one["embedding"] for one in answer["data"]]
+        request.outputs = lambda: {POOLED: np.asarray(vectors, np.float32)}
         return
-    choice = told["choices"][0]
-    flight.text = choice["message"]["content"] if kind == "chat" else choice["text"]
-    flight.finish_reason = choice["finish_reason"]
+    choice = answer["choices"][0]
+    request.text = choice["message"]["content"] if kind == "chat" else choice["text"]
+    request.finish_reason = choice["finish_reason"]
 
 
-def _body(workload: Workload, question: Question, stream: bool) -> dict[str, Any]:
+def _create_body(workload: Workload, request_input: RequestInput, stream: bool) -> dict[str, Any]:
     body: dict[str, Any] = {"model": workload.model}
     if workload.endpoint == "embeddings":
-        return body | {"input": question.text} | workload.parameters
+        return body | {"input": request_input.text} | workload.parameters
     if workload.endpoint == "chat":
-        body["messages"] = [{"role": "user", "content": question.text}]
+        body["messages"] = [{"role": "user", "content": request_input.text}]
     else:
-        body["prompt"] = question.text
-    decoding = decoding_of(workload, question)
-    body |= {name: getattr(decoding, name) for name in _FIELDS if is_set(decoding, name)}
+        body["prompt"] = request_input.text
+    params = sampling_params(workload, request_input)
+    body |= {name: getattr(params, name) for name in _FIELDS if is_set(params, name)}
     if stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
     return body | workload.parameters
 
 
-def _refusal(status: int, content: bytes) -> AttendantError:
+def _error(status: int, content: bytes) -> AttendantError:
     try:
         error = json.loads(content)["error"]
         message = str(error.get("message", error) if isinstance(error, dict) else error)
@@ -189,7 +185,7 @@ def _refusal(status: int, content: bytes) -> AttendantError:
     return _STATUSES.get(status, ServerError)("an answer", f"{status}: {message}", "see what the server says")
 
 
-def _key(name: str) -> dict[str, str]:
+def _read_key(name: str) -> dict[str, str]:
     if not name:
         return {}
     try:

@@ -10,20 +10,20 @@ from pathlib import Path
 from tyro.conf import Positional
 
 from attendant.errors import ConfigError
-from clients.load.analysis.comparison import compare as compared
+from clients.load.analysis.comparison import compare as compare_runs
 from clients.load.analysis.comparison import differences
-from clients.load.analysis.slo import objectives
-from clients.load.analysis.summary import summarise
+from clients.load.analysis.slo import parse_objectives
+from clients.load.analysis.summary import summarize
 from clients.load.report.comparison_terminal import comparison_json, print_comparison
 from clients.load.report.deliver import deliver
-from clients.load.report.sweep_page import write_sweep
+from clients.load.report.page import sweep_page, write_page
 from clients.load.report.sweep_rows import sweep_json
 from clients.load.report.sweep_terminal import print_sweep
-from clients.load.run_file import claim, read_run
-from clients.load.run_with_progress import run_shown
+from clients.load.run_file import read_run, require_writable
+from clients.load.run_with_progress import run_with_progress
 from clients.load.scenario_file import read_scenario
-from clients.load.sweep import Load
-from clients.load.sweep import sweep as swept
+from clients.load.sweep import SweptLoad
+from clients.load.sweep import sweep as run_sweep
 
 
 def report(
@@ -38,7 +38,7 @@ def report(
         csv: file for a line a request.
         json: JSON in the layout of AIPerf, in place of tables.
     """
-    return deliver(read_run(run), objectives(slo), html, csv, json)
+    return deliver(read_run(run), parse_objectives(slo), html, csv, json)
 
 
 def sweep(
@@ -60,23 +60,28 @@ def sweep(
         concurrency: requests at once, of a closed loop.
         slo: objectives, as ttft_p95<200ms,itl_p95<50ms; levels rise until one fails, then the gap is halved.
         runs: at most so many between the given levels.
-        duration_s: of each run, behind its warm-up; as the scenario says if not given.
+        duration_s: of each run, after its warm-up; as the scenario says if not given.
         out: folder for the runs.
         html: file for a page with the curves.
         json: JSON in place of a table.
     """
-    load, levels = _levels(rates, concurrency)
-    kept, asked = objectives(slo), read_scenario(scenario)
-    asked = asked if duration_s is None else replace(asked, duration_s=duration_s)
-    claim(html)
-    found = swept(asked, load, levels, run_shown, kept, runs, out)
+    if bool(rates) == bool(concurrency):
+        raise ConfigError("--rates or --concurrency", "both" if rates else "neither", "give one of them")
+    if min([*rates, *concurrency]) <= 0:
+        raise ConfigError("levels above 0", str(min([*rates, *concurrency])), "correct it")
+    load: SweptLoad = "rate" if rates else "concurrency"
+    levels = rates or tuple(map(float, concurrency))
+    objectives, config = parse_objectives(slo), read_scenario(scenario)
+    config = config if duration_s is None else replace(config, duration_s=duration_s)
+    require_writable(html)
+    found = run_sweep(config, load, levels, run_with_progress, objectives, runs, out)
     if html is not None:
-        write_sweep(found, load, html)
+        write_page(sweep_page(found, load), html)
     if json:
-        sys.stdout.write(json_format.dumps(sweep_json(found, load, bool(kept)), indent=2) + "\n")
+        sys.stdout.write(json_format.dumps(sweep_json(found, load, bool(objectives)), indent=2) + "\n")
     else:
-        print_sweep(found, load, bool(kept))
-    return 1 if kept and found.highest is None else 0
+        print_sweep(found, load, bool(objectives))
+    return 1 if objectives and found.highest is None else 0
 
 
 def compare(first: Positional[Path], second: Positional[Path], tolerance: float = 0.05, json: bool = False) -> int:
@@ -90,19 +95,11 @@ def compare(first: Positional[Path], second: Positional[Path], tolerance: float 
     """
     if tolerance < 0:
         raise ConfigError("a tolerance of at least 0", str(tolerance), "give a share, as 0.05")
-    summaries = [summarise(read_run(path)) for path in (first, second)]
-    found = compared(*summaries)
+    summaries = [summarize(read_run(path)) for path in (first, second)]
+    found = compare_runs(*summaries)
     apart = differences(*(summary.run.scenario for summary in summaries))
     if json:
         sys.stdout.write(json_format.dumps(comparison_json(found, tolerance, apart), indent=2) + "\n")
     else:
         print_comparison(found, tolerance, apart)
     return 1 if any(one.worse(tolerance) for one in found) else 0
-
-
-def _levels(rates: tuple[float, ...], concurrency: tuple[int, ...]) -> tuple[Load, tuple[float, ...]]:
-    if bool(rates) == bool(concurrency):
-        raise ConfigError("--rates or --concurrency", "both" if rates else "neither", "give one of them")
-    if min([*rates, *concurrency]) <= 0:
-        raise ConfigError("levels above 0", str(min([*rates, *concurrency])), "correct it")
-    return ("rate", rates) if rates else ("concurrency", tuple(map(float, concurrency)))

@@ -1,40 +1,156 @@
-"""What a workload's request says beside its question: options of decoding, and which outputs are wanted."""
+"""The inputs of a workload's requests: the model's own example, generated ones, or those in files."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attendant.sampling_params import SamplingParams
-from attendant.sampling_tensors import tensors_of
+from attendant.errors import InputError
 from attendant.tasks import TASKS
-from attendant.tensor_names import STREAM
-from clients.load.questions import WRITING_TASKS, Question
-from clients.load.scenario import Workload
+from attendant.tensor_names import PIXELS, TEXT_INPUT
+from clients.images import file_pixels
+from clients.load.scenario import Inputs, Workload
 from clients.served_model import ServedModel
 
 Array = NDArray[Any]
+TEXT_TASKS = tuple(task.name for task in TASKS.values() if task.reads == "text")
+PIXEL_TASKS = tuple(task.name for task in TASKS.values() if task.reads == "pixels")
+GENERATIVE_TASKS = tuple(task.name for task in TASKS.values() if task.answers == "text")
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+LONGEST_WORD = 9
 
 
-def decoding_of(workload: Workload, question: Question) -> SamplingParams:
-    """How a question's answer is decoded: as the workload says, else as the answer that is known was."""
-    if workload.decoding is not None:
-        return workload.decoding
-    return SamplingParams(max_tokens=question.max_tokens)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestInput:
+    """The input of one request.
+
+    Attributes:
+        tensors: input name → array, rows in front.
+        answer: the right one, as the example or the file says it; None where it does not.
+        max_tokens: that this answer was made with.
+        input_tokens: how many tokens it has; 0 where that is not known.
+        images: in it.
+    """
+
+    tensors: Mapping[str, Array]
+    answer: Any = None
+    max_tokens: int | None = None
+    input_tokens: int = 0
+    images: int = 0
+
+    @property
+    def text(self) -> str:
+        """Its first text.
+
+        Raises:
+            InputError: it has none.
+        """
+        if TEXT_INPUT not in self.tensors:
+            raise InputError("a text", f"the inputs {sorted(self.tensors)}", "choose another transport")
+        return str(self.tensors[TEXT_INPUT].reshape(-1)[0].decode())
 
 
-def inputs_of(
-    workload: Workload, model: ServedModel, question: Question, decoding: SamplingParams | None = None
-) -> dict[str, Array]:
-    """A question's tensors, with those of its decoding where the model writes."""
-    if model.task not in WRITING_TASKS:
-        return dict(question.inputs)
-    told = decoding or decoding_of(workload, question)
-    return {**question.inputs, **tensors_of(told), STREAM: np.array([[workload.stream]])}
+def create_inputs(workload: Workload, model: ServedModel | None, rng: np.random.Generator) -> list[RequestInput]:
+    """The inputs that a workload's requests take in turn.
+
+    Args:
+        workload: that says where they come from.
+        model: what the server says of its model; None where only texts can be sent.
+        rng: random ones are drawn from.
+
+    Raises:
+        InputError: the model has no example, a file cannot be read, or does not fit.
+    """
+    inputs = workload.inputs
+    if inputs.kind == "texts":
+        created = [RequestInput(tensors={TEXT_INPUT: _text_tensor([text])}) for text in inputs.texts]
+    elif inputs.kind == "files":
+        created = [one for name in inputs.files for one in _read_file(Path(name), model)]
+    elif model is None:
+        raise InputError("inputs of the kind texts or files", repr(inputs.kind), "such a server describes no inputs")
+    elif inputs.kind == "example":
+        example = model.parameters.get("example") or {}
+        if not example.get("inputs"):
+            raise InputError(f"an example in the configuration of {model.name!r}", "none", "choose other inputs.kind")
+        created = [_convert_input(dict(example["inputs"]), example.get("answer"), model)]
+    else:
+        names = (TEXT_INPUT,) if model.task in TEXT_TASKS else (PIXELS,) if model.task in PIXEL_TASKS else model.inputs
+        created = [
+            RequestInput(tensors={name: _generate_tensor(inputs, model, name, rng) for name in names})
+            for _ in range(inputs.number if inputs.kind == "random" else 1)
+        ]
+    if model is None or model.task not in PIXEL_TASKS:
+        return created
+    return [replace(one, images=len(one.tensors[PIXELS]) if PIXELS in one.tensors else 0) for one in created]
 
 
-def wanted_outputs(workload: Workload, model: ServedModel) -> tuple[str, ...]:
-    """The outputs that a request names; none, which is all, where nothing is known of them."""
-    return workload.outputs or (TASKS[model.task].outputs if model.task in TASKS else ())
+def _convert_input(values: dict[str, Any], answer: Any, model: ServedModel | None) -> RequestInput:
+    limit = values.pop("max_tokens", None)
+    if "text" in values:
+        values[TEXT_INPUT] = values.pop("text")
+    tensors = {name: _convert_tensor(name, value, model) for name, value in values.items()}
+    return RequestInput(tensors=tensors, answer=answer, max_tokens=limit)
+
+
+def _convert_tensor(name: str, value: Any, model: ServedModel | None) -> Array:
+    if isinstance(value, str):
+        return _text_tensor([value])
+    if model is None or name not in model.inputs:
+        raise InputError(f"inputs of the names {sorted(model.inputs) if model else [TEXT_INPUT]}", name, "correct it")
+    if model.dtypes[name] == "object":
+        return _text_tensor(np.ravel(value).tolist())
+    row, shape = np.asarray(value, model.dtypes[name]), model.inputs[name]
+    return (row.reshape(shape) if -1 not in shape else row)[None]
+
+
+def _read_file(path: Path, model: ServedModel | None) -> Iterator[RequestInput]:
+    if not path.is_file():
+        raise InputError(f"a file of inputs at {path}", "none", "correct inputs.files")
+    if path.suffix == ".jsonl":
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            try:
+                values = dict(json.loads(line))
+            except (ValueError, TypeError) as error:
+                raise InputError(f"a JSON object in line {number} of {path}", str(error), "correct it") from error
+            answer = values.pop("answer", None)
+            yield _convert_input(values, answer, model)
+    elif model is None:
+        raise InputError("inputs as .jsonl, each with a text", str(path), "write them so")
+    elif path.suffix == ".npy":
+        name = PIXELS if PIXELS in model.inputs else next(iter(model.inputs))
+        for row in np.load(path):
+            yield RequestInput(tensors={name: np.ascontiguousarray(row[None], model.dtypes[name])})
+    else:
+        yield RequestInput(tensors={PIXELS: file_pixels(model, path)[None]})
+
+
+def _generate_tensor(inputs: Inputs, model: ServedModel, name: str, rng: np.random.Generator) -> Array:
+    dtype, sizes = model.dtypes[name], [inputs.size if size < 0 else size for size in model.inputs[name]]
+    shape = [inputs.rows, *sizes] if model.max_batch or model.task in (*GENERATIVE_TASKS, *PIXEL_TASKS) else sizes
+    if name == PIXELS and "image_size" in model.parameters:
+        side = int(model.parameters["image_size"])
+        shape = [inputs.rows, *(side if size < 0 else size for size in model.inputs[name])]
+    if dtype == "object":
+        texts = [_generate_text(inputs, rng) for _ in range(int(np.prod(shape)))]
+        return _text_tensor(texts).reshape(shape)
+    if inputs.kind == "zeros":
+        return np.zeros(shape, dtype)
+    kind = np.dtype(dtype)
+    return rng.random(shape).astype(kind) if kind.kind == "f" else rng.integers(0, 2, shape).astype(kind)
+
+
+def _generate_text(inputs: Inputs, rng: np.random.Generator) -> str:
+    if inputs.kind == "zeros":
+        return " ".join("a" * inputs.size)
+    lengths = rng.integers(1, LONGEST_WORD + 1, inputs.size)
+    return " ".join("".join(rng.choice(list(LETTERS), length)) for length in lengths)
+
+
+def _text_tensor(texts: Sequence[str]) -> Array:
+    return np.array([[text.encode()] for text in texts], dtype=object)

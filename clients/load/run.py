@@ -1,4 +1,4 @@
-"""Run a scenario: send each request at its time, note what becomes of it, and watch the generator itself."""
+"""Run a scenario: send each request at its time, note what becomes of it, and monitor the generator itself."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from clients.load.arrivals import ClosedLoop
-from clients.load.environment import environment
-from clients.load.generator import Generator
+from clients.load.environment import describe_environment
+from clients.load.generator import LoadGenerator
 from clients.load.generator_monitor import GeneratorMonitor
-from clients.load.in_process import in_process_seconds
-from clients.load.plan import QUESTIONS, choices, intended_times, random_numbers
-from clients.load.questions import questions_of
+from clients.load.in_process import measure_in_process
 from clients.load.record import LoadRun, RequestRecord
+from clients.load.request_inputs import create_inputs
 from clients.load.scenario import Scenario
+from clients.load.schedule import INPUTS, draw_schedule, plan_requests, random_numbers
 from clients.load.server_counts import ServerCounter
-from clients.load.transport import Prepared, Transport, transport_to
+from clients.load.transport import PreparedWorkload, Transport, create_transport
 
 OnRecord = Callable[[RequestRecord], None]
 
@@ -26,8 +26,8 @@ async def run_load(scenario: Scenario, on_record: OnRecord | None = None, comman
     """Run a scenario from its first request to the last answer.
 
     Args:
-        scenario: what is sent, when, and to whom.
-        on_record: is told of each request as soon as it has ended; it must return at once, for it runs in the
+        scenario: what is sent, when, and where to.
+        on_record: is called with each request as soon as it has ended; it must return at once, for it runs in the
             generator's own event loop.
         command: that began the run, for the report.
 
@@ -36,18 +36,18 @@ async def run_load(scenario: Scenario, on_record: OnRecord | None = None, comman
         UnknownNameError: the server has no model of that name.
         InputError: the inputs do not fit the model, or a file cannot be read.
     """
-    transport = transport_to(scenario.target)
+    transport = create_transport(scenario.target)
     try:
-        prepared = await prepare(scenario, transport)
-        in_process = await in_process_seconds(scenario, prepared)
-        made = await _measured(scenario, transport, prepared, on_record)
+        prepared = await prepare_workloads(scenario, transport)
+        in_process_s = await measure_in_process(scenario, prepared)
+        run = await _measure(scenario, transport, prepared, on_record)
     finally:
         await transport.close()
-    notes = environment(scenario.target.address) | transport.notes
-    return replace(made, command=command, environment=notes, in_process_s=in_process)
+    environment = describe_environment(scenario.target.address) | transport.notes
+    return replace(run, command=command, environment=environment, in_process_s=in_process_s)
 
 
-async def prepare(scenario: Scenario, transport: Transport) -> list[Prepared]:
+async def prepare_workloads(scenario: Scenario, transport: Transport) -> list[PreparedWorkload]:
     """The requests of all workloads, ready to be sent.
 
     Raises:
@@ -55,38 +55,38 @@ async def prepare(scenario: Scenario, transport: Transport) -> list[Prepared]:
         UnknownNameError: the server has no model of that name.
         InputError: the inputs do not fit the model, or a file cannot be read.
     """
-    rng, made = random_numbers(scenario, QUESTIONS), []
+    rng, prepared = random_numbers(scenario, INPUTS), []
     for workload in scenario.workloads:
         model = await transport.model(workload.model)
-        questions = questions_of(workload, model, rng)
-        counts = await transport.input_tokens(workload, model, questions)
-        questions = [replace(one, input_tokens=count) for one, count in zip(questions, counts, strict=True)]
-        made.append(Prepared(workload, model, questions, await transport.prepare(workload, model, questions)))
-    return made
+        inputs = create_inputs(workload, model, rng)
+        counts = await transport.count_tokens(workload, model, inputs)
+        inputs = [replace(one, input_tokens=count) for one, count in zip(inputs, counts, strict=True)]
+        prepared.append(PreparedWorkload(workload, model, inputs, await transport.prepare(workload, model, inputs)))
+    return prepared
 
 
-async def _measured(
-    scenario: Scenario, transport: Transport, prepared: list[Prepared], on_record: OnRecord | None
+async def _measure(
+    scenario: Scenario, transport: Transport, prepared: list[PreparedWorkload], on_record: OnRecord | None
 ) -> LoadRun:
     is_closed = isinstance(scenario.arrivals, ClosedLoop)
-    intended, names = (None, []) if is_closed else intended_times(scenario)
-    generator = Generator(scenario, transport, prepared, choices(scenario, prepared, names), on_record)
-    counter = await ServerCounter.begin(scenario)
+    schedule, names = (None, []) if is_closed else draw_schedule(scenario)
+    generator = LoadGenerator(scenario, transport, prepared, plan_requests(scenario, prepared, names), on_record)
+    counter = await ServerCounter.start(scenario)
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
     gc.collect()
     gc.freeze()  # what was made before is not looked through again while requests are timed
-    watch = GeneratorMonitor()
+    monitor = GeneratorMonitor()
     try:
-        await generator.run(intended)
+        await generator.run(schedule)
     finally:
-        watched = await watch.end()
+        usage = await monitor.stop()
         gc.unfreeze()
     records = tuple(sorted(generator.records, key=lambda record: record.number))
     return LoadRun(
         scenario=scenario.plain(),
         records=records,
-        watch=watched,
-        server=await counter.end(len(records)),
+        generator=usage,
+        server=await counter.stop(len(records)),
         duration_s=max((record.ended_s for record in records), default=0.0),
         started_at=started_at,
         command="",

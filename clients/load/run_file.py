@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
 
 from attendant.errors import ArtefactError, OutputError
-from clients.load.record import GeneratorWatch, LoadRun, Outcome, RequestRecord, ServerCounts
+from clients.load.record import GeneratorUsage, LoadRun, RequestOutcome, RequestRecord, ServerCounts
 
 FORMAT = "attendant load run"
-VERSION = 1
+VERSION = 2
 _AGAIN = "run the load test again, or read it with the release that wrote it"
 
 
@@ -26,7 +25,7 @@ def write_run(run: LoadRun, path: Path) -> None:
     columns["outcome"] = [record.outcome.value for record in run.records]
     whole |= {
         "records": columns,
-        "watch": asdict(run.watch),
+        "generator": asdict(run.generator),
         "server": None if run.server is None else asdict(run.server),
     }
     try:
@@ -36,7 +35,7 @@ def write_run(run: LoadRun, path: Path) -> None:
         raise OutputError(f"a place to write a run at {path}", str(error), "choose another path") from error
 
 
-def claim(*paths: Path | None) -> None:
+def require_writable(*paths: Path | None) -> None:
     """Make sure that files can be written before anything is measured; those that are not given are left out.
 
     Raises:
@@ -57,20 +56,8 @@ def read_run(path: Path) -> LoadRun:
     Raises:
         ArtefactError: the file is missing, truncated, of another kind, or of another version.
     """
-    given = _parsed(path)
-    if not isinstance(given, dict) or given.get("format") != FORMAT:
-        raise ArtefactError(f"a run of `attendant load run` in {path}", "JSON of another kind", "name the run's file")
-    if given.get("version") != VERSION:
-        raise ArtefactError(f"version {VERSION} of a run in {path}", f"version {given.get('version')}", _AGAIN)
     try:
-        return _run(given["run"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ArtefactError(f"every field of a run in {path}", f"{type(error).__name__}: {error}", _AGAIN) from error
-
-
-def _parsed(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         remedy = "name the file that --out wrote"
         reason = error.strerror or str(error)
@@ -78,24 +65,31 @@ def _parsed(path: Path) -> Any:
         raise ArtefactError(f"a run at {path}", reason, remedy, message=message) from error
     except ValueError as error:
         raise ArtefactError(f"whole JSON in {path}", f"text that ends or breaks: {error}", _AGAIN) from error
-
-
-def _run(values: dict[str, Any]) -> LoadRun:
-    columns = values["records"]
-    names = [field.name for field in fields(RequestRecord)]
-    rows = zip(*(columns[name] for name in names), strict=True)
-    watch, server = values["watch"], values["server"]
-    return LoadRun(
-        **values
-        | {
-            "records": tuple(_record(dict(zip(names, row, strict=True))) for row in rows),
-            "watch": GeneratorWatch(**watch | {"loop_lags_s": tuple(watch["loop_lags_s"])}),
-            "server": None if server is None else ServerCounts(**server),
-            "in_process_s": tuple(values["in_process_s"]),
-        }
-    )
-
-
-def _record(row: dict[str, Any]) -> RequestRecord:
-    lists = {"responses_s": tuple(row["responses_s"]), "tokens": tuple(row["tokens"])}
-    return RequestRecord(**row | lists | {"outcome": Outcome(row["outcome"])})
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise ArtefactError(f"a run of `attendant load run` in {path}", "JSON of another kind", "name the run's file")
+    if content.get("version") != VERSION:
+        raise ArtefactError(f"version {VERSION} of a run in {path}", f"version {content.get('version')}", _AGAIN)
+    try:
+        values = content["run"]
+        columns = values["records"]
+        names = [field.name for field in fields(RequestRecord)]
+        rows = [dict(zip(names, row, strict=True)) for row in zip(*(columns[name] for name in names), strict=True)]
+        generator, server = values["generator"], values["server"]
+        return LoadRun(
+            **values
+            | {
+                "records": tuple(
+                    RequestRecord(
+                        **row
+                        | {"responses_s": tuple(row["responses_s"]), "tokens": tuple(row["tokens"])}
+                        | {"outcome": RequestOutcome(row["outcome"])}
+                    )
+                    for row in rows
+                ),
+                "generator": GeneratorUsage(**generator | {"loop_lags_s": tuple(generator["loop_lags_s"])}),
+                "server": None if server is None else ServerCounts(**server),
+                "in_process_s": tuple(values["in_process_s"]),
+            }
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArtefactError(f"every field of a run in {path}", f"{type(error).__name__}: {error}", _AGAIN) from error

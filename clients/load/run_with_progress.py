@@ -12,7 +12,7 @@ from clients.load.run import run_load
 from clients.load.scenario import Scenario
 
 
-def run_shown(scenario: Scenario, title: str = "") -> LoadRun:
+def run_with_progress(scenario: Scenario, title: str = "") -> LoadRun:
     """Run a scenario, and show on standard error how it goes.
 
     Args:
@@ -24,10 +24,7 @@ def run_shown(scenario: Scenario, title: str = "") -> LoadRun:
     """
     lasts_s = None if scenario.duration_s is None else scenario.warmup_s + scenario.duration_s
     with live(title or scenario.name, lasts_s) as note:
-        command = shlex.join(["python", "-m", *_program(), *sys.argv[1:]])
+        main = sys.modules["__main__"].__spec__
+        program = main.name.removesuffix(".__main__") if main is not None else sys.argv[0]
+        command = shlex.join(["python", "-m", program, *sys.argv[1:]])
         return asyncio.run(run_load(scenario, note, command))
-
-
-def _program() -> list[str]:
-    main = sys.modules["__main__"].__spec__
-    return [main.name.removesuffix(".__main__")] if main is not None else [sys.argv[0]]

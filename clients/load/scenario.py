@@ -1,4 +1,4 @@
-"""What a load test does: whom it asks, when, what, and what the right answer is."""
+"""What a load test does: which server it loads, when, with what, and what the right answer is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Endpoint = Literal["chat", "completions", "embeddings"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The server that is asked.
+    """The server that is loaded.
 
     Attributes:
         transport: ``grpc`` and ``http`` are Triton's own, ``openai`` is any server of that protocol.
@@ -30,7 +30,7 @@ class Target:
         key_file: a file with the key that the server asks for; of openai alone.
 
     Raises:
-        ConfigError: a number is not above 0, or shared memory is asked of a server that has none.
+        ConfigError: a number is not above 0, or the transport has no shared memory.
     """
 
     transport: Transport = "grpc"
@@ -49,7 +49,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """Where the questions of a workload come from; requests take them in turn.
+    """Where the inputs of a workload come from; requests take them in turn.
 
     Attributes:
         kind: ``example`` is the one that travels with the model; ``random`` and ``zeros`` are made to the served
@@ -57,7 +57,7 @@ class Inputs:
         number: how many different ones are made, of ``random``.
         rows: in one request, of models that take batches.
         size: of each dimension that the model leaves open, of ``random`` and ``zeros``.
-        files: ``.npy`` (one question a row), ``.jsonl`` (an object a line: input name → values, and ``answer``), or
+        files: ``.npy`` (one input a row), ``.jsonl`` (an object a line: input name → values, and ``answer``), or
             images.
         texts: prompts, sources or texts.
 
@@ -87,9 +87,9 @@ class Expect:
 
     Attributes:
         kind: ``example``: what the model's example, or the ``answer`` in a file, says; ``same``: what was answered to
-            the same question first; ``text``, ``label``: what is given here; ``arrays``: an ``.npz`` of outputs, a row
-            a question.
-        answers: texts or labels, one a question, or one for all.
+            the same input first; ``text``, ``label``: what is given here; ``arrays``: an ``.npz`` of outputs, a row
+            an input.
+        answers: texts or labels, one an input, or one for all.
         file: of ``arrays``.
         tolerance: largest difference of a number.
         tokens: how many an answer has; any number if not given.
@@ -113,7 +113,7 @@ class Expect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancel:
-    """Which requests are taken back, and when; of models that stream.
+    """Which requests are cancelled, and when; of models that stream.
 
     Attributes:
         share: of the requests.
@@ -141,16 +141,16 @@ class Workload:
 
     Attributes:
         name: in reports.
-        model: that is asked.
+        model: its name on the server.
         weight: how often, beside the weights of the others.
-        inputs: the questions.
-        outputs: those that are wanted; what the task's client asks for if none is named.
+        inputs: of the requests.
+        outputs: to be returned; those that the task's client requests if none is named.
         parameters: of the request, as Triton's protocol has them.
         decoding: how a text is decoded; as the server does by itself if not given.
         stream: whether an answer of tokens comes token by token, or whole.
         expect: the right answer.
-        deadline_ms: from the intended time to the last response; a later one is late, and a stream is taken back then.
-        cancel: which requests are taken back.
+        deadline_ms: from the scheduled time to the last response; a stream is cancelled then.
+        cancel: which requests are cancelled.
         endpoint: of the OpenAI protocol.
 
     Raises:
@@ -193,13 +193,13 @@ class Scenario:
 
     Attributes:
         name: in reports.
-        target: whom it asks.
+        target: the server.
         arrivals: when.
         workloads: what, mixed by their weights.
         warmup_s: seconds at the beginning that are no part of the figures.
-        duration_s: seconds behind the warm-up in which requests are sent.
-        requests: most that are sent behind the warm-up.
-        most_in_flight: of an open loop; further ones wait, and their waiting counts.
+        duration_s: seconds after the warm-up in which requests are sent.
+        requests: most that are sent after the warm-up.
+        max_concurrency: most requests in flight, of an open loop; further ones wait, and their waiting counts.
         seed: of arrivals, mix and random inputs.
         in_process: the same requests without a server.
 
@@ -214,12 +214,12 @@ class Scenario:
     warmup_s: float = 0.0
     duration_s: float | None = None
     requests: int | None = None
-    most_in_flight: int = 1024
+    max_concurrency: int = 1024
     seed: int = 0
     in_process: InProcess = field(default_factory=InProcess)
 
     def __post_init__(self) -> None:
-        _require_above_0(self, "duration_s", "requests", "most_in_flight")
+        _require_above_0(self, "duration_s", "requests", "max_concurrency")
         names = [workload.name for workload in self.workloads]
         if not names or len(set(names)) < len(names):
             raise ConfigError("workloads of different names", str(names or "none"), "correct workloads")
@@ -229,10 +229,10 @@ class Scenario:
     def plain(self) -> dict[str, object]:
         """Itself as JSON has it, without what was not given."""
         plain = _without_none(asdict(self))
-        for workload, own in zip(plain["workloads"], self.workloads, strict=True):
-            if own.decoding is not None:
-                said = {name for name in workload["decoding"] if is_set(own.decoding, name)}
-                workload["decoding"] = {name: one for name, one in workload["decoding"].items() if name in said}
+        for table, workload in zip(plain["workloads"], self.workloads, strict=True):
+            if workload.decoding is not None:
+                values = {name: value for name, value in table["decoding"].items() if is_set(workload.decoding, name)}
+                table["decoding"] = values
         plain["arrivals"] = {"kind": kind_of(self.arrivals)} | plain["arrivals"]
         return dict(plain)
 

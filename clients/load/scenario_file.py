@@ -1,6 +1,6 @@
 """A scenario's TOML file → the scenario; whatever is wrong is told by the name of its key.
 
-    name, seed, duration_s, warmup_s, requests, most_in_flight
+    name, seed, duration_s, warmup_s, requests, max_concurrency
     [target]              transport, address, metrics, …          scenario.py: Target
     [arrivals]            kind, and what this kind needs           arrivals.py
     [[workloads]]         name, model, weight, …                   scenario.py: Workload
@@ -25,7 +25,7 @@ from clients.load.arrivals import ClosedLoop, Constant, Gamma, Poisson, Ramp, Re
 from clients.load.scenario import Cancel, Expect, InProcess, Inputs, Scenario, Target, Workload
 
 Table = Mapping[str, Any]
-Made = TypeVar("Made")
+ConfigT = TypeVar("ConfigT")
 _ARRIVALS = (ClosedLoop, Constant, Poisson, Gamma, Ramp, Replay)
 _KINDS = {"closed" if kind is ClosedLoop else kind.__name__.lower(): kind for kind in _ARRIVALS}
 _PARTS: dict[str, type[Any]] = {"inputs": Inputs, "expect": Expect, "cancel": Cancel, "decoding": SamplingParams}
@@ -58,50 +58,48 @@ def scenario_from(table: Table, folder: Path = Path()) -> Scenario:
     rest = dict(table)
     parts: dict[str, Any] = {}
     if "target" in rest:
-        target = _made(Target, _table(rest.pop("target"), "target"), "target")
-        parts["target"] = replace(target, key_file=_at(folder, target.key_file)) if target.key_file else target
+        target = _build(Target, _require_table(rest.pop("target"), "target"), "target")
+        parts["target"] = replace(target, key_file=_resolve(folder, target.key_file)) if target.key_file else target
     if "arrivals" in rest:
-        parts["arrivals"] = _arrivals(_table(rest.pop("arrivals"), "arrivals"), folder)
+        table = dict(_require_table(rest.pop("arrivals"), "arrivals"))
+        kind = table.pop("kind", "closed")
+        if kind not in _KINDS:
+            raise ConfigError(f"arrivals.kind, one of {list(_KINDS)}", repr(kind), "correct arrivals.kind")
+        made = _build(_KINDS[kind], table, "arrivals")
+        parts["arrivals"] = replace(made, trace=_resolve(folder, made.trace)) if isinstance(made, Replay) else made
     if "in_process" in rest:
-        parts["in_process"] = _in_process(_table(rest.pop("in_process"), "in_process"), folder)
+        timed = _build(InProcess, _require_table(rest.pop("in_process"), "in_process"), "in_process")
+        parts["in_process"] = (
+            replace(timed, repository=_resolve(folder, timed.repository)) if timed.repository else timed
+        )
     workloads = rest.pop("workloads", [])
     if not isinstance(workloads, list):
         raise ConfigError("[[workloads]], a list of tables", repr(workloads), "write [[workloads]] before each")
-    parts["workloads"] = tuple(_workload(one, f"workloads.{number}", folder) for number, one in enumerate(workloads))
-    return _made(Scenario, rest, "", parts)
+    parts["workloads"] = tuple(
+        _parse_workload(one, f"workloads.{number}", folder) for number, one in enumerate(workloads)
+    )
+    return _build(Scenario, rest, "", parts)
 
 
-def _workload(table: Any, where: str, folder: Path) -> Workload:
-    rest = dict(_table(table, where))
+def _parse_workload(table: Any, where: str, folder: Path) -> Workload:
+    rest = dict(_require_table(table, where))
     parts = {
-        name: _made(kind, _table(rest.pop(name), f"{where}.{name}"), f"{where}.{name}")
+        name: _build(kind, _require_table(rest.pop(name), f"{where}.{name}"), f"{where}.{name}")
         for name, kind in _PARTS.items()
         if name in rest
     }
     if "inputs" in parts:
-        parts["inputs"] = replace(parts["inputs"], files=tuple(_at(folder, name) for name in parts["inputs"].files))
+        parts["inputs"] = replace(
+            parts["inputs"], files=tuple(_resolve(folder, name) for name in parts["inputs"].files)
+        )
     if "expect" in parts and parts["expect"].file:
-        parts["expect"] = replace(parts["expect"], file=_at(folder, parts["expect"].file))
+        parts["expect"] = replace(parts["expect"], file=_resolve(folder, parts["expect"].file))
     if "parameters" in rest:
-        parts["parameters"] = dict(_table(rest.pop("parameters"), f"{where}.parameters"))
-    return _made(Workload, {"name": rest.get("model"), **rest}, where, parts)
+        parts["parameters"] = dict(_require_table(rest.pop("parameters"), f"{where}.parameters"))
+    return _build(Workload, {"name": rest.get("model"), **rest}, where, parts)
 
 
-def _arrivals(table: Table, folder: Path) -> Any:
-    rest = dict(table)
-    kind = rest.pop("kind", "closed")
-    if kind not in _KINDS:
-        raise ConfigError(f"arrivals.kind, one of {list(_KINDS)}", repr(kind), "correct arrivals.kind")
-    made = _made(_KINDS[kind], rest, "arrivals")
-    return replace(made, trace=_at(folder, made.trace)) if isinstance(made, Replay) else made
-
-
-def _in_process(table: Table, folder: Path) -> InProcess:
-    made = _made(InProcess, table, "in_process")
-    return replace(made, repository=_at(folder, made.repository)) if made.repository else made
-
-
-def _made(kind: type[Made], table: Table, where: str, parts: Table | None = None) -> Made:
+def _build(kind: type[ConfigT], table: Table, where: str, parts: Table | None = None) -> ConfigT:
     hints, given = get_type_hints(kind), parts or {}
     known = {one.name: one for one in fields(kind)}  # type: ignore[arg-type]
     for key in table:
@@ -111,40 +109,42 @@ def _made(kind: type[Made], table: Table, where: str, parts: Table | None = None
         required = one.default is MISSING and one.default_factory is MISSING
         if required and name not in given and table.get(name) is None:
             raise ConfigError(f"the key {_key(where, name)}", "none", "add it")
-    values = {key: _value(hints[key], value, _key(where, key)) for key, value in table.items()}
+    values = {key: _parse_value(hints[key], value, _key(where, key)) for key, value in table.items()}
     try:
         return kind(**values, **given)
     except UserError as error:
         raise ConfigError(f"{where or 'a scenario'} with {error.expected}", error.found, error.remedy) from error
 
 
-def _value(hint: Any, value: Any, key: str) -> Any:
+def _parse_value(hint: Any, value: Any, key: str) -> Any:
     if get_origin(hint) in (UnionType, Union):
         (hint,) = (one for one in get_args(hint) if one is not type(None))
     if get_origin(hint) is Literal:
-        return _checked(value in get_args(hint), value, f"one of {list(get_args(hint))}", key)
+        return _require(value in get_args(hint), value, f"one of {list(get_args(hint))}", key)
     if get_origin(hint) is tuple:
-        _checked(isinstance(value, list), value, "a list", key)
-        return tuple(_value(get_args(hint)[0], one, key) for one in value)
+        _require(isinstance(value, list), value, "a list", key)
+        return tuple(_parse_value(get_args(hint)[0], one, key) for one in value)
     if get_origin(hint) is Mapping:
-        return {_number(name, key): float(one) for name, one in _table(value, key).items()}
+        for name in _require_table(value, key):
+            _require(name.lstrip("-").isdigit(), name, "a token's number", key)
+        return {int(name): float(one) for name, one in value.items()}
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    return _checked(isinstance(value, hint) and (hint is bool) == isinstance(value, bool), value, hint.__name__, key)
+    return _require(isinstance(value, hint) and (hint is bool) == isinstance(value, bool), value, hint.__name__, key)
 
 
 def _number(name: str, key: str) -> int:
-    _checked(name.lstrip("-").isdigit(), name, "a token's number", key)
+    _require(name.lstrip("-").isdigit(), name, "a token's number", key)
     return int(name)
 
 
-def _checked(is_good: bool, value: Any, wanted: str, key: str) -> Any:
+def _require(is_good: bool, value: Any, expected: str, key: str) -> Any:
     if not is_good:
-        raise ConfigError(f"{key}, {wanted}", repr(value), f"correct {key}")
+        raise ConfigError(f"{key}, {expected}", repr(value), f"correct {key}")
     return value
 
 
-def _table(value: Any, key: str) -> Table:
+def _require_table(value: Any, key: str) -> Table:
     if not isinstance(value, Mapping):
         raise ConfigError(f"{key}, a table", repr(value), f"write [{key}]")
     return value
@@ -154,5 +154,5 @@ def _key(where: str, key: str) -> str:
     return f"{where}.{key}" if where else key
 
 
-def _at(folder: Path, name: str) -> str:
+def _resolve(folder: Path, name: str) -> str:
     return str(folder / name)

@@ -13,8 +13,8 @@ from clients.load.record import ServerCounts
 from clients.load.scenario import Scenario
 
 TIMEOUT_S = 5.0
-LATEST_S, LOOK_S = 2.0, 0.3
-"""Requests are counted behind their answers, by engines in batches: how long that is waited for, and how often."""
+LATEST_S, EVERY_S = 2.0, 0.3
+"""Requests are counted after their answers, by engines in batches: how long that is waited for, and how often."""
 _LINE = re.compile(r'^(\w+)\{[^}]*?\bmodel="([^"]*)"([^}]*)\} (\S+)$')
 _REASON = re.compile(r'finished_reason="(\w+)"')
 _MICROSECONDS = 1e-6
@@ -23,13 +23,13 @@ Counts = Mapping[str, float]
 
 
 class ServerCounter:
-    """The counters of the models that a scenario asks."""
+    """The counters of a scenario's models."""
 
     def __init__(self, address: str, models: set[str], before: Counts) -> None:
         self._address, self._models, self._before = address, models, before
 
     @classmethod
-    async def begin(cls, scenario: Scenario) -> ServerCounter:
+    async def start(cls, scenario: Scenario) -> ServerCounter:
         """Read them; where the scenario names no address, nothing is read.
 
         Raises:
@@ -39,8 +39,8 @@ class ServerCounter:
         address = scenario.target.metrics
         return cls(address, models, await _read(address, models) if address else {})
 
-    async def end(self, expected: int) -> ServerCounts | None:
-        """What they have grown by, once as many requests are counted as were sent, or no more seem to come.
+    async def stop(self, expected: int) -> ServerCounts | None:
+        """What they have increase by, once as many requests are counted as were sent, or no more seem to come.
 
         Args:
             expected: how many were sent.
@@ -53,40 +53,40 @@ class ServerCounter:
         last: Counts = {}
         for turn in count(1):
             after = await _read(self._address, self._models)
-            found = _counts({name: value - self._before.get(name, 0.0) for name, value in after.items()})
+            found = _to_counts({name: value - self._before.get(name, 0.0) for name, value in after.items()})
             is_all = found.requests + found.failures >= expected and after == last
-            if is_all or turn * LOOK_S > LATEST_S:
+            if is_all or turn * EVERY_S > LATEST_S:
                 break
             last = after
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(EVERY_S)
         return found
 
 
-def counters_of(page: str, is_wanted: Callable[[str], bool]) -> dict[str, float]:
-    """The counters on a page of Prometheus' text format, added over the models that are wanted, histograms left out.
+def counters_of(page: str, is_included: Callable[[str], bool]) -> dict[str, float]:
+    """The counters on a page of Prometheus' text format, added over the models that are included, histograms left out.
 
     A counter of requests by how they ended is one for each: ``attendant_requests_total{cancelled}``.
     """
     found: dict[str, float] = {}
     for line in page.splitlines():
         match = _LINE.match(line)
-        if match and is_wanted(match[2]) and 'le="' not in match[3] and "le=" not in line:
+        if match and is_included(match[2]) and 'le="' not in match[3] and "le=" not in line:
             reason = _REASON.search(line)
             name = f"{match[1]}{{{reason[1]}}}" if reason else match[1]
             found[name] = found.get(name, 0.0) + float(match[4])
     return found
 
 
-def _counts(grown: Counts) -> ServerCounts:
-    compute = sum(grown.get(f"nv_inference_compute_{part}_duration_us", 0.0) for part in _COMPUTE)
+def _to_counts(increase: Counts) -> ServerCounts:
+    compute = sum(increase.get(f"nv_inference_compute_{part}_duration_us", 0.0) for part in _COMPUTE)
     return ServerCounts(
-        requests=round(grown.get("nv_inference_request_success", 0)),
-        failures=round(grown.get("nv_inference_request_failure", 0)),
-        queue_s=grown.get("nv_inference_queue_duration_us", 0.0) * _MICROSECONDS,
+        requests=round(increase.get("nv_inference_request_success", 0)),
+        failures=round(increase.get("nv_inference_request_failure", 0)),
+        queue_s=increase.get("nv_inference_queue_duration_us", 0.0) * _MICROSECONDS,
         compute_s=compute * _MICROSECONDS,
-        further={
+        other={
             name: value
-            for name, value in grown.items()
+            for name, value in increase.items()
             if name.partition("{")[0].endswith(("_total", "_sum", "_count"))
         },
     )

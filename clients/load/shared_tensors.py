@@ -1,6 +1,6 @@
 """Tensors in memory that this process and the server share, so that requests carry none.
 
-The questions of a run never change, so all requests may read the same memory at once. Answers come as without it.
+The inputs of a run never change, so all requests may read the same memory at once. Answers come as without it.
 """
 
 from __future__ import annotations
@@ -31,25 +31,33 @@ class SharedTensors:
         """Begin without a region.
 
         Args:
-            register: tells the server of a region, its key and its bytes; that it is gone where bytes are None.
+            register: registers a region by its key and its bytes with the server; unregisters it where bytes are None.
         """
         self.notes: dict[str, str] = {}
         self._register = register
         self._regions: dict[str, SharedMemory] = {}
         self._numbers = count()
 
-    async def places(self, questions: Sequence[Mapping[str, NDArray[Any]]]) -> list[dict[str, Place]] | None:
-        """Where the tensors of questions lie that were put into one region; None where the server refuses it."""
+    async def place(self, inputs: Sequence[Mapping[str, NDArray[Any]]]) -> list[dict[str, Place]] | None:
+        """Put tensors into one region, and say where each lies; None where the server refuses it."""
         region = f"attendant_load_{os.getpid()}_{id(self):x}_{next(self._numbers)}"
         content, places = bytearray(), list[dict[str, Place]]()
-        for inputs in questions:
+        for tensors in inputs:
             places.append({})
-            for name, array in inputs.items():
+            for name, array in tensors.items():
                 part = tensor_bytes(array)
                 places[-1][name] = (region, len(content), len(part))
                 content += part
         try:
-            await self._share(region, content)
+            memory = SharedMemory(region, create=True, size=max(1, len(content)))
+            try:
+                assert memory.buf is not None, "it is open"
+                memory.buf[: len(content)] = content
+                await self._register(region, f"/{region}", memory.size)
+            except BaseException:
+                _destroy(memory)
+                raise
+            self._regions[region] = memory
         except (AttendantError, OSError) as error:
             self.notes[NOTE] = f"refused, tensors are sent: {error}"
             return None
@@ -65,17 +73,6 @@ class SharedTensors:
                 self.notes[NOTE] += f"; not unregistered: {error}"
             _destroy(memory)
         self._regions.clear()
-
-    async def _share(self, region: str, content: bytearray) -> None:
-        memory = SharedMemory(region, create=True, size=max(1, len(content)))
-        try:
-            assert memory.buf is not None, "it is open"
-            memory.buf[: len(content)] = content
-            await self._register(region, f"/{region}", memory.size)
-        except BaseException:
-            _destroy(memory)
-            raise
-        self._regions[region] = memory
 
 
 def _destroy(memory: SharedMemory) -> None:

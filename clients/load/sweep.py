@@ -7,20 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from clients.load.analysis.search import Search, every, highest
+from clients.load.analysis.search import SweepResult, find_highest, measure_all
 from clients.load.analysis.slo import Objective
-from clients.load.analysis.summary import Summary, summarise
+from clients.load.analysis.summary import Summary, summarize
 from clients.load.arrivals import ClosedLoop, Constant, Gamma, Poisson
 from clients.load.record import LoadRun
 from clients.load.run_file import write_run
 from clients.load.scenario import Scenario
 
-Load = Literal["rate", "concurrency"]
+SweptLoad = Literal["rate", "concurrency"]
 UNITS = {"rate": "requests/s offered", "concurrency": "requests at once"}
 Runs = Callable[[Scenario, str], LoadRun]
 
 
-def at_level(scenario: Scenario, load: Load, level: float) -> Scenario:
+def scenario_at(scenario: Scenario, load: SweptLoad, level: float) -> Scenario:
     """The scenario at a rate, arriving as it says where it has a rate and as Poisson where not; or so many at once."""
     if load == "concurrency":
         return replace(scenario, arrivals=ClosedLoop(concurrency=int(level)))
@@ -31,13 +31,13 @@ def at_level(scenario: Scenario, load: Load, level: float) -> Scenario:
 
 def sweep(
     scenario: Scenario,
-    load: Load,
+    load: SweptLoad,
     levels: Sequence[float],
     run: Runs,
-    kept: Sequence[Objective] = (),
+    objectives: Sequence[Objective] = (),
     runs: int = 6,
     folder: Path | None = None,
-) -> Search:
+) -> SweepResult:
     """Run a scenario at each level; with objectives, up to the first that fails, and then bisect.
 
     Args:
@@ -45,7 +45,7 @@ def sweep(
         load: what is varied.
         levels: of it.
         run: runs a scenario under a title.
-        kept: objectives.
+        objectives: that are to be met.
         runs: most levels between the given ones.
         folder: where each run is written; nowhere if not given.
 
@@ -54,11 +54,11 @@ def sweep(
     """
 
     def measure(level: float) -> Summary:
-        found = run(at_level(scenario, load, level), f"{scenario.name}, {level:.4g} {UNITS[load]}")
+        found = run(scenario_at(scenario, load, level), f"{scenario.name}, {level:.4g} {UNITS[load]}")
         if folder is not None:
             write_run(found, folder / f"{load}-{level:.4g}.json")
-        return summarise(found, kept)
+        return summarize(found, objectives)
 
-    if kept:
-        return highest(levels, measure, runs, whole=load == "concurrency")
-    return every(levels, measure)
+    if objectives:
+        return find_highest(levels, measure, runs, whole=load == "concurrency")
+    return measure_all(levels, measure)

@@ -38,7 +38,9 @@ class Timer:
         """Call back at a time, or at once if it has passed; a time that was set before no longer counts."""
         self._callback = callback
         if self._file < 0:
-            self._set_handle(when_s, callback)
+            if self._handle is not None:
+                self._handle.cancel()
+            self._handle = self._loop.call_at(when_s, callback)
             return
         nanoseconds = max(_SMALLEST_NS, int(when_s * 1e9))
         times = _Times(0, 0, nanoseconds // 10**9, nanoseconds % 10**9)
@@ -67,8 +69,3 @@ class Timer:
             return
         if self._callback is not None:
             self._callback()
-
-    def _set_handle(self, when_s: float, callback: Callable[[], None]) -> None:
-        if self._handle is not None:
-            self._handle.cancel()
-        self._handle = self._loop.call_at(when_s, callback)

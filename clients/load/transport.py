@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from clients.load.in_flight import InFlightRequest
-from clients.load.questions import Question
+from clients.load.request_inputs import RequestInput
 from clients.load.scenario import Target, Workload
 from clients.served_model import ServedModel
 
@@ -30,22 +30,22 @@ class Transport(Protocol):
         """
         ...
 
-    async def prepare(self, workload: Workload, model: ServedModel | None, questions: Sequence[Question]) -> list[Any]:
-        """One request for each question, as :meth:`ask` takes it.
+    async def prepare(self, workload: Workload, model: ServedModel | None, inputs: Sequence[RequestInput]) -> list[Any]:
+        """One request for each input, as :meth:`send` takes it.
 
         Raises:
-            InputError: a question cannot be asked in this way.
+            InputError: an input cannot be sent in this way.
         """
         ...
 
-    async def input_tokens(
-        self, workload: Workload, model: ServedModel | None, questions: Sequence[Question]
+    async def count_tokens(
+        self, workload: Workload, model: ServedModel | None, inputs: Sequence[RequestInput]
     ) -> list[int]:
-        """How many tokens each question has; zeros where the server does not say."""
+        """How many tokens each input has; zeros where the server does not say."""
         ...
 
-    async def ask(self, prepared: Any, flight: InFlightRequest) -> None:
-        """Send a request, and tell its flight of each response; return when the server has said its last word.
+    async def send(self, prepared: Any, request: InFlightRequest) -> None:
+        """Send a request, and note each response; return when the last one has come.
 
         Raises:
             AttendantError: the request failed.
@@ -58,23 +58,23 @@ class Transport(Protocol):
 
 
 @dataclass(slots=True)
-class Prepared:
+class PreparedWorkload:
     """The requests of one workload, ready to be sent.
 
     Attributes:
         workload: that they belong to.
         model: what the server says of its model.
-        questions: in order.
+        inputs: in order.
         requests: of each, as the transport takes them.
     """
 
     workload: Workload
     model: ServedModel | None
-    questions: list[Question]
+    inputs: list[RequestInput]
     requests: list[Any]
 
 
-def transport_to(target: Target) -> Transport:
+def create_transport(target: Target) -> Transport:
     """A transport of the target's kind; nothing is sent yet."""
     match target.transport:
         case "grpc":

@@ -8,11 +8,11 @@ from typing import Literal
 from tyro.conf import Positional
 
 from attendant.errors import UserError
-from clients.load.analysis.slo import objectives
+from clients.load.analysis.slo import parse_objectives
 from clients.load.arrivals import Arrivals, ClosedLoop, Constant, Gamma, Poisson
 from clients.load.report.deliver import deliver
-from clients.load.run_file import claim, write_run
-from clients.load.run_with_progress import run_shown
+from clients.load.run_file import require_writable, write_run
+from clients.load.run_with_progress import run_with_progress
 from clients.load.scenario import InProcess, Scenario, Target, Transport, Workload
 from clients.load.scenario_file import read_scenario
 
@@ -43,15 +43,15 @@ def run(
 
     Args:
         scenario: a TOML file; the flags below are for a run without one, of a model's own example.
-        model: that is asked.
+        model: that is config.
         server: host and port; of the OpenAI protocol an address with scheme.
         metrics: host and port where Prometheus reads Triton's counters; they are not read if not given.
-        transport: how it is asked.
+        transport: how it is config.
         concurrency: requests at once, where no rate is given.
         rate: requests a second, whatever the answers take.
         arrivals: how requests of a rate are spread.
         shape: of gamma arrivals; below 1 they come in bursts.
-        duration_s: how long, in seconds, behind the warm-up.
+        duration_s: how long, in seconds, after the warm-up.
         warmup_s: seconds at the beginning that are no part of the figures.
         seed: of arrivals.
         slo: objectives, as ttft_p95<200ms,itl_p95<50ms.
@@ -61,30 +61,30 @@ def run(
         json: JSON in the layout of AIPerf, in place of tables.
         in_process: the model repository that the server serves: the same requests are timed without it beforehand.
     """
-    kept = objectives(slo)
+    objectives = parse_objectives(slo)
     if (scenario is None) == (model is None):
         raise UserError("a scenario's file or --model", "both" if model else "neither", "give one of them")
     if scenario is not None:
-        asked = read_scenario(scenario)
+        config = read_scenario(scenario)
     else:
-        asked = Scenario(
+        config = Scenario(
             name=str(model),
             target=Target(transport=transport, address=server, metrics=metrics),
-            arrivals=_arrivals(concurrency, rate, arrivals, shape),
+            arrivals=_create_arrivals(concurrency, rate, arrivals, shape),
             workloads=(Workload(name=str(model), model=str(model)),),
             duration_s=duration_s,
             warmup_s=warmup_s,
             seed=seed,
             in_process=InProcess(repository=in_process),
         )
-    claim(out, html, csv)
-    found = run_shown(asked)
+    require_writable(out, html, csv)
+    found = run_with_progress(config)
     if out is not None:
         write_run(found, out)
-    return deliver(found, kept, html, csv, json)
+    return deliver(found, objectives, html, csv, json)
 
 
-def _arrivals(concurrency: int, rate: float | None, kind: Kind, shape: float) -> Arrivals:
+def _create_arrivals(concurrency: int, rate: float | None, kind: Kind, shape: float) -> Arrivals:
     if rate is None:
         return ClosedLoop(concurrency=concurrency)
     match kind:

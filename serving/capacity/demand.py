@@ -1,4 +1,4 @@
-"""What is asked of a service: how many requests, how they come, how long they are, and what is promised.
+"""The load of a service: how many requests, how they come, how long they are, and which objectives they have.
 
 rate of one of n replicas: each request goes to a replica by chance, λ/n; the gaps between its requests are sums of
 geometrically many gaps of the whole stream, mean n
@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attendant.errors import ConfigError
-from serving.capacity.lengths import Lengths, lengths_of
-from serving.capacity.reading import made, read_plain
+from serving.capacity.config_file import build_config, read_config
+from serving.capacity.lengths import Lengths, parse_lengths
 
 ARRIVALS = ("poisson", "gamma", "constant")
 _RATE = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)/(s|min|h|day)")
@@ -31,7 +31,7 @@ class Demand:
         rate: requests a second.
         prompt: tokens of a prompt, or of a translator's source.
         answer: tokens of an answer.
-        arrivals: ``poisson`` of many who do not know of each other, ``gamma`` in bursts (shape below 1) or more even,
+        arrivals: ``poisson`` of many independent clients, ``gamma`` in bursts (shape below 1) or more even,
             ``constant`` at even distances.
         shape: of ``gamma``.
         stream: whether tokens are sent as they come.
@@ -69,31 +69,35 @@ class Demand:
 
     @classmethod
     def read(cls, path: Path) -> Demand:
-        """The demand in a TOML or JSON file.
+        """Read a TOML or JSON file.
 
         Raises:
             ConfigError: the file is missing, or a value is none that it can have.
         """
-        value = read_plain(path)
+        values = read_config(path)
         for name in ("prompt", "answer"):
-            if name in value:
-                value[name] = lengths_of(_object(value[name], name, path), f"{name!r} of {path}")
-        if "rate" in value:
-            value["rate"] = rate_of(value["rate"])
-        demand: Demand = made(cls, value, str(path))
+            if name not in values:
+                continue
+            if not isinstance(table := values[name], dict):
+                example = "{kind = 'constant', tokens = 64}"
+                raise ConfigError(f"a table {name!r} in {path}, as {example}", repr(table), "correct it")
+            values[name] = parse_lengths(table, f"{name!r} of {path}")
+        if "rate" in values:
+            values["rate"] = parse_rate(values["rate"])
+        demand: Demand = build_config(cls, values, str(path))
         return demand
 
-    def gaps(self, rng: np.random.Generator, count: int, replicas: int = 1) -> NDArray[np.float64]:
+    def draw_gaps(self, rng: np.random.Generator, count: int, replicas: int = 1) -> NDArray[np.float64]:
         """Seconds between the requests that one of the replicas gets, float64 ``[N]``."""
         gap_s = 1 / self.rate
-        of_others = rng.geometric(1 / replicas, count)
+        gaps = rng.geometric(1 / replicas, count)
         if self.arrivals == "constant":
-            return of_others * gap_s
+            return gaps * gap_s
         shape = 1.0 if self.arrivals == "poisson" else self.shape
-        return rng.gamma(shape * of_others, gap_s / shape)
+        return rng.gamma(shape * gaps, gap_s / shape)
 
 
-def rate_of(value: Any) -> float:
+def parse_rate(value: Any) -> float:
     """Requests a second, of a number or of a text as ``1000000/h``.
 
     Raises:
@@ -101,15 +105,7 @@ def rate_of(value: Any) -> float:
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    found = _RATE.fullmatch(str(value).replace("_", ""))
-    if found is None:
+    match = _RATE.fullmatch(str(value).replace("_", ""))
+    if match is None:
         raise ConfigError("a rate as 20, 20/s, 300/min or 1000000/h", repr(value), "correct rate")
-    return float(found[1]) / _SECONDS[found[2]]
-
-
-def _object(value: Any, name: str, path: Path) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ConfigError(
-            f"a table {name!r} in {path}, as {{kind = 'constant', tokens = 64}}", repr(value), "correct it"
-        )
-    return value
+    return float(match[1]) / _SECONDS[match[2]]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attendant.errors import ConfigError
-from serving.capacity.reading import made
+from serving.capacity.config_file import build_config
 
 Counts = NDArray[np.int64]
 _NORMAL_P95 = 1.6448536269514722
@@ -35,7 +35,7 @@ class Lengths(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Constant:
+class ConstantLength:
     """One length.
 
     Raises:
@@ -45,7 +45,7 @@ class Constant:
     tokens: int
 
     def __post_init__(self) -> None:
-        _require_rising(self, "tokens")
+        _require_ascending(self, "tokens")
 
     @property
     def longest(self) -> int:
@@ -58,7 +58,7 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Uniform:
+class UniformLengths:
     """Every length of a range alike.
 
     Raises:
@@ -69,7 +69,7 @@ class Uniform:
     most: int
 
     def __post_init__(self) -> None:
-        _require_rising(self, "least", "most")
+        _require_ascending(self, "least", "most")
 
     @property
     def longest(self) -> int:
@@ -82,7 +82,7 @@ class Uniform:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lognormal:
+class LognormalLengths:
     """Most lengths near the median, some much longer; all from least to most.
 
     Raises:
@@ -95,7 +95,7 @@ class Lognormal:
     most: int
 
     def __post_init__(self) -> None:
-        _require_rising(self, "least", "median", "p95", "most")
+        _require_ascending(self, "least", "median", "p95", "most")
 
     @property
     def longest(self) -> int:
@@ -114,7 +114,7 @@ class Lognormal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Values:
+class ObservedLengths:
     """Lengths that were observed.
 
     Raises:
@@ -137,10 +137,15 @@ class Values:
         return rng.choice(np.array(self.values, dtype=np.int64), count)
 
 
-_KINDS: dict[str, type[Any]] = {"constant": Constant, "uniform": Uniform, "lognormal": Lognormal, "values": Values}
+_KINDS: dict[str, type[Any]] = {
+    "constant": ConstantLength,
+    "uniform": UniformLengths,
+    "lognormal": LognormalLengths,
+    "values": ObservedLengths,
+}
 
 
-def lengths_of(value: Mapping[str, Any], place: str) -> Lengths:
+def parse_lengths(value: Mapping[str, Any], place: str) -> Lengths:
     """The distribution that an object of a demand's file describes.
 
     Raises:
@@ -150,11 +155,11 @@ def lengths_of(value: Mapping[str, Any], place: str) -> Lengths:
     if kind not in _KINDS:
         raise ConfigError(f"kind in {place}, one of {list(_KINDS)}", repr(kind), "correct kind")
     rest = {key: tuple(one) if isinstance(one, list) else one for key, one in value.items() if key != "kind"}
-    lengths: Lengths = made(_KINDS[kind], rest, place)
+    lengths: Lengths = build_config(_KINDS[kind], rest, place)
     return lengths
 
 
-def _require_rising(lengths: Any, *names: str) -> None:
+def _require_ascending(lengths: Any, *names: str) -> None:
     values = [getattr(lengths, name) for name in names]
     if values[0] < 1 or values != sorted(values):
         found = ", ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))

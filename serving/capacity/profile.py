@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from attendant.errors import ConfigError
-from serving.capacity.reading import made, read_plain
-from serving.capacity.served import Additions, Served, require_rising
-from serving.capacity.table import Table
+from serving.capacity.config_file import build_config, read_config
+from serving.capacity.table import TimeTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Overhead:
+class EngineOverhead:
     """What an engine takes around its runs, in seconds.
 
     Attributes:
@@ -34,40 +33,62 @@ class Overhead:
     request_s: float = 0.0
 
     def __post_init__(self) -> None:
-        _require_times(self)
+        _require_nonnegative(self, "step_s", "row_s", "prompt_s", "request_s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class ServerOverhead:
+    """What a server adds to its engine.
+
+    Attributes:
+        request_s: of a request, all of its time to the first token that is spent outside of the engine: client,
+            network, server, checks.
+        factor: by which a step takes longer than in a process that does nothing else.
+
+    Raises:
+        ConfigError: ``request_s`` is negative, or ``factor`` is not above 0.
+    """
+
+    request_s: float = 0.0
+    factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        _require_nonnegative(self, "request_s")
+        if not self.factor > 0:
+            raise ConfigError("a factor above 0", str(self.factor), "correct factor")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaProfile:
     """One replica of one model.
 
     Attributes:
         name: of the model.
         machine: in words.
         gpus: of one replica.
-        capacity: positions of a prompt and its answer together; None where what is remembered does not grow.
+        capacity: positions of a prompt and its answer together; None where the state does not grow.
         decode: a run that gives every row one token: rows × the longest that is attended, its own token included.
         prompt: a run that reads prompts: positions, padding counted × the longest that is attended; None where prompts
             are one start token, as a translator's.
         encoder: rows × length of the longest source; None without an encoder.
         overhead: of the engine.
-        served: of the server, at each load that was measured, rising; empty where it adds nothing.
+        served: of the server.
         fit_error: table → its largest error, relative, at points between those that it was made of; ``served`` → that
-            of a simulation of the loads that it was made of, at the 95th percentile of the time to the first token.
+            of a simulation of a load that was measured, at the 95th percentile of the time to the first token.
 
     Raises:
-        ConfigError: a table does not reach the capacity, or the loads of what is served do not rise.
+        ConfigError: a table does not reach the capacity.
     """
 
     name: str
     machine: str = ""
     gpus: int = 0
     capacity: int | None
-    decode: Table
-    prompt: Table | None = None
-    encoder: Table | None = None
-    overhead: Overhead = field(default_factory=Overhead)
-    served: tuple[Served, ...] = ()
+    decode: TimeTable
+    prompt: TimeTable | None = None
+    encoder: TimeTable | None = None
+    overhead: EngineOverhead = field(default_factory=EngineOverhead)
+    served: ServerOverhead = field(default_factory=ServerOverhead)
     fit_error: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -79,109 +100,84 @@ class Profile:
                 raise ConfigError(f"lengths of {name!r} up to the capacity, {self.capacity}", found, "add them")
         if self.gpus < 0:
             raise ConfigError("gpus of at least 0", str(self.gpus), "correct gpus")
-        require_rising(self.served)
 
-    def decoding_s(self, rows: int, attended: int) -> float:
-        """What an engine takes to give so many rows a token each, of which the longest attends so many positions.
+    def decode_s(self, rows: int, attended: int) -> float:
+        """What it takes to give so many rows a token each, of which the longest attends so many positions.
 
         Raises:
             ConfigError: it lies beyond the table.
         """
-        return self.decode.at(rows, attended) + self.overhead.step_s + rows * self.overhead.row_s
+        seconds = self.decode.at(rows, attended) + self.overhead.step_s + rows * self.overhead.row_s
+        return self.served.factor * seconds
 
-    def reading_s(self, rows: int, width: int, attended: int) -> float:
+    def prefill_s(self, rows: int, width: int, attended: int) -> float:
         """What it takes to read as many positions of each of so many prompts.
 
         Raises:
             ConfigError: it lies beyond the table, or there is none.
         """
-        return self._table("prompt").at(rows * width, attended) + self._starting_s(rows)
+        return self._read_s(self.prompt, "prompt", rows, rows * width, attended)
 
-    def encoding_s(self, rows: int, length: int) -> float:
+    def encode_s(self, rows: int, length: int) -> float:
         """What it takes to encode so many sources, of which the longest is so long.
 
         Raises:
             ConfigError: it lies beyond the table, or there is none.
         """
-        return self._table("encoder").at(rows, length) + self._starting_s(rows)
+        return self._read_s(self.encoder, "encoder", rows, rows, length)
 
-    def additions(self, tokens_per_s: float) -> Additions:
-        """What a server adds while so many tokens are answered a second."""
-        return Additions(self.served, tokens_per_s)
-
-    def _starting_s(self, rows: int) -> float:
-        return self.overhead.prompt_s + rows * self.overhead.request_s
-
-    def _table(self, name: str) -> Table:
-        table: Table | None = getattr(self, name)
+    def _read_s(self, table: TimeTable | None, name: str, rows: int, size: int, length: int) -> float:
         if table is None:
             raise ConfigError(f"a table {name!r} in the profile of {self.name}", "none", "measure or add it")
-        return table
+        seconds = table.at(size, length) + self.overhead.prompt_s + rows * self.overhead.request_s
+        return self.served.factor * seconds
 
     @classmethod
-    def read(cls, path: Path) -> Profile:
-        """The profile in a JSON file.
+    def read(cls, path: Path) -> ReplicaProfile:
+        """Read a JSON file.
 
         Raises:
             ConfigError: the file is missing, or a value is none that it can have.
         """
-        value = read_plain(path)
-        parts = {
-            name: _part(kind, value[name], f"{name!r} of {path}")
-            for name, kind in _PARTS.items()
-            if value.get(name) is not None
-        }
-        if "served" in value:
-            parts["served"] = _loads(value["served"], path)
-        profile: Profile = made(cls, {**value, **parts}, str(path))
+        values = read_config(path)
+        for name, kind in _PARTS.items():
+            if (part := values.get(name)) is None:
+                continue
+            place = f"{name!r} of {path}"
+            if not isinstance(part, dict):
+                raise ConfigError(f"an object as {place}", type(part).__name__, "see docs/guides/capacity.md")
+            values[name] = build_config(kind, {key: _to_tuple(one) for key, one in part.items()}, place)
+        profile: ReplicaProfile = build_config(cls, values, str(path))
         return profile
 
     def to_json(self) -> dict[str, Any]:
         """Itself as plain JSON values."""
-        plain = asdict(self)
+        values = asdict(self)
         for name, kind in _PARTS.items():
-            if kind is Table and plain[name] is not None:
-                del plain[name]["_known"]
-        return plain
+            if kind is TimeTable and values[name] is not None:
+                del values[name]["_cache"]
+        return values
 
     def write(self, path: Path) -> None:
-        """Write it to a JSON file that :meth:`read` reads."""
+        """Write it to a JSON file that :meth:`read` reads; lists of numbers stand on one line."""
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(self.to_json(), indent=1)
-        path.write_text(_NUMBERS.sub(_on_one_line, text) + "\n", encoding="utf-8")
+        text = re.sub(r"\[\s*([^][{}\"]*?)\s*\]", lambda numbers: f"[{' '.join(numbers[1].split())}]", text)
+        path.write_text(text + "\n", encoding="utf-8")
 
 
-_REMEDY = "see docs/guides/capacity.md"
 _PARTS: dict[str, type[Any]] = {
-    "decode": Table,
-    "prompt": Table,
-    "encoder": Table,
-    "overhead": Overhead,
+    **dict.fromkeys(("decode", "prompt", "encoder"), TimeTable),
+    "overhead": EngineOverhead,
+    "served": ServerOverhead,
 }
-_NUMBERS = re.compile(r"\[[^][{}\"]*\]")
 
 
-def _on_one_line(numbers: re.Match[str]) -> str:
-    return " ".join(numbers[0].split()).replace("[ ", "[").replace(" ]", "]")
+def _to_tuple(value: Any) -> Any:
+    return tuple(_to_tuple(one) for one in value) if isinstance(value, list) else value
 
 
-def _loads(value: Any, path: Path) -> tuple[Served, ...]:
-    if not isinstance(value, list):
-        raise ConfigError(f"a list as 'served' of {path}, one object a load", type(value).__name__, _REMEDY)
-    return tuple(_part(Served, one, f"'served' of {path}") for one in value)
-
-
-def _part(kind: type[Any], part: Any, place: str) -> Any:
-    if not isinstance(part, dict):
-        raise ConfigError(f"an object as {place}", type(part).__name__, _REMEDY)
-    return made(kind, {key: _fixed(one) for key, one in part.items()}, place)
-
-
-def _fixed(value: Any) -> Any:
-    return tuple(_fixed(one) for one in value) if isinstance(value, list) else value
-
-
-def _require_times(times: Any) -> None:
-    for name in times.__dataclass_fields__:
+def _require_nonnegative(times: Any, *names: str) -> None:
+    for name in names:
         if not getattr(times, name) >= 0:
             raise ConfigError(f"{name} of at least 0", str(getattr(times, name)), f"correct {name}")

@@ -1,6 +1,6 @@
 """One replica under load: the scheduler of serving/engine itself, with a clock and runs that take no time.
 
-requests ─► line ─► slots ─► steps (virtual time) ─► sending (virtual time) ─► what clients hear
+requests ─► queue ─► batch slots ─► steps (virtual time) ─► responses
 """
 
 from __future__ import annotations
@@ -8,20 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import inf
-from operator import attrgetter
 
 import numpy as np
 
-from attendant.errors import BusyError
+from attendant.errors import AttendantError, BusyError
 from attendant.sampling_params import SamplingParams
-from serving.capacity.profile import Profile
-from serving.capacity.sending import Heard, Sending
-from serving.capacity.simulated_model import SOURCE, simulated
-from serving.capacity.virtual_clock import VirtualClock
+from serving.capacity.profile import ReplicaProfile
+from serving.capacity.simulated_model import SOURCE, VirtualClock, create_model
 from serving.engine.engine import Engine
 from serving.engine.meter import Meter
 from serving.engine.request import Request
+from serving.engine.request_output import RequestOutput
 from serving.engine.settings import EngineSettings
 
 
@@ -34,7 +31,7 @@ class Arrival:
         prompt: tokens of it, or of its source.
         answer: tokens of it.
         priority: 0 is served before 1.
-        deadline_ms: from when it stands in line.
+        deadline_ms: from when it is queued.
     """
 
     at_s: float
@@ -44,36 +41,59 @@ class Arrival:
     deadline_ms: int | None = None
 
 
+@dataclass(slots=True, eq=False)
+class SimulatedRequest:
+    """What a simulated client receives; times are seconds of the virtual clock.
+
+    Attributes:
+        sent_s: when it sent its request.
+        prompt: tokens of it.
+        responses_s: when each response came.
+        tokens: of each response.
+        held: tokens that leave with the next response.
+        is_finished: whether the answer is complete.
+        error: the class of the error that ended it; empty if there was none.
+    """
+
+    sent_s: float
+    prompt: int
+    responses_s: list[float] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    held: int = 0
+    is_finished: bool = False
+    error: str = ""
+
+
 @dataclass(slots=True)
-class Load:
+class ReplicaLoad:
     """What a replica did over a time, each as an integral over the seconds.
 
     Attributes:
         seconds: in all.
         worked_s: of them, those in which something was run.
-        active: sequences in slots.
-        waiting: requests in line.
+        running: sequences in batch slots.
+        waiting: requests in the queue.
     """
 
     seconds: float = 0.0
     worked_s: float = 0.0
-    active: float = 0.0
+    running: float = 0.0
     waiting: float = 0.0
 
 
 @dataclass(slots=True)
-class Simulated:
+class Simulation:
     """What came of a simulation.
 
     Attributes:
-        heard: of each request, in the order of their arrivals.
+        requests: in the order of their arrivals.
         meter: of the engine.
         load: of the replica.
     """
 
-    heard: list[Heard]
+    requests: list[SimulatedRequest]
     meter: Meter
-    load: Load = field(default_factory=Load)
+    load: ReplicaLoad = field(default_factory=ReplicaLoad)
 
 
 class Replica:
@@ -82,86 +102,86 @@ class Replica:
     Attributes:
         profile: what its work takes.
         engine: that schedules, as a server's does.
-        sending: that answers its clients.
         clock: by which it does.
-        simulated: what came of it so far.
+        simulation: what came of it so far.
     """
 
-    def __init__(
-        self, profile: Profile, settings: EngineSettings, stream: bool = True, tokens_per_s: float = inf
-    ) -> None:
+    def __init__(self, profile: ReplicaProfile, settings: EngineSettings, stream: bool = True) -> None:
         """Begin idle at 0.
 
         Args:
             profile: what its work takes.
             settings: of the engine; its prefix cache stays empty, as if no two prompts began alike.
             stream: whether tokens are sent as they come, or each answer whole.
-            tokens_per_s: of answers, that will be asked for.
         """
-        additions = profile.additions(tokens_per_s)
-        self.profile = profile
-        self.sending = Sending(additions.draws("first_response_s", 4), additions.draws("response_s", 5), stream)
-        self.clock = VirtualClock(self.sending)
-        self.engine = Engine(simulated(profile, self.clock, additions), settings, clock=self.clock)
-        self.simulated = Simulated([], self.engine.meter)
-        self._way_s = additions.draws("way_s", 6)
+        self.profile, self._stream = profile, stream
+        self.clock = VirtualClock()
+        self.engine = Engine(create_model(profile, self.clock), settings, clock=self.clock)
+        self.simulation = Simulation([], self.engine.meter)
 
-    def run(self, arrivals: Sequence[Arrival]) -> Simulated:
+    def run(self, arrivals: Sequence[Arrival]) -> Simulation:
         """Serve requests, in the order of their arrivals, to the end of the last answer."""
-        coming = [(arrival.at_s + self._way_s(), number) for number, arrival in enumerate(arrivals)]
-        for came_s, number in sorted(coming):  # the later can be faster
-            self.advance(came_s)
-            self.submit(arrivals[number], came_s)
+        for arrival in arrivals:
+            self.advance(arrival.at_s)
+            self.submit(arrival, arrival.at_s)
         while not self.engine.is_idle:
             self.step()
-        self.sending.finish(self.clock.now_s)
-        self.simulated.heard.sort(key=attrgetter("intended_s"))
-        return self.simulated
+        return self.simulation
 
     def advance(self, time_s: float) -> None:
         """Step until it is so late; a step that has begun is ended."""
         while self.clock.now_s < time_s and not self.engine.is_idle:
             self.step()
         if self.clock.now_s < time_s:
-            began_s = self.clock.now_s
-            self.clock.idle_until(time_s)
-            self.simulated.load.seconds += self.clock.now_s - began_s
+            self.simulation.load.seconds += time_s - self.clock.now_s
+            self.clock.now_s = time_s
 
     def step(self) -> None:
         """Do one step of the engine."""
-        load, meter = self.simulated.load, self.simulated.meter
+        load, meter = self.simulation.load, self.simulation.meter
         began_s, worked_s, finished = self.clock.now_s, self.clock.worked_s, meter.finished
         self.engine.step()
         passed_s = self.clock.now_s - began_s
         load.seconds += passed_s
         load.worked_s += self.clock.worked_s - worked_s
-        load.active += passed_s * (meter.active + meter.finished - finished)  # who ended had a slot until now
+        load.running += passed_s * (meter.active + meter.finished - finished)  # one that ended had a slot until now
         load.waiting += passed_s * meter.waiting
 
-    def submit(self, arrival: Arrival, came_s: float) -> Heard:
-        """Put a request in line; one that is refused is told so.
+    def submit(self, arrival: Arrival, came_s: float) -> SimulatedRequest:
+        """Queue a request, or refuse it.
 
         Args:
             arrival: the request.
-            came_s: when it stood in line, perhaps before the step that ended just now did.
+            came_s: when it was queued, perhaps before the step that ended just now did.
         """
-        heard = Heard(arrival.at_s, arrival.prompt)
-        self.simulated.heard.append(heard)
+        request = SimulatedRequest(arrival.at_s, arrival.prompt)
+        self.simulation.requests.append(request)
         now_s, self.clock.now_s = self.clock.now_s, min(self.clock.now_s, came_s)
         try:
-            self.engine.submit(self._request(arrival), partial(self.sending.say, heard))
+            self.engine.submit(self._create_request(arrival), partial(self._receive, request))
         except BusyError as error:
-            heard.error = type(error).__name__
+            request.error = type(error).__name__
         finally:
             self.clock.now_s = now_s
-        return heard
+        return request
 
-    def _request(self, arrival: Arrival) -> Request:
-        reads = self.profile.encoder is not None
+    def _create_request(self, arrival: Arrival) -> Request:
+        is_encoded = self.profile.encoder is not None
         return Request(
-            prompt=(0,) * (1 if reads else arrival.prompt),
-            source={SOURCE: np.zeros((1, arrival.prompt), dtype=np.int64)} if reads else {},
+            prompt=(0,) * (1 if is_encoded else arrival.prompt),
+            source={SOURCE: np.zeros((1, arrival.prompt), dtype=np.int64)} if is_encoded else {},
             max_tokens=arrival.answer,
             options=SamplingParams(priority=arrival.priority, deadline_ms=arrival.deadline_ms),
             input_tokens=arrival.prompt,
         )
+
+    def _receive(self, request: SimulatedRequest, output: RequestOutput | AttendantError) -> None:
+        if isinstance(output, AttendantError):
+            request.error = type(output).__name__
+        else:
+            request.held += len(output.token_ids)
+            request.is_finished = output.is_last
+        if self._stream or request.is_finished or request.error:
+            request.responses_s.append(self.clock.now_s + self.profile.served.request_s)
+            request.tokens.append(request.held)
+            request.held = 0

@@ -8,7 +8,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-_TIMES = {"TTFT": "time_to_first_token", "ITL": "inter_token_latency", "latency": "request_latency"}
+_TIMES = (
+    *(("TTFT p50", "time_to_first_token", "p50"), ("p95", "time_to_first_token", "p95")),
+    *(("p99", "time_to_first_token", "p99"), ("ITL p95", "inter_token_latency", "p95")),
+    ("latency p95", "request_latency", "p95"),
+)
 _WIDTH = 110
 
 
@@ -21,60 +25,33 @@ def print_plan(plan: Mapping[str, Any], objectives: Sequence[str]) -> None:
     """
     console = Console(highlight=False, soft_wrap=False)
     console = console if console.is_terminal else Console(highlight=False, width=_WIDTH)
-    console.print(_levels(plan))
-    for line in _answer(plan, objectives):
-        console.print(line)
-
-
-def _levels(plan: Mapping[str, Any]) -> Table:
+    saturation = plan["saturation"]
     table = Table(title="One replica under its share; milliseconds", title_justify="left")
-    heads = [
-        "replicas",
-        "requests/s",
-        "load",
-        "TTFT p50",
-        "p95",
-        "p99",
-        "ITL p95",
-        "latency p95",
-        "slots",
-        "refused",
-        "",
-    ]
-    for head in heads:
+    for head in ("replicas", "requests/s", "load", *(head for head, _, _ in _TIMES), "slots", "refused", ""):
         table.add_column(head, justify="right", no_wrap=True)
     for level in plan["levels"]:
-        chosen = level["replicas"] == plan["replicas"]
-        table.add_row(*_row(level, plan["saturation"]["requests"]), style="bold" if chosen else None)
-    return table
-
-
-def _row(level: Mapping[str, Any], most: float) -> list[str]:
-    wanted = (("TTFT", "p50"), ("TTFT", "p95"), ("TTFT", "p99"), ("ITL", "p95"), ("latency", "p95"))
-    return [
-        str(level["replicas"]),
-        f"{level['offered']:.4g}",
-        f"{level['offered'] / most:.0%}",
-        *(_milliseconds(level.get(_TIMES[metric], {}).get(statistic)) for metric, statistic in wanted),
-        f"{level['active']:.1f}",
-        f"{level['refused']:.2%}" if level["refused"] else "none",
-        "kept" if level["kept"] else "missed",
-    ]
-
-
-def _answer(plan: Mapping[str, Any], objectives: Sequence[str]) -> list[str]:
-    saturation = plan["saturation"]
-    promised = " and ".join(objectives) or "every request answered"
-    lines = [
-        f"{plan['rate']:.4g} requests/s take [bold]{plan['replicas']} replica(s)[/bold] for {promised}; they are "
-        f"{plan['utilisation']:.0%} loaded",
-        f"a replica saturates at {saturation['requests']:.4g} requests/s, {saturation['tokens']:.4g} tokens/s",
-    ]
+        table.add_row(
+            str(level["replicas"]),
+            f"{level['offered']:.4g}",
+            f"{level['offered'] / saturation['requests']:.0%}",
+            *(_milliseconds(level.get(metric, {}).get(statistic)) for _, metric, statistic in _TIMES),
+            f"{level['running']:.1f}",
+            f"{level['refused']:.2%}" if level["refused"] else "none",
+            "met" if level["met"] else "missed",
+            style="bold" if level["replicas"] == plan["replicas"] else None,
+        )
+    console.print(table)
+    console.print(
+        f"{plan['rate']:.4g} requests/s take [bold]{plan['replicas']} replica(s)[/bold] for "
+        f"{' and '.join(objectives) or 'every request answered'}; they are {plan['utilization']:.0%} loaded"
+    )
+    console.print(
+        f"a replica saturates at {saturation['requests']:.4g} requests/s, {saturation['tokens']:.4g} tokens/s"
+    )
     if plan["gpus"]:
-        lines.append(f"{plan['gpus']} GPU(s)")
+        console.print(f"{plan['gpus']} GPU(s)")
     if plan["price_per_hour"]:
-        lines.append(f"{plan['price_per_hour']:.2f} an hour, {plan['price_per_month']:.0f} a month of 730 hours")
-    return lines
+        console.print(f"{plan['price_per_hour']:.2f} an hour, {plan['price_per_month']:.0f} a month of 730 hours")
 
 
 def _milliseconds(seconds: float | None) -> str:

@@ -1,8 +1,6 @@
 """A model whose runs compute nothing and take the time that a profile says; an engine schedules it as a real one.
 
 Answers end at ``max_tokens``, which are drawn; there is one token, whose logit is 0.
-
-Legend: B rows, T new positions, A attended positions, L scored positions.
 """
 
 from __future__ import annotations
@@ -13,9 +11,7 @@ import numpy as np
 
 from attendant.signature import DType, GraphSignature, TensorSpec
 from attendant.tensor_names import LOGITS
-from serving.capacity.profile import Profile
-from serving.capacity.served import Additions
-from serving.capacity.virtual_clock import VirtualClock
+from serving.capacity.profile import ReplicaProfile
 from serving.engine.loaded_model import LoadedModel
 from serving.engine.sampling.guide import Guides
 from serving.engine.sampling.token_rules import TokenRules
@@ -24,16 +20,25 @@ from serving.runtime.base import Array, Buffer, numpy_dtype
 SOURCE = "source_ids"
 
 
-def simulated(profile: Profile, clock: VirtualClock, additions: Additions) -> LoadedModel:
-    """What an engine decodes with; its runs let the clock go on."""
-    tokenizer = _DotTokenizer()
-    return LoadedModel(
-        decoder=SimulatedDecoder(profile, clock, additions),
-        encoder=None if profile.encoder is None else SimulatedEncoder(profile, clock, additions),
-        tokenizer=tokenizer,
-        rules=TokenRules(),
-        guides=Guides(tokenizer, 1, frozenset()),
-    )
+class VirtualClock:
+    """Seconds since the start of a simulation; only work and idling move it.
+
+    Attributes:
+        now_s: the time.
+        worked_s: of it, how long something was run.
+    """
+
+    def __init__(self) -> None:
+        self.now_s = self.worked_s = 0.0
+
+    def __call__(self) -> float:
+        """The time, as an engine reads it."""
+        return self.now_s
+
+    def work(self, seconds: float) -> None:
+        """Let a run take its time."""
+        self.now_s += seconds
+        self.worked_s += seconds
 
 
 class SimulatedDecoder:
@@ -43,37 +48,31 @@ class SimulatedDecoder:
         signature: of the same inputs as a real one's, of the smallest sizes.
     """
 
-    def __init__(self, profile: Profile, clock: VirtualClock, additions: Additions) -> None:
+    def __init__(self, profile: ReplicaProfile, clock: VirtualClock) -> None:
         """Decode.
 
         Args:
             profile: what runs take.
-            clock: that they let go on.
-            additions: by what they take longer.
+            clock: that they move.
         """
-        self.signature = _signature(profile.capacity)
+        self.signature = _create_signature(profile.capacity)
         self._profile, self._clock = profile, clock
-        self._decode_factor, self._prompt_factor = (
-            additions.draws("decode_factor", 1),
-            additions.draws("prompt_factor", 2),
-        )
 
     def allocate(self, name: str, sizes: Mapping[str, int]) -> Buffer:
         """A buffer of zeros that takes no memory."""
         spec = self.signature.input(name)
-        return _NoMemory(spec.shape(sizes), spec.dtype)
+        return _EmptyBuffer(spec.shape(sizes), spec.dtype)
 
     def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
         """Let the time of a run pass; every logit is 0."""
-        rows, width, attended = shape_of(feeds)
+        rows, width = _shape(feeds["token_ids"])
+        attended = _shape(feeds["self_mask"])[3] if "self_mask" in feeds else 1
         scored = _shape(feeds["scored"])[1] if "scored" in feeds else width
-        self._clock.work(self._seconds(rows, width, attended))
-        return {LOGITS: _NoMemory((rows, scored, 1), "float32")}
-
-    def _seconds(self, rows: int, width: int, attended: int) -> float:
         if width == 1:
-            return self._profile.decoding_s(rows, attended) * self._decode_factor()
-        return self._profile.reading_s(rows, width, attended) * self._prompt_factor()
+            self._clock.work(self._profile.decode_s(rows, attended))
+        else:
+            self._clock.work(self._profile.prefill_s(rows, width, attended))
+        return {LOGITS: _EmptyBuffer((rows, scored, 1), "float32")}
 
 
 class SimulatedEncoder:
@@ -83,33 +82,38 @@ class SimulatedEncoder:
         signature: one input.
     """
 
-    def __init__(self, profile: Profile, clock: VirtualClock, additions: Additions) -> None:
+    def __init__(self, profile: ReplicaProfile, clock: VirtualClock) -> None:
         """Encode.
 
         Args:
             profile: what runs take.
-            clock: that they let go on.
-            additions: by what they take longer.
+            clock: that they move.
         """
         source = TensorSpec(name=SOURCE, dtype="int64", axes=("batch", "source"))
         self.signature = GraphSignature(name="encoder", inputs=(source,), outputs=())
-        self._profile, self._clock, self._factor = profile, clock, additions.draws("prompt_factor", 3)
+        self._profile, self._clock = profile, clock
 
     def allocate(self, name: str, sizes: Mapping[str, int]) -> Buffer:
         """A buffer of zeros that takes no memory."""
         spec = self.signature.input(name)
-        return _NoMemory(spec.shape(sizes), spec.dtype)
+        return _EmptyBuffer(spec.shape(sizes), spec.dtype)
 
     def run(self, feeds: Mapping[str, Array | Buffer]) -> dict[str, Buffer]:
         """Let the time of a run pass."""
-        self._clock.work(self._profile.encoding_s(*_shape(feeds[SOURCE])) * self._factor())
+        self._clock.work(self._profile.encode_s(*_shape(feeds[SOURCE])))
         return {}
 
 
-def shape_of(feeds: Mapping[str, Array | Buffer]) -> tuple[int, int, int]:
-    """Of a decoder's run: rows, new positions of each, and the positions that the longest attends, 1 of an RNN."""
-    rows, width = _shape(feeds["token_ids"])
-    return rows, width, _shape(feeds["self_mask"])[3] if "self_mask" in feeds else 1
+def create_model(profile: ReplicaProfile, clock: VirtualClock) -> LoadedModel:
+    """What an engine decodes with; its runs move the clock."""
+    tokenizer = _DotTokenizer()
+    return LoadedModel(
+        decoder=SimulatedDecoder(profile, clock),
+        encoder=None if profile.encoder is None else SimulatedEncoder(profile, clock),
+        tokenizer=tokenizer,
+        rules=TokenRules(),
+        guides=Guides(tokenizer, 1, frozenset()),
+    )
 
 
 class _DotTokenizer:
@@ -120,7 +124,7 @@ class _DotTokenizer:
         return "." * len(token_ids)
 
 
-class _NoMemory:
+class _EmptyBuffer:
     address = nbytes = 0
 
     def __init__(self, shape: tuple[int, ...], dtype: DType) -> None:
@@ -132,14 +136,14 @@ class _NoMemory:
     def write(self, array: Array) -> None:
         pass
 
-    def part(self, begin: int, shape: tuple[int, ...]) -> _NoMemory:
-        return _NoMemory(shape, self._dtype)
+    def part(self, begin: int, shape: tuple[int, ...]) -> _EmptyBuffer:
+        return _EmptyBuffer(shape, self._dtype)
 
     def copy_rows(self, sources: Sequence[int], targets: Sequence[int], positions: int | None = None) -> None:
         pass
 
 
-def _signature(capacity: int | None) -> GraphSignature:
+def _create_signature(capacity: int | None) -> GraphSignature:
     names: list[tuple[str, DType, tuple[int | str, ...]]] = [("token_ids", "int64", ("batch", "steps"))]
     cache: tuple[str, DType, tuple[int | str, ...]] = ("self_00_state", "float32", ("batch", 1))
     if capacity is not None:

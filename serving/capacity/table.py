@@ -16,7 +16,7 @@ Axis = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class TimeTable:
     """What runs of two sizes take.
 
     Attributes:
@@ -31,7 +31,7 @@ class Table:
     sizes: Axis
     lengths: Axis
     seconds: tuple[tuple[float, ...], ...]
-    _known: dict[tuple[int, int], float] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _cache: dict[tuple[int, int], float] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name, axis in (("sizes", self.sizes), ("lengths", self.lengths)):
@@ -39,8 +39,8 @@ class Table:
                 raise ConfigError(f"{name} of at least 1 that rise", str(list(axis)), f"correct {name}")
         shape = (len(self.seconds), {len(row) for row in self.seconds})
         if shape != (len(self.sizes), {len(self.lengths)}):
-            wanted = f"{len(self.sizes)} rows of {len(self.lengths)} seconds, one for each size and length"
-            raise ConfigError(wanted, f"{shape[0]} rows of {sorted(shape[1])}", "correct seconds")
+            expected = f"{len(self.sizes)} rows of {len(self.lengths)} seconds, one for each size and length"
+            raise ConfigError(expected, f"{shape[0]} rows of {sorted(shape[1])}", "correct seconds")
         if not all(second > 0 for row in self.seconds for second in row):
             raise ConfigError("seconds above 0", str(min(map(min, self.seconds))), "correct seconds")
 
@@ -50,19 +50,16 @@ class Table:
         Raises:
             ConfigError: it lies beyond the grid, where nothing is known.
         """
-        known = self._known.get((size, length))
+        known = self._cache.get((size, length))
         if known is None:
-            known = self._known[size, length] = self._between(size, length)
+            row, column = _neighbours(self.sizes, size, "sizes"), _neighbours(self.lengths, length, "lengths")
+            known = self._cache[size, length] = sum(
+                row_weight * column_weight * self.seconds[i][j] for i, row_weight in row for j, column_weight in column
+            )
         return known
 
-    def _between(self, size: int, length: int) -> float:
-        row, column = _place(self.sizes, size, "sizes"), _place(self.lengths, length, "lengths")
-        return sum(
-            row_weight * column_weight * self.seconds[i][j] for i, row_weight in row for j, column_weight in column
-        )
 
-
-def _place(axis: Sequence[int], value: int, name: str) -> tuple[tuple[int, float], ...]:
+def _neighbours(axis: Sequence[int], value: int, name: str) -> tuple[tuple[int, float], ...]:
     if value > axis[-1]:
         raise ConfigError(f"{name} of a profile up to {value}", f"up to {axis[-1]}", "measure further, or ask for less")
     after = bisect_left(axis, value)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from clients.load.analysis.slo import objectives
+from clients.load.analysis.slo import parse_objectives
 from serving.capacity.report import print_plan
 
 
@@ -28,7 +28,7 @@ def plan(
 
     Args:
         profile: what one replica takes for its work: a file of `attendant capacity measure`, or written by hand.
-        demand: how many requests come, how long they are, and what is promised, a TOML file (docs/guides/capacity.md).
+        demand: how many requests come, how long they are, and their objectives, a TOML file (docs/guides/capacity.md).
         rate: instead of the demand's, as 20/s or 1000000/h.
         slo: objectives instead of the demand's, as ttft_p95<200ms,itl_p95<50ms.
         max_num_seqs: sequences that a replica decodes at once.
@@ -38,14 +38,14 @@ def plan(
         seed: of arrivals and lengths.
         json: print everything as JSON instead of a table.
     """
-    # The scheduler that is simulated is the server's own; nothing else of the clients imports serving.
+    # A plan alone needs the engine: the other verbs that this module could be imported with do not.
     from serving.capacity.plan import plan_of_files
 
     found = plan_of_files(
         profile,
         demand,
-        objectives,
-        _told,
+        parse_objectives,
+        lambda line: sys.stderr.write(f"{line}\n"),
         rate=rate,
         slo=slo,
         requests=requests,
@@ -57,13 +57,5 @@ def plan(
     if json:
         sys.stdout.write(dumps(found.to_json(), indent=2) + "\n")
     else:
-        print_plan(found.to_json(), [str(one) for one in _texts(found.demand.slo)])
+        print_plan(found.to_json(), [one.text for one in parse_objectives(found.demand.slo)])
     return 0
-
-
-def _texts(slo: str) -> list[str]:
-    return [one.text for one in objectives(slo)]
-
-
-def _told(line: str) -> None:
-    sys.stderr.write(line + "\n")

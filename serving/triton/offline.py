@@ -18,7 +18,7 @@ from attendant.parameters import DEVICE, RUNTIME, THREADS
 from attendant.sampling_tensors import Tensors, params_from_tensors, prompt_from_tensors
 from attendant.tasks import resolve, task_named
 from attendant.tensor_names import PIXELS, TEXT_INPUT
-from clients.load.infer_message import array_from
+from clients.load.infer_message import read_array
 from serving.engine.settings import EngineSettings
 from serving.engine.text_generation_model import TextGenerationModel
 from serving.triton.repository.pbtxt import config_from_pbtxt
@@ -55,7 +55,7 @@ def read_requests(stream: BinaryIO) -> Iterable[Tensors]:
     while head := stream.read(LENGTH_BYTES):
         message = service_pb2.ModelInferRequest.FromString(stream.read(int.from_bytes(head, "little")))
         yield {
-            tensor.name: array_from(tensor.datatype, tensor.shape, raw)
+            tensor.name: read_array(tensor.datatype, tensor.shape, raw)
             for tensor, raw in zip(message.inputs, message.raw_input_contents, strict=True)
         }
 

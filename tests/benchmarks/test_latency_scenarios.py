@@ -10,9 +10,9 @@ import pytest
 from benchmarks.harness.sample_models import TEXT_ENCODER
 from benchmarks.latency import __main__ as latency
 from benchmarks.latency.__main__ import read_as_written
-from clients.load.analysis.summary import summarise
+from clients.load.analysis.summary import summarize
 from clients.load.arrivals import ClosedLoop
-from clients.load.record import Outcome
+from clients.load.record import RequestOutcome
 from clients.load.run_file import read_run
 from clients.load.scenario_file import read_scenario
 from models.checkpoints.place import shipped_names
@@ -46,8 +46,8 @@ def test_every_question_has_its_answer(path):
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_a_scenario_has_a_valid_baseline_of_itself(path):
-    baseline = summarise(read_run(PLACE / "baselines" / f"{path.stem}.json"))
-    assert not baseline.verdict.reasons
+    baseline = summarize(read_run(PLACE / "baselines" / f"{path.stem}.json"))
+    assert not baseline.validity.reasons
     assert baseline.run.scenario == read_as_written(path).plain()
 
 
@@ -55,10 +55,10 @@ def slower(run, times, behind=0.0):
     """The same run, had every answer behind a time taken so many times as long."""
 
     def later(one):
-        if one.intended_s < behind:
+        if one.scheduled_s < behind:
             return one
         ended_s, responses_s = (
-            [one.intended_s + times * (at - one.intended_s) for at in ats] for ats in ([one.ended_s], one.responses_s)
+            [one.scheduled_s + times * (at - one.scheduled_s) for at in ats] for ats in ([one.ended_s], one.responses_s)
         )
         return replace(one, ended_s=ended_s[0], responses_s=tuple(responses_s))
 
@@ -67,7 +67,7 @@ def slower(run, times, behind=0.0):
 
 def with_a_wrong_answer(run):
     first, *others = run.records
-    return replace(run, records=(replace(first, outcome=Outcome.WRONG, error="another label"), *others))
+    return replace(run, records=(replace(first, outcome=RequestOutcome.WRONG, error="another label"), *others))
 
 
 @pytest.mark.parametrize(

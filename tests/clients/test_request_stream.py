@@ -54,10 +54,10 @@ async def _in_the_queue(server):
         assert await until(lambda: waiting() == 1)
         other = _Counting(client.stream_infer, _request(3))
         assert await until(lambda: waiting() == 2)
-        await asyncio.wait_for(left.leave(), PATIENCE_S)
+        await asyncio.wait_for(left.cancel(), PATIENCE_S)
         assert await until(lambda: waiting() == 1)
         assert active(server) == 1, "the answer that has the slot should have outlasted this"
-        await asyncio.wait_for(served.leave(), PATIENCE_S)
+        await asyncio.wait_for(served.cancel(), PATIENCE_S)
         await asyncio.wait_for(_answered(other), PATIENCE_S)
         return served.count, left.count, other.count
 

@@ -3,7 +3,7 @@
 import pytest
 
 from attendant.manifest import Manifest
-from serving.capacity.profile import Profile
+from serving.capacity.profile import ReplicaProfile
 from tests.end_to_end.documents import ROOT, blocks, commands, run_python, succeeded
 
 GUIDE = (ROOT / "docs/guides/capacity.md").read_text()
@@ -39,5 +39,5 @@ def test_a_profile_is_measured_as_the_guide_says():
     # What serving adds takes a minute to measure: tests/serving/capacity/profiling measures it in parts.
     succeeded(EXPORT)
     assert "largest errors" in succeeded(f"{PROFILE} --no-served")
-    made = Profile.read(ROOT / "build/stdlib-lm.profile.json")
+    made = ReplicaProfile.read(ROOT / "build/stdlib-lm.profile.json")
     assert made.name == Manifest.read(ROOT / "build/stdlib-lm").name == "stdlib-lm"

@@ -10,7 +10,7 @@ import pytest
 from attendant.errors import InputError
 from attendant.sampling_params import SamplingParams
 from clients.load.arrivals import ClosedLoop, Poisson
-from clients.load.record import Outcome
+from clients.load.record import RequestOutcome
 from clients.load.run import run_load
 from clients.load.scenario import Cancel, Expect, InProcess, Inputs, Scenario, Target, Workload
 from serving.triton.repository.layout import write_repository
@@ -51,7 +51,7 @@ def outcomes(found):
 
 def test_a_mix_of_every_task_is_answered_rightly(server):
     found = ran(server, *WORKLOADS.values(), arrivals=Poisson(rate=200), requests=100)
-    assert outcomes(found) == ({Outcome.OK}, {""})
+    assert outcomes(found) == ({RequestOutcome.OK}, {""})
     of = {record.workload: record for record in found.records}
     assert set(of) == {workload.name for workload in WORKLOADS.values()}
     assert (of["digits"].images, of["captions"].images, of["texts"].images) == (1, 1, 0)
@@ -62,7 +62,7 @@ def test_a_mix_of_every_task_is_answered_rightly(server):
 @pytest.mark.parametrize("name", [DIGITS, DATES, LANGUAGE_MODEL, TEXT_ENCODER])
 def test_http_answers_as_grpc_does(server, name):
     found = ran(server, WORKLOADS[name], transport="http")
-    assert outcomes(found) == ({Outcome.OK}, {""})
+    assert outcomes(found) == ({RequestOutcome.OK}, {""})
     if name == LANGUAGE_MODEL:
         assert {sum(record.tokens) for record in found.records} == {6}
 
@@ -76,7 +76,7 @@ def test_a_stream_of_images_is_no_matter_for_http(server):
 def test_tensors_in_shared_memory_are_answered_alike(server, transport):
     images = Workload(name="a", model=DIGITS, inputs=Inputs(kind="random", number=3, rows=2), expect=SAME)
     found = ran(server, images, transport=transport, shared_memory=True)
-    assert outcomes(found) == ({Outcome.OK}, {""})
+    assert outcomes(found) == ({RequestOutcome.OK}, {""})
     assert found.environment["shared memory"] == "tensors of requests"
 
 
@@ -101,7 +101,7 @@ def test_the_server_counts_the_requests_of_a_run(asked_by_nobody_else, turn):
 def test_an_engine_counts_its_tokens(server):
     found = ran(server, WORKLOADS[LANGUAGE_MODEL])
     assert found.server is not None
-    assert found.server.further["attendant_generation_tokens_total"] >= 24 * 6
+    assert found.server.other["attendant_generation_tokens_total"] >= 24 * 6
 
 
 def test_requests_that_are_taken_back_are_seen_by_the_server(server):
@@ -113,16 +113,16 @@ def test_requests_that_are_taken_back_are_seen_by_the_server(server):
         cancel=Cancel(share=1.0, after_tokens=1),
     )
     found = ran(server, one, requests=100)
-    assert outcomes(found)[0] <= {Outcome.CANCELLED, Outcome.OK}
+    assert outcomes(found)[0] <= {RequestOutcome.CANCELLED, RequestOutcome.OK}
     assert found.server is not None
-    assert found.server.further["attendant_requests_total{cancelled}"] > 0
+    assert found.server.other["attendant_requests_total{cancelled}"] > 0
 
 
 def test_what_a_server_refuses_is_an_error_with_its_reason(server):
     beyond = SamplingParams(max_tokens=10**6)
     refused = Workload(name="a", model=LANGUAGE_MODEL, inputs=WORDS, decoding=beyond)
     found = ran(server, refused, requests=3)
-    assert outcomes(found)[0] == {Outcome.ERROR}
+    assert outcomes(found)[0] == {RequestOutcome.ERROR}
     assert "max_tokens" in found.records[0].error
 
 

@@ -12,7 +12,6 @@ Source: block bootstrap as in intervals.py; Bonferroni's correction.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
@@ -23,8 +22,8 @@ from numpy.typing import NDArray
 from attendant.errors import InputError
 from clients.load.analysis.intervals import replicates
 from clients.load.analysis.percentiles import BEYOND
-from clients.load.analysis.rates import rates
-from clients.load.analysis.samples import samples
+from clients.load.analysis.rates import SlicedRate, rates
+from clients.load.analysis.samples import LatencySamples, samples
 from clients.load.analysis.summary import Summary
 
 ALPHA = 0.05
@@ -36,7 +35,7 @@ Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class MetricComparison:
     """One figure of two runs.
 
     Attributes:
@@ -70,82 +69,58 @@ class Compared:
         return self.differs and slower > 1 + tolerance
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    metric: str
-    statistic: str
-    rank: float | None
-    first: Values
-    second: Values
-
-
-def compare(first: Summary, second: Summary) -> tuple[Compared, ...]:
+def compare(first: Summary, second: Summary) -> tuple[MetricComparison, ...]:
     """Compare what two valid runs have in common.
 
     Raises:
         InputError: a run is invalid, or there is nothing to compare.
     """
+    found, rates_of = list[LatencySamples](), list[dict[str, SlicedRate]]()
     for summary in (first, second):
-        if not summary.verdict.valid:
-            told = "; ".join(reason.told for reason in summary.verdict.reasons)
-            raise InputError("two valid runs", f"one of {summary.run.started_at}: {told}", "measure it again")
-    pairs = [*_latencies(first, second), *_rates(first, second)]
+        window, records = summary.window, summary.run.records
+        if not summary.validity.valid:
+            reasons = "; ".join(reason.message for reason in summary.validity.reasons)
+            raise InputError("two valid runs", f"one of {summary.run.started_at}: {reasons}", "measure it again")
+        found.append(samples(one for one in records if window.begins_s <= one.scheduled_s <= window.ends_s))
+        rates_of.append(rates(records, window))
+    pairs: list[tuple[str, str, list[Values]]] = []
+    for metric in LATENCIES:
+        values = [getattr(of_run, metric) for of_run in found]
+        values = [of_run[~np.isnan(of_run)] for of_run in values]
+        fewest = min(map(len, values))
+        names = [name for name, rank in _RANKS.items() if fewest >= FEWEST and fewest * (1 - rank / 100) >= BEYOND]
+        pairs += [(metric, name, values) for name in names]
+    for metric in RATES:
+        if all(metric in of_run and of_run[metric].intervals for of_run in rates_of):
+            pairs.append((metric, "avg", [of_run[metric].per_slice for of_run in rates_of]))
     if not pairs:
         raise InputError("figures that both runs have", "none", "compare runs of the same scenario")
     z = NormalDist().inv_cdf(1 - ALPHA / (2 * len(pairs)))
-    return tuple(_compared(pair, z) for pair in pairs)
+    return tuple(_compare_metric(*pair, z) for pair in pairs)
+
+
+def _compare_metric(metric: str, statistic: str, values: list[Values], z: float) -> MetricComparison:
+    rank = _RANKS.get(statistic)
+    first, second = (float(of_run.mean() if rank is None else np.percentile(of_run, rank)) for of_run in values)
+    logs = [np.log(replicates(of_run, [rank], seed)[:, 0]) for seed, of_run in enumerate(values, 1)]
+    spread = math.sqrt(sum(float(of_run.var()) for of_run in logs))
+    ratio = second / first
+    return MetricComparison(
+        metric=metric,
+        statistic=statistic,
+        first=first,
+        second=second,
+        ratio=ratio,
+        low=ratio * math.exp(-z * spread),
+        high=ratio * math.exp(z * spread),
+        lower_is_better=metric in LATENCIES,
+    )
 
 
 def differences(first: dict[str, Any], second: dict[str, Any]) -> list[str]:
     """Where two scenarios differ, key by key."""
     a, b = _flat(first), _flat(second)
     return [f"{key}: {a.get(key, 'none')} → {b.get(key, 'none')}" for key in sorted(a | b) if a.get(key) != b.get(key)]
-
-
-def _latencies(first: Summary, second: Summary) -> Iterator[_Pair]:
-    for metric in LATENCIES:
-        a, b = (_values(summary, metric) for summary in (first, second))
-        fewest = min(len(a), len(b))
-        for name, rank in _RANKS.items():
-            if fewest >= FEWEST and fewest * (1 - rank / 100) >= BEYOND:
-                yield _Pair(metric, name, rank, a, b)
-
-
-def _values(summary: Summary, metric: str) -> Values:
-    window = summary.window
-    inside = samples(one for one in summary.run.records if window.begins_s <= one.intended_s <= window.ends_s)
-    values: Values = getattr(inside, metric)
-    return values[~np.isnan(values)]
-
-
-def _rates(first: Summary, second: Summary) -> Iterator[_Pair]:
-    a, b = (rates(summary.run.records, summary.window) for summary in (first, second))
-    for metric in RATES:
-        if metric in a and metric in b and a[metric].sure and b[metric].sure:
-            yield _Pair(metric, "avg", None, a[metric].a_slice, b[metric].a_slice)
-
-
-def _compared(pair: _Pair, z: float) -> Compared:
-    first, second = (_statistic(values, pair.rank) for values in (pair.first, pair.second))
-    drawn = [
-        np.log(replicates(values, [pair.rank], seed)[:, 0]) for seed, values in enumerate((pair.first, pair.second), 1)
-    ]
-    spread = math.sqrt(sum(float(logs.var()) for logs in drawn))
-    ratio = second / first
-    return Compared(
-        metric=pair.metric,
-        statistic=pair.statistic,
-        first=first,
-        second=second,
-        ratio=ratio,
-        low=ratio * math.exp(-z * spread),
-        high=ratio * math.exp(z * spread),
-        lower_is_better=pair.metric in LATENCIES,
-    )
-
-
-def _statistic(values: Values, rank: float | None) -> float:
-    return float(values.mean()) if rank is None else float(np.percentile(values, rank))
 
 
 def _flat(table: Any, prefix: str = "") -> dict[str, Any]:

@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.load.record import Outcome, RequestRecord
+from clients.load.record import RequestOutcome, RequestRecord
 
 Values = NDArray[np.float64]
-ANSWERED = (Outcome.OK, Outcome.LATE)
+ANSWERED = (RequestOutcome.OK, RequestOutcome.DEADLINE_EXCEEDED)
 """Requests whose times count. One whose deadline passed counts with the time that it was given, which it would have
 exceeded: left out, it would make the others look like all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Samples:
-    """What requests took, in the order of their intended times; seconds, and nan where a request has no such figure.
+class LatencySamples:
+    """What requests took, in the order of their scheduled times; seconds, and nan where a request has no such figure.
 
     Attributes:
-        intended_s: when they were meant to be sent, since the run began.
+        scheduled_s: when they were meant to be sent, since the run began.
         request_latency: sent → ended.
-        effective_latency: intended → ended: what a user waits who does not know that the generator was late.
-        credit_to_start_latency: intended → sent, the send lag.
+        effective_latency: scheduled → ended: what a user waits who does not know that the generator was late.
+        credit_to_start_latency: scheduled → sent, the send lag.
         time_to_first_token: sent → first response.
-        effective_time_to_first_token: intended → first response.
+        effective_time_to_first_token: scheduled → first response.
         time_to_second_token: first response → second.
         inter_token_latency: first response → last, by tokens after the first response.
         output_sequence_length: tokens of the answer.
         input_sequence_length: tokens of the question.
     """
 
-    intended_s: Values
+    scheduled_s: Values
     request_latency: Values
     effective_latency: Values
     credit_to_start_latency: Values
@@ -46,57 +46,61 @@ class Samples:
 
     def __len__(self) -> int:
         """Requests."""
-        return len(self.intended_s)
+        return len(self.scheduled_s)
 
 
-def samples(records: Iterable[RequestRecord]) -> Samples:
+def samples(records: Iterable[RequestRecord]) -> LatencySamples:
     """Columns of the requests whose times count."""
-    counted = sorted((one for one in records if one.outcome in ANSWERED), key=lambda one: one.intended_s)
-    return Samples(**{field.name: _column(counted, _FIGURES[field.name]) for field in fields(Samples)})
+    counted = sorted((one for one in records if one.outcome in ANSWERED), key=lambda one: one.scheduled_s)
+    return LatencySamples(
+        **{
+            name: np.fromiter(map(_FIGURES[name], counted), dtype=np.float64, count=len(counted))
+            for name in (field.name for field in fields(LatencySamples))
+        }
+    )
 
 
 def gaps(records: Iterable[RequestRecord]) -> Values:
     """Seconds between one response and the next of the same request, of all requests that succeeded."""
-    found = [np.diff(one.responses_s) for one in records if one.outcome is Outcome.OK and len(one.responses_s) > 1]
+    found = [
+        np.diff(one.responses_s) for one in records if one.outcome is RequestOutcome.OK and len(one.responses_s) > 1
+    ]
     return np.concatenate(found) if found else np.empty(0)
 
 
-def _column(records: Sequence[RequestRecord], figure: Callable[[RequestRecord], float]) -> Values:
-    return np.fromiter((figure(one) for one in records), dtype=np.float64, count=len(records))
-
-
-def _streamed(one: RequestRecord) -> bool:
+def _is_streamed(one: RequestRecord) -> bool:
     return sum(one.tokens) > 0 and bool(one.responses_s)
 
 
 def _first(since: Callable[[RequestRecord], float]) -> Callable[[RequestRecord], float]:
     def figure(one: RequestRecord) -> float:
-        if _streamed(one):
+        if _is_streamed(one):
             return one.responses_s[0] - since(one)
         # Late before its first token: that came later still.
-        return one.ended_s - since(one) if one.outcome is Outcome.LATE and not one.responses_s else np.nan
+        return (
+            one.ended_s - since(one)
+            if one.outcome is RequestOutcome.DEADLINE_EXCEEDED and not one.responses_s
+            else np.nan
+        )
 
     return figure
 
 
-def _second(one: RequestRecord) -> float:
-    return one.responses_s[1] - one.responses_s[0] if _streamed(one) and len(one.responses_s) > 1 else np.nan
-
-
-def _between_tokens(one: RequestRecord) -> float:
-    later = sum(one.tokens[1:])
-    return (one.responses_s[-1] - one.responses_s[0]) / later if _streamed(one) and later else np.nan
-
-
 _FIGURES: dict[str, Callable[[RequestRecord], float]] = {
-    "intended_s": lambda one: one.intended_s,
+    "scheduled_s": lambda one: one.scheduled_s,
     "request_latency": lambda one: one.ended_s - one.sent_s,
-    "effective_latency": lambda one: one.ended_s - one.intended_s,
-    "credit_to_start_latency": lambda one: one.sent_s - one.intended_s,
+    "effective_latency": lambda one: one.ended_s - one.scheduled_s,
+    "credit_to_start_latency": lambda one: one.sent_s - one.scheduled_s,
     "time_to_first_token": _first(lambda one: one.sent_s),
-    "effective_time_to_first_token": _first(lambda one: one.intended_s),
-    "time_to_second_token": _second,
-    "inter_token_latency": _between_tokens,
+    "effective_time_to_first_token": _first(lambda one: one.scheduled_s),
+    "time_to_second_token": lambda one: (
+        one.responses_s[1] - one.responses_s[0] if _is_streamed(one) and len(one.responses_s) > 1 else np.nan
+    ),
+    "inter_token_latency": lambda one: (
+        (one.responses_s[-1] - one.responses_s[0]) / later
+        if _is_streamed(one) and (later := sum(one.tokens[1:]))
+        else np.nan
+    ),
     "output_sequence_length": lambda one: float(sum(one.tokens)) or np.nan,
     "input_sequence_length": lambda one: float(one.input_tokens) or np.nan,
 }

@@ -20,7 +20,7 @@ Measure = Callable[[float], Summary]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class SweepStep:
     """One level that was measured.
 
     Attributes:
@@ -34,16 +34,16 @@ class Step:
     @property
     def passes(self) -> bool:
         """Whether it is valid and keeps every objective."""
-        return self.summary.verdict.valid and self.summary.met
+        return self.summary.validity.valid and self.summary.met
 
     @property
     def generator_was_the_limit(self) -> bool:
         """Whether it says nothing of the server."""
-        return any(reason.fault in _GENERATORS for reason in self.summary.verdict.reasons)
+        return any(reason.fault in _GENERATORS for reason in self.summary.validity.reasons)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class SweepResult:
     """Levels in ascending order, and what they say.
 
     Attributes:
@@ -51,11 +51,11 @@ class Search:
         ended: why no more were.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[SweepStep, ...]
     ended: str
 
     @property
-    def highest(self) -> Step | None:
+    def highest(self) -> SweepStep | None:
         """The highest level below every failing one; None if the lowest failed."""
         passing = None
         for step in self.steps:
@@ -65,13 +65,13 @@ class Search:
         return passing
 
 
-def every(levels: Sequence[float], measure: Measure) -> Search:
+def measure_all(levels: Sequence[float], measure: Measure) -> SweepResult:
     """Measure each level."""
-    steps = tuple(Step(level=level, summary=measure(level)) for level in sorted(levels))
-    return Search(steps=steps, ended="every level was measured")
+    steps = tuple(SweepStep(level=level, summary=measure(level)) for level in sorted(levels))
+    return SweepResult(steps=steps, ended="every level was measured")
 
 
-def highest(levels: Sequence[float], measure: Measure, runs: int, whole: bool = False) -> Search:
+def find_highest(levels: Sequence[float], measure: Measure, runs: int, whole: bool = False) -> SweepResult:
     """Measure levels in ascending order until one fails, then bisect.
 
     Args:
@@ -80,25 +80,25 @@ def highest(levels: Sequence[float], measure: Measure, runs: int, whole: bool = 
         runs: at most so many between the given levels.
         whole: whether levels are whole numbers, of requests at once.
     """
-    steps: list[Step] = []
+    steps: list[SweepStep] = []
     for level in sorted(levels):
-        steps.append(_step(level, measure))
+        steps.append(_measure_step(level, measure))
         if not steps[-1].passes:
             break
     if steps[-1].passes:
-        return Search(steps=tuple(steps), ended="the highest level given keeps them: give higher ones")
+        return SweepResult(steps=tuple(steps), ended="the highest level given keeps them: give higher ones")
     if len(steps) == 1:
-        return Search(steps=tuple(steps), ended="the lowest level given fails already: give lower ones")
-    ended = _bisected(steps, measure, runs, whole)
-    return Search(steps=tuple(sorted(steps, key=lambda step: step.level)), ended=ended)
+        return SweepResult(steps=tuple(steps), ended="the lowest level given fails already: give lower ones")
+    ended = _bisect(steps, measure, runs, whole)
+    return SweepResult(steps=tuple(sorted(steps, key=lambda step: step.level)), ended=ended)
 
 
-def _step(level: float, measure: Measure) -> Step:
-    step = Step(level=level, summary=measure(level))
-    return Step(level=level, summary=measure(level)) if step.generator_was_the_limit else step
+def _measure_step(level: float, measure: Measure) -> SweepStep:
+    step = SweepStep(level=level, summary=measure(level))
+    return SweepStep(level=level, summary=measure(level)) if step.generator_was_the_limit else step
 
 
-def _bisected(steps: list[Step], measure: Measure, runs: int, whole: bool) -> str:
+def _bisect(steps: list[SweepStep], measure: Measure, runs: int, whole: bool) -> str:
     passing, failing = steps[-2], steps[-1]
     for _ in range(runs):
         if failing.generator_was_the_limit:
@@ -106,6 +106,6 @@ def _bisected(steps: list[Step], measure: Measure, runs: int, whole: bool) -> st
         level = round((passing.level * failing.level) ** 0.5) if whole else (passing.level * failing.level) ** 0.5
         if failing.level / passing.level <= CLOSE or level in (passing.level, failing.level):
             return f"{passing.level:.4g} keeps them and {failing.level:.4g} does not"
-        steps.append(_step(level, measure))
+        steps.append(_measure_step(level, measure))
         passing, failing = (steps[-1], failing) if steps[-1].passes else (passing, steps[-1])
     return f"{passing.level:.4g} keeps them and {failing.level:.4g} does not; no more runs were allowed"

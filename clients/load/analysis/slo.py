@@ -17,7 +17,7 @@ METRICS = {
     "sent_ttft": "time_to_first_token",
     "sent_latency": "request_latency",
 }
-"""What objectives call the metrics → their keys. What a caller waits counts from the intended time."""
+"""What objectives call the metrics → their keys. What a caller waits counts from the scheduled time."""
 _UNITS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 _STATISTICS = ("avg", "max", "p50", "p75", "p90", "p95", "p99", "p99.9")
 _FORM = re.compile(r"\s*([a-z_]+)_([a-z0-9.]+)\s*(<=?)\s*([0-9.]+)\s*([a-zµ]*)\s*")
@@ -41,40 +41,38 @@ class Objective:
     text: str
 
 
-def limits_on(metric: str, kept: Iterable[Objective]) -> list[Objective]:
+def limits_on(metric: str, objectives: Iterable[Objective]) -> list[Objective]:
     """Those objectives that are on one metric."""
-    return [one for one in kept if one.metric == metric]
+    return [one for one in objectives if one.metric == metric]
 
 
-def objectives(text: str) -> tuple[Objective, ...]:
+def parse_objectives(text: str) -> tuple[Objective, ...]:
     """Read objectives, separated by commas.
 
     Raises:
         ConfigError: one cannot be read, names no metric, statistic or unit that there is, or is said twice.
     """
-    found = tuple(_objective(part) for part in text.split(",")) if text.strip() else ()
-    said = [(one.metric, one.statistic) for one in found]
-    for one in found:
-        if said.count((one.metric, one.statistic)) > 1:
-            raise ConfigError("one limit for each statistic", f"two of {one.metric} {one.statistic}", "leave one out")
-    return found
-
-
-def _objective(text: str) -> Objective:
-    matched = _FORM.fullmatch(text)
-    if matched is None:
-        raise ConfigError("metric_statistic<limit", repr(text.strip()), _EXAMPLE)
-    name, statistic, _, number, unit = matched.groups()
-    _require_one_of("metric", name, METRICS)
-    _require_one_of("statistic", statistic, _STATISTICS)
-    _require_one_of("unit", unit, _UNITS)
-    try:
-        limit_s = float(number) * _UNITS[unit]
-    except ValueError as error:
-        raise ConfigError("a number before the unit", repr(number), _EXAMPLE) from error
-    if limit_s <= 0:
-        raise ConfigError("a limit above 0", repr(text.strip()), _EXAMPLE)
-    return Objective(metric=METRICS[name], statistic=statistic, limit_s=limit_s, text=re.sub(r"\s", "", text))
+    found: dict[tuple[str, str], Objective] = {}
+    for part in text.split(",") if text.strip() else ():
+        matched = _FORM.fullmatch(part)
+        if matched is None:
+            raise ConfigError("metric_statistic<limit", repr(part.strip()), _EXAMPLE)
+        name, statistic, _, number, unit = matched.groups()
+        _require_one_of("metric", name, METRICS)
+        _require_one_of("statistic", statistic, _STATISTICS)
+        _require_one_of("unit", unit, _UNITS)
+        try:
+            limit_s = float(number) * _UNITS[unit]
+        except ValueError as error:
+            raise ConfigError("a number before the unit", repr(number), _EXAMPLE) from error
+        if limit_s <= 0:
+            raise ConfigError("a limit above 0", repr(part.strip()), _EXAMPLE)
+        metric = METRICS[name]
+        if (metric, statistic) in found:
+            raise ConfigError("one limit for each statistic", f"two of {metric} {statistic}", "leave one out")
+        written = re.sub(r"\s", "", part)
+        found[metric, statistic] = Objective(metric=metric, statistic=statistic, limit_s=limit_s, text=written)
+    return tuple(found.values())
 
 
 def _require_one_of(what: str, found: str, known: Collection[str]) -> None:

@@ -32,11 +32,11 @@ _LEAST_LEFT = 0.1  # of the batches: a few that lie close together by chance pas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class SteadyWindow:
     """The part of a run that its figures are of; seconds since the run began.
 
     Attributes:
-        begins_s: intended time of the first request that counts.
+        begins_s: scheduled time of the first request that counts.
         ends_s: when the last request was sent.
         unsteady: why no steady state was found; empty if one was.
     """
@@ -51,24 +51,26 @@ class Window:
         return self.ends_s - self.begins_s
 
 
-def steady_window(records: Sequence[RequestRecord], warmup_s: float = 0.0) -> Window:
+def steady_window(records: Sequence[RequestRecord], warmup_s: float = 0.0) -> SteadyWindow:
     """The steady part of a run; all behind the warm-up where none is steady, with the reason.
 
     Args:
         records: of all requests.
         warmup_s: seconds at the beginning that the scenario itself leaves out.
     """
-    records = [record for record in records if record.intended_s >= warmup_s]
+    records = [record for record in records if record.scheduled_s >= warmup_s]
     found, ends = samples(records), max((record.sent_s for record in records), default=warmup_s)
-    whole = float(min((record.intended_s for record in records), default=warmup_s))
+    whole = float(min((record.scheduled_s for record in records), default=warmup_s))
     if len(found) < FEWEST:
-        return Window(begins_s=whole, ends_s=ends, unsteady=f"{len(found)} requests answered; {FEWEST} are too few")
+        return SteadyWindow(
+            begins_s=whole, ends_s=ends, unsteady=f"{len(found)} requests answered; {FEWEST} are too few"
+        )
     left_out, batches = _left_out(found.effective_latency), len(found) // _BATCH
     if left_out > batches // 2:
         told = f"latencies go on changing: the best beginning to leave out is {left_out / batches:.0%} of the run"
-        return Window(begins_s=whole, ends_s=ends, unsteady=told)
-    begins = float(found.intended_s[left_out * _BATCH]) if left_out else whole
-    return Window(begins_s=begins, ends_s=ends, unsteady=_drift(found.effective_latency[left_out * _BATCH :]))
+        return SteadyWindow(begins_s=whole, ends_s=ends, unsteady=told)
+    begins = float(found.scheduled_s[left_out * _BATCH]) if left_out else whole
+    return SteadyWindow(begins_s=begins, ends_s=ends, unsteady=_drift(found.effective_latency[left_out * _BATCH :]))
 
 
 def _left_out(latencies: NDArray[np.float64]) -> int:

@@ -7,24 +7,24 @@ from dataclasses import dataclass, replace
 
 from clients.load.analysis.metrics import Metric, metrics
 from clients.load.analysis.slo import Objective
-from clients.load.analysis.steady import Window, steady_window
-from clients.load.analysis.validity import ValidityBounds, Verdict, verdict
+from clients.load.analysis.steady import SteadyWindow, steady_window
+from clients.load.analysis.validity import Validity, ValidityBounds, check_validity
 from clients.load.record import LoadRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Met:
+class ObjectiveResult:
     """An objective and what was found.
 
     Attributes:
         objective: what was asked.
         found_s: the statistic, in seconds; None if no request has such a figure.
-        sure: its 95 % interval.
+        intervals: its 95 % interval.
     """
 
     objective: Objective
     found_s: float | None
-    sure: tuple[float, float] | None
+    intervals: tuple[float, float] | None
 
     @property
     def met(self) -> bool:
@@ -42,15 +42,15 @@ class Summary:
         metrics: key → figure, of all requests.
         by_workload: the same of each workload, where there are several.
         objectives: and whether they were met.
-        verdict: whether the run is valid.
+        validity: whether the run is valid.
     """
 
     run: LoadRun
-    window: Window
+    window: SteadyWindow
     metrics: dict[str, Metric]
     by_workload: dict[str, dict[str, Metric]]
-    objectives: tuple[Met, ...]
-    verdict: Verdict
+    objectives: tuple[ObjectiveResult, ...]
+    validity: Validity
 
     @property
     def met(self) -> bool:
@@ -58,37 +58,34 @@ class Summary:
         return all(one.met for one in self.objectives)
 
 
-def summarise(run: LoadRun, kept: Sequence[Objective] = (), bounds: ValidityBounds | None = None) -> Summary:
+def summarize(run: LoadRun, objectives: Sequence[Objective] = (), bounds: ValidityBounds | None = None) -> Summary:
     """Sum up a run.
 
     Args:
         run: what was noted.
-        kept: objectives, for goodput and for whether they were met.
+        objectives: for goodput and for whether they were met.
         bounds: of validity.
     """
     warmup = run.scenario.get("warmup_s", 0.0)
     window = steady_window(run.records, float(warmup) if isinstance(warmup, int | float) else 0.0)
-    found = metrics(run, window, kept)
+    found = metrics(run, window, objectives)
+    by_workload = {}
     names = sorted({record.workload for record in run.records})
+    for name in names if len(names) > 1 else ():
+        # The server's counters and the times without it are of all workloads together.
+        records = tuple(record for record in run.records if record.workload == name)
+        by_workload[name] = metrics(replace(run, records=records, server=None, in_process_s=()), window, objectives)
+    results = []
+    for one in objectives:
+        metric = found.get(one.metric)
+        value_s = None if metric is None else metric.value(one.statistic)
+        sure = None if metric is None else metric.intervals.get(one.statistic)
+        results.append(ObjectiveResult(objective=one, found_s=value_s, intervals=sure))
     return Summary(
         run=run,
         window=window,
         metrics=found,
-        by_workload={name: metrics(_only(run, name), window, kept) for name in names} if len(names) > 1 else {},
-        objectives=tuple(_met(one, found) for one in kept),
-        verdict=verdict(run, window, found, bounds),
+        by_workload=by_workload,
+        objectives=tuple(results),
+        validity=check_validity(run, window, found, bounds),
     )
-
-
-def _only(run: LoadRun, workload: str) -> LoadRun:
-    # The server's counters and the times without it are of all workloads together.
-    records = tuple(record for record in run.records if record.workload == workload)
-    return replace(run, records=records, server=None, in_process_s=())
-
-
-def _met(objective: Objective, found: dict[str, Metric]) -> Met:
-    metric = found.get(objective.metric)
-    if metric is None:
-        return Met(objective=objective, found_s=None, sure=None)
-    value = metric.value(objective.statistic)
-    return Met(objective=objective, found_s=value, sure=metric.sure.get(objective.statistic))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from attendant.quantities import seconds_text
 from clients.load.analysis.metrics import Metric
-from clients.load.analysis.steady import Window
-from clients.load.record import LoadRun, Outcome, RequestRecord
+from clients.load.analysis.steady import SteadyWindow
+from clients.load.record import LoadRun, RequestOutcome, RequestRecord
 
 _STALL_S = 0.5  # Triton's batcher sleeps so long when it misses a wake-up: facts of triton-inference-server/core
 _STALLED = 3
@@ -60,15 +60,15 @@ class Reason:
 
     Attributes:
         fault: its kind.
-        told: in one line, with what was found and what was allowed.
+        message: in one line, with what was found and what was allowed.
     """
 
     fault: Fault
-    told: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Validity:
     """What to think of a run.
 
     Attributes:
@@ -85,62 +85,62 @@ class Verdict:
         return not self.reasons
 
 
-def verdict(run: LoadRun, window: Window, figures: dict[str, Metric], bounds: ValidityBounds | None = None) -> Verdict:
+def check_validity(
+    run: LoadRun, window: SteadyWindow, figures: dict[str, Metric], bounds: ValidityBounds | None = None
+) -> Validity:
     """Look for everything that makes figures not the server's own."""
     bounds = bounds or ValidityBounds()
-    inside = [one for one in run.records if window.begins_s <= one.intended_s <= window.ends_s]
-    told = {
-        Fault.ANSWERS: _wrong(run.records),
-        Fault.GENERATOR: _generator(run, figures, bounds),
-        Fault.STALL: _stalls(inside),
-        Fault.CLIENT: _slow_client(run, inside, figures, bounds),
-        Fault.UNSTEADY: _unsteady(window),
+    inside = [one for one in run.records if window.begins_s <= one.scheduled_s <= window.ends_s]
+    found: dict[Fault, Iterable[str]] = {
+        Fault.ANSWERS: _check_answers(run.records),
+        Fault.GENERATOR: _check_generator(run, figures, bounds),
+        Fault.STALL: _check_stalls(inside),
+        Fault.CLIENT: _check_client(run, inside, figures, bounds),
+        Fault.UNSTEADY: [f"no steady state: {window.unsteady}; let it run longer, or ask for less"]
+        if window.unsteady
+        else [],
     }
-    reasons = [Reason(fault, line) for fault, lines in told.items() for line in lines]
-    return Verdict(reasons=tuple(reasons), remarks=tuple(_remarks(run, figures)))
+    reasons = [Reason(fault, line) for fault, lines in found.items() for line in lines]
+    return Validity(reasons=tuple(reasons), remarks=tuple(_remarks(run, figures)))
 
 
-def _unsteady(window: Window) -> Iterator[str]:
-    if window.unsteady:
-        yield f"no steady state: {window.unsteady}; let it run longer, or ask for less"
-
-
-def _wrong(records: Sequence[RequestRecord]) -> Iterator[str]:
+def _check_answers(records: Sequence[RequestRecord]) -> Iterator[str]:
     if not records:
         yield "no request was sent"
-    for outcome, told in ((Outcome.ERROR, "failed"), (Outcome.WRONG, "answered wrongly")):
+    for outcome, verb in ((RequestOutcome.ERROR, "failed"), (RequestOutcome.WRONG, "answered wrongly")):
         errors = Counter(one.error for one in records if one.outcome is outcome)
         if errors:
             often, count = errors.most_common(1)[0]
             most = f"; most often ({count}): {often}" if often else ""
-            yield f"{errors.total()} of {len(records)} requests {told}{most}"
+            yield f"{errors.total()} of {len(records)} requests {verb}{most}"
 
 
-def _generator(run: LoadRun, figures: dict[str, Metric], bounds: ValidityBounds) -> Iterator[str]:
-    if run.watch.cpu_share > bounds.cpu_share:
+def _check_generator(run: LoadRun, figures: dict[str, Metric], bounds: ValidityBounds) -> Iterator[str]:
+    if (share := run.generator.cpu_share) > bounds.cpu_share:
         yield (
-            f"the generator was the limit: {run.watch.cpu_share:.0%} of a core used, {bounds.cpu_share:.0%} allowed; "
+            f"the generator was the limit: {share:.0%} of a core used, {bounds.cpu_share:.0%} allowed; "
             "use fewer requests, or more generators"
         )
-    allowed = max(bounds.lag_s, bounds.lag_share * _median(figures))
+    latency = figures.get("request_latency")
+    allowed = max(bounds.lag_s, bounds.lag_share * (latency.value("p50") if latency else 0.0))
     lag = figures.get("credit_to_start_latency")
     sends = lag.value("p99") if lag else 0.0
-    loops = float(np.percentile(run.watch.loop_lags_s, 99)) if run.watch.loop_lags_s else 0.0
-    for told, found in (("requests were sent late", sends), ("the generator's event loop woke late", loops)):
-        if found > allowed:
-            yield f"{told}: 99th percentile {seconds_text(found)}, {seconds_text(allowed)} allowed"
+    loops = float(np.percentile(run.generator.loop_lags_s, 99)) if run.generator.loop_lags_s else 0.0
+    for problem, seconds in (("requests were sent late", sends), ("the generator's event loop woke late", loops)):
+        if seconds > allowed:
+            yield f"{problem}: 99th percentile {seconds_text(seconds)}, {seconds_text(allowed)} allowed"
 
 
-def _stalls(inside: Sequence[RequestRecord]) -> Iterator[str]:
-    answered = [one for one in inside if one.outcome is Outcome.OK and one.responses_s]
+def _check_stalls(inside: Sequence[RequestRecord]) -> Iterator[str]:
+    answered = [one for one in inside if one.outcome is RequestOutcome.OK and one.responses_s]
     first = np.array([one.responses_s[0] - one.sent_s for one in answered])
     if not len(first) or np.median(first) > _STALL_S / 2:
         return
     width = 0.02 + 2 * float(np.median(first))
-    stalled = _between(first, _STALL_S - 0.005, _STALL_S + width)
+    stalled = _count_between(first, _STALL_S - 0.005, _STALL_S + width)
     around = (
-        _between(first, _STALL_S - 0.005 - width, _STALL_S - 0.005)
-        + _between(first, _STALL_S + width, _STALL_S + 2 * width)
+        _count_between(first, _STALL_S - 0.005 - width, _STALL_S - 0.005)
+        + _count_between(first, _STALL_S + width, _STALL_S + 2 * width)
     ) / 2
     if stalled >= _STALLED and stalled > _ABOVE_NEIGHBOURS * (around + 1):
         yield (
@@ -149,11 +149,11 @@ def _stalls(inside: Sequence[RequestRecord]) -> Iterator[str]:
         )
 
 
-def _between(values: NDArray[np.float64], low: float, high: float) -> int:
+def _count_between(values: NDArray[np.float64], low: float, high: float) -> int:
     return int(np.count_nonzero((values >= low) & (values < high)))
 
 
-def _slow_client(
+def _check_client(
     run: LoadRun, inside: Sequence[RequestRecord], figures: dict[str, Metric], bounds: ValidityBounds
 ) -> Iterator[str]:
     # Of streams, Triton counts the time until they were taken on, not until their last response.
@@ -171,22 +171,21 @@ def _slow_client(
 
 def _remarks(run: LoadRun, figures: dict[str, Metric]) -> Iterator[str]:
     latency = figures.get("request_latency")
-    if latency and latency.spread:
-        thin = [f"p{rank:g}" for rank in latency.spread.percentiles if rank >= 90 and not latency.spread.supports(rank)]
+    if latency and latency.distribution:
+        thin = [
+            f"p{rank:g}"
+            for rank in latency.distribution.percentiles
+            if rank >= 90 and not latency.distribution.supports(rank)
+        ]
         if thin:
-            yield f"{latency.spread.count} requests: fewer than ten lie beyond {', '.join(thin)}"
-    late = sum(one.outcome is Outcome.LATE for one in run.records)
+            yield f"{latency.distribution.count} requests: fewer than ten lie beyond {', '.join(thin)}"
+    late = sum(one.outcome is RequestOutcome.DEADLINE_EXCEEDED for one in run.records)
     if late:
         share = late / len(run.records)
         yield f"{late} requests passed their deadline: percentiles above p{100 * (1 - share):.3g} are lower bounds"
-    if run.watch.machine_share > _FULL:
-        yield f"the machine was {run.watch.machine_share:.0%} busy: generator and server took turns if they share it"
+    if (busy := run.generator.machine_share) > _FULL:
+        yield f"the machine was {busy:.0%} busy: generator and server took turns if they share it"
     if run.server is None:
         yield "the server's metrics could not be read: no queue time, and no check of the client against the server"
     if not run.in_process_s:
         yield "the same requests were not timed without a server: the overhead of serving is not known"
-
-
-def _median(figures: dict[str, Metric]) -> float:
-    latency = figures.get("request_latency")
-    return latency.value("p50") if latency else 0.0

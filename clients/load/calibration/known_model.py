@@ -1,4 +1,4 @@
-"""A model of the server whose times are known: how long it takes, and in which way it fails."""
+"""A model of the server whose times are known: how long it takes, and its faults."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class KnownModel:
         stall_s: for how long.
         tokens: of an answer that is streamed; 0 answers whole.
         step_s: between two of them.
-        lie: ``few``: a token less than promised, and the final flag; ``unfinished``: no final flag; ``text``: another
+        fault: ``few``: a token less than promised, and the final flag; ``unfinished``: no final flag; ``text``: another
             text at the end.
     """
 
@@ -39,10 +39,10 @@ class KnownModel:
     stall_s: float = 0.0
     tokens: int = 0
     step_s: float = 0.0
-    lie: Literal["", "few", "unfinished", "text"] = ""
+    fault: Literal["", "few", "unfinished", "text"] = ""
 
 
-def services(model: KnownModel) -> Iterator[float]:
+def draw_services(model: KnownModel) -> Iterator[float]:
     """The times of requests in seconds, in the order in which they arrive, without end."""
     rng = np.random.default_rng(model.seed)
     while True:
@@ -52,14 +52,14 @@ def services(model: KnownModel) -> Iterator[float]:
 
 def services_s(model: KnownModel, number: int) -> NDArray[np.float64]:
     """The times of the first requests in seconds ``[N]``."""
-    return np.fromiter(services(model), np.float64, number)
+    return np.fromiter(draw_services(model), np.float64, number)
 
 
 @contextmanager
 def known_server(models: Mapping[str, KnownModel]) -> Iterator[str]:
     """A server over such models in a process of its own; its address."""
-    told = json.dumps({name: asdict(model) for name, model in models.items()})
-    command = [sys.executable, "-m", "clients.load.calibration.known_server", told]
+    models_json = json.dumps({name: asdict(model) for name, model in models.items()})
+    command = [sys.executable, "-m", "clients.load.calibration.known_server", models_json]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None and process.stdout is not None, "they are pipes"
         try:

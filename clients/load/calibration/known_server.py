@@ -2,8 +2,9 @@
 
     python -m clients.load.calibration.known_server '{"a": {"service": "exponential", "mean_s": 0.01}}'
 
-It prints its port. Each model is a line of its own: one request at a time, in the order of arrival, for a time that is
-drawn. What the protocol itself takes does not add up: the line is kept in numbers, and an answer leaves at its time.
+It prints its port. Each model has a queue of its own: one request at a time, in the order of arrival, for a time
+that is drawn. What the protocol itself takes does not add up: the queue is kept in numbers, and an answer leaves at its
+time.
 """
 
 from __future__ import annotations
@@ -22,24 +23,24 @@ from tritonclient.grpc import model_config_pb2, service_pb2, service_pb2_grpc
 from tritonclient.utils import serialize_byte_tensor
 
 from attendant.tensor_names import CANCEL, FINISH_REASON, OUTPUT_IDS, TEXT_INPUT, TEXT_OUTPUT
-from clients.load.calibration.known_model import KnownModel, services
+from clients.load.calibration.known_model import KnownModel, draw_services
 from clients.load.timer import Timer
 
 TIMES = "times"
 
 
-class Line:
+class ModelQueue:
     """The requests of one model, served one after the other."""
 
     def __init__(self, model: KnownModel) -> None:
         """Begin without a request; in a running event loop."""
         self.model = model
-        self._services = services(model)
+        self._services = draw_services(model)
         self._free_s, self._number = 0.0, 0
-        self._alarm = Timer()
+        self._timer = Timer()
         self._ends: deque[tuple[float, asyncio.Future[None]]] = deque()
 
-    async def served(self) -> tuple[float, float]:
+    async def serve(self) -> tuple[float, float]:
         """Wait until a request that arrives now has been served; when its service began and ended."""
         arrival_s = time.monotonic()
         self._number += 1
@@ -51,92 +52,80 @@ class Line:
         ends_s = self._free_s
         self._ends.append((ends_s, end))
         if len(self._ends) == 1:
-            self._alarm.at(ends_s, self._ring)
+            self._timer.at(ends_s, self._complete_due)
         await end
         return begins_s, ends_s
 
-    def _ring(self) -> None:
+    def _complete_due(self) -> None:
         while self._ends and self._ends[0][0] <= time.monotonic():
             end = self._ends.popleft()[1]
             if not end.done():
                 end.set_result(None)
         if self._ends:
-            self._alarm.at(self._ends[0][0], self._ring)
+            self._timer.at(self._ends[0][0], self._complete_due)
 
 
 class KnownServer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]  # it has no types
     """Answers as its models say."""
 
     def __init__(self, models: dict[str, KnownModel]) -> None:
-        """Begin a line for each model; in a running event loop."""
-        self._lines = {name: Line(model) for name, model in models.items()}
+        """Begin a queue for each model; in a running event loop."""
+        self._queues = {name: ModelQueue(model) for name, model in models.items()}
 
     async def ModelConfig(self, request: Any, context: Any) -> Any:  # noqa: N802  the protocol's names
         """What kind of model it is."""
-        if request.name not in self._lines:
+        if request.name not in self._queues:
             await context.abort(grpc.StatusCode.NOT_FOUND, f"unknown model: {request.name!r}")
-        return service_pb2.ModelConfigResponse(config=_config(request.name, self._lines[request.name].model))
+        config = model_config_pb2.ModelConfig(name=request.name, max_batch_size=8)
+        if self._queues[request.name].model.tokens:
+            config.model_transaction_policy.decoupled = True
+            config.parameters["task"].string_value = "generate"
+            config.input.add(name=TEXT_INPUT, data_type=model_config_pb2.TYPE_STRING, dims=[1])
+            config.output.add(name=TEXT_OUTPUT, data_type=model_config_pb2.TYPE_STRING, dims=[1])
+        else:
+            config.input.add(name="input", data_type=model_config_pb2.TYPE_FP32, dims=[1])
+            config.output.add(name=TIMES, data_type=model_config_pb2.TYPE_FP64, dims=[2])
+        return service_pb2.ModelConfigResponse(config=config)
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
         """One answer: when the service began and ended, by the monotonic clock."""
-        times = np.array(await self._lines[request.model_name].served())
+        times = np.array(await self._queues[request.model_name].serve())
         response = service_pb2.ModelInferResponse(model_name=request.model_name)
         response.outputs.add(name=TIMES, datatype="FP64", shape=[1, 2])
         response.raw_output_contents.append(times.tobytes())
         return response
 
     async def ModelStreamInfer(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:  # noqa: N802
-        """Tokens at known distances, once the line has served the request; it ends when it is taken back."""
+        """Tokens at known distances, once the queue has served the request; it ends when it is cancelled."""
+
+        async def read_cancelled() -> bool:
+            return any([CANCEL in request.parameters async for request in requests])
+
         request = await anext(requests)
-        model = self._lines[request.model_name].model
-        rest = asyncio.create_task(_is_taken_back(requests))
-        await self._lines[request.model_name].served()
-        sent = model.tokens - (1 if model.lie == "few" else 0)
+        model = self._queues[request.model_name].model
+        cancelled = asyncio.create_task(read_cancelled())
+        await self._queues[request.model_name].serve()
+        sent = model.tokens - (1 if model.fault == "few" else 0)
         for number in range(sent):
             if number and model.step_s:
                 await asyncio.sleep(model.step_s)
-            if rest.done() and rest.result():
+            if cancelled.done() and cancelled.result():
                 break
             is_last = number == sent - 1
-            text = f"{number}{'!' if model.lie == 'text' and is_last else ''} "
-            yield _piece(request.model_name, text, number, "length" if is_last else "")
-        if model.lie != "unfinished":
-            yield _final(request.model_name)
-            await rest
-
-
-async def _is_taken_back(requests: AsyncIterator[Any]) -> bool:
-    return any([CANCEL in request.parameters async for request in requests])
-
-
-def _piece(model: str, text: str, token: int, reason: str) -> Any:
-    response = service_pb2.ModelInferResponse(model_name=model)
-    for name, value in ((TEXT_OUTPUT, text), (FINISH_REASON, reason)):
-        response.outputs.add(name=name, datatype="BYTES", shape=[1, 1])
-        response.raw_output_contents.append(serialize_byte_tensor(np.array([value.encode()], object)).item())
-    response.outputs.add(name=OUTPUT_IDS, datatype="INT32", shape=[1, 1])
-    response.raw_output_contents.append(np.array([token], np.int32).tobytes())
-    response.parameters["triton_final_response"].bool_param = False
-    return service_pb2.ModelStreamInferResponse(infer_response=response)
-
-
-def _final(model: str) -> Any:
-    response = service_pb2.ModelInferResponse(model_name=model)
-    response.parameters["triton_final_response"].bool_param = True
-    return service_pb2.ModelStreamInferResponse(infer_response=response)
-
-
-def _config(name: str, model: KnownModel) -> Any:
-    config = model_config_pb2.ModelConfig(name=name, max_batch_size=8)
-    if model.tokens:
-        config.model_transaction_policy.decoupled = True
-        config.parameters["task"].string_value = "generate"
-        config.input.add(name=TEXT_INPUT, data_type=model_config_pb2.TYPE_STRING, dims=[1])
-        config.output.add(name=TEXT_OUTPUT, data_type=model_config_pb2.TYPE_STRING, dims=[1])
-    else:
-        config.input.add(name="input", data_type=model_config_pb2.TYPE_FP32, dims=[1])
-        config.output.add(name=TIMES, data_type=model_config_pb2.TYPE_FP64, dims=[2])
-    return config
+            text = f"{number}{'!' if model.fault == 'text' and is_last else ''} "
+            response = service_pb2.ModelInferResponse(model_name=request.model_name)
+            for name, value in ((TEXT_OUTPUT, text), (FINISH_REASON, "length" if is_last else "")):
+                response.outputs.add(name=name, datatype="BYTES", shape=[1, 1])
+                response.raw_output_contents.append(serialize_byte_tensor(np.array([value.encode()], object)).item())
+            response.outputs.add(name=OUTPUT_IDS, datatype="INT32", shape=[1, 1])
+            response.raw_output_contents.append(np.array([number], np.int32).tobytes())
+            response.parameters["triton_final_response"].bool_param = False
+            yield service_pb2.ModelStreamInferResponse(infer_response=response)
+        if model.fault != "unfinished":
+            final = service_pb2.ModelInferResponse(model_name=request.model_name)
+            final.parameters["triton_final_response"].bool_param = True
+            yield service_pb2.ModelStreamInferResponse(infer_response=final)
+            await cancelled
 
 
 async def serve(models: dict[str, KnownModel]) -> None:
@@ -152,4 +141,4 @@ async def serve(models: dict[str, KnownModel]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve({name: KnownModel(**told) for name, told in json.loads(sys.argv[1]).items()}))
+    asyncio.run(serve({name: KnownModel(**values) for name, values in json.loads(sys.argv[1]).items()}))

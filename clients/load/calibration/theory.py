@@ -5,7 +5,7 @@
     M/D/1   E[T] = S + u S / 2 (1 − u)      P(W ≤ t) = (1 − u) Σ_{k=0}^{⌊t/S⌋} [λ (k S − t)]ᵏ / k! · exp(−λ (k S − t))
     any     T_n = S_n + max(0, T_(n−1) − (t_n − t_(n−1)))
 
-T is the time from arrival to end, W = T − S the time in line.
+T is the time from arrival to end, W = T − S the time in the queue.
 
 Source: L. Kleinrock, "Queueing Systems I", 1975, sections 3.2 and 5.8; A. K. Erlang 1909 (M/D/1); D. Lindley 1952.
 """
@@ -21,7 +21,7 @@ Times = NDArray[np.float64]
 
 
 def sojourns(arrivals_s: Times, services_s: Times) -> Times:
-    """How long each request of a line takes, in seconds ``[N]``, served one at a time in the order of arrival.
+    """How long each request of a queue takes, in seconds ``[N]``, served one at a time in the order of arrival.
 
     Args:
         arrivals_s: in order, ``[N]``.

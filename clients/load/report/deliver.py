@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clients.load.analysis.slo import Objective
-from clients.load.analysis.summary import summarise
+from clients.load.analysis.summary import summarize
 from clients.load.record import LoadRun
-from clients.load.report.page import write_report
+from clients.load.report.page import run_page, write_page
 from clients.load.report.requests_csv import write_requests
 from clients.load.report.summary_json import plain
 from clients.load.report.terminal import print_report
@@ -18,7 +18,7 @@ from clients.load.report.terminal import print_report
 
 def deliver(
     run: LoadRun,
-    kept: Sequence[Objective] = (),
+    objectives: Sequence[Objective] = (),
     html: Path | None = None,
     csv: Path | None = None,
     as_json: bool = False,
@@ -27,7 +27,7 @@ def deliver(
 
     Args:
         run: what was noted.
-        kept: objectives.
+        objectives: that are to be met.
         html: where the page is written; nowhere if not given.
         csv: where a line a request is written; nowhere if not given.
         as_json: JSON in AIPerf's layout on standard output, in place of tables.
@@ -38,13 +38,13 @@ def deliver(
     Raises:
         OutputError: a file cannot be written.
     """
-    summary = summarise(run, kept)
+    summary = summarize(run, objectives)
     if html is not None:
-        write_report(summary, html)
+        write_page(run_page(summary), html)
     if csv is not None:
         write_requests(run.records, csv)
     if as_json:
         sys.stdout.write(json.dumps(plain(summary), indent=2) + "\n")
     else:
         print_report(summary)
-    return 0 if summary.verdict.valid and summary.met else 1
+    return 0 if summary.validity.valid and summary.met else 1

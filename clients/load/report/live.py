@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from clients.load.record import Outcome, RequestRecord
+from clients.load.record import RequestOutcome, RequestRecord
 from clients.load.report.titles import rate_text, time_text
 
 OnRecord = Callable[[RequestRecord], None]
@@ -22,7 +22,7 @@ _LOOK_BACK_S = 2.0
 _PLAIN_EVERY_S = 5.0
 
 
-class Tally:
+class LiveTally:
     """What has come back so far; cheap enough for the generator's own event loop.
 
     Args:
@@ -33,7 +33,7 @@ class Tally:
     def __init__(self, lasts_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._began, self._clock, self.lasts_s = clock(), clock, lasts_s
         self._recent: deque[tuple[float, float, int]] = deque()
-        self.counts = dict.fromkeys(Outcome, 0)
+        self.counts = dict.fromkeys(RequestOutcome, 0)
 
     def note(self, record: RequestRecord) -> None:
         """Count a request that has ended."""
@@ -51,13 +51,13 @@ class Tally:
         while self._recent and self._recent[0][0] < now - _LOOK_BACK_S:
             self._recent.popleft()
         span = min(max(self.seconds, 1e-3), _LOOK_BACK_S)
-        told = [f"{rate_text(len(self._recent) / span)} requests/s"]
+        parts = [f"{rate_text(len(self._recent) / span)} requests/s"]
         if tokens := sum(count for _, _, count in self._recent):
-            told.append(f"{rate_text(tokens / span)} tokens/s")
+            parts.append(f"{rate_text(tokens / span)} tokens/s")
         if self._recent:
-            told.append(f"median {time_text(median(took for _, took, _ in self._recent))}")
-        told += [f"{count:,} {outcome.value}" for outcome, count in self.counts.items() if count]
-        return " · ".join(told)
+            parts.append(f"median {time_text(median(took for _, took, _ in self._recent))}")
+        parts += [f"{count:,} {outcome.value}" for outcome, count in self.counts.items() if count]
+        return " · ".join(parts)
 
 
 @contextmanager
@@ -72,16 +72,25 @@ def live(title: str, lasts_s: float | None, clock: Callable[[], float] = time.mo
     Yields:
         A function to call with each request that has ended; it returns at once.
     """
-    console, tally = Console(stderr=True), Tally(lasts_s, clock)
+    console, tally = Console(stderr=True), LiveTally(lasts_s, clock)
     if not console.is_terminal:
-        yield _plain(title, tally)
+        written = 0
+
+        def note(record: RequestRecord) -> None:
+            nonlocal written
+            tally.note(record)
+            if tally.seconds >= (written + 1) * _PLAIN_EVERY_S:
+                written = int(tally.seconds // _PLAIN_EVERY_S)
+                sys.stderr.write(f"{title}, {tally.seconds:.0f} s: {tally.line()}\n")
+
+        yield note
         return
     with Live(_Display(title, tally), console=console, refresh_per_second=4, transient=True):
         yield tally.note
 
 
 class _Display:
-    def __init__(self, title: str, tally: Tally) -> None:
+    def __init__(self, title: str, tally: LiveTally) -> None:
         self._title, self._tally = title, tally
 
     def __rich__(self) -> RenderableType:
@@ -89,16 +98,3 @@ class _Display:
         bar = ProgressBar(total=lasts, completed=min(seconds, lasts or 0.0), width=24, pulse=lasts is None)
         grid.add_row(self._title, bar, f"{seconds:.0f}{f' of {lasts:.0f}' if lasts else ''} s", self._tally.line())
         return grid
-
-
-def _plain(title: str, tally: Tally) -> OnRecord:
-    told = 0
-
-    def note(record: RequestRecord) -> None:
-        nonlocal told
-        tally.note(record)
-        if tally.seconds >= (told + 1) * _PLAIN_EVERY_S:
-            told = int(tally.seconds // _PLAIN_EVERY_S)
-            sys.stderr.write(f"{title}, {tally.seconds:.0f} s: {tally.line()}\n")
-
-    return note

@@ -11,7 +11,7 @@ from attendant.errors import OutputError
 from clients.load.analysis.samples import samples
 from clients.load.record import RequestRecord
 
-_NOTED = ("number", "workload", "outcome", "intended_s", "sent_s", "ended_s", "input_tokens", "images")
+_NOTED = ("number", "workload", "outcome", "scheduled_s", "sent_s", "ended_s", "input_tokens", "images")
 _TOOK = (
     *("credit_to_start_latency", "time_to_first_token", "inter_token_latency", "request_latency", "effective_latency"),
 )

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from clients.load.analysis.metrics import SECONDS, Metric
-from clients.load.analysis.summary import Met, Summary
-from clients.load.record import Outcome
+from clients.load.analysis.summary import Summary
+from clients.load.record import RequestOutcome
 
 SCHEMA = "1.0"
 _IN_SECONDS = ("benchmark_duration",)
@@ -18,7 +18,7 @@ _IN_SECONDS = ("benchmark_duration",)
 
 def plain(summary: Summary) -> dict[str, Any]:
     """The summary in plain values."""
-    run, verdict = summary.run, summary.verdict
+    run, validity = summary.run, summary.validity
     return {
         "schema_version": SCHEMA,
         "serving_overhead": None,
@@ -27,12 +27,19 @@ def plain(summary: Summary) -> dict[str, Any]:
         "was_cancelled": False,
         "error_summary": _errors(summary),
         "start_time": run.started_at,
-        "end_time": _ended(run.started_at, run.duration_s),
-        "valid": verdict.valid,
-        "invalid_because": [reason.told for reason in verdict.reasons],
-        "remarks": list(verdict.remarks),
+        "end_time": (datetime.fromisoformat(run.started_at) + timedelta(seconds=run.duration_s)).isoformat(),
+        "valid": validity.valid,
+        "invalid_because": [reason.message for reason in validity.reasons],
+        "remarks": list(validity.remarks),
         "steady_window": {"begins_s": summary.window.begins_s, "ends_s": summary.window.ends_s},
-        "objectives": [_objective(one) for one in summary.objectives],
+        "objectives": [
+            {
+                "text": one.objective.text,
+                "found_ms": None if one.found_s is None else 1e3 * one.found_s,
+                "met": one.met,
+            }
+            for one in summary.objectives
+        ],
         "workloads": {name: _metrics(found) for name, found in summary.by_workload.items()},
         "command": run.command,
         "environment": run.environment,
@@ -47,31 +54,24 @@ def _metric(metric: Metric, in_seconds: bool) -> dict[str, Any]:
     seconds = metric.unit == SECONDS
     scale = 1e3 if seconds and not in_seconds else 1.0
     unit = ("sec" if in_seconds else "ms") if seconds else metric.unit
-    told: dict[str, Any] = {"unit": unit, "avg": metric.avg * scale}
-    spread = metric.spread
+    values: dict[str, Any] = {"unit": unit, "avg": metric.avg * scale}
+    spread = metric.distribution
     if spread is not None:
-        told |= {f"p{rank:g}": value * scale for rank, value in spread.percentiles.items()}
-        told |= {"min": spread.min * scale, "max": spread.max * scale, "std": spread.std * scale}
-        told |= {"count": spread.count, "sum": spread.total * scale}
-    if metric.sure:
-        told["ci95"] = {name: [low * scale, high * scale] for name, (low, high) in metric.sure.items()}
-    return told
-
-
-def _objective(one: Met) -> dict[str, Any]:
-    found = None if one.found_s is None else 1e3 * one.found_s
-    return {"text": one.objective.text, "found_ms": found, "met": one.met}
+        values |= {f"p{rank:g}": value * scale for rank, value in spread.percentiles.items()}
+        values |= {"min": spread.min * scale, "max": spread.max * scale, "std": spread.std * scale}
+        values |= {"count": spread.count, "sum": spread.total * scale}
+    if metric.intervals:
+        values["ci95"] = {name: [low * scale, high * scale] for name, (low, high) in metric.intervals.items()}
+    return values
 
 
 def _errors(summary: Summary) -> list[dict[str, Any]]:
     found: dict[tuple[str, str], int] = {}
     for record in summary.run.records:
-        if record.outcome in (Outcome.ERROR, Outcome.WRONG):
+        if record.outcome in (RequestOutcome.ERROR, RequestOutcome.WRONG):
             key = record.outcome.value, record.error
             found[key] = found.get(key, 0) + 1
     most_often = sorted(found.items(), key=lambda entry: -entry[1])
-    return [{"error_details": {"type": type_, "message": told}, "count": count} for (type_, told), count in most_often]
-
-
-def _ended(started_at: str, duration_s: float) -> str:
-    return (datetime.fromisoformat(started_at) + timedelta(seconds=duration_s)).isoformat()
+    return [
+        {"error_details": {"type": type_, "message": message}, "count": count} for (type_, message), count in most_often
+    ]

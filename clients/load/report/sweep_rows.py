@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from clients.load.analysis.search import Search, Step
-from clients.load.report.curve import PANELS
+from clients.load.analysis.search import SweepResult, SweepStep
 from clients.load.report.summary_json import plain
-from clients.load.report.titles import rate_text, value_text
-from clients.load.sweep import UNITS, Load
+from clients.load.report.titles import PANELS, rate_text, value_text
+from clients.load.sweep import UNITS, SweptLoad
 
 _LEVELS = {"rate": "offered/s", "concurrency": "at once"}
 _RATES = {
@@ -23,36 +22,39 @@ Columns = tuple[tuple[str, str], ...]
 """Metric and statistic of each column; a rate has no statistic."""
 
 
-def columns(search: Search, statistics: Iterable[str], rates: Iterable[str] = tuple(_RATES)) -> Columns:
-    """What there is to show, of the rates and statistics that are wished for."""
+def columns(search: SweepResult, statistics: Iterable[str], rates: Iterable[str] = tuple(_RATES)) -> Columns:
+    """What there is to show, of the rates and statistics to be shown."""
     there = {key for step in search.steps for key in step.summary.metrics}
     shown = [(key, "") for key in rates if key in there]
     return (*shown, *((key, one) for key in PANELS if key in there for one in statistics))
 
 
-def heads(shown: Columns, load: Load) -> list[str]:
+def heads(shown: Columns, load: SweptLoad) -> list[str]:
     """Headings: the level, the columns, and what to think of it."""
     names = [f"{_LATENCIES[key]} {statistic}" if statistic else _RATES[key] for key, statistic in shown]
     return [_LEVELS[load], *names, ""]
 
 
-def row(step: Step, shown: Columns) -> list[str]:
+def row(step: SweepStep, shown: Columns) -> list[str]:
     """A level."""
     found = step.summary.metrics
-    cells = [_cell(step, key, statistic) if key in found else "none" for key, statistic in shown]
-    return [f"{step.level:.4g}", *cells, judged(step)]
+    cells = [
+        "none" if key not in found else value_text(found[key], statistic) if statistic else rate_text(found[key].avg)
+        for key, statistic in shown
+    ]
+    return [f"{step.level:.4g}", *cells, verdict_text(step)]
 
 
-def judged(step: Step) -> str:
+def verdict_text(step: SweepStep) -> str:
     """Whether a level is valid and keeps the objectives."""
-    faults = dict.fromkeys(reason.fault.value for reason in step.summary.verdict.reasons)
+    faults = dict.fromkeys(reason.fault.value for reason in step.summary.validity.reasons)
     missed = [one.objective.text for one in step.summary.objectives if not one.met]
     return "; ".join([*(f"✗ {fault}" for fault in faults), *(f"✗ {text}" for text in missed)]) or "✓"
 
 
-def conclusion(search: Search, load: Load, asked: bool) -> str:
+def conclusion(search: SweepResult, load: SweptLoad, has_objectives: bool) -> str:
     """What the sweep found, in one sentence."""
-    if not asked:
+    if not has_objectives:
         return search.ended
     best = search.highest
     if best is None:
@@ -60,17 +62,12 @@ def conclusion(search: Search, load: Load, asked: bool) -> str:
     return f"highest load that keeps the objectives: {best.level:.4g} {UNITS[load]} ({search.ended})"
 
 
-def sweep_json(search: Search, load: Load, asked: bool) -> dict[str, Any]:
+def sweep_json(search: SweepResult, load: SweptLoad, has_objectives: bool) -> dict[str, Any]:
     """Every level with its summary."""
-    best = search.highest if asked else None
+    best = search.highest if has_objectives else None
     return {
         "load": load,
         "highest": None if best is None else best.level,
         "ended": search.ended,
         "levels": [{"level": step.level, "passes": step.passes, **plain(step.summary)} for step in search.steps],
     }
-
-
-def _cell(step: Step, key: str, statistic: str) -> str:
-    metric = step.summary.metrics[key]
-    return value_text(metric, statistic) if statistic else rate_text(metric.avg)

@@ -7,22 +7,22 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from clients.load.analysis.search import Search
+from clients.load.analysis.search import SweepResult
 from clients.load.report.sweep_rows import columns, conclusion, heads, row
-from clients.load.sweep import Load
+from clients.load.sweep import SweptLoad
 
 _WIDE = 150
 _STATISTICS = ("p50", "p95", "p99")
 _FEW = ("output_token_throughput", "image_throughput")
 
 
-def print_sweep(search: Search, load: Load, asked: bool, console: Console | None = None) -> None:
+def print_sweep(search: SweepResult, load: SweptLoad, has_objectives: bool, console: Console | None = None) -> None:
     """Print every level and the answer.
 
     Args:
         search: what was found.
         load: what was varied.
-        asked: whether there were objectives.
+        has_objectives: whether there were objectives.
         console: where to; standard output if not given.
     """
     console = console or Console()
@@ -34,4 +34,4 @@ def print_sweep(search: Search, load: Load, asked: bool, console: Console | None
     for step in search.steps:
         table.add_row(*map(escape, row(step, shown)), style="" if step.passes else "red")
     console.print(table)
-    console.print(conclusion(search, load, asked), style="bold", markup=False, highlight=False)
+    console.print(conclusion(search, load, has_objectives), style="bold", markup=False, highlight=False)

@@ -11,8 +11,17 @@ from rich.panel import Panel
 from rich.table import Table
 
 from clients.load.analysis.metrics import Metric
-from clients.load.analysis.summary import Met, Summary
-from clients.load.report.titles import LATENCIES, RATES, SINGLE, STATISTICS, span_text, sure_text, time_text, value_text
+from clients.load.analysis.summary import ObjectiveResult, Summary
+from clients.load.report.titles import (
+    LATENCIES,
+    RATES,
+    SINGLE,
+    STATISTICS,
+    interval_text,
+    range_text,
+    time_text,
+    value_text,
+)
 
 _WIDE = 110
 _FEW = ("p50", "p95", "p99", "max")
@@ -26,32 +35,22 @@ def print_report(summary: Summary, console: Console | None = None) -> None:
         console: where to; standard output if not given.
     """
     console = console or Console()
-    console.print(_banner(summary))
+    validity = summary.validity
+    colour = "green" if validity.valid else "red"
+    lines = [f"[bold {colour}]{'VALID' if validity.valid else 'INVALID: do not quote these figures'}[/]"]
+    lines += [f"[red]✗[/] {escape(reason.message)}" for reason in validity.reasons]
+    lines += [f"[dim]· {escape(remark)}[/]" for remark in validity.remarks]
+    name = escape(str(summary.run.scenario.get("name", "load")))
+    console.print(Panel("\n".join(lines), title=name, title_align="left", border_style=colour))
     shown = STATISTICS if console.width >= _WIDE else _FEW
-    console.print(_latencies(f"Latencies of {_window(summary)}", summary.metrics, shown))
+    window = f"second {summary.window.begins_s:.1f} to {summary.window.ends_s:.1f} of {summary.run.duration_s:.1f}"
+    count = summary.metrics["request_count"].avg
+    console.print(_latencies(f"Latencies of {count:,.0f} requests, {window}", summary.metrics, shown))
     for name, found in summary.by_workload.items():
-        console.print(_latencies(f"Of {escape(name)} alone", found, shown))
+        console.print(_latencies(f"Of {escape(name)} only", found, shown))
     console.print(_rates(summary.metrics))
     if summary.objectives:
         console.print(_objectives(summary.objectives))
-
-
-def _banner(summary: Summary) -> Panel:
-    verdict = summary.verdict
-    colour = "green" if verdict.valid else "red"
-    told = [f"[bold {colour}]{'VALID' if verdict.valid else 'INVALID: do not quote these figures'}[/]"]
-    told += [f"[red]✗[/] {escape(reason.told)}" for reason in verdict.reasons]
-    told += [f"[dim]· {escape(remark)}[/]" for remark in verdict.remarks]
-    name = escape(str(summary.run.scenario.get("name", "load")))
-    return Panel("\n".join(told), title=name, title_align="left", border_style=colour)
-
-
-def _window(summary: Summary) -> str:
-    window, found = summary.window, summary.metrics
-    return (
-        f"{found['request_count'].avg:,.0f} requests, second {window.begins_s:.1f} to {window.ends_s:.1f} "
-        f"of {summary.run.duration_s:.1f}"
-    )
 
 
 def _latencies(title: str, found: dict[str, Metric], shown: Sequence[str]) -> Table:
@@ -72,19 +71,21 @@ def _rates(found: dict[str, Metric]) -> Table:
         table.add_column(column, justify="right", no_wrap=True)
     for key, name in (RATES | SINGLE).items():
         if key in found:
-            table.add_row(name, value_text(found[key]), sure_text(found[key]))
+            table.add_row(name, value_text(found[key]), interval_text(found[key]))
     if "serving_overhead" not in found:
         table.add_row(SINGLE["serving_overhead"], "not measured", "")
     return table
 
 
-def _objectives(objectives: tuple[Met, ...]) -> Table:
+def _objectives(objectives: tuple[ObjectiveResult, ...]) -> Table:
     table = _table("Objectives")
     for column in ("", "found", "95 % interval", ""):
         table.add_column(column, justify="left" if not column else "right", no_wrap=True)
     for one in objectives:
         found = "no such figure" if one.found_s is None else time_text(one.found_s)
-        table.add_row(one.objective.text, found, span_text(one.sure), "[green]met[/]" if one.met else "[red]missed[/]")
+        table.add_row(
+            one.objective.text, found, range_text(one.intervals), "[green]met[/]" if one.met else "[red]missed[/]"
+        )
     return table
 
 

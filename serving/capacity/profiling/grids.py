@@ -12,9 +12,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from serving.capacity.profiling.prompts import exactly, longest_question
-from serving.capacity.profiling.timing import Call, medians
-from serving.capacity.table import Axis, Table
+from serving.capacity.profiling.inputs import longest_input, request_of_length
+from serving.capacity.profiling.timing import Call, measure_medians
+from serving.capacity.table import Axis, TimeTable
 from serving.engine.kv_cache import KVCache
 from serving.engine.scheduler import encode_sources
 from serving.engine.text_generation_model import TextGenerationModel
@@ -24,10 +24,10 @@ Run = Callable[[int, int], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredTable:
     """A table, and its largest relative error at points between those that it was made of."""
 
-    table: Table
+    table: TimeTable
     error: float
 
 
@@ -45,34 +45,31 @@ class Grids:
         self._encoder = model.runners.get("encoder")
         rng = np.random.default_rng(0)
         self.capacity = self._slots.capacity
-        self._source = cache(lambda length: exactly(model, length, 1, rng).source)
-        self._place(slots)
+        self._source = cache(lambda length: request_of_length(model, length, 1, rng).source)
+        if self._encoder is None:
+            return
+        memory = encode_sources(self._encoder, [self._source(longest_input(self._model))])[0]
+        for row in range(slots):
+            self._slots.place(row, memory, row)
 
-    def decode(self) -> Measured:
+    def decode(self) -> MeasuredTable:
         """Runs that give every row one token."""
-        lengths = (1,) if self.capacity is None else _spread(8, self.capacity, 5)
-        return _measured(self._decode, _doubled(1, self._slots.count), lengths, "decode")
+        lengths = (1,) if self.capacity is None else _geometric(8, self.capacity, 5)
+        return _measure(self._decode, _powers_of_two(1, self._slots.count), lengths, "decode")
 
-    def prompt(self, most: int) -> Measured | None:
+    def prompt(self, most: int) -> MeasuredTable | None:
         """Runs that read prompts, of up to so many positions; None where there are none."""
         if self._encoder is not None or self.capacity is None:
             return None
         most = min(most, self.capacity * self._slots.count)
-        return _measured(self._read, _spread(2, most, 6), _spread(8, self.capacity, 5), "prompt")
+        return _measure(self._read, _geometric(2, most, 6), _geometric(8, self.capacity, 5), "prompt")
 
-    def encoder(self) -> Measured | None:
+    def encoder(self) -> MeasuredTable | None:
         """Runs of the encoder; None without one."""
         if self._encoder is None:
             return None
-        lengths = _doubled(1, longest_question(self._model))
-        return _measured(self._encode, _doubled(1, self._slots.count), lengths, "encoder")
-
-    def _place(self, rows: int) -> None:
-        if self._encoder is None:
-            return
-        memory = encode_sources(self._encoder, [self._source(longest_question(self._model))])[0]
-        for row in range(rows):
-            self._slots.place(row, memory, row)
+        lengths = _powers_of_two(1, longest_input(self._model))
+        return _measure(self._encode, _powers_of_two(1, self._slots.count), lengths, "encoder")
 
     def _decode(self, rows: int, attended: int) -> None:
         self._step(rows, 1, attended - 1)
@@ -92,26 +89,26 @@ class Grids:
         encode_sources(self._encoder, [self._source(length)] * rows)
 
 
-def _measured(run: Run, sizes: Axis, lengths: Axis, title: str) -> Measured:
+def _measure(run: Run, sizes: Axis, lengths: Axis, title: str) -> MeasuredTable:
     points = [(size, length) for size in sizes for length in lengths]
-    between = list(zip(_middles(sizes), _middles(lengths), strict=False))
+    between = list(zip(_midpoints(sizes), _midpoints(lengths), strict=False))
     calls: list[Call] = [partial(run, *point) for point in (*points, *between)]
-    taken = medians(calls, title)
+    taken = measure_medians(calls, title)
     rows = np.array(taken[: len(points)]).reshape(len(sizes), len(lengths))
-    table = Table(sizes=sizes, lengths=lengths, seconds=tuple(map(tuple, rows.tolist())))
+    table = TimeTable(sizes=sizes, lengths=lengths, seconds=tuple(map(tuple, rows.tolist())))
     errors = [abs(table.at(*point) / seconds - 1) for point, seconds in zip(between, taken[len(points) :], strict=True)]
-    return Measured(table=table, error=max(errors, default=0.0))
+    return MeasuredTable(table=table, error=max(errors, default=0.0))
 
 
-def _middles(axis: Axis) -> list[int]:
+def _midpoints(axis: Axis) -> list[int]:
     return [round((before + after) / 2) for before, after in pairwise(axis)] or list(axis)
 
 
-def _doubled(first: int, last: int) -> Axis:
+def _powers_of_two(first: int, last: int) -> Axis:
     return tuple(
         dict.fromkeys([*(first << power for power in range(last.bit_length()) if first << power < last), last])
     )
 
 
-def _spread(first: int, last: int, count: int) -> Axis:
+def _geometric(first: int, last: int, count: int) -> Axis:
     return tuple(dict.fromkeys(int(value) for value in np.rint(np.geomspace(min(first, last), last, count))))

@@ -7,23 +7,23 @@ from dataclasses import replace
 from pathlib import Path
 
 from attendant.parameters import Device, Runtime
-from serving.capacity.profile import Profile
+from serving.capacity.profile import ReplicaProfile
 from serving.capacity.profiling.grids import Grids
-from serving.capacity.profiling.overhead import overhead_of
-from serving.capacity.profiling.prompts import loaded
-from serving.capacity.profiling.through_triton import behind_triton
+from serving.capacity.profiling.inputs import load_model
+from serving.capacity.profiling.overhead import measure_engine
+from serving.capacity.profiling.server import measure_server
 from serving.engine.settings import EngineSettings
 from serving.runtime.processor import processor_name
 
 
-def measured(
+def measure_profile(
     folder: Path,
     settings: EngineSettings,
     threads: int = 1,
     runtime: Runtime = "auto",
     device: Device = "auto",
     served: bool = True,
-) -> Profile:
+) -> ReplicaProfile:
     """Measure an artefact.
 
     Args:
@@ -39,19 +39,19 @@ def measured(
         ServerError: the server does not start or answer.
     """
     settings = replace(settings, prefix_cache_bytes=0)
-    model = loaded(folder, settings, threads, runtime, device)
+    model = load_model(folder, settings, threads, runtime, device)
     grids = Grids(model, settings.max_num_seqs)
     decode, prompt, encoder = grids.decode(), grids.prompt(settings.max_prefill_tokens), grids.encoder()
-    tables = {"decode": decode, "prompt": prompt, "encoder": encoder}
-    made = {name: None if one is None else one.table for name, one in tables.items()}
-    profile = Profile(
+    prompt_table, encoder_table = (None if one is None else one.table for one in (prompt, encoder))
+    measured = {"decode": decode, "prompt": prompt, "encoder": encoder}
+    profile = ReplicaProfile(
         name=folder.name,
         machine=f"{processor_name()}, {os.cpu_count()} cores, {threads} thread(s) a run",
         capacity=grids.capacity,
         decode=decode.table,
-        prompt=made["prompt"],
-        encoder=made["encoder"],
-        overhead=overhead_of(model, decode.table, made["prompt"], made["encoder"]),
-        fit_error={name: one.error for name, one in tables.items() if one is not None},
+        prompt=prompt_table,
+        encoder=encoder_table,
+        overhead=measure_engine(model, decode.table, prompt_table, encoder_table),
+        fit_error={name: one.error for name, one in measured.items() if one is not None},
     )
-    return behind_triton(folder, model, profile, settings, threads, runtime, device) if served else profile
+    return measure_server(folder, model, profile, settings, threads, runtime, device) if served else profile

@@ -1,4 +1,4 @@
-"""A load of random questions on a served model, by the load generator of clients/load."""
+"""A load of random inputs on a served model, by the load generator of clients/load."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ from clients.load.arrivals import Arrivals
 from clients.load.record import LoadRun
 from clients.load.run import run_load
 from clients.load.scenario import Inputs, Scenario, Target, Workload
-from serving.capacity.profiling.prompts import subject_of
+from serving.capacity.profiling.inputs import create_input
 from serving.engine.text_generation_model import CaptionModel, TextGenerationModel
 
 
-def write_questions(model: TextGenerationModel, lengths: Iterable[tuple[int, int]], path: Path, seed: int = 0) -> None:
-    """Write a file of questions, one a line, whose answers do not end before their length.
+def write_inputs(model: TextGenerationModel, lengths: Iterable[tuple[int, int]], path: Path, seed: int = 0) -> None:
+    """Write a file of inputs, one a line, whose answers do not end before their length.
 
     Args:
-        model: that is asked.
-        lengths: tokens of each question and of its answer.
+        model: that will answer.
+        lengths: tokens of each input and of its answer.
         path: of the file, ``.jsonl``.
         seed: of the tokens.
     """
     rng = np.random.default_rng(seed)
     name = PIXELS if isinstance(model, CaptionModel) else INPUT_IDS
     lines = [
-        {name: np.asarray(subject_of(model, prompt, rng)).tolist(), "max_tokens": answer, "ignore_eos": [True]}
+        {name: np.asarray(create_input(model, prompt, rng)).tolist(), "max_tokens": answer, "ignore_eos": [True]}
         for prompt, answer in lengths
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
-def asked(
+def send_load(
     address: str,
     name: str,
-    questions: Path,
+    inputs_file: Path,
     arrivals: Arrivals,
     *,
     warmup_s: float,
     duration_s: float,
     seed: int = 0,
 ) -> LoadRun:
-    """Ask a server for some seconds; tokens are sent as they come.
+    """Send requests to a server for some seconds; tokens are sent as they come.
 
     Args:
         address: of its gRPC endpoint.
         name: of the model.
-        questions: that :func:`write_questions` wrote; they are asked in turn.
-        arrivals: when they are asked.
+        inputs_file: that :func:`write_inputs` wrote; they are sent in turn.
+        arrivals: when they are sent.
         warmup_s: seconds before those that count.
         duration_s: seconds that count.
         seed: of the arrivals.
@@ -61,7 +61,7 @@ def asked(
     Raises:
         ServerError: it does not answer.
     """
-    inputs: Any = Inputs(kind="files", files=(str(questions),))
+    inputs: Any = Inputs(kind="files", files=(str(inputs_file),))
     scenario = Scenario(
         workloads=(Workload(name=name, model=name, inputs=inputs, stream=True),),
         target=Target(address=address, timeout_s=60.0),

@@ -15,7 +15,7 @@ _LEAST_CALLS, _MOST_CALLS = 3, 20
 Call = Callable[[], object]
 
 
-def medians(calls: Sequence[Call], title: str, rounds: int = ROUNDS) -> list[float]:
+def measure_medians(calls: Sequence[Call], title: str, rounds: int = ROUNDS) -> list[float]:
     """Seconds of each call; a disturbance of one round meets them all.
 
     Args:
@@ -23,30 +23,30 @@ def medians(calls: Sequence[Call], title: str, rounds: int = ROUNDS) -> list[flo
         title: of the progress.
         rounds: that count.
     """
-    taken: list[list[float]] = []
+    seconds: list[list[float]] = []
     with progress(title, rounds + 1) as advance:
         for number in range(rounds + 1):
-            taken.append([_seconds(call) for call in calls])
+            seconds.append([_measure_call(call) for call in calls])
             advance(f"round {number}")
-    return [float(value) for value in np.median(taken[1:], axis=0)]
+    return [float(value) for value in np.median(seconds[1:], axis=0)]
 
 
-def _seconds(call: Call) -> float:
+def _measure_call(call: Call) -> float:
     call()  # what it reads lies in the caches afterwards, as a server's weights and slots do
-    taken: list[float] = []
-    while len(taken) < _LEAST_CALLS or (len(taken) < _MOST_CALLS and sum(taken) < _ENOUGH_S):
+    seconds: list[float] = []
+    while len(seconds) < _LEAST_CALLS or (len(seconds) < _MOST_CALLS and sum(seconds) < _ENOUGH_S):
         began_s = time.perf_counter()
         call()
-        taken.append(time.perf_counter() - began_s)
-    return float(np.median(taken))
+        seconds.append(time.perf_counter() - began_s)
+    return float(np.median(seconds))
 
 
-def nonnegative(parts: Sequence[Sequence[float]], totals: Sequence[float]) -> list[float]:
+def fit_nonnegative(parts: Sequence[Sequence[float]], totals: Sequence[float]) -> list[float]:
     """The coefficients, none below 0, with which the parts add up to the totals best, by least squares."""
-    matrix, requested = np.array(parts, dtype=float), np.array(totals, dtype=float)
+    matrix, targets = np.array(parts, dtype=float), np.array(totals, dtype=float)
     kept = list(range(matrix.shape[1]))
     while kept:
-        found, *_ = np.linalg.lstsq(matrix[:, kept], requested, rcond=None)
+        found, *_ = np.linalg.lstsq(matrix[:, kept], targets, rcond=None)
         if found.min() >= 0:
             return [float(found[kept.index(part)]) if part in kept else 0.0 for part in range(matrix.shape[1])]
         del kept[int(found.argmin())]

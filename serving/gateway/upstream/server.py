@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pybreaker import CircuitBreaker
 
 from attendant.errors import AttendantError, ServerError, UnfinishedError, UnreachableError
-from clients.canary import Verdict, ask
+from clients.canary import CanaryResult, check_answer
 from clients.served_model import ServedModel
 from clients.triton_client import TritonClient
 
@@ -38,7 +38,7 @@ class Upstream:
         self.client = TritonClient(address, timeout_s)
         self.in_flight = 0
         self.models: dict[str, ServedModel] = {}
-        self.verdicts: dict[str, Verdict] = {}
+        self.verdicts: dict[str, CanaryResult] = {}
         self._breakers: dict[str, CircuitBreaker] = {}
         self._ejections: dict[str, asyncio.Event] = {}
 
@@ -107,7 +107,7 @@ class Upstream:
 
     async def _canary(self, model: ServedModel) -> None:
         try:
-            verdict = await ask(self.client, model)
+            verdict = await check_answer(self.client, model)
         except UnfinishedError:
             return  # a full queue is no failure
         except AttendantError as error:
@@ -120,7 +120,7 @@ class Upstream:
             self.eject(model.name)
 
     def _fail(self, name: str, error: AttendantError) -> None:
-        self.verdicts[name] = Verdict(found=str(error), right=False)
+        self.verdicts[name] = CanaryResult(found=str(error), right=False)
         self.eject(name)
 
     def _breaker(self, model: str) -> CircuitBreaker:

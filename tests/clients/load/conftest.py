@@ -22,9 +22,9 @@ MODELS = {
     **{f"stalling-{turn}": KnownModel(stall_at=STALL_AT, stall_s=STALL_S) for turn in range(4)},
     "honest": KnownModel(tokens=TOKENS),
     "slow": KnownModel(tokens=200, step_s=0.01),
-    "few": KnownModel(tokens=TOKENS, lie="few"),
-    "unfinished": KnownModel(tokens=TOKENS, lie="unfinished"),
-    "text": KnownModel(tokens=TOKENS, lie="text"),
+    "few": KnownModel(tokens=TOKENS, fault="few"),
+    "unfinished": KnownModel(tokens=TOKENS, fault="unfinished"),
+    "text": KnownModel(tokens=TOKENS, fault="text"),
 }
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from clients.load.record import GeneratorWatch, LoadRun, Outcome, RequestRecord, ServerCounts
+from clients.load.record import GeneratorUsage, LoadRun, RequestOutcome, RequestRecord, ServerCounts
 
 ENVIRONMENT = {"machine": "2 cores", "server": "simulated", "python": "3.11"}
 
@@ -10,9 +10,9 @@ ENVIRONMENT = {"machine": "2 cores", "server": "simulated", "python": "3.11"}
 def records(rate=50.0, count=1000, service_s=0.01, tokens=0, token_s=0.002, seed=0, warm=0, lag_s=0.0, jitter=0.2):
     """A Poisson stream to one clerk; answers of tokens stream on after the first without holding the clerk."""
     draws = np.random.default_rng(seed)
-    intended = np.cumsum(draws.exponential(1 / rate, count))
+    scheduled = np.cumsum(draws.exponential(1 / rate, count))
     found, free = [], 0.0
-    for number, at in enumerate(intended):
+    for number, at in enumerate(scheduled):
         slower = 1 + 4 * max(0.0, 1 - number / warm) if warm else 1
         begins = max(at + lag_s, free)
         free = begins + service_s * slower * draws.uniform(1 - jitter, 1 + jitter)
@@ -22,14 +22,14 @@ def records(rate=50.0, count=1000, service_s=0.01, tokens=0, token_s=0.002, seed
             RequestRecord(
                 number=number,
                 workload="chat" if tokens else "digits",
-                intended_s=float(at),
+                scheduled_s=float(at),
                 sent_s=float(at + lag_s),
                 ended_s=responses[-1],
                 responses_s=responses,
                 tokens=(1,) * len(responses) if tokens else (0,),
                 input_tokens=12 if tokens else 0,
                 images=0 if tokens else 1,
-                outcome=Outcome.OK,
+                outcome=RequestOutcome.OK,
             )
         )
     return found
@@ -44,7 +44,7 @@ def run_of(found, cpu_share=0.2, lags_s=(0.0002,) * 100, server="fit", in_proces
     return LoadRun(
         scenario={"name": "simulated", "arrivals": {"kind": "poisson", "rate": 50.0}, **scenario},
         records=tuple(found),
-        watch=GeneratorWatch(cpu_share=cpu_share, loop_lags_s=tuple(lags_s), machine_share=0.4),
+        generator=GeneratorUsage(cpu_share=cpu_share, loop_lags_s=tuple(lags_s), machine_share=0.4),
         server=fit if server == "fit" else server,
         in_process_s=tuple(in_process_s),
         duration_s=max(one.ended_s for one in found),

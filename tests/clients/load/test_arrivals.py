@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from attendant.errors import ConfigError
-from clients.load.arrivals import ClosedLoop, Constant, Gamma, Poisson, Ramp, Replay, times
+from clients.load.arrivals import ClosedLoop, Constant, Gamma, Poisson, Ramp, Replay, draw_times
 
 LONG_S = 400.0
 
@@ -12,11 +12,11 @@ def rng(seed=3):
 
 
 def gaps(arrivals):
-    return np.diff(times(arrivals, rng(), LONG_S))
+    return np.diff(draw_times(arrivals, rng(), LONG_S))
 
 
 def test_constant_arrivals_have_even_distances_from_the_beginning():
-    assert np.allclose(times(Constant(rate=4), rng(), 1.0), [0, 0.25, 0.5, 0.75])
+    assert np.allclose(draw_times(Constant(rate=4), rng(), 1.0), [0, 0.25, 0.5, 0.75])
 
 
 def test_poisson_gaps_are_exponential():
@@ -34,13 +34,13 @@ def test_gamma_gaps_have_the_mean_of_the_rate_and_the_spread_of_the_shape(shape)
 
 
 def test_numbers_of_poisson_arrivals_vary_as_much_as_their_mean():
-    found = np.histogram(times(Poisson(rate=50), rng(), LONG_S), bins=int(LONG_S))[0]
+    found = np.histogram(draw_times(Poisson(rate=50), rng(), LONG_S), bins=int(LONG_S))[0]
     assert abs(found.var() / found.mean() - 1) < 0.2
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 100), (100, 0), (30, 90), (50, 50)])
 def test_a_ramp_has_the_rate_of_each_moment(first, last):
-    found = times(Ramp(first_rate=first, last_rate=last), rng(), LONG_S)
+    found = draw_times(Ramp(first_rate=first, last_rate=last), rng(), LONG_S)
     quarters = np.histogram(found, bins=4, range=(0, LONG_S))[0] / (LONG_S / 4)
     wanted = first + (last - first) * np.array([1, 3, 5, 7]) / 8
     assert np.allclose(quarters, wanted, rtol=0.05, atol=2)
@@ -48,22 +48,22 @@ def test_a_ramp_has_the_rate_of_each_moment(first, last):
 
 
 def test_the_same_seed_draws_the_same_times_and_another_seed_others():
-    one, same, other = (times(Poisson(rate=9), rng(seed), 50.0) for seed in (1, 1, 2))
+    one, same, other = (draw_times(Poisson(rate=9), rng(seed), 50.0) for seed in (1, 1, 2))
     assert one.tolist() == same.tolist()
     assert one[:5].tolist() != other[:5].tolist()
 
 
 @pytest.mark.parametrize("arrivals", [Constant(rate=7), Poisson(rate=7), Gamma(rate=7, shape=2)])
 def test_a_number_ends_arrivals_where_a_duration_does_not(arrivals):
-    assert len(times(arrivals, rng(), number=5000)) == 5000
-    assert len(times(arrivals, rng(), 1.0, number=5000)) < 100
+    assert len(draw_times(arrivals, rng(), number=5000)) == 5000
+    assert len(draw_times(arrivals, rng(), 1.0, number=5000)) < 100
 
 
 def test_arrivals_without_an_end_are_refused():
     with pytest.raises(ConfigError, match="duration_s"):
-        times(Poisson(rate=1), rng())
+        draw_times(Poisson(rate=1), rng())
     with pytest.raises(ConfigError, match="duration_s"):
-        times(Ramp(first_rate=1, last_rate=2), rng(), number=5)
+        draw_times(Ramp(first_rate=1, last_rate=2), rng(), number=5)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from attendant.errors import UnknownNameError, UnreachableError
 from attendant.sampling_params import SamplingParams
 from clients.load.arrivals import ClosedLoop, Constant
-from clients.load.record import Outcome
+from clients.load.record import RequestOutcome
 from clients.load.run import run_load
 from clients.load.scenario import Cancel, Expect, Inputs, Scenario, Target, Workload
 from tests.clients.load.conftest import STALL_AT, STALL_S, TOKENS
@@ -31,32 +31,32 @@ def end_of_stall_s(found):
 
 
 @pytest.mark.planted
-@pytest.mark.parametrize(("model", "most_in_flight"), [("stalling-0", 1000), ("stalling-1", 2)])
-def test_a_stall_is_seen_by_all_who_meant_to_ask_while_it_lasted(ran, model, most_in_flight):
-    found = ran(model, arrivals=Constant(rate=100), requests=100, most_in_flight=most_in_flight)
+@pytest.mark.parametrize(("model", "max_concurrency"), [("stalling-0", 1000), ("stalling-1", 2)])
+def test_a_stall_is_seen_by_all_who_meant_to_ask_while_it_lasted(ran, model, max_concurrency):
+    found = ran(model, arrivals=Constant(rate=100), requests=100, max_concurrency=max_concurrency)
     over_s = end_of_stall_s(found)
     assert sum(record.ended_s > over_s - EXACT_S for record in found.records) == 100 - (STALL_AT - 1)
-    assert slow(found.records, "intended_s") >= 100 * (STALL_S - SLOW_S)
+    assert slow(found.records, "scheduled_s") >= 100 * (STALL_S - SLOW_S)
 
 
 def test_who_has_to_wait_for_a_place_is_sent_behind_the_stall_and_counts_from_when_it_was_meant(ran):
-    found = ran("stalling-2", arrivals=Constant(rate=100), requests=100, most_in_flight=2)
+    found = ran("stalling-2", arrivals=Constant(rate=100), requests=100, max_concurrency=2)
     behind = [record for record in found.records if record.sent_s > end_of_stall_s(found) - EXACT_S]
     assert len(behind) == 100 - (STALL_AT - 1) - 2  # all but those whom the stall met, and those before it
-    assert max(record.sent_s - record.intended_s for record in behind) > SLOW_S
+    assert max(record.sent_s - record.scheduled_s for record in behind) > SLOW_S
     assert slow(found.records, "sent_s") <= 4
 
 
 def test_a_closed_loop_sees_a_stall_once_a_caller(ran):
     found = ran("stalling-3", arrivals=ClosedLoop(concurrency=1), requests=40)
-    assert slow(found.records, "intended_s") == 1
+    assert slow(found.records, "scheduled_s") == 1
 
 
 def test_an_honest_stream_is_right_and_each_token_has_its_time(ran):
     found = ran("honest", decoding=PROMISED, expect=Expect(kind="text", answers=(WHOLE,)))
     for record in found.records:
-        assert (record.outcome, record.tokens) == (Outcome.OK, (1,) * TOKENS)
-        assert record.intended_s <= record.sent_s <= record.responses_s[0]
+        assert (record.outcome, record.tokens) == (RequestOutcome.OK, (1,) * TOKENS)
+        assert record.scheduled_s <= record.sent_s <= record.responses_s[0]
         assert list(record.responses_s) == sorted(record.responses_s)
         assert record.responses_s[-1] <= record.ended_s
 
@@ -65,9 +65,9 @@ def test_an_honest_stream_is_right_and_each_token_has_its_time(ran):
 @pytest.mark.parametrize(
     ("model", "outcome", "told"),
     [
-        ("few", Outcome.WRONG, "expected 4 tokens; found 3"),
-        ("unfinished", Outcome.ERROR, "the stream ended without one"),
-        ("text", Outcome.WRONG, "found '0 1 2 3! '"),
+        ("few", RequestOutcome.WRONG, "expected 4 tokens; found 3"),
+        ("unfinished", RequestOutcome.ERROR, "the stream ended without one"),
+        ("text", RequestOutcome.WRONG, "found '0 1 2 3! '"),
     ],
 )
 def test_a_lie_about_the_last_token_is_caught(ran, model, outcome, told):
@@ -79,39 +79,43 @@ def test_a_lie_about_the_last_token_is_caught(ran, model, outcome, told):
 @pytest.mark.planted
 def test_answers_to_the_same_question_must_be_the_same(ran):
     found = ran("quick", expect=Expect(kind="same", tolerance=0.0))  # it answers with the time
-    assert [record.outcome for record in found.records] == [Outcome.OK, Outcome.WRONG, Outcome.WRONG]
+    assert [record.outcome for record in found.records] == [
+        RequestOutcome.OK,
+        RequestOutcome.WRONG,
+        RequestOutcome.WRONG,
+    ]
     assert "times differs" in found.records[1].error
 
 
 @pytest.mark.planted
 def test_a_generator_that_cannot_keep_up_shows_it(ran):
     found = ran("quick", on_record=lambda record: time.sleep(0.05), arrivals=Constant(rate=50), requests=20)
-    assert max(found.watch.loop_lags_s) > 0.03
-    assert max(record.sent_s - record.intended_s for record in found.records) > 0.1
+    assert max(found.generator.loop_lags_s) > 0.03
+    assert max(record.sent_s - record.scheduled_s for record in found.records) > 0.1
 
 
 def test_a_rate_that_nobody_can_keep_is_sent_late_and_answered(ran):
-    found = ran("quick", arrivals=Constant(rate=100_000), requests=1000, most_in_flight=32)
-    assert [record.outcome for record in found.records] == [Outcome.OK] * 1000
-    assert found.records[-1].sent_s - found.records[-1].intended_s > 0.03
+    found = ran("quick", arrivals=Constant(rate=100_000), requests=1000, max_concurrency=32)
+    assert [record.outcome for record in found.records] == [RequestOutcome.OK] * 1000
+    assert found.records[-1].sent_s - found.records[-1].scheduled_s > 0.03
     assert [record.number for record in found.records] == sorted(record.number for record in found.records)
     assert found.records[0].ended_s < found.records[-1].sent_s
 
 
 def test_requests_are_taken_back_after_tokens(ran):
     found = ran("slow", arrivals=ClosedLoop(concurrency=2), cancel=Cancel(share=1.0, after_tokens=3))
-    assert {record.outcome for record in found.records} == {Outcome.CANCELLED}
+    assert {record.outcome for record in found.records} == {RequestOutcome.CANCELLED}
     assert all(3 <= sum(record.tokens) < 200 for record in found.records)
 
 
 def test_requests_are_taken_back_after_a_time(ran):
     found = ran("slow", cancel=Cancel(share=1.0, after_ms=50))
-    assert {record.outcome for record in found.records} == {Outcome.CANCELLED}
+    assert {record.outcome for record in found.records} == {RequestOutcome.CANCELLED}
 
 
 def test_a_share_is_taken_back_and_the_others_are_answered(ran):
     found = ran("honest", requests=40, cancel=Cancel(share=0.5, after_tokens=1))
-    counts = [sum(record.outcome is outcome for record in found.records) for outcome in Outcome]
+    counts = [sum(record.outcome is outcome for record in found.records) for outcome in RequestOutcome]
     assert counts[0] + counts[3] == 40
     assert counts[0] >= 5  # which of the other half is answered before it can be taken back is the server's affair
 
@@ -119,13 +123,13 @@ def test_a_share_is_taken_back_and_the_others_are_answered(ran):
 @pytest.mark.parametrize(("model", "deadline_ms"), [("slow", 20), ("late", 20), ("slow", 0.01)])
 def test_an_answer_behind_its_deadline_is_late_even_where_it_passes_while_the_request_is_sent(ran, model, deadline_ms):
     found = ran(model, deadline_ms=deadline_ms)
-    assert {record.outcome for record in found.records} == {Outcome.LATE}
+    assert {record.outcome for record in found.records} == {RequestOutcome.DEADLINE_EXCEEDED}
     assert sum(found.records[0].tokens) < 200
 
 
 def test_a_server_that_says_nothing_is_given_up_and_the_next_request_sent(ran):
     found = ran("silent", target={"timeout_s": 0.2})
-    assert [record.outcome for record in found.records] == [Outcome.ERROR] * 3
+    assert [record.outcome for record in found.records] == [RequestOutcome.ERROR] * 3
     assert "within 0.2 s" in found.records[0].error
 
 
@@ -147,23 +151,23 @@ def test_a_run_that_is_broken_off_takes_its_requests_back_and_leaves_no_task(kno
 def test_each_request_of_a_closed_loop_is_meant_for_the_end_of_its_predecessor(ran):
     records = ran("quick", requests=20).records
     assert [record.number for record in records] == list(range(20))
-    assert [record.intended_s for record in records[1:]] == [record.ended_s for record in records[:-1]]
+    assert [record.scheduled_s for record in records[1:]] == [record.ended_s for record in records[:-1]]
 
 
 def test_a_run_ends_with_its_duration(ran):
     found = ran("quick", requests=None, duration_s=0.3, warmup_s=0.1, arrivals=ClosedLoop(concurrency=3))
     assert len(found.records) > 10
-    assert all(record.intended_s < 0.4 for record in found.records)
+    assert all(record.scheduled_s < 0.4 for record in found.records)
 
 
 def test_several_connections_carry_one_run(ran):
     found = ran("quick", requests=30, target={"connections": 3}, arrivals=ClosedLoop(concurrency=6))
-    assert [record.outcome for record in found.records] == [Outcome.OK] * 30
+    assert [record.outcome for record in found.records] == [RequestOutcome.OK] * 30
 
 
 def test_a_server_without_shared_memory_is_sent_the_tensors_and_the_run_says_so(ran):
     found = ran("quick", target={"shared_memory": True})
-    assert [record.outcome for record in found.records] == [Outcome.OK] * 3
+    assert [record.outcome for record in found.records] == [RequestOutcome.OK] * 3
     assert found.environment["shared memory"].startswith("refused, tensors are sent")
 
 

@@ -12,7 +12,7 @@ from starlette.routing import Route
 from attendant.errors import InputError, UnknownNameError
 from attendant.sampling_params import SamplingParams
 from clients.load.arrivals import ClosedLoop
-from clients.load.record import Outcome
+from clients.load.record import RequestOutcome
 from clients.load.run import run_load
 from clients.load.scenario import Cancel, Expect, Inputs, Scenario, Target, Workload
 
@@ -113,7 +113,7 @@ def ran(tmp_path):
 def test_a_stream_brings_its_tokens_event_by_event(ran, endpoint):
     found = ran("words", endpoint=endpoint, expect=Expect(kind="text", answers=("".join(WORDS),), tokens=4))
     for record in found.records:
-        assert (record.outcome, record.error, record.tokens) == (Outcome.OK, "", (1, 1, 1, 1))
+        assert (record.outcome, record.error, record.tokens) == (RequestOutcome.OK, "", (1, 1, 1, 1))
         assert list(record.responses_s) == sorted(record.responses_s)
         assert record.input_tokens == 7
 
@@ -135,21 +135,21 @@ def test_a_whole_answer_is_one_response_of_all_tokens(ran, endpoint):
         decoding=SamplingParams(max_tokens=7),
         expect=Expect(kind="text", answers=("".join(WORDS),)),
     )
-    assert [(record.outcome, record.tokens) for record in found.records] == [(Outcome.OK, (7,))] * 3
+    assert [(record.outcome, record.tokens) for record in found.records] == [(RequestOutcome.OK, (7,))] * 3
 
 
 def test_a_vector_is_compared_with_the_first(ran):
     found = ran("words", endpoint="embeddings", expect=Expect(kind="same"))
-    assert [record.outcome for record in found.records] == [Outcome.OK] * 3
+    assert [record.outcome for record in found.records] == [RequestOutcome.OK] * 3
 
 
 @pytest.mark.parametrize(
     ("model", "outcome", "told"),
     [
-        ("silent", Outcome.ERROR, "finish_reason"),
-        ("cut", Outcome.ERROR, "[DONE]"),
-        ("broken", Outcome.ERROR, "out of breath"),
-        ("busy", Outcome.ERROR, "429: too many"),
+        ("silent", RequestOutcome.ERROR, "finish_reason"),
+        ("cut", RequestOutcome.ERROR, "[DONE]"),
+        ("broken", RequestOutcome.ERROR, "out of breath"),
+        ("busy", RequestOutcome.ERROR, "429: too many"),
     ],
 )
 def test_a_stream_that_does_not_end_well_is_an_error(ran, model, outcome, told):
@@ -160,12 +160,12 @@ def test_a_stream_that_does_not_end_well_is_an_error(ran, model, outcome, told):
 
 def test_a_request_is_taken_back_by_closing_its_connection(ran):
     found = ran("slow", cancel=Cancel(share=1.0, after_tokens=1))
-    assert {record.outcome for record in found.records} == {Outcome.CANCELLED}
+    assert {record.outcome for record in found.records} == {RequestOutcome.CANCELLED}
     assert all(sum(record.tokens) < 4 for record in found.records)
 
 
 def test_a_deadline_closes_a_stream(ran):
-    assert {record.outcome for record in ran("slow", deadline_ms=30).records} == {Outcome.LATE}
+    assert {record.outcome for record in ran("slow", deadline_ms=30).records} == {RequestOutcome.DEADLINE_EXCEEDED}
 
 
 def test_an_unknown_model_and_inputs_that_nobody_described_are_refused(ran):

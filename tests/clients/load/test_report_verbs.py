@@ -6,7 +6,7 @@ import pytest
 
 from attendant.errors import ConfigError, InputError
 from clients.load import report_verbs
-from clients.load.record import Outcome
+from clients.load.record import RequestOutcome
 from clients.load.run_file import write_run
 from tests.clients.load.simulated import records, run_of
 
@@ -81,7 +81,7 @@ def swept(tmp_path, monkeypatch):
         rate = getattr(arrivals, "rate", None) or 10.0 * arrivals.concurrency
         return run_of(records(rate=rate, count=400, tokens=4), arrivals={"rate": rate}, name=scenario.name)
 
-    monkeypatch.setattr(report_verbs, "run_shown", run)
+    monkeypatch.setattr(report_verbs, "run_with_progress", run)
     (tmp_path / "scenario.toml").write_text(SCENARIO)
     return tmp_path / "scenario.toml", asked
 
@@ -128,7 +128,7 @@ def test_a_sweep_needs_one_kind_of_levels_above_0(swept, levels):
 def test_a_run_of_errors_is_reported_and_not_lost(tmp_path, capsys):
     from dataclasses import replace
 
-    failed = [replace(one, outcome=Outcome.ERROR, error="gone", responses_s=()) for one in records(count=50)]
+    failed = [replace(one, outcome=RequestOutcome.ERROR, error="gone", responses_s=()) for one in records(count=50)]
     write_run(run_of(failed, server=None), tmp_path / "run.json")
     assert report_verbs.report(tmp_path / "run.json", html=tmp_path / "run.html") == 1
     assert "50 of 50 requests failed; most often (50): gone" in " ".join(capsys.readouterr().out.split())

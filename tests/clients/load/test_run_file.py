@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from attendant.errors import ArtefactError, OutputError
-from clients.load.analysis.summary import summarise
-from clients.load.record import Outcome
-from clients.load.run_file import FORMAT, VERSION, claim, read_run, write_run
+from clients.load.analysis.summary import summarize
+from clients.load.record import RequestOutcome
+from clients.load.run_file import FORMAT, VERSION, read_run, require_writable, write_run
 from clients.load.scenario_file import read_scenario
 from tests.clients.load.simulated import records, run_of
 
@@ -17,7 +17,7 @@ from tests.clients.load.simulated import records, run_of
 @pytest.fixture
 def written(tmp_path):
     found = records(count=30, tokens=4)
-    found[3] = replace(found[3], outcome=Outcome.ERROR, error="UNAVAILABLE: naïve", responses_s=(), tokens=())
+    found[3] = replace(found[3], outcome=RequestOutcome.ERROR, error="UNAVAILABLE: naïve", responses_s=(), tokens=())
     run = run_of(found, seed=7, arrivals={"kind": "poisson", "rate": 50.0})
     write_run(run, tmp_path / "made" / "run.json")
     return run, tmp_path / "made" / "run.json"
@@ -61,7 +61,7 @@ def test_a_missing_file_is_refused(tmp_path):
         read_run(tmp_path / "none.json")
 
 
-@pytest.mark.parametrize("spoil", [lambda run: run.pop("watch"), lambda run: run["records"]["sent_s"].pop()])
+@pytest.mark.parametrize("spoil", [lambda run: run.pop("generator"), lambda run: run["records"]["sent_s"].pop()])
 def test_a_run_that_lacks_something_is_refused(written, spoil):
     _, path = written
     whole = json.loads(path.read_text())
@@ -79,15 +79,15 @@ def test_a_place_that_cannot_be_written_is_refused(written, tmp_path):
 
 def test_a_place_is_claimed_without_harm_to_what_lies_there(written, tmp_path):
     run, path = written
-    claim(path, None, tmp_path / "new" / "page.html")
+    require_writable(path, None, tmp_path / "new" / "page.html")
     assert read_run(path) == run
     with pytest.raises(OutputError, match="a place to write at"):
-        claim(tmp_path)
+        require_writable(tmp_path)
 
 
 def test_the_example_is_a_valid_run_of_the_scenario_beside_it():
     examples = Path(__file__).parents[3] / "docs" / "examples"
     run, scenario = read_run(examples / "load-run.json"), read_scenario(examples / "load-run.toml")
-    assert summarise(run).verdict.valid
+    assert summarize(run).validity.valid
     assert run.scenario["name"] == scenario.name
     assert run.scenario["arrivals"] == scenario.plain()["arrivals"]

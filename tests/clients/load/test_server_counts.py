@@ -35,4 +35,4 @@ def test_an_address_without_metrics_is_refused_by_its_key():
     workload = Workload(name="a", model="a", inputs=Inputs(kind="zeros"))
     scenario = Scenario(workloads=(workload,), target=Target(metrics="127.0.0.1:1"), requests=1)
     with pytest.raises(UnreachableError, match=r"target\.metrics"):
-        asyncio.run(ServerCounter.begin(scenario))
+        asyncio.run(ServerCounter.start(scenario))

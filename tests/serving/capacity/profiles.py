@@ -1,15 +1,15 @@
 """Profiles to simulate with."""
 
-from serving.capacity.profile import Profile
-from serving.capacity.table import Table
+from serving.capacity.profile import ReplicaProfile
+from serving.capacity.table import TimeTable
 
 
 def flat(seconds, most=64, capacity=1024):
     """A table whose runs all take as long."""
-    return Table(sizes=(1, most), lengths=(1, capacity), seconds=((seconds, seconds), (seconds, seconds)))
+    return TimeTable(sizes=(1, most), lengths=(1, capacity), seconds=((seconds, seconds), (seconds, seconds)))
 
 
 def profile(step_s=0.01, prompt_s=0.02, **parts):
     """A replica whose steps take as long whatever is in them."""
     made = {"decode": flat(step_s), "prompt": flat(prompt_s, 256), "capacity": 1024, **parts}
-    return Profile(name="flat", **made)
+    return ReplicaProfile(name="flat", **made)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from attendant.errors import ConfigError
-from serving.capacity.demand import Demand, rate_of
-from serving.capacity.lengths import Constant, Lognormal, Uniform, Values
+from serving.capacity.demand import Demand, parse_rate
+from serving.capacity.lengths import ConstantLength, LognormalLengths, ObservedLengths, UniformLengths
 
 GOOD = """
 rate = "36000/h"
@@ -24,7 +24,9 @@ def read(tmp_path, text):
 def test_a_demand_is_read(tmp_path):
     demand = read(tmp_path, GOOD)
     assert demand.rate == 10.0
-    assert demand.prompt == Lognormal(median=40, p95=120, most=400) and demand.answer == Uniform(least=10, most=30)
+    assert demand.prompt == LognormalLengths(median=40, p95=120, most=400) and demand.answer == UniformLengths(
+        least=10, most=30
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,13 +54,15 @@ def test_a_mistake_in_a_demand_is_named(tmp_path, change, wanted):
     ("text", "rate"), [("20/s", 20), ("300/min", 5), ("1_000_000/h", 1e6 / 3600), ("1e6/day", 1e6 / 86400), (7, 7.0)]
 )
 def test_a_rate_has_a_unit_or_is_a_second(text, rate):
-    assert rate_of(text) == pytest.approx(rate)
+    assert parse_rate(text) == pytest.approx(rate)
 
 
 @pytest.mark.parametrize(("arrivals", "variation"), [("poisson", 1.0), ("gamma", 4.0), ("constant", 0.0)])
 def test_gaps_have_the_mean_and_the_variation_of_their_kind(arrivals, variation):
-    demand = Demand(rate=5, prompt=Constant(tokens=1), answer=Constant(tokens=1), arrivals=arrivals, shape=0.25)
-    gaps_s = demand.gaps(np.random.default_rng(0), 200_000)
+    demand = Demand(
+        rate=5, prompt=ConstantLength(tokens=1), answer=ConstantLength(tokens=1), arrivals=arrivals, shape=0.25
+    )
+    gaps_s = demand.draw_gaps(np.random.default_rng(0), 200_000)
     assert gaps_s.mean() == pytest.approx(0.2, rel=0.02)
     assert gaps_s.var() / gaps_s.mean() ** 2 == pytest.approx(variation, rel=0.03, abs=1e-12)
 
@@ -66,20 +70,27 @@ def test_gaps_have_the_mean_and_the_variation_of_their_kind(arrivals, variation)
 @pytest.mark.parametrize(("arrivals", "variation"), [("poisson", 1.0), ("gamma", 1 + 3 / 4), ("constant", 3 / 4)])
 def test_the_share_of_one_of_four_replicas_is_the_stream_thinned_by_chance(arrivals, variation):
     # Of a sum of K gaps, K geometric with p = 1/n: c² = (c²_gap − 1) / n + 1
-    demand = Demand(rate=20, prompt=Constant(tokens=1), answer=Constant(tokens=1), arrivals=arrivals, shape=0.25)
-    gaps_s = demand.gaps(np.random.default_rng(0), 200_000, replicas=4)
+    demand = Demand(
+        rate=20, prompt=ConstantLength(tokens=1), answer=ConstantLength(tokens=1), arrivals=arrivals, shape=0.25
+    )
+    gaps_s = demand.draw_gaps(np.random.default_rng(0), 200_000, replicas=4)
     assert gaps_s.mean() == pytest.approx(0.2, rel=0.02)
     assert gaps_s.var() / gaps_s.mean() ** 2 == pytest.approx(variation, rel=0.03)
 
 
 @pytest.mark.parametrize(
     "lengths",
-    [Constant(tokens=7), Uniform(least=3, most=9), Lognormal(median=50, p95=200, most=900), Values(values=(4, 4, 9))],
+    [
+        ConstantLength(tokens=7),
+        UniformLengths(least=3, most=9),
+        LognormalLengths(median=50, p95=200, most=900),
+        ObservedLengths(values=(4, 4, 9)),
+    ],
 )
 def test_lengths_are_drawn_within_their_bounds(lengths):
     drawn = lengths.draw(np.random.default_rng(0), 20_000)
     assert drawn.min() >= 1 and drawn.max() <= lengths.longest
-    if isinstance(lengths, Lognormal):
+    if isinstance(lengths, LognormalLengths):
         assert np.percentile(drawn, [50, 95]) == pytest.approx([50, 200], rel=0.05)
-    if isinstance(lengths, Values):
+    if isinstance(lengths, ObservedLengths):
         assert (drawn == 4).mean() == pytest.approx(2 / 3, abs=0.02) and set(drawn) == {4, 9}

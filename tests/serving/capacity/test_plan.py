@@ -6,7 +6,7 @@ import pytest
 
 from attendant.errors import ConfigError
 from serving.capacity.demand import Demand
-from serving.capacity.lengths import Constant, Lognormal, Uniform
+from serving.capacity.lengths import ConstantLength, LognormalLengths, UniformLengths
 from serving.capacity.levels import Levels
 from serving.capacity.plan import plan
 from serving.engine.settings import EngineSettings
@@ -21,34 +21,34 @@ class Bound:
 
 
 def levels(made=None, slots=4, rate=100.0, answer=10, requests=600, **asked):
-    demand = Demand(rate=rate, prompt=Constant(tokens=1), answer=Constant(tokens=answer), **asked)
+    demand = Demand(rate=rate, prompt=ConstantLength(tokens=1), answer=ConstantLength(tokens=answer), **asked)
     settings = EngineSettings(max_num_seqs=slots, prefix_cache_bytes=0, max_queue_size=1000)
     return Levels(profile=made or profile(0.01), settings=settings, demand=demand, requests=requests)
 
 
 def test_a_replica_saturates_where_all_its_slots_are_always_full():
-    limit = levels(slots=4).limit
+    limit = levels(slots=4).saturation
     assert limit.requests == pytest.approx(4 / 0.1, rel=0.02) and limit.tokens == pytest.approx(4 / 0.01, rel=0.02)
 
 
 def test_a_demand_takes_the_least_number_of_replicas_that_keeps_every_promise():
     found = plan(levels(), [Bound("request_latency", "p95", 0.15)])
-    outcomes = found.levels
-    assert found.replicas in outcomes and found.replicas + 1 in outcomes
-    assert outcomes[found.replicas].misses(found.objectives) == []
-    assert outcomes[found.replicas - 1].misses(found.objectives) != []
+    results = found.levels
+    assert found.replicas in results and found.replicas + 1 in results
+    assert results[found.replicas].missed(found.objectives) == []
+    assert results[found.replicas - 1].missed(found.objectives) != []
     assert found.replicas >= 100 / 40
 
 
 def test_without_promises_a_demand_takes_as_many_as_do_not_saturate():
     found = plan(levels(rate=70.0), [])
-    assert found.replicas == 2 and found.utilisation == pytest.approx(70 / 80, rel=0.1)
+    assert found.replicas == 2 and found.utilization == pytest.approx(70 / 80, rel=0.1)
 
 
 def test_a_replica_beyond_its_limit_refuses_or_makes_wait():
-    outcome = levels(rate=100.0, requests=3000).under(1)
-    assert outcome.refused > 0.2 and outcome.answered == pytest.approx(40, rel=0.05)
-    assert outcome.busy == pytest.approx(1.0, abs=0.01) and outcome.active == pytest.approx(4, abs=0.1)
+    result = levels(rate=100.0, requests=3000).simulate(1)
+    assert result.refused > 0.2 and result.answered == pytest.approx(40, rel=0.05)
+    assert result.busy == pytest.approx(1.0, abs=0.01) and result.running == pytest.approx(4, abs=0.1)
 
 
 def test_what_replicas_and_gpus_cost_is_added_up():
@@ -68,12 +68,12 @@ def test_what_no_number_of_replicas_keeps_is_said():
 @pytest.mark.parametrize(
     ("asked", "wanted"),
     [
-        ({"answer": Uniform(least=1, most=2000)}, "at most 1024 positions together"),
-        ({"prompt": Lognormal(median=9, p95=90, most=1020)}, "at most 1024 positions together"),
+        ({"answer": UniformLengths(least=1, most=2000)}, "at most 1024 positions together"),
+        ({"prompt": LognormalLengths(median=9, p95=90, most=1020)}, "at most 1024 positions together"),
     ],
 )
 def test_a_demand_beyond_the_capacity_is_refused(asked, wanted):
-    parts = {"prompt": Constant(tokens=5), "answer": Constant(tokens=5), **asked}
+    parts = {"prompt": ConstantLength(tokens=5), "answer": ConstantLength(tokens=5), **asked}
     with pytest.raises(ConfigError, match=wanted):
         Levels(profile=profile(), settings=EngineSettings(), demand=Demand(rate=1.0, **parts))
 
@@ -86,14 +86,14 @@ def test_a_demand_beyond_the_capacity_is_refused(asked, wanted):
     ],
 )
 def test_settings_beyond_the_profile_are_refused(settings, wanted):
-    demand = Demand(rate=1.0, prompt=Constant(tokens=5), answer=Constant(tokens=5))
+    demand = Demand(rate=1.0, prompt=ConstantLength(tokens=5), answer=ConstantLength(tokens=5))
     with pytest.raises(ConfigError, match=wanted):
         Levels(profile=profile(), settings=EngineSettings(**settings), demand=demand)
 
 
 def test_sources_beyond_the_encoder_are_refused():
     made = profile(encoder=flat(0.01, capacity=48))
-    demand = Demand(rate=1.0, prompt=Constant(tokens=49), answer=Constant(tokens=5))
+    demand = Demand(rate=1.0, prompt=ConstantLength(tokens=49), answer=ConstantLength(tokens=5))
     with pytest.raises(ConfigError, match="sources of at most 48"):
         Levels(profile=made, settings=EngineSettings(), demand=demand)
 

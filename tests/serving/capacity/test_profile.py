@@ -5,8 +5,7 @@ import json
 import pytest
 
 from attendant.errors import ConfigError
-from serving.capacity.profile import Overhead, Profile
-from serving.capacity.served import Served
+from serving.capacity.profile import EngineOverhead, ReplicaProfile, ServerOverhead
 from tests.serving.capacity.profiles import flat, profile
 
 BY_HAND = {
@@ -28,18 +27,18 @@ def written(tmp_path, value):
 def test_a_profile_is_read_as_it_was_written(tmp_path):
     made = profile(
         encoder=flat(0.001),
-        overhead=Overhead(step_s=1e-4, row_s=1e-5),
-        served=(Served(tokens_per_s=50.0, way_s=(1e-3, 2e-3)), Served(tokens_per_s=90.0, way_s=(1e-3, 3e-3))),
+        overhead=EngineOverhead(step_s=1e-4, row_s=1e-5),
+        served=ServerOverhead(request_s=1e-3, factor=1.5),
         fit_error={"decode": 0.02},
         gpus=2,
     )
     made.write(tmp_path / "new" / "profile.json")
-    assert Profile.read(tmp_path / "new" / "profile.json") == made
+    assert ReplicaProfile.read(tmp_path / "new" / "profile.json") == made
 
 
 def test_a_profile_can_be_written_by_hand(tmp_path):
-    read = Profile.read(written(tmp_path, BY_HAND))
-    assert read.gpus == 1 and read.decode.at(64, 4096) == 0.02 and read.served == ()
+    read = ReplicaProfile.read(written(tmp_path, BY_HAND))
+    assert read.gpus == 1 and read.decode.at(64, 4096) == 0.02 and read.served == ServerOverhead()
 
 
 @pytest.mark.parametrize(
@@ -53,18 +52,17 @@ def test_a_profile_can_be_written_by_hand(tmp_path):
         ({**BY_HAND, "decode": {**BY_HAND["decode"], "sizes": [2, 1]}}, "that rise in 'decode' of"),
         ({**BY_HAND, "decode": {**BY_HAND["decode"], "seconds": ["a", "b"]}}, "in 'decode' of"),
         ({**BY_HAND, "capacity": 9999}, "lengths of 'decode' up to the capacity, 9999"),
-        ({**BY_HAND, "served": [{"response_s": [-1]}]}, "response_s of values of at least 0 in 'served'"),
-        ({**BY_HAND, "served": {"way_s": [0.1]}}, "a list as 'served' of"),
-        ({**BY_HAND, "served": [5]}, "an object as 'served' of"),
-        ({**BY_HAND, "served": [{}, {}]}, "'served' by tokens_per_s that rise"),
+        ({**BY_HAND, "served": {"request_s": -1}}, "request_s of at least 0 in 'served' of"),
+        ({**BY_HAND, "served": {"factor": 0}}, "a factor above 0 in 'served' of"),
+        ({**BY_HAND, "served": [{"tokens_per_s": 1}]}, "an object as 'served' of"),
         ({**BY_HAND, "prompt": None}, "a table 'prompt' or 'encoder'"),
     ],
 )
 def test_a_mistake_in_a_profile_is_named(tmp_path, value, wanted):
     with pytest.raises(ConfigError, match=wanted):
-        Profile.read(written(tmp_path, value))
+        ReplicaProfile.read(written(tmp_path, value))
 
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ConfigError, match=r"a JSON or TOML file at .*nowhere.json"):
-        Profile.read(tmp_path / "nowhere.json")
+        ReplicaProfile.read(tmp_path / "nowhere.json")

@@ -1,17 +1,16 @@
 """A simulated replica waits as queueing theory says, and decides as the engine does that runs a real model."""
 
 from dataclasses import replace
-from math import factorial, inf
+from math import factorial
 
 import numpy as np
 import pytest
 
 from attendant.manifest import Manifest
 from attendant.sampling_params import SamplingParams
-from serving.capacity.profile import Overhead
+from serving.capacity.profile import EngineOverhead, ServerOverhead
 from serving.capacity.replica import Arrival, Replica
-from serving.capacity.served import Served
-from serving.capacity.simulated_model import SimulatedDecoder, simulated
+from serving.capacity.simulated_model import SimulatedDecoder, create_model
 from serving.engine.engine import Engine
 from serving.engine.settings import EngineSettings
 from serving.engine.text_generation_model import LanguageModel
@@ -30,7 +29,7 @@ def poisson(count, rate, answers, seed=0):
 
 
 def times_s(simulated, skipped):
-    return np.array([one.responses_s[-1] - one.intended_s for one in simulated.heard[skipped:]])
+    return np.array([one.responses_s[-1] - one.sent_s for one in simulated.requests[skipped:]])
 
 
 @pytest.mark.parametrize("load", [0.3, 0.5, 0.7])
@@ -54,7 +53,7 @@ def test_one_slot_waits_as_the_recursion_of_lindley_says_request_by_request():
     for arrival in arrivals:
         free_s = max(free_s, arrival.at_s) + arrival.answer * service_s
         ends_s.append(free_s)
-    assert [one.responses_s[-1] for one in found.heard] == pytest.approx(ends_s)
+    assert [one.responses_s[-1] for one in found.requests] == pytest.approx(ends_s)
 
 
 def test_several_slots_wait_as_m_m_c_does():
@@ -68,7 +67,7 @@ def test_several_slots_wait_as_m_m_c_does():
     erlang_c = waiting / (sum(terms) + waiting)
     expected_s = erlang_c * mean * step_s / (slots * (1 - load)) + mean * step_s + step_s / 2
     assert times_s(found, 200).mean() == pytest.approx(expected_s, rel=0.06)
-    assert found.load.active / found.load.seconds == pytest.approx(offered, rel=0.05)
+    assert found.load.running / found.load.seconds == pytest.approx(offered, rel=0.05)
 
 
 def test_what_is_in_the_replica_on_average_is_its_rate_times_the_time_there():
@@ -78,48 +77,49 @@ def test_what_is_in_the_replica_on_average_is_its_rate_times_the_time_there():
         Arrival(at_s=float(at), prompt=int(rng.integers(2, 300)), answer=int(rng.integers(1, 60))) for at in at_s
     ]
     found = Replica(profile(0.004, 0.02), engine_settings(8)).run(arrivals)
-    inside = (found.load.active + found.load.waiting) / found.load.seconds
+    inside = (found.load.running + found.load.waiting) / found.load.seconds
     rate = len(arrivals) / found.load.seconds
     # A step begins with who came before it: of a request's time all but the wait for the next step is seen.
     assert inside == pytest.approx(rate * times_s(found, 0).mean(), rel=0.08)
 
 
 def alone(made):
-    return Replica(made, engine_settings(4)).run([Arrival(at_s=1.0, prompt=9, answer=2)]).heard[0].responses_s
+    return Replica(made, engine_settings(4)).run([Arrival(at_s=1.0, prompt=9, answer=2)]).requests[0].responses_s
 
 
 def test_what_a_server_adds_comes_on_top():
-    served = Served(way_s=(0.1,), first_response_s=(0.05,), decode_factor=(2.0,), prompt_factor=(3.0,))
-    first_s = 1.0 + 0.1 + 3 * 0.02
-    # The engine goes on beside what is sent: the second token is there before the first one is heard, and follows it.
-    assert alone(profile(0.01, 0.02, served=(served,))) == pytest.approx([first_s + 0.05, first_s + 0.05])
+    served = ServerOverhead(request_s=0.1, factor=2.0)
+    first_s = 1.0 + 2 * 0.02 + 0.1
+    assert alone(profile(0.01, 0.02, served=served)) == pytest.approx([first_s, first_s + 2 * 0.01])
 
 
 def test_what_an_engine_adds_comes_on_top():
-    overhead = Overhead(step_s=0.001, row_s=0.002, prompt_s=0.003, request_s=0.004)
+    overhead = EngineOverhead(step_s=0.001, row_s=0.002, prompt_s=0.003, request_s=0.004)
     assert alone(profile(0.01, 0.02, overhead=overhead)) == pytest.approx([1.027, 1.027 + 0.013])
 
 
-def test_who_was_longer_on_the_way_comes_after_who_was_sent_later():
-    made = profile(0.01, 0.02, served=(Served(way_s=(0.0, 0.3)),))
-    arrivals = [Arrival(at_s=0.1 * number, prompt=9, answer=1) for number in range(40)]
-    found = Replica(made, engine_settings(4)).run(arrivals).heard
-    first_s = [one.responses_s[0] for one in found]
-    assert [one.intended_s for one in found] == [one.at_s for one in arrivals] and first_s != sorted(first_s)
-    assert {round(one.responses_s[0] - one.intended_s, 2) for one in found} >= {0.02, 0.32}
+def test_a_whole_answer_comes_with_its_last_token():
+    replica = Replica(profile(0.01, 0.02), engine_settings(4), stream=False)
+    found = replica.run([Arrival(at_s=1.0, prompt=9, answer=3)]).requests[0]
+    assert found.responses_s == pytest.approx([1.04]) and found.tokens == [3] and found.is_finished
+
+
+def test_time_passes_between_requests_without_work():
+    found = Replica(profile(0.01), engine_settings(1)).run([Arrival(at_s=at, prompt=1, answer=2) for at in (1.0, 5.0)])
+    assert found.load.seconds == pytest.approx(5.02) and found.load.worked_s == pytest.approx(0.04)
 
 
 def test_a_translators_sources_are_encoded_together_and_its_answers_decoded():
     made = replace(profile(0.01), encoder=flat(0.5), prompt=None)
     arrivals = [Arrival(at_s=0.0, prompt=length, answer=3) for length in (5, 9)]
     found = Replica(made, engine_settings(4)).run(arrivals)
-    assert [one.responses_s[-1] for one in found.heard] == pytest.approx([0.53, 0.53])
+    assert [one.responses_s[-1] for one in found.requests] == pytest.approx([0.53, 0.53])
 
 
 def test_one_too_many_is_refused_and_who_is_late_is_told():
     arrivals = [Arrival(at_s=0.0, prompt=1, answer=50, deadline_ms=200) for _ in range(4)]
     found = Replica(profile(0.01), engine_settings(1, max_queue_size=2)).run(arrivals)
-    assert [one.error for one in found.heard] == ["DeadlineError", "DeadlineError", "BusyError", "BusyError"]
+    assert [one.error for one in found.requests] == ["DeadlineError", "DeadlineError", "BusyError", "BusyError"]
     assert found.meter.deadline_exceeded == 2 and found.meter.rejected == 2
 
 
@@ -143,13 +143,13 @@ class RealReplica(Replica):
 
     def __init__(self, model, made, settings):
         super().__init__(made, settings)
-        timed = SimulatedDecoder(made, self.clock, made.additions(inf))
+        timed = SimulatedDecoder(made, self.clock)
         self.recorded = Recorded(model.runners["decoder"], timed.run)
         self.engine = Engine(replace(model.loaded, decoder=self.recorded), settings, clock=self.clock)
-        self.simulated.meter = self.engine.meter
+        self.simulation.meter = self.engine.meter
         self._model, self._rng = model, np.random.default_rng(0)
 
-    def _request(self, arrival):
+    def _create_request(self, arrival):
         options = SamplingParams(
             max_tokens=arrival.answer,
             ignore_eos=True,
@@ -163,12 +163,12 @@ class RealReplica(Replica):
 def test_the_simulation_decides_as_the_engine_that_runs_a_real_model(language_model, slots, waiting, budget):
     model = LanguageModel(language_model, Manifest.read(language_model))
     rng = np.random.default_rng(slots)
-    served = Served(way_s=(0.001, 0.004), response_s=(0.0007, 0.002), decode_factor=(1.0, 1.5, 3.0))
-    made = profile(0.004, 0.011, capacity=64, served=(served,))
+    served = ServerOverhead(request_s=0.003, factor=1.5)
+    made = profile(0.004, 0.011, capacity=64, served=served)
     settings = EngineSettings(
         max_num_seqs=slots, max_queue_size=waiting, max_prefill_tokens=budget, prefix_cache_bytes=0
     )
-    at_s = np.cumsum(rng.exponential(0.02, 60))
+    at_s = np.cumsum(rng.exponential(0.02, 90))
     arrivals = [
         Arrival(
             at_s=float(at),
@@ -181,15 +181,15 @@ def test_the_simulation_decides_as_the_engine_that_runs_a_real_model(language_mo
     ]
     real = RealReplica(model, made, settings)
     replica = Replica(made, settings)
-    written = simulated(made, replica.clock, made.additions(inf))
+    written = create_model(made, replica.clock)
     recorded = Recorded(written.decoder, lambda feeds: None)
     replica.engine = Engine(replace(written, decoder=recorded), settings, clock=replica.clock)
-    replica.simulated.meter = replica.engine.meter
+    replica.simulation.meter = replica.engine.meter
     found, expected = replica.run(arrivals), real.run(arrivals)
     assert recorded.runs == real.recorded.runs and len(recorded.runs) > 100
-    assert [one.responses_s for one in found.heard] == [one.responses_s for one in expected.heard]
-    assert [one.tokens for one in found.heard] == [one.tokens for one in expected.heard]
-    assert [one.error for one in found.heard] == [one.error for one in expected.heard]
-    assert len({one.error for one in found.heard}) >= 2  # some were late or refused
+    assert [one.responses_s for one in found.requests] == [one.responses_s for one in expected.requests]
+    assert [one.tokens for one in found.requests] == [one.tokens for one in expected.requests]
+    assert [one.error for one in found.requests] == [one.error for one in expected.requests]
+    assert len({one.error for one in found.requests}) >= 2  # some were late or refused
     for count in ("finished", "deadline_exceeded", "rejected", "steps", "tokens", "prompt_tokens"):
         assert getattr(found.meter, count) == getattr(expected.meter, count)

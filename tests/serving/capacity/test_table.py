@@ -3,7 +3,7 @@
 import pytest
 
 from attendant.errors import ConfigError
-from serving.capacity.table import Table
+from serving.capacity.table import TimeTable
 
 
 def plane(x, y):
@@ -12,7 +12,7 @@ def plane(x, y):
 
 def table(sizes=(1, 4, 16), lengths=(8, 64)):
     seconds = tuple(tuple(plane(x, y) for y in lengths) for x in sizes)
-    return Table(sizes=sizes, lengths=lengths, seconds=seconds)
+    return TimeTable(sizes=sizes, lengths=lengths, seconds=seconds)
 
 
 @pytest.mark.parametrize("point", [(1, 8), (4, 64), (16, 64), (2, 8), (10, 30), (3, 63)])
@@ -32,7 +32,7 @@ def test_beyond_the_grid_nothing_is_known(point, axis):
 
 
 def test_one_point_is_a_table():
-    assert Table(sizes=(1,), lengths=(1,), seconds=((0.5,),)).at(1, 1) == 0.5
+    assert TimeTable(sizes=(1,), lengths=(1,), seconds=((0.5,),)).at(1, 1) == 0.5
 
 
 @pytest.mark.parametrize(
@@ -47,4 +47,4 @@ def test_one_point_is_a_table():
 )
 def test_a_table_that_is_none_is_refused(parts, wanted):
     with pytest.raises(ConfigError, match=wanted):
-        Table(**{"sizes": (1, 4), "lengths": (1,), "seconds": ((1.0,), (2.0,)), **parts})
+        TimeTable(**{"sizes": (1, 4), "lengths": (1,), "seconds": ((1.0,), (2.0,)), **parts})

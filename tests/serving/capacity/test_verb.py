@@ -37,7 +37,7 @@ def test_a_plan_is_a_table_and_an_answer(files):
     told = planned(*files())
     assert told.returncode == 0, told.stderr
     assert "replica(s) for ttft_p95<100ms" in told.stdout and "a replica saturates at" in told.stdout
-    assert "GPU(s)" in told.stdout and "an hour" in told.stdout and "kept" in told.stdout
+    assert "GPU(s)" in told.stdout and "an hour" in told.stdout and "met" in told.stdout
     assert "one replica saturates" in told.stderr
 
 
@@ -47,7 +47,7 @@ def test_a_plan_is_json_too_and_flags_win_over_the_file(files):
     assert found["rate"] == 100 and found["gpus"] == found["replicas"] >= 1
     assert found["price_per_hour"] == 2.0 * found["gpus"]
     chosen = next(level for level in found["levels"] if level["replicas"] == found["replicas"])
-    assert chosen["kept"] and chosen["request_latency"]["p99"] < 1.0
+    assert chosen["met"] and chosen["request_latency"]["p99"] < 1.0
     assert chosen["offered"] == pytest.approx(100 / found["replicas"], rel=0.2)
 
 

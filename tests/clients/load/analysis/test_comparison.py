@@ -4,12 +4,12 @@ import pytest
 
 from attendant.errors import InputError
 from clients.load.analysis.comparison import compare, differences
-from clients.load.analysis.summary import summarise
+from clients.load.analysis.summary import summarize
 from tests.clients.load.simulated import records, run_of
 
 
 def summary(seed, **given):
-    return summarise(run_of(records(**{"rate": 20, "count": 600, "tokens": 8, "seed": seed} | given)))
+    return summarize(run_of(records(**{"rate": 20, "count": 600, "tokens": 8, "seed": seed} | given)))
 
 
 def test_runs_of_the_same_server_are_alike():

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from clients.load.analysis.metrics import metrics
-from clients.load.analysis.slo import objectives
-from clients.load.analysis.steady import Window
-from clients.load.record import Outcome, RequestRecord, ServerCounts
+from clients.load.analysis.slo import parse_objectives
+from clients.load.analysis.steady import SteadyWindow
+from clients.load.record import RequestOutcome, RequestRecord, ServerCounts
 from tests.clients.load.simulated import records, run_of
 
 
@@ -19,7 +19,7 @@ def steps():
         RequestRecord(
             number=n,
             workload="chat",
-            intended_s=n / 10,
+            scheduled_s=n / 10,
             sent_s=n / 10 + 0.001,
             ended_s=n / 10 + 0.001 + (n + 1) / 1000,
             responses_s=tuple(n / 10 + 0.001 + (n + 1) / 1000 * part / 5 for part in range(1, 6)),
@@ -30,7 +30,7 @@ def steps():
     ]
 
 
-WHOLE = Window(begins_s=0.0, ends_s=10.0)
+WHOLE = SteadyWindow(begins_s=0.0, ends_s=10.0)
 
 
 def test_latencies_rates_and_counts_are_those_of_the_window(steps):
@@ -46,28 +46,28 @@ def test_latencies_rates_and_counts_are_those_of_the_window(steps):
 
 
 def test_requests_outside_the_window_are_in_no_latency(steps):
-    found = metrics(run_of(steps), Window(begins_s=5.0, ends_s=10.0))
+    found = metrics(run_of(steps), SteadyWindow(begins_s=5.0, ends_s=10.0))
     assert found["request_latency"].value("min") == pytest.approx(0.051)
     assert found["request_throughput"].avg == pytest.approx(9.8, abs=0.21)
 
 
 def test_goodput_counts_requests_that_keep_every_objective(steps):
-    found = metrics(run_of(steps), WHOLE, objectives("latency_p95<51.5ms,itl_avg<1s"))
+    found = metrics(run_of(steps), WHOLE, parse_objectives("latency_p95<51.5ms,itl_avg<1s"))
     assert found["goodput"].avg == pytest.approx(5.0)
     assert "goodput" not in metrics(run_of(steps), WHOLE)
 
 
 def test_tokens_are_counted_when_they_came_not_when_their_answer_ended():
     slow = RequestRecord(
-        number=0, workload="chat", intended_s=0, sent_s=0, ended_s=30.0, responses_s=(1.0, 2.0, 29.0), tokens=(1, 1, 9)
+        number=0, workload="chat", scheduled_s=0, sent_s=0, ended_s=30.0, responses_s=(1.0, 2.0, 29.0), tokens=(1, 1, 9)
     )
     assert metrics(run_of([slow]), WHOLE)["output_token_throughput"].avg == pytest.approx(0.2)
 
 
 def test_cancelled_answers_count_for_tokens_and_not_for_latency(steps):
-    some = [replace(one, outcome=Outcome.CANCELLED) if one.number % 2 else one for one in steps]
+    some = [replace(one, outcome=RequestOutcome.CANCELLED) if one.number % 2 else one for one in steps]
     found = metrics(run_of(some), WHOLE)
-    assert found["request_latency"].spread.count == 50
+    assert found["request_latency"].distribution.count == 50
     assert found["cancelled_request_count"].avg == 50
     assert found["output_token_throughput"].avg == pytest.approx(
         metrics(run_of(steps), WHOLE)["output_token_throughput"].avg
@@ -97,15 +97,15 @@ def test_what_serving_adds_is_the_difference_of_medians(steps):
 def test_the_interval_of_a_rate_holds_the_rate_that_was_offered():
     held = 0
     for seed in range(20):
-        low, high = metrics(run_of(records(rate=50, count=1000, seed=seed)), Window(begins_s=0.0, ends_s=19.0))[
+        low, high = metrics(run_of(records(rate=50, count=1000, seed=seed)), SteadyWindow(begins_s=0.0, ends_s=19.0))[
             "request_throughput"
-        ].sure["avg"]
+        ].intervals["avg"]
         held += low <= 50 <= high
     assert held >= 16
 
 
 def test_intervals_are_stated_of_every_latency_with_an_objective(steps):
-    found = metrics(run_of(steps), WHOLE, objectives("ttst_p95<1s"))
-    assert "p95" in found["time_to_second_token"].sure
-    assert found["inter_chunk_latency"].sure == {}
-    assert np.isfinite(found["effective_latency"].sure["p99"]).all()
+    found = metrics(run_of(steps), WHOLE, parse_objectives("ttst_p95<1s"))
+    assert "p95" in found["time_to_second_token"].intervals
+    assert found["inter_chunk_latency"].intervals == {}
+    assert np.isfinite(found["effective_latency"].intervals["p99"]).all()

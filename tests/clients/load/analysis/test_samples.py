@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from clients.load.analysis.samples import gaps, samples
-from clients.load.record import Outcome, RequestRecord
+from clients.load.record import RequestOutcome, RequestRecord
 
 STREAM = RequestRecord(
     number=0,
     workload="chat",
-    intended_s=1.0,
+    scheduled_s=1.0,
     sent_s=1.5,
     ended_s=4.2,
     responses_s=(2.0, 3.0, 4.0),
@@ -44,20 +44,24 @@ def test_a_stream_is_measured(name, wanted):
 @pytest.mark.parametrize("name", ["time_to_first_token", "inter_token_latency", "output_sequence_length"])
 def test_an_answer_without_tokens_has_no_figure_of_tokens(name):
     unary = RequestRecord(
-        number=0, workload="digits", intended_s=0, sent_s=0, ended_s=1, responses_s=(1.0,), tokens=(0,)
+        number=0, workload="digits", scheduled_s=0, sent_s=0, ended_s=1, responses_s=(1.0,), tokens=(0,)
     )
     assert np.isnan(only(unary, name))
 
 
 def test_one_token_has_no_time_between_tokens():
-    one = RequestRecord(number=0, workload="chat", intended_s=0, sent_s=0, ended_s=1, responses_s=(0.9,), tokens=(1,))
+    one = RequestRecord(number=0, workload="chat", scheduled_s=0, sent_s=0, ended_s=1, responses_s=(0.9,), tokens=(1,))
     assert np.isnan(only(one, "inter_token_latency"))
 
 
-def test_a_late_request_counts_and_a_failed_one_does_not():
-    late = RequestRecord(number=1, workload="chat", intended_s=2, sent_s=2, ended_s=5, outcome=Outcome.LATE)
-    failed = RequestRecord(number=2, workload="chat", intended_s=3, sent_s=3, ended_s=9, outcome=Outcome.ERROR)
-    gone = RequestRecord(number=3, workload="chat", intended_s=3, sent_s=3, ended_s=3.1, outcome=Outcome.CANCELLED)
+def test_a_deadline_exceeded_request_counts_and_a_failed_one_does_not():
+    late = RequestRecord(
+        number=1, workload="chat", scheduled_s=2, sent_s=2, ended_s=5, outcome=RequestOutcome.DEADLINE_EXCEEDED
+    )
+    failed = RequestRecord(number=2, workload="chat", scheduled_s=3, sent_s=3, ended_s=9, outcome=RequestOutcome.ERROR)
+    gone = RequestRecord(
+        number=3, workload="chat", scheduled_s=3, sent_s=3, ended_s=3.1, outcome=RequestOutcome.CANCELLED
+    )
     found = samples([failed, late, STREAM, gone])
     assert found.request_latency == pytest.approx([2.7, 3.0])
     assert found.time_to_first_token == pytest.approx([0.5, 3.0])

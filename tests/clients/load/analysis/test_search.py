@@ -2,12 +2,12 @@
 
 import pytest
 
-from clients.load.analysis.search import CLOSE, every, highest
-from clients.load.analysis.slo import objectives
-from clients.load.analysis.summary import summarise
+from clients.load.analysis.search import CLOSE, find_highest, measure_all
+from clients.load.analysis.slo import parse_objectives
+from clients.load.analysis.summary import summarize
 from tests.clients.load.simulated import records, run_of
 
-KEPT = objectives("latency_p95<100ms")
+KEPT = parse_objectives("latency_p95<100ms")
 
 
 def measured(limit, calls, cpu_share=0.1):
@@ -16,14 +16,14 @@ def measured(limit, calls, cpu_share=0.1):
     def measure(level):
         calls.append(level)
         found = records(rate=20, count=100, service_s=0.01 if level <= limit else 0.15, jitter=0.1)
-        return summarise(run_of(found, cpu_share=cpu_share), KEPT)
+        return summarize(run_of(found, cpu_share=cpu_share), KEPT)
 
     return measure
 
 
 def test_bisection_ends_close_to_the_limit():
     calls = []
-    found = highest([10, 20, 40, 80], measured(47.0, calls), runs=8)
+    found = find_highest([10, 20, 40, 80], measured(47.0, calls), runs=8)
     assert calls[:4] == [10, 20, 40, 80]
     assert 47 / CLOSE < found.highest.level <= 47
     assert len(calls) <= 4 + 4
@@ -33,34 +33,34 @@ def test_bisection_ends_close_to_the_limit():
 
 def test_levels_above_the_first_failure_are_not_measured():
     calls = []
-    highest([10, 20, 1000, 2000], measured(15.0, calls), runs=0)
+    find_highest([10, 20, 1000, 2000], measured(15.0, calls), runs=0)
     assert calls == [10, 20]
 
 
 def test_the_number_of_runs_is_bounded():
     calls = []
-    found = highest([1, 1000], measured(500.0, calls), runs=2)
+    found = find_highest([1, 1000], measured(500.0, calls), runs=2)
     assert len(calls) == 4
     assert "no more runs were allowed" in found.ended
 
 
 @pytest.mark.parametrize(("limit", "told"), [(5.0, "give lower ones"), (99.0, "give higher ones")])
 def test_a_limit_outside_the_levels_is_told(limit, told):
-    found = highest([10, 20], measured(limit, []), runs=5)
+    found = find_highest([10, 20], measured(limit, []), runs=5)
     assert told in found.ended
     assert (found.highest is None) == (limit < 10)
 
 
 def test_whole_levels_are_bisected_in_whole_numbers():
     calls = []
-    found = highest([1, 16], measured(6.0, calls), runs=9, whole=True)
+    found = find_highest([1, 16], measured(6.0, calls), runs=9, whole=True)
     assert found.highest.level == 6
     assert all(level == int(level) for level in calls)
 
 
 def test_a_generator_at_its_limit_ends_the_search():
     quick, busy = measured(10.0, []), measured(10.0, [], cpu_share=1.0)
-    found = highest([5, 50], lambda level: quick(level) if level <= 10 else busy(level), runs=5)
+    found = find_highest([5, 50], lambda level: quick(level) if level <= 10 else busy(level), runs=5)
     assert "the generator was the limit" in found.ended
     assert found.highest.level == 5
 
@@ -68,13 +68,13 @@ def test_a_generator_at_its_limit_ends_the_search():
 def test_a_level_at_which_the_generator_was_disturbed_is_measured_once_more():
     calls = []
     quick, busy = measured(10.0, calls), measured(10.0, calls, cpu_share=1.0)
-    found = highest([5, 8], lambda level: busy(level) if calls.count(level) == 0 else quick(level), runs=5)
+    found = find_highest([5, 8], lambda level: busy(level) if calls.count(level) == 0 else quick(level), runs=5)
     assert calls == [5, 5, 8, 8]
     assert found.highest.level == 8
 
 
 def test_a_sweep_measures_every_level_in_order():
     calls = []
-    found = every([40, 10], measured(20.0, calls))
+    found = measure_all([40, 10], measured(20.0, calls))
     assert calls == [10, 40]
     assert [step.passes for step in found.steps] == [True, False]

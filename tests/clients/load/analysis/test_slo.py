@@ -3,11 +3,11 @@
 import pytest
 
 from attendant.errors import ConfigError
-from clients.load.analysis.slo import limits_on, objectives
+from clients.load.analysis.slo import limits_on, parse_objectives
 
 
 def test_objectives_are_read():
-    first, second = objectives("ttft_p95<200ms, itl_p99.9 <= 50 us")
+    first, second = parse_objectives("ttft_p95<200ms, itl_p99.9 <= 50 us")
     assert (first.metric, first.statistic, first.limit_s, first.text) == (
         "effective_time_to_first_token",
         "p95",
@@ -18,7 +18,7 @@ def test_objectives_are_read():
 
 
 def test_no_text_is_no_objective():
-    assert objectives(" ") == ()
+    assert parse_objectives(" ") == ()
 
 
 @pytest.mark.parametrize(
@@ -36,10 +36,10 @@ def test_no_text_is_no_objective():
 )
 def test_a_mistake_is_refused(text, told):
     with pytest.raises(ConfigError, match=told):
-        objectives(text)
+        parse_objectives(text)
 
 
 def test_a_limit_counts_from_the_intended_time_unless_it_says_otherwise():
-    kept = objectives("latency_p95<1s,sent_latency_p99<2s,itl_avg<5ms")
-    assert [one.text for one in limits_on("effective_latency", kept)] == ["latency_p95<1s"]
-    assert [one.text for one in limits_on("request_latency", kept)] == ["sent_latency_p99<2s"]
+    objectives = parse_objectives("latency_p95<1s,sent_latency_p99<2s,itl_avg<5ms")
+    assert [one.text for one in limits_on("effective_latency", objectives)] == ["latency_p95<1s"]
+    assert [one.text for one in limits_on("request_latency", objectives)] == ["sent_latency_p99<2s"]

@@ -13,7 +13,7 @@ def test_a_warm_up_is_left_out():
     found = records(rate=20, count=800, warm=150, seed=1)
     window = steady_window(found)
     assert window.unsteady == ""
-    assert found[120].intended_s <= window.begins_s <= found[300].intended_s
+    assert found[120].scheduled_s <= window.begins_s <= found[300].scheduled_s
     assert window.ends_s == found[-1].sent_s
 
 
@@ -42,7 +42,7 @@ def test_a_run_that_slows_down_in_its_middle_is_no_steady_state():
     first, later = records(rate=20, count=500, service_s=0.01), records(rate=20, count=500, service_s=0.016, seed=5)
     end = first[-1].ended_s
     moved = [
-        replace(one, intended_s=one.intended_s + end, sent_s=one.sent_s + end, ended_s=one.ended_s + end)
+        replace(one, scheduled_s=one.scheduled_s + end, sent_s=one.sent_s + end, ended_s=one.ended_s + end)
         for one in later
     ]
     window = steady_window([*first, *moved])

@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from clients.load.analysis.summary import summarise
+from clients.load.analysis.summary import summarize
 from clients.load.analysis.validity import Fault, ValidityBounds
-from clients.load.record import Outcome, ServerCounts
+from clients.load.record import RequestOutcome, ServerCounts
 from tests.clients.load.simulated import records, run_of
 
 
 def faults(run, bounds=None):
-    return {reason.fault for reason in summarise(run, bounds=bounds).verdict.reasons}
+    return {reason.fault for reason in summarize(run, bounds=bounds).validity.reasons}
 
 
 def told(run):
-    return " | ".join(reason.told for reason in summarise(run).verdict.reasons)
+    return " | ".join(reason.message for reason in summarize(run).validity.reasons)
 
 
 @pytest.fixture(scope="module")
@@ -25,18 +25,18 @@ def calm():
 
 @pytest.mark.parametrize("tokens", [0, 8])
 def test_a_calm_run_is_valid(tokens):
-    verdict = summarise(run_of(records(rate=20, count=600, tokens=tokens))).verdict
-    assert (verdict.valid, verdict.reasons) == (True, ())
+    validity = summarize(run_of(records(rate=20, count=600, tokens=tokens))).validity
+    assert (validity.valid, validity.reasons) == (True, ())
 
 
 def test_an_error_is_enough(calm):
-    broken = [replace(calm[0], outcome=Outcome.ERROR, error="UNAVAILABLE"), *calm[1:]]
+    broken = [replace(calm[0], outcome=RequestOutcome.ERROR, error="UNAVAILABLE"), *calm[1:]]
     assert faults(run_of(broken)) == {Fault.ANSWERS}
     assert "1 of 600 requests failed; most often (1): UNAVAILABLE" in told(run_of(broken))
 
 
 def test_a_wrong_answer_is_enough(calm):
-    wrong = [*calm[:-1], replace(calm[-1], outcome=Outcome.WRONG, error="7 is not 3")]
+    wrong = [*calm[:-1], replace(calm[-1], outcome=RequestOutcome.WRONG, error="7 is not 3")]
     assert faults(run_of(wrong)) == {Fault.ANSWERS}
     assert "answered wrongly; most often (1): 7 is not 3" in told(run_of(wrong))
 
@@ -92,12 +92,12 @@ def test_a_growing_queue_is_no_steady_state():
 
 
 def test_an_empty_run_is_invalid():
-    from clients.load.record import GeneratorWatch, LoadRun
+    from clients.load.record import GeneratorUsage, LoadRun
 
     run = LoadRun(
         scenario={},
         records=(),
-        watch=GeneratorWatch(cpu_share=0.0),
+        generator=GeneratorUsage(cpu_share=0.0),
         server=None,
         duration_s=0.0,
         started_at="2026-11-21T20:00:00+00:00",
@@ -109,8 +109,8 @@ def test_an_empty_run_is_invalid():
 
 
 def test_what_one_should_bear_in_mind_is_remarked(calm):
-    late = [replace(one, outcome=Outcome.LATE) if one.number % 50 == 0 else one for one in calm]
-    remarks = " | ".join(summarise(run_of(late, server=None, in_process_s=())).verdict.remarks)
+    late = [replace(one, outcome=RequestOutcome.DEADLINE_EXCEEDED) if one.number % 50 == 0 else one for one in calm]
+    remarks = " | ".join(summarize(run_of(late, server=None, in_process_s=())).validity.remarks)
     assert "fewer than ten lie beyond p99, p99.9" in remarks
     assert "12 requests passed their deadline: percentiles above p98 are lower bounds" in remarks
     assert "metrics could not be read" in remarks

@@ -16,10 +16,10 @@ import pytest
 from clients.load.arrivals import Poisson
 from clients.load.calibration import theory
 from clients.load.calibration.known_model import services_s
-from clients.load.plan import intended_times
-from clients.load.record import Outcome, RequestRecord
+from clients.load.record import RequestOutcome, RequestRecord
 from clients.load.run import run_load
 from clients.load.scenario import Inputs, Scenario, Target, Workload
+from clients.load.schedule import draw_schedule
 from tests.clients.load.conftest import LINE_S, MODELS
 from tests.clients.load.disturbance import Disturbance
 
@@ -51,16 +51,16 @@ class Queues:
     disturbance: Disturbance
     began_s: float
 
-    def of(self, kind, begin="intended_s"):
-        """Intended times, measured times and those of the queues drawn, in seconds ``[3, N]``, by intended time."""
+    def of(self, kind, begin="scheduled_s"):
+        """Scheduled times, measured times and those of the queues drawn, in seconds ``[3, N]``, by scheduled time."""
         columns = []
         for name in {record.workload for record in self.records if record.workload.startswith(kind)}:
             records = [record for record in self.records if record.workload == name]
-            intended, begins, ends = (
-                np.array([getattr(record, one) for record in records]) for one in ("intended_s", begin, "ended_s")
+            scheduled, begins, ends = (
+                np.array([getattr(record, one) for record in records]) for one in ("scheduled_s", begin, "ended_s")
             )
             drawn = theory.sojourns(begins, services_s(MODELS[name], len(records)))
-            columns.append(np.stack([intended, ends - begins, drawn]))
+            columns.append(np.stack([scheduled, ends - begins, drawn]))
         joined = np.concatenate(columns, axis=1)
         return joined[:, np.argsort(joined[0])]
 
@@ -71,14 +71,14 @@ class Queues:
 
 
 def test_every_request_that_was_drawn_is_sent_and_answered_and_none_before_its_time(queues):
-    intended_s, _ = intended_times(queues.scenario)
-    assert [record.intended_s for record in queues.records] == pytest.approx(intended_s.tolist(), abs=1e-9)
-    assert {record.outcome for record in queues.records} == {Outcome.OK}
-    assert all(record.sent_s >= record.intended_s for record in queues.records)
+    scheduled_s, _ = draw_schedule(queues.scenario)
+    assert [record.scheduled_s for record in queues.records] == pytest.approx(scheduled_s.tolist(), abs=1e-9)
+    assert {record.outcome for record in queues.records} == {RequestOutcome.OK}
+    assert all(record.sent_s >= record.scheduled_s for record in queues.records)
 
 
 @pytest.mark.parametrize("kind", ["even", "random"])
-@pytest.mark.parametrize("begin", ["intended_s", "sent_s"])
+@pytest.mark.parametrize("begin", ["scheduled_s", "sent_s"])
 def test_no_request_is_faster_than_its_queue(queues, kind, begin):
     _, measured, drawn = queues.of(kind, begin)
     assert np.min(measured - drawn) > -EXACT_S
@@ -89,8 +89,8 @@ def test_times_are_those_of_the_queues_that_were_drawn(queues, kind):
     waited, window = min((queues.waited(window), window) for window in range(WINDOWS))
     if waited > MUCH:
         pytest.skip(f"in the calmest window generator and server waited {waited:.0%} of the time for a processor")
-    intended, measured, drawn = queues.of(kind)
-    here = intended // WINDOW_S == window
+    scheduled, measured, drawn = queues.of(kind)
+    here = scheduled // WINDOW_S == window
     assert here.sum() > 100
     for figure in (np.mean, partial(np.quantile, q=0.95)):
         assert figure(measured[here]) == pytest.approx(figure(drawn[here]), rel=0.03), f"{waited:.0%} was waited"

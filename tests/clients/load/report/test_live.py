@@ -1,7 +1,7 @@
 """A run shows how it goes, and costs its generator next to nothing."""
 
-from clients.load.record import Outcome
-from clients.load.report.live import Tally, live
+from clients.load.record import RequestOutcome
+from clients.load.report.live import LiveTally, live
 from tests.clients.load.simulated import records
 
 
@@ -14,7 +14,7 @@ class Clock:
 
 def test_rates_are_those_of_the_last_two_seconds():
     clock = Clock()
-    tally = Tally(10.0, clock)
+    tally = LiveTally(10.0, clock)
     one, two = records(count=2, tokens=5)
     for _ in range(8):
         tally.note(one)
@@ -26,7 +26,7 @@ def test_rates_are_those_of_the_last_two_seconds():
 
 
 def test_nothing_yet_is_no_error():
-    assert Tally(None, Clock()).line() == "0 requests/s"
+    assert LiveTally(None, Clock()).line() == "0 requests/s"
 
 
 def test_lines_come_seldom_where_there_is_no_terminal(capsys):
@@ -38,4 +38,4 @@ def test_lines_come_seldom_where_there_is_no_terminal(capsys):
     told = capsys.readouterr().err.splitlines()
     assert len(told) == 4
     assert told[0].startswith("digits, 5 s: ")
-    assert f"100 {Outcome.OK.value}" in told[-1]
+    assert f"100 {RequestOutcome.OK.value}" in told[-1]

@@ -10,12 +10,11 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from attendant.errors import OutputError
-from clients.load.analysis.search import every
-from clients.load.analysis.slo import objectives
-from clients.load.analysis.summary import summarise
-from clients.load.record import Outcome
-from clients.load.report.page import report, write_report
-from clients.load.report.sweep_page import write_sweep
+from clients.load.analysis.search import measure_all
+from clients.load.analysis.slo import parse_objectives
+from clients.load.analysis.summary import summarize
+from clients.load.record import RequestOutcome
+from clients.load.report.page import run_page, sweep_page, write_page
 from clients.load.run_file import read_run
 from tests.clients.load.simulated import records, run_of
 
@@ -26,7 +25,7 @@ QUIET = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-KEPT = objectives("ttft_p95<20ms,itl_p95<5ms")
+KEPT = parse_objectives("ttft_p95<20ms,itl_p95<5ms")
 
 
 @pytest.fixture(scope="module")
@@ -63,10 +62,10 @@ def opened(browser):
 def page_of(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
 
-    def written(name, run, kept=()):
+    def written(name, run, objectives=()):
         path = folder / f"{name}.html"
         if not path.is_file():
-            write_report(summarise(run, kept), path)
+            write_page(run_page(summarize(run, objectives)), path)
         return path
 
     return written
@@ -97,20 +96,20 @@ def test_what_a_point_means_is_told_where_the_pointer_is(opened, page_of, exampl
     page, said = opened(page_of("streams", example, KEPT))
     plot = page.locator("figure", has_text="Latency by percentile").get_by_role("img")
     plot.hover()
-    told = page.locator(".told:visible").inner_text()
-    assert re.search(r"from the intended time\s+[\d.]+ %: [\d.]+ ms\nfrom the time it was sent\s+[\d.]+ %", told)
-    drawn, box = plot.bounding_box(), page.locator(".told:visible").bounding_box()
+    told = page.locator(".tip:visible").inner_text()
+    assert re.search(r"from the scheduled time\s+[\d.]+ %: [\d.]+ ms\nfrom the time it was sent\s+[\d.]+ %", told)
+    drawn, box = plot.bounding_box(), page.locator(".tip:visible").bounding_box()
     assert drawn["y"] < box["y"] < drawn["y"] + drawn["height"] / 2
     assert box["x"] + box["width"] <= drawn["x"] + drawn["width"] + 20
     page.mouse.move(0, 0)
-    assert page.locator(".told:visible").count() == 0
+    assert page.locator(".tip:visible").count() == 0
     assert said == []
 
 
 def test_an_invalid_run_says_so_and_why_before_anything_else(opened, page_of):
     found = records(rate=20, count=300)
-    found[7] = replace(found[7], outcome=Outcome.ERROR, error="<script>alert(1)</script>")
-    found[9] = replace(found[9], outcome=Outcome.WRONG, error="7 is not 3")
+    found[7] = replace(found[7], outcome=RequestOutcome.ERROR, error="<script>alert(1)</script>")
+    found[9] = replace(found[9], outcome=RequestOutcome.WRONG, error="7 is not 3")
     page, said = opened(page_of("invalid", run_of(found, cpu_share=0.99)))
     banner = page.get_by_role("status")
     assert "Invalid: do not quote these figures" in banner.inner_text()
@@ -121,16 +120,19 @@ def test_an_invalid_run_says_so_and_why_before_anything_else(opened, page_of):
     assert said == []
 
 
-@pytest.mark.parametrize(("width", "shown"), [(1280, "broad"), (390, "slim")])
+@pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_wide_and_narrow_places_in_light_and_dark(opened, page_of, example, width, shown, scheme):
+def test_it_fits_wide_and_narrow_places_in_light_and_dark(opened, page_of, example, width, scheme):
     page, said = opened(page_of("streams", example, KEPT), width, scheme)
     assert page.evaluate("document.documentElement.scrollWidth") == width
-    assert page.locator(f"svg.{shown}:visible").count() == 5
     assert page.locator("svg.plot:visible").count() == 5
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     darkness = sum(map(int, re.findall(r"\d+", ground)[:3])) / 3
     assert (darkness < 60) == (scheme == "dark")
+    widths = page.evaluate(
+        "[...document.querySelectorAll('svg.plot')].map(p => [p.viewBox.baseVal.width, p.clientWidth])"
+    )
+    assert all(abs(drawn - shown) <= 1 for drawn, shown in widths)
     size = page.evaluate(
         "Math.min(...[...document.querySelectorAll('svg.plot text')].filter(t => t.getClientRects().length)"
         ".map(t => t.getBoundingClientRect().height))"
@@ -140,7 +142,7 @@ def test_it_fits_wide_and_narrow_places_in_light_and_dark(opened, page_of, examp
 
 
 def test_ink_stands_out_from_its_ground_in_light_and_dark():
-    style = (ROOT / "clients" / "load" / "report" / "page.css").read_text()
+    style = (ROOT / "clients" / "load" / "report" / "templates" / "page.css").read_text()
     for block in re.findall(r":root \{(.*?)\n\s*\}", style, re.DOTALL):
         colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block))
         for ink in ("ink", "quiet", "good", "bad", "warn"):
@@ -164,14 +166,14 @@ def light(colour):
 
 
 def test_the_page_is_small_and_needs_nothing_else(example):
-    html = report(summarise(example, KEPT))
+    html = run_page(summarize(example, KEPT))
     assert len(html.encode()) < 400_000
     assert re.findall(r"(?:src|href)=[\"'](?!data:|#)", html) == []
     assert "http://" not in re.sub(r"http://127\.0\.0\.1", "", html.split("<script>")[0])
 
 
 def test_a_run_of_thousands_of_requests_stays_small():
-    assert len(report(summarise(run_of(records(rate=20, count=12_000, tokens=2)))).encode()) < 600_000
+    assert len(run_page(summarize(run_of(records(rate=20, count=12_000, tokens=2)))).encode()) < 600_000
 
 
 def test_a_run_without_requests_still_has_a_page(opened, page_of):
@@ -181,10 +183,54 @@ def test_a_run_without_requests_still_has_a_page(opened, page_of):
     assert said == []
 
 
+@pytest.mark.parametrize(
+    ("scale", "low", "high"),
+    [
+        *(("linear", low, high) for low, high in ((0.0, 1.0), (0.0, 437.0), (3.1, 3.9), (0.0, 2e-6))),
+        *(("log", low, high) for low, high in ((1e-4, 2.0), (0.08, 0.2), (1e-6, 100.0), (0.5, 0.51))),
+        *(("tail", 0.0, high) for high in (95.0, 99.0, 99.95)),
+    ],
+)
+def test_ticks_are_round_and_inside_and_in_order(opened, page_of, example, scale, low, high):
+    page, _ = opened(page_of("streams", example, KEPT))
+    axis = {"scale": scale, "low": low, "high": high, "unit": "seconds"}
+    found, places = page.evaluate("axis => [ticks(axis, 6), ticks(axis, 6).map(one => place(axis, one))]", axis)
+    assert 2 <= len(found) <= 12 and found == sorted(found)
+    assert all(low * 0.99 - 1e-12 <= tick <= high * 1.01 for tick in found)
+    assert all(float(f"{tick:.3g}") == pytest.approx(tick) for tick in found)
+    assert places == sorted(places) and len(set(places)) == len(places)
+
+
+def test_values_lie_where_their_scale_says(opened, page_of, example):
+    page, _ = opened(page_of("streams", example, KEPT))
+
+    def places(scale, low, high, values):
+        axis = {"scale": scale, "low": low, "high": high}
+        return page.evaluate("([axis, values]) => values.map(one => place(axis, one))", [axis, values])
+
+    assert places("log", 0.001, 1.0, [0.001, 0.01, 0.1, 1.0]) == pytest.approx([0, 1 / 3, 2 / 3, 1])
+    assert places("tail", 0.0, 99.9, [0.0, 90.0, 99.0, 99.9]) == pytest.approx([0, 1 / 3, 2 / 3, 1])
+    for scale in ("linear", "log", "tail"):
+        assert places(scale, 1.0, 2.0, [-5.0, 1e9]) == [0.0, 1.0]
+
+
+def test_a_name_and_an_error_of_markup_stay_text(opened, page_of):
+    hostile = "</script><img src=x onerror=alert(1)>"
+    found = [replace(one, workload=hostile) for one in records(rate=20, count=300)]
+    found[7] = replace(found[7], outcome=RequestOutcome.ERROR, error=hostile)
+    page, said = opened(page_of("hostile", replace(run_of(found, name=hostile), environment={hostile: hostile})))
+    assert page.get_by_role("heading", level=1).inner_text() == hostile
+    assert page.locator("img[src=x]").count() == 0 and page.locator("svg.plot").count() == 4
+    limit = parse_objectives("latency_p95<1s")[0]
+    page_of_limit = summarize(run_of(records(rate=20, count=300)), [replace(limit, text=hostile)])
+    assert "<img" not in run_page(page_of_limit)
+    assert said == []
+
+
 def test_a_sweep_is_drawn_with_its_answer(opened, tmp_path):
     runs = {rate: run_of(records(rate=rate, count=300, tokens=5, seed=1)) for rate in (20.0, 40.0, 130.0)}
-    found = every(list(runs), lambda rate: summarise(runs[rate], objectives("ttft_p95<60ms")))
-    write_sweep(found, "rate", tmp_path / "sweep.html")
+    found = measure_all(list(runs), lambda rate: summarize(runs[rate], parse_objectives("ttft_p95<60ms")))
+    write_page(sweep_page(found, "rate"), tmp_path / "sweep.html")
     page, said = opened(tmp_path / "sweep.html")
     assert "highest load that keeps the objectives: 40 requests/s offered" in page.get_by_role("status").inner_text()
     panels = page.get_by_role("img")
@@ -197,4 +243,4 @@ def test_a_sweep_is_drawn_with_its_answer(opened, tmp_path):
 
 def test_a_place_that_cannot_be_written_is_refused(tmp_path, example):
     with pytest.raises(OutputError, match="choose another --html"):
-        write_report(summarise(example), tmp_path)
+        write_page(run_page(summarize(example)), tmp_path)

@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 
 from attendant.errors import OutputError
-from clients.load.record import Outcome
+from clients.load.record import RequestOutcome
 from clients.load.report.requests_csv import COLUMNS, write_requests
 from tests.clients.load.simulated import records
 
 
 def test_every_request_is_a_line(tmp_path):
     stream, unary = records(count=1, tokens=5)[0], records(count=1)[0]
-    failed = replace(unary, outcome=Outcome.ERROR, error='no, "really"\nno', responses_s=())
+    failed = replace(unary, outcome=RequestOutcome.ERROR, error='no, "really"\nno', responses_s=())
     write_requests([stream, unary, failed], tmp_path / "requests.csv")
     with (tmp_path / "requests.csv").open(newline="") as file:
         first, second, third = csv.DictReader(file)

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from clients.load.analysis.slo import objectives
-from clients.load.analysis.summary import summarise
-from clients.load.record import Outcome
+from clients.load.analysis.slo import parse_objectives
+from clients.load.analysis.summary import summarize
+from clients.load.record import RequestOutcome
 from clients.load.report.summary_json import plain
 from tests.clients.load.simulated import records, run_of
 
@@ -25,8 +25,8 @@ OF_AIPERF = {
 @pytest.fixture(scope="module")
 def summary():
     found = records(rate=20, count=500, tokens=6)
-    found[9] = replace(found[9], outcome=Outcome.ERROR, error="UNAVAILABLE")
-    return summarise(run_of(found), objectives("ttft_p95<1s"))
+    found[9] = replace(found[9], outcome=RequestOutcome.ERROR, error="UNAVAILABLE")
+    return summarize(run_of(found), parse_objectives("ttft_p95<1s"))
 
 
 def test_the_keys_are_aiperfs(summary):

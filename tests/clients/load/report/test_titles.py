@@ -5,7 +5,7 @@ import pytest
 
 from clients.load.analysis.metrics import Metric
 from clients.load.analysis.percentiles import distribution
-from clients.load.report.titles import rate_text, span_text, sure_text, tick_text, time_text, value_text
+from clients.load.report.titles import interval_text, range_text, rate_text, time_text, value_text
 
 
 @pytest.mark.parametrize(
@@ -25,21 +25,19 @@ def test_rates_have_three_digits_or_whole_numbers(value, text):
     ("sure", "text"), [((0.0073, 0.00794), "7.3 … 7.94 ms"), ((0.0009, 0.0012), "900 µs … 1.2 ms"), (None, "")]
 )
 def test_the_unit_of_an_interval_is_said_once(sure, text):
-    assert span_text(sure) == text
+    assert range_text(sure) == text
 
 
 def test_a_percentile_that_rests_on_few_requests_is_doubted():
     values = np.linspace(0.002, 0.1, 300)
-    metric = Metric(unit="s", avg=float(values.mean()), spread=distribution(values), sure={"p95": (0.09, 0.1)})
+    metric = Metric(
+        unit="s", avg=float(values.mean()), distribution=distribution(values), intervals={"p95": (0.09, 0.1)}
+    )
     assert value_text(metric, "p95") == "95.1 ms"
     assert value_text(metric, "p99").endswith(" ms ?")
     assert value_text(metric, "max") == "100 ms"
-    assert (sure_text(metric, "p95"), sure_text(metric, "p50")) == ("90 … 100 ms", "")
+    assert (interval_text(metric, "p95"), interval_text(metric, "p50")) == ("90 … 100 ms", "")
 
 
 def test_a_rate_has_its_unit():
-    assert value_text(Metric(unit="tokens/sec", avg=1234.0, sure={})) == "1,234 tokens/s"
-
-
-def test_the_origin_of_an_axis_has_no_unit():
-    assert (tick_text(0.0), tick_text(0.5)) == ("0", "500 ms")
+    assert value_text(Metric(unit="tokens/sec", avg=1234.0, intervals={})) == "1,234 tokens/s"

@@ -12,7 +12,7 @@ from typing import Any
 from attendant.errors import AttendantError, ConfigError
 
 
-def read_plain(path: Path) -> dict[str, Any]:
+def read_config(path: Path) -> dict[str, Any]:
     """The object that a ``.json`` or ``.toml`` file holds.
 
     Raises:
@@ -28,30 +28,21 @@ def read_plain(path: Path) -> dict[str, Any]:
     return value
 
 
-def require_keys(kind: type[Any], value: Mapping[str, Any], place: str) -> None:
-    """Refuse keys that a dataclass has not, and a lack of those that it must have.
-
-    Raises:
-        ConfigError: one is unknown or missing.
-    """
-    known: dict[str, Field[Any]] = {spec.name: spec for spec in fields(kind) if spec.init}
-    needed = {name for name, spec in known.items() if spec.default is MISSING and spec.default_factory is MISSING}
-    if strangers := sorted(value.keys() - known.keys()):
-        raise ConfigError(f"keys of {place} among {sorted(known)}", ", ".join(strangers), "correct or leave them out")
-    if missing := sorted(needed - value.keys()):
-        raise ConfigError(f"{', '.join(missing)} in {place}", "nothing", "add it; see docs/guides/capacity.md")
-
-
-def made(kind: type[Any], value: Mapping[str, Any], place: str) -> Any:
+def build_config(kind: type[Any], value: Mapping[str, Any], place: str) -> Any:
     """A dataclass of a file's values.
 
     Raises:
         ConfigError: a key is unknown or missing, or a value is none that it can have; the message names the place.
     """
-    require_keys(kind, value, place)
+    known: dict[str, Field[Any]] = {spec.name: spec for spec in fields(kind) if spec.init}
+    needed = {name for name, spec in known.items() if spec.default is MISSING and spec.default_factory is MISSING}
+    if unknown := sorted(value.keys() - known.keys()):
+        raise ConfigError(f"keys of {place} among {sorted(known)}", ", ".join(unknown), "correct or leave them out")
+    if missing := sorted(needed - value.keys()):
+        raise ConfigError(f"{', '.join(missing)} in {place}", "nothing", "add it; see docs/guides/capacity.md")
     try:
         return kind(**value)
     except AttendantError as error:
         raise ConfigError(f"{error.expected} in {place}", error.found, error.remedy) from error
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"values of the right kind in {place}", str(error), "see docs/guides/capacity.md") from error
+        raise ConfigError(f"values of the right type in {place}", str(error), "see docs/guides/capacity.md") from error

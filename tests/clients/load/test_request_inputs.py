@@ -5,11 +5,11 @@ import pytest
 from PIL import Image
 
 from attendant.errors import InputError
-from clients.load.in_flight import Choice, InFlightRequest
-from clients.load.questions import questions_of
+from clients.load.answer_checker import AnswerChecker
+from clients.load.in_flight import InFlightRequest, PlannedRequest
+from clients.load.request_inputs import create_inputs
 from clients.load.scenario import Expect, Inputs, Workload
-from clients.load.transport import Prepared
-from clients.load.verify import Judge
+from clients.load.transport import PreparedWorkload
 from clients.served_model import ServedModel
 
 DIGITS = ServedModel(
@@ -46,28 +46,28 @@ TENSORS = ServedModel(
 
 
 def asked(model, **inputs):
-    return questions_of(Workload(name="w", model="m", inputs=Inputs(**inputs)), model, np.random.default_rng(0))
+    return create_inputs(Workload(name="w", model="m", inputs=Inputs(**inputs)), model, np.random.default_rng(0))
 
 
 def test_the_example_comes_with_its_answer_and_its_limit():
     (image,), (text,) = asked(DIGITS), asked(DATES)
-    assert (image.inputs["pixels"].shape, image.answer, image.images) == ((1, 1, 2, 2), "two", 1)
+    assert (image.tensors["pixels"].shape, image.answer, image.images) == ((1, 1, 2, 2), "two", 1)
     assert (text.text, text.answer, text.max_tokens, text.images) == ("may 1", "05-01", 5, 0)
 
 
 def test_random_questions_have_the_served_shapes_and_types():
     found = asked(TENSORS, kind="random", number=3, rows=2, size=5)
     assert len(found) == 3
-    assert {name: (array.shape, array.dtype.name) for name, array in found[0].inputs.items()} == {
+    assert {name: (array.shape, array.dtype.name) for name, array in found[0].tensors.items()} == {
         "x": ((2, 5, 3), "float32"),
         "ids": ((2, 2), "int64"),
     }
-    assert not np.array_equal(found[0].inputs["x"], found[1].inputs["x"])
+    assert not np.array_equal(found[0].tensors["x"], found[1].tensors["x"])
 
 
 def test_zeros_are_one_question():
     (found,) = asked(DIGITS, kind="zeros", rows=4)
-    assert (found.inputs["pixels"].sum(), found.images) == (0, 4)
+    assert (found.tensors["pixels"].sum(), found.images) == (0, 4)
 
 
 def test_random_texts_have_as_many_words():
@@ -91,8 +91,8 @@ def test_rows_of_an_array_are_questions(tmp_path):
     path = tmp_path / "q.npy"
     np.save(path, np.arange(12.0).reshape(3, 1, 2, 2))
     found = asked(DIGITS, kind="files", files=(str(path),))
-    assert [one.inputs["pixels"].shape for one in found] == [(1, 1, 2, 2)] * 3
-    assert found[2].inputs["pixels"].dtype == np.float32
+    assert [one.tensors["pixels"].shape for one in found] == [(1, 1, 2, 2)] * 3
+    assert found[2].tensors["pixels"].dtype == np.float32
 
 
 @pytest.mark.parametrize(
@@ -127,12 +127,12 @@ def test_an_image_needs_a_model_that_says_how_to_prepare_it(tmp_path):
 
 def fault(model, expect, text=None, outputs=None, question=0, count=0, **inputs):
     workload = Workload(name="w", model="m", inputs=Inputs(**inputs), expect=expect)
-    questions = questions_of(workload, model, np.random.default_rng(0))
-    judge = Judge(Prepared(workload, model, questions, []))
-    flight = InFlightRequest(0, Choice(workload=0, question=question), 0.0, 0.0)
-    flight.text, flight.count = text or "", count
+    questions = create_inputs(workload, model, np.random.default_rng(0))
+    judge = AnswerChecker(PreparedWorkload(workload, model, questions, []))
+    flight = InFlightRequest(0, PlannedRequest(workload=0, input=question), 0.0, 0.0)
+    flight.text, flight.token_count = text or "", count
     flight.outputs = None if outputs is None else lambda: outputs
-    return judge.fault(flight)
+    return judge.check(flight)
 
 
 def logits(*values):

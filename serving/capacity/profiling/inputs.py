@@ -1,4 +1,4 @@
-"""Questions to measure with: random tokens, or an empty image."""
+"""Inputs to measure with: random tokens, or an empty image."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from serving.engine.settings import EngineSettings
 from serving.engine.text_generation_model import CaptionModel, TextGenerationModel, TranslationModel
 from serving.runtime.base import numpy_dtype
 
-_FIRST, _BEHIND = 3, 12  # tokens that every vocabulary has, and that are no special ones
+_FIRST, _END = 3, 12  # tokens that every vocabulary has, and that are no special ones
 
 
-def loaded(
+def load_model(
     folder: Path, settings: EngineSettings, threads: int = 1, runtime: Runtime = "auto", device: Device = "auto"
 ) -> TextGenerationModel:
     """An artefact that answers with text.
@@ -34,30 +34,30 @@ def loaded(
     manifest = Manifest.read(folder)
     engines = {task.name: task.engine for task in TASKS.values() if task.engine}
     if manifest.task not in engines:
-        wanted = f"an artefact of one of the tasks {list(engines)}, which an engine steps"
-        raise UserError(wanted, f"{manifest.task!r} in {folder}", "a plan is made for models that write")
+        expected = f"an artefact of one of the tasks {list(engines)}, which an engine steps"
+        raise UserError(expected, f"{manifest.task!r} in {folder}", "plan for a generative model")
     model: TextGenerationModel = resolve(engines[manifest.task])(folder, manifest, threads, runtime, device, settings)
     return model
 
 
-def longest_question(model: TextGenerationModel) -> int:
-    """The most tokens that a question can have; 1 of an image."""
+def longest_input(model: TextGenerationModel) -> int:
+    """The most tokens that an input can have; 1 of an image."""
     if isinstance(model, CaptionModel):
         return 1
     return int(model.details["max_source_length" if isinstance(model, TranslationModel) else "max_length"])
 
 
-def subject_of(model: TextGenerationModel, length: int, rng: np.random.Generator) -> Any:
-    """A question of so many tokens, as :meth:`TextGenerationModel.request` takes it."""
+def create_input(model: TextGenerationModel, length: int, rng: np.random.Generator) -> Any:
+    """An input of so many tokens, as :meth:`TextGenerationModel.request` takes it."""
     if isinstance(model, CaptionModel):
         signature = model.runners["encoder"].signature
         spec = signature.input(PIXELS)
         sizes = {name: axis.usual for name, axis in signature.axes.items()} | {"batch": 1}
         return np.zeros(spec.shape(sizes)[1:], numpy_dtype(spec.dtype))
-    return [int(token) for token in rng.integers(_FIRST, _BEHIND, length)]
+    return [int(token) for token in rng.integers(_FIRST, _END, length)]
 
 
-def exactly(model: TextGenerationModel, length: int, tokens: int, rng: np.random.Generator) -> Request:
+def request_of_length(model: TextGenerationModel, length: int, tokens: int, rng: np.random.Generator) -> Request:
     """A request whose answer has so many tokens, or as many as the model can give."""
-    request = model.request(subject_of(model, length, rng), SamplingParams(ignore_eos=True))
+    request = model.request(create_input(model, length, rng), SamplingParams(ignore_eos=True))
     return replace(request, max_tokens=min(tokens, request.max_tokens))

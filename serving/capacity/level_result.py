@@ -17,19 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attendant.errors import ConfigError
-from serving.capacity.replica import Simulated
-from serving.capacity.sending import Heard
+from serving.capacity.replica import Simulation
 
 WARM_UP = 0.1
 """Share of the requests, the first, that find a replica emptier than the others do."""
 STATISTICS = ("avg", "p50", "p95", "p99", "max")
 METRICS = ("time_to_first_token", "time_to_second_token", "inter_token_latency", "request_latency")
 _EFFECTIVE = {"effective_time_to_first_token": "time_to_first_token", "effective_latency": "request_latency"}
-_RATES = ("offered", "answered", "tokens", "refused", "busy", "active", "waiting")
-Values = NDArray[np.float64]
+_RATES = ("offered", "answered", "tokens", "refused", "busy", "running", "waiting")
 
 
-class Objective(Protocol):
+class LatencyObjective(Protocol):
     """A latency that is not to be exceeded, as clients/load/analysis/slo.py reads it."""
 
     @property
@@ -46,7 +44,7 @@ class Objective(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class LevelResult:
     """One level of load on one replica.
 
     Attributes:
@@ -54,9 +52,9 @@ class Outcome:
         answered: requests that were answered to the end, a second.
         tokens: of their answers, a second.
         refused: share of the requests that got an error.
-        seconds: metric → what it was for each request behind the warm-up that was answered.
+        seconds: metric → what it was for each request after the warm-up that was answered.
         busy: share of the time in which something was run.
-        active: slots that held a sequence, on average.
+        running: batch slots that held a sequence, on average.
         waiting: requests without a slot, on average.
     """
 
@@ -64,10 +62,40 @@ class Outcome:
     answered: float
     tokens: float
     refused: float
-    seconds: dict[str, Values]
+    seconds: dict[str, NDArray[np.float64]]
     busy: float
-    active: float
+    running: float
     waiting: float
+
+    @classmethod
+    def of(cls, simulation: Simulation) -> LevelResult:
+        """The figures of a simulation that has ended."""
+        requests, load = simulation.requests, simulation.load
+        counted = requests[int(len(requests) * WARM_UP) :]
+        answered = [one for one in counted if one.is_finished and not one.error]
+        streamed = [one for one in answered if len(one.responses_s) > 1]
+        first_s, last_s = counted[0].sent_s, counted[-1].sent_s
+        span_s = max(last_s - first_s, 1e-9)
+        ended = [
+            one for one in requests if one.is_finished and not one.error and first_s < one.responses_s[-1] <= last_s
+        ]
+        return cls(
+            offered=(len(counted) - 1) / span_s,
+            answered=len(ended) / span_s,
+            tokens=sum(sum(one.tokens) for one in ended) / span_s,
+            refused=1 - len(answered) / len(counted),
+            seconds={
+                "time_to_first_token": np.array([one.responses_s[0] - one.sent_s for one in answered]),
+                "time_to_second_token": np.array([one.responses_s[1] - one.responses_s[0] for one in streamed]),
+                "inter_token_latency": np.array(
+                    [(one.responses_s[-1] - one.responses_s[0]) / sum(one.tokens[1:]) for one in streamed]
+                ),
+                "request_latency": np.array([one.responses_s[-1] - one.sent_s for one in answered]),
+            },
+            busy=load.worked_s / load.seconds,
+            running=load.running / load.seconds,
+            waiting=load.waiting / load.seconds,
+        )
 
     def statistic(self, metric: str, statistic: str) -> float:
         """Seconds; infinite where nothing was answered.
@@ -85,9 +113,13 @@ class Outcome:
             return float(values.mean() if statistic == "avg" else values.max())
         return float(np.percentile(values, float(statistic.removeprefix("p"))))
 
-    def misses(self, objectives: Sequence[Objective]) -> list[Objective]:
+    def missed(self, objectives: Sequence[LatencyObjective]) -> list[LatencyObjective]:
         """The objectives that do not hold."""
         return [one for one in objectives if self.statistic(one.metric, one.statistic) > one.limit_s]
+
+    def meets(self, objectives: Sequence[LatencyObjective]) -> bool:
+        """Whether no request was refused and every objective holds."""
+        return self.refused == 0 and not self.missed(objectives)
 
     def to_json(self) -> dict[str, object]:
         """The figures as plain JSON values, times in seconds."""
@@ -97,36 +129,3 @@ class Outcome:
             if self.seconds[metric].size
         }
         return {name: getattr(self, name) for name in _RATES} | times
-
-
-def outcome_of(simulated: Simulated) -> Outcome:
-    """The figures of a simulation that has ended."""
-    heard, load = simulated.heard, simulated.load
-    counted = heard[int(len(heard) * WARM_UP) :]
-    answered = [one for one in counted if one.is_over and not one.error]
-    first_s, last_s = counted[0].intended_s, counted[-1].intended_s
-    span_s = max(last_s - first_s, 1e-9)
-    ended = [one for one in heard if one.is_over and not one.error and first_s < one.responses_s[-1] <= last_s]
-    return Outcome(
-        offered=(len(counted) - 1) / span_s,
-        answered=len(ended) / span_s,
-        tokens=sum(sum(one.tokens) for one in ended) / span_s,
-        refused=1 - len(answered) / len(counted),
-        seconds={
-            "time_to_first_token": np.array([one.responses_s[0] - one.intended_s for one in answered]),
-            "time_to_second_token": np.array([one.responses_s[1] - one.responses_s[0] for one in _streamed(answered)]),
-            "inter_token_latency": np.array([_between(one) for one in _streamed(answered)]),
-            "request_latency": np.array([one.responses_s[-1] - one.intended_s for one in answered]),
-        },
-        busy=load.worked_s / load.seconds,
-        active=load.active / load.seconds,
-        waiting=load.waiting / load.seconds,
-    )
-
-
-def _streamed(heard: Sequence[Heard]) -> list[Heard]:
-    return [one for one in heard if len(one.responses_s) > 1]
-
-
-def _between(heard: Heard) -> float:
-    return (heard.responses_s[-1] - heard.responses_s[0]) / sum(heard.tokens[1:])

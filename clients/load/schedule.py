@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 
 from attendant.errors import InputError
-from clients.load.arrivals import ClosedLoop, Constant, Gamma, Poisson, Ramp, Replay, Times, times
-from clients.load.in_flight import Choice
+from clients.load.arrivals import ClosedLoop, Ramp, Replay, Times, draw_times
+from clients.load.in_flight import PlannedRequest
 from clients.load.scenario import Scenario
-from clients.load.transport import Prepared
+from clients.load.transport import PreparedWorkload
 
 BLOCK = 1024
-_ARRIVALS, _MIX, QUESTIONS = range(3)  # a stream of random numbers each, so that one does not change another
-Recorded = list[tuple[float, str]]
+_ARRIVALS, _MIX, INPUTS = range(3)  # a stream of random numbers each, so that one does not change another
 
 
 def random_numbers(scenario: Scenario, purpose: int) -> np.random.Generator:
@@ -27,11 +26,13 @@ def random_numbers(scenario: Scenario, purpose: int) -> np.random.Generator:
     return np.random.default_rng([scenario.seed, purpose])
 
 
-def choices(scenario: Scenario, prepared: Sequence[Prepared], names: Sequence[str] = ()) -> Iterator[Choice]:
-    """What each request is, without end: workloads by their weights, and their questions in turn.
+def plan_requests(
+    scenario: Scenario, prepared: Sequence[PreparedWorkload], names: Sequence[str] = ()
+) -> Iterator[PlannedRequest]:
+    """What each request is, without end: workloads by their weights, and their inputs in turn.
 
     Args:
-        scenario: that says the weights and what is taken back.
+        scenario: that says the weights and what is cancelled.
         prepared: the workloads.
         names: of the workloads of the first requests, as a trace has them; empty where any may come.
     """
@@ -39,20 +40,20 @@ def choices(scenario: Scenario, prepared: Sequence[Prepared], names: Sequence[st
     weights = np.array([workload.weight for workload in scenario.workloads])
     numbers = {workload.name: number for number, workload in enumerate(scenario.workloads)}
     turns = [count() for _ in prepared]
-    given = iter(names)
+    traced = iter(names)
     while True:
         drawn = rng.choice(len(weights), BLOCK, p=weights / weights.sum()).tolist()
         for workload, chance in zip(drawn, rng.random(BLOCK).tolist(), strict=True):
-            chosen = numbers.get(next(given, ""), workload)
+            chosen = numbers.get(next(traced, ""), workload)
             cancel = scenario.workloads[chosen].cancel
-            yield Choice(
+            yield PlannedRequest(
                 workload=chosen,
-                question=next(turns[chosen]) % len(prepared[chosen].questions),
-                cancelled=cancel is not None and chance < cancel.share,
+                input=next(turns[chosen]) % len(prepared[chosen].inputs),
+                cancel=cancel is not None and chance < cancel.share,
             )
 
 
-def intended_times(scenario: Scenario) -> tuple[Times, list[str]]:
+def draw_schedule(scenario: Scenario) -> tuple[Times, list[str]]:
     """When requests of an open loop are to be sent, in seconds, and the workloads that a trace names for them.
 
     Raises:
@@ -64,32 +65,21 @@ def intended_times(scenario: Scenario) -> tuple[Times, list[str]]:
     ends_s = None if scenario.duration_s is None else scenario.warmup_s + scenario.duration_s
     names: list[str] = []
     if isinstance(arrivals, Replay):
-        found, names = _replayed(arrivals, scenario)
+        found, names = _read_schedule(arrivals, scenario)
         found = found if ends_s is None else found[found < ends_s]
     else:
-        found = times(arrivals, random_numbers(scenario, _ARRIVALS), ends_s, _enough(arrivals, scenario))
+        number = None
+        if scenario.requests is not None and not isinstance(arrivals, Ramp):
+            # More than come in the warm-up.
+            number = scenario.requests + int(2 * arrivals.rate * scenario.warmup_s) + BLOCK
+        found = draw_times(arrivals, random_numbers(scenario, _ARRIVALS), ends_s, number)
     if scenario.requests is not None:
         found = found[: np.searchsorted(found, scenario.warmup_s) + scenario.requests]
     return found, names
 
 
-def _enough(arrivals: Constant | Poisson | Gamma | Ramp, scenario: Scenario) -> int | None:
-    if scenario.requests is None or isinstance(arrivals, Ramp):
-        return None
-    return scenario.requests + int(2 * arrivals.rate * scenario.warmup_s) + BLOCK  # more than come in the warm-up
-
-
-def _replayed(replay: Replay, scenario: Scenario) -> tuple[Times, list[str]]:
-    recorded = sorted(_recorded(Path(replay.trace)), key=lambda one: one[0])
-    known = {"", *(workload.name for workload in scenario.workloads)}
-    strange = {name for _, name in recorded} - known
-    if strange or not recorded:
-        raise InputError(f"requests of the workloads {sorted(known)[1:]}", str(sorted(strange) or "none"), "correct it")
-    at_s = np.array([time_s for time_s, _ in recorded])
-    return (at_s - at_s[0]) / replay.speed, [name for _, name in recorded]
-
-
-def _recorded(path: Path) -> Recorded:
+def _read_schedule(replay: Replay, scenario: Scenario) -> tuple[Times, list[str]]:
+    path = Path(replay.trace)
     try:
         text = path.read_text(encoding="utf-8")
         rows: list[Any] = (
@@ -97,8 +87,16 @@ def _recorded(path: Path) -> Recorded:
             if path.suffix == ".csv"
             else [json.loads(line) for line in text.splitlines()]
         )
-        return [(float(row["intended_s"]), row.get("workload", "")) for row in rows]
+        requests = sorted(
+            ((float(row["scheduled_s"]), row.get("workload", "")) for row in rows), key=lambda one: one[0]
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
-            f"a trace at {path}, .csv or .jsonl with intended_s and perhaps workload", repr(error), "correct it"
+            f"a trace at {path}, .csv or .jsonl with scheduled_s and perhaps workload", repr(error), "correct it"
         ) from error
+    known = {"", *(workload.name for workload in scenario.workloads)}
+    unknown = {name for _, name in requests} - known
+    if unknown or not requests:
+        raise InputError(f"requests of the workloads {sorted(known)[1:]}", str(sorted(unknown) or "none"), "correct it")
+    at_s = np.array([time_s for time_s, _ in requests])
+    return (at_s - at_s[0]) / replay.speed, [name for _, name in requests]
