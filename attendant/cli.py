@@ -1,7 +1,5 @@
 """The edge of every command line: verbs and their help, one line for each error, and the exit status it states."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import os

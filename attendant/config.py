@@ -1,7 +1,5 @@
 """Checks that configurations share: they reject bad values and repair none."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Collection, Mapping

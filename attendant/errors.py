@@ -22,8 +22,6 @@ An error is a record: ``code``, ``param``, ``expected``, ``found`` and ``remedy`
 clients as JSON. The message is made of it, for people alone: nothing parses it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
@@ -49,7 +47,6 @@ class AttendantError(Exception):
         return error_from_json, (self.to_json(),)  # so that it crosses process boundaries
 
     def to_json(self) -> dict[str, str]:
-        """The record."""
         fields = {name: getattr(self, name) for name in ("code", "param", "expected", "found", "remedy")}
         return {**fields, "message": str(self)}
 

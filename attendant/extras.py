@@ -5,8 +5,6 @@ builds on another repeats nothing of it. ``tests/test_extras.py`` holds every ro
 distributions which the extra does not bring; docs/reference/extras.md shows the table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 

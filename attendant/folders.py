@@ -4,8 +4,6 @@ What a process holds is locked by the kernel, which lets go when it ends, howeve
 known by its lock, not by a number that another process may have by now.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import fcntl

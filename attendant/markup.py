@@ -1,7 +1,5 @@
 """Pieces of an HTML page: text made safe, tables with a header row, bars."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from html import escape
 

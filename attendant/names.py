@@ -1,7 +1,5 @@
 """Names that come from outside and become folders or files: of models, of graphs, of what lies in an artefact."""
 
-from __future__ import annotations
-
 import re
 
 from attendant.errors import ArtefactError

@@ -1,7 +1,5 @@
 """The sampling parameters as tables in Markdown, for docs/reference/sampling-parameters.md."""
 
-from __future__ import annotations
-
 from attendant.sampling_params import EARLY_STOPPING, LARGE, LARGEST_SEED, PARAMS, Param, default_of
 
 

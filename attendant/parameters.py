@@ -1,7 +1,5 @@
 """The parameters of ``config.pbtxt`` that a model's body reads back."""
 
-from __future__ import annotations
-
 from typing import Literal, get_args
 
 THREADS = "threads"

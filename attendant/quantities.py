@@ -1,7 +1,5 @@
 """Bytes, seconds and counts as people read them."""
 
-from __future__ import annotations
-
 _STEP = 1000.0
 
 

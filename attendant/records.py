@@ -1,7 +1,5 @@
 """Dataclasses ↔ JSON: a record that is read has the types of its fields, no field too many and none too few."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, TypeVar

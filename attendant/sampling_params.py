@@ -9,8 +9,6 @@ TensorRT-LLM's Triton models name them, so that Triton's own OpenAI front end an
 of transformers' ``generate`` (temperature to typical_p, beams) and of OpenAI's API (presence, frequency, logit bias).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_type_hints

@@ -4,8 +4,6 @@ What is at its default is not sent. A client writes tensors, a Triton model's bo
 (:mod:`attendant.sampling_params`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 ONNX input names, TensorRT profiles, ``config.pbtxt``, client tensors and test cases are derived from here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal

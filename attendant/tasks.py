@@ -4,8 +4,6 @@ A record names the functions of other rooms as ``module:function``; :func:`resol
 nothing is imported upward, nor torch by a client.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal

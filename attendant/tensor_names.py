@@ -3,8 +3,6 @@
 Text tensors are named as TensorRT-LLM names them, so that Triton's own OpenAI front end and the clients of others fit.
 """
 
-from __future__ import annotations
-
 from attendant.signature import TensorSpec
 
 PIXELS = "pixels"

@@ -1,7 +1,5 @@
 """Text to token ids and back: which tokenizer the files beside a checkpoint's weights make."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

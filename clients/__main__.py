@@ -14,8 +14,6 @@ An address is all that a client has to be told (--server, else 127.0.0.1:8001); 
 has more than one model for a task. Texts that are not given after the verb are read from standard input, one a line.
 """
 
-from __future__ import annotations
-
 import sys
 
 from attendant.cli import Group, run

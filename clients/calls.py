@@ -4,8 +4,6 @@ They are never cancelled or given a deadline: one in some hundred cancelled call
 segmentation fault (docs/log.md).
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any

@@ -3,8 +3,6 @@
 An example that travels with the model states the right answer; without one, the answer must be well formed.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

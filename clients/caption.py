@@ -3,8 +3,6 @@
 Legend: C channels.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 

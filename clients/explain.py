@@ -1,7 +1,5 @@
 """What a served model attends to when it answers one image or one text, as arrays that a file can hold."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Continue prompts with a language model on a Triton server, token by token."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 from attendant.sampling_params import SamplingParams

@@ -1,7 +1,5 @@
 """The verbs of generative models, and their flags."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence

@@ -3,8 +3,6 @@
 Readiness alone says little: a server whose Python worker is dead still answers READY.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Legend: B batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -9,8 +9,6 @@ Legend: B batch, P parts, K classes, h and w rows and columns of parts.
 Source: Zeiler and Fergus 2014, "Visualizing and Understanding Convolutional Networks", section 4.2.
 """
 
-from __future__ import annotations
-
 import asyncio
 
 import numpy as np

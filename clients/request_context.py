@@ -1,7 +1,5 @@
 """What travels with every call of one piece of work: its name, and the trace that it is part of."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextvars import ContextVar
 

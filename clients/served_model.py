@@ -1,7 +1,5 @@
 """What a server says of one model: enough to send it requests with nothing but an address."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from typing import Any, Self

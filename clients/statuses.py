@@ -13,8 +13,6 @@ refuses has no record:
 A stream drops the status, so Triton's own checks of a request's tensors can only be known by their wording there.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

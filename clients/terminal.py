@@ -1,7 +1,5 @@
 """Send requests and print the answers: what the verbs of the command line do."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict

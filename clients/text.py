@@ -1,7 +1,5 @@
 """Ask a model on a Triton server that answers with text, token by token."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing

@@ -1,7 +1,5 @@
 """Translate texts on a Triton server, token by token."""
 
-from __future__ import annotations
-
 from attendant.sampling_params import SamplingParams
 from clients.text import TextModel
 

@@ -1,7 +1,5 @@
 """The verbs that send requests to a server."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path

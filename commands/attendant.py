@@ -10,8 +10,6 @@
 `attendant VERB --help` says what a verb takes.
 """
 
-from __future__ import annotations
-
 import sys
 from importlib.util import find_spec
 from pathlib import Path

@@ -3,8 +3,6 @@
 ``python -m commands.reference`` writes them; a test compares them with the code.
 """
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import io

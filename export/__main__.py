@@ -1,7 +1,5 @@
 """Checkpoint → artefact with a manifest, and the proof that ONNX graphs compute what the PyTorch model computes."""
 
-from __future__ import annotations
-
 import sys
 
 from attendant.cli import run

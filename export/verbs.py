@@ -1,7 +1,5 @@
 """The verbs on artefacts: write them, prove them, look inside, build engines."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import asdict
 from json import dumps

@@ -1,7 +1,5 @@
 """Reference models in pure PyTorch: list them, look inside one, train the shipped ones again."""
 
-from __future__ import annotations
-
 import sys
 
 from attendant.cli import run

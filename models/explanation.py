@@ -1,7 +1,5 @@
 """``attendant models explain``: from a checkpoint and a file or a text to a figure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

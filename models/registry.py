@@ -1,7 +1,5 @@
 """Which architectures exist: those of the files in ``models/families`` that define a ``FAMILY``."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from pkgutil import iter_modules
 

@@ -4,8 +4,6 @@ A multiplication with an addition is one operation (MAC); only matrix products a
 figures have it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """One graph of a model, ready to be exported, and how a model's graphs are made."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

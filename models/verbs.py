@@ -2,8 +2,6 @@
 
 # Torch is imported by the verbs that need it, so that --help answers at once.
 
-from __future__ import annotations
-
 import json as json_format
 import sys
 from collections.abc import Callable

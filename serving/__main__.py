@@ -1,7 +1,5 @@
 """Artefacts behind Triton: lay them out as a model repository, serve it, and measure what that takes."""
 
-from __future__ import annotations
-
 import sys
 
 from attendant.cli import run

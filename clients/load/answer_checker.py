@@ -1,7 +1,5 @@
 """Whether an answer is the right one; what is wrong with it is said in one line."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

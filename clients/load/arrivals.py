@@ -10,8 +10,6 @@
 A closed loop has no such times: each of its clients sends when its last answer came.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

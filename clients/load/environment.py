@@ -1,7 +1,5 @@
 """Where a run took place: machine, versions, server."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import platform

@@ -8,8 +8,6 @@ are all that are in flight when the run itself is aborted.
 Source: G. Tene, "How NOT to measure latency", 2013 (coordinated omission).
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import deque

@@ -1,7 +1,5 @@
 """The load of the generator itself: its processor time, the whole machine's, and how late its event loop wakes up."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -4,8 +4,6 @@ Messages are serialised before the run, and answers are read no further than is 
 second message on a stream cancels its request (clients/calls.py says why).
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A request is cancelled by ending its task, which closes its connection.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager

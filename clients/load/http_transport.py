@@ -4,8 +4,6 @@ What is streamed cannot be cancelled: Triton notices that a client has left only
 Source: KServe's open inference protocol, and Triton's extensions binary_tensor_data, generate and shared memory.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One request while it is in flight: what has come of it so far, and how it is cancelled."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import monotonic

@@ -1,7 +1,5 @@
 """What the same requests take without a server: `attendant bench offline` answers them one by one, before the run."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

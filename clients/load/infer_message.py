@@ -1,7 +1,5 @@
 """Tensors ↔ the messages of Triton's protocol over gRPC, made once and sent often."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ its count is taken; else the count of the whole answer is spread evenly over the
 Source: OpenAI's API reference; vLLM's names for what that lacks (top_k, min_p, ignore_eos, continuous_usage_stats).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a load test notes while it runs: one record a request, and the load of the generator itself."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import Enum
 

@@ -1,7 +1,5 @@
 """What is done with runs and scenarios: reported again, swept over levels, compared, exported."""
 
-from __future__ import annotations
-
 import json as json_format
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The inputs of a workload's requests: the model's own example, generated ones, or those in files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What a workload's request carries beside its input: sampling parameters, and which outputs are requested."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

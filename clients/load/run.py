@@ -1,7 +1,5 @@
 """Run a scenario: send each request at its time, note what becomes of it, and monitor the generator itself."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A run as a file: JSON of a stated version, from which every figure can be computed again."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, fields
 from pathlib import Path

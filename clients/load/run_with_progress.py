@@ -1,7 +1,5 @@
 """A run from the command line: its progress is shown, and the command is noted."""
 
-from __future__ import annotations
-
 import asyncio
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """What a load test does: which server it loads, when, with what, and what the right answer is."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 

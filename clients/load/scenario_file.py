@@ -10,8 +10,6 @@
 Files that are named are sought from the scenario's own folder.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace

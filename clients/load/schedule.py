@@ -1,7 +1,5 @@
 """What is sent, and when, drawn before a run: the same seed sends the same requests."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Iterator, Sequence
@@ -22,7 +20,6 @@ _ARRIVALS, _MIX, INPUTS = range(3)  # a stream of random numbers each, so that o
 
 
 def random_numbers(scenario: Scenario, purpose: int) -> np.random.Generator:
-    """The random numbers of a scenario for one purpose."""
     return np.random.default_rng([scenario.seed, purpose])
 
 

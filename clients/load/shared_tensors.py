@@ -3,8 +3,6 @@
 The inputs of a run never change, so all requests may read the same memory at once. Answers come as without it.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import count

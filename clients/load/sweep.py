@@ -1,7 +1,5 @@
 """One scenario at several loads: the levels, and the scenario at each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 Source: timerfd_create(2); CPython's selectors.EpollSelector.select.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import os

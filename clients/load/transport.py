@@ -1,7 +1,5 @@
 """How requests reach a server, and answers come back: what every transport does."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol

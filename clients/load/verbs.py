@@ -1,7 +1,5 @@
 """The verb that runs a load test."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

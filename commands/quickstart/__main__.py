@@ -2,8 +2,6 @@
 
 # What imports torch or takes time is imported by the stages: the first of them says at once what it does.
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """One way to answer the held-out questions, timed question by question."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 

@@ -1,7 +1,5 @@
 """The 360 held-out digits, answered by PyTorch, by ONNX Runtime in this process, and by Triton over gRPC."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One image, classified by a model that has just been exported, before anything else is done."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from pathlib import Path

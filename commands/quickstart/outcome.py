@@ -1,7 +1,5 @@
 """One model's answers by every way of running it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from commands.quickstart.answers import Answers

@@ -1,7 +1,5 @@
 """An image as characters."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from serving.runtime.base import Array

@@ -1,7 +1,5 @@
 """How documentation begins: prompts for ``stdlib-lm``, which has no right answer to be held to."""
 
-from __future__ import annotations
-
 PROMPTS = [  # none ends with a space: the tokens that it learned begin with theirs
     "Open a file and",
     "Return True if",

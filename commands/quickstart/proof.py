@@ -1,7 +1,5 @@
 """Exports, each compared with the model that it was made from."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

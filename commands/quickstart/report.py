@@ -1,7 +1,5 @@
 """The one table that the quickstart shows."""
 
-from __future__ import annotations
-
 import platform
 
 import numpy as np

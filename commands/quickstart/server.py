@@ -1,7 +1,5 @@
 """A Triton over freshly written models, for as long as a stage needs it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One shipped checkpoint, asked in every way."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ a second and without a traceback. So they never learn of a Ctrl-C: their parent,
 waits, kills them all and removes what they leave behind.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Questions answered with text: by PyTorch, by ONNX Runtime in this process, and by Triton, token by token."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What every artefact's manifest says, whatever its form: graphs, files, what serving needs, and where it is from."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -4,8 +4,6 @@ Nothing of it needs the model: a file is hashed, and what a preset's random weig
 and the version of torch. Only a reader's own Python file has to be run, as it may take its weights from anywhere.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import json

@@ -3,8 +3,6 @@
 Apart from :mod:`export.artefact.stage`, which decides whether there is anything to do and does not wait for torch.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack

@@ -5,8 +5,6 @@ seconds, and would again in each of them. Pipes only: the queues and pools of ``
 which stay in ``/dev/shm`` when the program is killed.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -1,7 +1,5 @@
 """What decides a model of the reader's own: its files, its configuration, and the weights that it comes with."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -4,8 +4,6 @@ A file is known again by device, inode, size and both of its times: content cann
 program can set. Forgetting, or a place that cannot be written, costs time and nothing else.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """``reproduce.sh``: the command that makes an artefact again, and the proof that it is the same one."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 Nothing here imports torch, so that an unchanged export is known as such in a fraction of a second.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path

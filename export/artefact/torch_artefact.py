@@ -1,7 +1,5 @@
 """An artefact that torch runs: the checkpoint in the precision's type, and the manifest that every artefact has."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace

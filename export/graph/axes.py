@@ -1,7 +1,5 @@
 """The one table of varying axes: symbol → smallest, usual and largest size, for exporters, profiles and test cases."""
 
-from __future__ import annotations
-
 from attendant.signature import Axis
 from attendant.tensor_names import HEIGHT, POSITIONS, WIDTH
 from models.task_graph import TaskGraph

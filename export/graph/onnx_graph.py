@@ -3,8 +3,6 @@
 Source: ONNX operator specification, opset 24 (Attention, TensorScatter).
 """
 
-from __future__ import annotations
-
 import logging
 import warnings
 from collections.abc import Mapping

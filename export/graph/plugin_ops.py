@@ -4,8 +4,6 @@ Nothing here needs TensorRT, Triton or PyTorch. Attributes are whole numbers: Te
 64 bits, where ONNX's is of 32.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

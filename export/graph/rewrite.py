@@ -4,8 +4,6 @@ Rewrite      one pass                                        → RewriteResult
 Rewrites     several in order, from one signature to another → RewritesResult
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Tensors that fit a graph: for tracing it, and for asking two runtimes the same question."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

@@ -5,8 +5,6 @@ and the width of a state in recurrent layers.
 Source: ONNX operator specification, Attention 24, TensorScatter 24, RNN 22, LSTM 22, GRU 22.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

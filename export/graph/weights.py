@@ -8,8 +8,6 @@ computed from them all the same is computed under a name that says so:
     <name of a value>             put together from several, as recurrent layers need them
 """
 
-from __future__ import annotations
-
 import sys
 
 import onnx_ir as ir

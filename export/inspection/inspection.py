@@ -5,8 +5,6 @@
 Legend: B batch, M positions that the cache holds.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """An artefact at a glance, as one page of HTML that needs nothing but itself."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path

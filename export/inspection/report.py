@@ -1,7 +1,5 @@
 """An artefact at a glance, in a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console

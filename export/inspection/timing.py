@@ -5,8 +5,6 @@ most, and for one token that attends to as many. Other axes have their usual siz
 machine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

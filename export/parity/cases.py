@@ -3,8 +3,6 @@
 Legend: B batch, S source positions, T target positions.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

@@ -1,7 +1,5 @@
 """Check the parity of an exported artefact: eager float64 → eager float32 → every runtime, over many cases."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace

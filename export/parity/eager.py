@@ -1,7 +1,5 @@
 """A checkpoint's graphs run by PyTorch itself, in float32 or float64: the measure of every runtime."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterable, Mapping
 

@@ -6,8 +6,6 @@ size, and a wrong weight or mask is far outside it. Of a graph in another precis
 the ratio of the roundoffs of its numbers and of float32's: an error travels through a model in proportion to its size.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Mapping

@@ -3,8 +3,6 @@
 Legend: B batch, S source positions, T target positions, V vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np

@@ -6,8 +6,6 @@ Where it pays, and where it does not, is in docs/log.md. Both graphs stay in the
 and the measure of the second.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import onnx_ir as ir

@@ -1,7 +1,5 @@
 """What a precision may cost of a model's answers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from attendant.config import require

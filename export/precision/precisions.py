@@ -5,8 +5,6 @@ What rewrites a graph is :mod:`export.precision.rewriting`.
 Nothing here imports torch or onnx: a command line lists the names, and an unchanged export is known as such, without.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path

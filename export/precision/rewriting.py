@@ -6,8 +6,6 @@ A weight that a pass replaces keeps its name in front: ``W`` becomes ``W.int8`` 
 to the checkpoint's parameters stays whole.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

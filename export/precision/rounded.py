@@ -1,7 +1,5 @@
 """Graphs of a type that ONNX Runtime's CPU provider lacks, run there in float32 and rounded wherever they round."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory

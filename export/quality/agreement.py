@@ -12,8 +12,6 @@ Legend: B rows, T steps, V values: a vocabulary, classes, the width of an embedd
 Source: Kullback and Leibler 1951, "On Information and Sufficiency".
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 

@@ -6,8 +6,6 @@ the reference, whose steps and whole are proved equal by the parity check, takes
 Legend: N questions, B rows, T target positions, V vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -39,7 +37,6 @@ class Accuracy:
 
     @property
     def share(self) -> float:
-        """0 to 1."""
         return self.right / self.total
 
     @property

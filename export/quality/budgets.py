@@ -4,8 +4,6 @@ Drift is held to its budget always. First choices, probabilities and right answe
 random weights and random inputs make every token nearly as probable as the next, and which is first means nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One model in every precision: sizes, and what is left of it in each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

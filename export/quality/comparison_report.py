@@ -1,7 +1,5 @@
 """Models in every precision as lines for people: on the terminal and in docs/reference/precision.md."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from rich.console import Console

@@ -5,8 +5,6 @@ The data is that of :mod:`models.train`, and so is the split: digits, pairs of d
 Legend: N questions, T target positions.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace

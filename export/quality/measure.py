@@ -3,8 +3,6 @@
 The questions are the held-out examples of a shipped checkpoint, or else random inputs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

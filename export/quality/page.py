@@ -1,7 +1,5 @@
 """The page docs/reference/precision.md: budgets, and what each precision costs each shipped checkpoint, as measured."""
 
-from __future__ import annotations
-
 import datetime
 import platform
 from collections.abc import Iterable, Sequence

@@ -4,8 +4,6 @@ They are those of the parity check (:mod:`export.parity.cases`). Of random input
 something, for every value is wrong by so much; first choices and probabilities say little, for all are nearly equal.
 """
 
-from __future__ import annotations
-
 from itertools import islice
 
 import numpy as np

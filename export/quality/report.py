@@ -1,7 +1,5 @@
 """What is left of a model in an artefact, for programs and as a table for people."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Validate every graph of an artefact for a runtime, one constraint after another."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +62,6 @@ def validate_for_target(folder: Path, name: str) -> tuple[RuntimeTarget, list[Co
 
 
 def validate(graph: Graph, target: RuntimeTarget) -> list[ConstraintCheck]:
-    """Check every constraint of a target on one graph."""
     return [
         ConstraintCheck(
             graph=graph.signature.name,

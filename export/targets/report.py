@@ -1,7 +1,5 @@
 """The checks of a target as a table for people."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from rich.console import Console

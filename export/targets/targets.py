@@ -4,8 +4,6 @@ Data, and no branches: a new runtime is a new record. Each says what its claims 
 documentation; no graph of ours was built or run on TensorRT.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The Attention nodes of a graph, which an engine shall run as one kernel each."""
 
-from __future__ import annotations
-
 from attendant.errors import ExportError
 from export.targets.constraints.graph import Graph
 

@@ -1,7 +1,5 @@
 """What computes attention in an engine, counted, and a failure where it is not what was planned."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from attendant.engine_manifest import EVERY, NATIVE

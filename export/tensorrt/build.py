@@ -3,8 +3,6 @@
 Nothing here imports torch. An engine is built where it is served: it holds for one version of TensorRT and one GPU.
 """
 
-from __future__ import annotations
-
 import shlex
 import shutil
 from collections.abc import Sequence

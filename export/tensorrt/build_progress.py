@@ -1,7 +1,5 @@
 """TensorRT's account of a build as one bar: the steps of its outermost phase, named by the innermost one."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import ExitStack
 

@@ -5,8 +5,6 @@ What both have is all that is used: networks are strongly typed, so the precisio
 layers, ``device_memory_size`` without ``_v2``. The inspector's list of tensors, which 11 renamed, is not read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How engines are built."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from typing import Literal
 

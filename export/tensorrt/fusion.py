@@ -12,8 +12,6 @@ trt-engine-explorer and .agents/skills/trt-perf-analysis read; NVIDIA/TensorRT #
 engine of TensorRT 11.1.0.106 to its PluginV3 layers by LayerType, PluginType and Name. Not seen by us on a machine.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping

@@ -5,8 +5,6 @@ where plugins compute attention, the two phases of a cached decoder are engines 
 weights (docs/explanation/decisions/008); everything else is one engine, whose profiles share them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A cached decoder's phases get forms of their own: ``prefill`` reads with flash_a
 decode_attention and, where that holds too few rows, flash_attention. Other graphs have one form.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path

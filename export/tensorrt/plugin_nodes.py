@@ -1,7 +1,5 @@
 """The plugins of a graph: which nodes they are, and which caches they write in place."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from export.graph.plugin_ops import NAMESPACE, NODES, PluginNode
@@ -9,7 +7,6 @@ from export.targets.constraints.graph import Graph, Node
 
 
 def plugin_nodes(graph: Graph) -> dict[str, str]:
-    """Node → its plugin."""
     return {str(node.proto.name): known.name for node, known in _plugins(graph)}
 
 

@@ -5,8 +5,6 @@ takes other kernels (matrix times vector), and ``prefill``, any number of them. 
 share its weights, or of an engine each (:mod:`export.tensorrt.phases`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

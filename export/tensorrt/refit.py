@@ -4,8 +4,6 @@ Weights are known by their names in the ONNX graph. The manifests say which of t
 from: two exports of one architecture name the same, whatever the weights are.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

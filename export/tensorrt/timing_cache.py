@@ -1,7 +1,5 @@
 """What TensorRT has timed on one kind of GPU with one version, kept from build to build: a file for each of them."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Modules without values: built in no time and no memory, because a checkpoint's tensors take the places at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 

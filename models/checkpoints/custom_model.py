@@ -1,7 +1,5 @@
 """A custom model: a Python file whose ``model()`` returns the module and what goes in and out of it."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from collections.abc import Iterator

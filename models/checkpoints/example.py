@@ -4,8 +4,6 @@ The answer ends before the first token that rounding could change, and before a 
 may be random, and a runtime may add in another order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

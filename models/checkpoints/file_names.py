@@ -1,7 +1,5 @@
 """The files of a checkpoint folder, by name."""
 
-from __future__ import annotations
-
 from attendant.tokenizer import MARIAN_FILES, TOKENIZER_NAME
 
 CONFIG_NAME = "config.json"

@@ -1,7 +1,5 @@
 """Write a checkpoint folder in one step, and only over a checkpoint."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a name means that a user types: a folder, a file of their own, a shipped checkpoint, or else a preset."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from models.checkpoints.file_names import CONFIG_NAME

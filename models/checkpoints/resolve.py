@@ -1,7 +1,5 @@
 """From what a user types to a model: a folder, a file of their own, a shipped checkpoint, or a preset."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import torch

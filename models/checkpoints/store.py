@@ -1,7 +1,5 @@
 """A checkpoint folder: ``config.json``, ``model.safetensors``, and the files that the task needs beside them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from pathlib import Path

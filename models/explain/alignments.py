@@ -5,8 +5,6 @@ Source: Bahdanau, Cho and Bengio 2015, figure 3 (one alignment); Vaswani et al. 
 and head).
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -5,8 +5,6 @@ Source: Xu et al. 2015, "Show, Attend and Tell", figure 3 (one map a word); Liu 
 cross-attention of the last layer, the mean of its heads).
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

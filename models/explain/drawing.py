@@ -3,8 +3,6 @@
 Legend: H heads, S source positions, T target positions.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path

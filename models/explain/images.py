@@ -6,8 +6,6 @@ Legend: B batch, H heads, S positions (tokens in front, then patches), K classes
 Source: see :mod:`models.explain.rollout`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

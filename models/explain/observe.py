@@ -3,8 +3,6 @@
 Legend: B batch, H heads, S query positions, T attended positions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

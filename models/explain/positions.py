@@ -6,8 +6,6 @@ Legend: P patches, E model width.
 Source: Dosovitskiy et al. 2021, figure 7 (middle).
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 from torch.nn import functional as F
 

@@ -11,8 +11,6 @@ Source: Abnar and Zuidema 2020, "Quantifying Attention Flow in Transformers", se
 2021, "Transformer Interpretability Beyond Attention Visualization", section 3.2 (gradients, here of attention alone).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Literal, get_args
 

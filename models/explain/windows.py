@@ -7,8 +7,6 @@ Source: Liu et al. 2021, "Swin Transformer", figure 2: no weight leaves its wind
 whole attention of a layer.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

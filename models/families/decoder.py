@@ -9,8 +9,6 @@ Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learner
 Qwen3 (2025) technical reports, section 2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -9,8 +9,6 @@ Source: Touvron et al. 2021, "Training data-efficient image transformers & disti
 and figure 2. The paper adds the softmax of the two heads; its code, like timm and transformers, averages their logits.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -9,8 +9,6 @@ Source: Devlin et al. 2019, "BERT: Pre-training of Deep Bidirectional Transforme
 3 and figure 2.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -7,8 +7,6 @@ E model width, V vocabulary.
 Source: Vaswani et al. 2017, "Attention Is All You Need", figure 1.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What an architecture is to the rest of the house."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module

@@ -7,8 +7,6 @@ Source: Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words", section 3.1 ("
 2021, "How to train your ViT?" (R+Ti/16, R26+S/32, R50+L/32).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Tensor, nn

@@ -8,8 +8,6 @@ Source: Bahdanau, Cho and Bengio 2015, section 3; Cho et al. 2014, "Learning Phr
 Encoder-Decoder", where a fixed c goes into every step.
 """
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 import torch

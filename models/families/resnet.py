@@ -7,8 +7,6 @@ Legend: B batch, C channels, F width of the last stage, h and w sides of the fea
 Source: Kolesnikov et al. 2020, "Big Transfer (BiT)", section 3.1; Dosovitskiy et al. 2021, sections 3.1 and 4.1.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

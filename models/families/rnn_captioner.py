@@ -14,8 +14,6 @@ its authors' code (arctic-captions, ``capgen.py``); without attention Vinyals et
 but with the context in every step, as in Cho et al. 2014.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import get_args
 

@@ -14,8 +14,6 @@ Representations using RNN Encoder-Decoder", where c goes into every step; in Sut
 starts the decoder. m_0 is our addition: the papers that compute s_0 by a layer use no LSTM.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import get_args
 

@@ -8,8 +8,6 @@ Lewis et al. 2020, "BART", section 2.1; Xiong et al. 2020, "On Layer Normalizati
 (pre-norm).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 

@@ -10,8 +10,6 @@ Legend: B batch, h and w height and width of a map, C width of the first stage, 
 Source: Liu et al. 2021, "Swin Transformer: Hierarchical Vision Transformer using Shifted Windows", section 3, figure 3.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

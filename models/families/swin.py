@@ -6,8 +6,6 @@ Source: Liu et al. 2021, "Swin Transformer: Hierarchical Vision Transformer usin
 3; :mod:`models.families.shifted_windows` has the rest.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from models.families.family import Family

@@ -9,8 +9,6 @@ Source: Liu et al. 2022, "Swin Transformer V2: Scaling Up Capacity and Resolutio
 :mod:`models.families.shifted_windows` has the rest.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from attendant.config import require

@@ -10,8 +10,6 @@ Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Un
 the shared matrix, and no 1/√D, which its initial values make up for).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Tensor, nn

@@ -10,8 +10,6 @@ Legend: B batch, F frames, C channels, P patches of a frame, S = 1 + P, N = P F,
 Source: Bertasius et al. 2021, "Is Space-Time Attention All You Need for Video Understanding?", section 3.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, get_args
 

@@ -9,8 +9,6 @@ Source: Han et al. 2021, "Transformer in Transformer", section 2.2, as its autho
 (:mod:`models.layers.visual_words`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -10,8 +10,6 @@ Transformer Network for Image Captioning", section 2.1; Carion et al. 2020, "DET
 projected, as the tokens of a Transformer; its blocks are post-norm, these pre-norm).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

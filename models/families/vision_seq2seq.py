@@ -11,8 +11,6 @@ section 2.1; Rothe et al. 2020, "Leveraging Pre-trained Checkpoints for Sequence
 (a language model as the decoder, with cross-attention added to every block).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import get_args
 

@@ -6,8 +6,6 @@ Legend: B batch, C channels, P patches, E model width, K classes.
 Source: Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words", equations 1 to 4.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """Sizes that the decode kernels share: rows of a tile, keys of a tile, and into how many splits a cache is cut."""
 
-from __future__ import annotations
-
 from attendant.config import require
 from models.kernel_configs.gpu_targets import GpuTarget
 from models.kernel_configs.heads import HeadsConfig

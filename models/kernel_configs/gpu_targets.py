@@ -3,8 +3,6 @@
 Source: CUDA C++ Programming Guide 13, "Technical Specifications per Compute Capability".
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """The heads of an attention kernel: how many, how large, in which type, and what is fixed with them."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

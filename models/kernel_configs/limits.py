@@ -1,6 +1,4 @@
 """Sizes that a kernel holds at most."""
 
-from __future__ import annotations
-
 MOST_POSITIONS = 2048
 """Of a source that additive attention reads: one program holds all its scores in registers."""

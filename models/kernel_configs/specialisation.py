@@ -1,7 +1,5 @@
 """A kernel and everything that is fixed before it is compiled, so that PyTorch and a plugin launch the same code."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args

@@ -5,8 +5,6 @@ the GPU at hand and writes them there; the table of docs/reference/kernels.md is
 kernel, which may have less shared memory than the GPU has, is another target: ``sm_90 within 48 KiB``.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path

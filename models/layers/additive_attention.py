@@ -7,8 +7,6 @@ Source: Bahdanau, Cho and Bengio 2015, "Neural Machine Translation by Jointly Le
 section 3.1 and appendix A.1.2, without biases, as printed there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -9,8 +9,6 @@ Legend: B batch, S query positions, T attended positions, H query heads, G key a
 Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -10,8 +10,6 @@ Generalized Multi-Query Transformer Models", section 2.2 (grouped heads); Henry 
 for Transformers" (normalised queries and keys, in Qwen3's form: an RMSNorm over each head).
 """
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from attendant.config import require

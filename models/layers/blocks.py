@@ -8,8 +8,6 @@ Legend: B batch, S source positions, T target positions, H heads, D head size, E
 Source: Vaswani et al. 2017, "Attention Is All You Need", section 3.1 and figure 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from torch import Tensor, nn

@@ -10,8 +10,6 @@ Source: He et al. 2016, "Deep Residual Learning for Image Recognition", figure 5
 Wu and He 2018, "Group Normalization", equation 7.
 """
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 from torch.nn import functional as F
 

@@ -10,8 +10,6 @@ Source: Liu et al. 2022, "Swin Transformer V2: Scaling Up Capacity and Resolutio
 scaling to [−8, 8], the base of the logarithm and 16 σ as in the authors' code.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -8,8 +8,6 @@ Source: Simonyan and Zisserman 2015, "Very Deep Convolutional Networks", table 1
 and the layers behind it); Xu et al. 2015, "Show, Attend and Tell", section 3.1.1.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Tensor, nn

@@ -6,8 +6,6 @@ Legend: H heads, S positions, D head size; … is any number of axes.
 Source: Liu et al. 2022, "Swin Transformer V2", section 3.2, equation 2; s as in the authors' code.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

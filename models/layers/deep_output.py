@@ -11,8 +11,6 @@ state in place, so that nothing may read s_{i−1} beside the cell and the atten
 et al. 2015, "Show, Attend and Tell", equation 7, with the tanh of its authors' code (arctic-captions, ``capgen.py``).
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

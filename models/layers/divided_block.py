@@ -11,8 +11,6 @@ Source: Bertasius et al. 2021, "Is Space-Time Attention All You Need for Video U
 Self-Attention Models", with the linear layer W and the average of the authors' code.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

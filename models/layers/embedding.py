@@ -4,8 +4,6 @@ Legend: B batch, S positions, E model width, V vocabulary.
 Source: Vaswani et al. 2017, section 3.4; Press and Wolf 2017, "Using the Output Embedding to Improve Language Models".
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

@@ -10,8 +10,6 @@ in place. In PyTorch it returns a new tensor, because a traced graph must be fre
 itself gives its decoders another writer (:func:`write_in_place`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

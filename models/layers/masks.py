@@ -10,8 +10,6 @@ Source: Vaswani et al. 2017, section 3.1 (causal); Beltagy et al. 2020, "Longfor
 2023, "Mistral 7B", section 2 (sliding window).
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

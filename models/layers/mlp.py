@@ -9,8 +9,6 @@ Source: Vaswani et al. 2017, section 3.3 (ReLU); Hendrycks and Gimpel 2016, "Gau
 (both forms, at most 4.7e-4 apart); Shazeer 2020, "GLU Variants Improve Transformer", section 2 (gated).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Literal, get_args

@@ -7,8 +7,6 @@ Source: Ba et al. 2016, "Layer Normalization", equation 4; Zhang and Sennrich 20
 Normalization", equation 4 (ε as in its code).
 """
 
-from __future__ import annotations
-
 from typing import Literal, get_args
 
 from torch import nn

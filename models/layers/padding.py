@@ -7,8 +7,6 @@ Source: Liu et al. 2021, "Swin Transformer", section 3.2, footnote on maps that 
 on the right as in the authors' code for detection.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 from torch.nn import functional as F
 

@@ -6,8 +6,6 @@ Legend: B batch, C channels, P patches, E model width.
 Source: Dosovitskiy et al. 2021, equation 1 and section 3.1.
 """
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from attendant.errors import ConfigError

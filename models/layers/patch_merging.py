@@ -9,8 +9,6 @@ Source: Liu et al. 2021, "Swin Transformer", section 3.1; Liu et al. 2022, "Swin
 behind); the order of the neighbours and where the norm stands as in the authors' code.
 """
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from models.layers.padding import pad_map

@@ -10,8 +10,6 @@ Pre-Training", section 4.1, and Lewis et al. 2020, "BART" (learned tables); Doso
 section 3.2 (other resolutions).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Literal, get_args
 

@@ -14,8 +14,6 @@ While a graph is traced the layer is one custom operator, so that the exporter c
 LSTM or GRU. The LSTM's memory cell is m, never c: that is the context of attention.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Literal, get_args
 

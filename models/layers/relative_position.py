@@ -12,8 +12,6 @@ Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Un
 section 2.1.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -6,8 +6,6 @@ Legend: M side of a window, S = M² places, O = (2M − 1)² offsets, H heads, p
 Source: Liu et al. 2021, "Swin Transformer", section 3.2, equation 4.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

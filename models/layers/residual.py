@@ -6,8 +6,6 @@ Source: Vaswani et al. 2017, section 3.1 (post-norm); Xiong et al. 2020, "On Lay
 Architecture", figure 1; Liu et al. 2022, "Swin Transformer V2", section 3.2 (res-post-norm).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Literal
 

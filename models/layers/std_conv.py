@@ -8,8 +8,6 @@ Source: Qiao et al. 2019, "Micro-Batch Training with Batch-Channel Normalization
 Kolesnikov et al. 2020, "Big Transfer (BiT)", section 3.1.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

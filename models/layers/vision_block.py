@@ -6,8 +6,6 @@ Legend: B batch, S tokens, E model width.
 Source: Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words", equations 2 and 3.
 """
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from models.layers.attention import MultiHeadAttention

@@ -10,8 +10,6 @@ Legend: B batch, C channels, P patches, X = B P, M words of a patch, I width of 
 Source: Han et al. 2021, "Transformer in Transformer", section 2.2, and its authors' code.
 """
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from attendant.config import require

@@ -18,8 +18,6 @@ Source: Liu et al. 2021, "Swin Transformer", section 3.2, equation 4; Liu et al.
 3.2 (cosine).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -12,8 +12,6 @@ Source: Liu et al. 2021, "Swin Transformer: Hierarchical Vision Transformer usin
 4; padding, then shifting, as in the authors' code for detection.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

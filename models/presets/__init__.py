@@ -1,7 +1,5 @@
 """Named configurations: the published sizes, and a tiny one a family for tests; every file in this folder has some."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from pkgutil import iter_modules
 

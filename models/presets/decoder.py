@@ -3,8 +3,6 @@
 ``max_length`` is the length that the model was trained for, but at most ``LONGEST``: a cache is kept for all of it.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from models.families.decoder import DecoderConfig

@@ -1,7 +1,5 @@
 """Presets of the encoder-only Transformer: BERT base, Devlin et al. 2019, section 3."""
 
-from __future__ import annotations
-
 from models.families.encoder import EncoderConfig
 from models.presets.preset import Preset
 

@@ -4,8 +4,6 @@ Source: Dosovitskiy et al. 2021, section 4.1: of ResNet-50's blocks, (3, 4, 6, 3
 third; Steiner et al. 2021, "How to train your ViT?" (R+Ti/16, R26+S/32, R50+L/32).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from models.families.hybrid_vit import HybridViTConfig

@@ -1,7 +1,5 @@
 """What a named configuration is."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

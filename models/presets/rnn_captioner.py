@@ -3,8 +3,6 @@
 Its sizes are the defaults of the authors' code (arctic-captions, ``evaluate_coco.py``) behind VGG-19.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from models.families.rnn_captioner import RecurrentCaptionerConfig

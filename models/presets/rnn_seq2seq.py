@@ -1,7 +1,5 @@
 """Presets of the recurrent encoder-decoder: RNNsearch-50 of Bahdanau, Cho and Bengio 2015, appendices A.2.3 and B.1."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from models.families.rnn_seq2seq import RecurrentSeq2SeqConfig

@@ -3,8 +3,6 @@
 Marian's are the sizes of the Helsinki-NLP ``opus-mt`` models; BART base is that of Lewis et al. 2020, section 2.1.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Presets of Swin: Liu et al. 2021, section 3.3, trained at 224 pixels."""
 
-from __future__ import annotations
-
 from models.families.swin import SwinConfig
 from models.presets.preset import Preset
 

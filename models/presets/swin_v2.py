@@ -1,7 +1,5 @@
 """Presets of SwinV2: Liu et al. 2022, section 4.1, trained at 256 pixels with windows of 8 or 16."""
 
-from __future__ import annotations
-
 from models.families.swin_v2 import SwinV2Config
 from models.presets.preset import Preset
 

@@ -1,7 +1,5 @@
 """Presets of T5: Raffel et al. 2020, section 3.7, and version 1.1, whose sizes FLAN-T5 has (Chung et al. 2022)."""
 
-from __future__ import annotations
-
 from models.families.t5 import T5Config
 from models.presets.preset import Preset
 

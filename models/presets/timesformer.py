@@ -1,7 +1,5 @@
 """Presets of TimeSformer: Bertasius et al. 2021, section 4 (Kinetics-400), and its baselines with other attention."""
 
-from __future__ import annotations
-
 from models.families.timesformer import SpaceTime, TimeSformerConfig
 from models.presets.preset import Preset
 

@@ -1,7 +1,5 @@
 """Presets of Transformer in Transformer: Han et al. 2021, table 1."""
 
-from __future__ import annotations
-
 from models.families.tnt import TNTConfig
 from models.presets.preset import Preset
 

@@ -5,8 +5,6 @@ ViT-B/16 and GPT-2 small, as in Hugging Face's ``nlpconnect/vit-gpt2-image-capti
 2021, table 2, with the settings of transformers' ``TrOCRConfig``.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -4,8 +4,6 @@ Source: Dosovitskiy et al. 2021, table 1 (B, L); Touvron et al. 2021, table 1 (T
 train your ViT?" (S/32).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from models.families.vit import ViTConfig

@@ -6,8 +6,6 @@ The direction stands at the very end, behind a zero-padded index, because Triton
 Legend: B batch, G key and value heads, M cache capacity, D head size.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from attendant.signature import TensorSpec

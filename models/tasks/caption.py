@@ -8,8 +8,6 @@ Legend: B batch, S tokens of the image, T target positions, L scored positions, 
 capacity, H heads, D head size, V vocabulary.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

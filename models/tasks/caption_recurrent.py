@@ -8,8 +8,6 @@ that the model was trained for: convolutions, a mean and attention take as many 
 Legend: B batch, C channels, L positions of the grid, H width of a state, V vocabulary.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor, nn

@@ -3,8 +3,6 @@
 Legend: B batch, K classes.
 """
 
-from __future__ import annotations
-
 from typing import Any, Protocol
 
 import torch

@@ -3,8 +3,6 @@
 Legend: B batch, S positions, E model width.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

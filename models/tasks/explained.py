@@ -10,8 +10,6 @@ Legend: B batch, L layers, H heads, S tokens or source positions, T target posit
 Source: see :mod:`models.explain.rollout` and :mod:`models.explain.windows`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

@@ -5,8 +5,6 @@
 Legend: B batch, C channels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -23,8 +21,6 @@ IMAGE_AXES = 4
 
 
 class PixelNormalisation(nn.Module):
-    """Bytes to pixels."""
-
     mean: Tensor
     deviation: Tensor
 

@@ -6,8 +6,6 @@ Legend: B batch, T new positions, L scored positions, A attended cache positions
 heads, D head size, V vocabulary.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """``predict``: tensors → tensors, by a custom module; one graph, ``model``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -3,8 +3,6 @@
 Legend: B batch, S source positions, H width of a state, C width of an annotation, A width of the alignment network.
 """
 
-from __future__ import annotations
-
 from typing import Any, Protocol
 
 from attendant.signature import TensorSpec

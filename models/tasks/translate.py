@@ -7,8 +7,6 @@ Legend: B batch, S source positions, T target positions, L scored positions, A a
 capacity, H heads, D head size, V vocabulary.
 """
 
-from __future__ import annotations
-
 from typing import Any, Protocol
 
 import torch

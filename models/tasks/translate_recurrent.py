@@ -8,8 +8,6 @@ Legend: B batch, S source positions, H width of a state, C width of an annotatio
 V vocabulary.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

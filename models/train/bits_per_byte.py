@@ -10,8 +10,6 @@ Legend: S positions of a window, V vocabulary.
 Source: Gao et al. 2020, "The Pile: An 800GB Dataset of Diverse Text for Language Modeling", section 3.1.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

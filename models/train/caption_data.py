@@ -5,8 +5,6 @@ The digits are those of :mod:`models.train.digit_data`; captions of the held-out
 Legend: N pairs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

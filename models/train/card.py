@@ -1,7 +1,5 @@
 """The model card that lies beside trained weights: prose of the task, and every number from this very run."""
 
-from __future__ import annotations
-
 import platform
 from dataclasses import dataclass
 from importlib.metadata import version

@@ -1,7 +1,5 @@
 """From a task to a checkpoint folder with its model card."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from pathlib import Path

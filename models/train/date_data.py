@@ -5,8 +5,6 @@ Dates are split, not strings: a held-out date was trained on in no format. 1997-
 Legend: B batch, S source positions, T target positions.
 """
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Callable
 from typing import Protocol

@@ -4,8 +4,6 @@ No format is ambiguous. Numbers follow one convention a separator: dots are day 
 first (3/14/1997) unless the year leads (1997/03/14), hyphens are ISO. Years always have four digits, 1900 to 2099.
 """
 
-from __future__ import annotations
-
 import datetime
 
 FIRST_DAY = datetime.date(1900, 1, 1)

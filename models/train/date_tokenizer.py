@@ -4,8 +4,6 @@ Text is brought to Unicode's NFKC, runs of white space become one space, letters
 character than those of :data:`ALPHABET` is the unknown token, which :class:`attendant.tokenization.Tokenizer` refuses.
 """
 
-from __future__ import annotations
-
 import string
 
 from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers

@@ -1,7 +1,5 @@
 """``dates-transformer``: dates to ISO 8601 by a Transformer."""
 
-from __future__ import annotations
-
 from models.families.seq2seq import Seq2SeqConfig, Seq2SeqTransformer
 from models.train.date_data import MAX_SOURCE_LENGTH, MAX_TARGET_LENGTH, VOCABULARY_SIZE
 from models.train.date_task import date_card, date_task, train_on_dates

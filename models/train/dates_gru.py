@@ -1,7 +1,5 @@
 """``dates-gru``: dates to ISO 8601 by a bidirectional GRU with additive attention, the architecture of RNNsearch."""
 
-from __future__ import annotations
-
 from models.families.rnn_seq2seq import RecurrentSeq2Seq, RecurrentSeq2SeqConfig
 from models.train.date_data import MAX_SOURCE_LENGTH, MAX_TARGET_LENGTH, VOCABULARY_SIZE
 from models.train.date_task import date_card, date_task, train_on_dates

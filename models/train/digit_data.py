@@ -5,8 +5,6 @@ Source: E. Alpaydin and C. Kaynak 1998, "Optical Recognition of Handwritten Digi
 its test part, as scikit-learn carries it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 Legend: B batch, K classes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

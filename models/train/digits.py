@@ -1,7 +1,5 @@
 """``digits-vit``: handwritten digits by a Vision Transformer."""
 
-from __future__ import annotations
-
 from models.families.vit import ViT, ViTConfig
 from models.train.digit_task import digit_card, digit_task, train_on_digits
 from models.train.loop import Report, Schedule

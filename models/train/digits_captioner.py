@@ -3,8 +3,6 @@
 Legend: B batch, T target positions, V vocabulary.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``digits-swin``: handwritten digits by a Swin of two stages, whose windows are four patches each."""
 
-from __future__ import annotations
-
 from models.families.swin import Swin, SwinConfig
 from models.train.digit_task import digit_card, digit_task, train_on_digits
 from models.train.loop import Report, Schedule

@@ -5,8 +5,6 @@ One special token stands before a text and behind it; the tokenizer itself puts 
 Source: Radford et al. 2019, "Language Models are Unsupervised Multitask Learners", section 2.2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from tokenizers import Tokenizer, decoders, pre_tokenizers, processors

@@ -4,8 +4,6 @@ Top-level modules are split, not texts: what stands in a held-out one (``json`` 
 nowhere. A held-out text that a training text repeats, word for word or for the greater part, is dropped.
 """
 
-from __future__ import annotations
-
 import ast
 import sysconfig
 import warnings

@@ -3,8 +3,6 @@
 Legend: B batch, C channels.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Source: Loshchilov and Hutter 2019, "Decoupled Weight Decay Regularization" (AdamW, cosine annealing).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The checkpoints that this repository can make again: name → task."""
 
-from __future__ import annotations
-
 from attendant.errors import unknown_name
 from models.train import dates, dates_gru, digits, digits_captioner, digits_swin, stdlib_lm
 from models.train.task import TrainingTask

@@ -1,7 +1,5 @@
 """A split that is the same on every machine: the hash of a thing's name decides."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 

@@ -6,8 +6,6 @@ Legend: B batch, S positions, N tokens of all streams, V vocabulary.
 Source: the recipe of the matrices is Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks".
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The texts of a module as one stream of tokens or bytes, an end-of-text token before, between and behind them."""
 
-from __future__ import annotations
-
 import sys
 
 from attendant.tokenizer import TextTokenizer

@@ -1,7 +1,5 @@
 """Plain values of a JSON or TOML file → a frozen dataclass, with errors that name the file and the key."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Mapping

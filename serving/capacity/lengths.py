@@ -6,8 +6,6 @@ lognormal   exp(N(μ, σ²)): μ = ln median, σ = (ln p95 − ln median) / 1.64
 values      those that were observed, each as often as it is listed
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import log
@@ -49,11 +47,9 @@ class ConstantLength:
 
     @property
     def longest(self) -> int:
-        """The length."""
         return self.tokens
 
     def draw(self, rng: np.random.Generator, count: int) -> Counts:
-        """So many of it."""
         return np.full(count, self.tokens, dtype=np.int64)
 
 
@@ -77,7 +73,6 @@ class UniformLengths:
         return self.most
 
     def draw(self, rng: np.random.Generator, count: int) -> Counts:
-        """So many lengths."""
         return rng.integers(self.least, self.most + 1, count)
 
 
@@ -103,7 +98,6 @@ class LognormalLengths:
         return self.most
 
     def draw(self, rng: np.random.Generator, count: int) -> Counts:
-        """So many lengths."""
         drawn = np.zeros(count, dtype=np.int64)
         outside = np.arange(count)
         while outside.size:
@@ -133,7 +127,6 @@ class ObservedLengths:
         return max(self.values)
 
     def draw(self, rng: np.random.Generator, count: int) -> Counts:
-        """So many of them."""
         return rng.choice(np.array(self.values, dtype=np.int64), count)
 
 

@@ -1,7 +1,5 @@
 """A replica under its share of a demand, and at saturation: simulated with the same random numbers at every level."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -4,8 +4,6 @@ at least n₀ = ⌈λ / μ⌉ of a demand of λ requests a second, where one rep
 that refuses no request and meets the objectives, found by doubling the distance from n₀ and halving it again
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

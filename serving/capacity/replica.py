@@ -3,8 +3,6 @@
 requests ─► queue ─► batch slots ─► steps (virtual time) ─► responses
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 """A plan as a table: what each number of replicas would do, and which is the answer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 f(x, y) = Σ wᵢ wⱼ s(xᵢ, yⱼ) over the four points around (x, y); below the grid its edge holds
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field

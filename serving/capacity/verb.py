@@ -1,7 +1,5 @@
 """The verb that plans: how many replicas a demand takes, by simulating our own scheduler (docs/guides/capacity.md)."""
 
-from __future__ import annotations
-
 import sys
 from json import dumps
 from pathlib import Path

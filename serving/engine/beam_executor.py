@@ -3,8 +3,6 @@
 Legend: W beams, V vocabulary.
 """
 
-from __future__ import annotations
-
 from attendant.errors import AttendantError
 from serving.engine.batch import Batch
 from serving.engine.loaded_model import LoadedModel

@@ -1,7 +1,5 @@
 """How much memory the caches of an engine take, from the manifest alone: known before anything is allocated."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import prod
 from typing import Self

@@ -3,8 +3,6 @@
 Legend: B batch, C channels, K classes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 Legend: B texts, T tokens of the longest, E width.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

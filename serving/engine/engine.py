@@ -9,8 +9,6 @@ prefill). The cache is one contiguous block a row.
 Legend: B rows, T new positions, V vocabulary.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

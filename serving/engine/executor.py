@@ -3,8 +3,6 @@
 Legend: B rows, T new positions, V vocabulary.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 

@@ -10,8 +10,6 @@ place of another is copied, as far as it is filled.
 Legend: N slots, G key and value heads, M cache capacity, D head size, H heads or width, S source positions, C context.
 """
 
-from __future__ import annotations
-
 from collections import abc
 from collections.abc import Mapping
 from math import prod

@@ -1,7 +1,5 @@
 """What an engine decodes with: the graphs of one artefact, its tokenizer and the rules of its tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What an engine counts and measures; a server's own metrics are fed from here."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -22,7 +20,6 @@ class Histogram:
     total_s: float = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count a time."""
         self.counts[bisect_left(BOUNDS_S, seconds)] += 1
         self.total_s += seconds
 

@@ -1,7 +1,5 @@
 """What a sampled token means for its sequence: a part of the answer, perhaps the last, and then a free row."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

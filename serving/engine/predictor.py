@@ -1,7 +1,5 @@
 """Tensors in, tensors out: the checks and the one graph of an artefact of the task ``predict``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

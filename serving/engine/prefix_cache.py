@@ -6,8 +6,6 @@ Only for decoders without a source: with one, keys and values depend on more tha
 Legend: G key and value heads, P positions of a block, D head size.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """What an engine emits of an answer, as its tokens come."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Which requests get rows: in turn, as many as fit, their sources encoded together and known prefixes restored."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping

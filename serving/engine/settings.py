@@ -1,7 +1,5 @@
 """How much one generation engine may hold and do at once."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Self

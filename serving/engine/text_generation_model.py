@@ -1,7 +1,5 @@
 """One artefact that answers with text, loaded: its tokenizer, its graphs and the engine that steps them."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator, Sequence
 from functools import partial

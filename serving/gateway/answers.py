@@ -1,7 +1,5 @@
 """What routes make of deltas: how many tokens they took, and those of several prompts in one stream."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence

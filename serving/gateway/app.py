@@ -1,7 +1,5 @@
 """The application: its routes, what every request passes on the way to them, and what lives as long as it runs."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 

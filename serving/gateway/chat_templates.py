@@ -3,8 +3,6 @@
 Source: Hugging Face transformers, ``chat_template_utils.py``: the environment, its functions and variables.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping, Sequence

@@ -6,8 +6,6 @@ BusyError          429 rate_limit_error           ServerError        502 server_
 DeadlineError      408 timeout_error              anything else      500 server_error
 """
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

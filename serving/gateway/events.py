@@ -3,8 +3,6 @@
 Source: WHATWG HTML, section 9.2; OpenAI ends a stream with ``data: [DONE]``.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncGenerator

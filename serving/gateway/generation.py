@@ -1,7 +1,5 @@
 """What ``/v1/translate`` and ``/v1/caption`` have in common: deltas as events, or whole answers."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any

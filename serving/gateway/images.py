@@ -1,7 +1,5 @@
 """Images that strangers send: refused by size, format and number of pixels before anything is decoded."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import binascii

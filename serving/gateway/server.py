@@ -1,7 +1,5 @@
 """The gateway under uvicorn, until it is stopped."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from contextlib import suppress

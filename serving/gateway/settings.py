@@ -1,7 +1,5 @@
 """What a user may choose about the gateway; the only reader of the environment."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 If it ends by itself, the main thread is interrupted, as by Ctrl-C.
 """
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import socket

@@ -1,7 +1,5 @@
 """Requests about an image: JSON with the image in base64, or a multipart form with it as the file ``image``."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """The verbs of the gateway and their flags."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Literal

@@ -1,7 +1,5 @@
 """Rules on how answers leave: decoupled responses and the response cache."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from serving.lint.model import Model

@@ -3,8 +3,6 @@
 Source: core, ``AutoCompleteBackendFields`` in ``src/model_config_utils.cc``, which runs under all flags.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Rules on the dynamic batcher: its queue, its priorities, its size."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from serving.lint.backends import ENSEMBLE

@@ -1,7 +1,5 @@
 """Check every model of a repository, and a server's command line, by every rule."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rules on the command line of a tritonserver."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

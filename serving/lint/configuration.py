@@ -1,7 +1,5 @@
 """Rules on the text itself: it parses, and its strings are filled in."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Rules on files: what a configuration names is there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from serving.lint.backends import ENSEMBLE

@@ -1,7 +1,5 @@
 """A model of a repository as the rules see it: its folder and its configuration."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The page docs/reference/lint-rules.md: every rule, with what happens, who says so and what to do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

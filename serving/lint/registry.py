@@ -1,7 +1,5 @@
 """Every rule, in the order in which reports give them: as the modules below have them."""
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Problems as a table for people."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import groupby
 

@@ -3,8 +3,6 @@
 What a server refuses at its start, with a message that names the field, is no rule: the server finds it better.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar

@@ -1,7 +1,5 @@
 """Rules on sequences: requests of one conversation that Triton sends to one instance of a model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from tritonclient.grpc import model_config_pb2 as pb

@@ -1,7 +1,5 @@
 """Who says what, in the words that reports print; ``core`` was read at 73aad7c (2026-06-09)."""
 
-from __future__ import annotations
-
 MEASURED = "measured on tritonserver 2.51"
 VALIDATION = "core, src/model_config_utils.cc"
 SEQUENCES = "core, src/sequence_batch_scheduler/"

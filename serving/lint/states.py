@@ -1,7 +1,5 @@
 """Rules on implicit states: tensors that Triton keeps between the requests of a sequence."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rules on warm-up: requests that Triton makes itself before a model is ready."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from serving.lint.backends import ENSEMBLE

@@ -23,8 +23,7 @@ class Buffer(Protocol):
         """Where the first element lies."""
 
     @property
-    def nbytes(self) -> int:
-        """Size in bytes."""
+    def nbytes(self) -> int: ...
 
     def numpy(self) -> Array:
         """The contents; on a CPU a view of the same memory."""

@@ -10,8 +10,6 @@ ONNX Runtime whatever is asked. A graph whose engine lies in the artefact runs o
 asked for. Artefacts of ``export torch`` run on torch, and on nothing else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial

@@ -1,7 +1,5 @@
 """Which artefacts nothing executes as it is requested, known from the manifest alone."""
 
-from __future__ import annotations
-
 from attendant.engine_manifest import EngineManifest
 from attendant.errors import ConfigError, MachineError
 from attendant.manifest import Manifest

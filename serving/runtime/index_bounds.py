@@ -1,7 +1,5 @@
 """Which integers a module may be fed: an index out of range is an error on a CPU, and the process's end on a GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from attendant.errors import InputError

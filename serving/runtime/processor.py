@@ -1,7 +1,5 @@
 """What the processor decides of how a graph is run."""
 
-from __future__ import annotations
-
 import platform
 import re
 from functools import cache

@@ -1,7 +1,5 @@
 """The readiness that counts: every model of a server answers its example rightly."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 

@@ -3,8 +3,6 @@
 The artefact is loaded as the server's configuration says, and answers one request after the other.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -88,7 +86,6 @@ def load_classifier(loaded: Any) -> Ask:
 
 
 def load_embedder(loaded: Any) -> Ask:
-    """Texts."""
     from serving.engine.embedder import TextEmbedder
 
     embedder = TextEmbedder(*loaded)

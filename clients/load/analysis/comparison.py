@@ -9,8 +9,6 @@ these two runs: what changes from one start of a server to the next is not in it
 Source: block bootstrap as in intervals.py; Bonferroni's correction.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from statistics import NormalDist

@@ -13,8 +13,6 @@ Politis and White, Automatic block-length selection for the dependent bootstrap,
 White, 2009.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -12,8 +12,6 @@ that was sent, so that neither filling nor emptying the server biases them.
 Source: AIPerf 0.13.0, metrics/types and metrics/derived_latency.py (github.com/ai-dynamo/aiperf).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What values are spread like: moments and percentiles, exact, as every value is in memory."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What comes back in a second: counted in slices of the steady window, so that an interval can be stated."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Records → columns of numbers: what each request of a span of time took, in seconds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 
@@ -45,7 +43,6 @@ class LatencySamples:
     input_sequence_length: Values
 
     def __len__(self) -> int:
-        """Requests."""
         return len(self.scheduled_s)
 
 

@@ -5,8 +5,6 @@ that never settle, which is what too much load looks like. Where the generator i
 measured once more, for it may have been disturbed; then the search ends: nothing above says anything of the server.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -66,7 +64,6 @@ class SweepResult:
 
 
 def measure_all(levels: Sequence[float], measure: Measure) -> SweepResult:
-    """Measure each level."""
     steps = tuple(SweepStep(level=level, summary=measure(level)) for level in sorted(levels))
     return SweepResult(steps=steps, ended="every level was measured")
 

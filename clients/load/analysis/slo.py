@@ -1,7 +1,5 @@
 """Objectives as people write them: ``ttft_p95<200ms,itl_p95<50ms``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -42,7 +40,6 @@ class Objective:
 
 
 def limits_on(metric: str, objectives: Iterable[Objective]) -> list[Objective]:
-    """Those objectives that are on one metric."""
     return [one for one in objectives if one.metric == metric]
 
 

@@ -11,8 +11,6 @@ The end is where the last request was sent: afterwards fewer and fewer are in fl
 Source: White, Cobb and Spratt, A comparison of five steady-state truncation heuristics for simulation, 2000.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,7 +45,6 @@ class SteadyWindow:
 
     @property
     def seconds(self) -> float:
-        """Its length."""
         return self.ends_s - self.begins_s
 
 

@@ -1,7 +1,5 @@
 """A run, summed up: its steady window, every figure, what was asked of them, and whether they may be quoted."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Whether a run says anything of the server: it does not where something else was slow, or anything was wrong."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

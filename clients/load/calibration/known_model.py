@@ -1,7 +1,5 @@
 """A model of the server whose times are known: how long it takes, and its faults."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -7,8 +7,6 @@ that is drawn. What the protocol itself takes does not add up: the queue is kept
 time.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -10,8 +10,6 @@ T is the time from arrival to end, W = T − S the time in the queue.
 Source: L. Kleinrock, "Queueing Systems I", 1975, sections 3.2 and 5.8; A. K. Erlang 1909 (M/D/1); D. Lindley 1952.
 """
 
-from __future__ import annotations
-
 from math import exp, floor, lgamma, log
 
 import numpy as np

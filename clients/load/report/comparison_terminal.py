@@ -1,7 +1,5 @@
 """Two runs side by side, as a table and as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """What a run leaves: tables or JSON on the terminal, files where they are asked for, and an exit status."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

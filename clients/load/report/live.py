@@ -1,7 +1,5 @@
 """How a run goes while it runs, on standard error: a line that is rewritten on a terminal, plain lines elsewhere."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections import deque

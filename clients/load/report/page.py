@@ -1,7 +1,5 @@
 """A run or a sweep as one page of HTML that needs nothing but itself: no network, no library, light and dark."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -58,7 +56,6 @@ def write_page(html: str, path: Path) -> None:
 
 
 def run_page(summary: Summary) -> str:
-    """The page of one run."""
     run, found = summary.run, summary.metrics
     latencies = {"all requests of the steady window": found}
     latencies |= {f"only {name}": metrics for name, metrics in summary.by_workload.items()}

@@ -1,7 +1,5 @@
 """The plots of a page as plain values, which ``templates/plots.js`` draws in the browser."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Every request as a line of CSV: what was noted of it, and what it took."""
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Iterable, Iterator

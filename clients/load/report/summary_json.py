@@ -3,8 +3,6 @@
 Source: AIPerf 0.13.0, common/models/export_models.py: JsonExportData, JsonMetricResult.
 """
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A sweep as rows, the same for a terminal and a page, and as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 
@@ -36,7 +34,6 @@ def heads(shown: Columns, load: SweptLoad) -> list[str]:
 
 
 def row(step: SweepStep, shown: Columns) -> list[str]:
-    """A level."""
     found = step.summary.metrics
     cells = [
         "none" if key not in found else value_text(found[key], statistic) if statistic else rate_text(found[key].avg)

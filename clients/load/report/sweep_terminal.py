@@ -1,7 +1,5 @@
 """A sweep as a table on a terminal."""
 
-from __future__ import annotations
-
 from rich import box
 from rich.console import Console
 from rich.markup import escape

@@ -1,7 +1,5 @@
 """A summary as tables on a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rich import box

@@ -1,7 +1,5 @@
 """What people call the metrics, in the order in which reports show them, and how their values are written."""
 
-from __future__ import annotations
-
 import math
 
 from attendant.quantities import count_text, seconds_text

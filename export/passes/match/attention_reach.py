@@ -7,8 +7,6 @@ tokens. No mask: all keys. Anything else, a bias or a window, has no plugin.
 Legend: B batch, S queries, T keys, M capacity, H query heads, G key and value heads, D head size.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Legend: B batch, T positions, H heads, D head size.
 """
 
-from __future__ import annotations
-
 import onnx_ir as ir
 from onnx_ir.tape import Tape
 

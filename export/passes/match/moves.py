@@ -3,8 +3,6 @@
 Source: ONNX operator specification, Reshape, Transpose and Gather.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ MatMul(x, Wᵀ)       W [out, in], where a table of embeddings is also the last 
 Gemm(x, W, b)       W [in, out], or [out, in] with transB; then b is added to what takes its place
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

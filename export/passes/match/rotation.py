@@ -3,8 +3,6 @@
 Legend: B batch, H heads, T positions, D head size.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import onnx_ir as ir

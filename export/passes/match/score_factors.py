@@ -4,8 +4,6 @@ Only those that come straight out of a product with a weight: a cosine is scaled
 Their ranges travel with the Attention node, as metadata, from calibration to the targets that round them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

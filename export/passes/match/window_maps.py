@@ -7,8 +7,6 @@
 Legend: B batch, N = a b windows, W side of a window, P = W² places, C channels, H heads, O = (2W − 1)² offsets.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

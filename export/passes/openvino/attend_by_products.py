@@ -10,8 +10,6 @@ Legend: B batch, H heads, P positions, D head size.
 Source: ONNX operator specification, Attention; Vaswani et al. 2017, section 3.2.1.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

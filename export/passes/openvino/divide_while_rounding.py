@@ -10,8 +10,6 @@ Legend: x [..., in], r [..., 1].
 Source: ONNX operator specification, QuantizeLinear, block_size; ONNX Runtime 1.31 rounds blocks on all its threads.
 """
 
-from __future__ import annotations
-
 import onnx_ir as ir
 from onnx_ir.tape import Tape
 

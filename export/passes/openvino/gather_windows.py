@@ -7,8 +7,6 @@ Legend: B batch, N windows, P places of a window, C channels, h and w sides of t
 Source: Liu et al. 2021, "Swin Transformer", section 3.2, for windows and their shift.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray

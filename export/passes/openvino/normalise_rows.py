@@ -7,8 +7,6 @@ Legend: B batch, h and w sides of a map, C channels.
 Source: OpenVINO 2026.4, CPU plugin: MVN over the last of three axes is one kernel, of four it is taken apart.
 """
 
-from __future__ import annotations
-
 import math
 
 import onnx_ir as ir

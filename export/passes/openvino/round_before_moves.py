@@ -9,8 +9,6 @@ the moves behind it are part of its fused attention, and cost more outside than 
 Source: ONNX operator specification, QuantizeLinear of one scale.
 """
 
-from __future__ import annotations
-
 import onnx_ir as ir
 from onnx_ir.tape import Tape
 

@@ -9,8 +9,6 @@ none, so the standard's graph has them as floats.
 Source: NNCF 3.4, post-training quantisation of transformers, rounds the same two.
 """
 
-from __future__ import annotations
-
 import onnx_ir as ir
 from onnx_ir.tape import Tape
 

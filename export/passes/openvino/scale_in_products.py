@@ -10,8 +10,6 @@ Legend: q [..., in], W [in, out], c [out].
 Source: ONNX Runtime 1.31, docs/ContribOperators.md, com.microsoft.MatMulIntegerToFloat.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir as ir
 from onnx_ir.tape import Tape

@@ -8,8 +8,6 @@ Precondition: :class:`export.passes.ort.pack_products.PackProducts` ran before t
 Source: ONNX Runtime 1.31, docs/ContribOperators.md, com.microsoft.GroupQueryAttention.
 """
 
-from __future__ import annotations
-
 import onnx_ir as ir
 
 from export.graph.rewrite import Rewrite, RewriteResult

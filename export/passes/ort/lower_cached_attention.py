@@ -15,8 +15,6 @@ Legend: B batch, T new positions, A attended positions, H query heads, G key and
 Source: ONNX Runtime 1.31, docs/ContribOperators.md, com.microsoft.GroupQueryAttention; group_query_attention_helper.h.
 """
 
-from __future__ import annotations
-
 import onnx_ir as ir
 from onnx_ir.tape import Tape
 

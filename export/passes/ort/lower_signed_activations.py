@@ -9,8 +9,6 @@ Weights stay int8: the products want them so.
 Source: ONNX operator specification, QuantizeLinear: y = saturate(round(x / y_scale) + y_zero_point).
 """
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir as ir
 

@@ -10,8 +10,6 @@ parts, with a ``|`` between them.
 Legend: x is [..., in]; A, B [in, out] and a, b [out] with outs of their own.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -11,8 +11,6 @@ Source: ONNX Runtime 1.31, docs/ContribOperators.md, com.microsoft.GroupQueryAtt
 (:mod:`models.layers.rope`).
 """
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir as ir
 from onnx_ir.tape import Tape

@@ -8,8 +8,6 @@ Source: ONNX Runtime 1.31, mlas q4_dq.cpp; Badri and Shaji, Half-Quadratic Quant
 Models, 2023.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -11,8 +11,6 @@ Source: ONNX operator specification, opset 24; LayerNormalization and RMSNormali
 float32 whatever their inputs are (``stash_type``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 

@@ -10,8 +10,6 @@ integers instead. One scale s a cache: only with that does ONNX Runtime multiply
 Source: ONNX operator specification, QuantizeLinear and TensorScatter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -13,8 +13,6 @@ Legend: x is [..., in], W [in, out], r [..., 1] and c [out].
 Source: ONNX operator specification, MatMulInteger and QuantizeLinear.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

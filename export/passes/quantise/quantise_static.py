@@ -12,8 +12,6 @@ Source: ONNX operator specification, QuantizeLinear and DequantizeLinear; Jacob 
 of neural networks for efficient integer-arithmetic-only inference".
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -10,8 +10,6 @@ looked up at computed places, are small and stay. Where a table is also a produc
 Legend: E is [words, width], s [words].
 """
 
-from __future__ import annotations
-
 import numpy as np
 import onnx_ir as ir
 from onnx_ir.tape import Tape

@@ -15,8 +15,6 @@ Legend: x is [..., in], W and q [in, out], s and z [blocks, out], A [in, blocks]
 Source: ONNX operator specification, DequantizeLinear, block_size; ONNX Runtime 1.31, qdq_selectors.cc.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -9,8 +9,6 @@ largest of a language model where it gives the logits, would take twice the memo
     saved = 1 − (Π drift with every candidate kept / drift without this one)^(1/models)
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache

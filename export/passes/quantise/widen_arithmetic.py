@@ -7,8 +7,6 @@ So a runtime without kernels of that type (ONNX Runtime's CPU provider and bfloa
 kernels would, if they add in float32. Inputs and outputs of the narrow type become float32 with the same numbers.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import onnx_ir as ir

@@ -1,7 +1,5 @@
 """The files among which samples are looked for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

@@ -1,7 +1,5 @@
 """A graph that also says how large each activation becomes that a product with a weight reads: max |x| of each run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

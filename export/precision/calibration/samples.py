@@ -3,8 +3,6 @@
 A sample is what the first graph of a model is fed, a batch of 1; of a language model, the token ids of a prompt.
 """
 
-from __future__ import annotations
-
 import hashlib
 import sys
 from collections.abc import Callable, Iterator, Sequence

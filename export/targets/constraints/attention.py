@@ -3,8 +3,6 @@
 Legend: B batch, H query heads, G key and value heads, S query positions, T attended positions, D head size.
 """
 
-from __future__ import annotations
-
 from export.targets.constraints.forms import attribute_in, of_nodes, ranks, shape_text, without_inputs, without_outputs
 from export.targets.constraints.graph import Graph, Node
 from export.targets.constraints.sources import ORT, TABLE

@@ -3,8 +3,6 @@
 Legend: B batch, G key and value heads, M capacity, D head size. A cache is ``[B, G, M, D]``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from export.targets.constraints.constraint import Violation

@@ -1,7 +1,5 @@
 """One thing that a runtime does not read, and where a graph does it all the same."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Constraints on If and Loop."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from export.targets.constraints.forms import of_nodes

@@ -1,7 +1,5 @@
 """The forms that most constraints have: an attribute's values, a left-out tensor, a rank, a constant."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An ONNX graph as constraints ask about it: every node, subgraphs included, and the type and axes of every tensor."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

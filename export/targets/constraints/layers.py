@@ -1,7 +1,5 @@
 """Constraints on layers other than attention: recurrent ones, norms, pooling, resizing, reductions, constants."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from export.targets.constraints.forms import (

@@ -1,7 +1,5 @@
 """The constraint on nodes of our plugins: they are as the plugins were registered (export/graph/plugin_ops.py)."""
 
-from __future__ import annotations
-
 from export.graph.plugin_ops import NAMESPACE, NODES, VERSION
 from export.targets.constraints.forms import of_nodes
 from export.targets.constraints.graph import Graph, Node

@@ -1,7 +1,5 @@
 """Constraints on QuantizeLinear and DequantizeLinear beyond those of whole_graph."""
 
-from __future__ import annotations
-
 from export.targets.constraints.forms import of_nodes, shape_text
 from export.targets.constraints.graph import QUANTIZERS, Graph, Node
 from export.targets.constraints.sources import QUANTIZE_LAYER

@@ -1,7 +1,5 @@
 """Every constraint by name; records of targets say which are theirs."""
 
-from __future__ import annotations
-
 from export.targets.constraints import (
     attention,
     cache,

@@ -1,7 +1,5 @@
 """The one constraint that is not read but tried: ONNX Runtime loads the graph."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

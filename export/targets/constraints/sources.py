@@ -1,7 +1,5 @@
 """Who says what, in the words that reports print."""
 
-from __future__ import annotations
-
 TABLE = "onnx-tensorrt docs/operators.md, the table of TensorRT 11.2"
 CACHE = "TensorRT's operator documentation, KVCacheUpdate; NvInfer.h"
 STRONG = "TensorRT's migration guide from 10 to 11: strongly typed networks"

@@ -1,7 +1,5 @@
 """Constraints on a graph as a whole: versions, domains, operators, element types, quantization."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -6,8 +6,6 @@
 Legend: B batch, S source positions, C width of an annotation, A width of the alignment network.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import onnx_ir as ir

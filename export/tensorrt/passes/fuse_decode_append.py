@@ -10,8 +10,6 @@ it was fused for.
 Legend: as fuse_decode_attention.py.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import onnx_ir as ir

@@ -8,8 +8,6 @@ The graph then takes no more new positions than it was fused for. What it relies
 Legend: as attention_reach.py; R = S H / G rows that share a head, N splits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

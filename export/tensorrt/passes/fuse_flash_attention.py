@@ -6,8 +6,6 @@
 Whole caches are handed over: the plugin stops at each row's length. What it relies on is in attention_reach.py.
 """
 
-from __future__ import annotations
-
 import onnx_ir as ir
 from onnx_ir.tape import Tape
 

@@ -9,8 +9,6 @@ of the graph, shrink to the table that they were read from; they are rebuilt fro
 Legend: B batch, h and w sides of a map, N windows, P places of a window, C = H D channels, H heads, O offsets.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Legend: as attention_reach.py.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 
 import onnx_ir as ir

@@ -3,8 +3,6 @@
 ``gelu_fast`` and ``quick_gelu`` are other functions, and so refused.
 """
 
-from __future__ import annotations
-
 from models.layers.mlp import Activation
 
 ACTIVATION_NAMES: dict[str, Activation] = {

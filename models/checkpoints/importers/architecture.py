@@ -5,8 +5,6 @@ A table pairs our modules with theirs by name, ``{}`` standing for the number of
 sides, it names a module with ours.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 Source: ``modeling_bart.py`` of transformers, its names and configuration.
 """
 
-from __future__ import annotations
-
 from models.checkpoints.importers.architecture import Architecture, ReferenceModel, Table, first_rows, origin, same
 from models.checkpoints.importers.seq2seq import seq2seq_config, shared_origins
 from models.families.seq2seq import Seq2SeqConfig

@@ -4,8 +4,6 @@ Source: ``modeling_bert.py`` of transformers, its names and configuration; files
 ``gamma`` and its shift ``beta``.
 """
 
-from __future__ import annotations
-
 from models.checkpoints.importers.activations import ACTIVATION_NAMES
 from models.checkpoints.importers.architecture import Architecture, ReferenceModel, Table, first_rows, origin, same
 from models.families.encoder import EncoderConfig

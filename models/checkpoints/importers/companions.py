@@ -1,7 +1,5 @@
 """What travels with imported weights: the tokenizer of a model of texts; labels and preprocessing of one of images."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

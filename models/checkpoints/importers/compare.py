@@ -3,8 +3,6 @@
 Legend: B batch, S positions, T target positions, V vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ Source: ``modeling_deit.py`` of transformers, its names and configuration. A Dei
 no distillation token, and its files say ``vit`` (:mod:`models.checkpoints.importers.vit`).
 """
 
-from __future__ import annotations
-
 from models.checkpoints.importers.architecture import Architecture, Table, same
 from models.checkpoints.importers.vit import MODULES, SPELLINGS, vit_config
 from models.families.vit import ViTConfig

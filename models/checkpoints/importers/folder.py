@@ -1,7 +1,5 @@
 """The JSON files of a Hugging Face folder, and what is refused before anything else is read."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

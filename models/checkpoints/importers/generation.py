@@ -3,8 +3,6 @@
 What greedy decoding follows becomes details of the checkpoint; what it does not follow yet is kept and said.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

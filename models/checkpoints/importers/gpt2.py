@@ -3,8 +3,6 @@
 Source: ``modeling_gpt2.py`` of transformers (``Conv1D`` holds ``[in, out]``), its names and configuration.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from models.checkpoints.importers.activations import ACTIVATION_NAMES

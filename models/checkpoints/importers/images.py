@@ -5,8 +5,6 @@ before 2023 give a size as one number, and call the processor a feature extracto
 processor, as TrOCR's have, version 5 writes ``processor_config.json`` instead, with the images' within.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

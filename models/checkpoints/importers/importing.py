@@ -1,7 +1,5 @@
 """From a Hugging Face folder to a checkpoint folder of ours, compared with the library that wrote it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The other libraries, where they are installed: for comparing, and for tokenizers that only one can convert."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import warnings

@@ -3,8 +3,6 @@
 Source: ``modeling_llama.py`` and ``modeling_mistral.py`` of transformers, their names and configurations.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from models.checkpoints.importers.activations import ACTIVATION_NAMES

@@ -3,8 +3,6 @@
 Source: ``modeling_marian.py`` of transformers, its names and configuration.
 """
 
-from __future__ import annotations
-
 from attendant.errors import ConfigError
 from models.checkpoints.importers.architecture import Architecture, ReferenceModel
 from models.checkpoints.importers.seq2seq import seq2seq_config, shared_origins

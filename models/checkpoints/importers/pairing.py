@@ -1,7 +1,5 @@
 """Pair every tensor of an imported folder with one of ours; none may be left over on either side."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Source: ``modeling_qwen2.py`` and ``modeling_qwen3.py`` of transformers, their names and configurations.
 """
 
-from __future__ import annotations
-
 from models.checkpoints.importers.architecture import Architecture, ReferenceModel
 from models.checkpoints.importers.llama import IGNORED, gated_decoder, layers_of, origins
 from models.checkpoints.importers.window import window_from

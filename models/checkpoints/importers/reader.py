@@ -3,8 +3,6 @@
 Source: the safetensors format, https://huggingface.co/docs/safetensors; a sharded folder's ``weight_map``.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """The architectures of other libraries that can be imported: every :class:`Architecture` of this folder's files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module

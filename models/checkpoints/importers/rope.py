@@ -4,8 +4,6 @@ default → none        linear → linear        llama3 → llama3
 dynamic → none: its base grows only beyond ``max_position_embeddings``, which no imported model is made for
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 Source: ``modeling_marian.py`` and ``modeling_bart.py`` of transformers, their names and configurations.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor

@@ -4,8 +4,6 @@ Source: ``modeling_swin.py`` of transformers, its names and configuration. Files
 version wrote them; version 5 calls the parts of a block otherwise.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from attendant.config import require

@@ -3,8 +3,6 @@
 Source: ``modeling_swinv2.py`` of transformers, its names, which are the same in versions 4 and 5, and configuration.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from attendant.config import require

@@ -3,8 +3,6 @@
 Source: ``modeling_t5.py`` of transformers, its names and configuration.
 """
 
-from __future__ import annotations
-
 from models.checkpoints.importers.activations import ACTIVATION_NAMES
 from models.checkpoints.importers.architecture import Architecture, ReferenceModel, Table, origin, same
 from models.families.t5 import T5Config

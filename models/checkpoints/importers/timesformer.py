@@ -4,8 +4,6 @@ Source: ``modeling_timesformer.py`` of transformers, its names and configuration
 over frames that the authors' code ends with, so that there is nothing to compare ours with.
 """
 
-from __future__ import annotations
-
 from models.checkpoints.importers.architecture import Architecture, ReferenceModel, Table, origin, part, same
 from models.families.timesformer import SpaceTime, TimeSformerConfig
 

@@ -6,8 +6,6 @@
 Source: ``_hub.py`` and ``transforms_factory.py`` of timm.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

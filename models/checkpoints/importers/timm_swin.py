@@ -4,8 +4,6 @@ Source: ``swin_transformer.py`` and ``swin_transformer_v2.py`` of timm, their na
 merging ``downsample``, but at the end of the stage before; they are refused, as tensors are missing.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, TypeVar
 

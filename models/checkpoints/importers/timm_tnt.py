@@ -4,8 +4,6 @@ Source: ``tnt.py`` of timm, its names; files of the authors have others, and the
 sizes follow from the architecture's name, which timm's ``config.json`` gives in place of a ``model_type``.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from torch import Tensor

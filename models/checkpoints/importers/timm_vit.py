@@ -4,8 +4,6 @@ Source: ``vision_transformer.py``, ``deit.py``, ``vision_transformer_hybrid.py``
 names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Keep an imported tokenizer, and the chat template that comes with it, beside the imported weights."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ names and configurations. The outer configuration's ``tie_word_embeddings`` is a
 use the embedding matrix, the decoder's says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

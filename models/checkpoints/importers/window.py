@@ -1,7 +1,5 @@
 """Sliding windows as Hugging Face configures them: which blocks have one, and how wide it is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from attendant.errors import ConfigError

@@ -3,8 +3,6 @@
 Legend: B rows, T new positions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial

@@ -1,7 +1,5 @@
 """Inputs to measure with: random tokens, or an empty image."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """An artefact → the profile of a replica of it on this machine."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

@@ -4,8 +4,6 @@ step(B rows)                   = decode(B) + step_s + B row_s
 step that admits k requests    = encoder(k) + prompt(k) + step(k) + prompt_s + k request_s
 """
 
-from __future__ import annotations
-
 import time
 from itertools import count
 

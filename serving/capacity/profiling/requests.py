@@ -1,7 +1,5 @@
 """A load of random inputs on a served model, by the load generator of clients/load."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterable

@@ -7,8 +7,6 @@ Objectives are set on high percentiles: a plan is right there, and pessimistic a
 stated is that of the 95th percentile at a quarter, which nothing was made of.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace

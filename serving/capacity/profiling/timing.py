@@ -1,7 +1,5 @@
 """What a call takes where others share the machine: in rounds over all calls, the median of each."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 

@@ -6,8 +6,6 @@
 Legend: B batch, L layers, H heads, S source positions, T target positions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from attendant.errors import InputError

@@ -6,8 +6,6 @@ before it, the other bytes of its character), and on nothing further away.
 Source: D. E. Knuth, J. H. Morris, V. R. Pratt, "Fast pattern matching in strings", SIAM J. Comput. 6 (1977).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from attendant.sampling_params import SamplingParams

@@ -11,8 +11,6 @@ Legend: W beams, R rows of logits (1 or W after the prefill, then W), V vocabula
 Source: ``_beam_search`` of transformers 5.23.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ Source: A. Saxena, "Prompt Lookup Decoding", 2023; transformers' ``prompt_lookup
 occurrence where this takes the latest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 

@@ -5,8 +5,6 @@ The more a map has of a place, the more colour lies over it; each map has a scal
 Legend: S source positions, T tokens of an answer, h and w rows and columns of a map.
 """
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Sequence

@@ -9,8 +9,6 @@
 Legend: L layers, H heads, S tokens of the image, T tokens of an answer, h and w rows and columns of a map.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Before a request is read: its key, its key's limits, and how large a body may be and how long it may take to come."""
 
-from __future__ import annotations
-
 import asyncio
 
 from fastapi import HTTPException

@@ -3,8 +3,6 @@
 A key is 256 random bits, so that one SHA-256 is as good as a slow hash: there is nothing to guess.
 """
 
-from __future__ import annotations
-
 import hmac
 import json
 import secrets

@@ -1,7 +1,5 @@
 """Log lines as JSON, one object a line; questions and answers are in none unless the user of the gateway wants them."""
 
-from __future__ import annotations
-
 import json
 import logging
 import sys

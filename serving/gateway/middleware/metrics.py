@@ -1,7 +1,5 @@
 """Prometheus metrics; labels are routes, statuses, servers and models, of which there are few."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from fastapi import APIRouter, Request

@@ -1,7 +1,5 @@
 """What is noted of every request: its id, a line in the log, and the metrics. Nothing of it is done for each token."""
 
-from __future__ import annotations
-
 import logging
 import re
 import time

@@ -6,8 +6,6 @@ go beyond the quota, and the next request is refused.
 Source: draft-ietf-httpapi-ratelimit-headers-10 (RateLimit, RateLimit-Policy).
 """
 
-from __future__ import annotations
-
 import math
 import time
 

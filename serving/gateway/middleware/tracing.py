@@ -1,7 +1,5 @@
 """Traces by OpenTelemetry: one span a request, of which Triton's spans are children."""
 
-from __future__ import annotations
-
 from fastapi import FastAPI
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.instrumentation.fastapi import FastAPIInstrumentor

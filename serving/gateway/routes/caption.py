@@ -1,7 +1,5 @@
 """``POST /v1/caption``: an image → what it shows."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator
 
 from fastapi import APIRouter, Request

@@ -1,7 +1,5 @@
 """``POST /v1/chat/completions``: go on with a conversation, as OpenAI's API has it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing

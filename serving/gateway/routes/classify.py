@@ -1,7 +1,5 @@
 """``POST /v1/classify``: an image → labels."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 from fastapi import APIRouter, Request

@@ -1,7 +1,5 @@
 """``POST /v1/completions``: continue prompts, as OpenAI's API has it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncGenerator
 from functools import partial

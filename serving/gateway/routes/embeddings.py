@@ -1,7 +1,5 @@
 """``POST /v1/embeddings``: texts → vectors."""
 
-from __future__ import annotations
-
 import base64
 
 from fastapi import APIRouter, Request

@@ -1,7 +1,5 @@
 """``POST /v1/explain``: an image or a text → what a model attends to while it answers, as arrays or as a picture."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing

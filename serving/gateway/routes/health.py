@@ -1,7 +1,5 @@
 """Whether the gateway lives, and whether every model behind it answers its canary."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi import APIRouter, Request

@@ -1,7 +1,5 @@
 """``GET /v1/models``: what the servers have, and what each model can be asked."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 
@@ -33,7 +31,6 @@ async def list_models(request: Request) -> JSONResponse:
 
 @router.get("/models/{name}", response_model=None, responses={200: {"model": ModelCard}})
 async def one_model(request: Request, name: str) -> JSONResponse:
-    """One model."""
     served = await Gateway.of(request).pool.models()
     if name not in served:
         raise unknown_name("model", name, served, "list them at /v1/models")

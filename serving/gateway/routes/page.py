@@ -1,7 +1,5 @@
 """The playground: one page at ``/`` and its files, which ask this gateway and nothing else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fastapi import FastAPI

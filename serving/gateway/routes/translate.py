@@ -1,7 +1,5 @@
 """``POST /v1/translate``: a text → another text."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from fastapi import APIRouter, Request

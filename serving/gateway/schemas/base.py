@@ -1,7 +1,5 @@
 """What every request and response has in common."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field

@@ -1,7 +1,5 @@
 """``/v1/chat/completions``."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
@@ -76,8 +74,6 @@ class Said(BaseModel):
 
 
 class ChatChoice(BaseModel):
-    """One answer."""
-
     index: int
     message: Said
     finish_reason: Literal["stop", "length"]
@@ -85,8 +81,6 @@ class ChatChoice(BaseModel):
 
 
 class ChatCompletion(BaseModel):
-    """Answers."""
-
     id: str
     object: Literal["chat.completion"] = "chat.completion"
     created: int

@@ -1,7 +1,5 @@
 """``/v1/explain``."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field

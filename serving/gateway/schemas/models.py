@@ -1,7 +1,5 @@
 """``/v1/models``."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -37,7 +35,5 @@ class ModelCard(BaseModel):
 
 
 class ModelList(BaseModel):
-    """Every model."""
-
     object: Literal["list"] = "list"
     data: list[ModelCard]

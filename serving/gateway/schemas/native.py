@@ -1,7 +1,5 @@
 """The routes that OpenAI has not: ``/v1/classify``, ``/v1/translate`` and ``/v1/caption``; options have our names."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, create_model
@@ -101,8 +99,6 @@ class NativeAnswer(BaseModel):
 
 
 class NativeAnswers(BaseModel):
-    """Answers."""
-
     model: str
     answers: list[NativeAnswer]
     usage: Usage

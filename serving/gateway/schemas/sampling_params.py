@@ -1,7 +1,5 @@
 """How an answer is decoded: fields of requests, one for each row of :mod:`attendant.sampling_params`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, get_args

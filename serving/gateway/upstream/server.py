@@ -4,8 +4,6 @@ A model is ejected when the server cannot be reached or its worker is dead, and 
 breaker is half-open :data:`EJECTED_S` later: a request that succeeds then readmits it; so does its canary.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 It reads every such graph of ours; of a decoder it cannot read TensorScatter, as of 2026.4 ("no conversion rule").
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path

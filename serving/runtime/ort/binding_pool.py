@@ -24,8 +24,7 @@ class Bindable(Protocol):
     """What holds an ``OrtValue``."""
 
     @property
-    def value(self) -> Any:
-        """It."""
+    def value(self) -> Any: ...
 
 
 class SessionBinding:

@@ -1,7 +1,5 @@
 """Where a graph's time goes: what each node took, by ONNX Runtime's own profiler."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping

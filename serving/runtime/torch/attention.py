@@ -8,8 +8,6 @@ to torch. Windows of a map and additive attention have kernels of their own.
 Legend: B batch, S new positions, T keys, M capacity, H query heads, G key and value heads, D head size.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

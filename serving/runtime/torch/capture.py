@@ -8,8 +8,6 @@ Legend: B batch, A attended positions, M capacity.
 Source: CUDA C++ programming guide, "CUDA Graphs"; ``torch.cuda.graph``.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from math import prod

@@ -1,7 +1,5 @@
 """From an artefact of ``export torch`` to runners: its weights on a device, a module for each of its graphs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

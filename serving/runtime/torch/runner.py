@@ -7,8 +7,6 @@ precision takes float32 pixels, and returns float32 logits.
 Legend: B batch, T new positions, A attended positions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Triton's body of a captioner: pixels come in, text leaves token by token."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from attendant.errors import InputError

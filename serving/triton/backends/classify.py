@@ -1,7 +1,5 @@
 """Triton's body of a classifier: requests that the dynamic batcher gathered are one run of the graph."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from attendant.errors import InputError

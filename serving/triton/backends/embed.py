@@ -3,8 +3,6 @@
 The graph runs in this process, or is a model of its own, which Triton's TensorRT backend serves and this one calls.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

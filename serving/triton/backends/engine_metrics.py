@@ -4,8 +4,6 @@ Times are reported as the buckets of a Prometheus histogram, each a counter: one
 histogram costs a call to the server for each token.
 """
 
-from __future__ import annotations
-
 from itertools import accumulate
 from typing import Any
 

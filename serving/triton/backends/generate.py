@@ -1,7 +1,5 @@
 """Triton's body of a language model."""
 
-from __future__ import annotations
-
 from serving.engine.text_generation_model import LanguageModel
 from serving.triton.backends.stream import StreamingBody
 

@@ -1,7 +1,5 @@
 """Triton's body of a custom module: requests that the dynamic batcher gathered are as few runs as can be."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from attendant.errors import InputError

@@ -4,8 +4,6 @@
 response is sent leave as one. Every request ends with one FINAL flag.
 """
 
-from __future__ import annotations
-
 import logging
 import queue
 import threading

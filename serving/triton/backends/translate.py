@@ -1,7 +1,5 @@
 """Triton's body of a translator."""
 
-from __future__ import annotations
-
 from serving.engine.text_generation_model import TranslationModel
 from serving.triton.backends.stream import StreamingBody
 

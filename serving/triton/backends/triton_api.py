@@ -1,7 +1,5 @@
 """The only importer of Triton's Python-backend API, which exists nowhere but inside Triton's stub process."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A checkpoint's chat template → parameters of its configuration, by which a client renders conversations."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

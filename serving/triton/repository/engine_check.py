@@ -3,8 +3,6 @@
 A server that cannot load an engine says "unable to create TensorRT engine" and does not start at all.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from attendant.engine_manifest import EngineManifest

@@ -5,8 +5,6 @@ Where Triton's own TensorRT backend serves a model: <out>/<name>/1/manifest.json
 Where it runs a text encoder's graph: that, in <out>/<name>-tokens, beside the model that tokenizes and asks it
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence

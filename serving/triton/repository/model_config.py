@@ -4,8 +4,6 @@ Source: the server's ``model_config.proto``. No ``default_queue_policy`` anywher
 tritonserver 2.51 stalls for 500 ms at a time (triton-inference-server/server #8870).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """``ModelConfig`` messages as ``config.pbtxt``, and back."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from google.protobuf import text_format

@@ -5,8 +5,6 @@ wrong there: such a model keeps its Python body, whose runner owns the buffers.
 Source: the server's ``model_config.proto``; tensorrt_backend's README.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The command line of a tritonserver, for versions 2.51 (nvidia-pytriton 0.7.0) and newer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from serving.triton.server.installation import Installation

@@ -1,7 +1,5 @@
 """The addresses at which a server answers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 EVERY_INTERFACE = "0.0.0.0"  # noqa: S104  recognised, never a default

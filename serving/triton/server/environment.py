@@ -1,7 +1,5 @@
 """The environment that the server and its stubs start with; the one place of this package that reads ours."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping, Sequence

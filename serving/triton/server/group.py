@@ -4,8 +4,6 @@ As long as that process is not reaped its number cannot be given away, so a grou
 first process is reaped.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -7,8 +7,6 @@ would tie the server's life to the thread that started it, and leave its stubs t
     python -P -m serving.triton.server.guard <pid of the starter> <name> <server> <argument>…
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

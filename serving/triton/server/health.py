@@ -4,8 +4,6 @@ That is necessary and not sufficient: Triton 2.51 goes on saying so when a model
 And it must be ours: Triton takes its ports after loading its models, and another server may have been faster.
 """
 
-from __future__ import annotations
-
 import http.client
 
 PROBE_TIMEOUT_S = 2.0

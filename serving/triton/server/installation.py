@@ -1,7 +1,5 @@
 """The tritonserver of this machine: that of the nvidia-pytriton wheel, or NVIDIA's in /opt/tritonserver."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import sys

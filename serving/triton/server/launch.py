@@ -1,7 +1,5 @@
 """Starting the guard, and through it the server, with everything they need around them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

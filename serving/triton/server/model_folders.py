@@ -1,7 +1,5 @@
 """Whether the models to serve lie in the repository, asked before anything is started."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from attendant.errors import ArtefactError

@@ -3,8 +3,6 @@
 With numpy 2 its stub answers OK with empty tensors (triton-inference-server/server#8301, pytriton#93).
 """
 
-from __future__ import annotations
-
 from attendant.errors import MachineError
 
 FIRST_REFUSED_MAJOR = 2

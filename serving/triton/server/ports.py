@@ -1,7 +1,5 @@
 """Ports: which are free to take, and whether those that were chosen are."""
 
-from __future__ import annotations
-
 import socket
 from contextlib import ExitStack
 

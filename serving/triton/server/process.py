@@ -1,7 +1,5 @@
 """One running tritonserver, from its start to the last trace of it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

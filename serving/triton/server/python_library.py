@@ -4,8 +4,6 @@ Asked of the loader itself: with LD_TRACE_LOADED_OBJECTS it lists what a program
 (ld.so(8); this is what ldd does).
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The server's log: the lines that say what went wrong, and a copy for the terminal."""
 
-from __future__ import annotations
-
 import re
 import sys
 import threading

@@ -1,7 +1,5 @@
 """What a user may choose about the server."""
 
-from __future__ import annotations
-
 import ipaddress
 from dataclasses import dataclass
 from pathlib import Path

@@ -6,8 +6,6 @@ the server, so that the regions of the dead can be told from those of the living
 its namespace, and containers may share /dev/shm: regions of another namespace are left alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

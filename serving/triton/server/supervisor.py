@@ -3,8 +3,6 @@
 Triton says READY while a model's Python process is dead or hangs, and does not start it again (server#8604).
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The server's own temporary folder: its log, and the backends folder that the wheel leaves unassembled."""
 
-from __future__ import annotations
-
 import tempfile
 from contextlib import suppress
 from pathlib import Path
