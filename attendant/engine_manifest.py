@@ -57,7 +57,7 @@ class Profile:
 
     Attributes:
         name: ``every``, ``decode`` or ``prefill``.
-        shapes: input → its smallest, usual and largest shape.
+        shapes: input → its min, opt and max shape.
     """
 
     name: str

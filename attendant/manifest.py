@@ -15,10 +15,10 @@ from attendant.records import read_record, write_record
 from attendant.signature import DType, GraphSignature, TensorSpec
 
 MANIFEST_NAME = "manifest.json"
-FORMAT = 4
+FORMAT = 5
 SUFFIXES = (".data", ".jinja", ".json", ".onnx", ".safetensors", ".spm", ".txt")
 """What a file of an artefact may end with; none is code."""
-SCRIPT_NAME = "reproduce.sh"
+REPRODUCTION_NAME = "reproduce.sh"
 """Makes the artefact again, by hand: nothing of ours runs it."""
 RESERVED = frozenset({MANIFEST_NAME, "engine.json"})
 """Files beside an artefact's own, which no hash in a manifest may stand for."""
@@ -101,7 +101,7 @@ class Manifest:
             require_plain_name(name)
         for name, sha256 in self.files.items():
             self._require(
-                is_plain_name(name) and (name.endswith(SUFFIXES) or name == SCRIPT_NAME) and name not in RESERVED,
+                is_plain_name(name) and (name.endswith(SUFFIXES) or name == REPRODUCTION_NAME) and name not in RESERVED,
                 f"plain names of files that end in one of {', '.join(SUFFIXES)}",
                 name,
             )

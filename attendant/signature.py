@@ -20,21 +20,21 @@ class Axis:
     """The sizes that a varying axis can take.
 
     Attributes:
-        smallest: usually 1.
-        usual: the size to be fastest at.
-        largest: what was exported, tested and planned for.
+        min: usually 1.
+        opt: the size to be fastest at.
+        max: what was exported, tested and planned for.
 
     Raises:
-        ConfigError: not 1 ≤ smallest ≤ usual ≤ largest.
+        ConfigError: not 1 ≤ min ≤ opt ≤ max.
     """
 
-    smallest: int = 1
-    usual: int
-    largest: int
+    min: int = 1
+    opt: int
+    max: int
 
     def __post_init__(self) -> None:
-        if not 1 <= self.smallest <= self.usual <= self.largest:
-            raise ConfigError("1 ≤ smallest ≤ usual ≤ largest", repr(self), "correct export/graph/axes.py")
+        if not 1 <= self.min <= self.opt <= self.max:
+            raise ConfigError("1 ≤ min ≤ opt ≤ max", repr(self), "correct export/graph/axes.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +134,8 @@ class GraphSignature:
         spec.check(dtype, shape)
         for symbol, size in zip(spec.axes, shape, strict=True):
             axis = self.axes.get(symbol)  # type: ignore[arg-type]  # a number, of a fixed axis, is no key
-            if axis is not None and not axis.smallest <= size <= axis.largest:
-                bound = f"at most {axis.largest}" if size > axis.largest else f"at least {axis.smallest}"
+            if axis is not None and not axis.min <= size <= axis.max:
+                bound = f"at most {axis.max}" if size > axis.max else f"at least {axis.min}"
                 raise InputError(f"{bound} along axis {symbol!r} of {spec.name!r}", str(size), _OUT_OF_BOUNDS)
 
     def symbols(self) -> tuple[str, ...]:

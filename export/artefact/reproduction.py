@@ -4,11 +4,10 @@ import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from attendant.manifest import Manifest
+from attendant.manifest import REPRODUCTION_NAME, Manifest
 from export.artefact.fingerprint import ROOT, Option
 from models.checkpoints.place import PRETRAINED, place_of
 
-REPRODUCTION_NAME = "reproduce.sh"
 _SCRIPT = """#!/usr/bin/env bash
 # Makes this artefact again and compares every file with what it was.
 # To be run from the repository's root; its one argument, which may be left out, is the folder to write.

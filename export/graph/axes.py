@@ -1,4 +1,4 @@
-"""The one table of varying axes: symbol → smallest, usual and largest size, for exporters, profiles and test cases."""
+"""The one table of varying axes: symbol → its min, opt and max, for exporters, profiles and test cases."""
 
 from attendant.signature import Axis
 from attendant.tensor_names import HEIGHT, POSITIONS, WIDTH
@@ -13,9 +13,9 @@ def axes_of(graph: TaskGraph) -> dict[str, Axis]:
     A step is one token when decoding, and an image usually has the size that the model was trained for, its largest;
     every other axis is usually half full.
     """
-    axes = {"batch": Axis(usual=8, largest=MAX_BATCH)}
+    axes = {"batch": Axis(opt=8, max=MAX_BATCH)}
     for symbol, largest in graph.largest.items():
-        axes[symbol] = Axis(smallest=graph.smallest.get(symbol, 1), usual=_usual(symbol, largest), largest=largest)
+        axes[symbol] = Axis(min=graph.smallest.get(symbol, 1), opt=_usual(symbol, largest), max=largest)
     return axes
 
 

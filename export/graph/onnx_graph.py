@@ -80,7 +80,7 @@ def _name_axes(value: ir.Value, names: Mapping[int, str | int]) -> None:
 
 def _dynamic_shapes(graph: TaskGraph, axes: dict[str, Axis]) -> tuple[Any, ...]:
     symbols = {
-        name: torch.export.Dim(name, min=axis.smallest if axis.smallest > 1 else None, max=axis.largest)
+        name: torch.export.Dim(name, min=axis.min if axis.min > 1 else None, max=axis.max)
         for name, axis in axes.items()
     }
     shapes = [

@@ -48,7 +48,7 @@ def timings(folder: Path, signature: GraphSignature) -> tuple[tuple[Timing, ...]
 
 def questions(signature: GraphSignature) -> Iterator[tuple[str, dict[str, int]]]:
     """The sizes to ask a graph about: prompt and step where it has a cache, else one call."""
-    sizes = {symbol: axis.usual for symbol, axis in signature.axes.items()} | {"batch": 1}
+    sizes = {symbol: axis.opt for symbol, axis in signature.axes.items()} | {"batch": 1}
     if "steps" not in sizes:
         yield "call", sizes
         return

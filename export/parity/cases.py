@@ -121,16 +121,16 @@ def image_cases(pixels: TensorSpec, axes: Mapping[str, Axis], spread: Spread = N
     """
     sides = {symbol: axes[symbol] for symbol in pixels.axes[1:] if isinstance(symbol, str)}
     for batch in (*BATCHES, 32):
-        yield _image_case(pixels, batch, {symbol: axis.usual for symbol, axis in sides.items()}, spread)
+        yield _image_case(pixels, batch, {symbol: axis.opt for symbol, axis in sides.items()}, spread)
     for sizes in _other_sizes(sides):
         yield _image_case(pixels, 2, sizes, spread)
 
 
 def _other_sizes(sides: Mapping[str, Axis]) -> Iterator[dict[str, int]]:
     if sides:
-        yield {symbol: axis.smallest for symbol, axis in sides.items()}
+        yield {symbol: axis.min for symbol, axis in sides.items()}
     for short in sides:
-        yield {symbol: axis.smallest + 1 if symbol == short else axis.largest for symbol, axis in sides.items()}
+        yield {symbol: axis.min + 1 if symbol == short else axis.max for symbol, axis in sides.items()}
 
 
 def _image_case(pixels: TensorSpec, batch: int, sides: Mapping[str, int], spread: Spread) -> ImageCase:

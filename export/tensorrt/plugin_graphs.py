@@ -95,7 +95,7 @@ def _passes(signature: GraphSignature, phase: str, append: bool) -> tuple[Rewrit
         raise MachineError("what compiles plugins", str(error), remedy) from error
 
     source = signature.axes.get("source")
-    additive = FuseAdditiveAttention() if source is None else FuseAdditiveAttention(longest=source.largest)
+    additive = FuseAdditiveAttention() if source is None else FuseAdditiveAttention(longest=source.max)
     steps = (FuseDecodeAttention(),) if phase == DECODE else ()
     appends = (FuseDecodeAppend(),) if phase == DECODE and append else ()
     return (*appends, *steps, FuseWindowAttention(), additive, FuseFlashAttention())

@@ -11,7 +11,7 @@ from dataclasses import replace
 from attendant.engine_manifest import DECODE, EVERY, PREFILL, Profile
 from attendant.signature import Axis, GraphSignature
 
-_ONE = Axis(usual=1, largest=1)
+_ONE = Axis(opt=1, max=1)
 _PER_STEP = ("steps", "scored")
 
 
@@ -27,18 +27,16 @@ def profiles_of(signature: GraphSignature) -> tuple[Profile, ...]:
         return (_profile(EVERY, signature, axes),)
     decode = {**axes, **{symbol: _ONE for symbol in _PER_STEP if symbol in axes}}
     # Prompts are usually read one at a time, and half as long as they can be.
-    prompt = {"batch": _usually(axes["batch"], 1), "steps": _usually(axes["steps"], -(-axes["steps"].largest // 2))}
+    prompt = {"batch": _usually(axes["batch"], 1), "steps": _usually(axes["steps"], -(-axes["steps"].max // 2))}
     return (_profile(DECODE, signature, decode), _profile(PREFILL, signature, {**axes, **prompt}))
 
 
 def _usually(axis: Axis, size: int) -> Axis:
-    return replace(axis, usual=max(axis.smallest, size))
+    return replace(axis, opt=max(axis.min, size))
 
 
 def _profile(name: str, signature: GraphSignature, axes: Mapping[str, Axis]) -> Profile:
-    sizes = [
-        {symbol: getattr(axis, which) for symbol, axis in axes.items()} for which in ("smallest", "usual", "largest")
-    ]
+    sizes = [{symbol: getattr(axis, which) for symbol, axis in axes.items()} for which in ("min", "opt", "max")]
     varying = (spec for spec in signature.inputs if any(isinstance(axis, str) for axis in spec.axes))
     shapes = {spec.name: (spec.shape(sizes[0]), spec.shape(sizes[1]), spec.shape(sizes[2])) for spec in varying}
     return Profile(name=name, shapes=shapes)

@@ -41,5 +41,5 @@ class CachePlan:
 
 
 def _bytes_of_row(decoder: GraphSignature, spec: TensorSpec) -> int:
-    sizes = (decoder.axes[axis].largest if isinstance(axis, str) else axis for axis in spec.axes[1:])
+    sizes = (decoder.axes[axis].max if isinstance(axis, str) else axis for axis in spec.axes[1:])
     return prod(sizes) * numpy_dtype(spec.dtype).itemsize

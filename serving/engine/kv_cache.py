@@ -172,7 +172,7 @@ class _Memory:
     def __init__(self, runner: Runner, spec: TensorSpec, count: int, multiple: int) -> None:
         varying = [(number, axis) for number, axis in enumerate(spec.axes[1:]) if isinstance(axis, str)]
         self._axis = varying[0][0] if varying else None
-        self._longest = runner.signature.axes[varying[0][1]].largest if varying else 0
+        self._longest = runner.signature.axes[varying[0][1]].max if varying else 0
         sizes = {"batch": count} | ({} if self._axis is None else {str(spec.axes[self._axis + 1]): self._longest})
         self.block = runner.allocate(spec.name, sizes)
         self.length = None if self._axis is None else 0

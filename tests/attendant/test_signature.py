@@ -77,13 +77,11 @@ def test_an_alias_that_is_no_single_buffer_is_refused(changes):
 @pytest.mark.parametrize("sizes", [(0, 1, 2), (2, 1, 2), (1, 3, 2)])
 def test_sizes_out_of_order_are_refused(sizes):
     smallest, usual, largest = sizes
-    with pytest.raises(ConfigError, match="smallest ≤ usual ≤ largest"):
-        Axis(smallest=smallest, usual=usual, largest=largest)
+    with pytest.raises(ConfigError, match="min ≤ opt ≤ max"):
+        Axis(min=smallest, opt=usual, max=largest)
 
 
-BOUNDED = dataclasses.replace(
-    graph(), axes={"batch": Axis(usual=8, largest=32), "steps": Axis(smallest=2, usual=2, largest=4)}
-)
+BOUNDED = dataclasses.replace(graph(), axes={"batch": Axis(opt=8, max=32), "steps": Axis(min=2, opt=2, max=4)})
 
 
 @pytest.mark.parametrize("shape", [(1, 2), (32, 4)], ids=str)

@@ -7,7 +7,7 @@ from attendant.signature import Axis, GraphSignature, TensorSpec
 NAMES = st.text(min_size=1, max_size=8)
 AXES = st.lists(st.one_of(st.integers(0, 9), st.sampled_from(["batch", "steps", "source"])), max_size=4).map(tuple)
 SIZES = st.lists(st.integers(1, 99), min_size=3, max_size=3).map(
-    lambda sizes: Axis(**dict(zip(("smallest", "usual", "largest"), sorted(sizes), strict=True)))
+    lambda sizes: Axis(**dict(zip(("min", "opt", "max"), sorted(sizes), strict=True)))
 )
 DTYPES = st.sampled_from(["bool", "int64", "uint8", "float16", "float32", "string"])
 

@@ -54,7 +54,7 @@ def test_an_engine_gives_the_other_runners_numbers_over_every_profile(built):
     for signature in manifest.graphs:
         if signature.aliases:
             continue
-        for which in ("smallest", "usual"):
+        for which in ("min", "opt"):
             sizes = {symbol: getattr(axis, which) for symbol, axis in signature.axes.items()}
             feeds = {name: tensor.numpy() for name, tensor in sample_inputs(signature, sizes).items()}
             wanted = theirs[signature.name].run(feeds)

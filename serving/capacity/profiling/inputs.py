@@ -50,7 +50,7 @@ def create_input(model: TextGenerationModel, length: int, rng: np.random.Generat
     if isinstance(model, CaptionModel):
         signature = model.runners["encoder"].signature
         spec = signature.input(PIXELS)
-        sizes = {name: axis.usual for name, axis in signature.axes.items()} | {"batch": 1}
+        sizes = {name: axis.opt for name, axis in signature.axes.items()} | {"batch": 1}
         return np.zeros(spec.shape(sizes)[1:], numpy_dtype(spec.dtype))
     return [int(token) for token in rng.integers(_FIRST, _END, length)]
 

@@ -75,7 +75,7 @@ def _bucket(signature: GraphSignature, arrays: Mapping[str, Array], symbol: str)
     if not all(name in arrays for name in needed):
         return None
     name, at = places[0]
-    size, largest = arrays[name].shape[at], signature.axes[symbol].largest
+    size, largest = arrays[name].shape[at], signature.axes[symbol].max
     longer = bucket(size, largest, SMALLEST.get(symbol, _SMALLEST))
     # The last positions of a cache are read at their own lengths: behind them there is no room.
     return longer if symbol != STEPS or longer <= _room(signature, arrays) else size

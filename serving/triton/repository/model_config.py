@@ -81,7 +81,7 @@ def model_config_from_manifest(
     config.parameters[THREADS].string_value = str(threads)
     if config.model_transaction_policy.decoupled:
         engine = engine or EngineSettings()
-        most = manifest.graph("decoder").axes["batch"].largest
+        most = manifest.graph("decoder").axes["batch"].max
         if engine.max_num_seqs > most:
             raise ConfigError(
                 f"max_num_seqs of at most {most}, the rows that {manifest.name!r} takes",
@@ -165,7 +165,7 @@ def _add_alignment(config: Any, manifest: Manifest) -> None:
 
 
 def _batch(config: Any, signature: GraphSignature, inputs: Iterable[TensorSpec], outputs: Iterable[TensorSpec]) -> None:
-    config.max_batch_size = signature.axes["batch"].largest
+    config.max_batch_size = signature.axes["batch"].max
     config.dynamic_batching.SetInParent()  # no delay: a batch is whatever came while the last one ran
     _add_inputs(config, inputs)
     _add_outputs(config, outputs)

@@ -93,7 +93,7 @@ def _sizes(signature: GraphSignature) -> Iterator[_Size]:
         for batch in _batches(axes["batch"]):
             yield _Size(f"batch_{batch}", {"batch": batch})
         return
-    for which in ("smallest", "usual", "largest"):
+    for which in ("min", "opt", "max"):
         yield _Size(which, {symbol: getattr(axis, which) for symbol, axis in axes.items()})
 
 
@@ -102,8 +102,8 @@ def _only_batch_varies(signature: GraphSignature) -> bool:
 
 
 def _batches(axis: Axis) -> list[int]:
-    powers = [1 << power for power in range(axis.largest.bit_length())]
-    return sorted({axis.smallest, axis.largest, *(size for size in powers if axis.smallest <= size <= axis.largest)})
+    powers = [1 << power for power in range(axis.max.bit_length())]
+    return sorted({axis.min, axis.max, *(size for size in powers if axis.min <= size <= axis.max)})
 
 
 def _add_warmup(config: Any, signature: GraphSignature, size: _Size) -> None:

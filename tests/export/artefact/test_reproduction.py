@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from attendant.manifest import Manifest
+from attendant.manifest import REPRODUCTION_NAME, Manifest
 from export.artefact import reproduction
-from export.artefact.reproduction import REPRODUCTION_NAME, write_reproduction
+from export.artefact.reproduction import write_reproduction
 
 pytestmark = pytest.mark.slow
 

@@ -33,7 +33,7 @@ def test_it_is_a_checkpoint_with_a_manifest_and_no_onnx(dates):
     assert manifest.files.keys() == {"config.json", "model.safetensors", "tokenizer.json"}
     manifest.verify(dates)
     assert manifest.example and manifest.details["end_token"]
-    assert manifest.graph("decoder").axes["batch"].largest == 32
+    assert manifest.graph("decoder").axes["batch"].max == 32
 
 
 @pytest.mark.parametrize("precision", NARROW)

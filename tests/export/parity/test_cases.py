@@ -68,7 +68,7 @@ def test_every_caption_has_an_image_of_its_own():
     assert {len(case.target) for case in CASES["captions"]} == {1, 2, 5}
 
 
-SIDES = dict.fromkeys(("height", "width"), Axis(smallest=2, usual=8, largest=8))
+SIDES = dict.fromkeys(("height", "width"), Axis(min=2, opt=8, max=8))
 VARYING = TensorSpec(name="pixels", dtype="float32", axes=("batch", 3, "height", "width"))
 
 

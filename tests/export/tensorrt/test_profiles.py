@@ -15,7 +15,7 @@ def signatures(*folders):
 def test_a_cached_decoder_has_a_profile_for_single_steps_and_one_for_prompts(language_model):
     decoder = Manifest.read(language_model).graph("decoder")
     decode, prefill = profiles_of(decoder)
-    capacity = decoder.axes["attended"].largest
+    capacity = decoder.axes["attended"].max
     assert (decode.name, prefill.name) == (DECODE, PREFILL)
     assert decode.shapes["token_ids"] == ((1, 1), (8, 1), (32, 1))
     assert decode.shapes["scored"] == ((1, 1), (8, 1), (32, 1))
@@ -39,7 +39,7 @@ def test_sizes_are_those_that_the_manifest_states(text_encoder):
     (signature,) = signatures(text_encoder)
     (profile,) = profiles_of(signature)
     tokens = signature.axes["tokens"]
-    assert profile.shapes["token_ids"] == ((1, tokens.smallest), (8, tokens.usual), (32, tokens.largest))
+    assert profile.shapes["token_ids"] == ((1, tokens.min), (8, tokens.opt), (32, tokens.max))
 
 
 def test_no_profile_where_nothing_varies():
@@ -56,6 +56,6 @@ def test_every_size_lies_between_the_others(dates_artefact, captioner_artefact, 
 
 def test_the_smallest_size_of_an_axis_is_kept():
     image = TensorSpec(name="pixels", dtype="float32", axes=("batch", 3, "height"))
-    axes = {"batch": Axis(usual=8, largest=32), "height": Axis(smallest=16, usual=64, largest=64)}
+    axes = {"batch": Axis(opt=8, max=32), "height": Axis(min=16, opt=64, max=64)}
     (profile,) = profiles_of(GraphSignature(name="model", inputs=(image,), outputs=(image,), axes=axes))
     assert profile.shapes["pixels"] == ((1, 3, 16), (8, 3, 64), (32, 3, 64))

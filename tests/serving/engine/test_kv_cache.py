@@ -60,7 +60,7 @@ def test_the_layout_is_made_for_the_source_alone_once_nobody_is_left(tiny):
 def test_no_layout_is_longer_than_the_longest_source(tiny_translator):
     runner = create_runners(tiny_translator, Manifest.read(tiny_translator))["decoder"]
     slots, seen = KVCache(runner, 1), Seen(runner)
-    longest = runner.signature.axes["source"].largest
+    longest = runner.signature.axes["source"].max
     assert longest < slots_module.SOURCE_BLOCK
     place(slots, seen, 0, longest - 1, 1, 0)
     assert bound(slots, seen, 0, 1)["source_mask"].shape[1] == longest

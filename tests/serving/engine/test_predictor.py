@@ -19,7 +19,7 @@ class Doubling:
                 TensorSpec(name="m", dtype="bool", axes=axes),
             ),
             outputs=(TensorSpec(name="y", dtype="float32", axes=axes),),
-            axes={"time": Axis(usual=4, largest=8)},
+            axes={"time": Axis(opt=4, max=8)},
         )
         self.shapes = []
 

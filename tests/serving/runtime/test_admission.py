@@ -5,7 +5,7 @@ from attendant.signature import Axis, GraphSignature, TensorSpec
 from serving.runtime.base import Admission
 
 IDS = TensorSpec(name="ids", dtype="int64", axes=("batch", "source"))
-SIGNATURE = GraphSignature(name="encoder", inputs=(IDS,), outputs=(), axes={"source": Axis(usual=4, largest=8)})
+SIGNATURE = GraphSignature(name="encoder", inputs=(IDS,), outputs=(), axes={"source": Axis(opt=4, max=8)})
 
 
 def test_what_is_out_of_bounds_is_refused_however_often_other_sizes_were_admitted():

@@ -74,7 +74,7 @@ def test_a_prompt_is_taken_whole_and_continued(language_model, tmp_path):
 
 def test_the_range_of_a_cache_is_the_largest_number_that_a_decode_left_in_it(language_model, tmp_path):
     manifest, (graph,) = Manifest.read(language_model), read_graphs(language_model)
-    capacity = manifest.graph("decoder").axes["steps"].largest
+    capacity = manifest.graph("decoder").axes["steps"].max
     ids = np.random.default_rng(0).integers(3, 60, (1, capacity))  # nothing goes on from it
     np.savez(tmp_path / "prompts.npz", token_ids=ids)
     checkpoint = checkpoint_named(manifest.source)

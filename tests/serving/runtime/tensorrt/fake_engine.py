@@ -31,7 +31,7 @@ def whole_profile(signature, name, **fixed):
         return {symbol: fixed.get(symbol, getattr(axis, which)) for symbol, axis in signature.axes.items()}
 
     shapes = {
-        spec.name: tuple(spec.shape(sizes(which)) for which in ("smallest", "usual", "largest"))
+        spec.name: tuple(spec.shape(sizes(which)) for which in ("min", "opt", "max"))
         for spec in signature.inputs
         if any(isinstance(axis, str) for axis in spec.axes)
     }

@@ -16,7 +16,7 @@ def test_a_length_is_rounded_up_to_a_power_of_two_and_never_beyond_the_capacity(
 def signature(outputs=()):
     mask = TensorSpec(name="self_mask", dtype="bool", axes=("batch", 1, "steps", "attended"))
     ids = TensorSpec(name="token_ids", dtype="int64", axes=("batch", "steps"))
-    axes = {"attended": Axis(usual=50, largest=100)}
+    axes = {"attended": Axis(opt=50, max=100)}
     return GraphSignature(name="decoder", inputs=(ids, mask), outputs=outputs, axes=axes)
 
 

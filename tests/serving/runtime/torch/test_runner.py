@@ -51,8 +51,7 @@ def numbers(array):
 
 def sizes_of(signature):
     return {
-        symbol: max(axis.smallest, min(2 if symbol == "batch" else 3, axis.largest))
-        for symbol, axis in signature.axes.items()
+        symbol: max(axis.min, min(2 if symbol == "batch" else 3, axis.max)) for symbol, axis in signature.axes.items()
     }
 
 

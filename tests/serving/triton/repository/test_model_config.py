@@ -53,7 +53,7 @@ def test_a_classifier_is_warmed_up_at_its_smallest_and_largest_batch(digits):
 
 def test_the_batcher_gathers_what_the_graph_was_made_for(digits_artefact):
     manifest = Manifest.read(digits_artefact)
-    graph = dataclasses.replace(manifest.graph("model"), axes={"batch": Axis(usual=2, largest=5)})
+    graph = dataclasses.replace(manifest.graph("model"), axes={"batch": Axis(opt=2, max=5)})
     config = model_config_from_manifest(dataclasses.replace(manifest, graphs=(graph,)))
     assert config.max_batch_size == 5
     assert {warmup.batch_size for warmup in config.model_warmup} == {1, 5}
