@@ -92,7 +92,7 @@ class UnknownNameError(UserError):
     code = "model_not_found"
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str], remedy: str) -> UnknownNameError:
+def unknown_name(kind: str, name: object, known: Iterable[str], remedy: str) -> UnknownNameError:
     """The error for a name that none of those known is, with the one that may have been meant.
 
     Args:
@@ -102,10 +102,10 @@ def unknown_name(kind: str, name: str, known: Iterable[str], remedy: str) -> Unk
         remedy: what to do where none is near.
     """
     names = sorted(known)
-    near = get_close_matches(name, names, n=1)
+    near = get_close_matches(str(name), names, n=1)
     hint = f"did you mean {near[0]!r}? {remedy}" if near else remedy
     return UnknownNameError(
-        f"a {kind}, one of {names}", repr(name), remedy, message=f"unknown {kind} {name[:100]!r}; {hint}"
+        f"a {kind}, one of {names}", repr(name), remedy, message=f"unknown {kind} {str(name)[:100]!r}; {hint}"
     )
 
 

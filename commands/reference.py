@@ -136,7 +136,7 @@ def _record_table(record: type[Any]) -> str:
     )
     types = get_type_hints(record)
     rows = (
-        f"| `{one.name}` | {_type_of(one, types[one.name])} | {_default_of(one)} "
+        f"| `{one.name}` | {_type_of(types[one.name])} | {_default_of(one)} "
         f"| {' '.join(meanings[one.name].split()).replace('``', '`')} |\n"
         for one in fields(record)
     )
@@ -144,10 +144,12 @@ def _record_table(record: type[Any]) -> str:
     return f"{head}| field | type | default | meaning |\n|---|---|---|---|\n{''.join(rows)}\n"
 
 
-def _type_of(one: Field[Any], hint: Any) -> str:
+def _type_of(hint: Any) -> str:
     if get_origin(hint) is Literal:
         return ", ".join(f"`{value}`" for value in get_args(hint))
-    return f"`{one.type}`".replace(" | ", " or ")
+    words = hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
+    words = re.sub(r"\b(?:\w+\.)+(?=\w)", "", re.sub(r"typing\.Literal\[[^]]*\]", "str", words))
+    return f"`{words}`".replace(" | ", " or ")
 
 
 def _default_of(one: Field[Any]) -> str:

@@ -11,7 +11,7 @@ import pytest
 from attendant.parameters import RUNTIMES
 from clients.load.scenario import Target
 from clients.load.scenario import Transport as TransportName
-from clients.load.transport import Transport, transport_to
+from clients.load.transport import Transport, create_transport
 from serving.runtime.base import Runner
 from serving.runtime.openvino.runner import OpenVinoRunner
 from serving.runtime.ort.runner import OrtRunner
@@ -60,7 +60,7 @@ def test_every_name_of_a_runtime_is_one_that_is_chosen():
 
 
 async def create_and_close(target):
-    made = transport_to(target)
+    made = create_transport(target)
     await made.close()
     return made
 

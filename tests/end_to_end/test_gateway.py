@@ -198,7 +198,7 @@ def test_a_bomb_is_refused_by_its_header(http):
 
 
 def test_the_official_client_raises_its_own_errors(openai):
-    with pytest.raises(NotFoundError, match="can generate"):
+    with pytest.raises(NotFoundError, match="cannot generate"):
         openai.completions.create(model=DATES, prompt=PROMPT)
     with pytest.raises(BadRequestError) as refused:
         complete(openai, max_tokens=99)

@@ -111,7 +111,7 @@ def test_a_request_beyond_the_cache_is_refused_with_the_reason(server, prompt, l
 
 
 def test_a_model_of_another_task_is_refused_by_name(server):
-    with pytest.raises(UnknownNameError, match=f"can generate; found '{DATES}', which can translate"):
+    with pytest.raises(UnknownNameError, match=f"model '{DATES}' can translate; it cannot generate"):
         ask(server, lambda client: Generator.find(client, DATES))
 
 
