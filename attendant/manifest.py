@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from attendant.errors import ArtefactError
 from attendant.names import is_plain_name, require_plain_name
-from attendant.records import read_record, write_record
+from attendant.records import FormatError, read_record, write_record
 from attendant.signature import DType, GraphSignature, TensorSpec
 
 MANIFEST_NAME = "manifest.json"
@@ -168,6 +168,9 @@ class Manifest:
         remedy = f"write it with `attendant export onnx <model> --out {folder}`"
         try:
             return read_record(cls, path, FORMAT)
+        except FormatError as error:
+            message = f"{error}; {remedy}"
+            raise ArtefactError(f"format {FORMAT} of {path}", str(error), remedy, message=message) from error
         except FileNotFoundError as error:
             missing = f"no artefact at {folder}: {MANIFEST_NAME} is missing; {remedy}"
             raise ArtefactError(f"a readable manifest at {path}", "no file", remedy, message=missing) from error

@@ -9,6 +9,10 @@ import msgspec
 RecordT = TypeVar("RecordT")
 
 
+class FormatError(ValueError):
+    """A file of another format than the one that is read here."""
+
+
 def record_to_json(record: Any) -> Any:
     """The fields as plain JSON values, so that a tuple becomes a list."""
     return json.loads(json.dumps(msgspec.to_builtins(record)))
@@ -30,13 +34,14 @@ def read_record(kind: type[RecordT], path: Path, version: int) -> RecordT:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is not JSON, of another format, or no such record.
+        FormatError: it is of another format.
+        ValueError: it is not JSON, or no such record.
     """
     value = json.loads(path.read_bytes())
     if not isinstance(value, dict) or "format" not in value:
         raise ValueError("no object with a format")
     if value["format"] != version:
-        raise ValueError(f"format {value['format']}, not {version}")
+        raise FormatError(f"{path} is of format {value['format']!r}; this version reads format {version}")
     return record_from_json(kind, {key: field for key, field in value.items() if key != "format"})
 
 

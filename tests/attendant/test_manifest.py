@@ -133,7 +133,7 @@ def test_a_damaged_manifest_is_refused_with_its_path_and_a_way_out(damage, artef
 def test_a_manifest_of_another_format_is_refused(artefact):
     path = artefact / MANIFEST_NAME
     path.write_text(changed(path.read_text(), format=99))
-    with pytest.raises(ArtefactError, match=r"a complete manifest at .*; found format 99, not \d+;"):
+    with pytest.raises(ArtefactError, match=r"manifest.json is of format 99; this version reads format \d+; write it"):
         Manifest.read(artefact)
 
 

@@ -168,5 +168,5 @@ def test_a_manifest_that_names_another_format_is_refused(digits_artefact, tmp_pa
     dataclasses.replace(manifest, files={}).write(folder)
     text = (folder / "manifest.json").read_text().replace(f'"format": {FORMAT}', '"format": 99')
     (folder / "manifest.json").write_text(text)
-    with pytest.raises(ArtefactError, match=f"found format 99, not {FORMAT}"):
+    with pytest.raises(ArtefactError, match=f"is of format 99; this version reads format {FORMAT}"):
         write_repository([folder], tmp_path / "repository")
