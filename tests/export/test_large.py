@@ -49,7 +49,7 @@ def measure(checkpoint, place):
             time.sleep(0.005)
 
     Thread(target=watch, daemon=True).start()
-    export_graph(str(checkpoint), "decoder", place / "decoder.onnx")
+    export_graph(str(checkpoint), "decoder", place)
     (place / "peak").write_text(str(most - before))
 
 

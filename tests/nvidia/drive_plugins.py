@@ -147,7 +147,7 @@ def plant(module, old, new):
 def said(target, cases):
     """What the plugins are and say of these nodes."""
     embedding = registration.register_plugins()
-    with embedding.embedding(target) as embedded:
+    with embedding.embed_kernels(target) as embedded:
         ran = [run(case) for case in cases]
     return {"schemas": {name: schema(name) for name in NODES}, "ran": ran, "hashes": embedded.hashes()}
 
