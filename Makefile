@@ -43,7 +43,7 @@ test-proofs: .venv/.dev  ## of both halves, what can be proved of engines and ke
 # What compares floats, with other libraries' models or with float64, and what the shipped checkpoints answer. Under each
 # limit torch adds the same numbers in another order. An AMD processor gets the same kernels of MKL whatever
 # MKL_ENABLE_INSTRUCTIONS says; MKL_CBWR=COMPATIBLE gives it others. ONNX Runtime and OpenVINO know none of these.
-NUMERIC := tests/test_instruction_sets.py tests/models/layers tests/models/families tests/models/tasks \
+NUMERIC := tests/test_instruction_sets.py tests/models/layers tests/oracles tests/models/families tests/models/tasks \
 	tests/models/explain tests/models/checkpoints/importers tests/models/test_agreement.py tests/models/train/test_digits.py \
 	tests/models/train/test_command.py tests/export/graph/test_translations.py tests/models/kernels/test_*_reference.py \
 	tests/export/quality/test_measure.py::test_a_classifier_is_served_as_it_stands_and_reads_every_held_out_digit \
