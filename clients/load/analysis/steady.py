@@ -1,4 +1,4 @@
-"""From when on a run is steady: MSER-5 says how much of its beginning to leave out, and a drift of the rest is told.
+"""From when on a run is steady: MSER-5 says how much of its beginning to leave out, and a drift of the rest is reason.
 
     Y_j     mean of five consecutive latencies, j = 1 … m     d*  the d that minimises  Σ_{j>d} (Y_j − Ȳ_d)² / (m − d)²
 
@@ -64,8 +64,8 @@ def steady_window(records: Sequence[RequestRecord], warmup_s: float = 0.0) -> St
         )
     left_out, batches = _left_out(found.effective_latency), len(found) // _BATCH
     if left_out > batches // 2:
-        told = f"latencies go on changing: the best beginning to leave out is {left_out / batches:.0%} of the run"
-        return SteadyWindow(begins_s=whole, ends_s=ends, unsteady=told)
+        reason = f"latencies go on changing: the best beginning to leave out is {left_out / batches:.0%} of the run"
+        return SteadyWindow(begins_s=whole, ends_s=ends, unsteady=reason)
     begins = float(found.scheduled_s[left_out * _BATCH]) if left_out else whole
     return SteadyWindow(begins_s=begins, ends_s=ends, unsteady=_drift(found.effective_latency[left_out * _BATCH :]))
 
