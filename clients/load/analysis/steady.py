@@ -1,4 +1,4 @@
-"""From when on a run is steady: MSER-5 says how much of its beginning to leave out, and a drift of the rest is reason.
+"""From when on a run is steady: MSER-5 says how much of its beginning to leave out, and whether the rest drifts.
 
     Y_j     mean of five consecutive latencies, j = 1 … m     d*  the d that minimises  Σ_{j>d} (Y_j − Ȳ_d)² / (m − d)²
 
