@@ -14,6 +14,7 @@ POSITIONS = "positions"  # of the grid that such an image becomes
 EXPLAINED = "explained"  # the graph that also shows what it attends to
 EXPLAIN = "explain"  # the parameter by which a request asks for that
 CANCEL = "cancel"  # the parameter that takes the request with the given id back
+HEALTH = "health"  # the parameter that asks how the engine is doing, and whether it knows the request with the given id
 RENDERED = "rendered"  # the parameter that says that a prompt was made by a chat template
 ALIGNMENT = "alignment"
 CROSS_ATTENTION = "cross_attention"

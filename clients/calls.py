@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 from uuid import uuid4
 
-from attendant.tensor_names import CANCEL
+from attendant.tensor_names import CANCEL, HEALTH
 from clients.request_context import request_id
 
 LATE_CALLS_S = 2.0  # what a call that was given up may still take when the connection closes
@@ -33,6 +33,11 @@ class Calls:
             raise TimeoutError
         return future.result()
 
+    async def arrives(self, call: Any, timeout_s: float) -> bool:
+        """Whether the result of a call comes in time; the call goes on."""
+        done, _ = await asyncio.wait({self.track(call)}, timeout=timeout_s)
+        return bool(done)
+
     def track(self, call: Any) -> asyncio.Future[Any]:
         """Let a call run, whether its result is awaited or not."""
 
@@ -53,7 +58,11 @@ class Calls:
 
 
 class RequestStream:
-    """The responses to one request, as they come; use it in a running event loop."""
+    """The responses to one request, as they come; use it in a running event loop.
+
+    Attributes:
+        health_id: of the response to :meth:`ask_health`.
+    """
 
     def __init__(self, start: Callable[[AsyncIterator[dict[str, Any]]], Any], request: dict[str, Any]) -> None:
         """Send the request.
@@ -64,7 +73,10 @@ class RequestStream:
         """
         name = request_id.get()  # it may come twice, and what is cancelled must not
         self._request = {**request, "request_id": f"{name}.{uuid4().hex}" if name else uuid4().hex}
-        self._cancelled: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.health_id = f"{self._request['request_id']}.health"
+        self._is_over = False
+        self._messages: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._messages.put_nowait(self._request)
         self._responses = start(self._requests())
         self._next: asyncio.Future[Any] | None = None
 
@@ -75,19 +87,27 @@ class RequestStream:
 
     def complete(self) -> None:
         """Note that the request is answered: no other follows on this stream, and it ends."""
-        if not self._cancelled.done():
-            self._cancelled.set_result(False)
+        if not self._is_over:
+            self._is_over = True
+            self._messages.put_nowait(None)
+
+    def ask_health(self) -> None:
+        """Ask the model whether it knows the request; the response has the id :attr:`health_id`."""
+        self._put(self.health_id, HEALTH)
 
     async def cancel(self) -> None:
         """Cancel the request unless it is answered, and read what still comes."""
-        if not self._cancelled.done():
-            self._cancelled.set_result(True)
+        if not self._is_over:
+            self._put("", CANCEL)
+            self.complete()
         last = await self._next if self._next is not None else True
         while last is not None:
             last = await self.next()
 
+    def _put(self, name: str, parameter: str) -> None:
+        parameters = self._request["parameters"] | {parameter: self._request["request_id"]}
+        self._messages.put_nowait(self._request | {"request_id": name, "parameters": parameters})
+
     async def _requests(self) -> AsyncIterator[dict[str, Any]]:
-        yield self._request
-        if await self._cancelled:
-            parameters = self._request["parameters"] | {CANCEL: self._request["request_id"]}
-            yield self._request | {"request_id": "", "parameters": parameters}
+        while (message := await self._messages.get()) is not None:
+            yield message

@@ -7,11 +7,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
+from attendant.engine_health import EngineHealth
 from attendant.sampling_params import SamplingParams
+from attendant.sampling_tensors import prompt_tensors
 from attendant.tasks import TASKS, resolve
-from attendant.tensor_names import PIXELS, POOLED
+from attendant.tensor_names import HEALTH, PIXELS, POOLED, TEXT_OUTPUT
 from clients.answer import Delta
 from clients.caption import Captioner
 from clients.classify import Classifier
@@ -22,6 +25,8 @@ from clients.served_model import ServedModel
 from clients.text import TextModel
 from clients.triton_client import Array, TritonClient
 
+STALLED_S = 60.0
+"""A step that takes longer is taken for a fault, wherever nothing else is known of the process."""
 HARMLESS_TEXT = "a"
 HARMLESS_TOKENS = 2
 CLOSE = 1e-3  # two machines agree on a float32 model to about 1e-5
@@ -31,10 +36,17 @@ Rule = Callable[[TritonClient, ServedModel, Mapping[str, Any], Any], Awaitable["
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryResult:
-    """What a model answered, in words, and whether that is right."""
+    """What a model answered, in words, and whether that is right.
+
+    Attributes:
+        found: the answer, or what its engine does instead.
+        right: whether that is well.
+        stalled_s: how long the present step of its engine has taken so far, in seconds.
+    """
 
     found: str
     right: bool
+    stalled_s: float = 0.0
 
 
 async def check_answer(client: TritonClient, model: ServedModel) -> CanaryResult:
@@ -62,8 +74,33 @@ async def check_classifier(
     return CanaryResult(found=label, right=_finite(logits_K) and answer in (None, label))
 
 
+async def engine_health(client: TritonClient, model: ServedModel) -> EngineHealth:
+    """How the engine of a model that ``says_health`` is doing; it says so at once, however many requests wait.
+
+    Raises:
+        ServerError: its worker is dead, or says nothing.
+    """
+    inputs = {PIXELS: blank_pixels(model)[None]} if PIXELS in model.inputs else prompt_tensors(HARMLESS_TEXT)
+    answers = [outputs async for outputs in client.stream(model.name, inputs, {HEALTH: ""})]
+    return msgspec.json.decode(answers[0][TEXT_OUTPUT].reshape(-1)[0], type=EngineHealth)
+
+
+async def _check_engine(client: TritonClient, model: ServedModel) -> CanaryResult | None:
+    """The verdict on an engine that is at work, which need not answer an example as well; None of one that is idle."""
+    if not model.says_health:
+        return None
+    health = await engine_health(client, model)
+    if not health.alive or health.stalled_s > STALLED_S:
+        found = f"a step of {health.stalled_s:.0f} s" if health.alive else "no thread that decodes"
+        return CanaryResult(found=found, right=False, stalled_s=health.stalled_s)
+    found = f"at work: {health.running} requests run, {health.waiting} wait"
+    return CanaryResult(found=found, right=True, stalled_s=health.stalled_s) if health.busy else None
+
+
 async def check_text(client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any) -> CanaryResult:
     """Few tokens, and an end that says why."""
+    if (verdict := await _check_engine(client, model)) is not None:
+        return verdict
     text = inputs.get("text", HARMLESS_TEXT)
     limit = inputs.get("max_tokens") if "text" in inputs else HARMLESS_TOKENS
     return await _check_stream(TextModel(client, model).stream(text, SamplingParams(max_tokens=limit)), limit, answer)
@@ -81,6 +118,8 @@ async def check_captioner(
     client: TritonClient, model: ServedModel, inputs: Mapping[str, Any], answer: Any
 ) -> CanaryResult:
     """The same of an image."""
+    if (verdict := await _check_engine(client, model)) is not None:
+        return verdict
     pixels = np.asarray(inputs[PIXELS], model.dtypes[PIXELS]) if PIXELS in inputs else blank_pixels(model)
     limit = inputs.get("max_tokens", None if answer else HARMLESS_TOKENS)
     return await _check_stream(Captioner(client, model).stream(pixels, SamplingParams(max_tokens=limit)), limit, answer)

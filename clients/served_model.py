@@ -23,6 +23,7 @@ class ServedModel:
         inputs: input name → dimensions without the batch.
         outputs: output name → dimensions without the batch; −1 where they vary.
         dtypes: input name → element type, in NumPy's words.
+        instances: how many processes run it; 0 where the server says nothing of them.
         parameters: what the manifest left in the configuration: task, example, labels, preprocessing, lengths.
     """
 
@@ -32,6 +33,7 @@ class ServedModel:
     inputs: dict[str, tuple[int, ...]]
     outputs: dict[str, tuple[int, ...]]
     dtypes: dict[str, str]
+    instances: int
     parameters: dict[str, Any]
 
     @classmethod
@@ -44,6 +46,7 @@ class ServedModel:
             inputs={tensor.name: tuple(tensor.dims) for tensor in config.input},
             outputs={tensor.name: tuple(tensor.dims) for tensor in config.output},
             dtypes={tensor.name: _numpy_name(tensor.data_type) for tensor in config.input},
+            instances=sum(group.count for group in config.instance_group),
             parameters={key: _parse_value(value.string_value) for key, value in config.parameters.items()},
         )
 
@@ -51,6 +54,11 @@ class ServedModel:
     def task(self) -> str:
         """What the model is for; empty for a model that Attendant did not lay out."""
         return str(self.parameters.get("task", ""))
+
+    @property
+    def says_health(self) -> bool:
+        """Whether it tells how its engine is doing: one process of ours has every request of the model."""
+        return self.decoupled and self.task in TASKS and self.instances == 1
 
     def is_for(self, task: str) -> bool:
         """Whether it is for a task; ``predict`` is asked in the place of one without a verb of its own."""

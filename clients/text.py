@@ -75,7 +75,9 @@ class StreamingModel:
                 if ends_s is not None:
                     options = replace(options, deadline_ms=max(1, round(1e3 * (ends_s - time.monotonic()))))
                 tensors = {**inputs, **tensors_of(options)}
-                stream = self._client.stream(self.model.name, tensors, parameters, self._first_timeout_s)
+                stream = self._client.stream(
+                    self.model.name, tensors, parameters, self._first_timeout_s, self.model.says_health
+                )
                 async with aclosing(stream) as responses:
                     async for outputs in responses:
                         has_begun = True

@@ -13,21 +13,26 @@ from types import TracebackType
 from typing import Any
 
 import grpc
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from tritonclient.grpc import aio
 from tritonclient.grpc.aio import InferInput, InferRequestedOutput
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
+from attendant.engine_health import EngineHealth
 from attendant.errors import (
     AttendantError,
     BusyError,
     ConfigError,
+    InputError,
     LateError,
     ServerError,
+    UnfinishedError,
     UnknownNameError,
     UnreachableError,
 )
+from attendant.tensor_names import TEXT_OUTPUT
 from clients.calls import Calls, RequestStream
 from clients.request_context import headers, request_id
 from clients.served_model import ServedModel
@@ -78,6 +83,9 @@ _CHANNEL = [
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.use_local_subchannel_pool", 1),
 ]
+SILENCE_S, LONGEST_SILENCE_S = 1.0, 4.0
+"""How long a stream may be silent until its model is asked about it, and the longest pause between two questions."""
+ADMIN_HEADER = "triton-grpc-protocol-admin"
 RETRIED = (BusyError, UnreachableError)  # the request was not begun
 
 
@@ -90,13 +98,20 @@ class TritonClient:
         retry: when a request is sent again.
     """
 
-    def __init__(self, server: str = DEFAULT_SERVER, timeout_s: float = 10.0, retry: RetryPolicy | None = None) -> None:
+    def __init__(
+        self,
+        server: str = DEFAULT_SERVER,
+        timeout_s: float = 10.0,
+        retry: RetryPolicy | None = None,
+        admin_key: str = "",
+    ) -> None:
         """Send nothing yet.
 
         Args:
             server: host and port of its gRPC endpoint; several, with commas between, are tried in turn.
             timeout_s: longest wait for an answer, and for each response of a stream.
             retry: when a request is sent again; never if not given.
+            admin_key: by which the server lets its models be loaded and unloaded.
         """
         self.timeout_s = timeout_s
         self.retry = retry or RetryPolicy()
@@ -104,6 +119,7 @@ class TritonClient:
         self._connections: list[aio.InferenceServerClient] = []
         self._client = self._connect()
         self._calls = Calls()
+        self._admin = {ADMIN_HEADER: admin_key} if admin_key else None
 
     async def __aenter__(self) -> TritonClient:
         return self
@@ -121,8 +137,9 @@ class TritonClient:
         Raises:
             UnreachableError: nothing answers.
         """
-        index = await self._call_with_retries(lambda: self._client.get_model_repository_index())
-        return sorted({model.name for model in index.models if model.state == "READY"})
+        # Not from the repository's index, which goes with loading and unloading, and needs a key.
+        answer = await self._call_with_retries(lambda: self._client.get_inference_statistics())
+        return sorted({model.name for model in answer.model_stats})
 
     async def model(self, name: str) -> ServedModel:
         """What the server says of a model.
@@ -154,6 +171,55 @@ class TritonClient:
                 f"one model on {self.server} that can {task}", names or "none", "name it with --model", message=message
             )
         return matching[0]
+
+    async def server_name(self, timeout_s: float | None = None) -> str:
+        """What a live server calls itself.
+
+        Args:
+            timeout_s: longest wait; the client's if not given.
+
+        Raises:
+            UnreachableError: nothing answers.
+            LateError: it does not answer in time.
+        """
+        return str((await self._call(self._client.get_server_metadata(), "", timeout_s or self.timeout_s)).name)
+
+    async def failed_models(self) -> dict[str, str]:
+        """Of the models that the server knows and has not loaded, why.
+
+        Raises:
+            UnreachableError: nothing answers, or this client may not ask for it.
+        """
+        index = await self._call_with_retries(lambda: self._client.get_model_repository_index(headers=self._admin))
+        return {model.name: model.reason or model.state for model in index.models if model.state != "READY"}
+
+    async def inference_count(self, model: str) -> int:
+        """How many requests a model has answered or failed so far.
+
+        Raises:
+            ServerError: the server does not say.
+        """
+        answer = await self._call(self._client.get_inference_statistics(model), model, self.timeout_s)
+        stats = [one.inference_stats for one in answer.model_stats]
+        return sum(one.success.count + one.fail.count for one in stats)
+
+    async def reload(self, model: str) -> None:
+        """Unload a model, and load it anew from the server's repository.
+
+        Raises:
+            ServerError: it cannot be loaded, or this client may not ask for it.
+            LateError: it takes too long.
+        """
+        await self.unload(model)
+        await self._call(self._client.load_model(model, headers=self._admin), model, self.timeout_s)
+
+    async def unload(self, model: str) -> None:
+        """Let the server serve a model no more.
+
+        Raises:
+            ServerError: this client may not ask for it.
+        """
+        await self._call(self._client.unload_model(model, headers=self._admin), model, self.timeout_s)
 
     async def infer(
         self,
@@ -195,6 +261,7 @@ class TritonClient:
         inputs: Mapping[str, Array],
         parameters: Mapping[str, Any] | None = None,
         first_timeout_s: float | None = None,
+        says_health: bool = False,
     ) -> AsyncGenerator[dict[str, Array], None]:
         """One request to a decoupled model, its responses as they come; leaving the loop early cancels the request.
 
@@ -204,13 +271,15 @@ class TritonClient:
             model: its name.
             inputs: name → tensor.
             parameters: of the request.
-            first_timeout_s: longest wait for the first response, behind the queue; as for others if not given.
+            first_timeout_s: longest wait for the first response, in the queue; as for others if not given.
+            says_health: whether the model can be asked, in a silence, if it still knows the request: a dead worker
+                never ends the streams that it had (server#8604).
 
         Raises:
             InputError: the server refused the tensors.
             BusyError: too many requests wait already.
             DeadlineError: the request's own time was over.
-            UnreachableError: nothing answers, or the server is stopping.
+            UnreachableError: nothing answers, the server is stopping, or the worker that had the request is dead.
             ServerError: it failed, or the next response did not come in time.
         """
         # tritonserver 2.51 can die of the header triton_grpc_error (docs/log.md): errors come without a status.
@@ -223,21 +292,43 @@ class TritonClient:
             "enable_empty_final_response": True,
         }
         stream = RequestStream(start, request)
-        final = False
+        final, asked = False, False
         failure: AttendantError | None = None
         timeout_s = first_timeout_s or self.timeout_s
+        since_s, silence_s = time.monotonic(), SILENCE_S
+        upcoming = stream.next()
         try:
-            while (response := await self._call(stream.next(), model, timeout_s)) is not None:
-                timeout_s = self.timeout_s
+            while True:
+                left_s = timeout_s - (time.monotonic() - since_s)
+                if says_health and left_s > silence_s and not await self._calls.arrives(upcoming, silence_s):
+                    if not asked:
+                        stream.ask_health()
+                    asked, silence_s = True, min(2 * silence_s, LONGEST_SILENCE_S)
+                    continue
+                response = await self._call(upcoming, model, max(0.0, left_s), timeout_s)
+                if response is None:
+                    break
                 result, error = response
+                upcoming = stream.next()
                 if error is not None:
                     failure = error_from(str(error.status() or ""), str(error.message()), model, self.server)
+                    if asked and not isinstance(failure, (InputError, UnfinishedError)):
+                        failure = _lost(model, self.server, str(failure))  # of the question: the worker is dead
+                        break
                     stream.complete()
                     continue
-                final = result.get_response().parameters["triton_final_response"].bool_param
+                answer = result.get_response()
+                if answer.id == stream.health_id:
+                    asked = False
+                    if not msgspec.json.decode(_read_text(result), type=EngineHealth).known:
+                        failure = _lost(model, self.server, "another one in its place")
+                        break
+                    continue
+                since_s, silence_s, timeout_s = time.monotonic(), SILENCE_S, self.timeout_s
+                final = answer.parameters["triton_final_response"].bool_param
                 if final:
                     stream.complete()
-                if result.get_response().outputs:
+                if answer.outputs:
                     yield _read_arrays(result)
         finally:
             self._calls.track(stream.cancel())
@@ -280,9 +371,11 @@ class TritonClient:
             except RETRIED as error:
                 await self.wait_before_retry(error, tries)
 
-    async def _call(self, call: Any, model: str, timeout_s: float) -> Any:
+    async def _call(self, call: Any, model: str, left_s: float, timeout_s: float | None = None) -> Any:
+        # What is left may be less than the time that the user gave.
+        timeout_s = left_s if timeout_s is None else timeout_s
         try:
-            return await self._calls.wait(call, timeout_s)
+            return await self._calls.wait(call, left_s)
         except InferenceServerException as error:
             raise error_from(str(error.status() or ""), str(error.message()), model, self.server) from error
         except grpc.aio.AioRpcError as error:  # a broken stream raises it where a call raises the exception above
@@ -299,6 +392,17 @@ def _create_tensor(name: str, array: Array) -> Any:
     tensor = InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
     tensor.set_data_from_numpy(np.ascontiguousarray(array))
     return tensor
+
+
+def _lost(model: str, server: str, found: str) -> UnreachableError:
+    remedy = "send the request again"
+    message = f"the worker of model {model!r} at {server} died before the answer was whole; {remedy}"
+    return UnreachableError(f"the worker that has a request to {model!r}", found, remedy, message=message)
+
+
+def _read_text(result: Any) -> bytes:
+    text: bytes = result.as_numpy(TEXT_OUTPUT).reshape(-1)[0]
+    return text
 
 
 def _read_arrays(result: Any) -> dict[str, Array]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import sys
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from json import dumps
 from pathlib import Path
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from serving.triton.server.process import TritonServer
     from serving.triton.server.settings import ServerSettings
 
-CANARY_TIMEOUT_S = 10.0
 _ENGINE = EngineSettings()
 
 
@@ -109,7 +110,7 @@ def engines(repository: Positional[Path] = Path("model_repository")) -> int:
 
 def serve(
     repository: Path = Path("model_repository"),
-    http_port: int = 8000,
+    http_port: int = 0,
     grpc_port: int = 8001,
     metrics_port: int = 8002,
     gateway_port: int = 0,
@@ -117,29 +118,29 @@ def serve(
     models: tuple[str, ...] = (),
     start_timeout_s: float = 60.0,
     drain_timeout_s: int = 10,
-    watch_s: float = 2.0,
+    watch_s: float = 0.5,
     log: Literal["file", "terminal"] = "file",
     otlp: str = "",
 ) -> int:
     """Start tritonserver on a repository, wait until every model answers its example, and stop it on Ctrl-C.
 
-    Every few seconds each model's canary runs again: a server of which one answers no more is replaced.
+    A model whose worker dies or hangs is loaded anew within seconds, and all others go on; a server that does is
+    started anew. A model that cannot be loaded, or answers its example wrongly, is not served, and tried again later.
 
     Args:
         repository: what `attendant repository` wrote.
-        http_port: for KServe v2 over REST.
+        http_port: for KServe v2 over REST, by which a single hostile request can end tritonserver 2.51; 0 for none.
         grpc_port: for KServe v2 over gRPC.
         metrics_port: for Prometheus.
         gateway_port: for OpenAI's API and the playground, a page to try the models on; 0 for neither.
         host: address to listen on; 0.0.0.0 opens the server to the network, without a password.
         models: which models to load; all of them if none is named.
-        start_timeout_s: longest time until the server is ready, in seconds.
+        start_timeout_s: longest time until the server is ready, and until a model is loaded anew, in seconds.
         drain_timeout_s: how long running requests may take to finish at the end, in seconds.
-        watch_s: seconds between one look at every model and the next; 0 for none, and no server is replaced.
+        watch_s: seconds between one look at every model and the next; 0 for none, and nothing is replaced.
         log: where the server's own output goes.
         otlp: base URL of an OpenTelemetry collector that spans of every request go to.
     """
-    from serving.triton.canary import canary_check
     from serving.triton.repository.engine_check import check_engines
     from serving.triton.server.process import TritonServer
     from serving.triton.server.settings import ServerSettings
@@ -156,18 +157,18 @@ def serve(
         otlp=otlp,
     )
     check_engines(repository)
-    signal.signal(signal.SIGTERM, _interrupt)
-    names = set(models) or {path.name for path in repository.glob("*/") if (path / "config.pbtxt").is_file()}
-    supervision = Supervision(
-        check=canary_check(names, CANARY_TIMEOUT_S), start_timeout_s=start_timeout_s, watch_s=watch_s
-    )
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    supervision = Supervision(start_timeout_s=start_timeout_s, watch_s=watch_s)
     sidecar = _gateway(settings, gateway_port) if gateway_port else nullcontext()
     try:
         with sidecar as gateway:
-            supervise(
-                lambda: TritonServer(settings, log=log),
-                supervision,
-                lambda server: _when_ready(server, names, gateway),
+            asyncio.run(
+                supervise(
+                    lambda: TritonServer(settings, log=log),
+                    supervision,
+                    lambda server, failed: _when_ready(server, failed, gateway),
+                )
             )
     except KeyboardInterrupt:
         sys.stderr.write("stopping: running requests may finish\n")
@@ -231,14 +232,22 @@ def offline(model: Positional[Path]) -> int:
     return 0
 
 
-def _when_ready(server: TritonServer, names: set[str], gateway: GatewaySidecar | None) -> None:
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    handler = signal.getsignal(signal.SIGINT)  # asyncio's own, while it runs
+    if not callable(handler):
+        raise KeyboardInterrupt
+    handler(signal.SIGINT, frame)
+
+
+def _when_ready(server: TritonServer, failed: Mapping[str, str], gateway: GatewaySidecar | None) -> None:
     endpoints = server.endpoints
     if gateway is not None:
         gateway.start()
     lines = (
-        f"every model answered its example: {', '.join(sorted(names))}",
+        f"every model answered its example: {', '.join(name for name in server.models if name not in failed)}",
+        *(f"not served, and tried again: {name}: {reason}" for name, reason in failed.items()),
         f"gRPC     {endpoints.grpc}",
-        f"REST     http://{endpoints.http}/v2",
+        *([f"REST     http://{endpoints.http}/v2"] if endpoints.http else []),
         f"metrics  http://{endpoints.metrics}/metrics",
         f"log      {server.log}",
         *([f"gateway  {gateway.url}/v1", f"page     {gateway.url}"] if gateway is not None else []),
@@ -246,7 +255,3 @@ def _when_ready(server: TritonServer, names: set[str], gateway: GatewaySidecar |
     )
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
+from attendant.engine_health import EngineHealth
 from attendant.errors import AttendantError, BusyError, CancelledError, DeadlineError, InputError, MachineError
 from serving.engine.batch import Batch
 from serving.engine.executor import Executor
@@ -151,9 +152,14 @@ class Engine:
         self._queue.wake()
 
     @property
+    def num_requests(self) -> tuple[int, int]:
+        """How many requests run, and how many wait; from any thread."""
+        return len(self._requests), len(self._queue)
+
+    @property
     def is_idle(self) -> bool:
         """Whether no request runs and none waits."""
-        return not self._requests and not len(self._queue)
+        return self.num_requests == (0, 0)
 
     def _abort(self, request: Request) -> None:
         if request.is_cancelled:
@@ -186,6 +192,7 @@ class EngineThread:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._steps, self._began_s = 0, 0.0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._work, name="decode")
         self._thread.start()
@@ -193,6 +200,23 @@ class EngineThread:
     @property
     def is_alive(self) -> bool:
         return self._thread.is_alive()
+
+    def health(self, known: bool) -> EngineHealth:
+        """How the engine is doing; from any thread.
+
+        Args:
+            known: whether it has the request that this is about.
+        """
+        began_s = self._began_s
+        running, waiting = self._engine.num_requests
+        return EngineHealth(
+            alive=self.is_alive,
+            known=known,
+            running=running,
+            waiting=waiting,
+            steps=self._steps,
+            stalled_s=time.monotonic() - began_s if began_s else 0.0,
+        )
 
     def stop(self) -> None:
         """Answer what is queued, then end."""
@@ -203,7 +227,10 @@ class EngineThread:
     def _work(self) -> None:
         while not (self._stopping.is_set() and self._engine.is_idle):
             try:
-                if not self._engine.step():
+                self._began_s = time.monotonic()
+                worked = self._engine.step()
+                self._steps, self._began_s = self._steps + worked, 0.0
+                if not worked:
                     self._engine.wait(_ASLEEP_S)
             except Exception:  # a mistake of ours: running requests get an error, and the others go on
                 logging.exception("a step of the engine failed")

@@ -85,6 +85,10 @@ class StreamingBody:
         self._sender.stop()
 
     def _accept(self, request: Any, sender: Any) -> None:
+        if (asked_id := triton_api.health_request(request)) is not None:
+            known = any(running.id == asked_id for running in list(self._requests.values()))
+            sender.send(triton_api.health_response(self._thread.health(known)), flags=triton_api.FINAL)
+            return
         if cancelled_id := triton_api.cancelled_request(request):
             for running in list(self._requests.values()):
                 if running.id == cancelled_id:

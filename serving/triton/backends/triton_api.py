@@ -5,13 +5,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
+from attendant.engine_health import EngineHealth
 from attendant.errors import AttendantError, BusyError, InputError, MachineError
 from attendant.manifest import Manifest
 from attendant.parameters import DEVICE, GRAPH_MODEL, RUNTIME, THREADS, Device, Runtime
-from attendant.tensor_names import CANCEL, EXPLAIN, RENDERED
+from attendant.tensor_names import CANCEL, EXPLAIN, HEALTH, RENDERED, TEXT_OUTPUT
 from serving.engine.settings import EngineSettings
 from serving.runtime.base import Array
 
@@ -147,8 +149,19 @@ def cancelled_request(request: Any) -> str:
     return str(_parameters(request).get(CANCEL, ""))
 
 
+def health_request(request: Any) -> str | None:
+    """The id of the request that this one asks about, which may be empty; None if it asks for no health."""
+    value = _parameters(request).get(HEALTH)
+    return None if value is None else str(value)
+
+
 def response(outputs: dict[str, Array]) -> Any:
     return pb_utils.InferenceResponse([pb_utils.Tensor(name, array) for name, array in outputs.items()])
+
+
+def health_response(health: EngineHealth) -> Any:
+    """How an engine is doing, as JSON in the place of a text."""
+    return response({TEXT_OUTPUT: np.array([[msgspec.json.encode(health)]], dtype=object)})
 
 
 def error_response(error: Exception) -> Any:

@@ -1,5 +1,6 @@
 """The command line of a tritonserver, for versions 2.51 (nvidia-pytriton 0.7.0) and newer."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from serving.triton.server.installation import Installation
@@ -7,8 +8,19 @@ from serving.triton.server.settings import ServerSettings
 from serving.triton.server.shared_memory import region_prefix
 from serving.triton.server.workspace import backends_directory
 
+ADMIN = "admin"
+RESTRICTED = ("model-repository", "shared-memory", "trace", "logging")
+"""Parts of Triton's API that change the server, or let its memory be written."""
 
-def command_line(settings: ServerSettings, installation: Installation, workspace: Path, name: str) -> list[str]:
+
+def command_line(
+    settings: ServerSettings,
+    installation: Installation,
+    workspace: Path,
+    name: str,
+    models: Sequence[str],
+    admin_key: str,
+) -> list[str]:
     """Give the program and its arguments.
 
     Args:
@@ -16,11 +28,9 @@ def command_line(settings: ServerSettings, installation: Installation, workspace
         installation: what is started.
         workspace: the server's temporary folder.
         name: what the server calls itself, and how the names of its shared memory begin.
+        models: that are loaded at the start.
+        admin_key: without which nobody can load a model, which is to run code, over the network.
     """
-    if settings.models:
-        models = ["--model-control-mode=explicit", *(f"--load-model={one}" for one in settings.models)]
-    else:
-        models = ["--model-control-mode=none"]  # nobody can load a model, which is to run code, over the network
     cache = [f"--cache-directory={installation.caches}", f"--cache-config=local,size={settings.cache_bytes}"]
     url = f"{settings.otlp.rstrip('/')}/v1/traces"
     traces = ("mode=opentelemetry", f"opentelemetry,url={url}", "rate=1", "level=TIMESTAMPS")
@@ -30,7 +40,11 @@ def command_line(settings: ServerSettings, installation: Installation, workspace
         f"--model-repository={settings.repository}",
         f"--backend-directory={backends_directory(installation, workspace)}",
         "--disable-auto-complete-config",
-        *models,
+        "--model-control-mode=explicit",
+        "--exit-on-error=false",  # a model that cannot be loaded takes none of the others along
+        *(f"--load-model={model}" for model in models),
+        f"--grpc-restricted-protocol={','.join(RESTRICTED)}:{ADMIN}={admin_key}",
+        *([] if settings.http_port else ["--allow-http=false"]),
         *(
             argument
             for listener, port in settings.ports.items()

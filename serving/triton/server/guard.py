@@ -1,12 +1,13 @@
 """The parent of the server: it lets no process of the server outlive the program that started it.
 
 A starter that is killed with SIGKILL cannot clean up. So the guard leads the server's process group, passes
-SIGTERM on, ends with the server's own status, and kills the group once its starter is gone. (PR_SET_PDEATHSIG
-would tie the server's life to the thread that started it, and leave its stubs to themselves.)
+SIGTERM on, ends with the server's own status, and kills the group once its starter is gone. Should the guard itself
+be killed, the kernel kills the server (PR_SET_PDEATHSIG), and its stubs end as they see it gone.
 
     python -P -m serving.triton.server.guard <pid of the starter> <name> <server> <argument>…
 """
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -17,6 +18,8 @@ from serving.triton.server.shared_memory import remove_regions
 
 POLL_S = 0.1
 SIGNALLED_STATUS = 128
+PR_SET_PDEATHSIG = 1
+"""Of linux/prctl.h."""
 
 
 def guard(starter: int, name: str, command: list[str]) -> int:
@@ -30,7 +33,8 @@ def guard(starter: int, name: str, command: list[str]) -> int:
     Returns:
         The server's exit status, or 128 and the number of the signal that ended it, as a shell does.
     """
-    server = subprocess.Popen(command)
+    # Nothing else runs here but this one thread, whose end the kernel takes for that of the process.
+    server = subprocess.Popen(command, preexec_fn=_die_with_parent)
     signal.signal(signal.SIGTERM, lambda *_: server.send_signal(signal.SIGTERM))
     while server.poll() is None and os.getppid() == starter:
         time.sleep(POLL_S)
@@ -41,6 +45,10 @@ def guard(starter: int, name: str, command: list[str]) -> int:
         os.killpg(os.getpid(), signal.SIGKILL)  # the stubs, and this process
     status = server.wait()
     return status if status >= 0 else SIGNALLED_STATUS - status
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def returncode_from_status(status: int) -> int:

@@ -1,4 +1,4 @@
-"""Whether the models to serve lie in the repository, asked before anything is started."""
+"""The models to serve, which must lie in the repository before anything is started."""
 
 from pathlib import Path
 
@@ -6,8 +6,8 @@ from attendant.errors import ArtefactError
 from serving.triton.server.settings import ServerSettings
 
 
-def check_models_exist(settings: ServerSettings) -> None:
-    """Look for each model's config.pbtxt.
+def find_models(settings: ServerSettings) -> tuple[str, ...]:
+    """The names of those that are to be served: all that have a config.pbtxt, or those that were chosen.
 
     Raises:
         ArtefactError: the repository has no model, or lacks one that was requested.
@@ -18,3 +18,4 @@ def check_models_exist(settings: ServerSettings) -> None:
         expected = f"models {sorted(missing)}" if missing else "one model at least"
         found = f"{sorted(present) or 'none'} in {Path(settings.repository)}"
         raise ArtefactError(expected, found, "lay it out with `attendant repository`")
+    return tuple(sorted(settings.models or present))

@@ -1,7 +1,9 @@
 """One running tritonserver, from its start to the last trace of it."""
 
+import asyncio
 import contextlib
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -12,22 +14,25 @@ from types import TracebackType
 from typing import Literal, Self
 
 from attendant.errors import AttendantError, ServerError
+from clients.triton_client import TritonClient
+from serving.triton.server.command import command_line
 from serving.triton.server.endpoints import Endpoints
 from serving.triton.server.group import end_group, has_exited, wait_for_exit
 from serving.triton.server.guard import returncode_from_status
-from serving.triton.server.health import says_ready
 from serving.triton.server.installation import Installation, find_installation
 from serving.triton.server.launch import launch
-from serving.triton.server.model_folders import check_models_exist
+from serving.triton.server.model_folders import find_models
 from serving.triton.server.ports import check_ports_free
 from serving.triton.server.server_log import LogFollower, problems_in
 from serving.triton.server.settings import ServerSettings
 from serving.triton.server.shared_memory import new_server_name, remove_dead_regions, remove_regions
-from serving.triton.server.workspace import log_path, new_workspace
+from serving.triton.server.workspace import log_path, new_workspace, remove_dead_workspaces
 
 LogChoice = Literal["file", "terminal"]
 DRAIN_MARGIN_S = 3.0  # for unloading, after the requests have had their time
 POLL_S = 0.1
+PROBE_TIMEOUT_S = 2.0
+KEY_BYTES = 24
 
 
 class TritonServer:
@@ -37,7 +42,9 @@ class TritonServer:
     either, the server's guard ends it within a fraction of a second. Not for several threads at once.
 
     Attributes:
+        admin_key: lets a client load and unload its models.
         endpoints: where it answers.
+        models: their names.
         name: what it calls itself, and how the names of its shared memory begin.
     """
 
@@ -51,6 +58,8 @@ class TritonServer:
         self._failed = False
         self._following = contextlib.ExitStack()
         self.endpoints = settings.endpoints
+        self.admin_key = secrets.token_urlsafe(KEY_BYTES)
+        self.models: tuple[str, ...] = ()
         self.name = new_server_name(os.getpid())
 
     @property
@@ -81,16 +90,37 @@ class TritonServer:
         if self._guard is not None:
             raise ServerError("a TritonServer that was never started", "one that was", "make a new one")
         installation = self._installation or find_installation()
-        check_models_exist(self._settings)
+        self.models = find_models(self._settings)
         check_ports_free(self._settings)
         remove_dead_regions()
-        self._workspace = new_workspace()
-        self._guard = launch(self._settings, installation, self._workspace, self.name)
+        remove_dead_workspaces()
+        self._workspace = new_workspace(self.name)
+        command = command_line(self._settings, installation, self._workspace, self.name, self.models, self.admin_key)
+        self._guard = launch(command, installation, self._workspace, self.name)
         if self._log_choice == "terminal":
             self._following.enter_context(LogFollower(log_path(self._workspace)))
 
+    async def wait_until_live(self, timeout_s: float) -> None:
+        """Return when the server says that it is live: each model is loaded, or has failed.
+
+        It must be ours: Triton takes its ports after loading its models, and another server may have been faster.
+
+        Raises:
+            ServerError: the server ended, or the time is over.
+        """
+        deadline = time.monotonic() + timeout_s
+        async with TritonClient(self.endpoints.grpc, timeout_s=PROBE_TIMEOUT_S) as client:
+            while True:
+                with contextlib.suppress(ServerError):
+                    if await client.server_name() == self.name:
+                        return
+                self._raise_if_ended()
+                if time.monotonic() > deadline:
+                    raise self.failure(f"a tritonserver ready within {timeout_s:g} s", "it is not")
+                await asyncio.sleep(POLL_S)
+
     def wait_until_ready(self, check: Callable[[Endpoints], None], timeout_s: float) -> None:
-        """Return when the server says that it is ready and the check agrees.
+        """Return when the server has loaded every model and the check agrees; not within an event loop.
 
         Args:
             check: asks each model for a real answer, and raises an AttendantError unless it is a good one:
@@ -101,12 +131,9 @@ class TritonServer:
             ServerError: the server ended, or the time is over.
             AttendantError: what the check raised.
         """
-        deadline = time.monotonic() + timeout_s
-        while not says_ready(self.endpoints.http, self.name):
-            self._raise_if_ended()
-            if time.monotonic() > deadline:
-                raise self._failure(f"a tritonserver ready within {timeout_s:g} s", "it is not")
-            time.sleep(POLL_S)
+        asyncio.run(self.wait_until_live(timeout_s))
+        if failed := asyncio.run(self._failed_models()):
+            raise self.failure("every model loaded", f"failed {', '.join(failed)}")
         self._run(check)
 
     def poll(self) -> int | None:
@@ -136,6 +163,28 @@ class TritonServer:
                 self._end(self._guard)
         if self._workspace is not None and not self._failed:
             shutil.rmtree(self._workspace, ignore_errors=True)
+
+    def remove_log(self) -> None:
+        """Remove what was kept of a server that failed."""
+        if self._workspace is not None:
+            shutil.rmtree(self._workspace, ignore_errors=True)
+
+    def kill(self) -> None:
+        """End the server at once, with whatever it does."""
+        if self._guard is not None:
+            self._failed = True
+            self._end(self._guard)
+
+    def failure(self, expected: str, found: str) -> ServerError:
+        """The error of a server that failed, with what its log says; the log is kept."""
+        self._failed = True
+        text = self.log.read_text(errors="replace") if self.log else ""
+        problems = "; ".join(problems_in(text))
+        return ServerError(expected, f"{found}: {problems}", f"the full log is {self.log}")
+
+    async def _failed_models(self) -> list[str]:
+        async with TritonClient(self.endpoints.grpc, admin_key=self.admin_key) as client:
+            return sorted(set(await client.failed_models()) & set(self.models))
 
     def __enter__(self) -> Self:
         self.start()
@@ -167,10 +216,4 @@ class TritonServer:
     def _raise_if_ended(self) -> None:
         returncode = self.poll()
         if returncode is not None:
-            raise self._failure("a running tritonserver", f"it ended with {returncode}")
-
-    def _failure(self, expected: str, found: str) -> ServerError:
-        self._failed = True
-        text = self.log.read_text(errors="replace") if self.log else ""
-        problems = "; ".join(problems_in(text))
-        return ServerError(expected, f"{found}: {problems}", f"the full log is {self.log}")
+            raise self.failure("a running tritonserver", f"it ended with {returncode}")

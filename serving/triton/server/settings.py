@@ -17,6 +17,7 @@ class ServerSettings:
 
     Attributes:
         repository: the folder that holds one folder a model.
+        http_port: for REST, by which one request can end tritonserver 2.51; 0 for none.
         address: the IPv4 address to listen on; ``0.0.0.0`` opens it to the network, without a password.
         drain_timeout_s: how long running requests may take to finish once the server is stopped.
         models: the models to load; empty loads all of them.
@@ -28,7 +29,7 @@ class ServerSettings:
     """
 
     repository: Path
-    http_port: int = 8000
+    http_port: int = 0
     grpc_port: int = 8001
     metrics_port: int = 8002
     address: str = LOOPBACK
@@ -51,7 +52,7 @@ class ServerSettings:
                 raise ConfigError(f"{name}_port from 1 to {LAST_PORT}", str(port), f"choose another --{name}-port")
         if len(set(ports.values())) < len(ports):
             found = ", ".join(f"{name}_port={port}" for name, port in ports.items())
-            raise ConfigError("three different ports", found, "give each its own")
+            raise ConfigError("different ports", found, "give each its own")
         _check_models(self.models)
         _check_at_least("drain_timeout_s", self.drain_timeout_s, 1)
         _check_at_least("shm_default_bytes", self.shm_default_bytes, MIB_BYTES)
@@ -60,8 +61,9 @@ class ServerSettings:
 
     @property
     def ports(self) -> dict[str, int]:
-        """The three ports, by the word that their option starts with."""
-        return {"http": self.http_port, "grpc": self.grpc_port, "metrics": self.metrics_port}
+        """The ports in use, by the word that their option starts with."""
+        ports = {"http": self.http_port, "grpc": self.grpc_port, "metrics": self.metrics_port}
+        return {name: port for name, port in ports.items() if port or name != "http"}
 
     @property
     def endpoints(self) -> Endpoints:

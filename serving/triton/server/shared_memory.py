@@ -21,6 +21,12 @@ def new_server_name(pid: int) -> str:
     return f"attendant_{pid_namespace()}_{pid}_{secrets.token_hex(4)}"
 
 
+def is_orphan(name: str) -> bool:
+    """Whether a name is that of a server, or begins so, whose starter is dead."""
+    match = OURS.match(f"{name}_")
+    return match is not None and match["namespace"] == str(pid_namespace()) and not _lives(int(match["pid"]))
+
+
 def region_prefix(name: str) -> str:
     """Say how the names of a server's regions begin."""
     return f"{name}_"
@@ -40,10 +46,8 @@ def remove_regions(name: str, directory: Path = DIRECTORY) -> None:
 
 def remove_dead_regions(directory: Path = DIRECTORY) -> None:
     """Remove the regions that servers of ours left behind when the process that started them died."""
-    namespace = str(pid_namespace())
     for region in directory.glob("attendant_*"):
-        match = OURS.match(region.name)
-        if match and match["namespace"] == namespace and not _lives(int(match["pid"])):
+        if is_orphan(region.name):
             with contextlib.suppress(PermissionError):  # another user's: theirs to remove
                 region.unlink(missing_ok=True)
 

@@ -1,20 +1,20 @@
-"""A server that is started anew when one of its models answers no more.
+"""A server that goes on: a model whose worker dies or hangs is loaded anew, a server that does is started anew.
 
-Triton says READY while a model's Python process is dead or hangs, and does not start it again (server#8604).
+Triton says READY while a model's Python process is dead or hangs, and does not start it again (server#8604). Nothing is
+ever given up: what fails again is tried again, after ever longer pauses.
 """
 
+import asyncio
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from attendant.errors import AttendantError, ServerError
-from serving.triton.server.endpoints import Endpoints
+from clients.triton_client import TritonClient
+from serving.triton.server.backoff import Backoff
+from serving.triton.server.model_watch import HANG_S, TICK_S, ModelWatch
 from serving.triton.server.process import TritonServer
-
-HOUR_S = 3600
-FAILURES = 2
-"""Failed looks in a row after which a server is started anew: one alone may be a machine that was busy."""
+from serving.triton.server.workers import WorkMeter, server_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,58 +22,98 @@ class Supervision:
     """How a server is watched.
 
     Attributes:
-        check: asks each model for a real answer, and raises an AttendantError unless it is a good one.
-        start_timeout_s: longest time until a started server is ready.
-        watch_s: between one look and the next; 0 for none, and an ended server is not replaced.
-        restarts: how often in an hour a server is started anew before it is given up.
+        start_timeout_s: longest time until a started server is ready, and until a model is loaded.
+        watch_s: between one look at a model and the next; 0 for none, and nothing is replaced.
     """
 
-    check: Callable[[Endpoints], None]
     start_timeout_s: float
-    watch_s: float = 2.0
-    restarts: int = 5
+    watch_s: float = 0.5
 
 
-def supervise(
-    start: Callable[[], TritonServer], supervision: Supervision, on_ready: Callable[[TritonServer], None]
-) -> None:
-    """Keep a server running until an exception, such as KeyboardInterrupt, ends this.
+OnReady = Callable[[TritonServer, Mapping[str, str]], None]
+
+
+async def supervise(start: Callable[[], TritonServer], supervision: Supervision, on_ready: OnReady) -> None:
+    """Keep a server running until it is cancelled.
 
     Args:
         start: makes a server that was not started yet.
         supervision: how it is watched.
-        on_ready: called whenever one is ready.
+        on_ready: called whenever one is ready, with the models that it does not serve, each with the reason.
 
     Raises:
-        AttendantError: the first server did not become ready, or too many had to be replaced.
+        AttendantError: the first server did not become ready, or serves none of its models.
     """
-    replaced: list[float] = []
+    backoff, first = Backoff(), True
+    failed_before: TritonServer | None = None
     while True:
-        with start() as server:
-            server.wait_until_ready(supervision.check, supervision.start_timeout_s)
-            on_ready(server)
-            reason = _watch(server, supervision)
-            sys.stderr.write(f"starting the server anew: {reason}\n")
-        now = time.monotonic()
-        replaced = [then for then in replaced if now - then < HOUR_S] + [now]
-        if len(replaced) > supervision.restarts:
-            raise ServerError(
-                f"at most {supervision.restarts} servers replaced in an hour", f"one more: {reason}", "see its log"
-            )
-
-
-def _watch(server: TritonServer, supervision: Supervision) -> str:
-    if not supervision.watch_s:
-        raise ServerError("a running tritonserver", f"it ended with {server.wait()}", f"see {server.log}")
-    failures, reason = 0, ""
-    while failures < FAILURES:
-        time.sleep(supervision.watch_s)
-        if (returncode := server.poll()) is not None:
-            return f"it ended with {returncode}; see {server.log}"
+        server = start()
         try:
-            supervision.check(server.endpoints)
-            failures = 0
+            server.start()
+            await server.wait_until_live(supervision.start_timeout_s)
+            async with TritonClient(
+                server.endpoints.grpc, supervision.start_timeout_s, admin_key=server.admin_key
+            ) as client:
+                watches = [ModelWatch(name, server.group or 0, client, _report) for name in server.models]
+                await asyncio.gather(*(watch.check() for watch in watches))
+                failed = {watch.name: watch.reason for watch in watches if watch.reason}
+                if first and len(failed) == len(watches):
+                    raise server.failure(f"an answer from each of {', '.join(failed)}", "; ".join(failed.values()))
+                on_ready(server, failed)
+                first = False
+                reason = await _watch(server, supervision, client, watches)
+                if not supervision.watch_s:
+                    raise ServerError("a running tritonserver", reason, "see its log")
         except AttendantError as error:
-            failures += 1
+            if first or not supervision.watch_s:
+                raise
             reason = str(error)
-    return reason
+        finally:
+            server.stop()
+        if failed_before is not None:
+            failed_before.remove_log()
+        failed_before = server
+        _report(f"starting the server anew: {reason}")
+        await asyncio.sleep(backoff.pause_after_failure())
+
+
+async def _watch(
+    server: TritonServer, supervision: Supervision, client: TritonClient, watches: list[ModelWatch]
+) -> str:
+    """Why the server must be replaced, once it must."""
+    tasks: list[asyncio.Future[str]] = [asyncio.ensure_future(_wait_for_end(server))]
+    if supervision.watch_s:
+        tasks += [asyncio.ensure_future(watch.watch(supervision.watch_s)) for watch in watches]
+        tasks.append(asyncio.ensure_future(_wait_for_hang(server, client, watches)))
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return done.pop().result()
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+async def _wait_for_end(server: TritonServer) -> str:
+    while (returncode := server.poll()) is None:
+        await asyncio.sleep(TICK_S)
+    return f"it ended with {returncode}; see {server.log}"
+
+
+async def _wait_for_hang(server: TritonServer, client: TritonClient, watches: list[ModelWatch]) -> str:
+    process, meter, silent_s = server_of(server.group or 0), WorkMeter(), 0.0
+    while True:
+        question = asyncio.ensure_future(client.server_name())
+        while not (await asyncio.wait({question}, timeout=TICK_S))[0]:
+            works = process is not None and meter.at_work([process], TICK_S)
+            # While it loads a model it answers no question about itself, and others' requests as ever.
+            silent_s = 0.0 if works or any(watch.loading for watch in watches) else silent_s + TICK_S
+            if silent_s > HANG_S:
+                server.kill()
+                return f"it has neither worked nor answered for {silent_s:.1f} s"
+        silent_s = 0.0 if question.exception() is None else silent_s
+        await asyncio.sleep(TICK_S)
+
+
+def _report(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()

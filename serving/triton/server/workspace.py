@@ -1,17 +1,27 @@
 """The server's own temporary folder: its log, and the backends folder that the wheel leaves unassembled."""
 
+import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 
 from serving.triton.server.installation import Installation
+from serving.triton.server.shared_memory import is_orphan
 
 ENVIRONMENTS = Path("/tmp")  # noqa: S108  where Triton's Python backend has its folders, whatever TMPDIR says
 PYTHON_BACKEND_PARTS = ("libtriton_python.so", "triton_python_backend_utils.py")
 
 
-def new_workspace() -> Path:
-    return Path(tempfile.mkdtemp(prefix="attendant-server-"))
+def new_workspace(name: str) -> Path:
+    """A folder for the server of this name."""
+    return Path(tempfile.mkdtemp(prefix=f"{name}_"))
+
+
+def remove_dead_workspaces() -> None:
+    """Remove the folders, with their logs, of servers whose starters are dead."""
+    for folder in Path(tempfile.gettempdir()).glob("attendant_*"):
+        if is_orphan(folder.name):
+            shutil.rmtree(folder, ignore_errors=True)  # what is another user's stays
 
 
 def backends_directory(installation: Installation, workspace: Path) -> Path:

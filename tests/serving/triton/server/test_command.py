@@ -22,9 +22,12 @@ GOLDEN = [
     "--model-repository=/served",
     "--backend-directory=/workspace/backends",
     "--disable-auto-complete-config",
-    "--model-control-mode=none",
-    "--http-address=127.0.0.1",
-    "--http-port=8000",
+    "--model-control-mode=explicit",
+    "--exit-on-error=false",
+    "--load-model=one",
+    "--load-model=two",
+    "--grpc-restricted-protocol=model-repository,shared-memory,trace,logging:admin=secret",
+    "--allow-http=false",
     "--grpc-address=127.0.0.1",
     "--grpc-port=8001",
     "--metrics-address=127.0.0.1",
@@ -41,7 +44,7 @@ GOLDEN = [
 
 
 def _command(settings: ServerSettings = SETTINGS, installation: Installation = WHEEL) -> list[str]:
-    return command_line(settings, installation, Path("/workspace"), "attendant_4_7_beef")
+    return command_line(settings, installation, Path("/workspace"), "attendant_4_7_beef", ("one", "two"), "secret")
 
 
 def test_the_default_command_line_is_the_golden_one():
@@ -53,9 +56,9 @@ def test_a_gpu_changes_the_gpu_flags_and_nothing_else():
     assert set(GOLDEN) - set(_command(installation=replace(WHEEL, gpu=True))) == gpu_flags
 
 
-def test_named_models_are_loaded_instead_of_all():
-    loads = [flag for flag in _command(replace(SETTINGS, models=("a", "b"))) if "load-model" in flag]
-    assert loads == ["--load-model=a", "--load-model=b"]
+def test_rest_listens_where_it_is_given_a_port():
+    rest = _command(replace(SETTINGS, http_port=8000))
+    assert "--allow-http=false" not in rest and {"--http-address=127.0.0.1", "--http-port=8000"} <= set(rest)
 
 
 def test_no_cache_is_started_when_its_size_is_zero():

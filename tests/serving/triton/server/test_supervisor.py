@@ -1,79 +1,169 @@
-"""A supervised server, whose Python processes are killed or held up."""
+"""A supervised server, whose processes are killed or stopped, again and again."""
 
+import asyncio
 import os
 import signal
-from dataclasses import replace
+import sys
+import threading
+import time
 
+import numpy as np
 import pytest
-from tritonclient.utils import InferenceServerException
+import tritonclient.grpc as triton
 
 from attendant.errors import ServerError
 from serving.triton.server.process import TritonServer
 from serving.triton.server.supervisor import Supervision, supervise
-from tests.serving.triton.server.test_process import READY_S, _doubles, _processes
+from serving.triton.server.workers import server_of, workers_of
+from tests.serving.triton.server import sample_models
+from tests.serving.triton.server.test_process import READY_S
+
+PATIENCE_S = 60.0
 
 
-def told(endpoints):
-    """The check, whose errors are ours, as those of canaries are."""
-    try:
-        _doubles(endpoints, timeout_s=5.0)  # what hangs is to be found soon
-    except InferenceServerException as error:
-        raise ServerError("an answer", str(error), "none") from error
+async def until(condition):
+    ends_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < ends_s, "in time"
+        await asyncio.sleep(0.05)
 
 
-SUPERVISION = Supervision(check=told, start_timeout_s=READY_S, watch_s=0.2)
+def supervised(settings, scenario, watch_s=0.2):
+    """Run a scenario beside a supervisor; it gets the servers as they become ready, and the models that they lack."""
+    servers, lacks = [], []
 
-
-class EnoughError(Exception):
-    """Ends the supervision, as Ctrl-C would."""
-
-
-def harmed_once(settings, harm, supervision=SUPERVISION):
-    """The servers that there were, where the first one's stubs met a signal, and the second was fine."""
-    servers = []
-
-    def on_ready(server):
+    def on_ready(server, failed):
         servers.append(server)
-        if len(servers) == 2:
-            raise EnoughError
-        harm(server)
+        lacks.append(dict(failed))
 
-    with pytest.raises(EnoughError):
-        supervise(lambda: TritonServer(settings), supervision, on_ready)
-    return servers
+    async def both():
+        supervision = Supervision(start_timeout_s=READY_S, watch_s=watch_s)
+        running = asyncio.ensure_future(supervise(lambda: TritonServer(settings), supervision, on_ready))
+        part = asyncio.ensure_future(scenario(servers, lacks))
+        done, _ = await asyncio.wait({running, part}, return_when=asyncio.FIRST_COMPLETED)
+        running.cancel()
+        await asyncio.wait({running})
+        for one in done:
+            one.result()
 
-
-def signalled(number, name="triton_python_backend_stub"):
-    def harm(server):
-        for pid in _processes(server, name):
-            os.kill(pid, number)
-
-    return harm
+    asyncio.run(both())
 
 
-@pytest.mark.parametrize(
-    ("harm", "reason"),
-    [
-        pytest.param(signalled(signal.SIGKILL), "is not healthy", id="dead stubs", marks=pytest.mark.slow),
-        pytest.param(signalled(signal.SIGSTOP), "is not healthy", id="hanging stubs", marks=pytest.mark.slow),
-        pytest.param(signalled(signal.SIGKILL, "tritonserver"), f"ended with {-signal.SIGKILL}", id="dead server"),
-    ],
-)
-def test_a_server_whose_model_answers_no_more_is_replaced(settings, capsys, harm, reason):
-    first, second = harmed_once(settings, harm)
-    assert first.returncode is not None and first.name != second.name
-    line = capsys.readouterr().err
-    assert line.startswith("starting the server anew: ") and reason in line
+def doubles(client):
+    values = triton.InferInput("x", [3], "FP32").set_data_from_numpy(np.arange(3, dtype=np.float32))
+    return client.infer("double", [values], client_timeout=PATIENCE_S).as_numpy("y").tolist() == [0, 2, 4]
 
 
-def test_a_server_that_fails_again_and_again_is_given_up(settings):
-    supervision = replace(SUPERVISION, restarts=1)
-    with pytest.raises(ServerError, match="at most 1 servers replaced in an hour; found one more: it ended with -9"):
-        supervise(lambda: TritonServer(settings), supervision, signalled(signal.SIGKILL, "tritonserver"))
+class Asker(threading.Thread):
+    """Asks one model again and again, from a thread of its own."""
+
+    def __init__(self, address):
+        super().__init__(daemon=True)
+        self.address, self.good, self.errors, self.leaving = address, 0, [], threading.Event()
+
+    def run(self):
+        client = triton.InferenceServerClient(self.address)
+        while not self.leaving.is_set():
+            try:
+                assert doubles(client)
+                self.good += 1
+            except Exception as error:
+                self.errors.append(str(error))
+
+
+@pytest.mark.planted
+def test_a_dead_worker_is_replaced_while_all_other_models_answer(settings, capsys):
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        (server,) = servers
+        others = Asker(server.endpoints.grpc)
+        others.start()
+        for _ in range(3):
+            (worker,) = [one for one in workers_of(server.group) if one.model == "tokens"]
+            worker_region = worker.region
+            os.kill(worker.pid, signal.SIGKILL)
+            await until(
+                lambda gone=worker: any(
+                    one.model == "tokens" and one.pid != gone.pid for one in workers_of(server.group)
+                )
+            )
+            await until(lambda: not os.path.exists(f"/dev/shm/{worker_region}"))  # noqa: PTH110
+        await until(lambda: others.good > 20)
+        others.leaving.set()
+        others.join()
+        assert others.errors == [] and servers == [server]
+
+    supervised(settings, scenario)
+    assert capsys.readouterr().err.count("tokens answers again") == 3
+
+
+@pytest.mark.planted
+def test_a_dead_server_is_started_anew_however_often_it_dies(settings, capsys):
+    async def scenario(servers, lacks):
+        for number in range(1, 4 if "not slow" in sys.argv else 8):
+            await until(lambda count=number: len(servers) == count)
+            server_of(servers[-1].group).kill()
+        await until(lambda: len(servers) > number)
+        assert doubles(triton.InferenceServerClient(servers[-1].endpoints.grpc))
+        assert sum(server.log is not None and server.log.exists() for server in servers) <= 2, "logs pile up"
+
+    supervised(settings, scenario)
+    assert f"ended with {-signal.SIGKILL}" in capsys.readouterr().err
+
+
+@pytest.mark.planted
+def test_a_server_that_stands_still_is_replaced_and_one_that_pauses_is_not(settings, capsys):
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        process = server_of(servers[0].group)
+        os.kill(process.pid, signal.SIGSTOP)
+        await asyncio.sleep(1.5)
+        os.kill(process.pid, signal.SIGCONT)
+        client = triton.InferenceServerClient(servers[0].endpoints.grpc)
+        assert doubles(client) and len(servers) == 1
+        os.kill(process.pid, signal.SIGSTOP)
+        await until(lambda: len(servers) == 2)
+        assert doubles(triton.InferenceServerClient(servers[-1].endpoints.grpc))
+
+    supervised(settings, scenario)
+    assert "it has neither worked nor answered for" in capsys.readouterr().err
+
+
+@pytest.mark.planted
+def test_a_broken_model_is_not_served_until_it_is_mended_and_the_others_are(settings, capsys):
+    sample_models.write(settings.repository, "broken", sample_models.DOUBLE_CONFIG, sample_models.BROKEN)
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        assert list(lacks[0]) == ["broken"] and "the file decoder.onnx is not here" in lacks[0]["broken"]
+        client = triton.InferenceServerClient(servers[0].endpoints.grpc)
+        assert doubles(client)
+        (settings.repository / "broken" / "1" / "model.py").write_text(sample_models.DOUBLE)
+        await until(lambda: client.is_model_ready("broken"))
+        assert len(servers) == 1
+
+    supervised(settings, scenario)
+    told = capsys.readouterr().err
+    assert told.count("broken is loaded anew") == 1 and "broken answers again" in told
+
+
+@pytest.mark.planted
+def test_a_server_none_of_whose_models_can_be_served_is_an_error(settings):
+    for name in ("double", "tokens"):
+        (settings.repository / name / "1" / "model.py").write_text(sample_models.BROKEN)
+
+    async def scenario(servers, lacks):
+        await asyncio.sleep(PATIENCE_S)
+
+    with pytest.raises(ServerError, match=r"the file decoder\.onnx is not here"):
+        supervised(settings, scenario)
 
 
 def test_without_a_watch_an_ended_server_ends_the_supervision(settings):
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        server_of(servers[0].group).kill()
+        await asyncio.sleep(PATIENCE_S)
+
     with pytest.raises(ServerError, match="it ended with -9"):
-        supervise(
-            lambda: TritonServer(settings), replace(SUPERVISION, watch_s=0), signalled(signal.SIGKILL, "tritonserver")
-        )
+        supervised(settings, scenario, watch_s=0)

@@ -1,0 +1,27 @@
+"""How the engine of a generative model is doing, as the model says it to a client at once, whoever waits."""
+
+import msgspec
+
+
+class EngineHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine says of itself.
+
+    Attributes:
+        alive: whether the thread that steps it runs.
+        known: whether it has the request that it was asked about, if it was asked about one.
+        running: requests with slots.
+        waiting: requests without.
+        steps: that it has made so far.
+        stalled_s: how long its present step has taken so far, in seconds.
+    """
+
+    alive: bool
+    known: bool
+    running: int
+    waiting: int
+    steps: int
+    stalled_s: float
+
+    @property
+    def busy(self) -> bool:
+        return self.running + self.waiting > 0

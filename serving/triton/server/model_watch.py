@@ -1,0 +1,208 @@
+"""One model of a running server: whether its workers live, move and answer rightly, and new ones where they do not.
+
+Only that model is loaded anew; all others go on. A worker is judged by what it does, not by how long a question waits:
+a busy model is a healthy one.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Never, TypeVar
+
+from attendant.errors import AttendantError, LateError, ServerError, UnfinishedError, UnreachableError
+from clients.canary import check_answer, engine_health
+from clients.served_model import ServedModel
+from clients.triton_client import TritonClient
+from serving.triton.server.backoff import Backoff
+from serving.triton.server.workers import Worker, WorkMeter, workers_of
+
+TICK_S = 0.2
+HANG_S = 4.1
+"""How long a process may neither work nor answer: less than that is a pause."""
+STILL_S = 1.0
+"""How long a process may not work that Triton calls unhealthy."""
+LONGEST_STEP_S = 120.0
+"""How long a process may work without a result."""
+CANARY_S = 10.0
+"""Time after which a model answers its example again though all else says that it is well."""
+CANARY_SHARE = 0.05
+"""Of a processor, that such examples may use."""
+FAILURES = 2
+"""Wrong answers in a row after which a model is loaded anew: one may be a machine that was busy."""
+Result = TypeVar("Result")
+Report = Callable[[str], None]
+
+
+class HangError(ServerError):
+    """A worker that neither works nor answers, or is dead."""
+
+
+class ModelWatch:
+    """Use :meth:`check` once, then :meth:`watch`.
+
+    Attributes:
+        name: of the model.
+        reason: why it is not served; empty if it is.
+        loading: whether it is being loaded: Triton answers no question about itself meanwhile.
+    """
+
+    def __init__(self, name: str, group: int, client: TritonClient, report: Report) -> None:
+        """Begin with the workers that there are.
+
+        Args:
+            name: of the model.
+            group: the server's process group.
+            client: of the server, which may load its models; its time-out is the longest that loading takes.
+            report: takes a line about what happens.
+        """
+        self.name, self.reason, self.loading = name, "", False
+        self._group, self._client, self._report = group, client, report
+        self._backoff = Backoff()
+        self._served: ServedModel | None = None
+        self._workers, self._meter = list[Worker](), WorkMeter()
+        self._unanswered, self._silent_s, self._still_s = False, 0.0, 0.0
+        self._canary_s, self._canary_took_s = 0.0, 0.0
+        self._count, self._failures = 0, 0
+
+    async def check(self) -> None:
+        """Let the model answer its example; :attr:`reason` says what is wrong."""
+        try:
+            if reason := (await self._client.failed_models()).get(self.name):
+                raise ServerError(f"the model {self.name!r}, loaded", reason, "mend it", message=reason)
+            self._workers = [worker for worker in workers_of(self._group) if worker.model == self.name]
+            self._served = await self._client.model(self.name)
+            self._failures = FAILURES - 1
+            self.reason = await self._answer_example()
+            if self._unanswered:
+                self.reason = "it does not answer its example"
+        except AttendantError as error:
+            self.reason = " ".join(str(error).split())
+
+    async def watch(self, pause_s: float) -> Never:
+        """Look at the model again and again, and load it anew where that is needed.
+
+        Args:
+            pause_s: between two looks.
+        """
+        while True:
+            if self.reason:
+                await self._restart()
+            try:
+                await self._while_alive(asyncio.sleep(pause_s))
+                self.reason = await self._look()
+            except HangError as error:
+                self.reason = str(error)
+            except AttendantError:  # the server itself, which is watched by another
+                await asyncio.sleep(TICK_S)
+
+    async def _look(self) -> str:
+        """Why the model must be loaded anew; empty if it need not.
+
+        Raises:
+            AttendantError: the server does not say.
+        """
+        assert self._served is not None
+        due_s = time.monotonic() - self._canary_s - self._canary_took_s / CANARY_SHARE
+        if self._served.says_health:
+            health = await self._ask(engine_health(self._client, self._served))
+            if health is None:
+                return ""
+            if not health.alive:
+                return "its thread that decodes has ended"
+            if health.stalled_s > LONGEST_STEP_S or (health.stalled_s > HANG_S and self._still_s > HANG_S):
+                return f"a step of its engine hangs for {health.stalled_s:.0f} s"
+            moves = health.busy or due_s < CANARY_S
+        else:
+            before, self._count = self._count, await self._client.inference_count(self.name)
+            moves = due_s < (CANARY_S if self._count != before else 0.0)
+        return "" if moves and not self._failures else await self._answer_example()
+
+    async def _answer_example(self) -> str:
+        """What is wrong with the answer; empty if nothing is, it may be an accident, or there was none."""
+        assert self._served is not None
+        self._canary_s = time.monotonic()
+        wrong = ""
+        try:
+            verdict = await self._ask(check_answer(self._client, self._served))
+            if verdict is not None and not verdict.right:
+                wrong = f"expected the right answer to its example; found {verdict.found}"
+        except HangError:
+            raise
+        except AttendantError as error:
+            wrong = str(error)
+        self._canary_took_s = 0.0 if self._unanswered else time.monotonic() - self._canary_s
+        self._failures = self._failures + 1 if wrong else 0
+        return wrong if self._failures >= FAILURES else ""
+
+    async def _ask(self, question: Awaitable[Result]) -> Result | None:
+        """The answer to a question; None where there was none.
+
+        Raises:
+            HangError: Triton has given the question up, and the worker stands still: once it goes on, what it answers
+                to such questions can end tritonserver 2.51 (docs/log.md).
+        """
+        self._unanswered = True
+        try:
+            answer = await self._while_alive(question)
+        except LateError:
+            return None
+        except UnreachableError as error:
+            if self._still_s < STILL_S:
+                return None
+            await self._client.server_name(1.0)  # else it is the server that is gone
+            raise HangError("a worker that goes on", str(error), "none", message="its worker stands still") from error
+        except UnfinishedError:  # it is at work
+            answer = None
+        except HangError:
+            raise
+        except AttendantError:
+            self._unanswered = False
+            raise
+        self._unanswered = False
+        return answer
+
+    async def _while_alive(self, work: Awaitable[Result]) -> Result:
+        """The result of some work, as long as the model's workers live and move.
+
+        Raises:
+            HangError: one is dead, or none has done or answered anything for too long.
+        """
+        future = asyncio.ensure_future(work)
+        while not future.done():
+            began_s = time.monotonic()
+            await asyncio.wait({future}, timeout=TICK_S)
+            passed_s = min(time.monotonic() - began_s, 2 * TICK_S)  # a pause of this process is none of the worker's
+            dead = [worker.pid for worker in self._workers if not worker.lives]
+            if dead:
+                raise HangError("a living worker", "a dead one", "none", message=f"its worker {dead[0]} died")
+            self._silent_s = self._silent_s + passed_s if self._unanswered else 0.0
+            self._still_s = 0.0 if self._meter.at_work(self._workers, passed_s) else self._still_s + passed_s
+            if self._silent_s > LONGEST_STEP_S or min(self._silent_s, self._still_s) > HANG_S:
+                await self._client.server_name(1.0)  # else it is the server that hangs
+                message = f"its worker has neither worked nor answered for {self._silent_s:.1f} s"
+                raise HangError("an answer", "none", "load the model anew", message=message)
+        return future.result()
+
+    async def _restart(self) -> None:
+        began_s, reported = time.monotonic(), ""
+        while self.reason:
+            if self.reason != reported:
+                self._report(f"{self.name} is loaded anew: {self.reason}")
+                reported = self.reason
+            await asyncio.sleep(self._backoff.pause_after_failure())
+            for worker in workers_of(self._group):
+                if worker.model == self.name:
+                    worker.kill()
+            self.loading = True
+            try:
+                with suppress(AttendantError):  # the server says it again when it is asked which models failed
+                    await self._client.reload(self.name)
+                await self.check()
+            finally:
+                self.loading = False
+            if self.reason:
+                with suppress(AttendantError):
+                    await self._client.unload(self.name)  # no answer is better than a wrong one
+        self._unanswered, self._silent_s, self._still_s = False, 0.0, 0.0
+        self._report(f"{self.name} answers again, after {time.monotonic() - began_s:.1f} s")

@@ -1,0 +1,20 @@
+from serving.triton.server.backoff import FORGOTTEN_S, LONGEST_S, Backoff
+
+
+def test_a_first_failure_is_tried_again_at_once_and_later_ones_after_ever_longer_pauses_without_an_end():
+    now_s = [0.0]
+    backoff = Backoff(lambda: now_s[0])
+    pauses = []
+    for _ in range(40):
+        pauses.append(backoff.pause_after_failure())
+        now_s[0] += pauses[-1]
+    assert pauses[:4] == [0.0, 0.5, 1.0, 2.0] and set(pauses[8:]) == {LONGEST_S}
+
+
+def test_a_failure_is_forgotten_after_a_while_without_another():
+    now_s = [0.0]
+    backoff = Backoff(lambda: now_s[0])
+    backoff.pause_after_failure()
+    assert backoff.pause_after_failure() > 0
+    now_s[0] += 2 * FORGOTTEN_S
+    assert backoff.pause_after_failure() == 0.0
