@@ -1,3 +1,4 @@
+import asyncio
 import contextlib
 import json
 import os
@@ -5,14 +6,20 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 
+from attendant.errors import ServerError, UnfinishedError, UnknownNameError, UnreachableError
+from attendant.sampling_params import SamplingParams
+from clients.generate import Generator
+from clients.triton_client import TritonClient
 from serving.triton.server.ports import free_ports
-from tests.conftest import DATES, DIGITS
+from tests.conftest import DATES, DIGITS, LANGUAGE_MODEL, NARROW_LENGTH
 from tests.end_to_end.asking import PATIENCE_S, python_m
+from tests.text_checkpoints import OTHER_PROMPT
 
 READY_S = 240  # of patience
 
@@ -34,6 +41,13 @@ def children_of(pid):
 def alive(pids):
     """Those that still run; a dead one that its new parent has not reaped yet has the state Z."""
     return {pid for pid in pids if state_of(pid) not in ("", "Z")}
+
+
+def command_of(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode().replace("\0", " ")
+    except OSError:
+        return ""
 
 
 def state_of(pid):
@@ -112,27 +126,100 @@ def test_a_repository_that_is_not_there_is_status_2(tmp_path):
 
 
 @pytest.mark.planted
-def test_a_model_whose_graph_was_changed_keeps_the_server_from_being_ready(repository_of_two, tmp_path):
+def test_a_model_that_cannot_be_loaded_or_answers_wrongly_is_not_served_and_the_other_is(repository_of_two, tmp_path):
+    changed, wrong = tmp_path / "changed", tmp_path / "wrong"
+    for copy in (changed, wrong):
+        subprocess.run(["cp", "-r", str(repository_of_two), str(copy)], check=True)
+    os.truncate(changed / "digits-vit/1/model.onnx", 1000)
+    with up(repository=changed) as (process, _):
+        assert process.stdout.readline() == f"every model answered its example: {DATES}\n"
+        told = process.stdout.readline()
+        assert told.startswith(f"not served, and tried again: {DIGITS}: ")
+        assert "model.onnx with SHA-256" in told and "as its manifest says" in told
+    config = wrong / "dates-transformer/config.pbtxt"
+    config.write_text(config.read_text().replace("1997-03-03", "2001-01-01"))
+    with up(repository=wrong) as (process, _):
+        assert process.stdout.readline() == f"every model answered its example: {DIGITS}\n"
+        told = process.stdout.readline()
+        assert (
+            told.startswith(f"not served, and tried again: {DATES}: expected the right answer") and "1997-03-03" in told
+        )
+
+
+def test_a_server_none_of_whose_models_can_be_served_ends_with_what_is_wrong(repository_of_two, tmp_path):
     copy = tmp_path / "model_repository"
     subprocess.run(["cp", "-r", str(repository_of_two), str(copy)], check=True)
     os.truncate(copy / "digits-vit/1/model.onnx", 1000)
-    with up(repository=copy) as (process, _):
+    with up("--models", DIGITS, repository=copy) as (process, _):
         _, errors = process.communicate(timeout=READY_S)
     assert process.returncode == 1
-    assert "model.onnx with SHA-256" in errors and "as its manifest says" in errors
-    assert errors.count("\n") == 1
+    assert "model.onnx with SHA-256" in errors and errors.count("\n") == 1
 
 
-@pytest.mark.planted
-def test_a_model_that_answers_wrongly_keeps_the_server_from_being_ready(repository_of_two, tmp_path):
-    copy = tmp_path / "model_repository"
-    subprocess.run(["cp", "-r", str(repository_of_two), str(copy)], check=True)
-    config = copy / "dates-transformer/config.pbtxt"
-    config.write_text(config.read_text().replace("1997-03-03", "2001-01-01"))
-    with up(repository=copy) as (process, _):
-        _, errors = process.communicate(timeout=READY_S)
-    assert process.returncode == 1
-    assert "the right answer from 'dates-transformer'" in errors and "1997-03-03" in errors
+@pytest.mark.parametrize("number", [signal.SIGHUP, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+def test_what_was_begun_is_answered_while_the_server_stops(narrow_repository, number):
+    async def scenario(address, process):
+        async with TritonClient(address, timeout_s=PATIENCE_S) as client:
+            model = await Generator.find(client, LANGUAGE_MODEL)
+            begun = model.stream(OTHER_PROMPT, SamplingParams(max_tokens=100, ignore_eos=True))
+            tokens = len((await anext(begun)).token_ids)
+            process.send_signal(number)
+            return tokens + sum([len(delta.token_ids) async for delta in begun])
+
+    with up(repository=narrow_repository) as (process, grpc):
+        process.stdout.readline()
+        assert asyncio.run(scenario(f"127.0.0.1:{grpc}", process)) == 100
+        process.communicate(timeout=READY_S)
+    assert process.returncode == 0
+
+
+def test_a_stream_whose_worker_dies_ends_with_an_error_and_the_model_is_back(narrow_repository):
+    async def scenario(address, pid):
+        async with TritonClient(address, timeout_s=PATIENCE_S) as client:
+            model = await Generator.find(client, LANGUAGE_MODEL)
+            begun = model.stream(OTHER_PROMPT, SamplingParams(max_tokens=NARROW_LENGTH - 100, ignore_eos=True))
+            await anext(begun)
+            os.kill(pid, signal.SIGKILL)
+            with pytest.raises(UnreachableError, match="died before the answer was whole"):
+                async for _ in begun:
+                    pass
+            ends_s = time.monotonic() + PATIENCE_S
+            while True:
+                try:
+                    return await model.answer(OTHER_PROMPT, SamplingParams(max_tokens=3))
+                except (UnfinishedError, ServerError, UnknownNameError):
+                    assert time.monotonic() < ends_s
+                    await asyncio.sleep(0.1)
+
+    with up(repository=narrow_repository) as (process, grpc):
+        process.stdout.readline()
+        (pid,) = [pid for pid in children_of(process.pid) if f"/{LANGUAGE_MODEL}/" in command_of(pid)]
+        assert asyncio.run(scenario(f"127.0.0.1:{grpc}", pid))
+
+
+def test_a_supervisor_and_a_guard_that_are_killed_together_leave_no_process(repository_of_two):
+    with up(repository=repository_of_two) as (process, _):
+        process.stdout.readline()
+        family = children_of(process.pid)
+        guards = [pid for pid in family if "serving.triton.server.guard" in command_of(pid)]
+        for pid in (*guards, process.pid):
+            os.kill(pid, signal.SIGKILL)
+        process.communicate(timeout=READY_S)
+        ends_s = time.monotonic() + PATIENCE_S
+        while alive(family) and time.monotonic() < ends_s:
+            time.sleep(0.1)
+        assert alive(family) == set()
+
+
+def test_rest_is_off_unless_it_is_given_a_port(repository_of_two):
+    grpc, metrics = map(str, free_ports(2))
+    words = ["--repository", str(repository_of_two), "--grpc-port", grpc, "--metrics-port", metrics]
+    command = [sys.executable, "-m", "attendant", "serve", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        told = [process.stdout.readline() for _ in range(5)]
+        process.send_signal(signal.SIGTERM)
+    assert not any("REST" in line for line in told) and any(grpc in line for line in told)
+    assert process.returncode == 0
 
 
 def test_numpy_2_in_the_stubs_environment_is_refused_at_start_up(repository_of_two, tmp_path):

@@ -1,6 +1,10 @@
 """The only importer of Triton's Python-backend API, which exists nowhere but inside Triton's stub process."""
 
 import json
+import os
+import signal
+import threading
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +21,8 @@ from attendant.tensor_names import CANCEL, EXPLAIN, HEALTH, RENDERED, TEXT_OUTPU
 from serving.engine.settings import EngineSettings
 from serving.runtime.base import Array
 
+SERVER_S = 1.0
+"""Between two looks at whether the server lives."""
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
 
@@ -35,12 +41,20 @@ def load_artefact(arguments: dict[str, str]) -> tuple[Path, Manifest, int, Runti
         MachineError: NumPy 2 is installed, under which this stub returns empty tensors with status OK.
     """
     require_numpy_1(np.__version__)
+    threading.Thread(target=_end_with_server, args=(os.getppid(),), name="server", daemon=True).start()
     folder = Path(arguments["model_repository"]) / arguments["model_version"]
     manifest = Manifest.read(folder)
     manifest.verify(folder)
     parameters = json.loads(arguments["model_config"])["parameters"]
     runtime, device = (parameters.get(key, {"string_value": "auto"})["string_value"] for key in (RUNTIME, DEVICE))
     return folder, manifest, int(parameters[THREADS]["string_value"]), runtime, device
+
+
+def _end_with_server(server: int) -> None:
+    # A stub looks for its server now and then, but not while it waits for a lock that a killed server had taken.
+    while os.getppid() == server:
+        time.sleep(SERVER_S)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def graph_model(arguments: dict[str, str]) -> str:
