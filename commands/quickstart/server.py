@@ -19,10 +19,8 @@ START_TIMEOUT_S = 60.0
 def serve(folders: Sequence[Path], repository: Path) -> Iterator[Endpoints]:
     """Write artefacts into a repository, and serve them once each has answered its example."""
     names = [manifest.name for manifest in write_repository(folders, repository)]
-    http, grpc, metrics = free_ports(3)
-    settings = ServerSettings(
-        repository=repository, http_port=http, grpc_port=grpc, metrics_port=metrics, models=tuple(names)
-    )
+    grpc, metrics = free_ports(2)
+    settings = ServerSettings(repository=repository, grpc_port=grpc, metrics_port=metrics, models=tuple(names))
     with TritonServer(settings) as server:
         with progress("start Triton", 1) as advance:
             server.wait_until_ready(canary_check(set(names), timeout_s=10.0), START_TIMEOUT_S)

@@ -62,7 +62,7 @@ def run_stages(build: Path, repository: Path, texts: int) -> int:
     from models.explanation import ExplainOptions, explain
 
     with serve([build / name for name in MODELS], repository) as endpoints:
-        console.print(f"Triton answers: gRPC {endpoints.grpc}, REST http://{endpoints.http}/v2")
+        console.print(f"Triton answers: gRPC {endpoints.grpc}, metrics http://{endpoints.metrics}/metrics")
         _announce(5, "ask every model the same questions by PyTorch, by ONNX Runtime in this process, and by Triton")
         outcomes = []
         with progress("ask", len(models)) as advance:

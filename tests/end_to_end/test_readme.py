@@ -11,7 +11,7 @@ from tests.end_to_end.documents import ROOT, blocks, commands, run_python, shell
 from tests.end_to_end.imported_models import KINDS
 
 README = (ROOT / "README.md").read_text() + (ROOT / "docs/tutorials/step-by-step.md").read_text()
-UNTIL_CTRL_C = "attendant serve --gateway-port 8080"
+UNTIL_CTRL_C = "attendant serve --gateway-port 8080 --http-port 8000"
 PARTS = {
     # A command is of the first part that knows it.
     "yours": r".*(build/hf-gpt2|build/gpt2|build/repository|\bThe house is\b).*",

@@ -75,8 +75,8 @@ def measure_server(
         repository, inputs = Path(scratch) / "model_repository", Path(scratch) / "inputs.jsonl"
         write_repository([folder], repository, threads, runtime, settings, device)
         write_inputs(model, zip(prompts, answers, strict=True), inputs)
-        http, grpc, metrics = free_ports(3)
-        ports = ServerSettings(repository=repository, http_port=http, grpc_port=grpc, metrics_port=metrics)
+        grpc, metrics = free_ports(2)
+        ports = ServerSettings(repository=repository, grpc_port=grpc, metrics_port=metrics)
         for number in range(ROUNDS):
             with TritonServer(ports) as server:
                 server.wait_until_ready(canary_check({folder.name}, _START_S), _START_S)
