@@ -16,9 +16,10 @@ from attendant.sampling_params import PARAMS, TYPES, SamplingParams, default_of
 from clients.answer import Answer, Delta, whole_answers
 from clients.caption import Captioner
 from clients.generate import Generator
+from clients.retry import RetryPolicy
 from clients.text import StreamingModel, TextModel
 from clients.translate import Translator
-from clients.triton_client import DEFAULT_SERVER, RetryPolicy, TritonClient
+from clients.triton_client import DEFAULT_SERVER, TritonClient
 
 HIDDEN = ("text", "alignment", "token_texts", "source_texts")
 """Not among the values of a JSON line: the text is its `answer`, and `attendant explain` saves the rest."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -24,7 +22,6 @@ from attendant.engine_health import EngineHealth
 from attendant.errors import (
     AttendantError,
     BusyError,
-    ConfigError,
     InputError,
     LateError,
     ServerError,
@@ -35,44 +32,9 @@ from attendant.errors import (
 from attendant.tensor_names import TEXT_OUTPUT
 from clients.calls import Calls, RequestStream
 from clients.request_context import headers, request_id
+from clients.retry import RetryPolicy
 from clients.served_model import ServedModel
 from clients.statuses import START, error_from
-
-GROWTH = 2.0
-_MOST_DOUBLINGS = 1000  # a float has no more: a longer pause than any
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
-    """How often a request is sent, and how long to wait in between: a random part of a pause that doubles.
-
-    Attributes:
-        tries: at most; 1 sends nothing twice.
-        pause_s: longest wait before the second try.
-        longest_pause_s: longest wait before any.
-
-    Raises:
-        ConfigError: there is not even one try, or a pause is negative.
-
-    Source: M. Brooker, "Exponential backoff and jitter", AWS Architecture Blog, 2015 (full jitter).
-    """
-
-    tries: int = 1
-    pause_s: float = 0.1
-    longest_pause_s: float = 5.0
-
-    def __post_init__(self) -> None:
-        for name, least in (("tries", 1), ("pause_s", 0), ("longest_pause_s", 0)):
-            if not getattr(self, name) >= least:
-                raise ConfigError(f"{name} of at least {least}", str(getattr(self, name)), f"correct {name}")
-
-    def pause_after(self, tries: int) -> float | None:
-        """How long to wait after so many tries, in seconds; None if there is to be no other."""
-        if tries >= self.tries:
-            return None
-        doublings = min(tries - 1, _MOST_DOUBLINGS)
-        return random.uniform(0, min(self.longest_pause_s, self.pause_s * GROWTH**doublings))  # noqa: S311
-
 
 Array = NDArray[Any]
 DEFAULT_SERVER = "127.0.0.1:8001"

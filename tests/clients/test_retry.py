@@ -3,7 +3,7 @@ import math
 import pytest
 
 from attendant.errors import ConfigError
-from clients.triton_client import RetryPolicy
+from clients.retry import RetryPolicy
 
 
 def pauses(policy, tries):

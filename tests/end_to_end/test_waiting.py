@@ -11,7 +11,8 @@ from attendant.errors import BusyError, DeadlineError, InputError, ServerError, 
 from attendant.sampling_params import SamplingParams
 from clients.generate import Generator
 from clients.health import health
-from clients.triton_client import RetryPolicy, TritonClient
+from clients.retry import RetryPolicy
+from clients.triton_client import TritonClient
 from serving.triton.server.ports import free_ports
 from tests.conftest import LANGUAGE_MODEL, NARROW_LENGTH, NARROW_WAITING, ROOT
 from tests.end_to_end.asking import PATIENCE_S, active, ask, counted, python_m, until
