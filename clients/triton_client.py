@@ -32,6 +32,7 @@ from clients.calls import Calls, RequestStream
 from clients.request_context import headers, request_id
 from clients.served_model import ServedModel
 from clients.statuses import START, error_from
+from clients.tls import Tls
 
 GROWTH = 2.0
 _MOST_DOUBLINGS = 1000  # a float has no more: a longer pause than any
@@ -90,16 +91,28 @@ class TritonClient:
         retry: when a request is sent again.
     """
 
-    def __init__(self, server: str = DEFAULT_SERVER, timeout_s: float = 10.0, retry: RetryPolicy | None = None) -> None:
+    def __init__(
+        self,
+        server: str = DEFAULT_SERVER,
+        timeout_s: float = 10.0,
+        retry: RetryPolicy | None = None,
+        tls: Tls | None = None,
+    ) -> None:
         """Send nothing yet.
 
         Args:
             server: host and port of its gRPC endpoint; several, with commas between, are tried in turn.
             timeout_s: longest wait for an answer, and for each response of a stream.
             retry: when a request is sent again; never if not given.
+            tls: how the connection is encrypted; not at all if not given.
+
+        Raises:
+            ConfigError: a file of certificates cannot be read.
         """
         self.timeout_s = timeout_s
         self.retry = retry or RetryPolicy()
+        tls = tls or Tls()
+        self._credentials, self._options = tls.channel_credentials(), [*_CHANNEL, *tls.channel_options]
         self._addresses = deque(server.split(","))
         self._connections: list[aio.InferenceServerClient] = []
         self._client = self._connect()
@@ -121,8 +134,9 @@ class TritonClient:
         Raises:
             UnreachableError: nothing answers.
         """
-        index = await self._call_with_retries(lambda: self._client.get_model_repository_index())
-        return sorted({model.name for model in index.models if model.state == "READY"})
+        # Not by the repository's index: for that a server of ours wants its admin key.
+        found = await self._call_with_retries(lambda: self._client.get_inference_statistics())
+        return sorted({model.name for model in found.model_stats})
 
     async def model(self, name: str) -> ServedModel:
         """What the server says of a model.
@@ -267,7 +281,7 @@ class TritonClient:
 
     def _connect(self) -> aio.InferenceServerClient:
         self.server = self._addresses[0]
-        connection = aio.InferenceServerClient(self.server, channel_args=_CHANNEL)
+        connection = aio.InferenceServerClient(self.server, creds=self._credentials, channel_args=self._options)
         self._connections.append(connection)
         return connection
 

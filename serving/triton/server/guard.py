@@ -4,7 +4,7 @@ A starter that is killed with SIGKILL cannot clean up. So the guard leads the se
 SIGTERM on, ends with the server's own status, and kills the group once its starter is gone. (PR_SET_PDEATHSIG
 would tie the server's life to the thread that started it, and leave its stubs to themselves.)
 
-    python -P -m serving.triton.server.guard <pid of the starter> <name> <server> <argument>…
+    python -P -m serving.triton.server.guard <pid of the starter> <regions> <server> <argument>…
 """
 
 import os
@@ -19,12 +19,12 @@ POLL_S = 0.1
 SIGNALLED_STATUS = 128
 
 
-def guard(starter: int, name: str, command: list[str]) -> int:
+def guard(starter: int, regions: str, command: list[str]) -> int:
     """Run the server until it ends or its starter does.
 
     Args:
         starter: the process that must be our parent for as long as the server runs.
-        name: the server's, with which the names of its shared memory begin.
+        regions: how the names of the server's shared memory begin.
         command: the server and its arguments.
 
     Returns:
@@ -37,7 +37,7 @@ def guard(starter: int, name: str, command: list[str]) -> int:
     if os.getppid() != starter:
         server.kill()
         server.wait()  # it alone makes regions: none appears after this
-        remove_regions(name)
+        remove_regions(regions)
         os.killpg(os.getpid(), signal.SIGKILL)  # the stubs, and this process
     status = server.wait()
     return status if status >= 0 else SIGNALLED_STATUS - status

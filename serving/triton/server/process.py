@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from attendant.errors import AttendantError, ServerError
+from clients.admin_key import AdminKey
 from serving.triton.server.endpoints import Endpoints
 from serving.triton.server.group import end_group, has_exited, wait_for_exit
 from serving.triton.server.guard import returncode_from_status
@@ -38,7 +39,9 @@ class TritonServer:
 
     Attributes:
         endpoints: where it answers.
-        name: what it calls itself, and how the names of its shared memory begin.
+        name: what it calls itself, to whoever asks.
+        regions: how the names of its shared memory begin; another draw, as a client could open what it can name.
+        admin_key: what a client must know to change the server.
     """
 
     def __init__(
@@ -51,7 +54,8 @@ class TritonServer:
         self._failed = False
         self._following = contextlib.ExitStack()
         self.endpoints = settings.endpoints
-        self.name = new_server_name(os.getpid())
+        self.name, self.regions = new_server_name(os.getpid()), new_server_name(os.getpid())
+        self.admin_key: AdminKey = settings.admin_key
 
     @property
     def log(self) -> Path | None:
@@ -85,7 +89,7 @@ class TritonServer:
         check_ports_free(self._settings)
         remove_dead_regions()
         self._workspace = new_workspace()
-        self._guard = launch(self._settings, installation, self._workspace, self.name)
+        self._guard = launch(self._settings, installation, self._workspace, self.name, self.regions)
         if self._log_choice == "terminal":
             self._following.enter_context(LogFollower(log_path(self._workspace)))
 
@@ -153,7 +157,7 @@ class TritonServer:
         try:
             end_group(guard)
         finally:
-            remove_regions(self.name)
+            remove_regions(self.regions)
             self._following.close()
 
     def _run(self, check: Callable[[Endpoints], None]) -> None:
