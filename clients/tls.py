@@ -35,7 +35,7 @@ _FAULTS = (
     ),
 )
 _PLAIN = re.compile("wrong.version.number|record.layer.failure", re.IGNORECASE)
-_CLOSED = re.compile("socket closed|certificate.required|unknown.ca|bad.certificate", re.IGNORECASE)
+_CLOSED = re.compile("socket closed|server disconnected|certificate.required|unknown.ca|bad.certificate", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """The certificates that our servers show, read from files: Triton once, the gateway whenever they change."""
 
+import logging
 import ssl
 from contextlib import suppress
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from pathlib import Path
 from attendant.errors import ConfigError
 from clients.tls import Tls, create_context, load_certificate
 
+_LOG = logging.getLogger("attendant.certificates")
 ROUNDS = 4  # messages of a handshake, at most, there and back
 
 
@@ -89,21 +91,31 @@ class ReloadedContext:
     """A context whose certificates are those in the files, at each new connection; open ones stay as they are."""
 
     def __init__(self, listen: ListenTls) -> None:
-        self._listen, self._read_at = listen, _versions(listen)
+        self._listen, self._read, self._refused = listen, _versions(listen), _versions(listen)
         self._newest = self.context = listen.create_context()
         self.context.sni_callback = self._choose  # is called for clients that name no server, too
 
     def _choose(self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext) -> None:
-        with suppress(OSError, ConfigError):  # half of the files may be new: the next connection looks again
-            versions = _versions(self._listen)
-            if versions != self._read_at:
-                self._newest, self._read_at = self._listen.create_context(), versions
+        versions = _versions(self._listen)
+        if versions not in (self._read, self._refused):
+            try:
+                self._newest, self._read = self._listen.create_context(), versions
+            except ConfigError as error:  # half of the files may be new: a later connection finds the other half
+                self._refused = versions
+                _LOG.warning("the certificate in use stays: %s", error)
         connection.context = self._newest
 
 
-def _versions(listen: ListenTls) -> tuple[tuple[int, int, int], ...]:
-    stats = [path.stat() for path in listen.files]
-    return tuple((stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in stats)
+def _versions(listen: ListenTls) -> tuple[tuple[int, int, int] | None, ...]:
+    return tuple(_version(path) for path in listen.files)
+
+
+def _version(path: Path) -> tuple[int, int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
 def _shake_hands(client: ssl.SSLContext, server: ssl.SSLContext) -> dict[str, tuple[tuple[str, str], ...]]:
