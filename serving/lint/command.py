@@ -13,6 +13,7 @@ _PROGRAM = "tritonserver"
 _LISTENERS = {"http": "http-restricted-api", "grpc": "grpc-restricted-protocol"}
 _CHANGING = ("shared-memory", "model-repository", "trace", "logging")
 _IMAGE = re.compile(r"\btritonserver:(\d\d\.\d\d)\b")
+_EVERY_INTERFACE = "0.0.0.0"  # noqa: S104  Triton's default # nosec B104
 _LOOPBACK = ("127.", "localhost", "::1")
 
 
@@ -44,7 +45,7 @@ class Command:
         """The address beyond this machine where ``http``, ``grpc`` or ``metrics`` listens; empty where none is."""
         if not self.is_on(listener):
             return ""
-        default = self.last("http-address", "0.0.0.0") if listener == "metrics" else "0.0.0.0"  # noqa: S104
+        default = self.last("http-address", _EVERY_INTERFACE) if listener == "metrics" else _EVERY_INTERFACE
         address = self.last(f"{listener}-address", default)
         return "" if address.startswith(_LOOPBACK) else address
 
