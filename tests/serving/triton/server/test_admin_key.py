@@ -75,6 +75,7 @@ def _send(server: TritonServer, path: str, body: object, headers: dict[str, str]
         return error.code
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("call", CHANGES)
 def test_a_change_over_grpc_needs_the_key(running: TritonServer, call: str):
     change, _ = CHANGES[call]
@@ -96,6 +97,14 @@ def test_a_change_over_http_needs_the_key(running: TritonServer, call: str):
     assert _send(running, path, body, {}) == 403
     assert _send(running, path, body, {running.admin_key.name: running.admin_key.secret[:-1]}) == 403
     assert _send(running, path, body, running.admin_key.http_headers) == (500 if call == "shared memory" else 200)
+
+
+def test_with_the_key_too_no_model_can_be_loaded_over_the_network(running: TritonServer):
+    with triton.InferenceServerClient(running.endpoints.grpc) as client:
+        with pytest.raises(InferenceServerException, match="restricted"):
+            client.load_model("double")
+        with pytest.raises(InferenceServerException, match="not allowed"):
+            client.load_model("double", headers=dict(running.admin_key.grpc_metadata))
 
 
 def test_what_a_client_reads_needs_none(running: TritonServer):
