@@ -1,4 +1,4 @@
-.PHONY: bench bench-gpu help quickstart system test test-slow test-any-processor test-proofs test-full-width \
+.PHONY: audit bench bench-gpu help quickstart system test test-slow test-any-processor test-proofs test-full-width \
 	test-gpu test-trt tune-gpu check docs format up clean
 .DEFAULT_GOAL := help
 
@@ -81,12 +81,19 @@ tune-gpu: .venv/.dev  ## time the kernels' tiles on this GPU, and keep them wher
 bench: .venv/.cpu  ## run the latency tests against Triton, and compare them with their baselines
 	$(BIN)/python -m benchmarks.latency
 
-check: .venv/.dev docs  ## format, lint, types, imports, layout, the site of docs/
+PACKAGES_OF_OURS := attendant models export serving clients commands benchmarks
+check: .venv/.dev docs  ## format, lint, types, imports, insecure calls, layout, the site of docs/
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/bandit --quiet --recursive --configfile pyproject.toml $(PACKAGES_OF_OURS)
 	$(BIN)/python -m pytest tests/test_layout.py tests/test_command_lines.py
+
+# Not part of check: it asks an index on the network. Status 1 where a version is known to be vulnerable, 2 where nothing
+# could be looked up, so that an audit that did not take place is never green.
+audit: .venv/.dev  ## look the versions of constraints.txt up among known vulnerabilities; says when it has no data
+	$(BIN)/python -m tests.audit
 
 # With --quiet, MkDocs 1.6.1 counts no warnings, and --strict lets them pass.
 docs: .venv/.dev  ## build the site of docs/ with its search into build/site; a warning is an error

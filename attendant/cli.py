@@ -53,6 +53,7 @@ def run(program: str, description: str, verbs: Verbs, arguments: Sequence[str], 
         arguments: the words after the program; ``--verbose`` anywhere shows tracebacks.
         distribution: whose version ``--version`` prints; no such option if empty.
     """
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # noqa: TID251  its own lines would stand between ours
     verbose = "--verbose" in arguments
     words = [word for word in arguments if word != "--verbose"]
     if distribution and words == ["--version"]:

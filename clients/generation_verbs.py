@@ -18,6 +18,7 @@ from clients.caption import Captioner
 from clients.generate import Generator
 from clients.retry import RetryPolicy
 from clients.text import StreamingModel, TextModel
+from clients.tls import Tls
 from clients.translate import Translator
 from clients.triton_client import DEFAULT_SERVER, TritonClient
 
@@ -95,6 +96,7 @@ class ClientFlags:
         timeout_s: longest wait for each token, in seconds.
         first_timeout_s: longest wait for the first token, which may wait in the queue; as for others if not given.
         tries: how often a request is sent while the server is busy or gone; never after the first token.
+        security: TLS towards the server.
         json: one JSON object a line: an answer with all that is known of it.
     """
 
@@ -103,6 +105,7 @@ class ClientFlags:
     timeout_s: float = 10.0
     first_timeout_s: float | None = None
     tries: int = 1
+    security: OmitArgPrefixes[Tls] = field(default_factory=Tls)
     json: bool = False
 
 
@@ -200,7 +203,8 @@ def _print_lines(kind: type[TextModel], words: tuple[str, ...], client: ClientFl
 
 def _run(kind: type[Model], flags: ClientFlags, work: Callable[[Model], Awaitable[int]]) -> int:
     async def run() -> int:
-        async with TritonClient(flags.server, flags.timeout_s, RetryPolicy(tries=flags.tries)) as client:
+        retry = RetryPolicy(tries=flags.tries)
+        async with TritonClient(flags.server, flags.timeout_s, retry, flags.security) as client:
             return await work(await kind.find(client, flags.model, flags.first_timeout_s))
 
     return asyncio.run(run())

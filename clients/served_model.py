@@ -23,8 +23,8 @@ class ServedModel:
         inputs: input name → dimensions without the batch.
         outputs: output name → dimensions without the batch; −1 where they vary.
         dtypes: input name → element type, in NumPy's words.
-        instances: how many processes run it; 0 where the server says nothing of them.
         parameters: what the manifest left in the configuration: task, example, labels, preprocessing, lengths.
+        instances: how many processes run it; 0 where the server says nothing of them.
     """
 
     name: str
@@ -33,8 +33,8 @@ class ServedModel:
     inputs: dict[str, tuple[int, ...]]
     outputs: dict[str, tuple[int, ...]]
     dtypes: dict[str, str]
-    instances: int
     parameters: dict[str, Any]
+    instances: int = 0
 
     @classmethod
     def from_config(cls, name: str, config: Any) -> Self:

@@ -5,6 +5,7 @@ refuses has no record:
 
     UNAVAILABLE, no available versions               UnreachableError the server is gone, or going: ask another
     its worker for the model is dead                 UnreachableError likewise
+    its certificate, or ours, is refused             UnreachableError with what is wrong with it
     DEADLINE_EXCEEDED                                DeadlineError    the request's own time is over
     NOT_FOUND, unknown model                         UnknownNameError
     INVALID_ARG, Triton's own checks                 InputError       correct the request
@@ -27,12 +28,14 @@ from attendant.errors import (
     UnreachableError,
     error_from_json,
 )
+from clients.tls import handshake_error
 
 START = "`attendant serve`"
 _OF_A_REQUEST = (InputError, UnfinishedError, UnknownNameError)  # what else a server sends is its own failure
 _REQUEST_ID = re.compile(r"^\[request id: [^]]*\] ")
 _UNREACHABLE = re.compile("failed to connect|errors resolving", re.IGNORECASE)
 _DEAD = re.compile(r"[Ss]tub process .*is not healthy")
+_RESTRICTED = re.compile(r"is restricted, expecting header")
 _REFUSED = re.compile(r"unexpected shape for input|inference input|inference request|expected \d+ inputs")
 
 
@@ -50,11 +53,17 @@ def error_from(status: str, message: str, model: str, server: str) -> AttendantE
         error = error_from_json(record)
         return error if isinstance(error, _OF_A_REQUEST) else ServerError(error.expected, error.found, error.remedy)
     if "UNAVAILABLE" in status and _UNREACHABLE.search(text):
+        if (fault := handshake_error(text, server)) is not None:
+            return fault
         return UnreachableError(
             f"a Triton server at {server}",
             "no answer",
             f"start it: {START}",
             message=f"no Triton server answers at {server}; start one: {START}",
+        )
+    if _RESTRICTED.search(text):
+        return ServerError(
+            "the server's admin key", text, "name its file with --admin-key-file or target.admin_key_file"
         )
     if _DEAD.search(text):
         return UnreachableError(f"a worker of {model!r} that lives at {server}", text, "restart that server")

@@ -30,11 +30,13 @@ from attendant.errors import (
     UnreachableError,
 )
 from attendant.tensor_names import TEXT_OUTPUT
+from clients.admin_key import AdminKey
 from clients.calls import Calls, RequestStream
 from clients.request_context import headers, request_id
 from clients.retry import RetryPolicy
 from clients.served_model import ServedModel
 from clients.statuses import START, error_from
+from clients.tls import Tls
 
 Array = NDArray[Any]
 DEFAULT_SERVER = "127.0.0.1:8001"
@@ -47,7 +49,6 @@ _CHANNEL = [
 ]
 SILENCE_S, LONGEST_SILENCE_S = 1.0, 4.0
 """How long a stream may be silent until its model is asked about it, and the longest pause between two questions."""
-ADMIN_HEADER = "triton-grpc-protocol-admin"
 RETRIED = (BusyError, UnreachableError)  # the request was not begun
 
 
@@ -65,7 +66,8 @@ class TritonClient:
         server: str = DEFAULT_SERVER,
         timeout_s: float = 10.0,
         retry: RetryPolicy | None = None,
-        admin_key: str = "",
+        tls: Tls | None = None,
+        admin_key: AdminKey | None = None,
     ) -> None:
         """Send nothing yet.
 
@@ -73,15 +75,21 @@ class TritonClient:
             server: host and port of its gRPC endpoint; several, with commas between, are tried in turn.
             timeout_s: longest wait for an answer, and for each response of a stream.
             retry: when a request is sent again; never if not given.
+            tls: how the connection is encrypted; not at all if not given.
             admin_key: by which the server lets its models be loaded and unloaded.
+
+        Raises:
+            ConfigError: a file of certificates cannot be read.
         """
         self.timeout_s = timeout_s
         self.retry = retry or RetryPolicy()
+        tls = tls or Tls()
+        self._credentials, self._options = tls.channel_credentials(), [*_CHANNEL, *tls.channel_options]
         self._addresses = deque(server.split(","))
         self._connections: list[aio.InferenceServerClient] = []
         self._client = self._connect()
         self._calls = Calls()
-        self._admin = {ADMIN_HEADER: admin_key} if admin_key else None
+        self._admin = None if admin_key is None else dict(admin_key.grpc_metadata)
 
     async def __aenter__(self) -> TritonClient:
         return self
@@ -99,9 +107,9 @@ class TritonClient:
         Raises:
             UnreachableError: nothing answers.
         """
-        # Not from the repository's index, which goes with loading and unloading, and needs a key.
-        answer = await self._call_with_retries(lambda: self._client.get_inference_statistics())
-        return sorted({model.name for model in answer.model_stats})
+        # Not by the repository's index: for that a server of ours wants its admin key.
+        found = await self._call_with_retries(lambda: self._client.get_inference_statistics())
+        return sorted({model.name for model in found.model_stats})
 
     async def model(self, name: str) -> ServedModel:
         """What the server says of a model.
@@ -320,7 +328,7 @@ class TritonClient:
 
     def _connect(self) -> aio.InferenceServerClient:
         self.server = self._addresses[0]
-        connection = aio.InferenceServerClient(self.server, channel_args=_CHANNEL)
+        connection = aio.InferenceServerClient(self.server, creds=self._credentials, channel_args=self._options)
         self._connections.append(connection)
         return connection
 

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from json import dumps
 from pathlib import Path
 from types import FrameType
@@ -16,14 +17,17 @@ from tyro.conf import OmitArgPrefixes, Positional
 
 from attendant.errors import UserError
 from attendant.parameters import Device, Runtime
+from serving.certificates import ListenTls
 from serving.engine.settings import EngineSettings
 
 if TYPE_CHECKING:
+    from clients.tls import Tls
     from serving.gateway.sidecar import GatewaySidecar
     from serving.triton.server.process import TritonServer
     from serving.triton.server.settings import ServerSettings
 
 _ENGINE = EngineSettings()
+_LISTEN_PLAIN = ListenTls()
 
 
 def repository(
@@ -82,8 +86,6 @@ def profile(
         max_num_seqs: most sequences at once that are measured, and that a plan can have.
         max_prefill_tokens: most positions of prompts in a step, likewise.
     """
-    from dataclasses import replace
-
     from serving.capacity.profiling.measure import measure_profile
 
     settings = EngineSettings(max_num_seqs=max_num_seqs, max_prefill_tokens=max_prefill_tokens)
@@ -121,6 +123,8 @@ def serve(
     watch_s: float = 0.5,
     log: Literal["file", "terminal"] = "file",
     otlp: str = "",
+    admin_key_file: Path | None = None,
+    listen: OmitArgPrefixes[ListenTls] = _LISTEN_PLAIN,
 ) -> int:
     """Start tritonserver on a repository, wait until every model answers its example, and stop it on Ctrl-C.
 
@@ -140,8 +144,12 @@ def serve(
         watch_s: seconds between one look at every model and the next; 0 for none, and nothing is replaced.
         log: where the server's own output goes.
         otlp: base URL of an OpenTelemetry collector that spans of every request go to.
+        admin_key_file: file of the key for calls that change the server, as registering shared memory; written if it is
+            not there. Without it nobody gets the key.
+        listen: TLS of gRPC and of the gateway. Triton reads the files at its start alone.
     """
     from serving.triton.repository.engine_check import check_engines
+    from serving.triton.server.admin_key import load_admin_key, new_admin_key
     from serving.triton.server.process import TritonServer
     from serving.triton.server.settings import ServerSettings
     from serving.triton.server.supervisor import Supervision, supervise
@@ -155,12 +163,15 @@ def serve(
         models=models,
         drain_timeout_s=drain_timeout_s,
         otlp=otlp,
+        listen=listen,
+        admin_key=load_admin_key(admin_key_file) if admin_key_file else new_admin_key(),
     )
+    own_client = listen.own_client()
     check_engines(repository)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     supervision = Supervision(start_timeout_s=start_timeout_s, watch_s=watch_s)
-    sidecar = _gateway(settings, gateway_port) if gateway_port else nullcontext()
+    sidecar = _gateway(settings, gateway_port, own_client) if gateway_port else nullcontext()
     try:
         with sidecar as gateway:
             asyncio.run(
@@ -175,14 +186,20 @@ def serve(
     return 0
 
 
-def _gateway(server: ServerSettings, port: int) -> AbstractContextManager[GatewaySidecar]:
+def _gateway(server: ServerSettings, port: int, tls: Tls) -> AbstractContextManager[GatewaySidecar]:
     from serving.gateway.settings import GatewaySettings, otlp_endpoint
     from serving.gateway.sidecar import run_sidecar
     from serving.triton.server.endpoints import endpoints_at
 
     triton = endpoints_at(server.address, server.http_port, server.grpc_port, server.metrics_port).grpc
     settings = GatewaySettings(
-        tritons=(triton,), host=server.address, port=port, drain_timeout_s=server.drain_timeout_s, otlp=otlp_endpoint()
+        tritons=(triton,),
+        host=server.address,
+        port=port,
+        drain_timeout_s=server.drain_timeout_s,
+        otlp=otlp_endpoint(),
+        tls=tls,
+        listen=server.listen,
     )
     return run_sidecar(settings, triton.rpartition(":")[0])
 
@@ -190,6 +207,7 @@ def _gateway(server: ServerSettings, port: int) -> AbstractContextManager[Gatewa
 def lint(
     repository: Positional[Path] = Path("model_repository"),
     command: str | None = None,
+    server_version: str = "",
     json: bool = False,
     rules: bool = False,
 ) -> int:
@@ -198,10 +216,11 @@ def lint(
     Args:
         repository: any model repository; every config.pbtxt is read, and nothing is started.
         command: the command line of a tritonserver, which has rules of its own.
+        server_version: of a tritonserver, as 2.51.0 or its container's 24.10: its known vulnerabilities are named.
         json: print the problems as JSON instead of tables.
         rules: print every rule as docs/reference/lint-rules.md instead, and read nothing.
     """
-    from serving.lint.check import check_command, check_repository
+    from serving.lint.check import check_command, check_repository, check_version
     from serving.lint.command import parse_command
     from serving.lint.page import lint_page
     from serving.lint.report import print_problems
@@ -211,7 +230,10 @@ def lint(
         return 0
     problems = check_repository(repository)
     if command is not None:
-        problems += check_command(parse_command(command))
+        read = parse_command(command)
+        problems += check_command(replace(read, version=server_version or read.version))
+    elif server_version:
+        problems += check_version(server_version)
     if json:
         sys.stdout.write(dumps([problem.to_json() for problem in problems], indent=2) + "\n")
     else:

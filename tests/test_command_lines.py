@@ -13,7 +13,9 @@ import pytest
 from tests.conftest import ROOT
 from tests.run_here import run_here
 
-ASKING = {"--server", "--model", "--timeout-s", "--first-timeout-s", "--tries", "--json"}
+TLS = {"--tls", "--ca", "--cert", "--key", "--tls-name"}
+LISTEN = {"--listen-cert", "--listen-key", "--listen-ca"}
+ASKING = {"--server", "--model", "--timeout-s", "--first-timeout-s", "--tries", "--json", *TLS}
 DECODING = {
     *("--max-tokens", "--min-tokens"),
     *("--temperature", "--top-k", "--top-p", "--min-p", "--typical-p", "--seed", "--n"),
@@ -53,6 +55,8 @@ FROZEN = {
         *("--server", "--host", "--port", "--keys", "--cors"),
         *("--timeout-s", "--first-timeout-s", "--request-timeout-s", "--drain-timeout-s", "--probe-s"),
         "--log-prompts",
+        *TLS,
+        *LISTEN,
     },
     "keys": {"--name", "--file", "--requests", "--tokens"},
     "capacity measure": {
@@ -67,7 +71,7 @@ FROZEN = {
             "--max-prefill-tokens",
         ),
     },
-    "lint": {"--command", "--json", "--rules"},
+    "lint": {"--command", "--server-version", "--json", "--rules"},
     "repository": {
         "--out",
         "--threads",
@@ -91,19 +95,22 @@ FROZEN = {
         "--watch-s",
         "--log",
         "--otlp",
+        "--admin-key-file",
+        *LISTEN,
     },
-    "classify": {"--server", "--model", "--top", "--timeout-s", "--json"},
+    "classify": {"--server", "--model", "--top", "--timeout-s", "--json", *TLS},
     "caption": ASKING | DECODING,
     "translate": ASKING | DECODING,
     "generate": ASKING | DECODING,
-    "embed": {"--server", "--model", "--pooling", "--timeout-s", "--json"},
-    "predict": {"--server", "--model", "--timeout-s"},
-    "explain": {"--server", "--model", "--out", "--timeout-s"},
-    "health": {"--server", "--timeout-s", "--json"},
+    "embed": {"--server", "--model", "--pooling", "--timeout-s", "--json", *TLS},
+    "predict": {"--server", "--model", "--timeout-s", *TLS},
+    "explain": {"--server", "--model", "--out", "--timeout-s", *TLS},
+    "health": {"--server", "--timeout-s", "--json", *TLS},
     "load run": {
         *("--model", "--server", "--metrics", "--transport"),
         *("--concurrency", "--rate", "--arrivals", "--shape", "--duration-s", "--warmup-s", "--seed"),
         *("--in-process", "--slo", "--out", "--html", "--csv", "--json"),
+        *TLS,
     },
     "load report": {"--slo", "--html", "--csv", "--json"},
     "load sweep": {

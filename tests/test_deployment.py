@@ -53,6 +53,19 @@ def test_the_grace_period_is_longer_than_the_drain(triton):
     assert int(triton["stop_grace_period"].removesuffix("s")) > int(drain)
 
 
+def test_each_start_draws_a_key_for_the_calls_that_change_the_server(triton, tmp_path):
+    server = tmp_path / "tritonserver"
+    server.write_text('#!/bin/sh\necho "$@"\n')
+    server.chmod(0o755)
+    script = triton["command"][-1].replace("$$", "$").replace("attendant engines verify gpu/model_repository", "")
+    given = {"PATH": f"{tmp_path}:/usr/bin:/bin", "RESTRICTED": triton["environment"]["RESTRICTED"], "FLAGS": "--a=b"}
+    run = [subprocess.run(["sh", "-ec", script], env=given, capture_output=True, text=True) for _ in range(2)]
+    assert run[0].returncode == 0, run[0].stderr
+    key = r"shared-memory,model-repository,trace,logging:admin-key=([A-Za-z0-9]{32,})"
+    keys = [re.findall(key, one.stdout) for one in run]
+    assert len(keys[0]) == len(keys[1]) == 2 and len({*keys[0], *keys[1]}) == 2
+
+
 def test_health_is_a_canary(triton):
     assert triton["healthcheck"]["test"][1:] == ["attendant", "health"]
 
@@ -72,8 +85,8 @@ def test_engines_are_built_in_the_image_that_serves_them_and_on_its_gpu(services
 
 
 def test_a_server_with_a_gpu_starts_only_on_engines_that_it_can_run(services):
-    first, second = services["triton-gpu"]["command"][-1].strip().splitlines()
-    assert first == "attendant engines verify gpu/model_repository" and second.startswith("exec tritonserver")
+    first, *_, last = services["triton-gpu"]["command"][-1].replace("\\\n", "").strip().splitlines()
+    assert first == "attendant engines verify gpu/model_repository" and last.startswith("exec tritonserver")
     assert services["triton-gpu"]["command"][:2] == ["sh", "-ec"]
 
 

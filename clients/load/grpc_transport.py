@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count, cycle
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -17,6 +18,7 @@ from tritonclient.grpc import service_pb2
 from attendant.errors import AttendantError, ServerError
 from attendant.sampling_params import SamplingParams
 from attendant.tensor_names import CANCEL, CANDIDATE, FINISH_REASON, INPUT_TOKENS, OUTPUT_IDS, TEXT_OUTPUT
+from clients.admin_key import read_admin_key
 from clients.load.in_flight import InFlightRequest
 from clients.load.infer_message import Place, create_message, read_arrays, split_texts, with_id
 from clients.load.request_inputs import RequestInput
@@ -58,10 +60,20 @@ class GrpcTransport:
     """Connections to Triton's gRPC port."""
 
     def __init__(self, target: Target) -> None:
-        """Open the connections; nothing is sent yet."""
+        """Open the connections; nothing is sent yet.
+
+        Raises:
+            ConfigError: a file of certificates cannot be read.
+            InputError: the admin key's file cannot be read.
+        """
         self.notes: dict[str, str] = {}
         self._target = target
-        self._channels = [grpc.aio.insecure_channel(target.address, _OPTIONS) for _ in range(target.connections)]
+        self._admin = read_admin_key(Path(target.admin_key_file)).grpc_metadata if target.admin_key_file else ()
+        credentials, options = target.security.channel_credentials(), [*_OPTIONS, *target.security.channel_options]
+        open_channel = partial(grpc.aio.insecure_channel, options=options)
+        if credentials is not None:
+            open_channel = partial(grpc.aio.secure_channel, credentials=credentials, options=options)
+        self._channels = [open_channel(target.address) for _ in range(target.connections)]
         channels: list[Any] = self._channels  # requests are bytes already: no serializer
         infer, stream = service_pb2.ModelInferResponse.FromString, service_pb2.ModelStreamInferResponse.FromString
         self._infers = cycle([one.unary_unary(f"{_SERVICE}ModelInfer", None, infer) for one in channels])
@@ -72,7 +84,7 @@ class GrpcTransport:
 
     async def model(self, name: str) -> ServedModel:
         """What the server says of a model; see :meth:`Transport.model`."""
-        async with TritonClient(self._target.address, self._target.timeout_s) as client:
+        async with self._client() as client:
             return await client.model(name)
 
     async def prepare(
@@ -113,7 +125,7 @@ class GrpcTransport:
         if model is None or INPUT_TOKENS not in model.outputs:
             return [0] * len(inputs)
         counts, one_token = [], SamplingParams(max_tokens=1, token_counts=True)
-        async with TritonClient(self._target.address, self._target.timeout_s) as client:
+        async with self._client() as client:
             for one in inputs:
                 stream = client.stream(model.name, request_tensors(workload, model, one, one_token))
                 counts.append([int(outputs[INPUT_TOKENS].reshape(-1)[0]) async for outputs in stream][-1])
@@ -127,6 +139,9 @@ class GrpcTransport:
             await self._shared.close()
         for channel in self._channels:
             await channel.close(None)
+
+    def _client(self) -> TritonClient:
+        return TritonClient(self._target.address, self._target.timeout_s, tls=self._target.security)
 
     async def _stream(self, prepared: GrpcRequest, request: InFlightRequest) -> None:
         request_id = f"load-{id(self):x}-{next(self._ids)}"
@@ -180,7 +195,7 @@ class GrpcTransport:
             response_deserializer=getattr(service_pb2, f"{kind}Response").FromString,
         )
         try:
-            await call(getattr(service_pb2, f"{kind}Request")(name=region, **fields))
+            await call(getattr(service_pb2, f"{kind}Request")(name=region, **fields), metadata=self._admin)
         except grpc.aio.AioRpcError as error:
             raise error_from(str(error.code()), str(error.details()), "", self._target.address) from None
 

@@ -12,6 +12,7 @@ import aiohttp
 
 from attendant.errors import ServerError, UnreachableError
 from clients.load.in_flight import InFlightRequest
+from clients.tls import Tls, handshake_error
 
 LONGEST_LINE = 1 << 22  # bytes of one event
 
@@ -19,9 +20,19 @@ LONGEST_LINE = 1 << 22  # bytes of one event
 class HttpSession:
     """Requests to one server; it is opened by the first one, in a running event loop."""
 
-    def __init__(self, headers: dict[str, str] | None = None) -> None:
-        """Open nothing yet; every request will carry the headers."""
+    def __init__(self, headers: dict[str, str] | None = None, tls: Tls | None = None) -> None:
+        """Open nothing yet.
+
+        Args:
+            headers: that every request will carry.
+            tls: how connections to https are made; like a browser's if not given.
+
+        Raises:
+            ConfigError: a file of certificates cannot be read.
+        """
         self._headers = headers or {}
+        self._tls = tls or Tls()
+        self._context = self._tls.create_context() if self._tls.is_on else True
         self._session: aiohttp.ClientSession | None = None
 
     @asynccontextmanager
@@ -35,10 +46,10 @@ class HttpSession:
             ServerError: the connection broke.
         """
         try:
-            async with self._opened().post(url, data=body, headers=headers) as response:
+            async with self._opened().post(url, data=body, headers=headers, server_hostname=self._name) as response:
                 yield response
         except aiohttp.ClientConnectorError as error:
-            raise UnreachableError(f"a server at {url}", str(error), "start it, or correct target.address") from error
+            raise _unreachable(error, url) from error
         except (aiohttp.ClientError, ValueError) as error:
             raise ServerError(f"a whole answer from {url}", repr(error), "look at the server's log") from error
 
@@ -49,25 +60,34 @@ class HttpSession:
             UnreachableError: nothing answers.
         """
         try:
-            async with self._opened().get(url) as response:
+            async with self._opened().get(url, server_hostname=self._name) as response:
                 return response.status, await response.json(content_type=None)
         except aiohttp.ClientError as error:
-            raise UnreachableError(f"a server at {url}", str(error), "start it, or correct target.address") from error
+            raise _unreachable(error, url) from error
 
     async def close(self) -> None:
         """Close all connections."""
         if self._session is not None:
             await self._session.close()
 
+    @property
+    def _name(self) -> str | None:
+        return self._tls.tls_name or None
+
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0),
+                connector=aiohttp.TCPConnector(limit=0, ssl=self._context),
                 timeout=aiohttp.ClientTimeout(total=None),
                 headers=self._headers,
                 read_bufsize=LONGEST_LINE,
             )
         return self._session
+
+
+def _unreachable(error: aiohttp.ClientError, url: str) -> UnreachableError:
+    remedy = "start it, or correct target.address"
+    return handshake_error(str(error), url) or UnreachableError(f"a server at {url}", str(error), remedy)
 
 
 async def read_events(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

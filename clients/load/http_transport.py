@@ -7,6 +7,7 @@ Source: KServe's open inference protocol, and Triton's extensions binary_tensor_
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from tritonclient.utils import np_to_triton_dtype
 
 from attendant.errors import AttendantError, ConfigError, InputError, ServerError
 from attendant.tensor_names import CANDIDATE, FINISH_REASON, OUTPUT_IDS, TEXT_OUTPUT
+from clients.admin_key import read_admin_key
 from clients.load.http_session import HttpSession, read_events
 from clients.load.in_flight import InFlightRequest
 from clients.load.infer_message import Place
@@ -49,10 +51,15 @@ class HttpTransport:
     """Connections to Triton's HTTP port."""
 
     def __init__(self, target: Target) -> None:
-        """Send nothing yet."""
+        """Send nothing yet.
+
+        Raises:
+            InputError: the admin key's file cannot be read.
+        """
         self.notes: dict[str, str] = {}
-        self._root = f"http://{target.address}/v2"
-        self._session = HttpSession()
+        self._root = f"{'https' if target.security.is_on else 'http'}://{target.address}/v2"
+        self._session = HttpSession(tls=target.security)
+        self._admin = read_admin_key(Path(target.admin_key_file)).http_headers if target.admin_key_file else {}
         self._shared = SharedTensors(self._register) if target.shared_memory else None
 
     async def model(self, name: str) -> ServedModel:
@@ -133,7 +140,7 @@ class HttpTransport:
     async def _register(self, region: str, key: str, size: int | None) -> None:
         verb, body = ("unregister", {}) if size is None else ("register", {"key": key, "offset": 0, "byte_size": size})
         url = f"{self._root}/systemsharedmemory/region/{region}/{verb}"
-        async with self._session.post(url, json.dumps(body).encode()) as response:
+        async with self._session.post(url, json.dumps(body).encode(), self._admin) as response:
             if response.status != _OK:
                 raise self._error(response.status, await response.read(), "")
 

@@ -73,7 +73,7 @@ class OpenAITransport:
         """
         self.notes: dict[str, str] = {}
         self._root = target.address.rstrip("/")
-        self._session = HttpSession({"Content-Type": "application/json", **_read_key(target.key_file)})
+        self._session = HttpSession({"Content-Type": "application/json", **_read_key(target.key_file)}, target.security)
 
     async def model(self, name: str) -> ServedModel | None:
         """Such a server describes no inputs: None, once it is known to have the model."""

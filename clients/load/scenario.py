@@ -1,11 +1,13 @@
 """What a load test does: which server it loads, when, with what, and what the right answer is."""
 
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from attendant.errors import ConfigError
 from attendant.sampling_params import SamplingParams, is_set
 from clients.load.arrivals import Arrivals, ClosedLoop, kind_of
+from clients.tls import Tls
 
 Transport = Literal["grpc", "http", "openai"]
 InputKind = Literal["example", "random", "zeros", "files", "texts"]
@@ -26,9 +28,11 @@ class Target:
         timeout_s: an answer, or the next part of one, that takes longer is an error.
         connections: over which requests are spread in turn; of grpc alone.
         key_file: a file with the key that the server asks for; of openai alone.
+        admin_key_file: the file of `attendant serve --admin-key-file`, without which it takes no shared memory.
+        tls, ca, cert, key, tls_name: TLS towards it; see :class:`clients.tls.Tls`.
 
     Raises:
-        ConfigError: a number is not above 0, or the transport has no shared memory.
+        ConfigError: a number is not above 0, the transport has no shared memory, or a certificate lacks its key.
     """
 
     transport: Transport = "grpc"
@@ -38,11 +42,24 @@ class Target:
     timeout_s: float = 30.0
     connections: int = 1
     key_file: str = ""
+    admin_key_file: str = ""
+    tls: bool = False
+    ca: str = ""
+    cert: str = ""
+    key: str = ""
+    tls_name: str = ""
 
     def __post_init__(self) -> None:
         _require_above_0(self, "timeout_s", "connections")
         if self.shared_memory and self.transport == "openai":
             raise ConfigError("shared_memory of grpc or http", "openai", "leave shared_memory out")
+        _ = self.security
+
+    @property
+    def security(self) -> Tls:
+        """TLS towards the server."""
+        ca, cert, key = (Path(name) if name else None for name in (self.ca, self.cert, self.key))
+        return Tls(tls=self.tls, ca=ca, cert=cert, key=key, tls_name=self.tls_name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

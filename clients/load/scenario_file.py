@@ -26,6 +26,7 @@ Table = Mapping[str, Any]
 ConfigT = TypeVar("ConfigT")
 _ARRIVALS = (ClosedLoop, Constant, Poisson, Gamma, Ramp, Replay)
 _KINDS = {"closed" if kind is ClosedLoop else kind.__name__.lower(): kind for kind in _ARRIVALS}
+_TARGET_FILES = ("key_file", "admin_key_file", "ca", "cert", "key")
 _PARTS: dict[str, type[Any]] = {"inputs": Inputs, "expect": Expect, "cancel": Cancel, "decoding": SamplingParams}
 
 
@@ -57,7 +58,10 @@ def scenario_from(table: Table, folder: Path = Path()) -> Scenario:
     parts: dict[str, Any] = {}
     if "target" in rest:
         target = _build(Target, _require_table(rest.pop("target"), "target"), "target")
-        parts["target"] = replace(target, key_file=_resolve(folder, target.key_file)) if target.key_file else target
+        found: dict[str, Any] = {
+            name: _resolve(folder, file) for name in _TARGET_FILES if (file := getattr(target, name))
+        }
+        parts["target"] = replace(target, **found)
     if "arrivals" in rest:
         table = dict(_require_table(rest.pop("arrivals"), "arrivals"))
         kind = table.pop("kind", "closed")

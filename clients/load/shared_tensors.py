@@ -3,9 +3,8 @@
 The inputs of a run never change, so all requests may read the same memory at once. Answers come as without it.
 """
 
-import os
+import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from itertools import count
 from multiprocessing.shared_memory import SharedMemory
 from typing import Any
 
@@ -34,11 +33,10 @@ class SharedTensors:
         self.notes: dict[str, str] = {}
         self._register = register
         self._regions: dict[str, SharedMemory] = {}
-        self._numbers = count()
 
     async def place(self, inputs: Sequence[Mapping[str, NDArray[Any]]]) -> list[dict[str, Place]] | None:
         """Put tensors into one region, and say where each lies; None where the server refuses it."""
-        region = f"attendant_load_{os.getpid()}_{id(self):x}_{next(self._numbers)}"
+        region = f"attendant_load_{secrets.token_hex(16)}"
         content, places = bytearray(), list[dict[str, Place]]()
         for tensors in inputs:
             places.append({})

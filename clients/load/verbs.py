@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from tyro.conf import Positional
+from tyro.conf import OmitArgPrefixes, Positional
 
 from attendant.errors import UserError
 from clients.load.analysis.slo import parse_objectives
@@ -13,8 +13,10 @@ from clients.load.run_file import require_writable, write_run
 from clients.load.run_with_progress import run_with_progress
 from clients.load.scenario import InProcess, Scenario, Target, Transport, Workload
 from clients.load.scenario_file import read_scenario
+from clients.tls import Tls
 
 Kind = Literal["constant", "poisson", "gamma"]
+_NO_TLS = Tls()
 
 
 def run(
@@ -23,6 +25,7 @@ def run(
     server: str = "127.0.0.1:8001",
     metrics: str = "",
     transport: Transport = "grpc",
+    security: OmitArgPrefixes[Tls] = _NO_TLS,
     concurrency: int = 1,
     rate: float | None = None,
     arrivals: Kind = "poisson",
@@ -45,6 +48,7 @@ def run(
         server: host and port; of the OpenAI protocol an address with scheme.
         metrics: host and port where Prometheus reads Triton's counters; they are not read if not given.
         transport: how it is config.
+        security: TLS towards the server.
         concurrency: requests at once, where no rate is given.
         rate: requests a second, whatever the answers take.
         arrivals: how requests of a rate are spread.
@@ -67,7 +71,7 @@ def run(
     else:
         config = Scenario(
             name=str(model),
-            target=Target(transport=transport, address=server, metrics=metrics),
+            target=_create_target(transport, server, metrics, security),
             arrivals=_create_arrivals(concurrency, rate, arrivals, shape),
             workloads=(Workload(name=str(model), model=str(model)),),
             duration_s=duration_s,
@@ -80,6 +84,20 @@ def run(
     if out is not None:
         write_run(found, out)
     return deliver(found, objectives, html, csv, json)
+
+
+def _create_target(transport: Transport, server: str, metrics: str, security: Tls) -> Target:
+    ca, cert, key = (str(path or "") for path in (security.ca, security.cert, security.key))
+    return Target(
+        transport=transport,
+        address=server,
+        metrics=metrics,
+        tls=security.tls,
+        ca=ca,
+        cert=cert,
+        key=key,
+        tls_name=security.tls_name,
+    )
 
 
 def _create_arrivals(concurrency: int, rate: float | None, kind: Kind, shape: float) -> Arrivals:

@@ -40,7 +40,7 @@ def create_app(settings: GatewaySettings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with Pool(settings.tritons, settings.timeout_s, settings.probe_s) as pool:
+        async with Pool(settings.tritons, settings.timeout_s, settings.probe_s, settings.tls) as pool:
             app.state.gateway = Gateway(settings=settings, pool=pool)
             app.state.metrics.registry.register(Upstreams(pool))
             yield

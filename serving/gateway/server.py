@@ -7,12 +7,18 @@ from contextlib import suppress
 import uvicorn
 
 from attendant.cli import FAILURE_STATUS
+from serving.certificates import ReloadedContext
 from serving.gateway.app import create_app
 from serving.gateway.settings import GatewaySettings
 
 
 def server_for(settings: GatewaySettings) -> uvicorn.Server:
-    """A server that is not started yet."""
+    """A server that is not started yet.
+
+    Raises:
+        ConfigError: a file of certificates cannot be read.
+    """
+    context = ReloadedContext(settings.listen).context if settings.listen.is_on else None
     config = uvicorn.Config(
         create_app(settings),
         host=settings.host,
@@ -20,6 +26,7 @@ def server_for(settings: GatewaySettings) -> uvicorn.Server:
         log_config=None,
         access_log=False,
         server_header=False,
+        ssl_context_factory=None if context is None else lambda *_: context,
         timeout_graceful_shutdown=settings.drain_timeout_s,  # type: ignore[arg-type]  # fractions work as well
     )
     return uvicorn.Server(config)

@@ -1,11 +1,13 @@
 """What a user may choose about the gateway; the only reader of the environment."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from attendant.errors import ConfigError
+from clients.tls import Tls
 from clients.triton_client import DEFAULT_SERVER
+from serving.certificates import ListenTls
 
 MIB_BYTES = 1 << 20
 OTLP_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -31,6 +33,8 @@ class GatewaySettings:
         cors: origins whose pages may ask; none by default.
         log_prompts: whether questions stand in the log.
         otlp: base URL to which traces go by OTLP over HTTP; empty sends none.
+        tls: towards the Tritons.
+        listen: TLS towards clients; the files are read again whenever they change.
 
     Raises:
         ConfigError: a value is out of its range.
@@ -51,6 +55,8 @@ class GatewaySettings:
     cors: tuple[str, ...] = ()
     log_prompts: bool = False
     otlp: str = ""
+    tls: Tls = field(default_factory=Tls)
+    listen: ListenTls = field(default_factory=ListenTls)
 
     def __post_init__(self) -> None:
         wrong = [address for address in self.tritons if not address.rpartition(":")[2].isdigit()]

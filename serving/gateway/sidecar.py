@@ -71,8 +71,9 @@ def run_sidecar(settings: GatewaySettings, host: str) -> Iterator[GatewaySidecar
         ConfigError: its port is taken.
         ServerError: it ended before the block did.
     """
+    scheme = "https" if settings.listen.is_on else "http"
     with _bind(settings) as listening:
-        sidecar = GatewaySidecar(settings, listening, f"http://{host}:{settings.port}")
+        sidecar = GatewaySidecar(settings, listening, f"{scheme}://{host}:{settings.port}")
         try:
             yield sidecar
         except KeyboardInterrupt:

@@ -4,9 +4,13 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from tyro.conf import Positional
+from tyro.conf import OmitArgPrefixes, Positional
 
+from clients.tls import Tls
 from clients.triton_client import DEFAULT_SERVER
+from serving.certificates import ListenTls
+
+_NO_TLS, _LISTEN_PLAIN = Tls(), ListenTls()
 
 
 def gateway(
@@ -21,6 +25,8 @@ def gateway(
     drain_timeout_s: float = 30.0,
     probe_s: float = 5.0,
     log_prompts: bool = False,
+    security: OmitArgPrefixes[Tls] = _NO_TLS,
+    listen: OmitArgPrefixes[ListenTls] = _LISTEN_PLAIN,
 ) -> int:
     """Serve OpenAI's API, and our own, over HTTP in front of one Triton or several, until Ctrl-C.
 
@@ -36,6 +42,8 @@ def gateway(
         drain_timeout_s: how long open answers may take to finish at the end, in seconds.
         probe_s: pause between two canaries of every model, in seconds.
         log_prompts: write prompts into the log.
+        security: TLS towards the Tritons.
+        listen: TLS towards clients; a file that changes is read again, for new connections.
     """
     from serving.gateway.middleware.logs import log_to_stderr
     from serving.gateway.server import serve
@@ -54,6 +62,8 @@ def gateway(
         probe_s=probe_s,
         log_prompts=log_prompts,
         otlp=otlp_endpoint(),
+        tls=security,
+        listen=listen,
     )
     log_to_stderr()
     return serve(settings)

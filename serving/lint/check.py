@@ -9,6 +9,7 @@ from serving.lint.command import Command
 from serving.lint.model import read_models
 from serving.lint.registry import COMMAND_RULES, FILE_RULES, MODEL_RULES
 from serving.lint.rule import Finding, Rule, Severity
+from serving.lint.vulnerabilities import known_vulnerabilities
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +59,15 @@ def check_repository(repository: Path) -> list[Problem]:
 def check_command(command: Command) -> list[Problem]:
     """What is wrong with a server's command line."""
     return _check("command", command, COMMAND_RULES)
+
+
+def check_version(version: str) -> list[Problem]:
+    """What is known to be wrong with a version of the server.
+
+    Raises:
+        UserError: it is no version.
+    """
+    return _check("command", Command(flags={}, version=version), (known_vulnerabilities,))
 
 
 def _check(subject: str, checked: Any, rules: Iterable[Rule[Any]]) -> list[Problem]:

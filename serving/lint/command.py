@@ -1,15 +1,19 @@
 """Rules on the command line of a tritonserver."""
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attendant.errors import UserError
 from serving.lint.rule import Finding, rule
-from serving.lint.sources import DEPLOYMENT
+from serving.lint.sources import DEPLOYMENT, MEASURED
 
 _PROGRAM = "tritonserver"
 _LISTENERS = {"http": "http-restricted-api", "grpc": "grpc-restricted-protocol"}
+_CHANGING = ("shared-memory", "model-repository", "trace", "logging")
+_IMAGE = re.compile(r"\btritonserver:(\d\d\.\d\d)\b")
+_EVERY_INTERFACE = "0.0.0.0"  # noqa: S104  Triton's default # nosec B104
 _LOOPBACK = ("127.", "localhost", "::1")
 
 
@@ -19,33 +23,41 @@ class Command:
 
     Attributes:
         flags: name without dashes → its values, in order; ``true`` where none is given.
+        version: of the server, or of its container; empty where nothing says.
     """
 
     flags: Mapping[str, tuple[str, ...]]
+    version: str = ""
 
     def last(self, flag: str, default: str = "") -> str:
         return self.flags.get(flag, (default,))[-1]
 
+    def is_on(self, listener: str) -> bool:
+        """Whether ``http``, ``grpc`` or ``metrics`` listens at all."""
+        return self.last(f"allow-{listener}", "true").lower() not in ("false", "0")
+
+    def has_key(self, listener: str, protocol: str) -> bool:
+        """Whether a group of calls, for instance ``model-repository``, is kept for those with a key."""
+        values = self.flags.get(_LISTENERS[listener], ())
+        return any(protocol in value.partition(":")[0].split(",") for value in values)
+
     def exposed(self, listener: str) -> str:
         """The address beyond this machine where ``http``, ``grpc`` or ``metrics`` listens; empty where none is."""
-        if self.last(f"allow-{listener}", "true").lower() in ("false", "0"):
+        if not self.is_on(listener):
             return ""
-        default = self.last("http-address", "0.0.0.0") if listener == "metrics" else "0.0.0.0"  # noqa: S104
+        default = self.last("http-address", _EVERY_INTERFACE) if listener == "metrics" else _EVERY_INTERFACE
         address = self.last(f"{listener}-address", default)
         return "" if address.startswith(_LOOPBACK) else address
 
     def open_to_all(self, protocol: str) -> list[str]:
-        """The exposed listeners that answer a group of calls, for instance ``model-repository``, without a key."""
-        return [
-            listener
-            for listener, flag in _LISTENERS.items()
-            if self.exposed(listener)
-            and not any(protocol in value.partition(":")[0].split(",") for value in self.flags.get(flag, ()))
-        ]
+        """The exposed listeners that answer a group of calls without a key."""
+        return [one for one in _LISTENERS if self.exposed(one) and not self.has_key(one, protocol)]
 
 
 def parse_command(text: str) -> Command:
     """Read a command line as a shell would, comments and continued lines too, from behind the program's name on.
+
+    The version is that of the container's image, if one is named.
 
     Raises:
         UserError: a quotation does not end.
@@ -55,7 +67,9 @@ def parse_command(text: str) -> Command:
     except ValueError as error:
         raise UserError("a command line", f"{text!r}: {error}", "close the quotation") from error
     starts = [index + 1 for index, word in enumerate(words) if word.rpartition("/")[2] == _PROGRAM]
-    return parse_flags(words[starts[-1] if starts else 0 :])
+    image = _IMAGE.search(text)
+    command = parse_flags(words[starts[-1] if starts else 0 :])
+    return replace(command, version=image[1] if image else "")
 
 
 def parse_flags(words: Sequence[str]) -> Command:
@@ -139,3 +153,19 @@ def restricted_form(command: Command) -> Iterator[Finding]:
             groups, colon, key = value.partition(":")
             if not (groups and colon and "=" in key):
                 yield Finding(where=f"--{flag}", found=value.partition("=")[0])  # what follows is the secret
+
+
+@rule(
+    severity="warning",
+    statement="calls that change the server need a key: shared memory, models, traces, its log",
+    consequence="any client, and over HTTP any page in a browser of this machine, may register shared memory and have "
+    "the server write into it, as into the Python backend's own",
+    source=f"{MEASURED}; the pattern of CVE-2025-23319 and CVE-2025-23320",
+    remedy="--grpc-restricted-protocol=shared-memory,model-repository,trace,logging:KEY=SECRET and the same by "
+    "--http-restricted-api, with a random secret, as `attendant serve` does",
+)
+def open_changes(command: Command) -> Iterator[Finding]:
+    for listener in _LISTENERS:
+        missing = [one for one in _CHANGING if command.is_on(listener) and not command.has_key(listener, one)]
+        if missing:
+            yield Finding(where=f"--{_LISTENERS[listener]}", found=f"open to all: {', '.join(missing)}")

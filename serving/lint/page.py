@@ -15,7 +15,8 @@ _INTRODUCTION = """\
 reads every `config.pbtxt` of a repository, whoever wrote it, and names the traps in it: what is wrong, what happens,
 who says so, and what to do. It starts nothing and loads nothing. It looks for what a server accepts; what a server
 refuses at its start, it explains itself. The exit status is 1 where an error is found, and 0 with warnings alone;
-`--json` prints the same for programs. `--command` checks a server's command line by the last rules too.
+`--json` prints the same for programs. `--command` checks a server's command line by the last rules too, and
+`--server-version 2.51.0` names the known vulnerabilities of that server.
 
 An **error** is a model that is never ready, answers wrongly or stalls; a **warning** is one that may. `core`, `server`
 and the backends are the repositories of triton-inference-server. What a line says of them was read at core 73aad7c,

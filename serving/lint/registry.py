@@ -3,7 +3,7 @@
 from types import ModuleType
 from typing import Any
 
-from serving.lint import answers, batching, command, configuration, files, sequences, states, warm_up
+from serving.lint import answers, batching, command, configuration, files, sequences, states, vulnerabilities, warm_up
 from serving.lint.rule import Rule
 
 
@@ -18,4 +18,4 @@ MODEL_RULES = tuple(
     for rule in _rules_of(configuration, files, batching, sequences, states, answers, warm_up)
     if rule not in FILE_RULES
 )
-COMMAND_RULES = _rules_of(command)
+COMMAND_RULES = _rules_of(command, vulnerabilities)

@@ -14,8 +14,9 @@ class Running:
     """A gateway that answers at ``url``."""
 
     def __init__(self, settings, listening):
+        self.settings = settings
         self.server = server_for(settings)
-        self.url = "http://{}:{}".format(*listening.getsockname())
+        self.url = "{}://{}:{}".format("https" if settings.listen.is_on else "http", *listening.getsockname())
         self._listening = listening
         self.thread = threading.Thread(target=self._serve, name="gateway")
 

@@ -15,5 +15,5 @@ def started(repository, ports=None, **settings):
     settings = ServerSettings(repository=repository, http_port=http, grpc_port=grpc, metrics_port=metrics, **settings)
     names = {path.parent.name for path in repository.glob("*/config.pbtxt")}
     with TritonServer(settings) as server:
-        server.wait_until_ready(canary_check(names, 60.0), 240.0)
+        server.wait_until_ready(canary_check(names, 60.0, settings.listen.own_client()), 240.0)
         yield server

@@ -88,7 +88,7 @@ def test_nobody_can_load_a_model_over_the_network(server):
     async def load(client):
         await client._client.load_model(DIGITS)
 
-    with pytest.raises(InferenceServerException, match="not allowed"):
+    with pytest.raises(InferenceServerException, match="restricted"):
         ask(server, load)
 
 

@@ -38,9 +38,9 @@ WORKLOADS = {
 }
 
 
-def ran(server, *workloads, transport="grpc", shared_memory=False, **changes):
+def ran(server, *workloads, transport="grpc", target=None, **changes):
     address = server.grpc if transport == "grpc" else server.http
-    target = Target(transport=transport, address=address, metrics=server.metrics, shared_memory=shared_memory)
+    target = Target(transport=transport, address=address, metrics=server.metrics, **(target or {}))
     scenario = {"arrivals": ClosedLoop(concurrency=4), "requests": 24, **changes}
     return asyncio.run(run_load(Scenario(workloads=workloads, target=target, **scenario)))
 
@@ -73,21 +73,39 @@ def test_a_stream_of_images_is_no_matter_for_http(server):
 
 
 @pytest.mark.parametrize("transport", ["grpc", "http"])
-def test_tensors_in_shared_memory_are_answered_alike(server, transport):
+def test_tensors_in_shared_memory_are_answered_alike(alone, transport, tmp_path):
+    file = tmp_path / "admin.key"
+    file.write_text(f"{alone.admin_key.name}={alone.admin_key.secret}\n")
     images = Workload(name="a", model=DIGITS, inputs=Inputs(kind="random", number=3, rows=2), expect=SAME)
-    found = ran(server, images, transport=transport, shared_memory=True)
+    target = {"shared_memory": True, "admin_key_file": str(file)}
+    found = ran(alone.endpoints, images, transport=transport, target=target)
     assert outcomes(found) == ({RequestOutcome.OK}, {""})
     assert found.environment["shared memory"] == "tensors of requests"
+    assert alone.admin_key.secret not in json.dumps(found.scenario)
+
+
+@pytest.mark.parametrize("transport", ["grpc", "http"])
+def test_without_the_admin_key_tensors_are_sent_and_the_run_says_so(alone, transport):
+    found = ran(alone.endpoints, WORKLOADS[DIGITS], transport=transport, target={"shared_memory": True})
+    assert outcomes(found) == ({RequestOutcome.OK}, {""})
+    assert "refused, tensors are sent" in found.environment["shared memory"]
+    assert "admin_key_file" in found.environment["shared memory"]
 
 
 @pytest.fixture(scope="module")
-def asked_by_nobody_else(digits_artefact, tmp_path_factory):
+def alone(digits_artefact, tmp_path_factory):
     """A server whose counts are a run's alone: at the others' server a gateway's canaries ask as well."""
     repository = tmp_path_factory.mktemp("alone") / "repository"
     write_repository([digits_artefact], repository)
     with started(repository) as running:
         settled(running.endpoints, DIGITS, "nv_inference_request_success")
-        yield running.endpoints
+        yield running
+
+
+@pytest.fixture
+def asked_by_nobody_else(alone):
+    settled(alone.endpoints, DIGITS, "nv_inference_request_success")
+    return alone.endpoints
 
 
 @pytest.mark.parametrize("turn", [1, 2])

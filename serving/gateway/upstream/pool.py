@@ -14,6 +14,7 @@ from pybreaker import CircuitBreakerError
 
 from attendant.errors import AttendantError, BusyError, UnknownNameError, UnreachableError
 from clients.served_model import ServedModel
+from clients.tls import Tls
 from serving.gateway.upstream.server import Upstream
 
 ELSEWHERE = (BusyError, UnknownNameError, UnreachableError)  # another server may answer what one of these refused
@@ -29,15 +30,16 @@ class Pool:
         upstreams: the servers.
     """
 
-    def __init__(self, addresses: tuple[str, ...], timeout_s: float, probe_s: float) -> None:
+    def __init__(self, addresses: tuple[str, ...], timeout_s: float, probe_s: float, tls: Tls | None = None) -> None:
         """Connect when first asked; in a running event loop.
 
         Args:
             addresses: of gRPC endpoints.
             timeout_s: longest wait for an answer, and for each response of a stream.
             probe_s: pause between two canaries.
+            tls: towards the servers.
         """
-        self.upstreams = [Upstream(address, timeout_s) for address in addresses]
+        self.upstreams = [Upstream(address, timeout_s, tls) for address in addresses]
         self._probe_s = probe_s
         self._turn = 0
         self._probing: asyncio.Task[None] | None = None

@@ -13,6 +13,7 @@ from pybreaker import CircuitBreaker
 from attendant.errors import AttendantError, ServerError, UnfinishedError, UnreachableError
 from clients.canary import CanaryResult, check_answer
 from clients.served_model import ServedModel
+from clients.tls import Tls
 from clients.triton_client import TritonClient
 
 FAILURES = 3
@@ -30,10 +31,10 @@ class Upstream:
         verdicts: name → what its last canary found.
     """
 
-    def __init__(self, address: str, timeout_s: float) -> None:
+    def __init__(self, address: str, timeout_s: float, tls: Tls | None = None) -> None:
         """Connect when first asked; in a running event loop."""
         self.address = address
-        self.client = TritonClient(address, timeout_s)
+        self.client = TritonClient(address, timeout_s, tls=tls)
         self.in_flight = 0
         self.models: dict[str, ServedModel] = {}
         self.verdicts: dict[str, CanaryResult] = {}

@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from serving.certificates import ListenTls
+from serving.triton.server.admin_key import restricted_flags
 from serving.triton.server.installation import Installation
 from serving.triton.server.settings import ServerSettings
 from serving.triton.server.shared_memory import region_prefix
 from serving.triton.server.workspace import backends_directory
-
-ADMIN = "admin"
-RESTRICTED = ("model-repository", "shared-memory", "trace", "logging")
-"""Parts of Triton's API that change the server, or let its memory be written."""
 
 
 def command_line(
@@ -18,8 +16,8 @@ def command_line(
     installation: Installation,
     workspace: Path,
     name: str,
+    regions: str,
     models: Sequence[str],
-    admin_key: str,
 ) -> list[str]:
     """Give the program and its arguments.
 
@@ -27,9 +25,9 @@ def command_line(
         settings: what the user chose.
         installation: what is started.
         workspace: the server's temporary folder.
-        name: what the server calls itself, and how the names of its shared memory begin.
+        name: what the server calls itself, to whoever asks.
+        regions: how the names of its shared memory begin.
         models: that are loaded at the start.
-        admin_key: without which nobody can load a model, which is to run code, over the network.
     """
     cache = [f"--cache-directory={installation.caches}", f"--cache-config=local,size={settings.cache_bytes}"]
     url = f"{settings.otlp.rstrip('/')}/v1/traces"
@@ -43,19 +41,29 @@ def command_line(
         "--model-control-mode=explicit",
         "--exit-on-error=false",  # a model that cannot be loaded takes none of the others along
         *(f"--load-model={model}" for model in models),
-        f"--grpc-restricted-protocol={','.join(RESTRICTED)}:{ADMIN}={admin_key}",
         *([] if settings.http_port else ["--allow-http=false"]),
         *(
             argument
             for listener, port in settings.ports.items()
-            for argument in (f"--{listener}-address={settings.address}", f"--{listener}-port={port}")
+            for argument in (f"--{listener}-address={settings.addresses[listener]}", f"--{listener}-port={port}")
         ),
         *(cache if settings.cache_bytes else []),
         *([] if installation.gpu else ["--allow-gpu-metrics=false", "--pinned-memory-pool-byte-size=0"]),
-        f"--backend-config=python,shm-region-prefix-name={region_prefix(name)}",
+        f"--backend-config=python,shm-region-prefix-name={region_prefix(regions)}",
         f"--backend-config=python,shm-default-byte-size={settings.shm_default_bytes}",
         f"--backend-config=python,shm-growth-byte-size={settings.shm_growth_bytes}",
         f"--exit-timeout-secs={settings.drain_timeout_s}",
+        *restricted_flags(settings.admin_key),
+        *_tls_flags(settings.listen),
         *(["--log-verbose=1"] if settings.verbose else []),
         *(f"--trace-config={option}" for option in traces if settings.otlp),
     ]
+
+
+def _tls_flags(listen: ListenTls) -> list[str]:
+    if not listen.is_on:
+        return []
+    shown = [f"--grpc-server-cert={listen.listen_cert}", f"--grpc-server-key={listen.listen_key}"]
+    if listen.listen_ca is None:
+        return ["--grpc-use-ssl=true", *shown]
+    return ["--grpc-use-ssl-mutual=true", *shown, f"--grpc-root-cert={listen.listen_ca}"]

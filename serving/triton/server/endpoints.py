@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-EVERY_INTERFACE = "0.0.0.0"  # noqa: S104  recognised, never a default
+EVERY_INTERFACE = "0.0.0.0"  # noqa: S104  recognised, never a default # nosec B104
 LOOPBACK = "127.0.0.1"
 
 

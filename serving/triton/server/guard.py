@@ -4,16 +4,21 @@ A starter that is killed with SIGKILL cannot clean up. So the guard leads the se
 SIGTERM on, ends with the server's own status, and kills the group once its starter is gone. Should the guard itself
 be killed, the kernel kills the server (PR_SET_PDEATHSIG), and its stubs end as they see it gone.
 
-    python -P -m serving.triton.server.guard <pid of the starter> <name> <server> <argument>…
+    python -P -m serving.triton.server.guard <pid of the starter> <regions>
+
+Standard input holds the server's command line and the secret in it, as JSON: neither stays where others can read it.
 """
 
 import ctypes
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
+from serving.triton.server.hidden_argument import has_parsed, hide_argument
 from serving.triton.server.shared_memory import remove_regions
 
 POLL_S = 0.1
@@ -22,13 +27,14 @@ PR_SET_PDEATHSIG = 1
 """Of linux/prctl.h."""
 
 
-def guard(starter: int, name: str, command: list[str]) -> int:
+def guard(starter: int, regions: str, command: list[str], secret: str) -> int:
     """Run the server until it ends or its starter does.
 
     Args:
         starter: the process that must be our parent for as long as the server runs.
-        name: the server's, with which the names of its shared memory begin.
+        regions: how the names of the server's shared memory begin.
         command: the server and its arguments.
+        secret: what its arguments are not to show.
 
     Returns:
         The server's exit status, or 128 and the number of the signal that ended it, as a shell does.
@@ -37,11 +43,17 @@ def guard(starter: int, name: str, command: list[str]) -> int:
     server = subprocess.Popen(command, preexec_fn=_die_with_parent)
     signal.signal(signal.SIGTERM, lambda *_: server.send_signal(signal.SIGTERM))
     while server.poll() is None and os.getppid() == starter:
+        with suppress(
+            OSError
+        ):  # it has ended, or this machine lets nobody write there (docs/explanation/threat-model.md)
+            if secret and has_parsed(server.pid):
+                hide_argument(server.pid, secret)
+                secret = ""
         time.sleep(POLL_S)
     if os.getppid() != starter:
         server.kill()
         server.wait()  # it alone makes regions: none appears after this
-        remove_regions(name)
+        remove_regions(regions)
         os.killpg(os.getpid(), signal.SIGKILL)  # the stubs, and this process
     status = server.wait()
     return status if status >= 0 else SIGNALLED_STATUS - status
@@ -57,4 +69,4 @@ def returncode_from_status(status: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(int(sys.argv[1]), sys.argv[2], sys.argv[3:]))
+    sys.exit(guard(int(sys.argv[1]), sys.argv[2], **json.load(sys.stdin)))

@@ -1,5 +1,6 @@
 """Starting the guard, and through it the server, with everything they need around them."""
 
+import json
 import os
 import subprocess
 import sys
@@ -11,25 +12,32 @@ from serving.triton.server.installation import Installation
 from serving.triton.server.workspace import lay_out_backends, log_path
 
 
-def launch(command: list[str], installation: Installation, workspace: Path, name: str) -> subprocess.Popen[bytes]:
+def launch(
+    command: list[str], secret: str, installation: Installation, workspace: Path, regions: str
+) -> subprocess.Popen[bytes]:
     """Start a server in a session of its own, so that Ctrl-C at the terminal reaches us alone.
 
     Args:
         command: the server and its arguments.
+        secret: what its arguments are not to show.
         installation: what is started.
         workspace: an empty folder, which gets the log.
-        name: what the server calls itself, and how the names of its shared memory begin.
+        regions: how the names of its shared memory begin.
 
     Returns:
         The guard: it leads the process group and ends with the server.
     """
     lay_out_backends(installation, workspace)
     with log_path(workspace).open("ab") as log:  # appending, as the server and each stub write to it
-        return subprocess.Popen(
-            [sys.executable, "-P", "-m", guard.__name__, str(os.getpid()), name, *command],
-            stdin=subprocess.DEVNULL,
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", guard.__name__, str(os.getpid()), regions],
+            stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
             env=server_environment(installation.libraries),
             start_new_session=True,
         )
+    assert process.stdin is not None
+    with process.stdin as pipe:
+        pipe.write(json.dumps({"command": command, "secret": secret}).encode())
+    return process

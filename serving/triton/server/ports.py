@@ -18,11 +18,13 @@ def check_ports_free(settings: ServerSettings) -> None:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Triton does: TIME_WAIT is no obstacle
             try:
-                probe.bind((settings.address, port))
+                probe.bind((settings.addresses[name], port))
             except OSError as error:
                 found = f"port {port}: {error.strerror}"
                 remedy = f"stop the program that has it, or choose another with --{name}-port"
-                raise ConfigError(f"a port for {name} to listen on at {settings.address}", found, remedy) from error
+                raise ConfigError(
+                    f"a port for {name} to listen on at {settings.addresses[name]}", found, remedy
+                ) from error
 
 
 def free_ports(count: int) -> list[int]:

@@ -3,17 +3,19 @@
 import asyncio
 import contextlib
 import os
-import secrets
 import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
 from attendant.errors import AttendantError, ServerError
+from clients.admin_key import AdminKey
+from clients.tls import Tls
 from clients.triton_client import TritonClient
 from serving.triton.server.command import command_line
 from serving.triton.server.endpoints import Endpoints
@@ -32,7 +34,6 @@ LogChoice = Literal["file", "terminal"]
 DRAIN_MARGIN_S = 3.0  # for unloading, after the requests have had their time
 POLL_S = 0.1
 PROBE_TIMEOUT_S = 2.0
-KEY_BYTES = 24
 
 
 class TritonServer:
@@ -42,10 +43,11 @@ class TritonServer:
     either, the server's guard ends it within a fraction of a second. Not for several threads at once.
 
     Attributes:
-        admin_key: lets a client load and unload its models.
         endpoints: where it answers.
         models: their names.
-        name: what it calls itself, and how the names of its shared memory begin.
+        name: what it calls itself, to whoever asks.
+        regions: how the names of its shared memory begin; another draw, as a client could open what it can name.
+        admin_key: what a client must know to change the server.
     """
 
     def __init__(
@@ -58,9 +60,14 @@ class TritonServer:
         self._failed = False
         self._following = contextlib.ExitStack()
         self.endpoints = settings.endpoints
-        self.admin_key = secrets.token_urlsafe(KEY_BYTES)
         self.models: tuple[str, ...] = ()
-        self.name = new_server_name(os.getpid())
+        self.name, self.regions = new_server_name(os.getpid()), new_server_name(os.getpid())
+        self.admin_key: AdminKey = settings.admin_key
+
+    @cached_property
+    def own_client(self) -> Tls:
+        """How our own questions reach it."""
+        return self._settings.listen.own_client()
 
     @property
     def log(self) -> Path | None:
@@ -95,8 +102,8 @@ class TritonServer:
         remove_dead_regions()
         remove_dead_workspaces()
         self._workspace = new_workspace(self.name)
-        command = command_line(self._settings, installation, self._workspace, self.name, self.models, self.admin_key)
-        self._guard = launch(command, installation, self._workspace, self.name)
+        command = command_line(self._settings, installation, self._workspace, self.name, self.regions, self.models)
+        self._guard = launch(command, self.admin_key.secret, installation, self._workspace, self.regions)
         if self._log_choice == "terminal":
             self._following.enter_context(LogFollower(log_path(self._workspace)))
 
@@ -109,7 +116,7 @@ class TritonServer:
             ServerError: the server ended, or the time is over.
         """
         deadline = time.monotonic() + timeout_s
-        async with TritonClient(self.endpoints.grpc, timeout_s=PROBE_TIMEOUT_S) as client:
+        async with TritonClient(self.endpoints.grpc, timeout_s=PROBE_TIMEOUT_S, tls=self.own_client) as client:
             while True:
                 with contextlib.suppress(ServerError):
                     if await client.server_name() == self.name:
@@ -183,7 +190,7 @@ class TritonServer:
         return ServerError(expected, f"{found}: {problems}", f"the full log is {self.log}")
 
     async def _failed_models(self) -> list[str]:
-        async with TritonClient(self.endpoints.grpc, admin_key=self.admin_key) as client:
+        async with TritonClient(self.endpoints.grpc, tls=self.own_client, admin_key=self.admin_key) as client:
             return sorted(set(await client.failed_models()) & set(self.models))
 
     def __enter__(self) -> Self:
@@ -202,7 +209,7 @@ class TritonServer:
         try:
             end_group(guard)
         finally:
-            remove_regions(self.name)
+            remove_regions(self.regions)
             self._following.close()
 
     def _run(self, check: Callable[[Endpoints], None]) -> None:

@@ -1,10 +1,13 @@
 """What a user may choose about the server."""
 
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from attendant.errors import ConfigError
+from clients.admin_key import AdminKey
+from serving.certificates import ListenTls
+from serving.triton.server.admin_key import new_admin_key
 from serving.triton.server.endpoints import LOOPBACK, Endpoints, endpoints_at
 
 LAST_PORT = 65535
@@ -26,6 +29,8 @@ class ServerSettings:
         cache_bytes: the size of Triton's response cache; 0 starts none.
         verbose: write Triton's verbose log.
         otlp: base URL of a collector, to which every request's spans go by OTLP over HTTP; empty sends none.
+        listen: TLS of the gRPC port; REST then answers on this machine alone, as Triton knows no TLS for it.
+        admin_key: what a client must send to change the server; drawn anew if not given.
     """
 
     repository: Path
@@ -40,6 +45,8 @@ class ServerSettings:
     cache_bytes: int = 8 * MIB_BYTES
     verbose: bool = False
     otlp: str = ""
+    listen: ListenTls = field(default_factory=ListenTls)
+    admin_key: AdminKey = field(default_factory=new_admin_key, repr=False)
 
     def __post_init__(self) -> None:
         try:
@@ -66,8 +73,15 @@ class ServerSettings:
         return {name: port for name, port in ports.items() if port or name != "http"}
 
     @property
+    def addresses(self) -> dict[str, str]:
+        """The address of each port."""
+        return dict.fromkeys(self.ports, self.address) | ({"http": LOOPBACK} if self.listen.is_on else {})
+
+    @property
     def endpoints(self) -> Endpoints:
-        return endpoints_at(self.address, self.http_port, self.grpc_port, self.metrics_port)
+        found = endpoints_at(self.address, self.http_port, self.grpc_port, self.metrics_port)
+        on_loopback = self.listen.is_on and self.http_port
+        return replace(found, http=f"{LOOPBACK}:{self.http_port}") if on_loopback else found
 
 
 def _check_models(models: tuple[str, ...]) -> None:

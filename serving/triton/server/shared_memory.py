@@ -12,13 +12,13 @@ import re
 import secrets
 from pathlib import Path
 
-DIRECTORY = Path("/dev/shm")  # noqa: S108  the kernel's own place for shared memory
+DIRECTORY = Path("/dev/shm")  # noqa: S108  the kernel's own place for shared memory # nosec B108
 OURS = re.compile(r"attendant_(?P<namespace>\d+)_(?P<pid>\d{1,9})_[0-9a-f]+_")
 
 
 def new_server_name(pid: int) -> str:
-    """Name a server that the process ``pid`` of this namespace starts."""
-    return f"attendant_{pid_namespace()}_{pid}_{secrets.token_hex(4)}"
+    """Name a server that the process ``pid`` of this namespace starts, or its regions: nobody can guess it."""
+    return f"attendant_{pid_namespace()}_{pid}_{secrets.token_hex(16)}"
 
 
 def is_orphan(name: str) -> bool:
@@ -28,7 +28,7 @@ def is_orphan(name: str) -> bool:
 
 
 def region_prefix(name: str) -> str:
-    """Say how the names of a server's regions begin."""
+    """Say how the names of a server's regions begin, without what Triton adds."""
     return f"{name}_"
 
 

@@ -52,7 +52,7 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
             server.start()
             await server.wait_until_live(supervision.start_timeout_s)
             async with TritonClient(
-                server.endpoints.grpc, supervision.start_timeout_s, admin_key=server.admin_key
+                server.endpoints.grpc, supervision.start_timeout_s, tls=server.own_client, admin_key=server.admin_key
             ) as client:
                 watches = [ModelWatch(name, server.group or 0, client, _report) for name in server.models]
                 await asyncio.gather(*(watch.check() for watch in watches))

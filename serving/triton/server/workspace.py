@@ -8,7 +8,7 @@ from pathlib import Path
 from serving.triton.server.installation import Installation
 from serving.triton.server.shared_memory import is_orphan
 
-ENVIRONMENTS = Path("/tmp")  # noqa: S108  where Triton's Python backend has its folders, whatever TMPDIR says
+ENVIRONMENTS = Path("/tmp")  # noqa: S108  where Triton's Python backend has its folders, whatever TMPDIR says # nosec B108
 PYTHON_BACKEND_PARTS = ("libtriton_python.so", "triton_python_backend_utils.py")
 
 

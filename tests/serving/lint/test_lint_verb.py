@@ -33,7 +33,7 @@ def test_json_says_all_that_the_table_says(tmp_path, capsys):
     folder = repository(tmp_path, CASES["queue-policy"].broken_text, CASES["queue-policy"].files)
     assert lint(folder, command="tritonserver --model-control-mode=poll", json=True) == 1
     told = json.loads(capsys.readouterr().out)
-    assert [one["subject"] for one in told] == ["m", "command", "command", "command", "command"]
+    assert [one["subject"] for one in told] == ["m", *["command"] * 6]
     (rule,) = [rule for rule in MODEL_RULES if rule.name == "queue-policy"]
     assert told[0] == {
         "subject": "m",
@@ -46,6 +46,15 @@ def test_json_says_all_that_the_table_says(tmp_path, capsys):
         "source": rule.source,
         "remedy": rule.remedy,
     }
+
+
+@pytest.mark.parametrize("command", [None, "tritonserver --allow-http=false --allow-grpc=false --allow-metrics=false"])
+def test_a_version_of_the_server_is_judged_with_a_command_or_without(command, tmp_path, capsys):
+    folder = repository(tmp_path, CASES["queue-policy"].text, CASES["queue-policy"].files)
+    assert lint(folder, command=command, server_version="26.03") == 0
+    capsys.readouterr()
+    assert lint(folder, command=command, server_version="2.51.0", json=True) == 1
+    assert {one["rule"] for one in json.loads(capsys.readouterr().out)} == {"known-vulnerabilities"}
 
 
 @pytest.mark.parametrize("place", ["absent", "."])

@@ -3,6 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from clients.admin_key import AdminKey
+from serving.certificates import ListenTls
 from serving.triton.server.command import command_line
 from serving.triton.server.installation import Installation
 from serving.triton.server.settings import ServerSettings
@@ -15,7 +17,8 @@ WHEEL = Installation(
     libraries=(),
     gpu=False,
 )
-SETTINGS = ServerSettings(repository=Path("/served"))
+SETTINGS = ServerSettings(repository=Path("/served"), admin_key=AdminKey("admin-key", "s3cret"))
+RESTRICTED = "shared-memory,model-repository,trace,logging:admin-key=s3cret"
 GOLDEN = [
     "/wheel/bin/tritonserver",
     "--id=attendant_4_7_beef",
@@ -26,7 +29,6 @@ GOLDEN = [
     "--exit-on-error=false",
     "--load-model=one",
     "--load-model=two",
-    "--grpc-restricted-protocol=model-repository,shared-memory,trace,logging:admin=secret",
     "--allow-http=false",
     "--grpc-address=127.0.0.1",
     "--grpc-port=8001",
@@ -36,15 +38,19 @@ GOLDEN = [
     "--cache-config=local,size=8388608",
     "--allow-gpu-metrics=false",
     "--pinned-memory-pool-byte-size=0",
-    "--backend-config=python,shm-region-prefix-name=attendant_4_7_beef_",
+    "--backend-config=python,shm-region-prefix-name=attendant_4_7_cafe_",
     "--backend-config=python,shm-default-byte-size=1048576",
     "--backend-config=python,shm-growth-byte-size=1048576",
     "--exit-timeout-secs=10",
+    f"--grpc-restricted-protocol={RESTRICTED}",
+    f"--http-restricted-api={RESTRICTED}",
 ]
 
 
 def _command(settings: ServerSettings = SETTINGS, installation: Installation = WHEEL) -> list[str]:
-    return command_line(settings, installation, Path("/workspace"), "attendant_4_7_beef", ("one", "two"), "secret")
+    return command_line(
+        settings, installation, Path("/workspace"), "attendant_4_7_beef", "attendant_4_7_cafe", ("one", "two")
+    )
 
 
 def test_the_default_command_line_is_the_golden_one():
@@ -78,3 +84,24 @@ def test_spans_go_to_the_collector_that_is_named():
 def test_a_complete_backends_folder_is_used_as_it_is():
     command = _command(installation=replace(WHEEL, stub=None))
     assert "--backend-directory=/wheel/backends" in command
+
+
+TLS = ListenTls(listen_cert=Path("/c/server.pem"), listen_key=Path("/c/server.key"))
+
+
+def test_tls_is_for_grpc_and_leaves_rest_which_has_none_to_this_machine():
+    command = _command(replace(SETTINGS, listen=TLS, address="0.0.0.0", http_port=8000))
+    assert {"--grpc-use-ssl=true", "--grpc-server-cert=/c/server.pem", "--grpc-server-key=/c/server.key"} < set(command)
+    assert {"--http-address=127.0.0.1", "--grpc-address=0.0.0.0", "--metrics-address=0.0.0.0"} < set(command)
+
+
+def test_an_authority_of_clients_makes_tls_mutual():
+    command = _command(replace(SETTINGS, listen=replace(TLS, listen_ca=Path("/c/clients.pem"))))
+    assert {"--grpc-use-ssl-mutual=true", "--grpc-root-cert=/c/clients.pem"} < set(command)
+    assert "--grpc-use-ssl=true" not in command  # 2.51 lets the one cancel the other
+
+
+def test_two_servers_have_two_keys_and_no_page_or_log_shows_one():
+    first, second = (ServerSettings(repository=Path("/served")) for _ in range(2))
+    assert first.admin_key.secret != second.admin_key.secret and len(first.admin_key.secret) >= 32
+    assert first.admin_key.secret not in repr(first)

@@ -23,7 +23,7 @@ server = TritonServer(
 )
 server.start()
 server.wait_until_ready(lambda endpoints: None, 240)
-print(server.group, server.name, server.log, flush=True)
+print(server.group, server.regions, server.log, flush=True)
 time.sleep(600)
 """
 
@@ -43,13 +43,13 @@ def _wait_until_gone(group: int) -> None:
 def test_a_starter_that_is_killed_takes_server_stubs_and_regions_with_it(settings: ServerSettings):
     with _start(settings) as starter:
         assert starter.stdout is not None
-        group, name, _ = starter.stdout.readline().split()
+        group, regions, _ = starter.stdout.readline().split()
         assert len(living_members(int(group))) == 4  # the guard, the server and two stubs
-        assert len(list(DIRECTORY.glob(f"{name}*"))) == 2
+        assert len(list(DIRECTORY.glob(f"{regions}*"))) == 2
         starter.kill()
     _wait_until_gone(int(group))
     assert living_members(int(group)) == []
-    assert list(DIRECTORY.glob(f"{name}*")) == []
+    assert list(DIRECTORY.glob(f"{regions}*")) == []
 
 
 def test_a_status_is_read_as_subprocess_would_give_it():

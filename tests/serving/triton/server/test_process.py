@@ -45,7 +45,7 @@ def _processes(server: TritonServer, named: str) -> list[int]:
 
 
 def _regions(server: TritonServer) -> list[Path]:
-    return list(DIRECTORY.glob(f"{server.name}*"))
+    return list(DIRECTORY.glob(f"{server.regions}*"))
 
 
 def _assert_nothing_left(server: TritonServer) -> None:

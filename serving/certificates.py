@@ -1,0 +1,129 @@
+"""The certificates that our servers show, read from files: Triton once, the gateway whenever they change."""
+
+import logging
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from attendant.errors import ConfigError
+from clients.tls import Tls, create_context, load_certificate
+
+_LOG = logging.getLogger("attendant.certificates")
+ROUNDS = 4  # messages of a handshake, at most, there and back
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenTls:
+    """TLS towards clients.
+
+    Attributes:
+        listen_cert: PEM file of the certificate to show, and of those behind it; no TLS if not given.
+        listen_key: PEM file of its private key, without a password.
+        listen_ca: PEM file of the authorities of clients; each client must then show a certificate (mutual TLS).
+
+    Raises:
+        ConfigError: a part without the others.
+    """
+
+    listen_cert: Path | None = None
+    listen_key: Path | None = None
+    listen_ca: Path | None = None
+
+    def __post_init__(self) -> None:
+        if (self.listen_cert is None) != (self.listen_key is None) or (self.listen_ca and not self.listen_cert):
+            names = ("listen_cert", "listen_key", "listen_ca")
+            given = " and ".join(f"--{name.replace('_', '-')}" for name in names if getattr(self, name))
+            raise ConfigError("--listen-cert and --listen-key", f"{given} alone", "give both")
+
+    @property
+    def is_on(self) -> bool:
+        return self.listen_cert is not None
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return tuple(path for path in (self.listen_cert, self.listen_key, self.listen_ca) if path is not None)
+
+    def create_context(self) -> ssl.SSLContext:
+        """What a server of ours listens with.
+
+        Raises:
+            ConfigError: a file cannot be read, or holds something else.
+        """
+        assert self.listen_cert is not None and self.listen_key is not None, "TLS is on"
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        if self.listen_ca is not None:
+            context = create_context(ssl.Purpose.CLIENT_AUTH, self.listen_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+        load_certificate(context, self.listen_cert, self.listen_key)
+        return context
+
+    def own_client(self) -> Tls:
+        """How our own checks reach a server that listens so: they trust its very certificate, and show it too.
+
+        Raises:
+            ConfigError: no client could accept the certificate, as one that has expired; or, where clients must show
+                one, the server could not accept its own.
+        """
+        if not self.is_on:
+            return Tls()
+        mutual = self.listen_ca is not None
+        cert, key = (self.listen_cert, self.listen_key) if mutual else (None, None)
+        client = Tls(tls=True, ca=self.listen_cert, cert=cert, key=key)
+        context = client.create_context()
+        context.check_hostname = False
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        try:
+            shown = _shake_hands(context, self.create_context())
+        except ssl.SSLError as error:
+            remedy = "renew it"
+            if mutual:
+                remedy += ", by an authority in --listen-ca and for clients too: our own checks show it"
+            found = getattr(error, "verify_message", "") or error.reason or str(error)
+            raise ConfigError(f"a certificate in {self.listen_cert} that clients accept", found, remedy) from error
+        names = [value for _, value in shown.get("subjectAltName", ())]
+        if not names:
+            raise ConfigError(f"a name in the certificate {self.listen_cert}", "none", "renew it with subjectAltName")
+        return Tls(tls=True, ca=self.listen_cert, cert=cert, key=key, tls_name=names[0].replace("*", "attendant"))
+
+
+class ReloadedContext:
+    """A context whose certificates are those in the files, at each new connection; open ones stay as they are."""
+
+    def __init__(self, listen: ListenTls) -> None:
+        self._listen, self._read, self._refused = listen, _versions(listen), _versions(listen)
+        self._newest = self.context = listen.create_context()
+        self.context.sni_callback = self._choose  # is called for clients that name no server, too
+
+    def _choose(self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext) -> None:
+        versions = _versions(self._listen)
+        if versions not in (self._read, self._refused):
+            try:
+                self._newest, self._read = self._listen.create_context(), versions
+            except ConfigError as error:  # half of the files may be new: a later connection finds the other half
+                self._refused = versions
+                _LOG.warning("the certificate in use stays: %s", error)
+        connection.context = self._newest
+
+
+def _versions(listen: ListenTls) -> tuple[tuple[int, int, int] | None, ...]:
+    return tuple(_version(path) for path in listen.files)
+
+
+def _version(path: Path) -> tuple[int, int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
+def _shake_hands(client: ssl.SSLContext, server: ssl.SSLContext) -> dict[str, tuple[tuple[str, str], ...]]:
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = (client.wrap_bio(back, there), server.wrap_bio(there, back, server_side=True))
+    for _ in range(ROUNDS):
+        for side in sides:
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    shown: dict[str, tuple[tuple[str, str], ...]] = sides[0].getpeercert() or {}  # type: ignore[assignment]
+    return shown

@@ -1,0 +1,167 @@
+"""Certificates from files: what is refused before a server starts, and what a renewal changes."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from attendant.errors import ConfigError
+from clients.tls import Tls
+from serving.certificates import ListenTls, ReloadedContext
+from tests.authority import Authority
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path / "ours")
+
+
+@contextmanager
+def _listening(context: ssl.SSLContext) -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                try:
+                    with context.wrap_socket(connection, server_side=True) as secured:
+                        while data := secured.recv(64):
+                            secured.sendall(data)
+                except OSError:
+                    connection.close()
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield server.getsockname()[1]
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+    thread.join(10)
+
+
+def _serial(port: int, tls: Tls) -> str:
+    context = tls.create_context()
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=30) as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1") as secured,
+    ):
+        secured.sendall(b"echo")
+        assert secured.recv(64) == b"echo"
+        shown = secured.getpeercert()
+        assert shown is not None
+        return str(shown["serialNumber"])
+
+
+def test_a_renewed_certificate_is_shown_to_the_next_client(authority: Authority):
+    context = ReloadedContext(ListenTls(**authority.issue("127.0.0.1").listen)).context
+    with _listening(context) as port:
+        tls = Tls(ca=authority.ca)
+        first = _serial(port, tls)
+        assert _serial(port, tls) == first
+        authority.issue("127.0.0.1")
+        second = _serial(port, tls)
+        assert second != first
+        assert _serial(port, tls) == second
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("fault", ["cut", "absent", "the key of another"])
+def test_half_a_renewal_leaves_the_old_certificate_in_force_until_it_is_whole(
+    authority: Authority, fault: str, caplog: pytest.LogCaptureFixture
+):
+    issued = authority.issue("127.0.0.1")
+    context = ReloadedContext(ListenTls(**issued.listen)).context
+    with _listening(context) as port:
+        tls = Tls(ca=authority.ca)
+        first = _serial(port, tls)
+        if fault == "absent":
+            issued.cert.unlink()
+        else:
+            other = authority.issue("127.0.0.1", file="other")
+            issued.cert.write_bytes(other.cert.read_bytes()[: 200 if fault == "cut" else None])
+        with caplog.at_level("WARNING"):
+            assert [_serial(port, tls) for _ in range(3)] == [first] * 3
+        assert len(caplog.messages) == 1 and str(issued.cert) in caplog.messages[0]
+        authority.issue("127.0.0.1")
+        assert _serial(port, tls) != first
+
+
+def test_a_renewed_authority_of_clients_decides_who_comes_in(authority: Authority, tmp_path: Path):
+    other = Authority(tmp_path / "theirs")
+    trusted = tmp_path / "clients.pem"
+    trusted.write_bytes(authority.ca.read_bytes())
+    listen = ListenTls(**authority.issue("127.0.0.1").listen, listen_ca=trusted)
+    old, new = (Tls(ca=authority.ca, **one.issue("c", file="client").client) for one in (authority, other))
+    with _listening(ReloadedContext(listen).context) as port:
+        _serial(port, old)
+        with pytest.raises(OSError, match=r"alert|reset|EOF"):
+            _serial(port, new)
+        trusted.write_bytes(other.ca.read_bytes())
+        _serial(port, new)
+        with pytest.raises(OSError, match=r"alert|reset|EOF"):
+            _serial(port, old)
+
+
+def test_our_own_checks_know_a_server_by_a_name_that_its_certificate_holds(authority: Authority):
+    names = [
+        ListenTls(**authority.issue(name).listen).own_client().tls_name
+        for name in ("triton.example.org", "*.example.org", "127.0.0.1")
+    ]
+    assert names == ["triton.example.org", "attendant.example.org", "127.0.0.1"]
+
+
+@pytest.mark.planted
+def test_a_certificate_that_has_expired_is_refused_before_a_server_starts(authority: Authority):
+    listen = ListenTls(**authority.issue("127.0.0.1", expired=True).listen)
+    with pytest.raises(ConfigError, match="expired; renew it"):
+        listen.own_client()
+
+
+@pytest.mark.planted
+def test_so_is_one_that_the_authority_of_clients_did_not_issue(authority: Authority, tmp_path: Path):
+    listen = ListenTls(**authority.issue("127.0.0.1").listen, listen_ca=Authority(tmp_path / "theirs").ca)
+    with pytest.raises(ConfigError, match="--listen-ca"):
+        listen.own_client()
+
+
+def test_a_part_without_its_other_part_is_refused(authority: Authority):
+    issued = authority.issue("127.0.0.1")
+    for given in ({"listen_cert": issued.cert}, {"listen_key": issued.key}, {"listen_ca": authority.ca}):
+        with pytest.raises(ConfigError, match="give both"):
+            ListenTls(**given)
+    for given in ({"cert": issued.cert}, {"key": issued.key}):
+        with pytest.raises(ConfigError, match="--cert and --key"):
+            Tls(**given)
+
+
+@pytest.mark.parametrize("fault", ["absent", "no certificate", "the key of another", "a password"])
+def test_a_file_that_cannot_be_used_is_named(authority: Authority, fault: str):
+    issued = authority.issue("127.0.0.1")
+    match fault:
+        case "absent":
+            issued.key.unlink()
+        case "no certificate":
+            issued.cert.write_text("certificate")
+        case "the key of another":
+            issued.key.write_bytes(authority.issue("127.0.0.1", file="other").key.read_bytes())
+        case "a password":
+            words = ["openssl", "pkey", "-in", issued.key, "-aes256", "-passout", "pass:x", "-out", f"{issued.key}.new"]
+            subprocess.run(words, check=True, capture_output=True)
+            Path(f"{issued.key}.new").replace(issued.key)
+    for check in (ListenTls(**issued.listen).create_context, Tls(**issued.client).channel_credentials):
+        with pytest.raises(ConfigError, match=r"server\.pem with its key in .*server\.key; found") as refused:
+            check()
+        assert "\n" not in str(refused.value)
+    with pytest.raises(ConfigError, match="certificates of authorities"):
+        replace(Tls(), ca=Path("absent.pem")).channel_credentials()

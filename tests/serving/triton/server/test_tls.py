@@ -1,0 +1,184 @@
+"""TLS and mutual TLS at the real tritonserver: who is let in, and what everybody else is told."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attendant.errors import UnreachableError
+from clients.load.record import RequestOutcome
+from clients.load.run import run_load
+from clients.load.scenario import Inputs, Scenario, Target, Workload
+from clients.tls import Tls
+from clients.triton_client import TritonClient
+from serving.certificates import ListenTls
+from serving.triton.server.ports import free_ports
+from serving.triton.server.process import TritonServer
+from serving.triton.server.settings import ServerSettings
+from tests.authority import Authority
+from tests.run_here import run_here
+from tests.serving.triton.server import sample_models
+
+READY_S = 240.0
+HERE = "127.0.0.1"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("tls")
+    sample_models.write(root / "models", "double", sample_models.DOUBLE_CONFIG, sample_models.DOUBLE)
+    return root
+
+
+@pytest.fixture(scope="module")
+def authority(folder: Path) -> Authority:
+    return Authority(folder / "ours")
+
+
+@pytest.fixture(scope="module")
+def stranger(folder: Path) -> Authority:
+    return Authority(folder / "theirs")
+
+
+@contextmanager
+def _running(folder: Path, listen: ListenTls) -> Iterator[str]:
+    http, grpc, metrics = free_ports(3)
+    settings = ServerSettings(
+        repository=folder / "models",
+        http_port=http,
+        grpc_port=grpc,
+        metrics_port=metrics,
+        drain_timeout_s=2,
+        listen=listen,
+    )
+    with TritonServer(settings) as server:
+        ends_s = time.monotonic() + READY_S
+        while not _listens(grpc):  # our own question would refuse a certificate that has expired
+            assert server.poll() is None and time.monotonic() < ends_s
+            time.sleep(0.1)
+        yield server.endpoints.grpc
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture(scope="module")
+def secured(folder: Path, authority: Authority) -> Iterator[str]:
+    with _running(folder, ListenTls(**authority.issue(HERE, "localhost").listen)) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def mutual(folder: Path, authority: Authority) -> Iterator[str]:
+    listen = ListenTls(**authority.issue(HERE, file="mutual").listen, listen_ca=authority.ca)
+    with _running(folder, listen) as address:
+        yield address
+
+
+async def _double(address: str, tls: Tls) -> list[float]:
+    async with TritonClient(address, 60.0, tls=tls) as client:
+        assert await client.models() == ["double"]
+        answer = await client.infer("double", {"x": np.array([1, 2], np.float32)})
+        return [float(one) for one in answer["y"]]
+
+
+def _refusal(address: str, tls: Tls) -> str:
+    with pytest.raises(UnreachableError) as refused:
+        asyncio.run(_double(address, tls))
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def test_the_right_authority_is_enough(secured: str, authority: Authority):
+    assert asyncio.run(_double(secured, Tls(ca=authority.ca))) == [2, 4]
+
+
+def test_a_name_that_the_certificate_holds_may_stand_for_the_address(secured: str, authority: Authority):
+    assert asyncio.run(_double(secured, Tls(ca=authority.ca, tls_name="localhost"))) == [2, 4]
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("public", [True, False])
+def test_another_authority_is_not_trusted(secured: str, stranger: Authority, public: bool):
+    told = _refusal(secured, Tls(tls=True) if public else Tls(ca=stranger.ca))
+    assert told == (
+        f"the certificate of {secured} is by an authority that we do not trust; name that authority's file with --ca"
+    )
+
+
+@pytest.mark.planted
+def test_a_name_that_the_certificate_lacks_is_refused(secured: str, authority: Authority):
+    told = _refusal(secured, Tls(ca=authority.ca, tls_name="triton.example.org"))
+    assert told.startswith(f"the certificate of {secured} does not name it; ") and "--tls-name" in told
+
+
+@pytest.mark.planted
+def test_a_certificate_that_has_expired_is_refused(folder: Path, authority: Authority):
+    listen = ListenTls(**authority.issue(HERE, file="old", expired=True).listen)
+    with _running(folder, listen) as address:
+        told = _refusal(address, Tls(ca=authority.ca))
+    assert told == f"the certificate of {address} has expired; let its owner renew it"
+
+
+def test_who_speaks_no_tls_is_told_to(secured: str):
+    told = _refusal(secured, Tls())
+    assert told.startswith(f"{secured} closed the connection at once; it may want TLS (--tls)")
+
+
+def test_who_speaks_tls_to_a_server_without_is_told_so(folder: Path, authority: Authority):
+    with _running(folder, ListenTls()) as address:
+        told = _refusal(address, Tls(ca=authority.ca))
+    assert told == f"{address} does not speak TLS; leave --tls and the certificates out"
+
+
+def test_mutual_tls_lets_a_client_in_by_its_certificate(mutual: str, authority: Authority):
+    client = authority.issue("client.example.org", file="client").client
+    assert asyncio.run(_double(mutual, Tls(ca=authority.ca, **client))) == [2, 4]
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("shown", ["none", "a stranger's"])
+def test_mutual_tls_lets_nobody_in_without_one(mutual: str, authority: Authority, stranger: Authority, shown: str):
+    client = {} if shown == "none" else stranger.issue("client.example.org", file="client").client
+    told = _refusal(mutual, Tls(ca=authority.ca, **client))
+    assert told.startswith(f"{mutual} closed the connection at once; ") and "--cert and --key" in told
+
+
+@pytest.mark.parametrize(
+    ("server", "names_client"), [("secured", False), ("mutual", True)], ids=["one way", "both ways"]
+)
+def test_our_own_checks_reach_what_they_start(
+    server: str, names_client: bool, authority: Authority, request: pytest.FixtureRequest
+):
+    issued = authority.issue(HERE, "localhost", file="mutual" if names_client else "server")
+    listen = ListenTls(**issued.listen, listen_ca=authority.ca if names_client else None)
+    with _running(request.getfixturevalue("folder"), listen) as address:
+        assert asyncio.run(_double(address, listen.own_client())) == [2, 4]
+
+
+def test_a_load_test_goes_over_tls(mutual: str, authority: Authority):
+    issued = authority.issue("load.example.org", file="load")
+    target = Target(address=mutual, ca=str(authority.ca), cert=str(issued.cert), key=str(issued.key))
+    numbers = Workload(name="numbers", model="double", inputs=Inputs(kind="random", number=3, size=3))
+    found = asyncio.run(run_load(Scenario(workloads=(numbers,), target=target, requests=12)))
+    assert {record.outcome for record in found.records} == {RequestOutcome.OK} and len(found.records) == 12
+
+
+def test_a_verb_takes_the_files_and_says_what_is_wrong_in_one_line(
+    secured: str, authority: Authority, stranger: Authority
+):
+    asked = ("attendant", "predict", "absent.json", "--model", "double", "--server", secured)
+    refused = run_here("attendant", "health", "--server", secured, "--ca", str(stranger.ca))
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.count("\n") == 1 and "authority that we do not trust" in refused.stderr
+    reached = run_here(*asked, "--ca", str(authority.ca))
+    assert "absent.json" in reached.stderr, "the server was reached, and the file was not"
