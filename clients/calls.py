@@ -5,11 +5,11 @@ segmentation fault (docs/log.md).
 """
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Callable
 from typing import Any
-from uuid import uuid4
 
-from attendant.tensor_names import CANCEL
+from attendant.tensor_names import CANCEL, CANCEL_KEY
 from clients.request_context import request_id
 
 LATE_CALLS_S = 2.0  # what a call that was given up may still take when the connection closes
@@ -62,8 +62,9 @@ class RequestStream:
             start: takes the requests of a stream, and returns an iterator over its responses.
             request: the keywords of tritonclient's ``async_stream_infer``.
         """
-        name = request_id.get()  # it may come twice, and what is cancelled must not
-        self._request = {**request, "request_id": f"{name}.{uuid4().hex}" if name else uuid4().hex}
+        self._parameters, self._key = request["parameters"], secrets.token_urlsafe()  # an id may come twice
+        parameters = self._parameters | {CANCEL_KEY: self._key}
+        self._request = {**request, "request_id": request_id.get(), "parameters": parameters}
         self._cancelled: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._responses = start(self._requests())
         self._next: asyncio.Future[Any] | None = None
@@ -89,5 +90,4 @@ class RequestStream:
     async def _requests(self) -> AsyncIterator[dict[str, Any]]:
         yield self._request
         if await self._cancelled:
-            parameters = self._request["parameters"] | {CANCEL: self._request["request_id"]}
-            yield self._request | {"request_id": "", "parameters": parameters}
+            yield self._request | {"request_id": "", "parameters": self._parameters | {CANCEL: self._key}}
