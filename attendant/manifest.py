@@ -115,6 +115,12 @@ class Manifest:
         if not condition:
             raise ArtefactError(f"{expected} in the manifest of {self.name!r}", repr(found)[:100], _EXPORT_AGAIN)
 
+    @property
+    def input_vocabulary(self) -> int | None:
+        """How many tokens the model that reads text knows; none where its configuration does not say."""
+        found = self.config.get("source_vocabulary_size", self.config.get("vocabulary_size"))
+        return found if type(found) is int else None
+
     def graph(self, name: str) -> GraphSignature:
         """The signature of the graph of that name.
 

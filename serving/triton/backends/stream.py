@@ -78,7 +78,7 @@ class StreamingBody:
 
     def read_input(self, tensors: Tensors) -> Any:
         """The text of a request, or its tokens."""
-        return prompt_from_tensors(tensors)
+        return prompt_from_tensors(tensors, self._model.max_input_tokens, self._model.max_input_characters)
 
     def finalize(self) -> None:
         """Answer what is queued, then stop the threads."""
