@@ -13,6 +13,7 @@ from attendant.errors import ArtefactError
 from attendant.names import is_plain_name, require_plain_name
 from attendant.records import FormatError, read_record, write_record
 from attendant.signature import DType, GraphSignature, TensorSpec
+from attendant.suppression import suppression_fault
 
 MANIFEST_NAME = "manifest.json"
 FORMAT = 5
@@ -109,6 +110,10 @@ class Manifest:
         for lowered in self.lowered:
             if lowered.file:
                 require_plain_name(lowered.file)
+        vocabularies = [graph.outputs[0].axes[-1] for graph in self.graphs if graph.name == "decoder" and graph.outputs]
+        for vocabulary in vocabularies:
+            fault = suppression_fault(self.details, vocabulary) if isinstance(vocabulary, int) else ""
+            self._require(not fault, "suppressed_tokens that leave a token to say", fault)
         self._require(self.bytes_per_weight > 0, "bytes_per_weight above 0", self.bytes_per_weight)
 
     def _require(self, condition: bool, expected: str, found: object) -> None:
