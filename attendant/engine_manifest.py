@@ -101,9 +101,10 @@ class Engine:
     weight_bytes: int = 0
 
     def __post_init__(self) -> None:
-        require_plain_name(self.graph)
-        if self.phase:
-            require_plain_name(self.phase)
+        for name in (self.graph, *self.built_from, *((self.phase,) if self.phase else ())):
+            require_plain_name(name)
+        if self.lowered is not None and self.lowered.file:
+            require_plain_name(self.lowered.file)
 
     @property
     def file(self) -> str:
@@ -126,6 +127,9 @@ class EngineManifest:
     platform: Platform
     engines: tuple[Engine, ...]
     command: str
+
+    def __post_init__(self) -> None:
+        require_plain_name(self.name)
 
     def engine(self, graph: str, phase: str = "") -> Engine | None:
         """The engine of a graph or of one of its phases; none where that was not built."""

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from attendant.errors import ArtefactError
+from attendant.external_data import external_locations
 from attendant.names import is_plain_name, require_plain_name
 from attendant.records import FormatError, read_record, write_record
 from attendant.signature import DType, GraphSignature, TensorSpec
+from attendant.suppression import suppression_fault
 
 MANIFEST_NAME = "manifest.json"
 FORMAT = 5
@@ -109,11 +111,21 @@ class Manifest:
         for lowered in self.lowered:
             if lowered.file:
                 require_plain_name(lowered.file)
+        vocabularies = [graph.outputs[0].axes[-1] for graph in self.graphs if graph.name == "decoder" and graph.outputs]
+        for vocabulary in vocabularies:
+            fault = suppression_fault(self.details, vocabulary) if isinstance(vocabulary, int) else ""
+            self._require(not fault, "suppressed_tokens that leave a token to say", fault)
         self._require(self.bytes_per_weight > 0, "bytes_per_weight above 0", self.bytes_per_weight)
 
     def _require(self, condition: bool, expected: str, found: object) -> None:
         if not condition:
             raise ArtefactError(f"{expected} in the manifest of {self.name!r}", repr(found)[:100], _EXPORT_AGAIN)
+
+    @property
+    def input_vocabulary(self) -> int | None:
+        """How many tokens the model that reads text knows; none where its configuration does not say."""
+        found = self.config.get("source_vocabulary_size", self.config.get("vocabulary_size"))
+        return found if type(found) is int else None
 
     def graph(self, name: str) -> GraphSignature:
         """The signature of the graph of that name.
@@ -194,15 +206,17 @@ class Manifest:
         return manifest
 
     def verify(self, folder: Path, hashed: Callable[[Path], str] | None = None) -> None:
-        """Hold every file to the hash that the manifest states.
+        """Hold every file to the hash that the manifest states, and see that none leads out of the folder.
 
         Args:
             folder: the artefact.
             hashed: from a file to its SHA-256, if not :func:`sha256_of`.
 
         Raises:
-            ArtefactError: a file is missing or differs.
+            ArtefactError: a file is missing or differs, is a link to somewhere else, or takes weights from a file that
+                no hash holds.
         """
+        self._require_inside(folder)
         graphs = [f"{graph.name}.onnx" for graph in self.graphs] if self.form == "onnx" else []
         for name in (*graphs, *(lowered.file for lowered in self.lowered if lowered.file)):
             self._require(name in self.files, "a hash of every graph", f"none of {name}")
@@ -215,6 +229,25 @@ class Manifest:
                     found[:12] + "…" if path.is_file() else found,
                     f"export again: `attendant export {self.form} {self.name} --out {folder}`",
                 )
+
+        for name in self.files:
+            if name.endswith(".onnx"):
+                self._require_known_weights(folder / name)
+
+    def _require_inside(self, folder: Path) -> None:
+        for path in folder.iterdir() if folder.is_dir() else ():
+            if path.is_symlink() and path.resolve().parent != folder.resolve():
+                raise ArtefactError(f"files of its own in {folder}", f"a link at {path.name}", "copy the file itself")
+
+    def _require_known_weights(self, path: Path) -> None:
+        try:
+            unknown = sorted(external_locations(path) - self.files.keys())
+        except (OSError, ValueError) as error:
+            raise ArtefactError(f"an ONNX file at {path}", str(error), _EXPORT_AGAIN) from error
+        if unknown:
+            raise ArtefactError(
+                f"{path} to take its weights from files of its manifest", repr(unknown[0])[:100], _EXPORT_AGAIN
+            )
 
 
 def sha256_of(path: Path) -> str:

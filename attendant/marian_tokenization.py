@@ -18,7 +18,8 @@ from pathlib import Path
 from sentencepiece import SentencePieceProcessor
 
 from attendant.errors import ArtefactError, InputError
-from attendant.tokenizer import MARIAN_FILES, UNKNOWN_TOKEN, Unknown, empty_text, shortened, within
+from attendant.text_bounds import most_characters, require_short, shortened
+from attendant.tokenizer import MARIAN_FILES, UNKNOWN_TOKEN, Unknown, empty_text, within
 
 _END_TOKEN, _PAD_TOKEN = "</s>", "<pad>"
 _LANGUAGE = re.compile(r">>.*?<<", re.DOTALL)
@@ -36,6 +37,7 @@ class MarianTokenizer:
     ) -> None:
         self._source, self._target, self._vocabulary = source, target, vocabulary
         self._pieces = {number: piece for piece, number in vocabulary.items()}
+        self._widest = max(map(len, vocabulary), default=0)
         self._end, self._unknown = vocabulary[_END_TOKEN], vocabulary[UNKNOWN_TOKEN]
         self._specials = {vocabulary.get(token) for token in (_END_TOKEN, UNKNOWN_TOKEN, _PAD_TOKEN)}
         self._refuses = unknown == "refuse"
@@ -62,6 +64,7 @@ class MarianTokenizer:
         Raises:
             InputError: the text is empty, is longer than ``longest`` tokens, or has pieces outside the vocabulary.
         """
+        require_short(text, longest, self._widest, lambda beginning: len(self._source.encode(beginning)))
         code = _LANGUAGE.match(text)
         language, said = ([code.group()], text[code.end() :]) if code else ([], text)
         pieces = [*language, *self._source.encode(said, out_type=str)]
@@ -81,6 +84,10 @@ class MarianTokenizer:
         known = [self._pieces.get(number, UNKNOWN_TOKEN) for number in token_ids if number not in self._specials]
         text: str = self._target.decode_pieces([piece for piece in known if piece != UNKNOWN_TOKEN])
         return text.strip()
+
+    def most_characters(self, longest: int) -> int:
+        """How many characters a text of at most so many tokens may have."""
+        return most_characters(longest, self._widest)
 
     def _id(self, piece: str) -> int:
         return self._vocabulary.get(piece, self._unknown)

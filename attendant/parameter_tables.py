@@ -1,6 +1,7 @@
 """The sampling parameters as tables in Markdown, for docs/reference/sampling-parameters.md."""
 
-from attendant.sampling_params import EARLY_STOPPING, LARGE, LARGEST_SEED, PARAMS, Param, default_of
+from attendant.param import LARGE, Param
+from attendant.sampling_params import EARLY_STOPPING, LARGEST_SEED, PARAMS, default_of
 
 
 def parameter_tables() -> str:
@@ -19,11 +20,16 @@ def _range(name: str, param: Param) -> str:
     if name == "early_stopping":
         return ", ".join(f"{word} ({number})" for number, word in enumerate(EARLY_STOPPING))
     if param.ge is None and param.gt is None:
-        return ""
+        counts = (f"at most {param.max_items}" if param.max_items else "", _length(param))
+        return ", each ".join(filter(None, counts))
     low = f"above {param.gt:g}," if param.gt is not None else f"{param.ge:g}"
     large = {LARGE: "10⁹", float(LARGEST_SEED): "2⁶⁴ − 1"}
     high = param.most or large.get(float(param.le or 0), f"{param.le:g}")
     return f"{low} to {high}".replace("-", "−")
+
+
+def _length(param: Param) -> str:
+    return f"of at most {param.max_length} characters" if param.max_length else ""
 
 
 def _default(name: str, param: Param) -> str:

@@ -47,8 +47,19 @@ def read_record(kind: type[RecordT], path: Path, version: int) -> RecordT:
 
 def write_record(record: Any, path: Path, version: int) -> None:
     """Write the file that :func:`read_record` reads, in one step."""
+    write_new_file(path, json.dumps({"format": version, **record_to_json(record)}, indent=2) + "\n")
+
+
+def write_new_file(path: Path, text: str) -> None:
+    """Put a file in the place of what is there, in one step, and never through a link that lies there.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     staged = path.with_name(f"{path.name}.part")
-    staged.write_text(json.dumps({"format": version, **record_to_json(record)}, indent=2) + "\n", encoding="utf-8")
+    staged.unlink(missing_ok=True)
+    with staged.open("x", encoding="utf-8") as file:  # x: no link is followed
+        file.write(text)
     staged.replace(path)
 
 

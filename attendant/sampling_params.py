@@ -10,70 +10,19 @@ of transformers' ``generate`` (temperature to typical_p, beams) and of OpenAI's 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, Literal, get_type_hints
 
 from attendant.errors import InputError
-from attendant.signature import DType
+from attendant.param import LARGE, Param, param_field
 
-Group = Literal["Length", "Sampling", "Penalties", "Beams", "Stops", "Structured output", "Report", "Schedule"]
 StructureKind = Literal["json", "json_schema", "regex"]
 EARLY_STOPPING = ("no", "yes", "never")
 STRUCTURES = ("json_object", "json_schema", "regex")
 MOST_ANSWERS = 32
 MOST_TOP_LOGPROBS = 20
+MOST_GUIDE_CHARACTERS = 65_536
 LARGEST_SEED = 2**64 - 1
-LARGE = 1e9
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Param:
-    """What is said of a parameter beside its name, its type and its default.
-
-    Attributes:
-        group: of flags and of the guide's tables.
-        tensors: that carry it: name → type.
-        help: what it does.
-        several: whether its tensors hold any number of values; one otherwise.
-        ge: the least value.
-        gt: all values are above it.
-        le: the largest value.
-        most: the largest value in words, where a model has a limit of its own.
-        unset: the default in words, where it is None.
-        openai: what OpenAI's API calls it; empty where only other servers have it.
-    """
-
-    group: Group
-    tensors: Mapping[str, DType]
-    help: str
-    several: bool = False
-    ge: float | None = None
-    gt: float | None = None
-    le: float | None = None
-    most: str = ""
-    unset: str = "none"
-    openai: str = ""
-
-    def require(self, name: str, value: float) -> None:
-        """Refuse a number beyond the bounds.
-
-        Raises:
-            InputError: it is; a NaN always is.
-        """
-        if self.gt is not None and not value > self.gt:
-            raise InputError(f"{name} above {self.gt:g}", str(value), f"correct {name}", param=name)
-        low = self.ge if self.ge is not None else self.gt
-        if low is not None and self.le is not None and not low <= value <= self.le:
-            bounds = f"of at least {low:g}" if self.le == LARGE else f"from {low:g} to {self.le:g}"
-            raise InputError(f"{name} {bounds}", str(value), f"correct {name}", param=name)
-
-
-def _param(default: Any, group: Group, tensors: str, meaning: str, **others: Any) -> Any:
-    """A row; ``tensors`` are names and types, as ``"top_k int32"``."""
-    words = iter(tensors.split())
-    carried: Any = dict(zip(words, words, strict=True))
-    metadata = {"param": Param(group=group, tensors=carried, help=meaning, **others)}
-    return field(**({"default_factory": dict} if default == {} else {"default": default}), metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +49,7 @@ class SamplingParams:
         InputError: a value is out of its range, or two exclude each other.
     """
 
-    max_tokens: int | None = _param(
+    max_tokens: int | None = param_field(
         None,
         "Length",
         "max_tokens int32",
@@ -111,7 +60,7 @@ class SamplingParams:
         unset="as many",
         openai="max_tokens",
     )
-    min_tokens: int = _param(
+    min_tokens: int = param_field(
         0,
         "Length",
         "min_tokens int32",
@@ -119,7 +68,7 @@ class SamplingParams:
         ge=0,
         le=LARGE,
     )
-    temperature: float = _param(
+    temperature: float = param_field(
         0.0,
         "Sampling",
         "temperature float32",
@@ -128,10 +77,10 @@ class SamplingParams:
         le=100,
         openai="temperature",
     )
-    top_k: int = _param(
+    top_k: int = param_field(
         0, "Sampling", "top_k int32", "draw among so many most probable tokens; 0 is all of them", ge=0, le=LARGE
     )
-    top_p: float = _param(
+    top_p: float = param_field(
         1.0,
         "Sampling",
         "top_p float32",
@@ -140,7 +89,7 @@ class SamplingParams:
         le=1,
         openai="top_p",
     )
-    min_p: float = _param(
+    min_p: float = param_field(
         0.0,
         "Sampling",
         "min_p float32",
@@ -148,7 +97,7 @@ class SamplingParams:
         ge=0,
         le=1,
     )
-    typical_p: float = _param(
+    typical_p: float = param_field(
         1.0,
         "Sampling",
         "typical_p float32",
@@ -156,7 +105,7 @@ class SamplingParams:
         gt=0,
         le=1,
     )
-    seed: int | None = _param(
+    seed: int | None = param_field(
         None,
         "Sampling",
         "seed uint64",
@@ -166,7 +115,7 @@ class SamplingParams:
         unset="drawn",
         openai="seed",
     )
-    n: int = _param(
+    n: int = param_field(
         1,
         "Sampling",
         "num_return_sequences int32",
@@ -175,7 +124,7 @@ class SamplingParams:
         le=MOST_ANSWERS,
         openai="n",
     )
-    repetition_penalty: float = _param(
+    repetition_penalty: float = param_field(
         1.0,
         "Penalties",
         "repetition_penalty float32",
@@ -183,7 +132,7 @@ class SamplingParams:
         gt=0,
         le=100,
     )
-    presence_penalty: float = _param(
+    presence_penalty: float = param_field(
         0.0,
         "Penalties",
         "presence_penalty float32",
@@ -192,7 +141,7 @@ class SamplingParams:
         le=100,
         openai="presence_penalty",
     )
-    frequency_penalty: float = _param(
+    frequency_penalty: float = param_field(
         0.0,
         "Penalties",
         "frequency_penalty float32",
@@ -201,15 +150,16 @@ class SamplingParams:
         le=100,
         openai="frequency_penalty",
     )
-    logit_bias: Mapping[int, float] = _param(
+    logit_bias: Mapping[int, float] = param_field(
         {},
         "Penalties",
         "logit_bias_ids int32 logit_bias float32",
         "token id and what is added to its logit; −100 all but forbids a token",
         several=True,
+        max_items=1024,
         openai="logit_bias",
     )
-    beam_width: int = _param(
+    beam_width: int = param_field(
         1,
         "Beams",
         "beam_width int32",
@@ -219,7 +169,7 @@ class SamplingParams:
         le=MOST_ANSWERS,
         most="32, and to the slots",
     )
-    length_penalty: float = _param(
+    length_penalty: float = param_field(
         1.0,
         "Beams",
         "length_penalty float32",
@@ -227,60 +177,65 @@ class SamplingParams:
         ge=-30,
         le=30,  # so that even the longest length to this power is a float
     )
-    early_stopping: Literal["no", "yes", "never"] = _param(
+    early_stopping: Literal["no", "yes", "never"] = param_field(
         "no",
         "Beams",
         "early_stopping int32",
         "yes: end as soon as enough beams have ended; never: only when no better one is possible; no: when a better "
         "one is unlikely",
     )
-    stop: tuple[str, ...] = _param(
+    stop: tuple[str, ...] = param_field(
         (),
         "Stops",
         "stop_words string",
         "a text that ends the answer; no part of it is sent, wherever tokens cut it",
         several=True,
+        max_items=16,
+        max_length=1024,
         openai="stop",
     )
-    stop_token_ids: tuple[int, ...] = _param(
+    stop_token_ids: tuple[int, ...] = param_field(
         (),
         "Stops",
         "stop_token_ids int32",
         "a token that ends the answer, beside the model's own end tokens",
         several=True,
+        max_items=256,
     )
-    ignore_eos: bool = _param(False, "Stops", "ignore_eos bool", "go on after the model's own end tokens")
-    json_object: bool = _param(
+    ignore_eos: bool = param_field(False, "Stops", "ignore_eos bool", "go on after the model's own end tokens")
+    json_object: bool = param_field(
         False, "Structured output", "guided_decoding_guide_type string", "the answer is JSON", openai="response_format"
     )
-    json_schema: str | None = _param(
+    json_schema: str | None = param_field(
         None,
         "Structured output",
         "guided_decoding_guide_type string guided_decoding_guide string",
         "the answer is JSON of this schema",
+        max_length=MOST_GUIDE_CHARACTERS,
         openai="response_format",
     )
-    regex: str | None = _param(
+    regex: str | None = param_field(
         None,
         "Structured output",
         "guided_decoding_guide_type string guided_decoding_guide string",
         "the answer is text that this regular expression matches as a whole",
+        max_length=MOST_GUIDE_CHARACTERS,
     )
-    echo: bool = _param(
+    echo: bool = param_field(
         False,
         "Report",
         "exclude_input_in_output bool",
         "the prompt's text stands before the answer's; not of translators and captioners",
         openai="echo",
     )
-    logprobs: bool = _param(
+    logprobs: bool = param_field(
         False,
         "Report",
         "return_log_probs bool",
         "each token comes with its log-probability under the model, before penalties and temperature",
         openai="logprobs",
     )
-    top_logprobs: int = _param(
+    top_logprobs: int = param_field(
         0,
         "Report",
         "top_logprobs int32",
@@ -289,14 +244,14 @@ class SamplingParams:
         le=MOST_TOP_LOGPROBS,
         openai="top_logprobs",
     )
-    token_counts: bool = _param(
+    token_counts: bool = param_field(
         False,
         "Report",
         "return_num_input_tokens bool return_num_output_tokens bool",
         "how many tokens the prompt has, and how many each response adds",
         openai="usage",
     )
-    num_speculative_tokens: int = _param(
+    num_speculative_tokens: int = param_field(
         0,
         "Schedule",
         "num_speculative_tokens int32",
@@ -305,8 +260,8 @@ class SamplingParams:
         ge=0,
         le=32,
     )
-    priority: int = _param(1, "Schedule", "priority int32", "0 is served before 1", ge=0, le=1)
-    deadline_ms: int | None = _param(
+    priority: int = param_field(1, "Schedule", "priority int32", "0 is served before 1", ge=0, le=1)
+    deadline_ms: int | None = param_field(
         None,
         "Schedule",
         "deadline_ms int32",
@@ -319,7 +274,7 @@ class SamplingParams:
     def __post_init__(self) -> None:
         for name, param in PARAMS.items():
             value = getattr(self, name)
-            if value is not None and (param.ge is not None or param.gt is not None):
+            if value is not None:
                 param.require(name, value)
         if any(not text for text in self.stop):
             raise InputError("stop texts of at least one character", "an empty one", "leave it out", param="stop")
@@ -344,7 +299,7 @@ class SamplingParams:
                 changed = {name: getattr(self, name) for name in (*PARAMS, "explain") if is_set(self, name)}
                 raise InputError(
                     expected,
-                    ", ".join(f"{name} = {value!r}" for name, value in changed.items()),
+                    ", ".join(f"{name} = {value!r}"[:200] for name, value in changed.items()),
                     "leave one of them out",
                 )
 

@@ -4,6 +4,7 @@ What is at its default is not sent. A client writes tensors, a Triton model's bo
 (:mod:`attendant.sampling_params`).
 """
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attendant.errors import InputError
+from attendant.param import BYTES_OF_CHARACTER
 from attendant.sampling_params import EARLY_STOPPING, PARAMS, STRUCTURES, SamplingParams, default_of, is_set
 from attendant.signature import TensorSpec
 from attendant.tensor_names import IDS_REQUEST, STREAM, TEXT_REQUEST
+from attendant.text_bounds import too_long
 
 Array = NDArray[Any]
 Tensors = Mapping[str, Array]
@@ -73,6 +76,8 @@ def params_from_tensors(tensors: Tensors, explain: bool = False) -> SamplingPara
     values: dict[str, Any] = {}
     for name, param in PARAMS.items():
         sent = [tensors[tensor] for tensor in param.tensors if tensor in tensors]
+        for tensor in sent:
+            param.require_tensor(name, tensor)
         if sent and name not in STRUCTURES:
             values[name] = _value_of(name, sent, tensors)
     return SamplingParams(**values, **_structure(tensors), explain=explain)
@@ -102,18 +107,30 @@ def prompt_tensors(prompt: str | Sequence[int]) -> dict[str, Array]:
     return {spec.name: _tensor(spec, prompt)}
 
 
-def prompt_from_tensors(tensors: Tensors) -> str | list[int]:
+def prompt_from_tensors(
+    tensors: Tensors, most_tokens: int = sys.maxsize, most_characters: int = sys.maxsize
+) -> str | list[int]:
     """What a text model is given: a text, or the tokens of one.
 
+    Args:
+        tensors: that the client sent.
+        most_tokens: that the model takes.
+        most_characters: of a text that may be so many tokens.
+
     Raises:
-        InputError: neither or both were sent.
+        InputError: neither or both were sent, or more than the model takes.
     """
     (text,), (ids,) = TEXT_REQUEST, IDS_REQUEST
     if (text.name in tensors) == (ids.name in tensors):
         found = "both" if text.name in tensors else "neither"
         raise InputError(f"{text.name!r} or {ids.name!r}", found, "send one of them")
     if text.name in tensors:
-        return _text(tensors[text.name].reshape(-1)[0])
+        sent = tensors[text.name].reshape(-1)[0]
+        if len(sent) > BYTES_OF_CHARACTER * most_characters:
+            raise too_long(f"{len(sent)} bytes", most_tokens, most_characters)
+        return _text(sent)
+    if not 1 <= tensors[ids.name].size <= most_tokens:
+        raise InputError(f"1 to {most_tokens} tokens", str(tensors[ids.name].size), "shorten the input", param=ids.name)
     token_ids: list[int] = tensors[ids.name].reshape(-1).tolist()
     return token_ids
 
@@ -134,7 +151,7 @@ def _single(array: Array) -> Any:
 
 def _chosen(choices: Mapping[Any, Any], name: str, value: Any) -> Any:
     if value not in choices:
-        raise InputError(f"{name}, one of {list(choices)}", repr(value), f"correct {name}", param=name)
+        raise InputError(f"{name}, one of {list(choices)}", repr(value)[:100], f"correct {name}", param=name)
     return choices[value]
 
 

@@ -13,8 +13,9 @@ POSITIONS = "positions"  # of the grid that such an image becomes
 
 EXPLAINED = "explained"  # the graph that also shows what it attends to
 EXPLAIN = "explain"  # the parameter by which a request asks for that
-CANCEL = "cancel"  # the parameter that takes the request with the given id back
-HEALTH = "health"  # the parameter that asks how the engine is doing, and whether it knows the request with the given id
+CANCEL_KEY = "cancel_key"  # the parameter with the secret that cancels a request; without one, only its own stream can
+CANCEL = "cancel"  # the parameter that cancels the request of the given key
+HEALTH = "health"  # the parameter that asks how the engine is doing, and if it knows the request of the given key
 RENDERED = "rendered"  # the parameter that says that a prompt was made by a chat template
 ALIGNMENT = "alignment"
 CROSS_ATTENTION = "cross_attention"

@@ -12,6 +12,7 @@ from tokenizers import Regex, pre_tokenizers
 from tokenizers import Tokenizer as _Tokenizer
 
 from attendant.errors import ArtefactError, InputError
+from attendant.text_bounds import most_characters, require_short, shortened
 
 TOKENIZER_NAME = "tokenizer.json"
 MARIAN_FILES = ("source.spm", "target.spm", "vocab.json")
@@ -38,6 +39,9 @@ class TextTokenizer(Protocol):
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of token ids, without special tokens."""
 
+    def most_characters(self, longest: int) -> int:
+        """How many characters a text of at most so many tokens may have."""
+
 
 class Tokenizer:
     """A ``tokenizer.json`` of the tokenizers library."""
@@ -56,6 +60,7 @@ class Tokenizer:
             before = [tokenizer.pre_tokenizer] if tokenizer.pre_tokenizer is not None else []
             tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*before, split])
         self._tokenizer = tokenizer
+        self._widest = max(map(len, tokenizer.get_vocab()), default=0)
         self._refused = tokenizer.token_to_id(UNKNOWN_TOKEN) if unknown == "refuse" else None
 
     @classmethod
@@ -81,6 +86,7 @@ class Tokenizer:
         Raises:
             InputError: the text is empty, is longer than ``longest`` tokens, or has characters outside the vocabulary.
         """
+        require_short(text, longest, self._widest, lambda beginning: len(self._tokenizer.encode(beginning).ids))
         if isinstance(text, RenderedText):
             ids: list[int] = self._with_specials.encode(text, add_special_tokens=False).ids
             if not ids:
@@ -101,6 +107,10 @@ class Tokenizer:
         """The text of token ids, without special tokens."""
         text: str = self._tokenizer.decode(list(token_ids), skip_special_tokens=True)
         return text
+
+    def most_characters(self, longest: int) -> int:
+        """How many characters a text of at most so many tokens may have."""
+        return most_characters(longest, self._widest)
 
     @cached_property
     def _with_specials(self) -> _Tokenizer:
@@ -132,8 +142,3 @@ def within(token_ids: list[int], longest: int, text: str) -> list[int]:
 def empty_text(text: str) -> InputError:
     """The refusal of a text in which nothing is said."""
     return InputError("a text of at least one token", repr(text), "send some text")
-
-
-def shortened(text: str, longest: int = 60) -> str:
-    """The beginning of a text, for a message."""
-    return text if len(text) <= longest else text[:longest] + "…"

@@ -5,11 +5,11 @@ segmentation fault (docs/log.md).
 """
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Callable
 from typing import Any
-from uuid import uuid4
 
-from attendant.tensor_names import CANCEL, HEALTH
+from attendant.tensor_names import CANCEL, CANCEL_KEY, HEALTH
 from clients.request_context import request_id
 
 LATE_CALLS_S = 2.0  # what a call that was given up may still take when the connection closes
@@ -71,9 +71,10 @@ class RequestStream:
             start: takes the requests of a stream, and returns an iterator over its responses.
             request: the keywords of tritonclient's ``async_stream_infer``.
         """
-        name = request_id.get()  # it may come twice, and what is cancelled must not
-        self._request = {**request, "request_id": f"{name}.{uuid4().hex}" if name else uuid4().hex}
-        self.health_id = f"{self._request['request_id']}.health"
+        self._parameters, self._key = request["parameters"], secrets.token_urlsafe()  # an id may come twice
+        parameters = self._parameters | {CANCEL_KEY: self._key}
+        self._request = {**request, "request_id": request_id.get(), "parameters": parameters}
+        self.health_id = secrets.token_urlsafe()
         self._is_over = False
         self._messages: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
         self._messages.put_nowait(self._request)
@@ -105,7 +106,7 @@ class RequestStream:
             last = await self.next()
 
     def _put(self, name: str, parameter: str) -> None:
-        parameters = self._request["parameters"] | {parameter: self._request["request_id"]}
+        parameters = self._parameters | {parameter: self._key}
         self._messages.put_nowait(self._request | {"request_id": name, "parameters": parameters})
 
     async def _requests(self) -> AsyncIterator[dict[str, Any]]:

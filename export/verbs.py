@@ -8,6 +8,7 @@ from typing import Annotated
 
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
+from attendant.errors import ArtefactError
 from export.artefact.stage import TorchPrecision
 from export.precision.precisions import NAMES, PrecisionName, describe_precisions
 from export.tensorrt.config import EngineConfig
@@ -77,7 +78,7 @@ def check(
     PyTorch in float32, ONNX Runtime, and OpenVINO if installed; of an artefact of `export torch`, torch itself.
     Batch sizes, lengths, padding, and every split of a cached decode against the full forward pass; then drift, KL,
     first choices, greedy and right answers against the precision's budget, on held-out data where the checkpoint is a
-    shipped one. Writes parity.json.
+    shipped one. Writes parity.json. A Python file is run only where --source names it.
     With --target, validate each graph for that runtime instead, and run nothing.
 
     Args:
@@ -99,6 +100,9 @@ def check(
     from export.quality.report import print_quality, quality_to_json
 
     manifest = Manifest.read(folder)
+    if source is None and manifest.source.endswith(".py"):
+        remedy = f"if you trust it, name it yourself: --source {manifest.source}"
+        raise ArtefactError("a checkpoint to compare with", "a Python file, which only you may have run", remedy)
     precision = precision_named(manifest.precision)
     if manifest.form == "onnx" and not precision.ort_cpu:
         sys.stderr.write(_NO_KERNELS.format(precision.name))

@@ -5,6 +5,7 @@ second message on a stream cancels its request (clients/calls.py says why).
 """
 
 import asyncio
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +21,7 @@ from attendant.sampling_params import SamplingParams
 from attendant.tensor_names import CANCEL, CANDIDATE, FINISH_REASON, INPUT_TOKENS, OUTPUT_IDS, TEXT_OUTPUT
 from clients.admin_key import read_admin_key
 from clients.load.in_flight import InFlightRequest
-from clients.load.infer_message import Place, create_message, read_arrays, split_texts, with_id
+from clients.load.infer_message import Place, create_message, read_arrays, split_texts, with_cancel_key, with_id
 from clients.load.request_inputs import RequestInput
 from clients.load.request_tensors import output_names, request_tensors
 from clients.load.scenario import Target, Workload
@@ -145,10 +146,11 @@ class GrpcTransport:
 
     async def _stream(self, prepared: GrpcRequest, request: InFlightRequest) -> None:
         request_id = f"load-{id(self):x}-{next(self._ids)}"
+        key = secrets.token_urlsafe()
         request.mark_sent()
         call = next(self._streams)()
-        await call.write(with_id(prepared.message, request_id))
-        request.cancel = partial(self._cancel, call, prepared, request_id)
+        await call.write(with_cancel_key(with_id(prepared.message, request_id), key))
+        request.cancel = partial(self._cancel, call, prepared, key)
         if request.outcome is not None:  # it was aborted while it was sent, and two writes at once are one too many
             request.cancel()
         failure: AttendantError | None = None
@@ -169,9 +171,9 @@ class GrpcTransport:
         if not final:
             raise ServerError("a final response", "the stream ended without one", "look at the server's log")
 
-    def _cancel(self, call: Any, prepared: GrpcRequest, request_id: str) -> None:
+    def _cancel(self, call: Any, prepared: GrpcRequest, key: str) -> None:
         message = service_pb2.ModelInferRequest.FromString(prepared.message)
-        message.parameters[CANCEL].string_param = request_id
+        message.parameters[CANCEL].string_param = key
 
         async def write_last() -> None:
             await call.write(message.SerializeToString())

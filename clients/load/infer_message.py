@@ -9,6 +9,7 @@ from tritonclient.grpc import service_pb2
 from tritonclient.utils import np_to_triton_dtype, serialize_byte_tensor, triton_to_np_dtype
 
 from attendant.errors import InputError
+from attendant.tensor_names import CANCEL_KEY
 
 Array = NDArray[Any]
 ID_TAG = bytes([3 << 3 | 2])  # field 3 of ModelInferRequest, a string
@@ -54,6 +55,13 @@ def with_id(message: bytes, request_id: str) -> bytes:
     """A serialised request without an id, given one: fields of protobuf may come in any order."""
     text = request_id.encode()
     return message + ID_TAG + bytes([len(text)]) + text
+
+
+def with_cancel_key(message: bytes, key: str) -> bytes:
+    """A serialised request, given the secret that cancels it: of protobuf's maps, too, the parts are merged."""
+    part = service_pb2.ModelInferRequest()
+    part.parameters[CANCEL_KEY].string_param = key
+    return message + bytes(part.SerializeToString())
 
 
 def read_arrays(response: Any) -> dict[str, Array]:

@@ -3,7 +3,6 @@
 Apart from :mod:`export.artefact.stage`, which decides whether there is anything to do and does not wait for torch.
 """
 
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -16,6 +15,7 @@ from attendant.folders import replaced_folder
 from attendant.manifest import Manifest
 from attendant.progress import progress
 from attendant.tensor_names import EXPLAINED
+from export.artefact.companions import copy_companions
 from export.artefact.description import describe, signatures_of
 from export.artefact.fingerprint import Option, require_unchanged
 from export.artefact.own_process import run_each
@@ -53,6 +53,7 @@ def write_artefact(
     tasks = checkpoint.graphs(explain, bool(options["uint8"]))
     samples = Path(str(options["calibration"])) if options.get("calibration") else None
     with replaced_folder(out) as staged:
+        copy_companions(checkpoint, staged)
         with ExitStack() as stack:
             folder = exported
             if precision is PRECISIONS["fp32"]:
@@ -66,8 +67,6 @@ def write_artefact(
             for graph in graphs if folder != staged else ():
                 graph.write(staged)
             lowered = [one for graph in graphs if precision.ort_cpu for one in lower_graph(graph, staged)]
-        for companion in checkpoint.companions():
-            shutil.copyfile(companion, staged / companion.name)
         manifest = replace(
             describe(name, checkpoint, [graph.signature for graph in graphs], precision, staged, fingerprint),
             lowered=tuple(lowered),

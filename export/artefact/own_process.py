@@ -9,6 +9,7 @@ import gc
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from multiprocessing import forkserver, get_context, parent_process
@@ -22,6 +23,7 @@ from attendant.folders import FULL_DISK
 
 Call = tuple[Any, ...]
 IMPORTED = [
+    "export.artefact.forked_process",
     "onnxscript.function_libs.torch_lib.ops",
     "onnxscript.optimizer",
     "onnxscript.rewriter.onnx_fusions",
@@ -29,8 +31,9 @@ IMPORTED = [
     "torch.export",
     "torch.onnx",
 ]
-"""What the processes are forked with: libraries alone, as the path to our own modules is that of whoever forks."""
+"""What the processes are forked with: libraries, and what ends them early, which is left out where it is not found."""
 _TERMINATED = 143
+_PATIENCE_S = 1.0
 _COLLECTED_EACH = 50_000
 """Objects between two looks for garbage, of which tracing makes none: with 700 they are a tenth of its time."""
 _REMEDY = "see that there is enough memory, and that a script of yours exports behind `if __name__ == '__main__':`"
@@ -117,6 +120,8 @@ def _await_end_of_parent() -> None:
     assert parent is not None
     parent.join()
     os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_PATIENCE_S)  # to give back what it shares: a library may not come back to Python for long
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _unexpected_error(function: Callable[..., None], error: Exception) -> ExportError:

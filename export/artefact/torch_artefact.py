@@ -1,6 +1,5 @@
 """An artefact that torch runs: the checkpoint in the precision's type, and the manifest that every artefact has."""
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ import torch
 from attendant.errors import ConfigError
 from attendant.folders import replaced_folder
 from attendant.manifest import Manifest
+from export.artefact.companions import copy_companions
 from export.artefact.description import describe, signatures_of
 from export.artefact.fingerprint import Option, require_unchanged
 from export.artefact.reproduction import write_reproduction
@@ -37,10 +37,9 @@ def write_torch_artefact(name: str, out: Path, options: Mapping[str, Option], fi
         remedy = "export it with `attendant export onnx`"
         raise ConfigError("a model of a family, which its configuration can build", f"the Python file {name}", remedy)
     with replaced_folder(out) as staged:
+        copy_companions(checkpoint, staged)
         checkpoint.model.to(_DTYPES[precision.memory])
         save_checkpoint(checkpoint, staged)
-        for companion in checkpoint.companions():
-            shutil.copyfile(companion, staged / companion.name)
         signatures = signatures_in(precision, signatures_of(checkpoint.graphs()))
         manifest = replace(describe(name, checkpoint, signatures, precision, staged, fingerprint), form="torch")
         write_reproduction(staged, manifest, options)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from attendant.errors import OutputError, ParityError
+from attendant.records import write_new_file
 from export.precision.precisions import PRECISIONS, Precision
 from serving.runtime.base import Array
 
@@ -119,7 +120,7 @@ def write_report(
         ],
     }
     try:
-        path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+        write_new_file(path, json.dumps(value, indent=1) + "\n")
     except OSError as error:
         raise OutputError(f"a place to write at {path}", str(error), "make the folder writable") from error
     return path

@@ -1,7 +1,10 @@
 """A checkpoint folder: ``config.json``, ``model.safetensors``, and the files that the task needs beside them."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,9 +14,11 @@ from torch import nn
 
 from attendant.config import config_from_json, config_to_json
 from attendant.errors import ArtefactError, ConfigError
+from attendant.names import require_plain_name
 from attendant.tensor_names import PIXELS
 from models.checkpoints.blank import blank, fill
 from models.checkpoints.file_names import COMPANIONS, CONFIG_NAME, WEIGHTS_NAME
+from models.checkpoints.fitting import require_bounded_header, require_fitting
 from models.families.family import Family
 from models.registry import family_named
 from models.task_graph import TaskGraph
@@ -46,6 +51,9 @@ class Checkpoint:
     example: dict[str, Any] = field(default_factory=dict)
     folder: Path | None = None
     code: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_plain_name(self.name)
 
     @property
     def config(self) -> Any:
@@ -107,7 +115,7 @@ def load_checkpoint(folder: Path, weights: Weights = "read") -> Checkpoint:
 
     Raises:
         ArtefactError: a file is missing or damaged, or the weights are not this configuration's.
-        ConfigError: the configuration is rejected.
+        ConfigError: the configuration is rejected, or is of a larger model than the weights.
         UnknownNameError: the family is unknown.
     """
     path = folder / CONFIG_NAME
@@ -123,7 +131,9 @@ def load_checkpoint(folder: Path, weights: Weights = "read") -> Checkpoint:
         raise ArtefactError(f"a complete configuration at {path}", f"no {missing}", "write the checkpoint again")
     family = family_named(value["family"])
     config = config_from_json(family.config, value["config"])
-    model = blank(lambda: family.build(config))
+    build = partial(family.build, config)
+    require_fitting(build, config, _read_shapes(folder / WEIGHTS_NAME))
+    model = blank(build)
     _load_weights(model, folder / WEIGHTS_NAME, weights)
     return Checkpoint(
         name=value["name"],
@@ -135,23 +145,33 @@ def load_checkpoint(folder: Path, weights: Weights = "read") -> Checkpoint:
     )
 
 
-def _load_weights(model: nn.Module, path: Path, weights: Weights) -> None:
+def _read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    with _opened(path, "mapped") as file:
+        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+
+
+@contextmanager
+def _opened(path: Path, weights: Weights) -> Iterator[Any]:
     try:
+        require_bounded_header(path)
         with safe_open(path, framework="pt", backend=_BACKENDS[weights]) as file:
-            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-            wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-            if wanted != shapes:
-                different = sorted(
-                    name for name in wanted.keys() | shapes.keys() if wanted.get(name) != shapes.get(name)
-                )
-                raise ArtefactError(
-                    f"the tensors of the configuration in {path}",
-                    f"{len(different)} that differ in name or shape, first {different[:3]}",
-                    "pair the weights with their own config.json",
-                )
-            if weights != "absent":
-                read = ((name, file.get_tensor(name)) for name in shapes)
-                fill(model, ((name, one.float() if one.is_floating_point() else one) for name, one in read))
+            yield file
     except (OSError, SafetensorError) as error:
         remedy = "copy the file again, or train it with `attendant models train <name>`"
         raise ArtefactError(f"a whole safetensors file at {path}", str(error), remedy) from error
+
+
+def _load_weights(model: nn.Module, path: Path, weights: Weights) -> None:
+    with _opened(path, weights) as file:
+        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+        if wanted != shapes:
+            different = sorted(name for name in wanted.keys() | shapes.keys() if wanted.get(name) != shapes.get(name))
+            raise ArtefactError(
+                f"the tensors of the configuration in {path}",
+                f"{len(different)} that differ in name or shape, first {different[:3]}",
+                "pair the weights with their own config.json",
+            )
+        if weights != "absent":
+            read = ((name, file.get_tensor(name)) for name in shapes)
+            fill(model, ((name, one.float() if one.is_floating_point() else one) for name, one in read))

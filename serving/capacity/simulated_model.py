@@ -123,6 +123,9 @@ class _DotTokenizer:
     def decode(self, token_ids: Sequence[int]) -> str:
         return "." * len(token_ids)
 
+    def most_characters(self, longest: int) -> int:
+        return longest
+
 
 class _EmptyBuffer:
     address = nbytes = 0

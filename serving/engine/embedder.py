@@ -65,7 +65,13 @@ class TextEmbedder:
         self._tokenizer = load_tokenizer(folder, manifest.details.get("tokenizer"))
         self._graph = graph or _run_by(create_runners(folder, manifest, threads, runtime, device)["model"])
         self._longest = int(manifest.details["max_length"])
+        self._most_texts = manifest.graph("model").axes["batch"].max
         self._pad = int(manifest.details["pad_token"])
+
+    @property
+    def max_characters(self) -> int:
+        """How many characters a text may have."""
+        return self._tokenizer.most_characters(self._longest)
 
     def embed(
         self, requests: Sequence[Sequence[str]], outputs_needed: Collection[str] = VECTORS
@@ -86,6 +92,8 @@ class TextEmbedder:
 
     def _tokenize(self, texts: Sequence[str]) -> list[Tokens] | InputError:
         try:
+            if not 1 <= len(texts) <= self._most_texts:
+                raise InputError(f"1 to {self._most_texts} texts", str(len(texts)), "split the request")
             return [self._tokenizer.encode(text, self._longest) for text in texts]
         except InputError as error:
             return error

@@ -62,6 +62,7 @@ class TextGenerationModel:
         self.tokenizer = load_tokenizer(folder, self.details.get("tokenizer"))
         self._aligning = aligning_graph(manifest)
         self.vocabulary_size = int(manifest.graph("decoder").outputs[0].axes[-1])
+        self._input_vocabulary = manifest.input_vocabulary
         rules = TokenRules.of(self.details)
         self.loaded = LoadedModel(
             decoder=self.runners["decoder"],
@@ -89,17 +90,28 @@ class TextGenerationModel:
         """
         return self.engine.stream(request)
 
-    def tokens(self, inputs: str | Sequence[int], longest: int, below: int | None = None) -> tuple[int, ...]:
+    @property
+    def max_input_tokens(self) -> int:
+        """How many tokens of text a request may bring; none of a model that reads no text."""
+        return 0
+
+    @property
+    def max_input_characters(self) -> int:
+        """How many characters a text of so many tokens may have."""
+        return self.tokenizer.most_characters(self.max_input_tokens)
+
+    def tokens(self, inputs: str | Sequence[int]) -> tuple[int, ...]:
         """The tokens of a text, or those that were sent.
 
         Raises:
             InputError: there are none, too many, or one outside the vocabulary.
         """
+        longest = self.max_input_tokens
         if isinstance(inputs, str):
-            return tuple(self.tokenizer.encode(inputs, longest))
-        require_tokens(inputs, "input_ids", below)
+            inputs = self.tokenizer.encode(inputs, longest)
         if not 1 <= len(inputs) <= longest:
             raise InputError(f"1 to {longest} tokens", str(len(inputs)), "shorten the input")
+        require_tokens(inputs, "input_ids", self._input_vocabulary)
         return tuple(int(token) for token in inputs)
 
     def _check_options(self, options: SamplingParams) -> int:
@@ -108,6 +120,8 @@ class TextGenerationModel:
             self.runners[require_aligning(self._aligning)]  # loaded here: only this request is to meet an error
         require_tokens(options.stop_token_ids, "stop_token_ids", self.vocabulary_size)
         require_tokens(list(options.logit_bias), "logit_bias", self.vocabulary_size)
+        if options.structure is not None:
+            self.loaded.guides.prepare(options.structure)  # here, and not in the thread that decodes for all
         return secrets.randbits(SEED_BITS) if options.seed is None else options.seed
 
 
@@ -129,6 +143,11 @@ NO_ECHO = ("an answer without its question: the decoder has read no prompt", "ec
 class TranslationModel(TextGenerationModel):
     """One artefact of the task ``translate``, loaded."""
 
+    @property
+    def max_input_tokens(self) -> int:
+        """How many tokens a source may have."""
+        return int(self.details["max_source_length"])
+
     def request(self, inputs: str | Sequence[int], options: SamplingParams | None = None, /) -> Request:
         """Check a source, a text or its tokens; the limit is 1 … capacity − 1.
 
@@ -139,7 +158,7 @@ class TranslationModel(TextGenerationModel):
         seed = self._check_options(options)
         if options.echo:
             raise InputError(*NO_ECHO)
-        source_BS = np.array([self.tokens(inputs, int(self.details["max_source_length"]))], dtype=np.int64)
+        source_BS = np.array([self.tokens(inputs)], dtype=np.int64)
         longest = int(self.details["max_target_length"]) - 1
         return Request(
             prompt=(int(self.details["start_token"]),),
@@ -182,6 +201,11 @@ class CaptionModel(TextGenerationModel):
 class LanguageModel(TextGenerationModel):
     """One artefact of the task ``generate``, loaded."""
 
+    @property
+    def max_input_tokens(self) -> int:
+        """How many tokens a prompt may have: the cache's positions but one."""
+        return int(self.details["max_length"]) - 1
+
     def request(self, inputs: str | Sequence[int], options: SamplingParams | None = None, /) -> Request:
         """Check a prompt, a text or its tokens; prompt and answer fit the cache together.
 
@@ -190,7 +214,7 @@ class LanguageModel(TextGenerationModel):
         """
         options = options or SamplingParams()
         seed, longest = self._check_options(options), int(self.details["max_length"])
-        prompt = self.tokens(inputs, longest - 1, self.vocabulary_size)
+        prompt = self.tokens(inputs)
         why = f"the cache's {longest} positions less the prompt's {len(prompt)}"
         return Request(
             prompt=prompt,

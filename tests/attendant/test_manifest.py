@@ -60,7 +60,7 @@ def small_manifest(**changes):
 @pytest.fixture
 def artefact(tmp_path):
     """A folder with a manifest over two files."""
-    (tmp_path / "model.onnx").write_bytes(b"graph")
+    (tmp_path / "model.onnx").write_bytes(b"\x08\x0d")
     (tmp_path / "tokenizer.json").write_bytes(b"{}")
     files = {path.name: sha256_of(path) for path in tmp_path.iterdir()}
     small_manifest(files=files).write(tmp_path)
@@ -302,3 +302,32 @@ def test_a_value_of_another_type_is_refused_by_its_place(path, value, artefact):
     file.write_text(json.dumps(manifest))
     with pytest.raises(ArtefactError, match=str(path[-1]) if len(path) == 1 else r"graphs\[\.*0?"):
         Manifest.read(artefact)
+
+
+def decoder(vocabulary):
+    logits = TensorSpec(name="logits", dtype="float32", axes=("batch", "steps", vocabulary))
+    return (GraphSignature(name="decoder", inputs=(), outputs=(logits,)),)
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize(
+    "details",
+    [
+        {"suppressed_tokens": [0, 1, 2, 3]},
+        {"suppressed_tokens": [0, 1, 2], "end_token": 3},
+        {"suppressed_tokens": [4]},
+        {"suppressed_tokens": [-1]},
+        {"suppressed_tokens": "all"},
+        {"suppressed_tokens": [{}]},
+        {"forced_start_token": 4},
+        {"forced_start_token": [[]]},
+    ],
+    ids=str,
+)
+def test_a_model_that_may_say_nothing_is_refused_where_its_manifest_is_read(details):
+    with pytest.raises(ArtefactError, match="suppressed_tokens that leave a token to say"):
+        small_manifest(graphs=decoder(4), details=details)
+
+
+def test_a_model_that_may_say_something_is_taken():
+    small_manifest(graphs=decoder(4), details={"suppressed_tokens": [0, 1], "end_tokens": [2], "forced_start_token": 3})

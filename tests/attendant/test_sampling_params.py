@@ -106,3 +106,38 @@ def test_a_request_takes_a_sequence_for_each_sample_or_beam(asked, sequences, is
 )
 def test_what_an_answer_must_look_like_is_one_value(asked, structure):
     assert SamplingParams(**asked).structure == structure
+
+
+COUNTED = {  # name → a value of the parameter with so many items
+    "stop": lambda count: tuple(f"{number:04}" for number in range(count)),
+    "stop_token_ids": lambda count: tuple(range(count)),
+    "logit_bias": lambda count: dict.fromkeys(range(count), 1.0),
+}
+LENGTHS = {"stop": lambda text: (text,), "json_schema": str, "regex": str}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_a_parameter_of_several_values_takes_its_most_and_no_more(name):
+    most = PARAMS[name].max_items
+    assert len(getattr(SamplingParams(**{name: COUNTED[name](most)}), name)) == most
+    with pytest.raises(InputError, match=f"^expected {name} of at most {most} values; found {most + 1}"):
+        SamplingParams(**{name: COUNTED[name](most + 1)})
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_a_text_takes_its_longest_length_and_no_more(name):
+    most = PARAMS[name].max_length
+    SamplingParams(**{name: LENGTHS[name]("a" * most)})
+    with pytest.raises(InputError, match=f"^expected {name} of at most {most} characters; found {most + 1}"):
+        SamplingParams(**{name: LENGTHS[name]("a" * (most + 1))})
+
+
+def test_every_parameter_of_several_values_or_of_text_has_a_bound():
+    assert {name for name, param in PARAMS.items() if param.several} == set(COUNTED)
+    assert {name for name, kind in TYPES.items() if "str" in str(kind) and "Literal" not in str(kind)} == set(LENGTHS)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_a_bias_that_is_no_number_is_refused(value):
+    with pytest.raises(InputError, match="finite numbers in logit_bias"):
+        SamplingParams(logit_bias={1: value})

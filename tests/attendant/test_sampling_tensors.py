@@ -217,3 +217,42 @@ def test_bytes_that_are_no_text_are_replaced_and_not_a_failure():
 def test_neither_or_both_are_refused(contents, found):
     with pytest.raises(InputError, match=f"'text_input' or 'input_ids'; found {found}"):
         prompt_from_tensors(question(**contents))
+
+
+class _Untouched(bytes):
+    """Fails where it is decoded."""
+
+    def decode(self, *_args, **_keywords):
+        raise AssertionError("it was decoded")
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize(
+    ("name", "tensors"),
+    [
+        ("stop", {"stop_words": np.array([[_Untouched(b"x")] * 17], dtype=object)}),
+        ("stop", {"stop_words": np.array([[_Untouched(b"x" * 5000)]], dtype=object)}),
+        ("stop_token_ids", {"stop_token_ids": np.zeros((1, 10**6), np.int32)}),
+        ("logit_bias", {"logit_bias_ids": np.zeros((1, 10**6), np.int32), "logit_bias": np.zeros((1, 10**6))}),
+        (
+            "regex",
+            {
+                "guided_decoding_guide_type": np.array([[b"regex"]], dtype=object),
+                "guided_decoding_guide": np.array([[_Untouched(b"x" * 10**6)]], dtype=object),
+            },
+        ),
+        ("max_tokens", {"max_tokens": np.zeros((1, 10**6), np.int32)}),
+    ],
+)
+def test_a_tensor_of_too_much_is_refused_before_a_value_of_it_is_read(name, tensors):
+    with pytest.raises(InputError) as caught:
+        params_from_tensors(tensors)
+    assert caught.value.param in {name, "json_schema"}  # which share a tensor
+
+
+def test_a_prompt_of_more_than_the_model_takes_is_refused_before_it_is_read():
+    with pytest.raises(InputError, match="at most 10 tokens, which are at most 100 characters; found 401 bytes"):
+        prompt_from_tensors(question(text_input=[_Untouched(b"x" * 401)]), 10, 100)
+    with pytest.raises(InputError, match="1 to 10 tokens; found 11"):
+        prompt_from_tensors(question(input_ids=[1] * 11), 10, 100)
+    assert prompt_from_tensors(question(input_ids=[1] * 10), 10, 100) == [1] * 10

@@ -2,12 +2,16 @@
 
 import asyncio
 
+import pytest
 from tritonclient.grpc import aio
 from tritonclient.utils import np_to_triton_dtype
 
+from attendant.errors import CancelledError, InputError
 from attendant.sampling_params import SamplingParams
 from attendant.sampling_tensors import prompt_tensors, tensors_of
+from attendant.tensor_names import CANCEL, CANCEL_KEY
 from clients.calls import RequestStream
+from clients.statuses import error_from
 from tests.conftest import LANGUAGE_MODEL, NARROW_LENGTH
 from tests.end_to_end.asking import PATIENCE_S, active, counted, until
 from tests.text_checkpoints import OTHER_PROMPT
@@ -30,7 +34,7 @@ class _Counting(RequestStream):
 
     async def next(self):
         response = await super().next()
-        tokens = response[0].as_numpy("output_ids") if response is not None else None
+        tokens = response[0].as_numpy("output_ids") if response is not None and response[0] is not None else None
         self.count += 0 if tokens is None else tokens.size
         return response
 
@@ -66,3 +70,71 @@ def test_a_request_that_is_taken_back_is_not_answered_and_the_one_behind_it_is(n
     served, left, other = asyncio.run(_in_the_queue(narrow))
     assert served < LONGEST
     assert (left, other) == (0, 3)
+
+
+class _Raw:
+    """One request on a stream of its own, as somebody sends it who writes the parameters by hand."""
+
+    def __init__(self, client, request_id="", parameters=None, max_tokens=LONGEST):
+        self.request = _request(max_tokens) | {"request_id": request_id, "parameters": parameters or {}}
+        self.count, self.error, self.begun, self.ended = 0, None, asyncio.Event(), asyncio.Event()
+        self.task = asyncio.ensure_future(self._read(client))
+
+    async def _requests(self):
+        yield self.request
+        if CANCEL not in self.request["parameters"]:  # its answer is the end of the stream
+            await self.ended.wait()
+
+    async def _read(self, client):
+        async for result, error in client.stream_infer(self._requests()):
+            if error is not None:
+                self.error = error_from("", str(error.message()), LANGUAGE_MODEL, "")
+                self.ended.set()
+                continue
+            tokens = result.as_numpy("output_ids")
+            if tokens is not None:
+                self.count += tokens.size
+                self.begun.set()
+            if result.get_response().parameters["triton_final_response"].bool_param:
+                self.ended.set()
+
+
+async def _with_owner(server, parameters, cancelled):
+    """A request of id "1" has the slot while another call cancels what it names: the request, once it has ended."""
+    async with aio.InferenceServerClient(server.grpc) as client:
+        owner = _Raw(client, "1", parameters, max_tokens=OWNED)
+        await asyncio.wait_for(owner.begun.wait(), PATIENCE_S)
+        other = _Raw(client, "1", {CANCEL: cancelled})
+        await asyncio.wait_for(other.task, PATIENCE_S)
+        await asyncio.wait_for(owner.task, PATIENCE_S)
+        return owner
+
+
+OWNED = 512
+KEY = "e2c0aRandomSecretOf22c"
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("parameters", [{}, {CANCEL_KEY: KEY}], ids=["without a key", "with a key"])
+@pytest.mark.parametrize("cancelled", ["1", KEY[:-1] + "d"])
+def test_who_does_not_hold_the_key_ends_nobodys_answer(narrow, parameters, cancelled):
+    owner = asyncio.run(_with_owner(narrow, parameters, cancelled))
+    assert (owner.count, owner.error) == (OWNED, None)
+
+
+def test_a_cancelled_answer_ends_with_an_error_that_says_so(narrow):
+    owner = asyncio.run(_with_owner(narrow, {CANCEL_KEY: KEY}, KEY))
+    assert owner.count < OWNED
+    assert isinstance(owner.error, CancelledError)
+
+
+@pytest.mark.parametrize("key", ["short", "x" * 1000])
+def test_a_key_that_could_be_guessed_or_is_no_key_is_refused(narrow, key):
+    async def refused():
+        async with aio.InferenceServerClient(narrow.grpc) as client:
+            raw = _Raw(client, "", {CANCEL_KEY: key})
+            await asyncio.wait_for(raw.task, PATIENCE_S)
+            return raw.error
+
+    error = asyncio.run(refused())
+    assert isinstance(error, InputError) and error.param == CANCEL_KEY

@@ -35,6 +35,6 @@ def test_the_guide_takes_a_module_from_its_file_to_a_served_answer():
             else:
                 shown[command] = succeeded(command)
         assert run_python(CLIENT) == "falling\n"
-    assert "│ ok " in shown["attendant verify build/sensors"]
+    assert "│ ok " in shown["attendant verify build/sensors --source build/sensors.py"]
     assert '"scores": [[' in shown["attendant predict build/request.json --model sensors"]
     assert "sensors (predict): ok" in shown["attendant health"]

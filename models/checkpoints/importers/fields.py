@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from attendant.errors import ConfigError
+from models.checkpoints.fitting import LARGEST_SIZE
 from models.checkpoints.importers.generation import GENERATION_FIELDS
 
 ChoiceT = TypeVar("ChoiceT")
@@ -69,8 +70,12 @@ class Fields:
             ConfigError: it is none, or absent and has no default.
         """
         value = self._value_or(name, default)
-        if type(value) is not int or value < 1:
-            raise ConfigError(f"{self._place_of(name)} to be a positive integer", repr(value), "correct config.json")
+        if type(value) is not int or not 1 <= value <= LARGEST_SIZE:
+            raise ConfigError(
+                f"{self._place_of(name)} to be a positive integer of at most {LARGEST_SIZE}",
+                repr(value),
+                "correct config.json",
+            )
         return value
 
     def number(self, name: str, default: float) -> float:

@@ -1,12 +1,17 @@
 """From a Hugging Face folder to a checkpoint folder of ours, compared with the library that wrote it."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+from attendant.errors import ConfigError
+from attendant.names import require_plain_name
 from attendant.progress import progress
+from attendant.suppression import suppression_fault
 from attendant.tokenization import load_tokenizer
 from models.checkpoints.blank import blank
 from models.checkpoints.example import example_for, image_example
+from models.checkpoints.fitting import require_fitting
 from models.checkpoints.folder import replaced_checkpoint
 from models.checkpoints.importers import compare
 from models.checkpoints.importers.architecture import Architecture, ReferenceModel
@@ -62,12 +67,14 @@ def import_checkpoint(source: Path, out: Path, name: str | None = None, max_leng
     Raises:
         UnknownNameError: the architecture is not supported.
         ConfigError: the configuration asks for what our model does not do.
-        ArtefactError: a file or a tensor is missing, damaged, or one too many.
+        ArtefactError: a file or a tensor is missing, damaged, or one too many; the name cannot be a folder's.
         OutputError: the place cannot be written.
         ParityError: the imported model does not compute what the other library's does.
         MachineError: the tokenizer has to be converted by a library that is not installed, or that library cannot read
             the folder.
     """
+    name = name or source.resolve().name
+    require_plain_name(name)
     values = read_config(source)
     architecture = architecture_of(values)
     refuse_place(source, out)
@@ -82,14 +89,20 @@ def import_checkpoint(source: Path, out: Path, name: str | None = None, max_leng
         family = FAMILIES[architecture.family]
         config = architecture.config_from(reference)
         reference.fields.refuse_rest()
+        build = partial(family.build, config)
+        require_fitting(build, config, tensors.shapes)
         details = generation_details(reference.generation) if family.task.answers == "text" else {}
+        vocabulary = getattr(config, "target_vocabulary_size", getattr(config, "vocabulary_size", 0))
+        if fault := suppression_fault(details, vocabulary) if details else "":
+            expected = "suppress_tokens and bad_words_ids that leave a token to say"
+            raise ConfigError(expected, fault, "correct generation_config.json or config.json")
         if family.task.name == "generate":
             details["end_tokens"] = end_tokens(reference.generation)
         for field, value in details.get("generation_not_followed", {}).items():
             reference.notes.append(f"not followed yet when answers are decoded: {field} {value}")
         details |= keep_companions(source, staged, family.task, reference, config)
-        model = blank(lambda: family.build(config))
-        checkpoint = Checkpoint(name=name or source.resolve().name, family=family, model=model, details=details)
+        model = blank(build)
+        checkpoint = Checkpoint(name=name, family=family, model=model, details=details)
         pairing = pair(model, architecture.origins(config), architecture, names)
         if pairing.ignored:
             reference.notes.append(

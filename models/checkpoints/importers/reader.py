@@ -14,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from attendant.errors import ArtefactError
+from models.checkpoints.fitting import require_bounded_header
 
 SINGLE_NAME = "model.safetensors"
 INDEX_NAME = "model.safetensors.index.json"
@@ -66,6 +67,7 @@ def opened_tensors(folder: Path) -> Iterator[Tensors]:
         files: dict[str, Any] = {}
         for name in sorted({SINGLE_NAME} if single else set(wanted.values())):
             try:
+                require_bounded_header(folder / name)
                 # Not memory-mapped, so that a tensor that has been dealt with leaves memory.
                 file = stack.enter_context(safe_open(folder / name, framework="pt", backend="pread"))
             except (OSError, SafetensorError) as error:

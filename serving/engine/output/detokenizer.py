@@ -15,6 +15,8 @@ from serving.engine.sampling.sampler import SampledToken
 from serving.runtime.base import Array
 
 _HALF_A_CHARACTER = "\ufffd"
+LONGEST_WAIT = 64
+"""Tokens that are held back until they are a character: bytes that never become one would be decoded ever again."""
 
 
 class IncrementalDetokenizer:
@@ -29,7 +31,8 @@ class IncrementalDetokenizer:
         """What one more token adds; empty while the text ends within a character."""
         self._window.append(token)
         new = self.rest()
-        if not new or new.endswith(_HALF_A_CHARACTER):
+        waits = len(self._window) - self._emitted < LONGEST_WAIT
+        if waits and (not new or new.endswith(_HALF_A_CHARACTER)):
             return ""
         self._window, self._emitted = self._window[self._emitted :], len(self._window) - self._emitted
         return new

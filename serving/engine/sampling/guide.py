@@ -11,20 +11,28 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tokenizers import decoders
 
 from attendant.errors import InputError, MachineError
 from attendant.sampling_params import Structure
-from attendant.tokenizer import TextTokenizer, Tokenizer, shortened
+from attendant.text_bounds import shortened
+from attendant.tokenizer import TextTokenizer, Tokenizer
 from serving.runtime.base import Array
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
 
 MOST_GRAMMARS = 64  # that are kept compiled
+LIMITS: dict[str, Any] = {
+    "initial_lexer_fuel": 200_000,
+    "step_lexer_fuel": 20_000,
+    "max_items_in_row": 500,
+    "step_max_items": 20_000,
+}
+"""What a step may cost, as every request waits for it: with llguidance's own limits it took up to 1.6 s."""
 _ANY_JSON = "{}"
 _BLANKS = r"[ \n\r\t]{1,40}"  # a model that has lost its way writes blanks to the end where JSON sets no bound
 
@@ -82,6 +90,14 @@ class Guides:
         self._tokenizer, self._vocabulary_size, self._end = tokenizer, vocabulary_size, sorted(end_tokens)
         self._compiled = lru_cache(MOST_GRAMMARS)(self._compile)
 
+    def prepare(self, guide: Structure) -> None:
+        """Compile what :meth:`create` needs, and its first step, which may take longest; from any thread.
+
+        Raises:
+            As :meth:`create`.
+        """
+        self.create(guide).allowed()
+
     def create(self, guide: Structure) -> TokenGuide:
         """The guide of a new answer.
 
@@ -95,7 +111,7 @@ class Guides:
         vocabulary = self._vocabulary
         from llguidance import LLMatcher, LLParserLimits
 
-        limits = LLParserLimits(verbose_errors=False)
+        limits = LLParserLimits(verbose_errors=False, **LIMITS)
         matcher = LLMatcher(vocabulary, _grammar(guide), log_level=0, limits=limits)
         if matcher.is_error():
             raise _unreadable(guide, matcher.get_error())

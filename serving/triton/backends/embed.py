@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from attendant.errors import InputError
+from attendant.param import BYTES_OF_CHARACTER
 from attendant.tensor_names import TEXT_INPUT, TOKEN_MASK
 from serving.engine.embedder import EncodedTexts, TextEmbedder
 from serving.triton.backends import triton_api
@@ -31,13 +32,13 @@ class TritonPythonModel:
 
     def _answers(self, requests: list[Any]) -> list[EncodedTexts | InputError]:
         requested = set().union(*(triton_api.requested_outputs(request) for request in requests))
-        return self._embedder.embed([_texts(request) for request in requests], requested)
+        return self._embedder.embed([self._texts(request) for request in requests], requested)
 
-
-def _texts(request: Any) -> list[str]:
-    array = triton_api.tensor_of(request, TEXT_INPUT)
-    assert array is not None, "Triton lets no request without it pass"
-    return [text.decode(errors="replace") for text in array.reshape(-1)]
+    def _texts(self, request: Any) -> list[str]:
+        array = triton_api.tensor_of(request, TEXT_INPUT)
+        assert array is not None, "Triton lets no request without it pass"
+        enough = BYTES_OF_CHARACTER * self._embedder.max_characters + 1  # to see that a text is too long
+        return [text[:enough].decode(errors="replace") for text in array.reshape(-1)]
 
 
 def _response(request: Any, answer: EncodedTexts) -> Any:

@@ -6,6 +6,7 @@ response is sent leave as one. Every request ends with one FINAL flag.
 
 import logging
 import queue
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -77,7 +78,7 @@ class StreamingBody:
 
     def read_input(self, tensors: Tensors) -> Any:
         """The text of a request, or its tokens."""
-        return prompt_from_tensors(tensors)
+        return prompt_from_tensors(tensors, self._model.max_input_tokens, self._model.max_input_characters)
 
     def finalize(self) -> None:
         """Answer what is queued, then stop the threads."""
@@ -85,23 +86,24 @@ class StreamingBody:
         self._sender.stop()
 
     def _accept(self, request: Any, sender: Any) -> None:
-        if (asked_id := triton_api.health_request(request)) is not None:
-            known = any(running.id == asked_id for running in list(self._requests.values()))
+        if (asked_key := triton_api.health_request(request)) is not None:
+            known = asked_key in {running.cancel_key for running in list(self._requests.values())}
             sender.send(triton_api.health_response(self._thread.health(known)), flags=triton_api.FINAL)
             return
-        if cancelled_id := triton_api.cancelled_request(request):
+        if key := triton_api.cancelled_key(request):
             for running in list(self._requests.values()):
-                if running.id == cancelled_id:
+                if secrets.compare_digest(running.cancel_key.encode(), key.encode()):
                     self._cancel(running)
             sender.send(flags=triton_api.FINAL)
             return
+        cancel_key = triton_api.cancel_key(request)
         tensors = triton_api.tensors_of(request)
         options = params_from_tensors(tensors, triton_api.asks_to_explain(request))
         text = self.read_input(tensors)
         if isinstance(text, str) and triton_api.is_rendered(request):
             text = RenderedText(text)
         checked = self._model.request(text, options)
-        checked.id = request.request_id()
+        checked.cancel_key = cancel_key
         checked.stream = STREAM in tensors and bool(tensors[STREAM].all())
         if options.explain:
             checked.source_texts = source_texts(checked.source, self._model.tokenizer)
@@ -186,12 +188,10 @@ class ResponseSender:
             self._on_end(sender)
 
     def _respond_with_error(self, sender: Any, error: AttendantError) -> None:
-        if not isinstance(error, CancelledError):
-            sender.send(triton_api.error_response(error), flags=triton_api.FINAL)
-        elif sender.is_cancelled():
+        if isinstance(error, CancelledError) and sender.is_cancelled():  # nobody reads, and Triton takes no error
             threading.Timer(AFTER_CANCELLATION_S, sender.send, kwargs={"flags": triton_api.FINAL}).start()
         else:
-            sender.send(flags=triton_api.FINAL)
+            sender.send(triton_api.error_response(error), flags=triton_api.FINAL)
         self._on_end(sender)
 
 

@@ -14,15 +14,16 @@ import numpy as np
 import triton_python_backend_utils as pb_utils
 
 from attendant.engine_health import EngineHealth
-from attendant.errors import AttendantError, BusyError, InputError, MachineError
+from attendant.errors import AttendantError, BusyError, CancelledError, InputError, MachineError
 from attendant.manifest import Manifest
 from attendant.parameters import DEVICE, GRAPH_MODEL, RUNTIME, THREADS, Device, Runtime
-from attendant.tensor_names import CANCEL, EXPLAIN, HEALTH, RENDERED, TEXT_OUTPUT
+from attendant.tensor_names import CANCEL, CANCEL_KEY, EXPLAIN, HEALTH, RENDERED, TEXT_OUTPUT
 from serving.engine.settings import EngineSettings
 from serving.runtime.base import Array
 
 SERVER_S = 1.0
 """Between two looks at whether the server lives."""
+SHORTEST_KEY, LONGEST_KEY = 16, 128
 FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
 
 
@@ -158,13 +159,30 @@ def is_rendered(request: Any) -> bool:
     return _read_bool(request, RENDERED)
 
 
-def cancelled_request(request: Any) -> str:
-    """The id of the earlier request that this one cancels; empty if it cancels none."""
+def cancel_key(request: Any) -> str:
+    """The secret by which another call may cancel a request; empty where none may.
+
+    Raises:
+        InputError: it could be guessed.
+    """
+    key = _parameters(request).get(CANCEL_KEY, "")
+    if key == "" or (isinstance(key, str) and SHORTEST_KEY <= len(key) <= LONGEST_KEY):
+        return str(key)
+    raise InputError(
+        f"a {CANCEL_KEY} of {SHORTEST_KEY} to {LONGEST_KEY} random characters",
+        type(key).__name__ if not isinstance(key, str) else f"one of {len(key)}",
+        "draw one for each request, as with secrets.token_urlsafe()",
+        param=CANCEL_KEY,
+    )
+
+
+def cancelled_key(request: Any) -> str:
+    """The secret of the earlier request that this one cancels; empty if it cancels none."""
     return str(_parameters(request).get(CANCEL, ""))
 
 
 def health_request(request: Any) -> str | None:
-    """The id of the request that this one asks about, which may be empty; None if it asks for no health."""
+    """The key of the request that this one asks about, which may be empty; None if it asks for no health."""
     value = _parameters(request).get(HEALTH)
     return None if value is None else str(value)
 
@@ -181,11 +199,13 @@ def health_response(health: EngineHealth) -> Any:
 def error_response(error: Exception) -> Any:
     """A response that carries an error, as the JSON of its record: a stream drops Triton's status.
 
-    The client's mistake is INVALID_ARG, a full queue UNAVAILABLE, anything else INTERNAL.
+    The client's mistake is INVALID_ARG, a full queue UNAVAILABLE, a cancelled request CANCELLED, anything else
+    INTERNAL.
     """
     codes: dict[type[Exception], Any] = {
         InputError: pb_utils.TritonError.INVALID_ARG,
         BusyError: pb_utils.TritonError.UNAVAILABLE,
+        CancelledError: pb_utils.TritonError.CANCELLED,
     }
     code = codes.get(type(error), pb_utils.TritonError.INTERNAL)
     message = json.dumps(error.to_json(), ensure_ascii=False) if isinstance(error, AttendantError) else str(error)

@@ -23,6 +23,7 @@ from attendant.tokenizer import MARIAN_FILES, TOKENIZER_NAME
 from serving.engine.settings import EngineSettings
 from serving.runtime.create_runners import engines_for
 from serving.runtime.executable import require_executable
+from serving.triton.repository.chat_template import FILE_NAME as TEMPLATE_NAME
 from serving.triton.repository.chat_template import add_chat_template
 from serving.triton.repository.model_config import LABELS_NAME, model_config_from_manifest
 from serving.triton.repository.pbtxt import pbtxt_from_config
@@ -72,7 +73,8 @@ def write_repository(
     with replaced_models(out, {name for manifest in manifests for name in _model_names(manifest)}) as staged:
         for folder, manifest in artefacts:
             config = model_config_from_manifest(manifest, threads, runtime, engine, device)
-            add_chat_template(config, folder)
+            if TEMPLATE_NAME in manifest.files:
+                add_chat_template(config, folder)
             engines = plans[manifest.name]
             if tokens_engine(manifest, engines) is not None:
                 tokens = replace(manifest, name=tokens_model(manifest), task="predict", details={}, example={})

@@ -6,14 +6,14 @@ tritonserver 2.51 stalls for 500 ms at a time (triton-inference-server/server #8
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from tritonclient.grpc import model_config_pb2 as pb
 
 from attendant.errors import ArtefactError, ConfigError
 from attendant.manifest import Manifest
-from attendant.parameters import DEVICE, RUNTIME, THREADS, Device, Runtime
+from attendant.parameters import DEVICE, GRAPH_MODEL, RUNTIME, THREADS, Device, Runtime
 from attendant.sampling_tensors import SPECS
 from attendant.signature import GraphSignature, TensorSpec
 from attendant.tasks import resolve, task_named
@@ -32,6 +32,7 @@ from attendant.tensor_names import (
 )
 from serving.engine.output.alignment import aligning_graph
 from serving.engine.settings import EngineSettings
+from serving.triton.repository.chat_template import CHAT_TEMPLATE, CONTROL_TOKENS
 
 LABELS_NAME = "labels.txt"
 _ALIGNED = (
@@ -39,6 +40,7 @@ _ALIGNED = (
     TensorSpec(name=TOKEN_TEXTS, dtype="string", axes=("tokens",)),
     TensorSpec(name=SOURCE_TEXTS, dtype="string", axes=("source",)),
 )
+_OURS = (THREADS, RUNTIME, DEVICE, GRAPH_MODEL, CHAT_TEMPLATE, CONTROL_TOKENS)
 _TYPES = {
     "bool": pb.TYPE_BOOL,
     "int32": pb.TYPE_INT32,
@@ -77,7 +79,13 @@ def model_config_from_manifest(
     config = pb.ModelConfig(name=manifest.name, backend="python")
     config.instance_group.add(count=1, kind=pb.ModelInstanceGroup.KIND_CPU)
     resolve(task_named(manifest.task).config)(config, manifest)
-    _add_parameters(config, {"task": manifest.task, "example": manifest.example, **manifest.details})
+    own = {"task": manifest.task, "example": manifest.example}
+    taken = sorted(manifest.details.keys() & {*own, *_OURS, *(one.name for one in fields(EngineSettings))})
+    if taken:
+        raise ArtefactError(
+            f"details of {manifest.name!r} that set no parameter of ours", str(taken), "export it again"
+        )
+    _add_parameters(config, {**own, **manifest.details})
     config.parameters[THREADS].string_value = str(threads)
     if config.model_transaction_policy.decoupled:
         engine = engine or EngineSettings()

@@ -136,3 +136,56 @@ def test_a_call_that_is_ended_gives_back_what_it_shares(tmp_path):
     _, errors = starts(tmp_path, "share_a_lock", "shares", "refuses").communicate(timeout=60)
     assert "found this; change it" in errors
     assert "resource_tracker" not in errors
+
+
+def sleep_whatever_comes(path):
+    """A call in the hands of a library that does not come back to Python."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    path.write_text(str(os.getpid()))
+    time.sleep(600)
+
+
+def test_a_call_that_does_not_listen_is_ended_too(tmp_path):
+    deadline = time.monotonic() + 60
+    program = starts(tmp_path, "sleep_whatever_comes", "pid")
+    worker = pid_in(tmp_path / "pid", deadline)
+    program.kill()
+    program.communicate()
+    while runs(worker) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not runs(worker)
+
+
+IMPORTS = """
+import sys
+from export.artefact import own_process
+if __name__ == "__main__":
+    own_process.IMPORTED[1:] = ["imports_long"]
+    own_process.start_importing()
+    sys.stdin.read()
+"""
+IMPORTED_LONG = """
+import os, time
+with open(os.environ["PID"], "w") as file:
+    file.write(str(os.getpid()))
+time.sleep(600)
+"""
+
+
+@pytest.mark.planted
+def test_what_still_imports_ends_with_the_process_that_wanted_it(tmp_path):
+    deadline = time.monotonic() + 60
+    (tmp_path / "imports_long.py").write_text(IMPORTED_LONG)
+    (tmp_path / "imports.py").write_text(IMPORTS)
+    root = str(Path(__file__).parents[3])
+    environment = {"PYTHONPATH": f"{root}:{tmp_path}", "PID": str(tmp_path / "pid")}
+    program = subprocess.Popen([sys.executable, tmp_path / "imports.py"], env=environment, stdin=subprocess.PIPE)
+    importing = pid_in(tmp_path / "pid", deadline)
+    program.kill()
+    program.communicate()
+    while runs(importing) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    ended = not runs(importing)
+    if not ended:
+        os.kill(importing, signal.SIGKILL)
+    assert ended

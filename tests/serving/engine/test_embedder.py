@@ -101,3 +101,9 @@ def test_vectors_that_nobody_wants_are_not_fetched(embedder, monkeypatch):
     monkeypatch.setattr(embedder, "_graph", lambda feeds, wanted: asked.append(wanted) or graph(feeds, wanted))
     (answer,) = embedder.embed([["fish"]], {"pooled", "token_mask"})
     assert asked == [["pooled"]] and answer.vectors.keys() == {"pooled"} and answer.token_mask.shape[0] == 1
+
+
+def test_more_texts_than_the_graph_takes_are_refused_and_touch_no_other(embedder):
+    many, one = embedder.embed([["a house"] * 33, ["a house"]])
+    assert isinstance(many, InputError) and "1 to 32 texts; found 33" in str(many)
+    assert not isinstance(one, InputError)

@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -98,3 +99,15 @@ def test_a_request_beyond_the_cache_is_refused(generator, text, limit, says):
 def test_a_model_without_a_source_has_nothing_to_explain(generator):
     with pytest.raises(InputError, match="a model that shows what it attends to"):
         generator.request(PROMPT, SamplingParams(explain=True))
+
+
+def test_a_text_of_a_token_that_the_model_has_no_row_for_is_refused(language_model):
+    manifest = Manifest.read(language_model)
+    small = LanguageModel(language_model, replace(manifest, config=manifest.config | {"vocabulary_size": 3}))
+    with pytest.raises(InputError, match="tokens from 0 to 2"):
+        small.request(PROMPT)
+
+
+def test_a_guide_is_compiled_where_a_request_is_checked(generator):
+    with pytest.raises(InputError, match="a regular expression that llguidance can follow"):
+        generator.request(PROMPT, SamplingParams(regex="("))

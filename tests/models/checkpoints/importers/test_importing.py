@@ -1,5 +1,6 @@
 import json
 import sys
+import time
 
 import pytest
 import torch
@@ -225,3 +226,29 @@ def test_the_command_ends_with_status_2_and_one_line_for_what_cannot_be_imported
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert "mamba" in done.stderr
+
+
+@pytest.mark.parametrize("field", ["num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size"])
+@pytest.mark.parametrize("size", [10**7, 10**9, 10**30], ids=str)
+def test_a_size_that_no_file_holds_is_refused_before_anything_is_built(field, size, folder, tmp_path):
+    rewrite(folder / "config.json", **{field: size})
+    began = time.process_time()
+    with pytest.raises((ConfigError, ArtefactError)):
+        import_checkpoint(folder, tmp_path / "ours")
+    assert time.process_time() - began < 20
+    assert not (tmp_path / "ours").exists()
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize(("tokens", "found"), [(range, "leave nothing to say"), (lambda size: [size], "of a vocab")])
+def test_suppressed_tokens_that_leave_nothing_or_are_none_are_refused(tokens, found, folder, tmp_path):
+    size = json.loads((folder / "config.json").read_text())["vocab_size"]
+    rewrite(folder / "generation_config.json", suppress_tokens=list(tokens(size)))
+    with pytest.raises(ConfigError, match=found):
+        import_checkpoint(folder, tmp_path / "ours")
+
+
+@pytest.mark.parametrize("name", ["../victim", "/etc/victim", "a\nb", ".", "a b"])
+def test_a_name_that_is_no_folders_is_refused(name, folder, tmp_path):
+    with pytest.raises(ArtefactError, match="a name of at most 200 letters"):
+        import_checkpoint(folder, tmp_path / "ours", name=name)

@@ -4,7 +4,7 @@ from tokenizers import Tokenizer as LibraryTokenizer
 from tokenizers import decoders, models
 
 from attendant.tokenizer import Tokenizer
-from serving.engine.output.detokenizer import IncrementalDetokenizer
+from serving.engine.output.detokenizer import LONGEST_WAIT, IncrementalDetokenizer
 from tests.text_checkpoints import SENTENCES, byte_level_bpe, word_piece
 
 LAST_BYTE = 256
@@ -73,3 +73,10 @@ def test_a_long_answer_is_not_decoded_again_for_each_token():
     tokens = library_tokenizer.encode(" ".join(SENTENCES * 10), add_special_tokens=False).ids
     assert "".join(told(tokenizer, tokens)) == " ".join(SENTENCES * 10)
     assert tokenizer.longest < 10 < len(tokens)
+
+
+def test_bytes_that_never_become_a_character_are_not_decoded_ever_again():
+    tokenizer = CountingTokenizer(sentence_piece())
+    tokens = [1 + 0xFF] * 1000
+    assert "".join(told(tokenizer, tokens)) == "\ufffd" * 1000
+    assert tokenizer.longest <= 3 * LONGEST_WAIT

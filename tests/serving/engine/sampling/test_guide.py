@@ -1,6 +1,8 @@
 import json
 import re
 import sys
+import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -230,3 +232,33 @@ def test_without_the_library_a_guide_is_refused(monkeypatch):
     guides = Guides(Tokenizer(byte_level_bpe()), 320, [1])
     with pytest.raises(MachineError, match="pip install llguidance"):
         guides.create(Structure(kind="json"))
+
+
+STEPS, STEPS_S = 12, 0.2
+"""Of the processor's time; each of these took 0.3 to 1 s, which every other request waited for."""
+HEAVY = {
+    "a long repetition": Structure(kind="regex", text="x(a{1000000})"),
+    "many ways to go on": Structure(
+        kind="json_schema",
+        text=json.dumps(
+            {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/a"}}] * 200}}}
+        ),
+    ),
+}
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("guide", HEAVY.values(), ids=list(HEAVY))
+def test_no_guide_holds_up_a_step_for_long(guide):
+    make, end = MODELS["stdlib-lm"]
+    tokenizer = make()
+    guides = Guides(tokenizer, tokenizer.library.get_vocab_size(), [end])
+    guides.prepare(Structure(kind="json"))  # the vocabulary is compiled once
+    began = time.thread_time()
+    with suppress(InputError):  # either end is good
+        answer = guides.create(guide)
+        for number in range(STEPS):
+            allowed = [int(token) for token in answer.allowed().nonzero()[0] if token != end]
+            by_length = sorted(allowed, key=lambda token: len(tokenizer.decode([token])))
+            answer.take(by_length[-1 if number % 2 else 0])
+    assert time.thread_time() - began < STEPS_S
