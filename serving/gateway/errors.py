@@ -43,11 +43,17 @@ _KINDS: tuple[tuple[type[AttendantError], int, str], ...] = (
 )
 _OF_STATUS = {
     401: ("authentication_error", "invalid_api_key"),
+    403: ("permission_error", "foreign_origin"),
     404: ("not_found_error", "not_found"),
     405: (INVALID, "method_not_allowed"),
+    408: ("timeout_error", "body_late"),
     413: (INVALID, "too_large"),
+    421: (INVALID, "unknown_host"),
     429: ("rate_limit_error", "rate_limit_exceeded"),
+    503: ("server_error", "overloaded"),
 }
+MOST_CHARACTERS = 2000
+"""Of a message or of the name of a field, which may repeat what a request says."""
 
 
 class RefusedError(Exception):
@@ -109,4 +115,11 @@ async def _handle_http(request: Request, error: Exception) -> JSONResponse:
 
 
 def _body(message: str, kind: str, param: str | None, code: str) -> dict[str, Any]:
+    message, param = _cut(message), _cut(param) if param else param
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+def _cut(text: str) -> str:
+    # A response is UTF-8, which half of a surrogate pair has no place in.
+    text = text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS] + " …"
+    return text.encode(errors="replace").decode()
