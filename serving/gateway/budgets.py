@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 Result = TypeVar("Result")
 
@@ -36,7 +36,7 @@ class Budget:
                 self.used += wanted
                 turn.set_result(None)
 
-    async def run(self, amount: int, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+    async def run(self, amount: int, work: Callable[[], Awaitable[Result]]) -> Result:
         """Do some work while a part is taken, once it is there.
 
         A caller that is cancelled leaves the work to end by itself, as a thread does: until then it keeps its part.

@@ -4,7 +4,10 @@ import asyncio
 import binascii
 import io
 import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import TypeVar
 
 from PIL import Image
 
@@ -15,10 +18,13 @@ from clients.triton_client import Array
 from serving.gateway.budgets import Budget
 from serving.gateway.settings import GatewaySettings
 
+Result = TypeVar("Result")
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
 AT_ONCE_PIXELS = 1 << 16
 """Larger images are decoded in another thread, so that other requests need not wait, and within a budget of pixels."""
 AT_ONCE_BYTES = 1 << 16
+# A thread's memory is not another's, and what it has freed it keeps for itself: few threads, and always the same ones.
+_DECODERS = ThreadPoolExecutor(max_workers=2, thread_name_prefix="images")
 _DATA_URL = re.compile(r"data:image/[a-z+.-]+;base64,", re.ASCII)
 _SIGNATURES = {"PNG": b"\x89PNG", "JPEG": b"\xff\xd8\xff", "GIF": b"GIF8", "WebP": b"RIFF", "BMP": b"BM"}
 _UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, KeyError, IndexError, TypeError, OverflowError)
@@ -74,10 +80,14 @@ async def pixels_of(data: bytes, model: ServedModel, settings: GatewaySettings, 
     if len(data) <= AT_ONCE_BYTES:
         image = opened_image(data, settings)
     else:
-        image = await asyncio.to_thread(opened_image, data, settings)
+        image = await _in_thread(opened_image, data, settings)
     if image.width * image.height <= AT_ONCE_PIXELS:
         return _decode(image, data, model)
-    return await budget.run(image.width * image.height, partial(asyncio.to_thread, _decode, image, data, model))
+    return await budget.run(image.width * image.height, partial(_in_thread, _decode, image, data, model))
+
+
+def _in_thread(work: Callable[..., Result], *inputs: object) -> asyncio.Future[Result]:
+    return asyncio.get_running_loop().run_in_executor(_DECODERS, work, *inputs)
 
 
 def _decode(image: Image.Image, data: bytes, model: ServedModel) -> Array:

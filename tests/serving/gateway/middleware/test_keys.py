@@ -82,7 +82,9 @@ def test_no_key_is_lost_where_many_are_made_at_once(path):
 
 
 @pytest.mark.parametrize(
-    "damage", ["", "{", "[]", '{"keys": [1]}', '{"keys": [{"name": 1, "sha256": ""}]}', "[" * 10**5]
+    "damage",
+    ["", "{", "[]", '{"keys": [1]}', '{"keys": [{"name": 1, "sha256": ""}]}', "[" * 10**5],
+    ids=["empty", "cut", "list", "number", "types", "deep"],
 )
 def test_the_last_good_keys_are_kept_while_the_file_is_damaged_or_gone(path, caplog, damage):
     secret = new_key(path, "ann")
