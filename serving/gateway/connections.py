@@ -4,6 +4,7 @@ import asyncio
 import resource
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADERS_S = 10.0
@@ -13,7 +14,24 @@ UNREAD_S = 30.0
 MOST_CONNECTIONS = 1000
 """At once, and no more than half of the files that the process may open."""
 MOST_HEADER_BYTES = 1 << 15
+MOST_PIECES, LEAST_BYTES = 4096, 64
+"""A body that comes in more pieces than that must have so many bytes in each on average: a million chunks are a million
+parses."""
 _LOOKS = 4
+
+
+class _BoundedConnection(h11.Connection):
+    _pieces = _bytes = 0
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._pieces = self._bytes = 0
+        elif isinstance(event, h11.Data):
+            self._pieces, self._bytes = self._pieces + 1, self._bytes + len(event.data)
+            if self._pieces > MOST_PIECES and self._bytes < LEAST_BYTES * self._pieces:
+                raise h11.RemoteProtocolError("a body in too many pieces")
+        return event
 
 
 class BoundedProtocol(H11Protocol):
@@ -21,6 +39,7 @@ class BoundedProtocol(H11Protocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.conn = _BoundedConnection(h11.SERVER, MOST_HEADER_BYTES)
         self.waits_since_s = self.loop.time()
         self._look: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None

@@ -12,7 +12,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 
 from attendant.errors import (
@@ -78,6 +78,8 @@ def body_of(error: Exception) -> tuple[int, dict[str, Any], dict[str, str]]:
     if isinstance(error, RefusedError):
         kind, code = _OF_STATUS.get(error.status, (INVALID, "invalid_value"))
         return error.status, _body(error.message, kind, error.param, code), error.headers
+    if isinstance(error, ClientDisconnect):  # in the midst of its body
+        error = CancelledError("a client that waits", "it disconnected", "stay connected")
     for of, status, kind in _KINDS:
         if isinstance(error, of):
             headers = {"Retry-After": RETRY_AFTER_S} if status in (429, 503) else {}

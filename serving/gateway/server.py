@@ -8,7 +8,7 @@ import uvicorn
 
 from attendant.cli import FAILURE_STATUS
 from serving.gateway.app import create_app
-from serving.gateway.connections import MOST_HEADER_BYTES, BoundedProtocol
+from serving.gateway.connections import BoundedProtocol
 from serving.gateway.settings import GatewaySettings
 
 
@@ -19,7 +19,6 @@ def server_for(settings: GatewaySettings) -> uvicorn.Server:
         host=settings.host,
         port=settings.port,
         http=BoundedProtocol,
-        h11_max_incomplete_event_size=MOST_HEADER_BYTES,
         log_config=None,
         access_log=False,
         server_header=False,

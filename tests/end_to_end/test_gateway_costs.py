@@ -1,4 +1,4 @@
-"""What requests that are made to be dear cost the gateway, in a process of its own: memory, and how long others wait."""
+"""What requests that are made to be dear cost the gateway, in its own process: memory, and how long others wait."""
 
 import asyncio
 import io

@@ -146,6 +146,15 @@ def test_bodies_share_what_they_may_take_and_small_ones_are_answered_all_the_sam
         assert asyncio.run(free())
 
 
+def test_a_body_of_a_million_chunks_is_refused_before_most_of_them_are_read(alone):
+    head = b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with raw(alone, head + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\n \r\n" * 5000) as connection:
+        assert connection.recv(4096).startswith(b"HTTP/1.1 400 ")
+    chunks = (b" " * 100 for _ in range(10_000))
+    answer = httpx.post(f"{alone.url}/v1/translate", content=chunks, headers=JSON)
+    assert answer.status_code == 400 and "JSON" in answer.json()["error"]["message"]
+
+
 @pytest.mark.parametrize(
     ("host", "status"),
     [
