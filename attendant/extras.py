@@ -130,8 +130,8 @@ _PROVIDERS = {
     "cpu": ("onnxruntime",),
     "load": ("aiohttp", "jinja2"),
     "gateway": (
-        *("fastapi", "limits", "opentelemetry", "prometheus_client", "pybreaker", "pydantic"),
-        *("python_multipart", "starlette", "uvicorn"),
+        *("fastapi", "h11", "limits", "opentelemetry", "prometheus_client", "pybreaker", "pydantic"),
+        *("pydantic_core", "python_multipart", "starlette", "uvicorn"),
     ),
     "openvino": ("openvino",),
     "gpu": ("cuda",),

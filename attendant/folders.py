@@ -113,7 +113,7 @@ def _lock_of(target: Path) -> Path:
 def _open_locked(lock: Path, target: Path) -> int:
     waiting = False
     while True:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         if not _try_lock(descriptor, without_locks=True):
             if not waiting:
                 sys.stderr.write(f"another process is writing {target}: waiting until it has ended\n")

@@ -10,6 +10,6 @@ COPY export export
 COPY serving serving
 COPY clients clients
 COPY commands commands
-RUN pip install --no-cache-dir --constraint constraints.txt '.[gateway]' && useradd --no-create-home gateway
+RUN pip install --no-cache-dir --constraint constraints.txt '.[gateway]' && useradd --no-create-home --uid 10001 --user-group gateway
 ENV PYTHONPATH=/attendant
 USER gateway

@@ -52,7 +52,7 @@ FROZEN = {
     "bench offline": set(),
     "engines verify": set(),
     "gateway": {
-        *("--server", "--host", "--port", "--keys", "--cors"),
+        *("--server", "--host", "--port", "--keys", "--cors", "--allowed-hosts"),
         *("--timeout-s", "--first-timeout-s", "--request-timeout-s", "--drain-timeout-s", "--probe-s"),
         "--log-prompts",
         *TLS,

@@ -42,9 +42,8 @@ class BareClient:
     def send(self, path: str, body: dict[str, Any]) -> None:
         """Send a request, and wait for nothing."""
         sent = json.dumps(body).encode()
-        head = (
-            f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(sent)}\r\n\r\n"
-        )
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        head += f"Content-Length: {len(sent)}\r\n\r\n"
         self._writer.write(head.encode() + sent)
 
     async def read_headers(self) -> dict[str, str]:

@@ -7,9 +7,11 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from serving.gateway import errors
+from serving.gateway.budgets import Budget
 from serving.gateway.gateway import Gateway
 from serving.gateway.middleware import metrics
 from serving.gateway.middleware.access import Guard
+from serving.gateway.middleware.hosts import HostCheck
 from serving.gateway.middleware.keys import Keys
 from serving.gateway.middleware.metrics import Metrics, Upstreams
 from serving.gateway.middleware.observability import Observer
@@ -41,13 +43,19 @@ def create_app(settings: GatewaySettings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with Pool(settings.tritons, settings.timeout_s, settings.probe_s, settings.tls) as pool:
-            app.state.gateway = Gateway(settings=settings, pool=pool)
+            app.state.gateway = Gateway(settings=settings, pool=pool, decoding=Budget(settings.image_pixels))
             app.state.metrics.registry.register(Upstreams(pool))
             yield
         if app.state.tracing is not None:
             app.state.tracing.shutdown()
 
-    app = FastAPI(title="Attendant", summary="OpenAI's API in front of Triton", lifespan=lifespan)
+    app = FastAPI(
+        title="Attendant",
+        summary="OpenAI's API in front of Triton",
+        lifespan=lifespan,
+        docs_url=None,  # their pages load scripts from elsewhere
+        redoc_url=None,
+    )
     app.state.metrics = Metrics()
     errors.install(app)
     for resource in RESOURCES:
@@ -55,9 +63,11 @@ def create_app(settings: GatewaySettings) -> FastAPI:
     page.install(app)
     # What is added last is passed first: spans, ids and metrics see what the guard refuses too.
     keys = Keys(settings.keys) if settings.keys is not None else None
+    app.state.metrics.keys_current.set_function(lambda: float(keys is None or keys.is_current))
     if settings.cors:
         app.add_middleware(CORSMiddleware, allow_origins=settings.cors, allow_methods=["*"], allow_headers=["*"])
-    app.add_middleware(Guard, keys=keys, body_bytes=settings.body_bytes)
+    app.add_middleware(Guard, keys=keys, settings=settings)
+    app.add_middleware(HostCheck, settings=settings)
     app.add_middleware(Observer, metrics=app.state.metrics, traced=bool(settings.otlp))
     app.state.tracing = None
     if settings.otlp:

@@ -12,7 +12,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 
 from attendant.errors import (
@@ -43,11 +43,17 @@ _KINDS: tuple[tuple[type[AttendantError], int, str], ...] = (
 )
 _OF_STATUS = {
     401: ("authentication_error", "invalid_api_key"),
+    403: ("permission_error", "foreign_origin"),
     404: ("not_found_error", "not_found"),
     405: (INVALID, "method_not_allowed"),
+    408: ("timeout_error", "body_late"),
     413: (INVALID, "too_large"),
+    421: (INVALID, "unknown_host"),
     429: ("rate_limit_error", "rate_limit_exceeded"),
+    503: ("server_error", "overloaded"),
 }
+MOST_CHARACTERS = 2000
+"""Of a message or of the name of a field, which may repeat what a request says."""
 
 
 class RefusedError(Exception):
@@ -72,6 +78,8 @@ def body_of(error: Exception) -> tuple[int, dict[str, Any], dict[str, str]]:
     if isinstance(error, RefusedError):
         kind, code = _OF_STATUS.get(error.status, (INVALID, "invalid_value"))
         return error.status, _body(error.message, kind, error.param, code), error.headers
+    if isinstance(error, ClientDisconnect):  # in the midst of its body
+        error = CancelledError("a client that waits", "it disconnected", "stay connected")
     for of, status, kind in _KINDS:
         if isinstance(error, of):
             headers = {"Retry-After": RETRY_AFTER_S} if status in (429, 503) else {}
@@ -109,4 +117,11 @@ async def _handle_http(request: Request, error: Exception) -> JSONResponse:
 
 
 def _body(message: str, kind: str, param: str | None, code: str) -> dict[str, Any]:
+    message, param = _cut(message), _cut(param) if param else param
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+def _cut(text: str) -> str:
+    # A response is UTF-8, which half of a surrogate pair has no place in.
+    text = text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS] + " …"
+    return text.encode(errors="replace").decode()

@@ -19,6 +19,8 @@ from serving.gateway.errors import body_of
 HEADERS_AFTER_S = 1.0
 """Longest wait for the first event: until then a failure still gets its own status."""
 ALIVE_S = 15.0
+UNREAD_BYTES = 1 << 20
+"""Most of a stream that waits for a client who reads more slowly than the model writes; more ends it."""
 DONE = b"data: [DONE]\n\n"
 _EVENT = {"type": "object", "properties": {"data": {"type": "string"}}, "required": ["data"]}
 EVENTS: dict[str, Any] = {"text/event-stream": {"itemSchema": _EVENT}}
@@ -75,21 +77,64 @@ async def event_stream(request: Request, events: AsyncGenerator[bytes, None]) ->
 async def _sent(
     events: AsyncGenerator[bytes, None], first: asyncio.Future[bytes | None]
 ) -> AsyncGenerator[bytes, None]:
+    # The server is read as fast as it answers, whatever the client does: only so does it keep nothing of it.
+    outbox = _Outbox()
+    reading = asyncio.ensure_future(_read(events, first, outbox))
     try:
-        while not first.done():
-            await asyncio.wait({first}, timeout=ALIVE_S)
-            if not first.done():
-                yield _ALIVE
-        one = first.result()
-        if one is not None:
-            yield one
-            async for one in events:
-                yield one
+        while (chunk := await outbox.next()) is not None:
+            yield chunk
+    finally:
+        reading.cancel()
+        await asyncio.wait({reading})
+
+
+class _Outbox:
+    """Events that wait for a client; those that come while others are sent leave together."""
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+        self._changed = asyncio.Event()
+        self._ended = False
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._pending) > UNREAD_BYTES
+
+    def put(self, event: bytes) -> None:
+        self._pending += event
+        self._changed.set()
+
+    def end(self) -> None:
+        self._ended = True
+        self._changed.set()
+
+    async def next(self) -> bytes | None:
+        """What there is; a comment where it is long in coming, and None at the end."""
+        if not self._pending and not self._ended:
+            try:
+                async with asyncio.timeout(ALIVE_S):
+                    await self._changed.wait()
+            except TimeoutError:
+                return _ALIVE
+        self._changed.clear()
+        chunk, self._pending = bytes(self._pending), bytearray()
+        return chunk or None
+
+
+async def _read(events: AsyncGenerator[bytes, None], first: asyncio.Future[bytes | None], outbox: _Outbox) -> None:
+    try:
+        one = await first
+        while one is not None:
+            if outbox.is_full:
+                raise CancelledError("a client that reads its answer", f"{UNREAD_BYTES} bytes unread", "read faster")
+            outbox.put(one)
+            one = await anext(events, None)
     except Exception as error:
-        yield event(body_of(error)[1])
+        outbox.put(event(body_of(error)[1]))
     finally:
         await _close(events, first)
-    yield DONE
+        outbox.put(DONE)
+        outbox.end()
 
 
 async def _close(events: AsyncGenerator[bytes, None], first: asyncio.Future[bytes | None]) -> None:

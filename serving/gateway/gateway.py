@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -14,12 +14,19 @@ from attendant.sampling_params import SamplingParams
 from clients.answer import Delta
 from clients.served_model import ServedModel
 from clients.text import StreamingModel
+from clients.triton_client import Array
 from serving.gateway.answers import TokenUsage
+from serving.gateway.budgets import Budget
+from serving.gateway.images import pixels_of
 from serving.gateway.middleware.keys import Key
 from serving.gateway.settings import GatewaySettings
 from serving.gateway.upstream.pool import Pool
 from serving.gateway.upstream.server import Upstream
 
+BYTES_A_TOKEN = 4
+"""Of an ordinary text; a tokenizer never makes more tokens of one than it has bytes, but for a few at its ends."""
+SPECIAL_TOKENS = 2
+INT32 = 2**31 - 1
 Result = TypeVar("Result")
 Model = TypeVar("Model", bound=StreamingModel)
 
@@ -31,10 +38,12 @@ class Gateway:
     Attributes:
         settings: what its user chose.
         pool: the servers.
+        decoding: pixels of images that are decoded at once.
     """
 
     settings: GatewaySettings
     pool: Pool
+    decoding: Budget
 
     @classmethod
     def of(cls, request: Request) -> Gateway:
@@ -63,6 +72,14 @@ class Gateway:
 
         return self.pool.stream(name, start)
 
+    async def pixels_of(self, data: bytes, model: ServedModel) -> Array:
+        """An image as a model wants it.
+
+        Raises:
+            InputError: it is none, too large or damaged, or the model prepares no images.
+        """
+        return await pixels_of(data, model, self.settings, self.decoding)
+
     def limit_time(self, options: SamplingParams) -> SamplingParams:
         """The same options, within the longest time of a request."""
         most_ms = round(1e3 * self.settings.request_timeout_s)
@@ -79,6 +96,38 @@ class Gateway:
         usage = TokenUsage(model=model, question=str(question) if self.settings.log_prompts else None)
         request.state.usage = usage
         return usage
+
+    async def reserve_tokens(
+        self, request: Request, model: str, prompts: Sequence[str | Sequence[int]], options: SamplingParams | None
+    ) -> None:
+        """Set aside what a request can take of its key's quota of tokens, if it has one.
+
+        Args:
+            request: that is to be answered.
+            model: its name.
+            prompts: texts or tokens, each of which is answered.
+            options: of the answers; none where there are none.
+
+        Raises:
+            UnknownNameError: no server has the model.
+            RefusedError: so many tokens are not left.
+        """
+        key: Key | None = getattr(request.state, "key", None)
+        if key is None or not key.tokens:
+            return
+        served = await self.pool.once(model, _describe)
+        longest = min(int(served.parameters.get(name, INT32)) for name in ("max_length", "max_target_length"))
+        answers = 0
+        if options is not None:
+            answers = options.n * min(options.max_tokens or longest, longest) * max(1, len(prompts))
+        likely, most = answers, answers
+        for prompt in prompts:
+            if isinstance(prompt, str):
+                size = len(prompt.encode())
+                likely, most = likely + -(-size // BYTES_A_TOKEN), most + size + SPECIAL_TOKENS
+            else:
+                likely, most = likely + len(prompt), most + len(prompt)
+        request.state.reserved = request.state.quotas.reserve(key, likely, most)
 
     def counts_prompts(self, request: Request) -> bool:
         """Whether the tokens of questions must be counted though the client does not ask: its key has a quota."""
@@ -104,6 +153,10 @@ async def while_connected(request: Request, work: Awaitable[Result]) -> Result:
         if not track_request.done():
             track_request.cancel()
             await asyncio.wait({track_request})
+
+
+async def _describe(upstream: Upstream, served: ServedModel) -> ServedModel:
+    return served
 
 
 async def _disconnect(request: Request) -> None:

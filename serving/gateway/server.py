@@ -9,6 +9,7 @@ import uvicorn
 from attendant.cli import FAILURE_STATUS
 from serving.certificates import ReloadedContext
 from serving.gateway.app import create_app
+from serving.gateway.connections import BoundedProtocol
 from serving.gateway.settings import GatewaySettings
 
 
@@ -23,6 +24,7 @@ def server_for(settings: GatewaySettings) -> uvicorn.Server:
         create_app(settings),
         host=settings.host,
         port=settings.port,
+        http=BoundedProtocol,
         log_config=None,
         access_log=False,
         server_header=False,

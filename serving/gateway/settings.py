@@ -28,9 +28,12 @@ class GatewaySettings:
         drain_timeout_s: how long open answers may take to finish once the gateway is stopped.
         probe_s: pause between two canaries of every model.
         body_bytes: largest body of a request.
+        text_bytes: largest body of a request without an image.
+        bodies_bytes: of all bodies together; one that would be too much is refused.
         image_bytes: largest file of an image.
-        image_pixels: most pixels of an image, which are not decoded beyond.
+        image_pixels: most pixels of an image, and of all that are decoded at once.
         cors: origins whose pages may ask; none by default.
+        allowed_hosts: names in ``Host`` by which the gateway may be asked, beside the address; ``*`` for any.
         log_prompts: whether questions stand in the log.
         otlp: base URL to which traces go by OTLP over HTTP; empty sends none.
         tls: towards the Tritons.
@@ -50,9 +53,12 @@ class GatewaySettings:
     drain_timeout_s: float = 30.0
     probe_s: float = 5.0
     body_bytes: int = 20 * MIB_BYTES
+    text_bytes: int = 4 * MIB_BYTES
+    bodies_bytes: int = 64 * MIB_BYTES
     image_bytes: int = 10 * MIB_BYTES
     image_pixels: int = 25_000_000
     cors: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()
     log_prompts: bool = False
     otlp: str = ""
     tls: Tls = field(default_factory=Tls)
@@ -63,7 +69,7 @@ class GatewaySettings:
         if wrong or not self.tritons:
             raise ConfigError("host:port of one or more Tritons", str(wrong or "none"), "correct --server")
         above_zero = ("timeout_s", "first_timeout_s", "request_timeout_s", "drain_timeout_s", "probe_s")
-        for name in (*above_zero, "body_bytes", "image_bytes", "image_pixels"):
+        for name in (*above_zero, "body_bytes", "text_bytes", "bodies_bytes", "image_bytes", "image_pixels"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} above 0", str(getattr(self, name)), f"correct {name}")
 

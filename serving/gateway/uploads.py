@@ -1,6 +1,5 @@
 """Requests about an image: JSON with the image in base64, or a multipart form with it as the file ``image``."""
 
-import json
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -9,11 +8,12 @@ from pydantic import BaseModel, ValidationError
 from starlette.datastructures import UploadFile
 
 from attendant.errors import InputError
+from serving.gateway.bodies import JSON, parse_json
 from serving.gateway.errors import RefusedError
 from serving.gateway.images import bytes_of_base64
 
 Body = TypeVar("Body", bound=BaseModel)
-FORM, JSON = "multipart/form-data", "application/json"
+FORM = "multipart/form-data"
 IMAGE = "image"
 MOST_FIELDS = 64
 
@@ -32,7 +32,7 @@ async def read_upload(request: Request, schema: type[Body]) -> tuple[Body, bytes
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == JSON:
-        body = _validate(schema, await _json(request))
+        body = _validate(schema, parse_json(await request.body()))
         return body, bytes_of_base64(getattr(body, IMAGE))
     if kind == FORM:
         async with request.form(max_files=1, max_fields=MOST_FIELDS) as form:
@@ -60,21 +60,14 @@ def upload_schema(schema: type[BaseModel]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {JSON: {"schema": own}, FORM: {"schema": form}}}}
 
 
-async def _json(request: Request) -> Any:
-    try:
-        return json.loads(await request.body())
-    except ValueError as error:
-        raise InputError("a body of JSON", str(error), "correct it") from error
-
-
 def _value(text: str, schema: type[BaseModel], name: str) -> Any:
     # A form knows text alone: what is no string in the schema is read as JSON.
     field = schema.model_fields.get(name)
     if field is None or field.annotation in (str, str | None):
         return text
     try:
-        return json.loads(text)
-    except ValueError:
+        return parse_json(text)
+    except InputError:
         return text
 
 

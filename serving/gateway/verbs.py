@@ -19,6 +19,7 @@ def gateway(
     port: int = 8080,
     keys: Path | None = None,
     cors: tuple[str, ...] = (),
+    allowed_hosts: tuple[str, ...] = (),
     timeout_s: float = 30.0,
     first_timeout_s: float = 60.0,
     request_timeout_s: float = 600.0,
@@ -36,6 +37,7 @@ def gateway(
         port: to listen on.
         keys: file of API keys, see `attendant keys`; without one, every request is served.
         cors: origins whose pages may ask; none by default.
+        allowed_hosts: names in Host by which it may be asked beside its address, as a proxy in front is; * is any.
         timeout_s: longest silence in the midst of an answer, in seconds.
         first_timeout_s: longest wait for an answer's first token, which may wait in the queue, in seconds.
         request_timeout_s: longest time for a whole request, in seconds.
@@ -55,6 +57,7 @@ def gateway(
         port=port,
         keys=keys,
         cors=cors,
+        allowed_hosts=allowed_hosts,
         timeout_s=timeout_s,
         first_timeout_s=first_timeout_s,
         request_timeout_s=request_timeout_s,

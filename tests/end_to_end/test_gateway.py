@@ -176,8 +176,8 @@ def test_an_image_is_described_and_the_caption_streams(http):
         ("completions", {"model": LANGUAGE_MODEL, "prompt": "a", "deadline_ms": 1, "n": 8}, 408, "deadline_ms"),
         ("chat/completions", {"model": LANGUAGE_MODEL, "messages": [], "tools": []}, 400, "messages"),
         ("embeddings", {"model": TEXT_ENCODER, "input": "a", "dimensions": 3}, 400, "dimensions"),
-        ("classify", {"model": DIGITS, "image": "no base64!"}, 400, None),
-        ("classify", {"model": DIGITS, "image": base64.b64encode(b"no image").decode()}, 400, None),
+        ("classify", {"model": DIGITS, "image": "no base64!"}, 400, "image"),
+        ("classify", {"model": DIGITS, "image": base64.b64encode(b"no image").decode()}, 400, "image"),
         ("nowhere", {}, 404, None),
     ],
 )

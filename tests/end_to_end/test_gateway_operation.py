@@ -177,11 +177,30 @@ def test_a_quota_of_tokens_counts_questions_and_answers(keyed):
         base_url=running.url, headers={"Authorization": f"Bearer {secrets['few']}"}, timeout=PATIENCE_S
     ) as client:
         asked = {**LONG, "max_tokens": 2, "stream": True}  # 9 tokens and 2
+        assert client.post("/v1/completions", json={**asked, "max_tokens": 13}).json()["error"]["param"] == "max_tokens"
         assert client.post("/v1/completions", json=asked).status_code == 200
         left = client.get("/v1/models")
         assert left.headers["ratelimit"].startswith('"tokens";r=1;')
-        assert client.post("/v1/completions", json=asked).status_code == 200
         assert client.post("/v1/completions", json=asked).status_code == 429
+
+
+def test_requests_at_once_stay_within_a_quota_of_tokens(server, tmp_path):
+    secret = new_key(tmp_path / "keys.json", "ann", tokens="60/hour")
+
+    async def at_once(client):
+        headers = {"Authorization": f"Bearer {secret}"}
+        asked = {**LONG, "max_tokens": 12}
+        answers = await asyncio.gather(
+            *(client.post("/v1/completions", json=asked, headers=headers) for _ in range(12)),
+            *(client.post("/v1/completions", json={**asked, "max_tokens": None}, headers=headers) for _ in range(4)),
+        )
+        return [(one.status_code, one.json()) for one in answers]
+
+    with started(server.grpc, keys=tmp_path / "keys.json") as running:
+        answers = asked_of(running, at_once)
+    used = [body["usage"]["total_tokens"] for status, body in answers if status == 200]
+    assert used and sum(used) <= 60
+    assert {status for status, _ in answers} <= {200, 400, 429}
 
 
 def test_a_body_is_bounded_whether_it_says_its_length_or_not(keyed):

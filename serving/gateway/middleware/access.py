@@ -7,20 +7,28 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from serving.gateway.errors import RefusedError, body_of
+from serving.gateway.budgets import Budget
+from serving.gateway.errors import RETRY_AFTER_S, RefusedError, body_of
 from serving.gateway.middleware.keys import Key, Keys
 from serving.gateway.middleware.quotas import Quotas
+from serving.gateway.settings import GatewaySettings
 
-GUARDED = "/v1/"
+COUNTED = "/v1/"
+"""Where requests count for the limits of a key."""
+OPEN = ("/", "/livez", "/readyz")
+OPEN_FOLDER = "/playground/"
 BODY_S = 30.0
 """Longest time in which a body must have come."""
+FREE_BYTES = 1 << 16
+"""Of each body: so small ones are answered however many large ones are under way."""
 
 
 class Guard:
-    """ASGI middleware; a request's key is ``scope["state"]["key"]``."""
+    """ASGI middleware; a request's key is ``scope["state"]["key"]``, its tokens are reserved at ``["quotas"]``."""
 
-    def __init__(self, app: ASGIApp, keys: Keys | None, body_bytes: int) -> None:
-        self._app, self._keys, self._body_bytes = app, keys, body_bytes
+    def __init__(self, app: ASGIApp, keys: Keys | None, settings: GatewaySettings) -> None:
+        self._app, self._keys, self._body_bytes = app, keys, settings.body_bytes
+        self._bodies = Budget(settings.bodies_bytes)
         self._quotas = Quotas()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -32,54 +40,70 @@ class Guard:
         try:
             key, headers = self._admit(scope)
             length = Headers(scope=scope).get("content-length", "0")
-            if length.isdigit() and int(length) > self._body_bytes:
+            if len(length) > len(str(self._body_bytes)) or not length.isdecimal() or int(length) > self._body_bytes:
                 raise RefusedError(413, _too_large(self._body_bytes))
         except RefusedError as error:
             status, body, more = body_of(error)
             await JSONResponse(body, status, more)(scope, receive, send)
             return
-        state["key"] = key
+        state |= {"key": key, "quotas": self._quotas, "reserved": 0}
+        coming = _Body(self._body_bytes, self._bodies, receive)
         try:
-            await self._app(scope, self._limit_body(receive), _with_headers(send, headers) if headers else send)
+            await self._app(scope, coming.receive, _with_headers(send, headers) if headers else send)
         finally:
-            if key is not None and "usage" in state:
-                self._quotas.charge(key, state["usage"].tokens)
+            coming.forget()
+            if key is not None:
+                self._quotas.settle(key, state["reserved"], state["usage"].tokens if "usage" in state else 0)
 
     def _admit(self, scope: Scope) -> tuple[Key | None, dict[str, str]]:
-        if self._keys is None or not scope["path"].startswith(GUARDED) or scope["method"] == "OPTIONS":
+        if self._keys is None or scope["method"] == "OPTIONS":
             return None, {}
         kind, _, secret = Headers(scope=scope).get("authorization", "").partition(" ")
         key = self._keys.find(secret.strip()) if kind.lower() == "bearer" else None
-        if key is None:
+        path = scope["path"]
+        if key is None and not (path in OPEN or path.startswith(OPEN_FOLDER)):
             found = "another" if secret else "none"
             message = (
                 f"expected an API key in Authorization: Bearer …; found {found}; ask who runs this gateway for one"
             )
             raise RefusedError(401, message, None, {"WWW-Authenticate": "Bearer"})
-        return key, self._quotas.admit(key)
+        return key, self._quotas.admit(key) if key is not None and path.startswith(COUNTED) else {}
 
-    def _limit_body(self, receive: Receive) -> Receive:
-        ends_s = asyncio.get_running_loop().time() + BODY_S
-        taken, whole = 0, False
 
-        async def receive_limited() -> Message:
-            nonlocal taken, whole
-            if whole:
-                return await receive()
-            try:
-                async with asyncio.timeout_at(ends_s):
-                    message = await receive()
-            except TimeoutError as error:
-                raise HTTPException(
-                    408, f"expected a whole body within {BODY_S:g} s; found less; send it faster"
-                ) from error
-            taken += len(message.get("body", b""))
-            whole = not message.get("more_body", False)
-            if taken > self._body_bytes:
-                raise HTTPException(413, _too_large(self._body_bytes))
-            return message
+class _Body:
+    """A body that comes: its size, its time, and its part of what all bodies together may take."""
 
-        return receive_limited
+    def __init__(self, most: int, budget: Budget, receive: Receive) -> None:
+        self._most, self._budget, self._receive = most, budget, receive
+        self._ends_s = asyncio.get_running_loop().time() + BODY_S
+        self._bytes = self._taken = 0
+        self._whole = False
+
+    async def receive(self) -> Message:
+        if self._whole:
+            return await self._receive()
+        try:
+            async with asyncio.timeout_at(self._ends_s):
+                message = await self._receive()
+        except TimeoutError as error:
+            raise HTTPException(
+                408, f"expected a whole body within {BODY_S:g} s; found less; send it faster"
+            ) from error
+        self._bytes += len(message.get("body", b""))
+        self._whole = not message.get("more_body", False)
+        if self._bytes > self._most:
+            raise HTTPException(413, _too_large(self._most))
+        counted = max(0, self._bytes - FREE_BYTES) - self._taken
+        if counted and not self._budget.take(counted):
+            found = f"expected bodies of at most {self._budget.most} bytes at once; found more; wait"
+            raise HTTPException(503, found, {"Retry-After": RETRY_AFTER_S})
+        self._taken += counted
+        return message
+
+    def forget(self) -> None:
+        """Return its part, once the request is over."""
+        self._budget.give_back(self._taken)
+        self._taken = 0
 
 
 def _with_headers(send: Send, headers: dict[str, str]) -> Send:

@@ -5,18 +5,30 @@ A key is 256 random bits, so that one SHA-256 is as good as a slow hash: there i
 
 import hmac
 import json
+import logging
+import os
+import re
 import secrets
-from dataclasses import asdict, dataclass
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from limits import parse
 
 from attendant.errors import ArtefactError, ConfigError, OutputError, unknown_name
+from attendant.folders import one_at_a_time
+from attendant.records import record_from_json, record_to_json
 
 PREFIX = "att-"
 KEY_BYTES = 32
 OWNER_ALONE = 0o600
+OWNER_AND_READERS = 0o640
+LOG = logging.getLogger(__name__)
+_SHA256 = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +62,13 @@ class Key:
 
 
 class Keys:
-    """The keys of a file, which is read again when it has changed: a key that is revoked ends at once."""
+    """The keys of a file, which is read again when it has changed: a key that is revoked ends at once.
+
+    Where the changed file is gone or cannot be read, the keys that were read last are kept, and the log says so.
+
+    Attributes:
+        is_current: whether they are the file's.
+    """
 
     def __init__(self, path: Path) -> None:
         """Read the file.
@@ -59,9 +77,9 @@ class Keys:
             ArtefactError: it is missing or damaged.
         """
         self._path = path
-        self._read_ns = 0
-        self._keys: list[Key] = []
-        self._refresh()
+        self._state = _state_of(path)
+        self._keys = read_keys(path)
+        self.is_current = True
 
     def find(self, secret: str) -> Key | None:
         """The key of that secret, compared in the same time whatever is alike."""
@@ -71,12 +89,17 @@ class Keys:
         return found[0] if found else None
 
     def _refresh(self) -> None:
+        state = _state_of(self._path)
+        if state == self._state:
+            return
+        self._state = state  # as it was before it was read: what changes meanwhile is read the next time
         try:
-            changed_ns = self._path.stat().st_mtime_ns
-        except OSError as error:
-            raise _unreadable(self._path, error) from error
-        if changed_ns != self._read_ns:
-            self._keys, self._read_ns = read_keys(self._path), changed_ns
+            self._keys = read_keys(self._path)
+        except ArtefactError as error:
+            self.is_current = False
+            LOG.error("the keys that were read last are kept, as the changed file cannot be read: %s", error)
+        else:
+            self.is_current = True
 
 
 def new_key(path: Path, name: str, requests: str = "", tokens: str = "") -> str:
@@ -90,12 +113,13 @@ def new_key(path: Path, name: str, requests: str = "", tokens: str = "") -> str:
         ArtefactError: the file is damaged.
         OutputError: it cannot be written.
     """
-    keys = read_keys(path) if path.exists() else []
-    if name in [key.name for key in keys]:
-        raise ConfigError("a name that no key has", repr(name), "revoke that key first, or choose another --name")
-    secret = PREFIX + secrets.token_urlsafe(KEY_BYTES)
-    _write(path, [*keys, Key(name=name, sha256=_digest(secret), requests=requests, tokens=tokens)])
-    return secret
+    with one_at_a_time(path):
+        keys = read_keys(path) if os.path.lexists(path) else []
+        if name in [key.name for key in keys]:
+            raise ConfigError("a name that no key has", repr(name), "revoke that key first, or choose another --name")
+        secret = PREFIX + secrets.token_urlsafe(KEY_BYTES)
+        _write(path, [*keys, Key(name=name, sha256=_digest(secret), requests=requests, tokens=tokens)])
+        return secret
 
 
 def revoke_key(path: Path, name: str) -> None:
@@ -106,12 +130,13 @@ def revoke_key(path: Path, name: str) -> None:
         ArtefactError: the file is missing or damaged.
         OutputError: it cannot be written.
     """
-    keys = read_keys(path)
-    kept = [key for key in keys if key.name != name]
-    if len(kept) == len(keys):
-        names = [key.name for key in keys]
-        raise unknown_name("key", name, names, f"the keys are {', '.join(names) or 'none'}")
-    _write(path, kept)
+    with one_at_a_time(path):
+        keys = read_keys(path)
+        kept = [key for key in keys if key.name != name]
+        if len(kept) == len(keys):
+            names = [key.name for key in keys]
+            raise unknown_name("key", name, names, f"the keys are {', '.join(names) or 'none'}")
+        _write(path, kept)
 
 
 def read_keys(path: Path) -> list[Key]:
@@ -121,28 +146,73 @@ def read_keys(path: Path) -> list[Key]:
         ArtefactError: it is missing or damaged.
     """
     try:
-        return [Key(**value) for value in json.loads(path.read_text(encoding="utf-8"))["keys"]]
-    except (OSError, ValueError, KeyError, TypeError, ConfigError) as error:
-        raise _unreadable(path, error) from error
+        value = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(value, dict) or not isinstance(value.get("keys"), list):
+            raise ValueError("no list of keys")
+        limits = {"requests": "", "tokens": ""}
+        keys = [record_from_json(Key, {**limits, **key} if isinstance(key, dict) else key) for key in value["keys"]]
+        if any(not _SHA256.fullmatch(key.sha256) for key in keys):
+            raise ValueError("a key whose sha256 is none")
+        return keys
+    except PermissionError as error:
+        group = f"`chgrp` it to a group of that user and `chmod 640 {path}`, which later changes keep"
+        raise ArtefactError(f"API keys in {path} that this user may read", "it may not", group) from error
+    except (OSError, ValueError, RecursionError, ConfigError) as error:
+        raise ArtefactError(
+            f"API keys in {path}",
+            f"{type(error).__name__}: {error}",
+            f"make one: `attendant keys new --file {path}`",
+        ) from error
 
 
 def _write(path: Path, keys: list[Key]) -> None:
-    staged = path.with_name(f"{path.name}.part")
+    # Under a name that nobody can foresee, in a file that was not there: nobody's link is followed, nobody's mode kept.
     try:
-        staged.touch(OWNER_ALONE)
-        staged.write_text(json.dumps({"keys": [asdict(key) for key in keys]}, indent=2) + "\n", encoding="utf-8")
-        staged.replace(path)
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        staged = Path(name)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                json.dump({"keys": record_to_json(keys)}, file, indent=2)
+                file.write("\n")
+                file.flush()
+                _keep_readers(file.fileno(), path)
+                os.fsync(file.fileno())
+            staged.replace(path)
+        finally:
+            staged.unlink(missing_ok=True)
+        with _opened(path.parent) as folder:
+            os.fsync(folder)
     except OSError as error:
         raise OutputError(f"a place to write at {path}", str(error), "correct --file") from error
 
 
+def _keep_readers(descriptor: int, path: Path) -> None:
+    # A group that was given the file to read, as a container's user is, keeps it; others never get it.
+    os.fchmod(descriptor, OWNER_ALONE)
+    with suppress(FileNotFoundError):
+        before = path.lstat()
+        if stat.S_ISREG(before.st_mode) and before.st_mode & stat.S_IRGRP:
+            with suppress(PermissionError):  # a group that the writer is not in
+                os.fchown(descriptor, -1, before.st_gid)
+                os.fchmod(descriptor, OWNER_AND_READERS)
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _state_of(path: Path) -> tuple[int, ...] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 def _digest(secret: str) -> str:
     return sha256(secret.encode()).hexdigest()
-
-
-def _unreadable(path: Path, error: Exception) -> ArtefactError:
-    return ArtefactError(
-        f"API keys in {path}",
-        f"{type(error).__name__}: {error}",
-        f"make one: `attendant keys new --file {path}`",
-    )

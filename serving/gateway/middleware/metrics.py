@@ -22,11 +22,15 @@ class Metrics:
     Attributes:
         registry: that holds them.
         open: requests under way.
+        keys_current: whether the file of keys could be read since it changed.
     """
 
     def __init__(self) -> None:
         registry = self.registry = CollectorRegistry()
         self.open = Gauge(f"{PREFIX}_open_requests", "Requests under way.", registry=registry)
+        self.keys_current = Gauge(
+            f"{PREFIX}_keys_current", "1, or 0 where the changed file of keys cannot be read.", registry=registry
+        )
         self._requests = Counter(
             f"{PREFIX}_requests", "Requests by what became of them.", ("route", "status"), registry=registry
         )

@@ -1,4 +1,7 @@
-"""What is noted of every request: its id, a line in the log, and the metrics. Nothing of it is done for each token."""
+"""What is noted of every request: its id, a line in the log, and the metrics. Nothing of it is done for each token.
+
+Every response leaves with headers by which a browser runs nothing of it; a failure that nobody foresaw is one, too.
+"""
 
 import logging
 import re
@@ -7,15 +10,23 @@ from typing import Any
 from uuid import uuid4
 
 from opentelemetry import propagate
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from clients import request_context
-from serving.gateway.errors import GONE
+from serving.gateway.errors import GONE, body_of
 from serving.gateway.middleware.metrics import Metrics
 
 LOG = logging.getLogger("attendant.gateway")
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+SAFE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
 _QUIET = ("/livez", "/readyz", "/metrics")
 
 
@@ -39,21 +50,25 @@ class Observer:
             propagate.inject(carrier)
             request_context.headers.set(carrier)
         status = GONE
-        header = (b"x-request-id", name.encode())
 
         async def sent(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {**message, "headers": [*message["headers"], header]}
+                headers = MutableHeaders(scope=message)
+                headers["x-request-id"] = name
+                for header, value in SAFE_HEADERS.items():
+                    headers.setdefault(header, value)
             await send(message)
 
         self._metrics.open.inc()
         try:
             await self._app(scope, receive, sent)
-        except Exception:
-            status = 500 if status == GONE else status
-            raise
+        except Exception as error:
+            if status != GONE:  # the response has begun, and can only be cut
+                raise
+            code, body, headers = body_of(error)
+            await JSONResponse(body, code, headers)(scope, receive, sent)
         finally:
             self._metrics.open.dec()
             self._record(scope, name, status, began_s)

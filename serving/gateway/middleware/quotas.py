@@ -1,19 +1,20 @@
 """How much each key may ask: requests in a sliding window, tokens in a fixed one, counted by the library limits.
 
-A request that would be one too many is refused before its body is read. Tokens are known only afterwards: an answer may
-go beyond the quota, and the next request is refused.
+A request that would be one too many is refused before its body is read. The tokens that a request may take are reserved
+before its work begins, and what it took is counted when it is over: requests that come at once stay within the quota.
 
 Source: draft-ietf-httpapi-ratelimit-headers-10 (RateLimit, RateLimit-Policy).
 """
 
 import math
 import time
+from collections import defaultdict
 
 from limits import parse
 from limits.storage import MemoryStorage
 from limits.strategies import FixedWindowRateLimiter, RateLimiter, SlidingWindowCounterRateLimiter
 
-from serving.gateway.errors import RefusedError
+from serving.gateway.errors import RETRY_AFTER_S, RefusedError
 from serving.gateway.middleware.keys import Key
 
 
@@ -24,6 +25,7 @@ class Quotas:
         storage = MemoryStorage()
         self._of_requests: RateLimiter = SlidingWindowCounterRateLimiter(storage)
         self._of_tokens: RateLimiter = FixedWindowRateLimiter(storage)
+        self._reserved: defaultdict[str, int] = defaultdict(int)
 
     def admit(self, key: Key) -> dict[str, str]:
         """Count a request.
@@ -54,10 +56,48 @@ class Quotas:
                 raise RefusedError(429, f"expected at most {item}, of {name}; found more; wait", None, headers)
         return _headers(policies, left)
 
-    def charge(self, key: Key, tokens: int) -> None:
-        """Count the tokens of a request that is over."""
-        if key.tokens and tokens:
-            self._of_tokens.hit(parse(key.tokens), "tokens", key.name, cost=tokens)
+    def reserve(self, key: Key, likely: int, most: int) -> int:
+        """Set tokens aside for a request, until :meth:`settle`.
+
+        A prompt's tokens are known only to the model. The most that a request can take is reserved where it fits; a
+        request with no other beside it may also begin where what is likely fits.
+
+        Args:
+            key: with a quota of tokens.
+            likely: tokens of the request.
+            most: that it can take.
+
+        Returns:
+            What is reserved.
+
+        Raises:
+            RefusedError: so much is not left, or more than the whole quota.
+        """
+        item, held = parse(key.tokens), self._reserved[key.name]
+        if likely > item.amount:
+            found = f"found a request that may take {likely}; set max_tokens, ask for fewer answers or a shorter text"
+            raise RefusedError(400, f"expected at most {item}, of tokens; {found}", "max_tokens")
+        stats = self._of_tokens.get_window_stats(item, "tokens", key.name)
+        left = max(0, stats.remaining)
+        if most <= left - held:
+            reserved = most
+        elif not held and likely <= left:
+            reserved = left
+        else:
+            wait_s = RETRY_AFTER_S if likely <= left else str(max(1, math.ceil(stats.reset_time - time.time())))
+            found = f"found a request that may take {likely} where {left - held} are left; wait"
+            raise RefusedError(429, f"expected at most {item}, of tokens; {found}", None, {"Retry-After": wait_s})
+        self._reserved[key.name] += reserved
+        return reserved
+
+    def settle(self, key: Key, reserved: int, used: int) -> None:
+        """Count the tokens of a request that is over, and return what was reserved for it."""
+        if key.tokens and used:
+            self._of_tokens.hit(parse(key.tokens), "tokens", key.name, cost=used)
+        if reserved:
+            self._reserved[key.name] -= reserved
+            if not self._reserved[key.name]:
+                del self._reserved[key.name]
 
 
 def _headers(policies: list[str], left: list[str]) -> dict[str, str]:

@@ -10,7 +10,6 @@ from clients.caption import Captioner
 from serving.gateway.events import EVENTS
 from serving.gateway.gateway import Gateway
 from serving.gateway.generation import create_response
-from serving.gateway.images import pixels_of
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.native import CaptionRequest, NativeAnswers
 from serving.gateway.uploads import read_upload, upload_schema
@@ -31,9 +30,10 @@ async def caption(request: Request) -> Response:
     options = gateway.limit_time(body.sampling_params())
 
     async def deltas(model: Captioner) -> AsyncGenerator[Delta, None]:
-        pixels = await pixels_of(image, model.model, gateway.settings)
+        pixels = await gateway.pixels_of(image, model.model)
         async for delta in model.stream(pixels, options):
             yield delta
 
     usage = gateway.usage(request, body.model, "an image")
+    await gateway.reserve_tokens(request, body.model, [], options)
     return await create_response(request, usage, gateway.stream(Captioner, body.model, deltas), body.stream)

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from clients.answer import Answer, Delta, whole_answers
 from clients.generate import Generator
 from serving.gateway.answers import TokenUsage, count_tokens
+from serving.gateway.bodies import JsonRoute
 from serving.gateway.chat_templates import render_messages
 from serving.gateway.events import EVENTS, event, event_stream
 from serving.gateway.gateway import Gateway, while_connected
@@ -19,7 +20,9 @@ from serving.gateway.routes.completions import token_name
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.chat import ChatCompletion, ChatRequest
 
-router = APIRouter(prefix="/v1", tags=["text"], responses=FAILURES)
+ROLE = "<|assistant|>\n"
+"""What a template writes around each message is about as long."""
+router = APIRouter(prefix="/v1", tags=["text"], responses=FAILURES, route_class=JsonRoute)
 
 
 @router.post("/chat/completions", response_model=None, responses={200: {"model": ChatCompletion, "content": EVENTS}})
@@ -36,6 +39,8 @@ async def chat(request: Request, body: ChatRequest) -> Response:
         )
     )
     messages = [message.plain() for message in body.messages]
+    text = "".join(message["content"] + ROLE for message in messages)
+    await gateway.reserve_tokens(request, body.model, [text], options)
     deltas = count_tokens(
         gateway.stream(
             Generator, body.model, lambda model: model.chat(render_messages(model.model, messages), options)

@@ -8,7 +8,6 @@ from starlette.responses import JSONResponse
 from clients.classify import TASK, Classifier, Guess
 from clients.served_model import ServedModel
 from serving.gateway.gateway import Gateway, while_connected
-from serving.gateway.images import pixels_of
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.native import Classification, ClassificationRequest
 from serving.gateway.uploads import read_upload, upload_schema
@@ -31,7 +30,7 @@ async def classify(request: Request) -> JSONResponse:
 
     async def guesses(upstream: Upstream, served: ServedModel) -> list[Guess]:
         model = Classifier(upstream.client, served.require_task(TASK))
-        pixels = await pixels_of(image, served, gateway.settings)
+        pixels = await gateway.pixels_of(image, served)
         return model.guesses((await model.logits(pixels[None]))[0], body.top_k)
 
     found = await while_connected(request, gateway.pool.once(body.model, guesses))

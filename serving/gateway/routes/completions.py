@@ -12,12 +12,13 @@ from starlette.responses import JSONResponse, Response
 from clients.answer import Answer, Delta, whole_answers
 from clients.generate import Generator
 from serving.gateway.answers import TokenUsage, count_tokens, merge_streams
+from serving.gateway.bodies import JsonRoute
 from serving.gateway.events import EVENTS, event, event_stream
 from serving.gateway.gateway import Gateway, while_connected
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.completions import Completion, CompletionRequest
 
-router = APIRouter(prefix="/v1", tags=["text"], responses=FAILURES)
+router = APIRouter(prefix="/v1", tags=["text"], responses=FAILURES, route_class=JsonRoute)
 
 
 @router.post("/completions", response_model=None, responses={200: {"model": Completion, "content": EVENTS}})
@@ -34,6 +35,7 @@ async def complete(request: Request, body: CompletionRequest) -> Response:
             top_logprobs=body.logprobs or 0,
         )
     )
+    await gateway.reserve_tokens(request, body.model, body.prompts(), options)
     streams = [
         count_tokens(
             gateway.stream(Generator, body.model, partial(Generator.stream, text=prompt, options=options)), usage

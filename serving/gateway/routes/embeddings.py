@@ -8,12 +8,13 @@ from starlette.responses import JSONResponse
 from clients.embed import TASK, Embedder
 from clients.served_model import ServedModel
 from clients.triton_client import Array
+from serving.gateway.bodies import JsonRoute
 from serving.gateway.gateway import Gateway, while_connected
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.embeddings import EmbeddingList, EmbeddingRequest
 from serving.gateway.upstream.server import Upstream
 
-router = APIRouter(prefix="/v1", tags=["text"], responses=FAILURES)
+router = APIRouter(prefix="/v1", tags=["text"], responses=FAILURES, route_class=JsonRoute)
 
 
 @router.post("/embeddings", response_model=None, responses={200: {"model": EmbeddingList}})
@@ -26,6 +27,7 @@ async def embed(request: Request, body: EmbeddingRequest) -> JSONResponse:
 
     gateway = Gateway.of(request)
     usage = gateway.usage(request, body.model, body.input)
+    await gateway.reserve_tokens(request, body.model, body.texts(), None)
     vectors_BE, usage.prompt = await while_connected(request, gateway.pool.once(body.model, vectors))
     data = [
         {"object": "embedding", "index": index, "embedding": _encode_vector(vector_E, body.encoding_format)}

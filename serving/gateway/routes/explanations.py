@@ -32,7 +32,6 @@ from serving.gateway.explain.maps import (
     token_maps,
 )
 from serving.gateway.gateway import Gateway, while_connected
-from serving.gateway.images import pixels_of
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.explanations import MOST_LABELS, ExplanationRequest, ExplanationResponse
 from serving.gateway.uploads import read_upload, upload_schema
@@ -92,6 +91,8 @@ async def explain(request: Request) -> Response:
         if getattr(body, name) is not None and name not in SELECTED_BY[kind]:
             raise InputError(f"no {name} for {kind}", repr(getattr(body, name)), f"leave {name} out")
     usage = gateway.usage(request, body.model, body.input or "an image")
+    if served.task != "classify":
+        await gateway.reserve_tokens(request, body.model, [body.input or ""], _options(gateway))
     work = _TASKS[served.task](gateway, ExplanationTask(body=body, image=image, kind=kind, usage=usage))
     return await while_connected(request, work)
 
@@ -102,7 +103,7 @@ async def _explain_classifier(gateway: Gateway, task: ExplanationTask) -> Respon
 
     async def ask(upstream: Upstream, served: ServedModel) -> tuple[Array, list[Guess], list[Map]]:
         model = Classifier(upstream.client, served)
-        pixels = await pixels_of(task.image, served, gateway.settings)
+        pixels = await gateway.pixels_of(task.image, served)
         if kind == "occlusion":
             return pixels, *(await _occlude(model, pixels, body.label))
         arrays = {name: array[0] for name, array in (await model.explain(pixels[None])).items()}
@@ -149,7 +150,7 @@ async def _explain_captioner(gateway: Gateway, task: ExplanationTask) -> Respons
     seen: list[Array] = []
 
     async def deltas(model: Captioner) -> AsyncGenerator[Delta, None]:
-        seen.append(await pixels_of(task.image, model.model, gateway.settings))
+        seen.append(await gateway.pixels_of(task.image, model.model))
         async for delta in model.stream(seen[-1], _options(gateway)):
             yield delta
 

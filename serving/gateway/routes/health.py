@@ -23,11 +23,11 @@ class Ready(BaseModel):
 
     Attributes:
         ready: whether every model answers rightly somewhere.
-        upstreams: address → model → ``ok``, or what was found instead.
+        upstreams: address → model → ``ok``, or what was found instead; only with a key, where keys are needed.
     """
 
     ready: bool
-    upstreams: dict[str, dict[str, str]]
+    upstreams: dict[str, dict[str, str]] | None = None
 
 
 @router.get("/livez", response_model=None, responses={200: {"model": Alive}})
@@ -39,7 +39,10 @@ async def alive(request: Request) -> JSONResponse:
 @router.get("/readyz", response_model=None, responses={200: {"model": Ready}, 503: {"model": Ready}})
 async def ready(request: Request) -> JSONResponse:
     """Whether every model answers its canary on some server; found out every few seconds."""
-    found = readiness(Gateway.of(request).pool)
+    gateway = Gateway.of(request)
+    found = readiness(gateway.pool)
+    if gateway.settings.keys is not None and request.state.key is None:
+        del found["upstreams"]
     return JSONResponse(found, 200 if found["ready"] else 503)
 
 

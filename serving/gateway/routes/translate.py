@@ -6,19 +6,22 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from clients.translate import Translator
+from serving.gateway.bodies import JsonRoute
 from serving.gateway.events import EVENTS
 from serving.gateway.gateway import Gateway
 from serving.gateway.generation import create_response
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.native import NativeAnswers, TranslationRequest
 
-router = APIRouter(prefix="/v1", tags=["text"], responses=FAILURES)
+router = APIRouter(prefix="/v1", tags=["text"], responses=FAILURES, route_class=JsonRoute)
 
 
 @router.post("/translate", response_model=None, responses={200: {"model": NativeAnswers, "content": EVENTS}})
 async def translate(request: Request, body: TranslationRequest) -> Response:
     """Translate a text."""
     gateway = Gateway.of(request)
-    ask = partial(Translator.stream, text=body.input, options=gateway.limit_time(body.sampling_params()))
+    options = gateway.limit_time(body.sampling_params())
+    ask = partial(Translator.stream, text=body.input, options=options)
     usage = gateway.usage(request, body.model, body.input)
+    await gateway.reserve_tokens(request, body.model, [body.input], options)
     return await create_response(request, usage, gateway.stream(Translator, body.model, ask), body.stream)

@@ -21,7 +21,7 @@ class Message(Strict):
     """What one side said."""
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: str | Annotated[list[TextPart], Field(min_length=1)]
+    content: str | Annotated[list[TextPart], Field(min_length=1, fail_fast=True)]
     name: str | None = None
 
     def plain(self) -> dict[str, str]:
@@ -35,7 +35,7 @@ class ChatRequest(DecodingFields):
     """A conversation to go on with."""
 
     model: Name
-    messages: Annotated[list[Message], Field(min_length=1, max_length=MOST_MESSAGES)] = Field(
+    messages: Annotated[list[Message], Field(min_length=1, max_length=MOST_MESSAGES, fail_fast=True)] = Field(
         examples=[[{"role": "user", "content": "Who are you?"}]]
     )
     max_tokens: Annotated[int, Field(ge=1, le=INT32)] | None = None

@@ -8,6 +8,7 @@ from serving.gateway.schemas.base import Name, Usage
 from serving.gateway.schemas.sampling_params import INT32, DecodingFields, Token
 
 MOST_PROMPTS = 64
+Tokens = Annotated[list[Token], Field(min_length=1, fail_fast=True)]
 
 
 class CompletionRequest(DecodingFields):
@@ -16,9 +17,9 @@ class CompletionRequest(DecodingFields):
     model: Name
     prompt: (
         str
-        | Annotated[list[Token], Field(min_length=1)]
-        | Annotated[list[str], Field(min_length=1, max_length=MOST_PROMPTS)]
-        | Annotated[list[Annotated[list[Token], Field(min_length=1)]], Field(min_length=1, max_length=MOST_PROMPTS)]
+        | Tokens
+        | Annotated[list[str], Field(min_length=1, max_length=MOST_PROMPTS, fail_fast=True)]
+        | Annotated[list[Tokens], Field(min_length=1, max_length=MOST_PROMPTS, fail_fast=True)]
     ) = Field(examples=["Open a file and"])
     max_tokens: Annotated[int, Field(ge=1, le=INT32)] | None = Field(
         default=None, description="as many as the model allows if not given"

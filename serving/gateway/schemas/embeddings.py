@@ -14,7 +14,9 @@ class EmbeddingRequest(Strict):
     """One or more texts."""
 
     model: Name
-    input: str | Annotated[list[str], Field(min_length=1, max_length=MOST_TEXTS)] = Field(examples=["a cat sat"])
+    input: str | Annotated[list[str], Field(min_length=1, max_length=MOST_TEXTS, fail_fast=True)] = Field(
+        examples=["a cat sat"]
+    )
     encoding_format: Literal["float", "base64"] = "float"
     pooling: Pooling = Field(default="mean", description="how the vectors of a text's tokens become one")
     user: str | None = Field(default=None, description="taken, and not used")

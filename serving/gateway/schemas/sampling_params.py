@@ -29,7 +29,7 @@ def _field_of(name: str) -> tuple[Any, Any]:
         return dict[token, float] | None, Field(default=None, description=param.help)
     if param.several:
         one = Token if kind == tuple[int, ...] else str
-        return list[one], Field(default_factory=list, description=param.help)  # type: ignore[valid-type]
+        return list[one], Field(default_factory=list, fail_fast=True, description=param.help)  # type: ignore[valid-type]
     if kind is bool:
         return bool, Field(default=False, description=param.help)
     (kind,) = [one for one in get_args(kind) if one is not type(None)] if type(None) in get_args(kind) else [kind]
@@ -78,7 +78,7 @@ class DecodingFields(_Shared):  # type: ignore[misc]  # its fields are rows of a
     temperature: Annotated[float, Field(ge=0, le=100)] | None = Field(
         default=None, description="1 if not given, as OpenAI has it; 0 is greedy"
     )
-    stop: str | list[str] | None = None
+    stop: str | Annotated[list[str], Field(fail_fast=True)] | None = None
     response_format: ResponseFormat | None = None
     user: str | None = Field(default=None, description="taken, and not used")
 
@@ -111,4 +111,13 @@ class DecodingFields(_Shared):  # type: ignore[misc]  # its fields are rows of a
             return {"json_object": True}
         if form.json_schema is None:
             raise InputError("json_schema beside the type of response_format", "none", "send the schema")
-        return {"json_schema": json.dumps(form.json_schema.schema_)}
+        return {"json_schema": _dump_schema(form.json_schema.schema_)}
+
+
+def _dump_schema(schema: dict[str, Any]) -> str:
+    try:
+        return json.dumps(schema, allow_nan=False)
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            "a JSON schema of finite numbers", str(error), "correct it", param="response_format"
+        ) from error

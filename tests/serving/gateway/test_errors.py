@@ -1,4 +1,7 @@
+import json
+
 import pytest
+from starlette.requests import ClientDisconnect
 
 from attendant.errors import (
     BusyError,
@@ -32,6 +35,15 @@ def test_each_kind_of_failure_has_its_status_and_keeps_its_words(kind, status):
     assert body["error"]["code"] == kind.code
     assert body["error"]["message"] == "expected top_k of at least 0; found -1; correct it"
     assert ("Retry-After" in headers) == (status in (429, 503))
+
+
+def test_a_client_that_leaves_in_the_midst_of_its_body_is_no_failure_of_ours(caplog):
+    assert body_of(ClientDisconnect())[0] == 499 and not caplog.records
+
+
+def test_a_message_is_bounded_and_can_be_sent_whatever_it_repeats():
+    _, body, _ = body_of(InputError("a text", "\ud800" * 10**6, "correct it", param="a" * 10**6))
+    assert len(json.dumps(body, ensure_ascii=False).encode()) < 5000
 
 
 def test_an_unexpected_failure_tells_strangers_nothing(caplog):

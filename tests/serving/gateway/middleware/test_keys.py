@@ -1,12 +1,13 @@
 import json
+import os
 import stat
+import subprocess
+import sys
 
 import pytest
 
 from attendant.errors import ArtefactError, ConfigError, UnknownNameError
-from serving.gateway.errors import RefusedError
-from serving.gateway.middleware.keys import Key, Keys, new_key, revoke_key
-from serving.gateway.middleware.quotas import Quotas
+from serving.gateway.middleware.keys import Keys, new_key, read_keys, revoke_key
 
 
 @pytest.fixture
@@ -51,23 +52,67 @@ def test_a_damaged_file_is_refused_by_name(path):
         Keys(path)
 
 
-def test_one_request_too_many_is_refused_and_the_headers_say_what_is_left():
-    quotas, key = Quotas(), Key(name="ann", sha256="", requests="2/hour")
-    assert quotas.admit(key)["RateLimit"].startswith('"requests";r=1;t=')
-    assert quotas.admit(key)["RateLimit-Policy"] == '"requests";q=2;w=3600'
-    with pytest.raises(RefusedError) as refused:
-        quotas.admit(key)
-    assert refused.value.status == 429 and 1 <= int(refused.value.headers["Retry-After"]) <= 3600
-    quotas.admit(Key(name="ben", sha256="", requests="2/hour"))  # another's are his own
+def test_a_link_or_an_open_file_where_the_new_one_is_written_is_neither_followed_nor_kept(path, tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "keys.json.part").symlink_to(victim)
+    secret = new_key(path, "ann")
+    assert victim.read_text() == "precious" and Keys(path).find(secret)
+    (tmp_path / "keys.json.part").unlink()
+    (tmp_path / "keys.json.part").touch(0o666)
+    (tmp_path / "keys.json.part").chmod(0o666)
+    new_key(path, "ben")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_tokens_are_charged_afterwards_and_refused_once_they_are_used_up():
-    quotas, key = Quotas(), Key(name="ann", sha256="", tokens="10/day")
-    quotas.admit(key)
-    quotas.charge(key, 25)
-    with pytest.raises(RefusedError, match="10 per 1 day, of tokens"):
-        quotas.admit(key)
+def test_readers_that_were_let_in_stay_and_nobody_else_comes_in(path):
+    new_key(path, "ann")
+    path.chmod(0o666)
+    new_key(path, "ben")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-def test_a_key_without_limits_is_told_of_none():
-    assert Quotas().admit(Key(name="ann", sha256="")) == {}
+def test_no_key_is_lost_where_many_are_made_at_once(path):
+    code = "import sys\nfrom serving.gateway.middleware.keys import new_key\nfrom pathlib import Path\n"
+    code += "for number in range(12): new_key(Path(sys.argv[1]), f'{sys.argv[2]}-{number}')"
+    makers = [subprocess.Popen([sys.executable, "-c", code, str(path), str(one)]) for one in range(2)]
+    assert [maker.wait(120) for maker in makers] == [0, 0]
+    assert len(read_keys(path)) == 24
+    assert {one.name for one in path.parent.iterdir()} == {"keys.json"}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["", "{", "[]", '{"keys": [1]}', '{"keys": [{"name": 1, "sha256": ""}]}', "[" * 10**5],
+    ids=["empty", "cut", "list", "number", "types", "deep"],
+)
+def test_the_last_good_keys_are_kept_while_the_file_is_damaged_or_gone(path, caplog, damage):
+    secret = new_key(path, "ann")
+    keys = Keys(path)
+    good = path.read_bytes()
+    path.write_text(damage)
+    assert keys.find(secret) and not keys.is_current and caplog.text.count("the keys that were read last are kept") == 1
+    path.unlink()
+    assert keys.find(secret) and not keys.is_current
+    path.write_bytes(good.replace(b"ann", b"ben"))
+    assert keys.find(secret).name == "ben" and keys.is_current
+
+
+def test_a_change_is_noticed_though_the_clock_says_the_same(path):
+    secret = new_key(path, "ann")
+    keys = Keys(path)
+    then = path.stat().st_mtime_ns
+    revoke_key(path, "ann")
+    os.utime(path, ns=(then, then))
+    assert keys.find(secret) is None
+
+
+def test_a_file_that_may_not_be_read_says_how_it_may(path, monkeypatch):
+    new_key(path, "ann")
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(type(path), "read_text", refuse)  # root, as whom tests may run, may read any file
+    with pytest.raises(ArtefactError, match="chmod 640"):
+        Keys(path)

@@ -6,7 +6,7 @@ from serving.gateway.app import create_app
 from serving.gateway.routes.page import FOLDER
 from serving.gateway.settings import GatewaySettings
 
-CLIENT = TestClient(create_app(GatewaySettings()))
+CLIENT = TestClient(create_app(GatewaySettings()), base_url="http://localhost")
 
 
 def test_the_page_and_all_its_files_come_with_a_strict_policy():

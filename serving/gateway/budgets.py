@@ -1,0 +1,66 @@
+"""A bounded amount, such as bytes or pixels, that requests share."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+
+class Budget:
+    """What is in use of a bounded amount; for one event loop.
+
+    Attributes:
+        most: at once.
+        used: now.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most, self.used = most, 0
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    def take(self, amount: int) -> bool:
+        """Take a part at once, unless so much is not left."""
+        if self._waiting or self.used + amount > self.most:
+            return False
+        self.used += amount
+        return True
+
+    def give_back(self, amount: int) -> None:
+        """Return a part, which those that wait get in the order of their coming."""
+        self.used -= amount
+        while self._waiting and (self._waiting[0][1].done() or self.used + self._waiting[0][0] <= self.most):
+            wanted, turn = self._waiting.popleft()
+            if not turn.done():
+                self.used += wanted
+                turn.set_result(None)
+
+    async def run(self, amount: int, work: Callable[[], Awaitable[Result]]) -> Result:
+        """Do some work while a part is taken, once it is there.
+
+        A caller that is cancelled leaves the work to end by itself, as a thread does: until then it keeps its part.
+
+        Args:
+            amount: to take; the whole budget where it is more than that.
+            work: begins it.
+        """
+        amount = min(amount, self.most)
+        if not self.take(amount):
+            turn = asyncio.get_running_loop().create_future()
+            self._waiting.append((amount, turn))
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if not turn.cancelled():  # its turn came at that moment
+                    self.give_back(amount)
+                raise
+        future = asyncio.ensure_future(work())
+
+        def end(done: asyncio.Future[Result]) -> None:
+            self.give_back(amount)
+            if not done.cancelled():
+                done.exception()  # seen, so that asyncio does not complain where nobody waits any more
+
+        future.add_done_callback(end)
+        return await asyncio.shield(future)

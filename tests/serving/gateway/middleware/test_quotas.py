@@ -1,0 +1,60 @@
+import pytest
+
+from serving.gateway.errors import RefusedError
+from serving.gateway.middleware.keys import Key
+from serving.gateway.middleware.quotas import Quotas
+
+KEY = Key(name="ann", sha256="", tokens="60/minute")
+
+
+def refusal(quotas, likely, most):
+    with pytest.raises(RefusedError) as refused:
+        quotas.reserve(KEY, likely, most)
+    return refused.value
+
+
+def test_one_request_too_many_is_refused_and_the_headers_say_what_is_left():
+    quotas, key = Quotas(), Key(name="ann", sha256="", requests="2/hour")
+    assert quotas.admit(key)["RateLimit"].startswith('"requests";r=1;t=')
+    assert quotas.admit(key)["RateLimit-Policy"] == '"requests";q=2;w=3600'
+    with pytest.raises(RefusedError) as refused:
+        quotas.admit(key)
+    assert refused.value.status == 429 and 1 <= int(refused.value.headers["Retry-After"]) <= 3600
+    quotas.admit(Key(name="ben", sha256="", requests="2/hour"))  # another's are his own
+
+
+def test_tokens_are_charged_afterwards_and_refused_once_they_are_used_up():
+    quotas, key = Quotas(), Key(name="ann", sha256="", tokens="10/day")
+    quotas.admit(key)
+    quotas.settle(key, 0, 25)
+    with pytest.raises(RefusedError, match="10 per 1 day, of tokens"):
+        quotas.admit(key)
+
+
+def test_a_key_without_limits_is_told_of_none():
+    assert Quotas().admit(Key(name="ann", sha256="")) == {}
+
+
+def test_requests_at_once_stay_within_the_quota():
+    quotas = Quotas()
+    taken = [quotas.reserve(KEY, 25, 30), quotas.reserve(KEY, 25, 30)]
+    assert refusal(quotas, 25, 30).status == 429
+    for reserved in taken:
+        quotas.settle(KEY, reserved, 10)
+    assert quotas.reserve(KEY, 35, 40) == 40
+    assert refusal(quotas, 1, 1).status == 429
+
+
+def test_a_request_alone_begins_where_what_is_likely_fits_and_no_other_beside_it():
+    quotas = Quotas()
+    reserved = quotas.reserve(KEY, 20, 300)
+    refused = refusal(quotas, 1, 1)
+    assert reserved == 60 and (refused.status, refused.headers["Retry-After"]) == (429, "1")
+    quotas.settle(KEY, reserved, 0)
+    assert quotas.reserve(KEY, 20, 300) == 60
+
+
+def test_a_request_that_is_larger_than_the_quota_is_told_so_and_not_to_wait():
+    refused = refusal(Quotas(), 61, 61)
+    assert (refused.status, refused.param) == (400, "max_tokens") and "60 per 1 minute" in refused.message
+    assert "Retry-After" not in refused.headers

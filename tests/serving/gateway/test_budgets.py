@@ -1,0 +1,67 @@
+import asyncio
+
+import pytest
+
+from serving.gateway.budgets import Budget
+
+
+def test_work_waits_for_its_part_in_the_order_of_coming():
+    async def measured():
+        budget, running, largest, order = Budget(10), 0, 0, []
+
+        async def work(amount):
+            nonlocal running, largest
+            running += amount
+            largest = max(largest, running)
+            order.append(amount)
+            await asyncio.sleep(0)
+            running -= amount
+
+        await asyncio.gather(*(budget.run(amount, lambda one=amount: work(one)) for amount in (6, 5, 4, 1, 10)))
+        return budget.used, largest, order
+
+    assert asyncio.run(measured()) == (0, 10, [6, 5, 4, 1, 10])
+
+
+def test_more_than_the_whole_budget_takes_the_whole():
+    async def run():
+        budget = Budget(3)
+        await budget.run(100, lambda: asyncio.sleep(0))
+        return budget.used
+
+    assert asyncio.run(run()) == 0
+
+
+def test_a_part_is_kept_until_work_that_nobody_waits_for_has_ended():
+    async def left():
+        budget, end = Budget(1), asyncio.Event()
+        first = asyncio.ensure_future(budget.run(1, end.wait))
+        second = asyncio.ensure_future(budget.run(1, lambda: asyncio.sleep(0, "done")))
+        third = asyncio.ensure_future(budget.run(1, lambda: asyncio.sleep(0, "done")))
+        await asyncio.sleep(0)
+        for one in (first, second):
+            one.cancel()
+        await asyncio.wait([first, second])
+        assert budget.used == 1 and not third.done()
+        end.set()
+        return await third, budget.used
+
+    assert asyncio.run(left()) == ("done", 0)
+
+
+@pytest.mark.parametrize("turn", [True, False])
+def test_one_that_leaves_as_its_turn_comes_gives_its_part_on(turn):
+    async def left():
+        budget = Budget(1)
+        assert budget.take(1)
+        waiting = asyncio.ensure_future(budget.run(1, lambda: asyncio.sleep(0)))
+        await asyncio.sleep(0)
+        if turn:
+            budget.give_back(1)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        if not turn:
+            budget.give_back(1)
+        return budget.used
+
+    assert asyncio.run(left()) == 0
