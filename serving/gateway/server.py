@@ -35,13 +35,14 @@ def server_for(settings: GatewaySettings) -> uvicorn.Server:
 
 
 def serve(settings: GatewaySettings) -> int:
-    """Serve until SIGTERM or Ctrl-C, and let open answers finish.
+    """Serve until SIGTERM, SIGHUP or Ctrl-C, and let open answers finish.
 
     Returns:
         The exit status.
     """
     server = server_for(settings)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # uvicorn raises what it was stopped by once it is done
+    signal.signal(signal.SIGHUP, server.handle_exit)  # whoever closes the terminal lets open answers finish too
     with suppress(KeyboardInterrupt):
         asyncio.run(server.serve())
     return 0 if server.started else FAILURE_STATUS

@@ -6,7 +6,7 @@ If it fails before it has begun an answer, the next one is tried.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing, suppress
 from typing import TypeVar
 
@@ -113,9 +113,8 @@ class Pool:
             try:
                 with upstream.track_request(name, by_breaker):
                     async with aclosing(start(upstream, await upstream.model(name))) as deltas:
-                        yield await _first(deltas, upstream, name)
-                        has_begun = True
                         async for delta in deltas:
+                            has_begun = True
                             yield delta
                     return
             except CircuitBreakerError:
@@ -139,25 +138,6 @@ class Pool:
         while True:
             await asyncio.gather(*(upstream.probe() for upstream in self.upstreams))
             await asyncio.sleep(self._probe_s)
-
-
-async def _first(deltas: AsyncIterator[Result], upstream: Upstream, name: str) -> Result:
-    # A dead worker never answers the streams that it had accepted: another request's error tells of it.
-    first = asyncio.ensure_future(anext(deltas))
-    ejection = asyncio.ensure_future(upstream.ejection(name).wait())
-    try:
-        await asyncio.wait({first, ejection}, return_when=asyncio.FIRST_COMPLETED)
-        if not first.done():
-            raise UnreachableError(
-                f"an answer of {name!r} at {upstream.address}", "its server was ejected", "ask another server"
-            )
-        return first.result()
-    finally:
-        ejection.cancel()
-        if not first.done():
-            first.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await first
 
 
 def _worst(errors: list[AttendantError]) -> AttendantError:

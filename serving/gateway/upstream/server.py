@@ -39,7 +39,6 @@ class Upstream:
         self.models: dict[str, ServedModel] = {}
         self.verdicts: dict[str, CanaryResult] = {}
         self._breakers: dict[str, CircuitBreaker] = {}
-        self._ejections: dict[str, asyncio.Event] = {}
 
     async def model(self, name: str) -> ServedModel:
         """What it says of a model, which is asked once.
@@ -80,14 +79,9 @@ class Upstream:
         breaker = self._breakers.get(model)
         return breaker is not None and breaker.current_state == "open"
 
-    def ejection(self, model: str) -> asyncio.Event:
-        """Is set when a model is ejected next: a request that has no answer by then need not wait any longer."""
-        return self._ejections.setdefault(model, asyncio.Event())
-
     def eject(self, model: str) -> None:
         """Ask it no more for this model for a while."""
         self._breaker(model).open()
-        self._ejections.pop(model, asyncio.Event()).set()
 
     def readmit(self, model: str) -> None:
         self._breaker(model).close()
