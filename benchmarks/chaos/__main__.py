@@ -7,7 +7,7 @@ benchmarks/chaos/traffics.toml at once: each is a cell. The history, as JSON lin
 import asyncio
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def run_rounds(
-    rounds: Sequence[Round], traffics: Mapping[str, Traffic], artefacts: Mapping[str, Path], scratch: Path, seed: int
+    rounds: Iterable[Round], traffics: Mapping[str, Traffic], artefacts: Mapping[str, Path], scratch: Path, seed: int
 ) -> dict[str, Any]:
     """Run rounds on artefacts of the shipped models; what was found, as JSON."""
     history, skipped, seconds = record_rounds(rounds, traffics, artefacts, scratch, seed)
@@ -53,7 +53,7 @@ def run_rounds(
 
 
 def record_rounds(
-    rounds: Sequence[Round], traffics: Mapping[str, Traffic], artefacts: Mapping[str, Path], scratch: Path, seed: int
+    rounds: Iterable[Round], traffics: Mapping[str, Traffic], artefacts: Mapping[str, Path], scratch: Path, seed: int
 ) -> tuple[History, dict[str, str], float]:
     """Run rounds; their history, what could not be tried, and how long it took."""
     repository = scratch / "model_repository"
@@ -63,12 +63,11 @@ def record_rounds(
     place = scratch / f"run-{time.time_ns()}"
     writer = HistoryWriter(place / "history.jsonl")
     runner = Runner(repository, place, inputs, traffics, writer, seed)
-    count = len(rounds)
-    numbers = {id(one): number for number, one in enumerate(rounds, start=1)}
 
-    def say(one: Round, _: str) -> None:
-        took = time.monotonic() - began
-        sys.stderr.write(f"[{took:4.0f} s] {numbers[id(one)]:2}/{count} {one.label}: {one.scenario.summary}\n")
+    def say(number: int, one: Round) -> None:
+        sent = sum(event["kind"] == "sent" for event in writer.events)
+        took = f"[{time.monotonic() - began:4.0f} s, {sent:6} requests]"
+        sys.stderr.write(f"{took} {number + 1:2} {one.label}: {one.scenario.summary}\n")
         sys.stderr.flush()
 
     try:

@@ -106,8 +106,8 @@ def page(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"- not tried: {label}: {reason}"
     if found["violations"]:
         yield "\n## What was not kept\n"
-        counts = Counter((v["fault"], v["traffic"], v["rule"]) for v in found["violations"])
+        tally = Counter((v["fault"], v["traffic"], v["rule"]) for v in found["violations"])
         first = {(v["fault"], v["traffic"], v["rule"]): v["found"] for v in reversed(found["violations"])}
         heads = ["fault", "traffic", "rule", "times", "the first"]
-        rows = [[*key, count, first[key][:160].replace("|", "/")] for key, count in counts.most_common(SHOWN)]
+        rows = [[*key, count, first[key][:160].replace("|", "/")] for key, count in tally.most_common(SHOWN)]
         yield table(heads, rows)

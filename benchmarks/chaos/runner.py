@@ -54,16 +54,16 @@ class Runner:
         for one in {one.name: one for several in inputs.values() for one in several}.values():
             history.record("reference", model=one.model, input=one.name, answers=one.answers)
 
-    async def run(self, rounds: Iterable[Round], on_round: Callable[[Round, str], None]) -> None:
+    async def run(self, rounds: Iterable[Round], on_round: Callable[[int, Round], None]) -> None:
         """Run all of them.
 
         Args:
             rounds: in this order.
-            on_round: called before each with what is done.
+            on_round: called before each, with its number.
         """
         try:
             for number, one in enumerate(rounds):
-                on_round(one, "")
+                on_round(number, one)
                 if reason := await asyncio.to_thread(_impossible, one.scenario.start, self._scratch):
                     self.skipped[one.label] = reason
                     continue

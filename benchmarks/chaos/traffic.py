@@ -128,13 +128,24 @@ class Clients:
     async def _send_stream(self, client: Any, request: str, one: Input, inputs: Any) -> tuple[str, str, str]:
         keywords = {"model_name": one.model, "inputs": inputs, "parameters": {}, "enable_empty_final_response": True}
         stream = RequestStream(client.stream_infer, keywords)
+        try:
+            outcome = await self._read_stream(stream, request, one)
+        except TimeoutError:
+            self._forget(stream)
+            raise
+        except Exception:
+            stream.complete()  # also a stream that broke waits for its next request until it is told
+            raise
+        stream.complete()
+        return outcome
+
+    async def _read_stream(self, stream: RequestStream, request: str, one: Input) -> tuple[str, str, str]:
         final = False
         outcome = ("cut", "", "the stream ended without a final response")
         while True:
             following = stream.next()
             done, _ = await asyncio.wait({following}, timeout=GIVE_UP_S)
             if not done:
-                self._forget(stream)
                 raise TimeoutError
             if (response := following.result()) is None:
                 return outcome
@@ -158,6 +169,8 @@ class Clients:
                 stream.complete()
 
     def _forget(self, stream: RequestStream) -> None:
+        """Cancel a silent stream, and read what still comes, for a while."""
+
         async def cancel() -> None:
             try:
                 await asyncio.wait_for(stream.cancel(), 2 * GIVE_UP_S)
