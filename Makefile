@@ -88,6 +88,11 @@ HOURS ?= 0.167
 soak: .venv/.dev  ## mix faults and traffic at random for ten minutes, or for HOURS=
 	$(BIN)/python -m benchmarks.chaos.soak --hours $(HOURS) --out benchmarks/results
 
+N ?= 100000
+SECONDS ?= 1200
+fuzz: .venv/.dev  ## send N= inputs that are nearly right to every parser and port, in SECONDS= at most
+	$(BIN)/python -m benchmarks.fuzz --inputs $(N) --seconds $(SECONDS) --out benchmarks/results
+
 check: .venv/.dev docs  ## format, lint, types, imports, layout, the site of docs/
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
