@@ -29,6 +29,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="words; of rounds whose names hold one of them")
     parser.add_argument("--in-tests", action="store_true", help="the rounds that `make test` runs")
     parser.add_argument("--list", action="store_true", help="print the cells, and run nothing")
+    parser.add_argument("--history", type=Path, help="judge the history of an earlier run, and run nothing")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     traffics = read_traffics()
@@ -36,6 +37,9 @@ def main() -> int:
     rounds = [one for one in rounds if not args.only or any(word in one.label for word in args.only.split(","))]
     if args.list:
         sys.stdout.write("\n".join(cell for one in rounds for cell in one.cells) + "\n")
+        return 0
+    if args.history:
+        sys.stdout.write("\n".join(page(summarise(History.of(read_events(args.history)), {}, 0.0))) + "\n")
         return 0
     with scratch_folder(args) as scratch:
         artefacts = export_models(MODELS, scratch / "artefacts")
@@ -60,7 +64,7 @@ def record_rounds(
     write_repository(artefacts.values(), repository)
     inputs = create_inputs(artefacts)
     began = time.monotonic()
-    place = scratch / f"run-{time.time_ns()}"
+    place = scratch.resolve() / f"run-{time.time_ns()}"
     writer = HistoryWriter(place / "history.jsonl")
     runner = Runner(repository, place, inputs, traffics, writer, seed)
 

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/time.h>
@@ -41,4 +43,38 @@ time_t time(time_t *place) {
     clock_gettime(CLOCK_REALTIME, &now);
     if (place) *place = now.tv_sec;
     return now.tv_sec;
+}
+
+/* Who waits until a time of the wall clock reckons with the clock above, and the kernel with the machine's. Other clocks
+   count from the machine's start, which was not in 2001. */
+static struct timespec machine_time(const struct timespec *until) {
+    struct timespec time = *until;
+    if (time.tv_sec > 1000000000) time.tv_sec -= *offset();
+    return time;
+}
+
+static void *real(const char *name, const char *version) {
+    void *found = dlvsym(RTLD_NEXT, name, version);
+    return found ? found : dlsym(RTLD_NEXT, name);
+}
+
+int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until) {
+    static int (*wait)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+    if (!wait) wait = (int (*)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *))real("pthread_cond_timedwait", "GLIBC_2.3.2");
+    struct timespec time = machine_time(until);
+    return wait(condition, mutex, &time);
+}
+
+int pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *until) {
+    static int (*lock)(pthread_mutex_t *, const struct timespec *);
+    if (!lock) lock = (int (*)(pthread_mutex_t *, const struct timespec *))real("pthread_mutex_timedlock", "GLIBC_2.34");
+    struct timespec time = machine_time(until);
+    return lock(mutex, &time);
+}
+
+int sem_timedwait(sem_t *semaphore, const struct timespec *until) {
+    static int (*wait)(sem_t *, const struct timespec *);
+    if (!wait) wait = (int (*)(sem_t *, const struct timespec *))real("sem_timedwait", "GLIBC_2.34");
+    struct timespec time = machine_time(until);
+    return wait(semaphore, &time);
 }

@@ -63,7 +63,7 @@ def _figures(rounds: Sequence[RoundHistory], violations: Sequence[Violation]) ->
             failed += any(v.round == one.number and v.traffic in ("", traffic) for v in violations)
     numbers = {one.number for one in rounds}
     own = Counter(v.rule for v in violations if v.round in numbers)
-    times = [seconds for one in rounds if one.injected for seconds in recoveries(one).values()]
+    times = [seconds for one in rounds if _comes_back(one) for seconds in recoveries(one).values()]
     finite = [seconds for seconds in times if seconds != float("inf")]
     others = sum(
         request.how not in ("ok", "abandoned")
@@ -81,6 +81,10 @@ def _figures(rounds: Sequence[RoundHistory], violations: Sequence[Violation]) ->
         "others_failed": others,
         "rules": dict(own),
     }
+
+
+def _comes_back(one: RoundHistory) -> bool:
+    return one.injected is not None and one.expect.get("exit_status") is None
 
 
 def _to_json(one: Violation) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def fuzz_server(
 ) -> Iterator[Outcome]:
     """Fuzz the two ports of a server; each of its processes that dies is a failure."""
     write_repository(artefacts.values(), scratch / "model_repository")
-    place = scratch / f"fuzz-{time.time_ns()}"
+    place = scratch.resolve() / f"fuzz-{time.time_ns()}"
     history = HistoryWriter(place / "history.jsonl")
     server = Served(scratch / "model_repository", place / "server", history, Start(), place / "clock")
     assert asyncio.run(server.start()), server.output.read_text()
