@@ -51,7 +51,7 @@ def failed_cells(history: History, violations: Sequence[Violation]) -> dict[str,
     for one in history.rounds.values():
         for traffic in one.traffics:
             own = [v for v in violations if v.round == one.number and v.traffic in ("", traffic)]
-            cells[f"{label_of(one)}×{traffic}"] = [f"{v.rule}: {v.found}" for v in own]
+            cells[f"{label_of(one)}/{traffic}"] = [f"{v.rule}: {v.found}" for v in own]
     return cells
 
 

@@ -168,7 +168,7 @@ class Round:
 
     @property
     def cells(self) -> list[str]:
-        return [f"{self.label}×{traffic}" for traffic in self.traffics]
+        return [f"{self.label}/{traffic}" for traffic in self.traffics]
 
 
 def read_traffics(path: Path = TRAFFICS) -> dict[str, Traffic]:

@@ -65,7 +65,7 @@ def test_a_server_that_is_to_end_and_does_not_is_found():
 def test_a_violation_fails_the_cell_of_its_traffic_alone():
     history = History.of(LIES["a wrong label"][0](true_history()))
     cells = failed_cells(history, check(history))
-    assert {cell for cell, found in cells.items() if found} == {"worker-killed@stdlib-lm×unary"}
+    assert {cell for cell, found in cells.items() if found} == {"worker-killed@stdlib-lm/unary"}
 
 
 def test_a_page_counts_cells_and_names_what_was_not_kept():
