@@ -125,7 +125,16 @@ def _is_part(part: Sequence[Any], whole: Sequence[Any]) -> bool:
 
 def check_round(one: RoundHistory) -> list[Violation]:
     """Whether a fault did no more than its scenario expects."""
-    return [*_check_failures(one), *_check_recovery(one), *_check_server(one)]
+    return [*_check_tested(one), *_check_failures(one), *_check_recovery(one), *_check_server(one)]
+
+
+def _check_tested(one: RoundHistory) -> Iterator[Violation]:
+    if one.injected is None or one.finished is None:
+        yield Violation(rule="untested", found="the round did not finish", round=one.number)
+    answered = {request.traffic for request in one.requests if request.how == "ok"}
+    for traffic, models in one.traffics.items():
+        if traffic not in answered and set(models) & set(one.models):
+            yield Violation(rule="untested", found="no request was answered", round=one.number, traffic=traffic)
 
 
 def _is_target(one: RoundHistory, request: RequestHistory) -> bool:
@@ -146,7 +155,7 @@ def _check_failures(one: RoundHistory) -> Iterator[Violation]:
             ("failed", "to other models", [r for r in own if not _is_target(one, r)], expect.get("others_failed")),
         ]
         for rule, whose, requests, bound in groups:
-            failed = [request for request in requests if request.how not in ("ok", "abandoned")]
+            failed = [request for request in requests if request.how != "ok"]
             if bound is not None and len(failed) > bound:
                 yield Violation(
                     rule=rule,

@@ -5,7 +5,7 @@
     fault      it is injected, or removed: round, phase
     sent       request, client, traffic, model, input, via, mode
     response   request, candidate, tokens, text; or alive, for a sign of life without a part of the answer
-    end        request, how (ok, error, transport, cut, silent, abandoned), code, message
+    end        request, how (ok, error, transport, cut, silent), code, message
     process    what (born, died), pid, role, model
     exit       the server under test ended: status, by_signal
     sample     quiet, rss_mb and descriptors by "role pid model"

@@ -66,10 +66,7 @@ def _figures(rounds: Sequence[RoundHistory], violations: Sequence[Violation]) ->
     times = [seconds for one in rounds if _comes_back(one) for seconds in recoveries(one).values()]
     finite = [seconds for seconds in times if seconds != float("inf")]
     others = sum(
-        request.how not in ("ok", "abandoned")
-        for one in rounds
-        for request in one.requests
-        if one.target and request.model != one.target
+        request.how != "ok" for one in rounds for request in one.requests if one.target and request.model != one.target
     )
     return {
         "cells": cells,

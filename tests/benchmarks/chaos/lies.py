@@ -164,6 +164,15 @@ def ended_with_a_failure(events):
     return events
 
 
+def unanswered(events):
+    asked = {one["request"] for one in events if one["kind"] == "sent" and one["traffic"] == "unary"}
+    return [one for one in events if one.get("request") not in asked]
+
+
+def unfinished(events):
+    return [one for one in events if one["kind"] != "finished"]
+
+
 def _left(name, value):
     def lie(events):
         events = deepcopy(events)
@@ -213,5 +222,7 @@ LIES = {
     "a port left over": (_left("ports", "8001"), "left over"),
     "memory that grows": (_grown("rss_mb", 200.0), "grown"),
     "descriptors that grow": (_grown("descriptors", 60), "grown"),
+    "a traffic that was never answered": (unanswered, "untested"),
+    "a round that did not finish": (unfinished, "untested"),
 }
 """What is told → the lie, and the rule that it breaks."""

@@ -1,12 +1,15 @@
 """Faults as data: every scenario can be read, names what there is, and the matrix is as large as it claims."""
 
 import random
+import re
 
 import pytest
 
 from benchmarks.chaos.bad_clients import BadClients
+from benchmarks.chaos.contract import PAGE, with_promises
 from benchmarks.chaos.scenario import MODEL_OF, MODELS, expand, read_scenarios, read_traffics
 from benchmarks.chaos.soak import combine, draw_round
+from tests.benchmarks.chaos.lies import LIES
 from tests.conftest import ROOT
 
 SCENARIOS, TRAFFICS = read_scenarios(), read_traffics()
@@ -83,3 +86,17 @@ def test_make_has_a_target_for_each():
         ("fuzz", "benchmarks.fuzz "),
     ):
         assert f"\n{target}: " in makefile and f"python -m {module}" in makefile
+
+
+def test_the_contract_is_that_of_the_scenarios():
+    page = PAGE.read_text()
+    assert with_promises(page, SCENARIOS) == page, "run python -m benchmarks.chaos.contract"
+    assert page.count("\n| `") >= len(SCENARIOS)
+
+
+def test_the_track_record_names_scenarios_and_rules_that_there_are():
+    record = PAGE.read_text().partition("## Track record")[2]
+    rows = [line.split("|")[4] for line in record.splitlines() if line.startswith("| 20")]
+    names = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    assert {name for name in names if "/" not in name and " " not in name} <= set(SCENARIOS)
+    assert {name for row in rows for name in re.findall(r'rule "([^"]+)"', row)} <= {rule for _, rule in LIES.values()}
