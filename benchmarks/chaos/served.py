@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import os
+import re
 import shutil
 import signal
 import socket
@@ -77,7 +78,7 @@ class Served:
         until = time.monotonic() + START_S
         while time.monotonic() < until and self.process.poll() is None:
             self.look()
-            if b"\ngRPC" in self.output.read_bytes():
+            if re.search(rb"^gRPC +\S+:\d", self.output.read_bytes(), re.MULTILINE):
                 return True
             await asyncio.sleep(TICK_S / 2)
         return False

@@ -67,13 +67,15 @@ def draw_round(rounds: Sequence[Round], traffics: Mapping[str, Traffic], rng: Ra
     standing = [one for one in rounds if not one.own_server and not one.ends_server]
     others = [one for one in rounds if one.own_server or one.ends_server]
     one = rng.choice(standing if rng.random() < STANDING else others)
-    names = tuple(sorted(rng.sample(sorted(traffics), rng.randint(2, len(traffics)))))
+    names = set(rng.sample(sorted(traffics), rng.randint(2, len(traffics))))
+    if one.target and not any(one.target in traffics[name].models for name in names):
+        names.add(rng.choice([name for name in sorted(traffics) if one.target in traffics[name].models]))
     scenario = msgspec.structs.replace(one.scenario, lasts_s=max(one.scenario.lasts_s, rng.uniform(0.5, LONGEST_S)))
     second = rng.choice([other for other in standing if other.scenario.faults[0].do == "clients"])
     name = one.name
     if one in standing and second.name != one.name and rng.random() < DOUBLE:
         name, scenario = f"{one.name}+{second.name}", combine(scenario, second.scenario)
-    return Round(name=name, scenario=scenario, target=one.target, traffics=names)
+    return Round(name=name, scenario=scenario, target=one.target, traffics=tuple(sorted(names)))
 
 
 def combine(first: Scenario, second: Scenario) -> Scenario:

@@ -68,6 +68,8 @@ def test_the_same_seed_draws_the_same_soak():
     assert draw(3) == draw(3) != draw(4)
     assert {one.ends_server for one in draw(3)} == {True, False}
     assert any("+" in one.name for one in draw(3))
+    for one in draw(3):
+        assert not one.target or any(one.target in TRAFFICS[name].models for name in one.traffics), one.label
 
 
 def test_of_two_faults_at_once_all_that_either_allows_is_allowed():
