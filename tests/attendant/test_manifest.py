@@ -302,3 +302,9 @@ def test_a_value_of_another_type_is_refused_by_its_place(path, value, artefact):
     file.write_text(json.dumps(manifest))
     with pytest.raises(ArtefactError, match=str(path[-1]) if len(path) == 1 else r"graphs\[\.*0?"):
         Manifest.read(artefact)
+
+
+def test_a_manifest_that_is_nested_too_deep_is_refused(artefact):
+    (artefact / MANIFEST_NAME).write_text('{"format": ' + "[" * 10_000 + "]" * 10_000 + "}")
+    with pytest.raises(ArtefactError, match="nested too deep"):
+        Manifest.read(artefact)
