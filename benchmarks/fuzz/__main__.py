@@ -5,6 +5,7 @@ memory that grows. Those that are not are kept as files beside the results of th
 """
 
 import asyncio
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +18,7 @@ from benchmarks.chaos.served import Served
 from benchmarks.fuzz.gateway import GatewayFuzzer
 from benchmarks.fuzz.outcome import Budget, Outcome
 from benchmarks.fuzz.parsers import create_parsers, fuzz_parser
-from benchmarks.fuzz.triton import TritonFuzzer
+from benchmarks.fuzz.triton import TritonFuzzer, right_messages
 from benchmarks.harness.report import Benchmark, scratch_folder, table
 from benchmarks.harness.servers import export_models
 from serving.triton.repository.layout import write_repository
@@ -57,12 +58,15 @@ def main() -> int:
 
 def run_targets(names: Sequence[str], artefacts: dict[str, Path], scratch: Path, args: Any) -> Iterator[Outcome]:
     """Fuzz each target with its share of the inputs and of the time."""
-    whole = sum(SHARES[name] for name in names)
+    whole, until, left = sum(SHARES[name] for name in names), time.monotonic() + args.seconds, set(names)
 
     def budget(name: str) -> Budget:
-        share = SHARES[name] / whole
-        sys.stderr.write(f"{name}: {args.inputs * share:.0f} inputs, {args.seconds * share:.0f} s at most\n")
-        return Budget(int(args.inputs * share + 0.5), args.seconds * share)
+        """Its share of the inputs, and of the time that those before it have left."""
+        inputs = math.ceil(args.inputs * SHARES[name] / whole)
+        seconds = (until - time.monotonic()) * SHARES[name] / sum(SHARES[one] for one in left)
+        left.discard(name)
+        sys.stderr.write(f"{name}: {inputs} inputs, {seconds:.0f} s at most\n")
+        return Budget(inputs, seconds)
 
     folder = scratch / "fuzzed"
     folder.mkdir(exist_ok=True)
@@ -87,8 +91,11 @@ def fuzz_server(
     try:
         for name in names:
             outcome = Outcome(name, args.keep, args.seed)
-            kind = GatewayFuzzer if name == "gateway" else TritonFuzzer
-            fuzzer = kind(server.gateway if name == "gateway" else server.grpc, outcome)
+            fuzzer = (
+                GatewayFuzzer(server.gateway, outcome)
+                if name == "gateway"
+                else TritonFuzzer(server.grpc, outcome, right_messages(artefacts))
+            )
             began = sampled = time.monotonic()
 
             def after_batch(outcome: Outcome = outcome, began: float = began) -> None:

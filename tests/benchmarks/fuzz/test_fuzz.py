@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 
+import numpy as np
 import pytest
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from benchmarks.fuzz.gateway import GatewayFuzzer, http_inputs
 from benchmarks.fuzz.outcome import Budget, Outcome
 from benchmarks.fuzz.parsers import Parser, create_parsers, fuzz_parser
 from benchmarks.fuzz.strategies import Raw, write_json
-from benchmarks.fuzz.triton import infer_requests
+from benchmarks.fuzz.triton import changed_messages, create_message
 
 
 def read_badly(folder):
@@ -88,12 +89,14 @@ def test_a_gateway_that_fails_is_found(answer, failure, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::hypothesis.errors.NonInteractiveExampleWarning")
-def test_requests_are_drawn_for_every_route_and_messages_for_every_model():
-    seen, models = set(), set()
+def test_requests_are_drawn_for_every_route_and_messages_right_and_wrong():
+    right = create_message("digits-vit", {"pixels": np.zeros((1, 1, 8, 8), np.float32)})
+    seen, messages = set(), set()
     for _ in range(60):
         seen.add(http_inputs().example().path)
-        models.add(infer_requests().example().model_name)
-    assert {"/v1/completions", "/v1/classify"} <= seen and "digits-vit" in models
+        messages.add(changed_messages([right]).example().SerializeToString(deterministic=True))
+    assert {"/v1/completions", "/v1/classify"} <= seen
+    assert right.SerializeToString(deterministic=True) in messages and len(messages) > 10
 
 
 def test_json_that_python_would_not_write_is_written_as_it_stands():
