@@ -34,7 +34,7 @@ SHARES = {
     "image": 0.1,
 }
 """Target → its share of all inputs."""
-MOST_GROWTH_MB = 200.0
+MOST_GROWTH_MB = 100.0
 PROGRESS_S = 5.0
 
 

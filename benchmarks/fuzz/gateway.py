@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
-from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from benchmarks.fuzz.drawing import draw_inputs
 from benchmarks.fuzz.outcome import HANG_S, Budget, Outcome
 from benchmarks.fuzz.parsers import sample_images
 from benchmarks.fuzz.strategies import LEAVES, changed, damaged, write_json
@@ -110,24 +110,13 @@ class GatewayFuzzer:
         """
         began = time.monotonic()
 
-        @seed(number)
-        @settings(
-            max_examples=budget.inputs,
-            database=None,
-            deadline=None,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        )
-        @given(http_inputs())
         def draw(one: HttpInput) -> None:
-            if budget.is_over:
-                return
             self._waiting.append(one)
             if len(self._waiting) == CONNECTIONS:
                 self._loop.run_until_complete(self._flush())
                 after_batch()
 
-        draw()
+        draw_inputs(http_inputs(), budget, number, draw)
         self._loop.run_until_complete(self._close())
         self._loop.close()
         self.outcome.seconds = time.monotonic() - began

@@ -18,7 +18,6 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -27,6 +26,7 @@ from attendant.images import pixels_from_image
 from attendant.manifest import MANIFEST_NAME, Manifest
 from attendant.tokenization import load_tokenizer
 from benchmarks.chaos.processes import ServerProcess
+from benchmarks.fuzz.drawing import draw_inputs
 from benchmarks.fuzz.outcome import HANG_S, Budget, Outcome
 from benchmarks.fuzz.strategies import changed, damaged, write_json
 from models.checkpoints.blank import blank
@@ -79,18 +79,7 @@ def fuzz_parser(parser: Parser, budget: Budget, folder: Path, kept: Path, number
     path, began = folder / parser.file, time.monotonic()
     own = ServerProcess(os.getpid(), 0, "fuzz")
 
-    @seed(number)
-    @settings(
-        max_examples=budget.inputs,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(parser.inputs)
     def run(data: bytes) -> None:
-        if budget.is_over:
-            return
         path.write_bytes(data)
         answer, failure, then = "read", "", time.monotonic()
         try:
@@ -110,7 +99,7 @@ def fuzz_parser(parser: Parser, budget: Budget, folder: Path, kept: Path, number
         if outcome.count % SAMPLE_EVERY == 0:
             outcome.rss_mb.append(own.resident_mb)
 
-    run()
+    draw_inputs(parser.inputs, budget, number, run)
     outcome.seconds = time.monotonic() - began
     return outcome
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import grpc
 import numpy as np
-from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import np_to_triton_dtype, serialize_byte_tensor
@@ -17,6 +16,7 @@ from tritonclient.utils import np_to_triton_dtype, serialize_byte_tensor
 from attendant.sampling_params import SamplingParams
 from attendant.sampling_tensors import tensors_of
 from benchmarks.chaos.inputs import create_inputs
+from benchmarks.fuzz.drawing import draw_inputs
 from benchmarks.fuzz.outcome import HANG_S, Budget, Outcome
 from benchmarks.fuzz.strategies import TEXTS, damaged
 
@@ -146,24 +146,13 @@ class TritonFuzzer:
         """Send until the budget is spent; as :meth:`benchmarks.fuzz.gateway.GatewayFuzzer.run`."""
         began = time.monotonic()
 
-        @seed(number)
-        @settings(
-            max_examples=budget.inputs,
-            database=None,
-            deadline=None,
-            phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
-        )
-        @given(changed_messages(self._bases))
         def draw(message: Any) -> None:
-            if budget.is_over:
-                return
             self._waiting.append(message)
             if len(self._waiting) == IN_FLIGHT:
                 self._loop.run_until_complete(self._flush())
                 after_batch()
 
-        draw()
+        draw_inputs(changed_messages(self._bases), budget, number, draw)
         self._loop.run_until_complete(self._flush())
         self._loop.run_until_complete(self._channel.close())
         self._loop.close()
