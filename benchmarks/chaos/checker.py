@@ -29,6 +29,8 @@ MOST_GROWTH_MB = 150.0
 """Of one process between quiet moments; caches fill up to 64 MiB, and allocators keep what they had at most."""
 MOST_DESCRIPTORS = 24
 """More than at first, in a quiet moment: connections that are being closed."""
+BARE_S = 1.0
+"""Triton answers what is sent to a dead worker later than this by itself."""
 NO_END = ("", "cut", "silent")
 
 
@@ -78,6 +80,8 @@ def check_request(request: RequestHistory, history: History) -> Iterator[Violati
         yield wrong("token after end", f"{len(request.ends)} ends")
     yield from _check_answer(request, history, wrong)
     expect = history.rounds[number].expect if number in history.rounds else {}
+    if number in history.rounds and _may_be_silent(history.rounds[number], request):
+        return
     if not request.ends or (request.how in NO_END and not (expect.get("may_cut") and request.how == "cut")):
         yield wrong("lost", f"ended: {request.how or 'never'}, after {len(request.responses)} responses")
     bound_s = float(expect.get("silence_s", 5.0))
@@ -137,6 +141,13 @@ def _check_tested(one: RoundHistory) -> Iterator[Violation]:
             yield Violation(rule="untested", found="no request was answered", round=one.number, traffic=traffic)
 
 
+def _may_be_silent(one: RoundHistory, request: RequestHistory) -> bool:
+    """Whether Triton does not tell a bare stream that its worker is dead, and the scenario knows."""
+    is_known = bool(one.expect.get("bare_may_be_silent")) and request.sent is not None and request.sent.get("bare")
+    in_time = one.removed is not None and request.sent_at < one.removed + BARE_S
+    return bool(is_known and in_time and request.how == "silent" and _is_target(one, request))
+
+
 def _is_target(one: RoundHistory, request: RequestHistory) -> bool:
     return not one.target or request.model == one.target
 
@@ -172,7 +183,7 @@ def _check_failures(one: RoundHistory) -> Iterator[Violation]:
                     yield _violation(one, request, "failed", f"accepted before the fault, ended: {_reasons([request])}")
         if (bound_s := expect.get("ended_s")) is not None:
             for request in in_flight:
-                if request.ended_at - begin > bound_s:
+                if request.ended_at - begin > bound_s and not _may_be_silent(one, request):
                     yield _violation(one, request, "late end", f"{request.ended_at - begin:.1f} s after the fault")
         if codes := expect.get("codes"):
             for request in own:
@@ -216,8 +227,9 @@ def _check_recovery(one: RoundHistory) -> Iterator[Violation]:
     bound_s = one.expect.get("back_s")
     if bound_s is None or one.injected is None:
         return
+    waiting = {request.traffic for request in one.requests if _may_be_silent(one, request)}
     for (traffic, model), seconds in recoveries(one).items():
-        if seconds > bound_s:
+        if seconds > (bound_s if traffic not in waiting else float(1 << 30)):  # its clients still wait, and ask nothing
             found = "no right answer more" if seconds == float("inf") else f"{seconds:.1f} s"
             yield Violation(rule="not back", found=f"{model}: {found}", round=one.number, traffic=traffic)
 

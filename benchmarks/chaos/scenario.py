@@ -29,13 +29,14 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     Attributes:
         kinds: of requests, as in :data:`MODEL_OF`; each is drawn.
+        via: ``client`` is Attendant's own client, ``grpc`` the bare one of Triton.
         clients: how many at once.
         pause_s: between an answer and the next request.
         stream: whether tokens come as they are decoded.
     """
 
     kinds: tuple[str, ...]
-    via: Literal["grpc", "gateway"] = "grpc"
+    via: Literal["client", "grpc", "gateway"] = "grpc"
     clients: int = 1
     pause_s: float = 0.05
     stream: bool = True
@@ -102,6 +103,8 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         same_processes: whether no process of the server may end.
         missing: whether the target is not served at all, and the others are.
         codes: of errors that alone may come.
+        bare_may_be_silent: whether a stream of Triton's bare client may hear nothing: Triton never ends those of a dead
+            worker; our client and the gateway do.
     """
 
     ended_s: float | None = None
@@ -116,6 +119,7 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     same_processes: bool = False
     missing: bool = False
     codes: tuple[str, ...] = ()
+    bare_may_be_silent: bool = False
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -5,6 +5,7 @@ import itertools
 import json
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -16,12 +17,15 @@ from tritonclient.grpc import aio
 from tritonclient.grpc.aio import InferInput
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
+from attendant.errors import AttendantError, LateError
 from attendant.tensor_names import CANDIDATE, LOGITS, OUTPUT_IDS, TEXT_OUTPUT
 from benchmarks.chaos.history import HistoryWriter
 from benchmarks.chaos.inputs import Input
 from benchmarks.chaos.scenario import Traffic
+from clients.answer import Delta
 from clients.calls import RequestStream
 from clients.statuses import error_from
+from clients.triton_client import TritonClient
 
 GIVE_UP_S = 12.0
 """After so long a silence a client records that it is silent, and asks again."""
@@ -62,6 +66,9 @@ class Clients:
             client = aio.InferenceServerClient(self.grpc, channel_args=_CHANNEL)
             send = partial(self._send_grpc, client)
             close = client.close
+        elif self.traffic.via == "client":
+            own = await TritonClient(self.grpc, timeout_s=GIVE_UP_S).__aenter__()
+            send, close = partial(self._send_client, own), partial(own.__aexit__, None, None, None)
         else:
             timeout = aiohttp.ClientTimeout(total=None, sock_read=GIVE_UP_S, sock_connect=GIVE_UP_S)
             session = aiohttp.ClientSession(f"http://{self.gateway}", timeout=timeout)
@@ -86,12 +93,17 @@ class Clients:
             input=one.name,
             via=self.traffic.via,
             stream=self.traffic.stream,
+            bare=self.traffic.via == "grpc" and one.kind != "classify",
         )
         how, code, message = "silent", "", ""
         try:
             how, code, message = await send(request, one)
         except TimeoutError:
             how = "silent"
+        except LateError as error:
+            how, code, message = "silent", error.code, str(error)
+        except AttendantError as error:
+            how, code, message = "error", error.code, str(error)
         except InferenceServerException as error:
             how, code, message = self._failure(one.model, error)
         except grpc.aio.AioRpcError as error:
@@ -100,6 +112,21 @@ class Clients:
             how, code, message = "transport", type(error).__name__, str(error)
         self.history.record("end", request=request, how=how, code=code, message=message[:300])
         return how
+
+    async def _send_client(self, client: TritonClient, request: str, one: Input) -> tuple[str, str, str]:
+        if one.kind == "classify":
+            outputs = await client.infer(one.model, one.tensors)
+            label = int(outputs[LOGITS][0].argmax())
+            self.history.record("response", request=request, candidate=0, tokens=[label], text=None)
+            return "ok", "", ""
+        async with aclosing(client.stream(one.model, one.tensors)) as responses:
+            async for outputs in responses:
+                delta = Delta.of(outputs)
+                tokens = list(delta.token_ids)
+                self.history.record(
+                    "response", request=request, candidate=delta.candidate, tokens=tokens, text=delta.text
+                )
+        return "ok", "", ""
 
     def _failure(self, model: str, error: Any) -> tuple[str, str, str]:
         status, message = str(error.status() or ""), str(error.message())

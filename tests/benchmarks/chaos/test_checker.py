@@ -62,6 +62,18 @@ def test_a_server_that_is_to_end_and_does_not_is_found():
     assert rules(true_history(exit_status=0)) == {"ended"}
 
 
+@pytest.mark.planted
+def test_a_bare_stream_of_a_dead_worker_may_be_silent_where_a_scenario_says_so_and_no_other_may():
+    for bare, rule in ((True, set()), (False, {"lost", "silent", "late end"})):
+        events = true_history(bare_may_be_silent=True)
+        for event in events:  # the stream that the fault cuts off
+            if event["kind"] == "sent" and event["request"] == "r4":
+                event["bare"] = bare
+            if event["kind"] == "end" and event["request"] == "r4":
+                event.update(how="silent", at=event["at"] + 12)
+        assert rules(events) == rule
+
+
 def test_a_violation_fails_the_cell_of_its_traffic_alone():
     history = History.of(LIES["a wrong label"][0](true_history()))
     cells = failed_cells(history, check(history))
