@@ -1,4 +1,4 @@
-.PHONY: audit bench bench-gpu help quickstart system test test-slow test-any-processor test-proofs test-full-width \
+.PHONY: audit bench bench-gpu chaos fuzz soak help quickstart system test test-slow test-any-processor test-proofs test-full-width \
 	test-gpu test-trt tune-gpu check docs format up clean
 .DEFAULT_GOAL := help
 
@@ -80,6 +80,18 @@ tune-gpu: .venv/.dev  ## time the kernels' tiles on this GPU, and keep them wher
 
 bench: .venv/.cpu  ## run the latency tests against Triton, and compare them with their baselines
 	$(BIN)/python -m benchmarks.latency
+
+chaos: .venv/.dev  ## try every fault with every traffic on the real server: a quarter of an hour
+	$(BIN)/python -m benchmarks.chaos --out benchmarks/results
+
+HOURS ?= 0.167
+soak: .venv/.dev  ## mix faults and traffic at random for ten minutes, or for HOURS=
+	$(BIN)/python -m benchmarks.chaos.soak --hours $(HOURS) --out benchmarks/results
+
+N ?= 100000
+SECONDS ?= 1200
+fuzz: .venv/.dev  ## send N= inputs that are nearly right to every parser and port, in SECONDS= at most
+	$(BIN)/python -m benchmarks.fuzz --inputs $(N) --seconds $(SECONDS) --out benchmarks/results
 
 PACKAGES_OF_OURS := attendant models export serving clients commands benchmarks
 check: .venv/.dev docs  ## format, lint, types, imports, insecure calls, layout, the site of docs/

@@ -29,6 +29,18 @@ def record_from_json(kind: type[RecordT], value: Any) -> RecordT:
     return record
 
 
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text that somebody else wrote.
+
+    Raises:
+        ValueError: it is none, or is nested deeper than Python reads.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("JSON that is nested too deep") from error
+
+
 def read_record(kind: type[RecordT], path: Path, version: int) -> RecordT:
     """The record in a JSON file, beside whose fields stands ``format``.
 
@@ -37,7 +49,7 @@ def read_record(kind: type[RecordT], path: Path, version: int) -> RecordT:
         FormatError: it is of another format.
         ValueError: it is not JSON, or no such record.
     """
-    value = json.loads(path.read_bytes())
+    value = parse_json(path.read_bytes())
     if not isinstance(value, dict) or "format" not in value:
         raise ValueError("no object with a format")
     if value["format"] != version:

@@ -331,3 +331,9 @@ def test_a_model_that_may_say_nothing_is_refused_where_its_manifest_is_read(deta
 
 def test_a_model_that_may_say_something_is_taken():
     small_manifest(graphs=decoder(4), details={"suppressed_tokens": [0, 1], "end_tokens": [2], "forced_start_token": 3})
+
+
+def test_a_manifest_that_is_nested_too_deep_is_refused(artefact):
+    (artefact / MANIFEST_NAME).write_text('{"format": ' + "[" * 10_000 + "]" * 10_000 + "}")
+    with pytest.raises(ArtefactError, match="nested too deep"):
+        Manifest.read(artefact)

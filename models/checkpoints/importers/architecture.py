@@ -95,8 +95,14 @@ class ReferenceModel:
         return self.asked_length
 
     def classes(self) -> int:
-        """How many classes a classifier tells apart: as many as have labels, or as the configuration says."""
+        """How many classes a classifier tells apart: as many as have labels, or as the configuration says.
+
+        Raises:
+            ConfigError: the labels are no object.
+        """
         labels = self.fields.get("id2label")
+        if labels and not isinstance(labels, Mapping):
+            raise ConfigError("id2label, an object from numbers to labels", repr(labels)[:100], "correct config.json")
         return len(labels) if labels else self.fields.size("num_labels", 2)
 
     def token(self, name: str) -> int:

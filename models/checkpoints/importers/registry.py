@@ -33,9 +33,12 @@ def architecture_of(values: Mapping[str, Any]) -> Architecture:
         return _choose(values["architecture"], architectures("timm"), "an architecture of timm's, one of")
     architecture = _choose(values.get("model_type"), architectures("transformers"), "a model_type of")
     classes = values.get("architectures") or []
-    if classes and not set(classes) & set(architecture.classes):
+    known = isinstance(classes, list) and any(name in classes for name in architecture.classes)
+    if classes and not known:
         supported = list(architecture.classes)
-        raise UnknownNameError(f"one of the architectures {supported}", str(classes), "this model is not supported")
+        raise UnknownNameError(
+            f"one of the architectures {supported}", str(classes)[:200], "this model is not supported"
+        )
     return architecture
 
 

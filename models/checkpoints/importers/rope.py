@@ -38,7 +38,7 @@ def rope_from(fields: Fields) -> RopeConfig:
     if unknown:
         raise ConfigError(f"only rope parameters among {sorted(_KNOWN)}", str(unknown), _REMEDY)
     kind = values.get("rope_type") or values.get("type") or "default"
-    if kind not in _SCALINGS:
+    if not isinstance(kind, str) or kind not in _SCALINGS:
         raise ConfigError(f"a rope type of {sorted(_SCALINGS)}", repr(kind), _REMEDY)
     scaling = _SCALINGS[kind]
     theta = float(_number({"rope_theta": fields.get("rope_theta", 10000.0), **values}, "rope_theta"))

@@ -61,3 +61,10 @@ def test_a_token_of_the_generation_comes_before_the_models():
 def test_a_token_that_is_none_or_several_is_refused(value):
     with pytest.raises(ConfigError, match="one token id as eos_token_id"):
         reference(eos_token_id=value).token("eos_token_id")
+
+
+@pytest.mark.parametrize("labels", [3, 0.5, "a", ["a"]])
+def test_labels_that_are_no_object_are_refused(labels):
+    reference = ReferenceModel(fields=Fields({"id2label": labels}), values={}, generation={}, asked_length=None)
+    with pytest.raises(ConfigError, match="id2label"):
+        reference.classes()

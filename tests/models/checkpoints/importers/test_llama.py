@@ -81,6 +81,7 @@ def test_a_plain_rope_theta_needs_no_scaling(tmp_path):
     [
         ({"rope_scaling": {"type": "yarn", "factor": 4.0}}, "'yarn'"),
         ({"rope_scaling": {"rope_type": "longrope", "factor": 4.0}}, "'longrope'"),
+        ({"rope_scaling": {"type": ["linear"], "factor": 4.0}}, "linear"),
         ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, "partial_rotary_factor 0.5"),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor 0.5"),
         ({"rope_scaling": {"type": "linear"}}, "None"),

@@ -170,3 +170,9 @@ def test_a_model_of_a_known_class_or_of_none_is_taken(classes):
 def test_another_model_of_the_architecture_is_refused():
     with pytest.raises(UnknownNameError, match="LlamaForSequenceClassification"):
         architecture_of({"model_type": "llama", "architectures": ["LlamaForSequenceClassification"]})
+
+
+@pytest.mark.parametrize("classes", [[["GPT2LMHeadModel"]], [{}], 3.5, {"GPT2LMHeadModel": 1}, "GPT2LMHeadModel"])
+def test_names_of_architectures_that_are_no_list_of_names_are_refused(classes):
+    with pytest.raises(UnknownNameError, match="one of the architectures"):
+        architecture_of({"model_type": "gpt2", "architectures": classes})
