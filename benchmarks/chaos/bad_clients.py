@@ -13,6 +13,7 @@ reset       connections that are reset in the midst of a request
 churn       connections that are opened and closed
 """
 
+import argparse
 import asyncio
 import json
 import os
@@ -20,7 +21,6 @@ import signal
 import socket
 import struct
 import sys
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -198,9 +198,19 @@ def say_begun() -> None:
 
 
 def main() -> None:
-    kind, count, grpc, gateway, *target = sys.argv[1:]
-    clients = BadClients(int(count), grpc, gateway, target[0] if target else "")
-    behave: Callable[[], Awaitable[None]] = getattr(clients, kind.replace("-", "_"))
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.chaos.bad_clients",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("kind")
+    parser.add_argument("count", type=int)
+    parser.add_argument("grpc", help="host:port")
+    parser.add_argument("gateway", help="host:port")
+    parser.add_argument("target", nargs="?", default="", help="model")
+    args = parser.parse_args()
+    clients = BadClients(args.count, args.grpc, args.gateway, args.target)
+    behave: Callable[[], Awaitable[None]] = getattr(clients, args.kind.replace("-", "_"))
     parent = os.getppid()
 
     async def run() -> None:
@@ -209,7 +219,6 @@ def main() -> None:
             await asyncio.sleep(0.2)
 
     asyncio.run(run())
-    time.sleep(0)
     os._exit(0)
 
 

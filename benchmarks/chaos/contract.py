@@ -1,5 +1,6 @@
 """Writes the table of promises in docs/failure-contract.md from the scenarios."""
 
+import argparse
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -49,6 +50,7 @@ def with_promises(page: str, scenarios: Mapping[str, Scenario]) -> str:
 
 
 def main() -> int:
+    argparse.ArgumentParser(prog="python -m benchmarks.chaos.contract", description=__doc__).parse_args()
     page = PAGE.read_text(encoding="utf-8")
     PAGE.write_text(with_promises(page, read_scenarios()), encoding="utf-8")
     sys.stdout.write(f"{PAGE.relative_to(ROOT)}: {len(read_scenarios())} promises\n")

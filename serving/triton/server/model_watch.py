@@ -37,6 +37,8 @@ Report = Callable[[str], None]
 class HangError(ServerError):
     """A worker that neither works nor answers, or is dead."""
 
+    code = "worker_hangs"
+
 
 class ModelWatch:
     """Use :meth:`check` once, then :meth:`watch`.
