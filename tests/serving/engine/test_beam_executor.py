@@ -28,7 +28,9 @@ def test_beams_that_no_token_may_go_on_are_their_own_requests_error(language_mod
     every = tuple(range(generator.vocabulary_size))
     well = (PROMPT, SamplingParams(max_tokens=5))
     alone = answers(generator, [well])
-    stuck = (OTHER_PROMPT, SamplingParams(beam_width=3, stop_token_ids=every, min_tokens=1, max_tokens=5))
+    options = SamplingParams(beam_width=3, min_tokens=1, max_tokens=5)
+    object.__setattr__(options, "stop_token_ids", every)  # more than a request may name
+    stuck = (OTHER_PROMPT, options)
     error, *rest = answers(generator, [stuck, well, (OTHER_PROMPT, SamplingParams(beam_width=2, max_tokens=3))])
     assert isinstance(error[0], InputError) and "none as token 1" in str(error[0])
     assert rest[0] == alone[0] and len(rest[1][0].token_ids) == 3

@@ -61,7 +61,10 @@ def test_a_size_that_is_none_is_refused(value):
 
 
 def test_a_size_that_nothing_gives_is_refused():
-    assert refusal(lambda: Fields({}).size("n_embd")).expected == "n_embd in config.json to be a positive integer"
+    assert (
+        refusal(lambda: Fields({}).size("n_embd")).expected
+        == "n_embd in config.json to be a positive integer of at most 16777216"
+    )
 
 
 @pytest.mark.parametrize("value", ["1e-5", True, [1]], ids=repr)
@@ -102,7 +105,7 @@ def test_what_is_no_configuration_within_another_is_refused(value):
 @pytest.mark.parametrize(
     ("ask", "expected"),
     [
-        (lambda part: part.size("a"), "text.a in config.json to be a positive integer"),
+        (lambda part: part.size("a"), "text.a in config.json to be a positive integer of at most 16777216"),
         (lambda part: part.number("a", 1), "text.a in config.json to be a number"),
         (lambda part: part.flag("a", True), "text.a in config.json to be true or false"),
         (lambda part: part.choice("a", {"x": 1}, "x"), "text.a, one of ['x']"),
