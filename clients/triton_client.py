@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import partial
+from math import inf
 from types import TracebackType
 from typing import Any
 
@@ -49,6 +50,8 @@ _CHANNEL = [
 ]
 SILENCE_S, LONGEST_SILENCE_S = 1.0, 4.0
 """How long a stream may be silent until its model is asked about it, and the longest pause between two questions."""
+LOST_S = 3.5
+"""How long such questions may have no answer."""
 RETRIED = (BusyError, UnreachableError)  # the request was not begun
 
 
@@ -262,18 +265,20 @@ class TritonClient:
             "enable_empty_final_response": True,
         }
         stream = RequestStream(start, request)
-        final, asked = False, False
+        final = False
         failure: AttendantError | None = None
         timeout_s = first_timeout_s or self.timeout_s
-        since_s, silence_s = time.monotonic(), SILENCE_S
+        since_s, silence_s, asked_s = time.monotonic(), SILENCE_S, inf
         upcoming = stream.next()
         try:
             while True:
                 left_s = timeout_s - (time.monotonic() - since_s)
                 if says_health and left_s > silence_s and not await self._calls.arrives(upcoming, silence_s):
-                    if not asked:
-                        stream.ask_health()
-                    asked, silence_s = True, min(2 * silence_s, LONGEST_SILENCE_S)
+                    if time.monotonic() - asked_s > LOST_S:
+                        failure = _lost(model, self.server, "no answer to a question about it either")
+                        break
+                    stream.ask_health()  # again and again: a question that meets a dying worker has no answer
+                    asked_s = min(asked_s, time.monotonic())
                     continue
                 response = await self._call(upcoming, model, max(0.0, left_s), timeout_s)
                 if response is None:
@@ -282,19 +287,19 @@ class TritonClient:
                 upcoming = stream.next()
                 if error is not None:
                     failure = error_from(str(error.status() or ""), str(error.message()), model, self.server)
-                    if asked and not isinstance(failure, (InputError, UnfinishedError)):
+                    if asked_s < inf and not isinstance(failure, (InputError, UnfinishedError)):
                         failure = _lost(model, self.server, str(failure))  # of the question: the worker is dead
                         break
                     stream.complete()
                     continue
                 answer = result.get_response()
                 if answer.id == stream.health_id:
-                    asked = False
+                    asked_s, silence_s = inf, min(2 * silence_s, LONGEST_SILENCE_S)
                     if not msgspec.json.decode(_read_text(result), type=EngineHealth).known:
                         failure = _lost(model, self.server, "another one in its place")
                         break
                     continue
-                since_s, silence_s, timeout_s = time.monotonic(), SILENCE_S, self.timeout_s
+                since_s, silence_s, asked_s, timeout_s = time.monotonic(), SILENCE_S, inf, self.timeout_s
                 final = answer.parameters["triton_final_response"].bool_param
                 if final:
                     stream.complete()

@@ -119,7 +119,7 @@ class Clients:
             label = int(outputs[LOGITS][0].argmax())
             self.history.record("response", request=request, candidate=0, tokens=[label], text=None)
             return "ok", "", ""
-        async with aclosing(client.stream(one.model, one.tensors)) as responses:
+        async with aclosing(client.stream(one.model, one.tensors, says_health=True)) as responses:
             async for outputs in responses:
                 delta = Delta.of(outputs)
                 tokens = list(delta.token_ids)

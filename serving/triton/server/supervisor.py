@@ -46,35 +46,42 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
     """
     backoff, first = Backoff(), True
     failed_before: TritonServer | None = None
-    while True:
-        server = start()
-        try:
-            server.start()
-            await server.wait_until_live(supervision.start_timeout_s)
-            async with TritonClient(
-                server.endpoints.grpc, supervision.start_timeout_s, tls=server.own_client, admin_key=server.admin_key
-            ) as client:
-                watches = [ModelWatch(name, server.group or 0, client, _report) for name in server.models]
-                await asyncio.gather(*(watch.check() for watch in watches))
-                failed = {watch.name: watch.reason for watch in watches if watch.reason}
-                if first and len(failed) == len(watches):
-                    raise server.failure(f"an answer from each of {', '.join(failed)}", "; ".join(failed.values()))
-                on_ready(server, failed)
-                first = False
-                reason = await _watch(server, supervision, client, watches)
-                if not supervision.watch_s:
-                    raise ServerError("a running tritonserver", reason, "see its log")
-        except AttendantError as error:
-            if first or not supervision.watch_s:
-                raise
-            reason = str(error)
-        finally:
-            server.stop()
+    try:
+        while True:
+            server = start()
+            try:
+                server.start()
+                await server.wait_until_live(supervision.start_timeout_s)
+                async with TritonClient(
+                    server.endpoints.grpc,
+                    supervision.start_timeout_s,
+                    tls=server.own_client,
+                    admin_key=server.admin_key,
+                ) as client:
+                    watches = [ModelWatch(name, server.group or 0, client, _report) for name in server.models]
+                    await asyncio.gather(*(watch.check() for watch in watches))
+                    failed = {watch.name: watch.reason for watch in watches if watch.reason}
+                    if first and len(failed) == len(watches):
+                        raise server.failure(f"an answer from each of {', '.join(failed)}", "; ".join(failed.values()))
+                    on_ready(server, failed)
+                    first = False
+                    reason = await _watch(server, supervision, client, watches)
+                    if not supervision.watch_s:
+                        raise ServerError("a running tritonserver", reason, "see its log")
+            except AttendantError as error:
+                if first or not supervision.watch_s:
+                    raise
+                reason = str(error)
+            finally:
+                server.stop()
+            if failed_before is not None:
+                failed_before.remove_log()
+            failed_before = server
+            _report(f"starting the server anew: {reason}")
+            await asyncio.sleep(backoff.pause_after_failure())
+    finally:
         if failed_before is not None:
             failed_before.remove_log()
-        failed_before = server
-        _report(f"starting the server anew: {reason}")
-        await asyncio.sleep(backoff.pause_after_failure())
 
 
 async def _watch(
