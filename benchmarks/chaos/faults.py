@@ -110,7 +110,7 @@ class Faults:
 
     async def _fill(self, action: Action, target: str) -> None:
         inside = Path(f"/proc/{self._served.pid}/root")
-        folder = Path("/dev/shm") if action.kind == "shm" else self._served.scratch  # noqa: S108
+        folder = Path("/dev/shm") if action.kind == "shm" else self._served.scratch  # noqa: S108  the kernel's own place  # nosec B108
         place = inside / folder.relative_to("/") / "filled"
         with suppress(OSError), place.open("wb", buffering=0) as file:
             while file.write(bytes(1 << 16)):

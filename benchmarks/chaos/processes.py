@@ -7,7 +7,7 @@ from pathlib import Path
 
 PROC = Path("/proc")
 PAGE_BYTES = 4096
-SHARED_MEMORY = "/dev/shm/"  # noqa: S108  the kernel's own place for shared memory
+SHARED_MEMORY = "/dev/shm/"  # noqa: S108  the kernel's own place for shared memory  # nosec B108
 
 
 @dataclass(frozen=True, slots=True)

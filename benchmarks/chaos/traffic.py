@@ -61,7 +61,7 @@ class Clients:
         await asyncio.gather(*(self._client(number) for number in range(self.traffic.clients)))
 
     async def _client(self, number: int) -> None:
-        rng = random.Random(f"{self.seed} {self.name} {number}")  # noqa: S311  no secret
+        rng = random.Random(f"{self.seed} {self.name} {number}")  # noqa: S311  no secret  # nosec B311
         if self.traffic.via == "grpc":
             client = aio.InferenceServerClient(self.grpc, channel_args=_CHANNEL)
             send = partial(self._send_grpc, client)
