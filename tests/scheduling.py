@@ -16,7 +16,14 @@ ON_A_SHARED_SERVER = (
     *(f"{END_TO_END}/test_{name}.py" for name in ("caption", "classify", "decoding", "decoding_guide", "embed")),
     *(
         f"{END_TO_END}/test_{name}.py"
-        for name in ("embed_by_another_model", "explanations", "gateway", "gateway_guide", "gateway_hardening")
+        for name in (
+            "embed_by_another_model",
+            "explanations",
+            "gateway",
+            "gateway_guide",
+            "gateway_hardening",
+            "gateway_costs",
+        )
     ),
     *(f"{END_TO_END}/test_{name}.py" for name in ("gateway_operation", "gateway_schema", "generate", "health", "load")),
     *(f"{END_TO_END}/test_{name}.py" for name in ("openai_front_end", "playground", "playground_guide", "translate")),

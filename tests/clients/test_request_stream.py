@@ -99,10 +99,10 @@ class _Raw:
                 self.ended.set()
 
 
-async def _with_owner(server, parameters, cancelled):
+async def _with_owner(server, parameters, cancelled, max_tokens):
     """A request of id "1" has the slot while another call cancels what it names: the request, once it has ended."""
     async with aio.InferenceServerClient(server.grpc) as client:
-        owner = _Raw(client, "1", parameters, max_tokens=OWNED)
+        owner = _Raw(client, "1", parameters, max_tokens=max_tokens)
         await asyncio.wait_for(owner.begun.wait(), PATIENCE_S)
         other = _Raw(client, "1", {CANCEL: cancelled})
         await asyncio.wait_for(other.task, PATIENCE_S)
@@ -118,13 +118,13 @@ KEY = "e2c0aRandomSecretOf22c"
 @pytest.mark.parametrize("parameters", [{}, {CANCEL_KEY: KEY}], ids=["without a key", "with a key"])
 @pytest.mark.parametrize("cancelled", ["1", KEY[:-1] + "d"])
 def test_who_does_not_hold_the_key_ends_nobodys_answer(narrow, parameters, cancelled):
-    owner = asyncio.run(_with_owner(narrow, parameters, cancelled))
+    owner = asyncio.run(_with_owner(narrow, parameters, cancelled, OWNED))
     assert (owner.count, owner.error) == (OWNED, None)
 
 
 def test_a_cancelled_answer_ends_with_an_error_that_says_so(narrow):
-    owner = asyncio.run(_with_owner(narrow, {CANCEL_KEY: KEY}, KEY))
-    assert owner.count < OWNED
+    owner = asyncio.run(_with_owner(narrow, {CANCEL_KEY: KEY}, KEY, LONGEST))
+    assert owner.count < LONGEST
     assert isinstance(owner.error, CancelledError)
 
 
