@@ -27,7 +27,7 @@ test: .venv/.dev system  ## prove what the README says: some minutes
 
 test-slow: .venv/.dev system  ## run the long half of the tests: whole guides, soaks, every preset, fewer instructions
 	$(PYTEST) $(IN_PARALLEL) -m slow
-	$(MAKE) test-any-processor
+	$(MAKE) test-any-processor LIMITS='$(FEWEST)'
 
 # What stands in for TensorRT and a GPU: docs/guides/tensorrt.md says what each proves.
 PROOFS := tests/models/kernels tests/export/tensorrt/plugins tests/export/tensorrt tests/export/tensorrt/test_build.py \
@@ -56,7 +56,8 @@ NOT_NUMERIC := the_command or refused or every_name or every_tensor or every_arc
 ATEN := //env:ATEN_CPU_CAPABILITY=avx2
 ONEDNN := //env:ONEDNN_MAX_CPU_ISA=AVX2
 MKL := //env:MKL_ENABLE_INSTRUCTIONS=AVX2
-LIMITS := $(ATEN) $(ONEDNN) $(MKL)//env:MKL_CBWR=COMPATIBLE $(ATEN)$(ONEDNN)$(MKL)
+FEWEST := $(ATEN)$(ONEDNN)$(MKL)
+LIMITS := $(ATEN) $(ONEDNN) $(MKL)//env:MKL_CBWR=COMPATIBLE $(FEWEST)
 
 test-any-processor: .venv/.dev  ## the numeric half of the tests, as on processors with fewer instructions
 	$(PYTEST) --dist each $(LIMITS:%=--tx popen%) \

@@ -23,7 +23,6 @@ from attendant.folders import FULL_DISK
 
 Call = tuple[Any, ...]
 IMPORTED = [
-    "export.artefact.forked_process",
     "onnxscript.function_libs.torch_lib.ops",
     "onnxscript.optimizer",
     "onnxscript.rewriter.onnx_fusions",
@@ -31,7 +30,7 @@ IMPORTED = [
     "torch.export",
     "torch.onnx",
 ]
-"""What the processes are forked with: libraries, and what ends them early, which is left out where it is not found."""
+"""What the processes are forked with: libraries alone, as the path to our own modules is that of whoever forks."""
 _TERMINATED = 143
 _PATIENCE_S = 1.0
 _COLLECTED_EACH = 50_000

@@ -140,7 +140,9 @@ class TritonServer:
         """
         asyncio.run(self.wait_until_live(timeout_s))
         if failed := asyncio.run(self._failed_models()):
-            raise self.failure("every model loaded", f"failed {', '.join(failed)}")
+            error = self.failure("every model loaded", f"failed {', '.join(failed)}")
+            self.kill()
+            raise error
         self._run(check)
 
     def poll(self) -> int | None:

@@ -154,38 +154,3 @@ def test_a_call_that_does_not_listen_is_ended_too(tmp_path):
     while runs(worker) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not runs(worker)
-
-
-IMPORTS = """
-import sys
-from export.artefact import own_process
-if __name__ == "__main__":
-    own_process.IMPORTED[1:] = ["imports_long"]
-    own_process.start_importing()
-    sys.stdin.read()
-"""
-IMPORTED_LONG = """
-import os, time
-with open(os.environ["PID"], "w") as file:
-    file.write(str(os.getpid()))
-time.sleep(600)
-"""
-
-
-@pytest.mark.planted
-def test_what_still_imports_ends_with_the_process_that_wanted_it(tmp_path):
-    deadline = time.monotonic() + 60
-    (tmp_path / "imports_long.py").write_text(IMPORTED_LONG)
-    (tmp_path / "imports.py").write_text(IMPORTS)
-    root = str(Path(__file__).parents[3])
-    environment = {"PYTHONPATH": f"{root}:{tmp_path}", "PID": str(tmp_path / "pid")}
-    program = subprocess.Popen([sys.executable, tmp_path / "imports.py"], env=environment, stdin=subprocess.PIPE)
-    importing = pid_in(tmp_path / "pid", deadline)
-    program.kill()
-    program.communicate()
-    while runs(importing) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    ended = not runs(importing)
-    if not ended:
-        os.kill(importing, signal.SIGKILL)
-    assert ended
