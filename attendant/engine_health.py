@@ -1,4 +1,4 @@
-"""How the engine of a generative model is doing, as the model says it to a client at once, whoever waits."""
+"""How the engine of a generative model is doing, as the model says it to a client at once, whatever waits."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ class EngineHealth(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         alive: whether the thread that steps it runs.
-        known: whether it has the request that it was asked about, if it was asked about one.
+        known: whether it has the request in question, if there is one.
         running: requests with slots.
         waiting: requests without.
         steps: that it has made so far.

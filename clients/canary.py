@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from attendant.engine_health import EngineHealth
+from attendant.errors import ServerError
 from attendant.sampling_params import SamplingParams
 from attendant.sampling_tensors import prompt_tensors
 from attendant.tasks import TASKS, resolve
@@ -82,6 +83,8 @@ async def engine_health(client: TritonClient, model: ServedModel) -> EngineHealt
     """
     inputs = {PIXELS: blank_pixels(model)[None]} if PIXELS in model.inputs else prompt_tensors(HARMLESS_TEXT)
     answers = [outputs async for outputs in client.stream(model.name, inputs, {HEALTH: ""})]
+    if not answers:
+        raise ServerError(f"the health of {model.name!r}", "an end without it", "look at the server's log")
     return msgspec.json.decode(answers[0][TEXT_OUTPUT].reshape(-1)[0], type=EngineHealth)
 
 
@@ -108,6 +111,8 @@ async def check_text(client: TritonClient, model: ServedModel, inputs: Mapping[s
 
 async def _check_stream(stream: AsyncIterator[Delta], limit: int | None, answer: Any) -> CanaryResult:
     deltas = [delta async for delta in stream]
+    if not deltas:
+        return CanaryResult(found="an end without an answer", right=False)
     found = "".join(delta.text for delta in deltas)
     count = sum(len(delta.token_ids) for delta in deltas)
     whole = deltas[-1].finish_reason in ("stop", "length") and (limit is None or count <= limit)

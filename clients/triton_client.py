@@ -49,7 +49,7 @@ _CHANNEL = [
     ("grpc.use_local_subchannel_pool", 1),
 ]
 SILENCE_S, LONGEST_SILENCE_S = 1.0, 4.0
-"""How long a stream may be silent until its model is asked about it, and the longest pause between two questions."""
+"""How long a stream may be silent before its model gets a question about it, and the longest pause between two."""
 LOST_S = 3.5
 """How long such questions may have no answer."""
 RETRIED = (BusyError, UnreachableError)  # the request was not begun
@@ -245,7 +245,7 @@ class TritonClient:
             inputs: name → tensor.
             parameters: of the request.
             first_timeout_s: longest wait for the first response, in the queue; as for others if not given.
-            says_health: whether the model can be asked, in a silence, if it still knows the request: a dead worker
+            says_health: whether the model says, in a silence, if it still knows the request: a dead worker
                 never ends the streams that it had (server#8604).
 
         Raises:

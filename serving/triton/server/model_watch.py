@@ -97,6 +97,9 @@ class ModelWatch:
                 self.reason = str(error)
             except AttendantError:  # the server itself, which is watched by another
                 await asyncio.sleep(TICK_S)
+            except Exception as error:  # a mistake of ours: all other models are watched on
+                self._report(f"a look at {self.name} failed: {error!r}")
+                await asyncio.sleep(CANARY_S)
 
     async def _look(self) -> str:
         """Why the model must be loaded anew; empty if it need not.
