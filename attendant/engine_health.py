@@ -13,6 +13,8 @@ class EngineHealth(msgspec.Struct, frozen=True, kw_only=True):
         waiting: requests without.
         steps: that it has made so far.
         stalled_s: how long its present step has taken so far, in seconds.
+        loading: whether it is being started anew.
+        hung_s: how long its process has neither said nor done anything, in seconds.
     """
 
     alive: bool
@@ -21,6 +23,8 @@ class EngineHealth(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int
     steps: int
     stalled_s: float
+    loading: bool = False
+    hung_s: float = 0.0
 
     @property
     def busy(self) -> bool:

@@ -12,6 +12,8 @@
     ├── MachineError             a machine that lacks something the work needs
     ├── UnfinishedError          a request that gets no answer, or no whole one, through no fault of its own
     │   ├── BusyError            too many others wait already
+    │   │   └── LoadingError     what would answer it is being started anew
+    │   ├── LostError            what was to answer it has ended
     │   ├── DeadlineError        its time is over
     │   └── CancelledError       it was cancelled
     └── ServerError              a server that refused, failed or cannot be reached
@@ -149,6 +151,18 @@ class BusyError(UnfinishedError):
     """A request that finds too many others waiting."""
 
     code = "queue_full"
+
+
+class LoadingError(BusyError):
+    """A request that finds its model's engine being started anew."""
+
+    code = "engine_loading"
+
+
+class LostError(UnfinishedError):
+    """A request whose engine ended while it had it; not sent again, as it may be what ended it."""
+
+    code = "engine_lost"
 
 
 class DeadlineError(UnfinishedError):

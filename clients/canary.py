@@ -93,6 +93,8 @@ async def _check_engine(client: TritonClient, model: ServedModel) -> CanaryResul
     if not model.says_health:
         return None
     health = await engine_health(client, model)
+    if health.loading:
+        return CanaryResult(found="its engine is being started anew", right=False)
     if not health.alive or health.stalled_s > STALLED_S:
         found = f"a step of {health.stalled_s:.0f} s" if health.alive else "no thread that decodes"
         return CanaryResult(found=found, right=False, stalled_s=health.stalled_s)

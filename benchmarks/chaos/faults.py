@@ -62,7 +62,9 @@ class Faults:
         await actions[action.do](action, target)
 
     def _find(self, action: Action, target: str) -> list[ServerProcess]:
-        return self._served.find(action.process, target if action.process == "worker" else "")
+        if action.process == "worker":
+            return self._served.find(self._served.role_of_worker(target), target)
+        return self._served.find(action.process, target if action.process == "stub" else "")
 
     async def _signal(self, action: Action, target: str) -> None:
         known = set[int]()

@@ -15,8 +15,8 @@ class ServerProcess:
     """One process, known again by when it started: numbers are given away anew.
 
     Attributes:
-        role: serve, guard, server, worker, or other.
-        model: of a worker.
+        role: serve, guard, server, stub, engine (the process that a generative model's stub has beside it), or other.
+        model: of a stub or an engine.
     """
 
     pid: int
@@ -65,17 +65,18 @@ def family_of(pid: int) -> list[ServerProcess]:
     found = {pid} & statuses.keys()
     while grown := {child for child, parent in parents.items() if parent in found} - found:
         found |= grown
-    return [ServerProcess(one, int(statuses[one][19]), *_role(one, pid)) for one in sorted(found)]
+    return [ServerProcess(one, int(statuses[one][19]), *_role(one, pid, parents[one])) for one in sorted(found)]
 
 
-def _role(pid: int, root: int) -> tuple[str, str]:
+def _role(pid: int, root: int, parent: int) -> tuple[str, str]:
     if pid == root:
         return "serve", ""
     words = list(_words(pid))
     program = Path(words[0]).name if words else ""
     if program == "triton_python_backend_stub":
-        model = next((Path(word).parts[-3] for word in words if word.endswith("/model.py")), "")
-        return "worker", model
+        return "stub", next((Path(word).parts[-3] for word in words if word.endswith("/model.py")), "")
+    if any("serve_engine" in word for word in words):
+        return "engine", _role(parent, root, 0)[1]
     if program == "tritonserver":
         return "server", ""
     return ("guard", "") if any("server.guard" in word for word in words) else ("other", "")

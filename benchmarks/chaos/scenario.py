@@ -51,7 +51,8 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     Attributes:
         do: signal, pause, slow, limit, fill, clock, clients, or repository.
-        process: worker, server, guard or serve.
+        process: worker (what a model computes in: its engine, or its stub where it has none), stub, server, guard or
+            serve.
         model: whose worker; the round's target if not given.
         after_s: when, since the round's fault began.
         times: how often, each time when the process is back.
@@ -59,7 +60,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """
 
     do: Literal["signal", "pause", "slow", "limit", "fill", "clock", "clients", "repository"]
-    process: Literal["worker", "server", "guard", "serve"] = "worker"
+    process: Literal["worker", "stub", "server", "guard", "serve"] = "worker"
     model: str = ""
     signal: str = "KILL"
     after_s: float = 0.0

@@ -121,6 +121,10 @@ class Served:
         """Its living processes of a role."""
         return [one for one in self.look() if one.role == role and (not model or one.model in (model, ""))]
 
+    def role_of_worker(self, model: str) -> str:
+        """Whose work a model is: its engine's, where it has ever had one."""
+        return "engine" if any((one.role, one.model) == ("engine", model) for one in self._seen.values()) else "stub"
+
     async def watch(self) -> None:
         """Look again and again, until cancelled."""
         while True:

@@ -9,15 +9,12 @@ prefill). The cache is one contiguous block a row.
 Legend: B rows, T new positions, V vocabulary.
 """
 
-import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from attendant.engine_health import EngineHealth
 from attendant.errors import AttendantError, BusyError, CancelledError, DeadlineError, InputError, MachineError
 from serving.engine.batch import Batch
 from serving.engine.executor import Executor
@@ -182,56 +179,3 @@ class Engine:
 
 def _is_over(request: Request, now_s: float) -> bool:
     return request.is_cancelled or request.is_past_deadline(now_s)
-
-
-_ASLEEP_S = 0.25
-
-
-class EngineThread:
-    """Steps an engine until it is stopped; requests come from other threads."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._steps, self._began_s = 0, 0.0
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="decode")
-        self._thread.start()
-
-    @property
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
-
-    def health(self, known: bool) -> EngineHealth:
-        """How the engine is doing; from any thread.
-
-        Args:
-            known: whether it has the request that this is about.
-        """
-        began_s = self._began_s
-        running, waiting = self._engine.num_requests
-        return EngineHealth(
-            alive=self.is_alive,
-            known=known,
-            running=running,
-            waiting=waiting,
-            steps=self._steps,
-            stalled_s=time.monotonic() - began_s if began_s else 0.0,
-        )
-
-    def stop(self) -> None:
-        """Answer what is queued, then end."""
-        self._stopping.set()
-        self._engine.wake()
-        self._thread.join()
-
-    def _work(self) -> None:
-        while not (self._stopping.is_set() and self._engine.is_idle):
-            try:
-                self._began_s = time.monotonic()
-                worked = self._engine.step()
-                self._steps, self._began_s = self._steps + worked, 0.0
-                if not worked:
-                    self._engine.wait(_ASLEEP_S)
-            except Exception:  # a mistake of ours: running requests get an error, and the others go on
-                logging.exception("a step of the engine failed")
-                self._engine.fail_all()

@@ -40,7 +40,6 @@ class Request:
         text: of the prompt, if it is to stand before the answer.
         input_tokens: how many tokens it has.
         source_texts: what an alignment's positions stand for; emitted once.
-        cancel_key: the secret by which another call may cancel it; empty where none may.
         stream: whether outputs are emitted as they come, or each answer whole.
         sink: takes the answer.
         arrived_s: when it came, by the engine's clock.
@@ -61,7 +60,6 @@ class Request:
     text: str = ""
     input_tokens: int
     source_texts: tuple[str, ...] = ()
-    cancel_key: str = ""
     stream: bool = True
     sink: Sink = _discard
     arrived_s: float = 0.0

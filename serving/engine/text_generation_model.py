@@ -12,6 +12,7 @@ from attendant.errors import InputError
 from attendant.manifest import Manifest
 from attendant.parameters import Device, Runtime
 from attendant.sampling_params import SamplingParams
+from attendant.sampling_tensors import Tensors, prompt_from_tensors
 from attendant.tensor_names import PIXELS
 from attendant.tokenization import load_tokenizer
 from serving.engine.classifier import require_finite
@@ -73,6 +74,14 @@ class TextGenerationModel:
             guides=Guides(self.tokenizer, self.vocabulary_size, rules.end),
         )
         self.engine = Engine(self.loaded, settings or EngineSettings(), meter)
+
+    def read_input(self, tensors: Tensors) -> Any:
+        """The text of a request, or its tokens.
+
+        Raises:
+            InputError: there is neither, or it is too long.
+        """
+        return prompt_from_tensors(tensors, self.max_input_tokens, self.max_input_characters)
 
     def request(self, inputs: Any, options: SamplingParams | None = None, /) -> Request:
         """Check a request.
@@ -172,6 +181,16 @@ class TranslationModel(TextGenerationModel):
 
 class CaptionModel(TextGenerationModel):
     """One artefact of the task ``caption``, loaded."""
+
+    def read_input(self, tensors: Tensors) -> Any:
+        """The image of a request, ``[C, height, width]``.
+
+        Raises:
+            InputError: it has none.
+        """
+        if PIXELS not in tensors:
+            raise InputError(f"the tensor {PIXELS!r}", "none", "send an image")
+        return tensors[PIXELS][0]
 
     def request(self, inputs: Array, options: SamplingParams | None = None, /) -> Request:
         """Check an image, float32 ``[C, height, width]`` or uint8 ``[height, width, C]``, as the graph takes them.

@@ -3,7 +3,8 @@
 InputError         400 invalid_request_error      LateError          504 timeout_error
 UnknownNameError   404 not_found_error            UnreachableError   503 server_error
 BusyError          429 rate_limit_error           ServerError        502 server_error
-DeadlineError      408 timeout_error              anything else      500 server_error
+DeadlineError      408 timeout_error              LoadingError       503 server_error
+anything else      500 server_error               LostError          503 server_error
 """
 
 import logging
@@ -22,6 +23,8 @@ from attendant.errors import (
     DeadlineError,
     InputError,
     LateError,
+    LoadingError,
+    LostError,
     ServerError,
     UnknownNameError,
     UnreachableError,
@@ -34,6 +37,8 @@ INVALID = "invalid_request_error"
 _KINDS: tuple[tuple[type[AttendantError], int, str], ...] = (
     (InputError, 400, INVALID),
     (UnknownNameError, 404, "not_found_error"),
+    (LoadingError, 503, "server_error"),
+    (LostError, 503, "server_error"),
     (BusyError, 429, "rate_limit_error"),
     (DeadlineError, 408, "timeout_error"),
     (CancelledError, GONE, "cancelled"),

@@ -13,7 +13,7 @@ from tritonclient.grpc import service_pb2
 from attendant.errors import AttendantError, InputError
 from attendant.manifest import Manifest
 from attendant.parameters import DEVICE, RUNTIME, THREADS
-from attendant.sampling_tensors import Tensors, params_from_tensors, prompt_from_tensors
+from attendant.sampling_tensors import Tensors, params_from_tensors
 from attendant.tasks import resolve, task_named
 from attendant.tensor_names import PIXELS, TEXT_INPUT
 from clients.load.infer_message import read_array
@@ -108,8 +108,7 @@ def load_generator(loaded: Any) -> Ask:
     engine: TextGenerationModel = resolve(task_named(loaded[1].task).engine)(*loaded)
 
     def ask(tensors: Tensors) -> None:
-        subject = tensors[PIXELS][0] if PIXELS in tensors else prompt_from_tensors(tensors)
-        for _ in engine.stream(engine.request(subject, params_from_tensors(tensors, explain=False))):
+        for _ in engine.stream(engine.request(engine.read_input(tensors), params_from_tensors(tensors))):
             pass
 
     return ask

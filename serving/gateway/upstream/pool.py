@@ -141,5 +141,4 @@ class Pool:
 
 
 def _worst(errors: list[AttendantError]) -> AttendantError:
-    ranks: dict[type[AttendantError], int] = {UnknownNameError: 0, UnreachableError: 1, BusyError: 2}
-    return max(errors, key=lambda error: ranks[type(error)])
+    return max(errors, key=lambda error: [isinstance(error, kind) for kind in (BusyError, UnreachableError)])

@@ -7,23 +7,23 @@ histogram costs a call to the server for each token.
 from itertools import accumulate
 from typing import Any
 
-from serving.engine.engine import Engine
-from serving.engine.meter import BOUNDS_S, COUNTERS, ENDINGS, GAUGES, PREFIX, REQUESTS, SIZES, TIMES, Histogram
+from serving.engine.engine_process import Ready
+from serving.engine.meter import BOUNDS_S, COUNTERS, ENDINGS, GAUGES, PREFIX, REQUESTS, SIZES, TIMES, Histogram, Meter
 from serving.triton.backends import triton_api
 
 
 class EngineMetrics:
-    """Reports to Triton what an engine has counted since the last report."""
+    """Reports to Triton what the engines of a model, one after the other, have counted since the last report."""
 
-    def __init__(self, engine: Engine, model: str) -> None:
+    def __init__(self, ready: Ready, model: str) -> None:
         """Register the metrics.
 
         Args:
-            engine: that counts.
+            ready: what the engine says of itself.
             model: its name, the label of each metric.
         """
-        self._meter = engine.meter
         self._reported: dict[str, float] = {}
+        self._starts = 0
         self._labels = {"model": model}
         self._families: list[Any] = []
         self._metrics: dict[str, Any] = {}
@@ -43,25 +43,31 @@ class EngineMetrics:
             self._add(f"{name}:count", triton_api.counters(f"{stem}_count", f"number of the {meaning}"))
         for name, (metric, meaning) in SIZES.items():
             self._add(name, triton_api.gauges(PREFIX + metric, meaning))
-            self._metrics[name].set(getattr(engine, name))
+            self._metrics[name].set(getattr(ready, name))
 
-    def update(self) -> None:
-        """Bring Triton's metrics up to date; what has not changed costs nothing."""
-        # Read before the counters and set after them: a request that is no longer running is already counted.
-        gauges = {name: getattr(self._meter, name) for name in GAUGES}
+    def update(self, meter: Meter, starts: int) -> None:
+        """Bring Triton's metrics up to date; what has not changed costs nothing.
+
+        Args:
+            meter: of the present engine.
+            starts: how many engines there were: each counts from 0.
+        """
+        if starts != self._starts:
+            self._reported = {name: value for name, value in self._reported.items() if name in GAUGES}
+            self._starts = starts
         for name in (*ENDINGS, *COUNTERS):
-            self._count(name, getattr(self._meter, name))
-        for name, value in gauges.items():
-            if self._reported.get(name) != value:
+            self._count(name, getattr(meter, name))
+        for name in GAUGES:  # after the counters: a request that is no longer running is already counted
+            if self._reported.get(name) != (value := getattr(meter, name)):
                 self._metrics[name].set(value)
                 self._reported[name] = value
         for name in TIMES:
-            for series, value in _series(name, getattr(self._meter, name)).items():
+            for series, value in _series(name, getattr(meter, name)).items():
                 self._count(series, value)
 
     def _count(self, name: str, value: float) -> None:
         new = value - self._reported.get(name, 0)
-        if new:
+        if new > 0:
             self._metrics[name].increment(new)
             self._reported[name] = value
 

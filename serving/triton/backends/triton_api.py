@@ -14,7 +14,15 @@ import numpy as np
 import triton_python_backend_utils as pb_utils
 
 from attendant.engine_health import EngineHealth
-from attendant.errors import AttendantError, BusyError, CancelledError, InputError, MachineError
+from attendant.errors import (
+    AttendantError,
+    BusyError,
+    CancelledError,
+    InputError,
+    LoadingError,
+    LostError,
+    MachineError,
+)
 from attendant.manifest import Manifest
 from attendant.parameters import DEVICE, GRAPH_MODEL, RUNTIME, THREADS, Device, Runtime
 from attendant.tensor_names import CANCEL, CANCEL_KEY, EXPLAIN, HEALTH, RENDERED, TEXT_OUTPUT
@@ -205,6 +213,8 @@ def error_response(error: Exception) -> Any:
     codes: dict[type[Exception], Any] = {
         InputError: pb_utils.TritonError.INVALID_ARG,
         BusyError: pb_utils.TritonError.UNAVAILABLE,
+        LoadingError: pb_utils.TritonError.UNAVAILABLE,
+        LostError: pb_utils.TritonError.UNAVAILABLE,
         CancelledError: pb_utils.TritonError.CANCELLED,
     }
     code = codes.get(type(error), pb_utils.TritonError.INTERNAL)

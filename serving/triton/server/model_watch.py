@@ -6,24 +6,23 @@ a busy model is a healthy one.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from typing import Never, TypeVar
+from typing import Any, Never, TypeVar
 
 from attendant.errors import AttendantError, LateError, ServerError, UnfinishedError, UnreachableError
-from clients.canary import check_answer, engine_health
+from clients.canary import CanaryResult, check_answer, engine_health
 from clients.served_model import ServedModel
 from clients.triton_client import TritonClient
-from serving.triton.server.backoff import Backoff
-from serving.triton.server.workers import Worker, WorkMeter, workers_of
+from serving.backoff import Backoff
+from serving.processes import AT_WORK, HANG_S, LONGEST_STEP_S, WorkMeter
+from serving.triton.server.workers import Worker, workers_of
 
 TICK_S = 0.2
-HANG_S = 4.1
-"""How long a process may neither work nor answer: less than that is a pause."""
+STOPPED_S = 0.55
+"""How long a process may be stopped by a signal: Triton gives its requests up after 1 s."""
 STILL_S = 1.0
 """How long a process may not work that Triton calls unhealthy."""
-LONGEST_STEP_S = 120.0
-"""How long a process may work without a result."""
 CANARY_S = 10.0
 """Time after which a model answers its example again though all else says that it is well."""
 CANARY_SHARE = 0.05
@@ -63,7 +62,7 @@ class ModelWatch:
         self._backoff = Backoff()
         self._served: ServedModel | None = None
         self._workers, self._meter = list[Worker](), WorkMeter()
-        self._unanswered, self._silent_s, self._still_s = False, 0.0, 0.0
+        self._unanswered, self._silent_s, self._still_s, self._stopped_s = False, 0.0, 0.0, 0.0
         self._canary_s, self._canary_took_s = 0.0, 0.0
         self._count, self._failures = 0, 0
 
@@ -114,9 +113,12 @@ class ModelWatch:
             if health is None:
                 return ""
             if not health.alive:
-                return "its thread that decodes has ended"
-            if health.stalled_s > LONGEST_STEP_S or (health.stalled_s > HANG_S and self._still_s > HANG_S):
-                return f"a step of its engine hangs for {health.stalled_s:.0f} s"
+                return "its thread that answers has ended"
+            # Its own watch starts an engine anew that hangs.
+            if health.hung_s > 2 * HANG_S or health.stalled_s > 2 * LONGEST_STEP_S:
+                return f"its engine hangs for {health.stalled_s:.0f} s, and is not started anew"
+            if health.loading:
+                return ""
             moves = health.busy or due_s < CANARY_S
         else:
             before, self._count = self._count, await self._client.inference_count(self.name)
@@ -129,7 +131,7 @@ class ModelWatch:
         self._canary_s = time.monotonic()
         wrong = ""
         try:
-            verdict = await self._ask(check_answer(self._client, self._served))
+            verdict = await (self._ask_engine() if self._served.says_health else self._ask(self._example()))
             if verdict is not None and not verdict.right:
                 wrong = f"expected the right answer to its example; found {verdict.found}"
         except HangError:
@@ -139,6 +141,22 @@ class ModelWatch:
         self._canary_took_s = 0.0 if self._unanswered else time.monotonic() - self._canary_s
         self._failures = self._failures + 1 if wrong else 0
         return wrong if self._failures >= FAILURES else ""
+
+    def _example(self) -> Coroutine[Any, Any, CanaryResult]:
+        assert self._served is not None
+        return check_answer(self._client, self._served)
+
+    async def _ask_engine(self) -> CanaryResult | None:
+        """The verdict on the example of a model that says its health, which alone tells whether it hangs."""
+        assert self._served is not None
+        canary = asyncio.ensure_future(self._example())
+        while not canary.done():
+            await self._while_alive(asyncio.wait({canary}, timeout=1.0))
+            await self._ask(engine_health(self._client, self._served))
+        try:
+            return await canary
+        except (LateError, UnfinishedError, UnreachableError):
+            return None
 
     async def _ask(self, question: Awaitable[Result]) -> Result | None:
         """The answer to a question; None where there was none.
@@ -174,6 +192,7 @@ class ModelWatch:
             HangError: one is dead, or none has done or answered anything for too long.
         """
         future = asyncio.ensure_future(work)
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())  # if nobody waits for it any more
         while not future.done():
             began_s = time.monotonic()
             await asyncio.wait({future}, timeout=TICK_S)
@@ -181,8 +200,13 @@ class ModelWatch:
             dead = [worker.pid for worker in self._workers if not worker.lives]
             if dead:
                 raise HangError("a living worker", "a dead one", "none", message=f"its worker {dead[0]} died")
+            share = self._meter.share(self._workers, passed_s)
+            is_stopped = share <= 0.0 and any(worker.is_stopped for worker in self._workers)
+            self._stopped_s = self._stopped_s + passed_s if is_stopped else 0.0
+            if self._stopped_s > STOPPED_S:
+                raise HangError("a worker that runs", "a stopped one", "none", message="its worker is stopped")
             self._silent_s = self._silent_s + passed_s if self._unanswered else 0.0
-            self._still_s = 0.0 if self._meter.at_work(self._workers, passed_s) else self._still_s + passed_s
+            self._still_s = 0.0 if share > AT_WORK else self._still_s + passed_s
             if self._silent_s > LONGEST_STEP_S or min(self._silent_s, self._still_s) > HANG_S:
                 await self._client.server_name(1.0)  # else it is the server that hangs
                 message = f"its worker has neither worked nor answered for {self._silent_s:.1f} s"
@@ -209,5 +233,5 @@ class ModelWatch:
             if self.reason:
                 with suppress(AttendantError):
                     await self._client.unload(self.name)  # no answer is better than a wrong one
-        self._unanswered, self._silent_s, self._still_s = False, 0.0, 0.0
+        self._unanswered, self._silent_s, self._still_s, self._stopped_s = False, 0.0, 0.0, 0.0
         self._report(f"{self.name} answers again, after {time.monotonic() - began_s:.1f} s")

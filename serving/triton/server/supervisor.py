@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from attendant.errors import AttendantError, ServerError
 from clients.triton_client import TritonClient
-from serving.triton.server.backoff import Backoff
-from serving.triton.server.model_watch import HANG_S, TICK_S, ModelWatch
+from serving.backoff import Backoff
+from serving.processes import AT_WORK, HANG_S, WorkMeter
+from serving.triton.server.model_watch import TICK_S, ModelWatch
 from serving.triton.server.process import TritonServer
-from serving.triton.server.workers import WorkMeter, server_of
+from serving.triton.server.workers import server_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +112,7 @@ async def _wait_for_hang(server: TritonServer, client: TritonClient, watches: li
     while True:
         question = asyncio.ensure_future(client.server_name())
         while not (await asyncio.wait({question}, timeout=TICK_S))[0]:
-            works = process is not None and meter.at_work([process], TICK_S)
+            works = process is not None and meter.share([process], TICK_S) > AT_WORK
             # While it loads a model it answers no question about itself, and others' requests as ever.
             silent_s = 0.0 if works or any(watch.loading for watch in watches) else silent_s + TICK_S
             if silent_s > HANG_S:

@@ -1,9 +1,9 @@
-from serving.triton.server.backoff import FORGOTTEN_S, LONGEST_S, Backoff
+from serving.backoff import FORGOTTEN_S, LONGEST_S, Backoff
 
 
 def test_a_first_failure_is_tried_again_at_once_and_later_ones_after_ever_longer_pauses_without_an_end():
     now_s = [0.0]
-    backoff = Backoff(lambda: now_s[0])
+    backoff = Backoff(clock=lambda: now_s[0])
     pauses = []
     for _ in range(40):
         pauses.append(backoff.pause_after_failure())
@@ -13,7 +13,7 @@ def test_a_first_failure_is_tried_again_at_once_and_later_ones_after_ever_longer
 
 def test_a_failure_is_forgotten_after_a_while_without_another():
     now_s = [0.0]
-    backoff = Backoff(lambda: now_s[0])
+    backoff = Backoff(clock=lambda: now_s[0])
     backoff.pause_after_failure()
     assert backoff.pause_after_failure() > 0
     now_s[0] += 2 * FORGOTTEN_S

@@ -1,0 +1,307 @@
+"""An engine in a process of its own, kept running: one that ends or hangs is started anew.
+
+Who had asked the one that ended gets an error at once; who asks meanwhile waits for the next for a while.
+"""
+
+import logging
+import pickle  # nosec B403  it writes only
+import queue
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Generic, TypeVar
+
+from attendant.engine_health import EngineHealth
+from attendant.errors import AttendantError, BusyError, LoadingError, LostError, MachineError
+from attendant.sampling_tensors import Tensors
+from serving.backoff import Backoff
+from serving.engine import engine_process
+from serving.engine.engine_process import Ask, Cancel, Load, Output, Ready, Report, receive, send
+from serving.engine.meter import Meter
+from serving.engine.request_output import RequestOutput
+from serving.processes import AT_WORK, HANG_S, LONGEST_STEP_S, WorkMeter, process_of
+
+TICK_S = 0.25
+"""How often, at the least, ``on_tick`` is called and the process looked at."""
+LONGEST_PAUSE_S = 2.0
+"""Before an engine is started anew that ended before, again and again."""
+FORGOTTEN_S = 10.0
+"""Time without an end after which the next one counts as the first."""
+HELD_S = 4.0
+"""How long requests wait for an engine that is being started anew."""
+AT_ONCE_BYTES = 1 << 14
+"""A message so small fits into a socket that can be written to (unix(7): three quarters of its buffer are free)."""
+SILENT_S = 1.0
+"""Time without a word of an engine after which its step is said to stall."""
+_CODE = "import sys; sys.path[:] = {path!r}; from {module} import serve_engine; serve_engine({descriptor})"
+Owner = TypeVar("Owner", bound=Hashable)
+
+
+class EngineClient(Generic[Owner]):
+    """One engine process after the other, and the requests that it has.
+
+    :meth:`submit` may be called from one thread, :meth:`cancel` and :meth:`health` from any.
+
+    Attributes:
+        ready: what the engine said of itself.
+        meter: what the present process has counted, as of its last report.
+        starts: how many processes there were.
+    """
+
+    ready: Ready
+
+    def __init__(
+        self,
+        load: Load,
+        most_requests: int,
+        on_outputs: Callable[[Owner, list[RequestOutput | AttendantError]], None],
+        on_tick: Callable[[], None],
+    ) -> None:
+        """Start the process, and return when it can decode.
+
+        Args:
+            load: makes the model there; it must be picklable.
+            most_requests: that it may have at once.
+            on_outputs: takes a part of the answer to a request; what came meanwhile comes together.
+            on_tick: is called now and then, by the same thread.
+
+        Raises:
+            AttendantError: the model cannot be loaded.
+        """
+        self._load, self._most_requests = load, most_requests
+        self._on_outputs, self._on_tick = on_outputs, on_tick
+        self._lock = threading.Lock()
+        self._owners: dict[int, Owner] = {}
+        self._numbers: dict[Owner, int] = {}
+        self._latest_number = 0
+        self._outbox = queue.SimpleQueue[bytes | None]()
+        self._unwritten, self._is_loading = 0, True
+        self._stopping, self._stopped = threading.Event(), threading.Event()
+        self._backoff = Backoff(longest_s=LONGEST_PAUSE_S, forgotten_s=FORGOTTEN_S)
+        self.starts = 0
+        self._failure: AttendantError | None = None
+        self._heard_s = self._loading_since_s = time.monotonic()
+        self._ticked_s = self._hung_s = 0.0
+        self._start()
+        try:
+            while self._is_loading:
+                self._receive()
+        except (EOFError, OSError):
+            status = self._process.wait()
+            raise self._failure or MachineError(
+                "an engine", f"its process ended with {status}", "see the log"
+            ) from None
+        self._thread = threading.Thread(target=self._work, name="answer")
+        self._thread.start()
+        threading.Thread(target=self._watch, name="watch", daemon=True).start()
+
+    def submit(self, owner: Owner, tensors: Tensors, *, explain: bool = False, rendered: bool = False) -> None:
+        """Hand a request over; its outputs go to ``on_outputs`` with the owner.
+
+        Raises:
+            BusyError: the process has too many already.
+        """
+        with self._lock:
+            if len(self._owners) >= self._most_requests:
+                message = f"the queue is full ({self._most_requests} requests); retry later"
+                raise BusyError("fewer requests", str(self._most_requests), "retry later", message=message)
+            self._latest_number += 1
+            self._owners[self._latest_number], self._numbers[owner] = owner, self._latest_number
+            self._put(Ask(number=self._latest_number, tensors=tensors, explain=explain, rendered=rendered))
+
+    def cancel(self, owner: Owner) -> None:
+        """End a request, whose last output is an error then."""
+        with self._lock:
+            if (number := self._numbers.get(owner)) is not None:
+                self._put(Cancel(number=number))
+
+    def health(self, known: bool) -> EngineHealth:
+        """How the engine is doing.
+
+        Args:
+            known: whether it has the request that this is about.
+        """
+        count, silent_s = len(self._owners), time.monotonic() - self._heard_s
+        waiting = min(self.meter.waiting, count)
+        return EngineHealth(
+            alive=self._thread.is_alive(),
+            loading=self._is_loading,
+            known=known,
+            running=count - waiting,
+            waiting=waiting,
+            steps=self._steps,
+            stalled_s=0.0 if self._is_loading or silent_s < SILENT_S else silent_s,
+            hung_s=self._hung_s,
+        )
+
+    def stop(self) -> None:
+        """Let the engine answer what it has, then end it."""
+        with self._lock:
+            self._stopping.set()
+            if self._is_loading:  # it has no request yet
+                self._record.kill()
+            else:
+                self._outbox.put(None)
+        self._thread.join()
+
+    def _put(self, message: Ask | Cancel) -> None:
+        data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)  # now: Triton takes the memory of the tensors back
+        if self._is_loading or self._unwritten or len(data) > AT_ONCE_BYTES or not self._writable.poll(0):
+            self._unwritten += 1
+            self._outbox.put(data)
+            return
+        with suppress(OSError):  # the process has ended, as the reader sees too
+            self._connection.send_bytes(data)  # a thread less to wake
+
+    def _start(self) -> None:
+        self._connection, theirs = Pipe()
+        with theirs:
+            number = theirs.fileno()
+            code = _CODE.format(path=sys.path, module=engine_process.__name__, descriptor=number)
+            self._process = subprocess.Popen([sys.executable, "-I", "-c", code], pass_fds=[number])
+        self._record = process_of(self._process.pid)
+        self._poll = select.poll()
+        self._poll.register(self._connection, select.POLLIN)
+        self.meter, self._steps, self.starts = Meter(), 0, self.starts + 1
+        self._writable = select.poll()
+        self._writable.register(self._connection, select.POLLOUT)
+        with suppress(OSError):  # it has ended, as _receive sees too
+            send(self._connection, self._load)
+
+    def _receive(self) -> list[Output]:
+        """The outputs that have come; none after a while.
+
+        Raises:
+            EOFError, OSError: the process has ended.
+        """
+        outputs = list[Output]()
+        wait_ms = TICK_S * 1000
+        while self._poll.poll(wait_ms):
+            message, wait_ms = receive(self._connection), 0
+            self._heard_s = time.monotonic()
+            if isinstance(message, Report):
+                self.meter, self._steps = message.meter, message.steps
+            elif isinstance(message, Ready):
+                with self._lock:
+                    self.ready, self._is_loading = message, False
+                threading.Thread(target=self._write, args=(self._connection, self._outbox), daemon=True).start()
+            elif isinstance(message, AttendantError):
+                self._failure = message
+            else:
+                outputs += message
+        return outputs
+
+    def _work(self) -> None:
+        while True:
+            try:
+                self._deliver(self._receive())
+                self._tick()
+            except (EOFError, OSError):
+                if not self._restart():
+                    break
+        self._stopped.set()
+
+    def _restart(self) -> bool:
+        """Start the next process, and end what the last one had with an error; False if there is to be none."""
+        status = self._process.wait()
+        self._connection.close()
+        pause_s = 0.0
+        if not self._stopping.is_set():
+            pause_s, why = self._backoff.pause_after_failure(), self._failure or f"it ended with {status}"
+            logging.error("the engine is started anew in %.1f s: %s", pause_s, why)
+        lost = list[Owner]()
+        with self._lock:
+            if not self._is_loading:  # else it had none: all wait for the next
+                lost = self._take_all()
+                self._outbox.put(None)
+                self._outbox, self._unwritten = queue.SimpleQueue(), 0
+                self._is_loading, self._loading_since_s = True, time.monotonic()
+        self._end(lost, LostError("an answer", f"an engine that ended with {status}", "send the request again"))
+        while pause_s > 0 and not self._stopping.wait(min(TICK_S, pause_s)):
+            pause_s -= TICK_S
+            self._tick()
+        if self._stopping.is_set():
+            with self._lock:
+                lost = self._take_all()
+            self._end(lost, LostError("an answer", "an engine that has ended", "send the request again"))
+            return False
+        self._failure = None
+        self._start()
+        return True
+
+    def _deliver(self, outputs: list[Output]) -> None:
+        by_number = dict[int, list[RequestOutput | AttendantError]]()
+        for number, output in outputs:
+            by_number.setdefault(number, []).append(output)
+        for number, parts in by_number.items():
+            if (owner := self._owners.get(number)) is not None:
+                if isinstance(parts[-1], AttendantError) or parts[-1].is_last:
+                    self._forget(number)
+                self._respond(owner, parts)
+
+    def _forget(self, number: int) -> None:
+        with self._lock:
+            self._numbers.pop(self._owners.pop(number), None)
+
+    def _respond(self, owner: Owner, parts: list[RequestOutput | AttendantError]) -> None:
+        try:
+            self._on_outputs(owner, parts)
+        except Exception:  # one request's: the other answers must still leave
+            logging.exception("an answer could not be sent")
+
+    def _take_all(self) -> list[Owner]:
+        """Forget all requests, and those that are not written yet; with the lock."""
+        owners = list(self._owners.values())
+        self._owners.clear()
+        self._numbers.clear()
+        while not self._outbox.empty():
+            self._outbox.get_nowait()
+            self._unwritten -= 1
+        return owners
+
+    def _end(self, owners: list[Owner], error: AttendantError) -> None:
+        for owner in owners:
+            self._respond(owner, [error])
+
+    def _tick(self) -> None:
+        now_s = time.monotonic()
+        if now_s - self._ticked_s < TICK_S:
+            return
+        self._ticked_s = now_s
+        if self._is_loading and self._owners and now_s - self._loading_since_s > HELD_S:
+            with self._lock:
+                held = self._take_all()
+            self._end(held, LoadingError("an engine that works", "one that is being started anew", "retry later"))
+        try:
+            self._on_tick()
+        except Exception:
+            logging.exception("a look at the requests failed")
+
+    def _watch(self) -> None:
+        """End a process that neither says nor does anything."""
+        meter, heard_s, silent_s, still_s, looked_s = WorkMeter(), 0.0, 0.0, 0.0, time.monotonic()
+        while not self._stopped.wait(TICK_S):
+            now_s = time.monotonic()
+            passed_s = min(now_s - looked_s, 2 * TICK_S)  # a pause of this process is none of the engine's
+            silent_s = 0.0 if self._heard_s != heard_s else silent_s + passed_s
+            still_s = 0.0 if meter.share([self._record], passed_s) > AT_WORK else still_s + passed_s
+            looked_s, heard_s, self._hung_s = now_s, self._heard_s, min(silent_s, still_s)
+            longest_s = LONGEST_STEP_S if self._is_loading else HANG_S  # a disk may be slow
+            if self._hung_s > longest_s or (silent_s > LONGEST_STEP_S and not self._is_loading):
+                logging.error("the engine is ended: it has not said anything for %.1f s", silent_s)
+                self._record.kill()
+                silent_s = still_s = 0.0
+
+    def _write(self, connection: Connection, outbox: "queue.SimpleQueue[bytes | None]") -> None:
+        with suppress(OSError):  # the process has ended, as _receive sees too
+            while (message := outbox.get()) is not None:
+                connection.send_bytes(message)
+                with self._lock:
+                    self._unwritten -= outbox is self._outbox
+            send(connection, None)

@@ -1,0 +1,210 @@
+"""The process that decodes for a model: requests come and outputs leave over a socket.
+
+Triton's stub holds the other end (:mod:`serving.engine.engine_client`): whatever ends or stops this process, the stub
+lives, ends the requests that were here with an error, and starts another. Outputs of a step leave as one message.
+"""
+
+import ctypes
+import logging
+import os
+import pickle  # nosec B403  both ends are ours
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
+from typing import Any
+
+from attendant.errors import AttendantError, MachineError
+from attendant.sampling_params import SamplingParams
+from attendant.sampling_tensors import Tensors, params_from_tensors
+from attendant.tensor_names import STREAM
+from attendant.tokenizer import RenderedText
+from serving.engine.meter import Meter
+from serving.engine.output.alignment import source_texts
+from serving.engine.request import Request
+from serving.engine.request_output import RequestOutput
+from serving.engine.text_generation_model import TextGenerationModel
+
+REPORT_S = 0.25
+"""How often, at the least, an engine that can says that it lives."""
+PR_SET_PDEATHSIG = 1
+"""Of linux/prctl.h."""
+Load = Callable[[], TextGenerationModel]
+Output = tuple[int, RequestOutput | AttendantError]
+"""A part of the answer to the request of that number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """A request as it came.
+
+    Attributes:
+        number: that its outputs carry.
+        tensors: of the client.
+        explain: whether it has that parameter.
+        rendered: whether its text was made by a chat template.
+    """
+
+    number: int
+    tensors: Tensors
+    explain: bool = False
+    rendered: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancel:
+    """A request that is to end."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """What an engine says once it is loaded.
+
+    Attributes:
+        slots: how many sequences it decodes at once.
+        cache_bytes: of all slots together.
+    """
+
+    slots: int
+    cache_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What an engine says several times a second.
+
+    Attributes:
+        meter: what happened so far.
+        steps: that it has made.
+    """
+
+    meter: Meter
+    steps: int
+
+
+def send(connection: Connection, message: object) -> None:
+    """Write a message; ``Connection.send`` takes four times as long for a small one."""
+    connection.send_bytes(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
+
+
+def receive(connection: Connection) -> Any:
+    """Wait for a message of :func:`send`.
+
+    Raises:
+        EOFError, OSError: the other end is closed.
+    """
+    return pickle.loads(connection.recv_bytes())  # noqa: S301  the other end is ours  # nosec B301
+
+
+def serve_engine(descriptor: int) -> None:
+    """Load the model that the first message says, and decode until the other end is closed or asks for the end.
+
+    Args:
+        descriptor: of the socket.
+    """
+    connection = Connection(descriptor)
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    load: Load = receive(connection)
+    try:
+        model = load()
+    except Exception as error:
+        logging.exception("the engine cannot be loaded")
+        send(connection, _known(error))
+        return
+    send(connection, Ready(slots=model.engine.slots, cache_bytes=model.engine.cache_bytes))
+    EngineLoop(model, connection).run()
+
+
+class EngineLoop:
+    """Steps an engine in the calling thread; another reads what comes."""
+
+    def __init__(self, model: TextGenerationModel, connection: Connection) -> None:
+        self._model, self._engine, self._connection = model, model.engine, connection
+        self._requests: dict[int, Request] = {}
+        self._outputs: deque[Output] = deque()
+        self._sending = threading.Lock()
+        self._stopping = False
+        self._steps, self._reported_s = 0, 0.0
+
+    def run(self) -> None:
+        """Decode until the other end wants no more; what is queued then is answered first."""
+        threading.Thread(target=self._read, name="requests", daemon=True).start()
+        while not (self._stopping and self._engine.is_idle):
+            try:
+                worked = self._engine.step()
+            except Exception:  # a mistake of ours: running requests get an error, and the others go on
+                logging.exception("a step of the engine failed")
+                self._engine.fail_all()
+                worked = True
+            self._steps += worked
+            self._send()
+            if not worked:
+                self._engine.wait(REPORT_S)
+
+    def _read(self) -> None:
+        try:
+            while (message := receive(self._connection)) is not None:
+                if isinstance(message, Ask):
+                    self._accept(message)
+                elif (request := self._requests.get(message.number)) is not None:
+                    request.cancel()
+                    self._engine.wake()
+        except (EOFError, OSError):
+            os._exit(0)  # nobody is left who would read an answer
+        except Exception:  # a mistake of ours: who holds the other end starts another process
+            logging.exception("a message could not be read")
+            os._exit(1)
+        self._stopping = True
+        self._engine.wake()
+
+    def _accept(self, ask: Ask) -> None:
+        try:
+            request = read_request(self._model, ask)
+            self._requests[ask.number] = request
+            self._engine.submit(request, partial(self._emit, ask.number))
+        except Exception as error:
+            if not isinstance(error, AttendantError):
+                logging.exception("a request could not be read")
+            self._emit(ask.number, _known(error))
+            self._send()
+
+    def _emit(self, number: int, output: RequestOutput | AttendantError) -> None:
+        self._outputs.append((number, output))
+        if isinstance(output, AttendantError) or output.is_last:
+            self._requests.pop(number, None)
+
+    def _send(self) -> None:
+        with self._sending:
+            outputs = [self._outputs.popleft() for _ in range(len(self._outputs))]
+            if outputs:
+                send(self._connection, outputs)
+            if time.monotonic() - self._reported_s > REPORT_S:
+                send(self._connection, Report(meter=self._engine.meter, steps=self._steps))
+                self._reported_s = time.monotonic()
+
+
+def read_request(model: TextGenerationModel, ask: Ask) -> Request:
+    """Check a request.
+
+    Raises:
+        InputError: a tensor, its text or an option is none that the model can take.
+    """
+    options: SamplingParams = params_from_tensors(ask.tensors, ask.explain)
+    subject = model.read_input(ask.tensors)
+    request = model.request(RenderedText(subject) if ask.rendered and isinstance(subject, str) else subject, options)
+    request.stream = STREAM in ask.tensors and bool(ask.tensors[STREAM].all())
+    if options.explain:
+        request.source_texts = source_texts(request.source, model.tokenizer)
+    return request
+
+
+def _known(error: Exception) -> AttendantError:
+    if isinstance(error, AttendantError):
+        return error
+    return MachineError("an engine that works", repr(error)[:1000], "see the server's log")

@@ -1,0 +1,93 @@
+"""Processes by their numbers: whether one lives, how much it works, and its end."""
+
+import os
+import signal
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+HANG_S = 4.1
+"""How long a process may neither work nor answer: less than that is a pause."""
+LONGEST_STEP_S = 120.0
+"""How long a process may work without a result."""
+AT_WORK = 0.1
+"""Share of a processor that a process uses which is at work: threads that only look at a clock use less."""
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessRecord:
+    """A process.
+
+    Attributes:
+        pid: its number.
+        started: when, in ticks since the machine started: a number may be given away again.
+    """
+
+    pid: int
+    started: int
+
+    @property
+    def lives(self) -> bool:
+        """Whether it runs, or is stopped; not one that only waits to be reaped."""
+        with suppress(OSError, IndexError):
+            fields = process_fields(self.pid)
+            return int(fields[19]) == self.started and fields[0] not in "ZX"
+        return False
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal has stopped it."""
+        with suppress(OSError, IndexError):
+            return process_fields(self.pid)[0] == "T"
+        return False
+
+    @property
+    def processor_s(self) -> float:
+        """How long processors have worked for it; 0 of a dead one."""
+        with suppress(OSError, IndexError):
+            fields = process_fields(self.pid)
+            return (int(fields[11]) + int(fields[12])) / _TICKS
+        return 0.0
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self.lives:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+
+class WorkMeter:
+    """Tells from time to time how much processes work."""
+
+    def __init__(self) -> None:
+        self._used_s = 0.0
+
+    def share(self, processes: Iterable[ProcessRecord], passed_s: float) -> float:
+        """How much of a processor they used since the last look.
+
+        Args:
+            processes: the same as then.
+            passed_s: how long ago that was.
+        """
+        before_s, self._used_s = self._used_s, sum(process.processor_s for process in processes)
+        return (self._used_s - before_s) / passed_s
+
+
+def process_of(pid: int) -> ProcessRecord:
+    """The process that has a number now.
+
+    Raises:
+        OSError: none has.
+    """
+    return ProcessRecord(pid=pid, started=int(process_fields(pid)[19]))
+
+
+def process_fields(pid: int) -> list[str]:
+    """What proc(5) says of a process, from the third field of its ``stat`` on: the second, a name, may hold spaces.
+
+    Raises:
+        OSError: there is none.
+    """
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

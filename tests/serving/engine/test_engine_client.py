@@ -1,0 +1,215 @@
+"""An engine in a process of its own, that is killed, stopped and broken."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attendant.errors import ArtefactError, AttendantError, BusyError, LoadingError, LostError
+from attendant.manifest import Manifest
+from attendant.sampling_params import SamplingParams
+from attendant.sampling_tensors import prompt_tensors, tensors_of
+from serving.engine import engine_client
+from serving.engine.engine_client import EngineClient
+from serving.engine.settings import EngineSettings
+from serving.engine.text_generation_model import LanguageModel
+
+PATIENCE_S = 60.0
+
+
+class Answers:
+    """What each owner is told, and a way to wait for the end of some."""
+
+    def __init__(self):
+        self.told, self.ticks, self.changed = {}, 0, threading.Condition()
+
+    def take(self, owner, outputs):
+        with self.changed:
+            self.told.setdefault(owner, []).extend(outputs)
+            self.changed.notify_all()
+
+    def tick(self):
+        self.ticks += 1
+
+    def is_over(self, owner):
+        told = self.told.get(owner)
+        return bool(told) and (isinstance(told[-1], AttendantError) or told[-1].is_last)
+
+    def end_of(self, owner):
+        """The last part, and how many tokens there were."""
+        with self.changed:
+            assert self.changed.wait_for(lambda: self.is_over(owner), PATIENCE_S)
+        last = self.told[owner][-1]
+        return last if isinstance(last, AttendantError) else sum(len(part.token_ids) for part in self.told[owner])
+
+
+@pytest.fixture
+def answers():
+    return Answers()
+
+
+@pytest.fixture
+def load(language_model):
+    return partial(LanguageModel, language_model, Manifest.read(language_model), settings=EngineSettings())
+
+
+@pytest.fixture
+def engine(load, answers):
+    client = EngineClient(load, 16, answers.take, answers.tick)
+    yield client
+    client.stop()
+
+
+def tensors(count):
+    return {**prompt_tensors([5, 6]), **tensors_of(SamplingParams(max_tokens=count, ignore_eos=True))}
+
+
+def process_of(engine):
+    return engine._process.pid
+
+
+def test_it_answers_as_the_model_does_in_this_process(engine, answers, load):
+    for number in range(3):
+        engine.submit(number, tensors(20))
+    model = load()
+    expected = [
+        token
+        for part in model.stream(model.request([5, 6], SamplingParams(max_tokens=20, ignore_eos=True)))
+        for token in part.token_ids
+    ]
+    for number in range(3):
+        assert answers.end_of(number) == 20
+        assert [token for part in answers.told[number] for token in part.token_ids] == expected
+
+
+@pytest.mark.planted
+def test_a_dead_engine_ends_its_requests_at_once_and_the_next_are_answered(engine, answers):
+    for number in range(3):
+        before = process_of(engine)
+        engine.submit(("lost", number), tensors(30))
+        os.kill(before, signal.SIGKILL)
+        error = answers.end_of(("lost", number))
+        assert error == 30 or (isinstance(error, LostError) and f"{-signal.SIGKILL}" in error.found)
+        engine.submit(("next", number), tensors(4))  # while it is being started
+        assert answers.end_of(("next", number)) == 4
+        assert process_of(engine) != before
+
+
+@pytest.mark.planted
+def test_a_stopped_engine_is_started_anew_and_a_paused_one_is_not(engine, answers, monkeypatch):
+    monkeypatch.setattr(engine_client, "HANG_S", 1.5)
+    first = process_of(engine)
+    os.kill(first, signal.SIGSTOP)
+    engine.submit("paused", tensors(5))
+    time.sleep(0.5)
+    os.kill(first, signal.SIGCONT)
+    assert answers.end_of("paused") == 5 and process_of(engine) == first
+    os.kill(first, signal.SIGSTOP)
+    engine.submit("stopped", tensors(5))
+    assert isinstance(answers.end_of("stopped"), LostError)
+    engine.submit("next", tensors(5))
+    assert answers.end_of("next") == 5 and process_of(engine) != first
+
+
+def test_a_large_request_and_those_behind_it_arrive_in_order(engine, answers):
+    large = {**tensors(2), "ignored": np.zeros(1 << 20)}
+    engine.submit("large", large)
+    engine.submit("small", tensors(2))
+    assert (answers.end_of("large"), answers.end_of("small")) == (2, 2)
+
+
+def test_requests_wait_for_an_engine_that_is_started_anew_and_for_no_longer_than_they_should(
+    engine, answers, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(engine_client, "HELD_S", 0.3)
+    good, engine._load = engine._load, partial(LanguageModel, tmp_path, engine._load.args[1])
+    os.kill(process_of(engine), signal.SIGKILL)
+    while not engine.health(known=False).loading:
+        time.sleep(0.01)
+    engine.submit("held", tensors(3))
+    assert isinstance(answers.end_of("held"), LoadingError)
+    engine._load = good
+    while engine.health(known=False).loading:
+        time.sleep(0.05)
+    engine.submit("next", tensors(3))
+    assert answers.end_of("next") == 3
+
+
+def test_one_request_too_many_is_refused(engine, answers):
+    os.kill(process_of(engine), signal.SIGSTOP)
+    try:
+        for number in range(16):
+            engine.submit(number, tensors(2))
+        with pytest.raises(BusyError):
+            engine.submit("too many", tensors(2))
+    finally:
+        os.kill(process_of(engine), signal.SIGCONT)
+    assert [answers.end_of(number) for number in range(16)] == [2] * 16
+
+
+def test_a_cancelled_request_ends(engine, answers):
+    engine.submit("cancelled", tensors(30))
+    engine.cancel("cancelled")
+    engine.cancel("unknown")
+    error = answers.end_of("cancelled")
+    assert error == 30 or error.code == "cancelled"
+
+
+def test_who_waits_when_it_is_stopped_is_answered_first(load, answers):
+    client = EngineClient(load, 64, answers.take, answers.tick)
+    for number in range(40):
+        client.submit(number, tensors(9))
+    client.stop()
+    assert [answers.end_of(number) for number in range(40)] == [9] * 40
+    assert client._process.returncode == 0
+
+
+def test_it_says_how_it_does(engine, answers):
+    engine.submit(1, tensors(9))
+    assert answers.end_of(1) == 9
+    ends_s = time.monotonic() + PATIENCE_S
+    while not engine.meter.finished or not answers.ticks:
+        assert time.monotonic() < ends_s
+        time.sleep(0.05)
+    health = engine.health(known=True)
+    assert (health.alive, health.loading, health.known, health.busy) == (True, False, True, False)
+    assert health.steps >= 8 and engine.meter.tokens == 9 and engine.ready.slots == EngineSettings().max_num_seqs
+
+
+def test_a_model_that_cannot_be_loaded_is_an_error(language_model, tmp_path, answers):
+    with pytest.raises(ArtefactError, match=str(tmp_path)):
+        EngineClient(partial(LanguageModel, tmp_path, Manifest.read(language_model)), 16, answers.take, answers.tick)
+
+
+ORPHAN = """
+import pickle, sys
+from serving.engine.engine_client import EngineClient
+client = EngineClient(pickle.load(sys.stdin.buffer), 16, print, lambda: None)
+print(client._process.pid, flush=True)
+"""
+
+
+def test_it_does_not_outlive_who_started_it(load):
+    starter = subprocess.Popen(
+        [sys.executable, "-c", ORPHAN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parents[3]
+    )
+    assert starter.stdin is not None and starter.stdout is not None
+    pickle.dump(load, starter.stdin)
+    starter.stdin.close()
+    pid = int(starter.stdout.readline())
+    os.kill(pid, signal.SIGSTOP)  # so that it cannot see that the other end is closed
+    starter.kill()
+    starter.wait()
+    starter.stdout.close()
+    ends_s = time.monotonic() + PATIENCE_S
+    while Path(f"/proc/{pid}/stat").exists() and ") Z " not in Path(f"/proc/{pid}/stat").read_text():
+        assert time.monotonic() < ends_s
+        time.sleep(0.05)

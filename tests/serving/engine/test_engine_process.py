@@ -1,0 +1,117 @@
+"""The loop that steps: it answers everybody before it ends, and outlives a step and a request that fail."""
+
+import threading
+import time
+from multiprocessing import Pipe
+
+import pytest
+
+from attendant.errors import AttendantError, InputError, MachineError
+from attendant.manifest import Manifest
+from attendant.sampling_params import SamplingParams
+from attendant.sampling_tensors import prompt_tensors, tensors_of
+from serving.engine.engine_process import Ask, Cancel, EngineLoop, Report, receive, send
+from serving.engine.settings import EngineSettings
+from serving.engine.text_generation_model import LanguageModel
+
+PATIENCE_S = 20.0
+
+
+@pytest.fixture
+def model(language_model):
+    return LanguageModel(language_model, Manifest.read(language_model), settings=EngineSettings(max_num_seqs=2))
+
+
+@pytest.fixture
+def ask(model):
+    """Run the loop; a function that sends messages, and returns what comes of each number until all have ended."""
+    ours, theirs = Pipe()
+    thread = threading.Thread(target=EngineLoop(model, theirs).run)
+    thread.start()
+
+    def exchange(*messages):
+        for message in messages:
+            send(ours, message)
+        parts = {message.number: [] for message in messages if isinstance(message, Ask)}
+        while not all(told and (isinstance(told[-1], AttendantError) or told[-1].is_last) for told in parts.values()):
+            assert ours.poll(PATIENCE_S)
+            message = receive(ours)
+            if not isinstance(message, Report):
+                for number, output in message:
+                    parts[number].append(output)
+        return parts
+
+    yield exchange
+    send(ours, None)
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+
+
+def request(number, count, tokens=(5, 6), **options):
+    params = SamplingParams(max_tokens=count, ignore_eos=True, **options)
+    return Ask(number=number, tensors={**prompt_tensors(list(tokens)), **tensors_of(params)})
+
+
+def count_tokens(parts):
+    return sum(len(part.token_ids) for part in parts)
+
+
+def test_all_are_answered_token_by_token(ask):
+    answers = ask(*(request(number, 9) for number in range(7)))
+    assert [count_tokens(parts) for parts in answers.values()] == [9] * 7
+    assert all(len(parts) >= 9 for parts in answers.values())
+
+
+def test_who_waits_when_it_is_stopped_is_answered_first(model):
+    ours, theirs = Pipe()
+    for message in (*(request(number, 9) for number in range(7)), None):
+        send(ours, message)
+    EngineLoop(model, theirs).run()
+    told = []
+    while ours.poll():
+        told += [] if isinstance(message := receive(ours), Report) else message
+    assert sorted(number for number, output in told if output.is_last) == list(range(7))
+
+
+def test_a_request_that_cannot_be_read_is_refused_and_harms_no_other(ask):
+    answers = ask(request(1, 5), request(2, 5, tokens=[10**6]), request(3, 10**6), Cancel(number=99))
+    assert count_tokens(answers[1]) == 5
+    assert [type(answers[number][-1]) for number in (2, 3)] == [InputError] * 2
+
+
+def test_a_mistake_of_ours_is_said_and_harms_no_other(ask, model, monkeypatch, caplog):
+    whole = model.request
+
+    def fail_at_three(inputs, options):
+        if len(inputs) == 3:
+            raise ZeroDivisionError("a mistake")
+        return whole(inputs, options)
+
+    monkeypatch.setattr(model, "request", fail_at_three)
+    answers = ask(request(1, 5), request(2, 5, tokens=(5, 6, 7)))
+    assert count_tokens(answers[1]) == 5 and "ZeroDivisionError" in str(answers[2][-1])
+    assert "a request could not be read" in caplog.text
+
+
+@pytest.mark.planted
+def test_a_step_that_fails_is_told_to_who_is_served_and_the_next_are_answered(ask, model, monkeypatch, caplog):
+    step, failures = model.engine.step, [ZeroDivisionError("a mistake")]
+
+    def fail_once():
+        worked = step()
+        if worked and failures:
+            raise failures.pop()
+        return worked
+
+    monkeypatch.setattr(model.engine, "step", fail_once)
+    assert isinstance(ask(request(1, 30))[1][-1], MachineError)
+    assert count_tokens(ask(request(2, 3))[2]) == 3
+    assert "a step of the engine failed" in caplog.text and "ZeroDivisionError: a mistake" in caplog.text
+    assert (model.engine.meter.active, model.engine.meter.failed) == (0, 1)
+
+
+def test_a_cancelled_request_ends_with_an_error(ask, model, monkeypatch):
+    step = model.engine.step
+    monkeypatch.setattr(model.engine, "step", lambda: time.sleep(0.02) or step())
+    answers = ask(request(1, 30), request(2, 3), Cancel(number=1))
+    assert answers[1][-1].code == "cancelled" and count_tokens(answers[2]) == 3
