@@ -8,6 +8,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from dataclasses import dataclass
+from math import inf
 from typing import Any, Never, TypeVar
 
 from attendant.errors import AttendantError, LateError, ServerError, UnfinishedError, UnreachableError
@@ -21,6 +23,8 @@ from serving.triton.server.workers import Worker, workers_of
 TICK_S = 0.2
 STOPPED_S = 0.55
 """How long a process may be stopped by a signal: Triton gives its requests up after 1 s."""
+PROMPT_S = 1.0
+"""How long ago the server may have answered for a model's silence to be its own."""
 STILL_S = 1.0
 """How long a process may not work that Triton calls unhealthy."""
 CANARY_S = 10.0
@@ -31,6 +35,13 @@ FAILURES = 2
 """Wrong answers in a row after which a model is loaded anew: one may be a machine that was busy."""
 Result = TypeVar("Result")
 Report = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class ServerPulse:
+    """When the server itself last answered, by the monotonic clock: where it is late, its models seem silent."""
+
+    answered_s: float = inf
 
 
 class HangError(ServerError):
@@ -48,7 +59,7 @@ class ModelWatch:
         loading: whether it is being loaded: Triton answers no question about itself meanwhile.
     """
 
-    def __init__(self, name: str, group: int, client: TritonClient, report: Report) -> None:
+    def __init__(self, name: str, group: int, client: TritonClient, report: Report, pulse: ServerPulse) -> None:
         """Begin with the workers that there are.
 
         Args:
@@ -56,10 +67,11 @@ class ModelWatch:
             group: the server's process group.
             client: of the server, which may load its models; its time-out is the longest that loading takes.
             report: takes a line about what happens.
+            pulse: of the server.
         """
         self.name, self.reason, self.loading = name, "", False
         self._group, self._client, self._report = group, client, report
-        self._backoff = Backoff()
+        self._pulse, self._backoff = pulse, Backoff()
         self._served: ServedModel | None = None
         self._workers, self._meter = list[Worker](), WorkMeter()
         self._unanswered, self._silent_s, self._still_s, self._stopped_s = False, 0.0, 0.0, 0.0
@@ -205,7 +217,10 @@ class ModelWatch:
             self._stopped_s = self._stopped_s + passed_s if is_stopped else 0.0
             if self._stopped_s > STOPPED_S:
                 raise HangError("a worker that runs", "a stopped one", "none", message="its worker is stopped")
-            self._silent_s = self._silent_s + passed_s if self._unanswered else 0.0
+            if not self._unanswered:
+                self._silent_s = 0.0
+            elif time.monotonic() - self._pulse.answered_s < PROMPT_S:  # else it is the server that is late
+                self._silent_s += passed_s
             self._still_s = 0.0 if share > AT_WORK else self._still_s + passed_s
             if self._silent_s > LONGEST_STEP_S or min(self._silent_s, self._still_s) > HANG_S:
                 await self._client.server_name(1.0)  # else it is the server that hangs

@@ -6,6 +6,7 @@ ever given up: what fails again is tried again, after ever longer pauses.
 
 import asyncio
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from attendant.errors import AttendantError, ServerError
 from clients.triton_client import TritonClient
 from serving.backoff import Backoff
 from serving.processes import AT_WORK, HANG_S, WorkMeter
-from serving.triton.server.model_watch import TICK_S, ModelWatch
+from serving.triton.server.model_watch import TICK_S, ModelWatch, ServerPulse
 from serving.triton.server.process import TritonServer
 from serving.triton.server.workers import server_of
 
@@ -59,14 +60,15 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
                     tls=server.own_client,
                     admin_key=server.admin_key,
                 ) as client:
-                    watches = [ModelWatch(name, server.group or 0, client, _report) for name in server.models]
+                    pulse = ServerPulse()
+                    watches = [ModelWatch(name, server.group or 0, client, _report, pulse) for name in server.models]
                     await asyncio.gather(*(watch.check() for watch in watches))
                     failed = {watch.name: watch.reason for watch in watches if watch.reason}
                     if first and len(failed) == len(watches):
                         raise server.failure(f"an answer from each of {', '.join(failed)}", "; ".join(failed.values()))
                     on_ready(server, failed)
                     first = False
-                    reason = await _watch(server, supervision, client, watches)
+                    reason = await _watch(server, supervision, client, watches, pulse)
                     if not supervision.watch_s:
                         raise ServerError("a running tritonserver", reason, "see its log")
             except AttendantError as error:
@@ -86,13 +88,17 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
 
 
 async def _watch(
-    server: TritonServer, supervision: Supervision, client: TritonClient, watches: list[ModelWatch]
+    server: TritonServer,
+    supervision: Supervision,
+    client: TritonClient,
+    watches: list[ModelWatch],
+    pulse: ServerPulse,
 ) -> str:
     """Why the server must be replaced, once it must."""
     tasks: list[asyncio.Future[str]] = [asyncio.ensure_future(_wait_for_end(server))]
     if supervision.watch_s:
         tasks += [asyncio.ensure_future(watch.watch(supervision.watch_s)) for watch in watches]
-        tasks.append(asyncio.ensure_future(_wait_for_hang(server, client, watches)))
+        tasks.append(asyncio.ensure_future(_wait_for_hang(server, client, watches, pulse)))
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         return done.pop().result()
@@ -107,7 +113,9 @@ async def _wait_for_end(server: TritonServer) -> str:
     return f"it ended with {returncode}; see {server.log}"
 
 
-async def _wait_for_hang(server: TritonServer, client: TritonClient, watches: list[ModelWatch]) -> str:
+async def _wait_for_hang(
+    server: TritonServer, client: TritonClient, watches: list[ModelWatch], pulse: ServerPulse
+) -> str:
     process, meter, silent_s = server_of(server.group or 0), WorkMeter(), 0.0
     while True:
         question = asyncio.ensure_future(client.server_name())
@@ -118,7 +126,8 @@ async def _wait_for_hang(server: TritonServer, client: TritonClient, watches: li
             if silent_s > HANG_S:
                 server.kill()
                 return f"it has neither worked nor answered for {silent_s:.1f} s"
-        silent_s = 0.0 if question.exception() is None else silent_s
+        if question.exception() is None:
+            silent_s, pulse.answered_s = 0.0, time.monotonic()
         await asyncio.sleep(TICK_S)
 
 
