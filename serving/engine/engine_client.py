@@ -7,13 +7,10 @@ import logging
 import pickle  # nosec B403  it writes only
 import queue
 import select
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Generic, TypeVar
 
@@ -22,10 +19,10 @@ from attendant.errors import AttendantError, BusyError, LoadingError, LostError,
 from attendant.sampling_tensors import Tensors
 from serving.backoff import Backoff
 from serving.engine import engine_process
-from serving.engine.engine_process import Ask, Cancel, Load, Output, Ready, Report, receive, send
+from serving.engine.engine_process import Ask, Cancel, Load, Output, Ready, Report
 from serving.engine.meter import Meter
 from serving.engine.request_output import RequestOutput
-from serving.processes import AT_WORK, HANG_S, LONGEST_STEP_S, WorkMeter, process_of
+from serving.processes import AT_WORK, HANG_S, LONGEST_STEP_S, WorkMeter, process_of, receive, send, start_python
 
 TICK_S = 0.25
 """How often, at the least, ``on_tick`` is called and the process looked at."""
@@ -39,7 +36,6 @@ AT_ONCE_BYTES = 1 << 14
 """A message so small fits into a socket that can be written to (unix(7): three quarters of its buffer are free)."""
 SILENT_S = 1.0
 """Time without a word of an engine after which its step is said to stall."""
-_CODE = "import sys; sys.path[:] = {path!r}; from {module} import serve_engine; serve_engine({descriptor})"
 Owner = TypeVar("Owner", bound=Hashable)
 
 
@@ -160,11 +156,7 @@ class EngineClient(Generic[Owner]):
             self._connection.send_bytes(data)  # a thread less to wake
 
     def _start(self) -> None:
-        self._connection, theirs = Pipe()
-        with theirs:
-            number = theirs.fileno()
-            code = _CODE.format(path=sys.path, module=engine_process.__name__, descriptor=number)
-            self._process = subprocess.Popen([sys.executable, "-I", "-c", code], pass_fds=[number])
+        self._process, self._connection = start_python(engine_process.__name__, engine_process.serve_engine.__name__)
         self._record = process_of(self._process.pid)
         self._poll = select.poll()
         self._poll.register(self._connection, select.POLLIN)

@@ -4,11 +4,8 @@ Triton's stub holds the other end (:mod:`serving.engine.engine_client`): whateve
 lives, ends the requests that were here with an error, and starts another. Outputs of a step leave as one message.
 """
 
-import ctypes
 import logging
 import os
-import pickle  # nosec B403  both ends are ours
-import signal
 import threading
 import time
 from collections import deque
@@ -16,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import Any
 
 from attendant.errors import AttendantError, MachineError
 from attendant.sampling_params import SamplingParams
@@ -28,11 +24,10 @@ from serving.engine.output.alignment import source_texts
 from serving.engine.request import Request
 from serving.engine.request_output import RequestOutput
 from serving.engine.text_generation_model import TextGenerationModel
+from serving.processes import connection_of, receive, send
 
 REPORT_S = 0.25
 """How often, at the least, an engine that can says that it lives."""
-PR_SET_PDEATHSIG = 1
-"""Of linux/prctl.h."""
 Load = Callable[[], TextGenerationModel]
 Output = tuple[int, RequestOutput | AttendantError]
 """A part of the answer to the request of that number."""
@@ -88,28 +83,13 @@ class Report:
     steps: int
 
 
-def send(connection: Connection, message: object) -> None:
-    """Write a message; ``Connection.send`` takes four times as long for a small one."""
-    connection.send_bytes(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
-
-
-def receive(connection: Connection) -> Any:
-    """Wait for a message of :func:`send`.
-
-    Raises:
-        EOFError, OSError: the other end is closed.
-    """
-    return pickle.loads(connection.recv_bytes())  # noqa: S301  the other end is ours  # nosec B301
-
-
 def serve_engine(descriptor: int) -> None:
     """Load the model that the first message says, and decode until the other end is closed or asks for the end.
 
     Args:
         descriptor: of the socket.
     """
-    connection = Connection(descriptor)
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    connection = connection_of(descriptor)
     load: Load = receive(connection)
     try:
         model = load()

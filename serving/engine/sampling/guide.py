@@ -11,30 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tokenizers import decoders
 
 from attendant.errors import InputError, MachineError
 from attendant.sampling_params import Structure
-from attendant.text_bounds import shortened
 from attendant.tokenizer import TextTokenizer, Tokenizer
+from serving.engine.sampling.guide_grammar import compile_guide, on_one_line
+from serving.engine.sampling.guide_trial import GuideTrial
 from serving.runtime.base import Array
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
 
-MOST_GRAMMARS = 64  # that are kept compiled
-LIMITS: dict[str, Any] = {
-    "initial_lexer_fuel": 200_000,
-    "step_lexer_fuel": 20_000,
-    "max_items_in_row": 500,
-    "step_max_items": 20_000,
-}
-"""What a step may cost, as every request waits for it: with llguidance's own limits it took up to 1.6 s."""
-_ANY_JSON = "{}"
-_BLANKS = r"[ \n\r\t]{1,40}"  # a model that has lost its way writes blanks to the end where JSON sets no bound
+MOST_GRAMMARS = 16  # that are kept compiled
 
 
 class TokenGuide:
@@ -73,7 +65,7 @@ class TokenGuide:
     def _require_no_error(self) -> None:
         if self._matcher.is_error():
             found, _, _ = self._matcher.get_error().partition("\n<")
-            raise InputError("an answer that the guide lets go on", _on_one_line(found), "loosen or simplify the guide")
+            raise InputError("an answer that the guide lets go on", on_one_line(found), "loosen or simplify the guide")
 
 
 class Guides:
@@ -89,6 +81,7 @@ class Guides:
         """
         self._tokenizer, self._vocabulary_size, self._end = tokenizer, vocabulary_size, sorted(end_tokens)
         self._compiled = lru_cache(MOST_GRAMMARS)(self._compile)
+        self._trial = GuideTrial()
 
     def prepare(self, guide: Structure) -> None:
         """Compile what :meth:`create` needs, and its first step, which may take longest; from any thread.
@@ -109,13 +102,8 @@ class Guides:
 
     def _compile(self, guide: Structure) -> LLMatcher:
         vocabulary = self._vocabulary
-        from llguidance import LLMatcher, LLParserLimits
-
-        limits = LLParserLimits(verbose_errors=False, **LIMITS)
-        matcher = LLMatcher(vocabulary, _grammar(guide), log_level=0, limits=limits)
-        if matcher.is_error():
-            raise _unreadable(guide, matcher.get_error())
-        return matcher
+        self._trial.require_cheap(guide)
+        return compile_guide(vocabulary, guide)
 
     @cached_property
     def _vocabulary(self) -> LLTokenizer:
@@ -161,27 +149,6 @@ class _Spelling:
         return found
 
 
-def _grammar(guide: Structure) -> str:
-    from llguidance import LLMatcher
-
-    if guide.kind == "regex":
-        return LLMatcher.grammar_from_regex(guide.text)
-    text = guide.text if guide.kind == "json_schema" else _ANY_JSON
-    try:
-        return LLMatcher.grammar_from_json_schema(text, overrides={"whitespace_pattern": _BLANKS})
-    except ValueError as error:
-        raise _unreadable(guide, str(error)) from error
-
-
-def _unreadable(guide: Structure, message: str) -> InputError:
-    kind = "regular expression" if guide.kind == "regex" else "JSON schema"
-    return InputError(f"a {kind} that llguidance can follow", _on_one_line(message), "correct the guide")
-
-
 def _no_guide(found: str) -> InputError:
     expected = "a model with end tokens and a tokenizer.json of bytes or characters, as a guide needs one"
-    return InputError(expected, _on_one_line(found), "leave the guide out")
-
-
-def _on_one_line(message: str) -> str:
-    return shortened(" ".join(shortened(line.strip(), 100) for line in message.splitlines() if line.strip()), 400)
+    return InputError(expected, on_one_line(found), "leave the guide out")

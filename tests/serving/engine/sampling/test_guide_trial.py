@@ -1,0 +1,63 @@
+"""Guides of a few kB that llguidance compiles for long, or into much memory."""
+
+import json
+import os
+import signal
+
+import pytest
+
+from attendant.errors import InputError
+from attendant.sampling_params import Structure
+from serving.engine.sampling.guide_trial import GuideTrial
+
+
+def regex(text):
+    return Structure(kind="regex", text=text)
+
+
+def schema(value):
+    return Structure(kind="json_schema", text=json.dumps(value))
+
+
+@pytest.fixture(scope="module")
+def trial():
+    return GuideTrial()
+
+
+@pytest.mark.parametrize(
+    "guide",
+    [
+        regex("[a-z]{1,200}"),
+        regex("("),  # compiling it says what is wrong
+        schema({"type": "object", "properties": {f"p{number}": {"type": "integer"} for number in range(200)}}),
+        Structure(kind="json_object", text=""),
+    ],
+)
+def test_what_is_cheap_is_let_through(trial, guide):
+    trial.require_cheap(guide)
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize(
+    "guide",
+    [
+        regex(".*" * 20_000),
+        regex(r"\w*" * 4000),
+        schema({"type": "string", "allOf": [{"pattern": ".*" * 300 + hex(number)} for number in range(90)]}),
+        schema({"type": "array", "prefixItems": [{"type": "integer", "multipleOf": 900 + n} for n in range(1000)]}),
+    ],
+    ids=["stars", "words", "patterns", "multiples"],
+)
+def test_what_is_not_is_refused_and_the_next_is_tried(trial, guide):
+    with pytest.raises(InputError, match="simplify the guide"):
+        trial.require_cheap(guide)
+    trial.require_cheap(regex("a"))
+
+
+def test_a_trial_that_is_killed_is_replaced(trial):
+    trial.require_cheap(regex("a"))
+    (process, _) = trial._end.peek()[2]
+    os.kill(process.pid, signal.SIGKILL)
+    with pytest.raises(InputError):
+        trial.require_cheap(regex("a"))
+    trial.require_cheap(regex("a"))
