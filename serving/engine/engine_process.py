@@ -137,7 +137,7 @@ class EngineLoop:
                     self._engine.wake()
         except (EOFError, OSError):
             os._exit(0)  # nobody is left who would read an answer
-        except Exception:  # a mistake of ours: who holds the other end starts another process
+        except BaseException:  # a mistake of ours: who holds the other end starts another process
             logging.exception("a message could not be read")
             os._exit(1)
         self._stopping = True
@@ -148,7 +148,7 @@ class EngineLoop:
             request = read_request(self._model, ask)
             self._requests[ask.number] = request
             self._engine.submit(request, partial(self._emit, ask.number))
-        except Exception as error:
+        except BaseException as error:  # a library in Rust panics with one that is no Exception
             if not isinstance(error, AttendantError):
                 logging.exception("a request could not be read")
             self._emit(ask.number, _known(error))
@@ -184,7 +184,7 @@ def read_request(model: TextGenerationModel, ask: Ask) -> Request:
     return request
 
 
-def _known(error: Exception) -> AttendantError:
+def _known(error: BaseException) -> AttendantError:
     if isinstance(error, AttendantError):
         return error
     return MachineError("an engine that works", repr(error)[:1000], "see the server's log")
