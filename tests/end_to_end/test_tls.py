@@ -17,6 +17,7 @@ from clients.load.run import run_load
 from clients.load.scenario import Inputs, Scenario, Target, Workload
 from clients.tls import Tls
 from serving.certificates import ListenTls
+from serving.gateway import connections
 from serving.triton.repository.layout import write_repository
 from serving.triton.server.ports import free_ports
 from tests.authority import Authority
@@ -112,6 +113,16 @@ def test_a_gateway_that_wants_a_certificate_lets_in_who_has_one(chain, authority
             asked.get(f"{strict.url}/livez")
         with pytest.raises(UnreachableError, match=r"closed the connection at once; .*--cert and --key"):
             ran(strict, ca=authority.ca)
+
+
+def test_a_handshake_that_does_not_go_on_is_ended(authority, monkeypatch):
+    monkeypatch.setattr(connections, "HANDSHAKE_S", 0.5)
+    (nobody,), listen = free_ports(1), ListenTls(**authority.issue(HERE, file="bounded").listen)
+    with gateway_started(f"{HERE}:{nobody}", probe_s=60.0, listen=listen) as bounded:
+        address = HERE, int(bounded.url.rpartition(":")[2])
+        with socket.create_connection(address, timeout=30.0) as silent:  # asyncio's own bound is 60
+            silent.sendall(b"\x16\x03\x01")
+            assert silent.recv(1) == b""
 
 
 def test_serve_brings_up_triton_and_gateway_with_tls_and_hands_out_a_key(digits_artefact, authority, tmp_path):
