@@ -86,6 +86,18 @@ class Tokenizer:
         Raises:
             InputError: the text is empty, is longer than ``longest`` tokens, or has characters outside the vocabulary.
         """
+        try:
+            return self._encode(text, longest)
+        except InputError:
+            raise
+        except Exception as error:  # a bare one: characters outside a vocabulary that has no token for them
+            raise InputError(
+                f"text of the model's vocabulary {self._alphabet()}",
+                f"{error}, for {shortened(text)!r}",
+                "remove or replace the characters that it lacks",
+            ) from error
+
+    def _encode(self, text: str, longest: int) -> list[int]:
         require_short(text, longest, self._widest, lambda beginning: len(self._tokenizer.encode(beginning).ids))
         if isinstance(text, RenderedText):
             ids: list[int] = self._with_specials.encode(text, add_special_tokens=False).ids

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import ssl
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,6 +69,10 @@ class Tls:
     def is_on(self) -> bool:
         return self.tls or bool(self.ca or self.cert or self.tls_name)
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return tuple(path for path in (self.ca, self.cert, self.key) if path is not None)
+
     def channel_credentials(self) -> grpc.ChannelCredentials | None:
         """What a gRPC channel is opened with; None for one without TLS.
 
@@ -96,6 +101,19 @@ class Tls:
         if self.cert is not None and self.key is not None:
             load_certificate(context, self.cert, self.key)
         return context
+
+
+def file_versions(files: Iterable[Path]) -> tuple[tuple[int, int, int] | None, ...]:
+    """What differs once a file has changed; None for one that is not there."""
+    return tuple(_version(path) for path in files)
+
+
+def _version(path: Path) -> tuple[int, int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
 def create_context(purpose: ssl.Purpose, ca: Path | None) -> ssl.SSLContext:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attendant.errors import ConfigError
-from clients.tls import Tls, create_context, load_certificate
+from clients.tls import Tls, create_context, file_versions, load_certificate
 
 _LOG = logging.getLogger("attendant.certificates")
 ROUNDS = 4  # messages of a handshake, at most, there and back
@@ -91,12 +91,12 @@ class ReloadedContext:
     """A context whose certificates are those in the files, at each new connection; open ones stay as they are."""
 
     def __init__(self, listen: ListenTls) -> None:
-        self._listen, self._read, self._refused = listen, _versions(listen), _versions(listen)
+        self._listen, self._read, self._refused = listen, file_versions(listen.files), file_versions(listen.files)
         self._newest = self.context = listen.create_context()
         self.context.sni_callback = self._choose  # is called for clients that name no server, too
 
     def _choose(self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext) -> None:
-        versions = _versions(self._listen)
+        versions = file_versions(self._listen.files)
         if versions not in (self._read, self._refused):
             try:
                 self._newest, self._read = self._listen.create_context(), versions
@@ -104,18 +104,6 @@ class ReloadedContext:
                 self._refused = versions
                 _LOG.warning("the certificate in use stays: %s", error)
         connection.context = self._newest
-
-
-def _versions(listen: ListenTls) -> tuple[tuple[int, int, int] | None, ...]:
-    return tuple(_version(path) for path in listen.files)
-
-
-def _version(path: Path) -> tuple[int, int, int] | None:
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
 def _shake_hands(client: ssl.SSLContext, server: ssl.SSLContext) -> dict[str, tuple[tuple[str, str], ...]]:

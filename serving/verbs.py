@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from json import dumps
 from pathlib import Path
 from types import FrameType
@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional
 
-from attendant.errors import UserError
+from attendant.errors import ConfigError, UserError
 from attendant.parameters import Device, Runtime
 from serving.certificates import ListenTls
 from serving.engine.settings import EngineSettings
+from serving.gateway.access_settings import AccessSettings
 
 if TYPE_CHECKING:
     from clients.tls import Tls
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from serving.triton.server.settings import ServerSettings
 
 _ENGINE = EngineSettings()
-_LISTEN_PLAIN = ListenTls()
+_OPEN, _LISTEN_PLAIN = AccessSettings(), ListenTls()
 
 
 def repository(
@@ -124,6 +125,7 @@ def serve(
     log: Literal["file", "terminal"] = "file",
     otlp: str = "",
     admin_key_file: Path | None = None,
+    access: OmitArgPrefixes[AccessSettings] = _OPEN,
     listen: OmitArgPrefixes[ListenTls] = _LISTEN_PLAIN,
 ) -> int:
     """Start tritonserver on a repository, wait until every model answers its example, and stop it on Ctrl-C.
@@ -146,6 +148,7 @@ def serve(
         otlp: base URL of an OpenTelemetry collector that spans of every request go to.
         admin_key_file: file of the key for calls that change the server, as registering shared memory; written if it is
             not there. Without it nobody gets the key.
+        access: who may ask the gateway; Triton's own ports know neither keys nor names.
         listen: TLS of gRPC and of the gateway. Triton reads the files at its start alone.
     """
     from serving.triton.repository.engine_check import check_engines
@@ -166,12 +169,15 @@ def serve(
         listen=listen,
         admin_key=load_admin_key(admin_key_file) if admin_key_file else new_admin_key(),
     )
+    if access != _OPEN and not gateway_port:
+        given = ", ".join(f"--{name.replace('_', '-')}" for name, value in asdict(access).items() if value)
+        raise ConfigError("--gateway-port", f"{given} alone", "give the gateway a port, or leave its options out")
     own_client = listen.own_client()
     check_engines(repository)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     supervision = Supervision(start_timeout_s=start_timeout_s, watch_s=watch_s)
-    sidecar = _gateway(settings, gateway_port, own_client) if gateway_port else nullcontext()
+    sidecar = _gateway(settings, gateway_port, own_client, access) if gateway_port else nullcontext()
     try:
         with sidecar as gateway:
             asyncio.run(
@@ -186,7 +192,9 @@ def serve(
     return 0
 
 
-def _gateway(server: ServerSettings, port: int, tls: Tls) -> AbstractContextManager[GatewaySidecar]:
+def _gateway(
+    server: ServerSettings, port: int, tls: Tls, access: AccessSettings
+) -> AbstractContextManager[GatewaySidecar]:
     from serving.gateway.settings import GatewaySettings, otlp_endpoint
     from serving.gateway.sidecar import run_sidecar
     from serving.triton.server.endpoints import endpoints_at
@@ -200,6 +208,7 @@ def _gateway(server: ServerSettings, port: int, tls: Tls) -> AbstractContextMana
         otlp=otlp_endpoint(),
         tls=tls,
         listen=server.listen,
+        **asdict(access),
     )
     return run_sidecar(settings, triton.rpartition(":")[0])
 

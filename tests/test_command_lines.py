@@ -14,6 +14,7 @@ from tests.conftest import ROOT
 from tests.run_here import run_here
 
 TLS = {"--tls", "--ca", "--cert", "--key", "--tls-name"}
+ACCESS = {"--keys", "--cors", "--allowed-hosts"}
 LISTEN = {"--listen-cert", "--listen-key", "--listen-ca"}
 ASKING = {"--server", "--model", "--timeout-s", "--first-timeout-s", "--tries", "--json", *TLS}
 DECODING = {
@@ -52,9 +53,10 @@ FROZEN = {
     "bench offline": set(),
     "engines verify": set(),
     "gateway": {
-        *("--server", "--host", "--port", "--keys", "--cors", "--allowed-hosts"),
+        *("--server", "--host", "--port"),
         *("--timeout-s", "--first-timeout-s", "--request-timeout-s", "--drain-timeout-s", "--probe-s"),
         "--log-prompts",
+        *ACCESS,
         *TLS,
         *LISTEN,
     },
@@ -96,6 +98,7 @@ FROZEN = {
         "--log",
         "--otlp",
         "--admin-key-file",
+        *ACCESS,
         *LISTEN,
     },
     "classify": {"--server", "--model", "--top", "--timeout-s", "--json", *TLS},

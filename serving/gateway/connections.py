@@ -9,6 +9,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADERS_S = 10.0
 """Longest time from a connection, or from the last response on it, to the end of a request's headers."""
+HANDSHAKE_S = 10.0
+"""Longest time of a TLS handshake, and of a connection's end, both of which wait for the client."""
 UNREAD_S = 30.0
 """Longest time in which a client reads nothing of what waits for it."""
 MOST_CONNECTIONS = 1000

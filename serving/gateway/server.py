@@ -2,15 +2,31 @@
 
 import asyncio
 import signal
+import socket
 from contextlib import suppress
+from functools import partial
 
 import uvicorn
 
 from attendant.cli import FAILURE_STATUS
 from serving.certificates import ReloadedContext
+from serving.gateway import connections
 from serving.gateway.app import create_app
 from serving.gateway.connections import BoundedProtocol
 from serving.gateway.settings import GatewaySettings
+
+
+class _Server(uvicorn.Server):
+    """Bounds what asyncio does of TLS: uvicorn has no option for it."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen."""
+        if self.config.is_ssl:
+            loop, bound_s = asyncio.get_running_loop(), connections.HANDSHAKE_S
+            loop.create_server = partial(  # type: ignore[method-assign]
+                loop.create_server, ssl_handshake_timeout=bound_s, ssl_shutdown_timeout=bound_s
+            )
+        await super().startup(sockets)
 
 
 def server_for(settings: GatewaySettings) -> uvicorn.Server:
@@ -31,7 +47,7 @@ def server_for(settings: GatewaySettings) -> uvicorn.Server:
         ssl_context_factory=None if context is None else lambda *_: context,
         timeout_graceful_shutdown=settings.drain_timeout_s,  # type: ignore[arg-type]  # fractions work as well
     )
-    return uvicorn.Server(config)
+    return _Server(config)
 
 
 def serve(settings: GatewaySettings) -> int:

@@ -2,26 +2,25 @@
 
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from attendant.errors import ConfigError
 from clients.tls import Tls
 from clients.triton_client import DEFAULT_SERVER
 from serving.certificates import ListenTls
+from serving.gateway.access_settings import AccessSettings
 
 MIB_BYTES = 1 << 20
 OTLP_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GatewaySettings:
+class GatewaySettings(AccessSettings):
     """How the gateway serves.
 
     Attributes:
         tritons: gRPC addresses of servers, each ``host:port``.
         host: address to listen on; ``0.0.0.0`` opens the gateway to the network.
         port: to listen on; 0 takes a free one.
-        keys: file of API keys that `attendant keys` writes; without one anybody may ask.
         timeout_s: longest silence of a server in the midst of an answer.
         first_timeout_s: longest wait for an answer's first token, which may stand in a line.
         request_timeout_s: longest time for a whole request.
@@ -32,8 +31,6 @@ class GatewaySettings:
         bodies_bytes: of all bodies together; one that would be too much is refused.
         image_bytes: largest file of an image.
         image_pixels: most pixels of an image, and of all that are decoded at once.
-        cors: origins whose pages may ask; none by default.
-        allowed_hosts: names in ``Host`` by which the gateway may be asked, beside the address; ``*`` for any.
         log_prompts: whether questions stand in the log.
         otlp: base URL to which traces go by OTLP over HTTP; empty sends none.
         tls: towards the Tritons.
@@ -46,7 +43,6 @@ class GatewaySettings:
     tritons: tuple[str, ...] = (DEFAULT_SERVER,)
     host: str = "127.0.0.1"
     port: int = 8080
-    keys: Path | None = None
     timeout_s: float = 30.0
     first_timeout_s: float = 60.0
     request_timeout_s: float = 600.0
@@ -57,8 +53,6 @@ class GatewaySettings:
     bodies_bytes: int = 64 * MIB_BYTES
     image_bytes: int = 10 * MIB_BYTES
     image_pixels: int = 25_000_000
-    cors: tuple[str, ...] = ()
-    allowed_hosts: tuple[str, ...] = ()
     log_prompts: bool = False
     otlp: str = ""
     tls: Tls = field(default_factory=Tls)

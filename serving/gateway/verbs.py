@@ -1,6 +1,7 @@
 """The verbs of the gateway and their flags."""
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
@@ -9,23 +10,22 @@ from tyro.conf import OmitArgPrefixes, Positional
 from clients.tls import Tls
 from clients.triton_client import DEFAULT_SERVER
 from serving.certificates import ListenTls
+from serving.gateway.access_settings import AccessSettings
 
-_NO_TLS, _LISTEN_PLAIN = Tls(), ListenTls()
+_OPEN, _NO_TLS, _LISTEN_PLAIN = AccessSettings(), Tls(), ListenTls()
 
 
 def gateway(
     server: str = DEFAULT_SERVER,
     host: str = "127.0.0.1",
     port: int = 8080,
-    keys: Path | None = None,
-    cors: tuple[str, ...] = (),
-    allowed_hosts: tuple[str, ...] = (),
     timeout_s: float = 30.0,
     first_timeout_s: float = 60.0,
     request_timeout_s: float = 600.0,
     drain_timeout_s: float = 30.0,
     probe_s: float = 5.0,
     log_prompts: bool = False,
+    access: OmitArgPrefixes[AccessSettings] = _OPEN,
     security: OmitArgPrefixes[Tls] = _NO_TLS,
     listen: OmitArgPrefixes[ListenTls] = _LISTEN_PLAIN,
 ) -> int:
@@ -35,15 +35,13 @@ def gateway(
         server: host and port of a Triton's gRPC endpoint; several with commas between.
         host: address to listen on; 0.0.0.0 opens the gateway to the network.
         port: to listen on.
-        keys: file of API keys, see `attendant keys`; without one, every request is served.
-        cors: origins whose pages may ask; none by default.
-        allowed_hosts: names in Host by which it may be asked beside its address, as a proxy in front is; * is any.
         timeout_s: longest silence in the midst of an answer, in seconds.
         first_timeout_s: longest wait for an answer's first token, which may wait in the queue, in seconds.
         request_timeout_s: longest time for a whole request, in seconds.
         drain_timeout_s: how long open answers may take to finish at the end, in seconds.
         probe_s: pause between two canaries of every model, in seconds.
         log_prompts: write prompts into the log.
+        access: who may ask.
         security: TLS towards the Tritons.
         listen: TLS towards clients; a file that changes is read again, for new connections.
     """
@@ -55,9 +53,6 @@ def gateway(
         tritons=tuple(server.split(",")),
         host=host,
         port=port,
-        keys=keys,
-        cors=cors,
-        allowed_hosts=allowed_hosts,
         timeout_s=timeout_s,
         first_timeout_s=first_timeout_s,
         request_timeout_s=request_timeout_s,
@@ -67,6 +62,7 @@ def gateway(
         otlp=otlp_endpoint(),
         tls=security,
         listen=listen,
+        **asdict(access),
     )
     log_to_stderr()
     return serve(settings)

@@ -1,7 +1,7 @@
 import pytest
 from tokenizers import Regex, decoders, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as Library
-from tokenizers.models import Unigram, WordLevel
+from tokenizers.models import BPE, Unigram, WordLevel, WordPiece
 
 from attendant.errors import ArtefactError, ConfigError, InputError
 from attendant.tokenization import load_tokenizer
@@ -169,3 +169,20 @@ def test_in_a_rendered_prompt_special_tokens_are_meant_and_none_is_added():
         tokenizer.encode(RenderedText("<s>ab</s>"), longest=2)
     with pytest.raises(InputError, match="at least one token"):
         tokenizer.encode(RenderedText(""), longest=2)
+
+
+@pytest.mark.parametrize("text", ["z", RenderedText("z")])
+@pytest.mark.parametrize(
+    "model",
+    [
+        BPE({"a": 0}, [], unk_token="[UNK]"),
+        Unigram([("a", 0.0)], None),
+        WordLevel({"a": 0}, unk_token="[UNK]"),
+        WordPiece({"a": 0}, unk_token="[UNK]"),
+    ],
+)
+def test_a_vocabulary_without_its_unknown_token_refuses_other_characters(model, text):
+    tokenizer = Tokenizer(Library(model))
+    assert tokenizer.encode("a", 9) == [0]
+    with pytest.raises(InputError, match=r"text of the model's vocabulary 'a'; found .*(?i:unk).* for 'z'"):
+        tokenizer.encode(text, 9)

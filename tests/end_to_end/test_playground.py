@@ -210,12 +210,14 @@ def test_a_gateway_with_keys_asks_for_one(browser, shipped_server, tmp_path):
         clean_page(browser, gateway.url, expected_errors=("401 (Unauthorized)",)) as page,
     ):
         field(page, "API key").fill("guessed")
+        assert page.get_by_role("link", name="OpenAPI description").is_hidden()  # it would answer 401
         button(page, "Use this key").click()
         page.get_by_text("Another").wait_for()
         field(page, "API key").fill(secret)
         button(page, "Use this key").click()
         page.get_by_text("6 models ready").wait_for()
         assert field(page, "API key").is_hidden()
+        assert page.get_by_role("link", name="OpenAPI description").is_hidden()
 
 
 def test_everything_can_be_done_by_keyboard_alone(visit):

@@ -12,11 +12,15 @@ import httpx
 import pytest
 
 from attendant.errors import UnreachableError
+from attendant.sampling_params import SamplingParams
 from clients.load.record import RequestOutcome
 from clients.load.run import run_load
 from clients.load.scenario import Inputs, Scenario, Target, Workload
+from clients.text import TextModel
 from clients.tls import Tls
 from serving.certificates import ListenTls
+from serving.gateway import connections
+from serving.gateway.upstream.server import Upstream
 from serving.triton.repository.layout import write_repository
 from serving.triton.server.ports import free_ports
 from tests.authority import Authority
@@ -112,6 +116,42 @@ def test_a_gateway_that_wants_a_certificate_lets_in_who_has_one(chain, authority
             asked.get(f"{strict.url}/livez")
         with pytest.raises(UnreachableError, match=r"closed the connection at once; .*--cert and --key"):
             ran(strict, ca=authority.ca)
+
+
+def test_a_handshake_that_does_not_go_on_is_ended(authority, monkeypatch):
+    monkeypatch.setattr(connections, "HANDSHAKE_S", 0.5)
+    (nobody,), listen = free_ports(1), ListenTls(**authority.issue(HERE, file="bounded").listen)
+    with gateway_started(f"{HERE}:{nobody}", probe_s=60.0, listen=listen) as bounded:
+        address = HERE, int(bounded.url.rpartition(":")[2])
+        with socket.create_connection(address, timeout=30.0) as silent:  # asyncio's own bound is 60
+            silent.sendall(b"\x16\x03\x01")
+            assert silent.recv(1) == b""
+
+
+def test_a_gateway_shows_its_renewed_certificate_to_triton_and_cuts_no_stream(chain, authority, tmp_path):
+    (address,) = chain.settings.tritons
+    mine = authority.issue("gateway", file="renewed").client
+
+    async def scenario():
+        upstream = Upstream(address, PATIENCE_S, Tls(ca=authority.ca, **mine))
+        try:
+            await upstream.probe()
+            first, model = upstream.client, upstream.models[MODEL]
+            stream = TextModel(first, model).stream("a", SamplingParams(max_tokens=2000, ignore_eos=True))
+            await anext(stream)
+            unknown = Authority(tmp_path / "theirs").issue("gateway").client
+            for name, path in unknown.items():
+                mine[name].write_bytes(path.read_bytes())
+            await upstream.probe()
+            assert upstream.client is first, "Triton does not trust it"
+            authority.issue("gateway", file="renewed")
+            await upstream.probe()
+            assert upstream.client is not first and upstream.verdicts[MODEL].right
+            return [delta async for delta in stream][-1].finish_reason
+        finally:
+            await upstream.close()
+
+    assert asyncio.run(scenario()) == "length"
 
 
 def test_serve_brings_up_triton_and_gateway_with_tls_and_hands_out_a_key(digits_artefact, authority, tmp_path):

@@ -10,12 +10,14 @@ import time
 import urllib.request
 from pathlib import Path
 
+import httpx
 import pytest
 
 from attendant.errors import ServerError, UnfinishedError, UnknownNameError, UnreachableError
 from attendant.sampling_params import SamplingParams
 from clients.generate import Generator
 from clients.triton_client import TritonClient
+from serving.gateway.middleware.keys import new_key
 from serving.triton.server.ports import free_ports
 from tests.conftest import DATES, DIGITS, LANGUAGE_MODEL, NARROW_LENGTH
 from tests.end_to_end.asking import PATIENCE_S, python_m
@@ -100,6 +102,31 @@ def test_a_gateway_beside_it_serves_its_page_and_stops_with_it(repository_of_two
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=READY_S)
     assert process.returncode == 0, errors
+
+
+def test_a_gateway_beside_it_asks_for_keys_and_knows_names_and_origins(repository_of_two, tmp_path):
+    (port,), secret = free_ports(1), new_key(tmp_path / "keys.json", "ann")
+    access = ["--keys", str(tmp_path / "keys.json"), "--cors", "https://a.example", "--allowed-hosts", "models.example"]
+    with up("--gateway-port", str(port), *access, repository=repository_of_two) as (process, _):
+        while process.stdout.readline() != "Ctrl-C stops it\n":
+            assert process.poll() is None
+
+        def status(**headers):
+            named = {name.replace("_", "-"): value for name, value in headers.items()}
+            return httpx.get(f"http://127.0.0.1:{port}/v1/models", headers=named, timeout=PATIENCE_S)
+
+        key = f"Bearer {secret}"
+        assert status().status_code == 401
+        assert status(authorization=key, host="models.example").status_code == 200
+        assert status(authorization=key, host="other.example").status_code == 421
+        page = status(authorization=key, origin="https://a.example")
+        assert page.headers["access-control-allow-origin"] == "https://a.example"
+
+
+def test_options_of_a_gateway_that_is_not_there_are_refused(repository_of_two):
+    refused = python_m("attendant", "serve", "--repository", repository_of_two, "--keys", "keys.json")
+    assert refused.returncode == 2
+    assert "expected --gateway-port; found --keys alone" in refused.stderr
 
 
 def test_a_gateways_taken_port_is_one_line_before_anything_is_started(repository_of_two):

@@ -27,11 +27,13 @@ async function start() {
     find("server").textContent = `${cards.length} model${cards.length === 1 ? "" : "s"} ready`;
     find("server").classList.add("ready");
     find("key").hidden = true;
+    find("links").hidden = key.get() !== ""; // a link carries no key
     showModels(cards);
   } catch (error) {
     find("server").textContent = "not connected";
     find("server").classList.remove("ready");
     find("key").hidden = error.status !== 401;
+    find("links").hidden = error.status === 401;
     showFailure(error, start);
   }
 }

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from serving.gateway.schemas.base import Name, Strict, Usage
-from serving.gateway.schemas.sampling_params import INT32, DecodingFields
+from serving.gateway.schemas.sampling_params import DecodingFields, MaxTokens, TopLogprobs
 
 MOST_MESSAGES = 2048
 
@@ -38,10 +38,10 @@ class ChatRequest(DecodingFields):
     messages: Annotated[list[Message], Field(min_length=1, max_length=MOST_MESSAGES, fail_fast=True)] = Field(
         examples=[[{"role": "user", "content": "Who are you?"}]]
     )
-    max_tokens: Annotated[int, Field(ge=1, le=INT32)] | None = None
-    max_completion_tokens: Annotated[int, Field(ge=1, le=INT32)] | None = None
+    max_tokens: MaxTokens | None = None
+    max_completion_tokens: MaxTokens | None = None
     logprobs: bool | None = None
-    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    top_logprobs: TopLogprobs | None = None
 
 
 class ChatTopToken(BaseModel):

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from serving.gateway.schemas.base import Name, Usage
-from serving.gateway.schemas.sampling_params import INT32, DecodingFields, Token
+from serving.gateway.schemas.sampling_params import DecodingFields, MaxTokens, Token, TopLogprobs
 
 MOST_PROMPTS = 64
 Tokens = Annotated[list[Token], Field(min_length=1, fail_fast=True)]
@@ -21,11 +21,9 @@ class CompletionRequest(DecodingFields):
         | Annotated[list[str], Field(min_length=1, max_length=MOST_PROMPTS, fail_fast=True)]
         | Annotated[list[Tokens], Field(min_length=1, max_length=MOST_PROMPTS, fail_fast=True)]
     ) = Field(examples=["Open a file and"])
-    max_tokens: Annotated[int, Field(ge=1, le=INT32)] | None = Field(
-        default=None, description="as many as the model allows if not given"
-    )
+    max_tokens: MaxTokens | None = Field(default=None, description="as many as the model allows if not given")
     echo: bool = False
-    logprobs: Annotated[int, Field(ge=0, le=20)] | None = Field(
+    logprobs: TopLogprobs | None = Field(
         default=None, description="how many of the most probable tokens come beside each token"
     )
 

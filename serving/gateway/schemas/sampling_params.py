@@ -12,6 +12,9 @@ from serving.gateway.schemas.base import StreamOptions, Strict
 
 INT32 = 2**31 - 1
 OPENAI_TEMPERATURE = 1.0
+MaxTokens = Annotated[int, Field(ge=PARAMS["max_tokens"].ge, le=PARAMS["max_tokens"].le)]
+TopLogprobs = Annotated[int, Field(ge=PARAMS["top_logprobs"].ge, le=PARAMS["top_logprobs"].le)]
+StopText = Annotated[str, Field(min_length=1, max_length=PARAMS["stop"].max_length)]
 Token = Annotated[int, Field(ge=0, le=INT32)]
 _SPELLED_OTHERWISE = {"json_object", "json_schema", "logprobs", "top_logprobs", "max_tokens", "stop", "echo"}
 """Parameters that have another form in OpenAI's requests, or in some of them."""
@@ -26,10 +29,12 @@ def _field_of(name: str) -> tuple[Any, Any]:
     param, kind = PARAMS[name], TYPES[name]
     if name == "logit_bias":
         token = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
-        return dict[token, float] | None, Field(default=None, description=param.help)
+        biases = Annotated[dict[token, float], Field(max_length=param.max_items)]
+        return biases | None, Field(default=None, description=param.help)
     if param.several:
-        one = Token if kind == tuple[int, ...] else str
-        return list[one], Field(default_factory=list, fail_fast=True, description=param.help)  # type: ignore[valid-type]
+        one = Token if kind == tuple[int, ...] else StopText
+        several = Annotated[list[one], Field(max_length=param.max_items, fail_fast=True)]  # type: ignore[valid-type]
+        return several, Field(default_factory=list, description=param.help)
     if kind is bool:
         return bool, Field(default=False, description=param.help)
     (kind,) = [one for one in get_args(kind) if one is not type(None)] if type(None) in get_args(kind) else [kind]
@@ -38,6 +43,8 @@ def _field_of(name: str) -> tuple[Any, Any]:
         kind = Annotated[int, Field(ge=param.ge, gt=param.gt, le=largest)]
     elif kind is float:
         kind = Annotated[float, Field(ge=param.ge, gt=param.gt, le=param.le)]
+    elif kind is str:
+        kind = Annotated[str, Field(max_length=param.max_length)]
     return kind | None, Field(default=None, description=param.help)
 
 
@@ -55,7 +62,9 @@ class JsonSchema(Strict):
 
     name: str = ""
     description: str | None = None
-    schema_: dict[str, Any] = Field(alias="schema")
+    schema_: dict[str, Any] = Field(
+        alias="schema", description=f"as JSON of at most {PARAMS['json_schema'].max_length} characters"
+    )
     strict: bool | None = None
 
 
@@ -67,7 +76,15 @@ class ResponseFormat(Strict):
 
 
 _SHARED = [name for name in PARAMS if name not in _SPELLED_OTHERWISE and name != "token_counts"]
-_Shared: Any = create_model("_Shared", __base__=Strict, **fields_of(_SHARED))
+_TEMPERATURE, _STOP = (_field_of(name)[0] for name in ("temperature", "stop"))
+_OTHERWISE: dict[str, Any] = {
+    "temperature": (
+        _TEMPERATURE,
+        Field(default=None, description="1 if not given, as OpenAI has it; 0 is greedy"),
+    ),
+    "stop": (StopText | _STOP | None, Field(default=None, description=PARAMS["stop"].help)),
+}
+_Shared: Any = create_model("_Shared", __base__=Strict, **fields_of(_SHARED) | _OTHERWISE)
 
 
 class DecodingFields(_Shared):  # type: ignore[misc]  # its fields are rows of a table
@@ -75,10 +92,6 @@ class DecodingFields(_Shared):  # type: ignore[misc]  # its fields are rows of a
 
     stream: bool = False
     stream_options: StreamOptions | None = None
-    temperature: Annotated[float, Field(ge=0, le=100)] | None = Field(
-        default=None, description="1 if not given, as OpenAI has it; 0 is greedy"
-    )
-    stop: str | Annotated[list[str], Field(fail_fast=True)] | None = None
     response_format: ResponseFormat | None = None
     user: str | None = Field(default=None, description="taken, and not used")
 

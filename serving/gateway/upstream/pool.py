@@ -54,7 +54,7 @@ class Pool:
             with suppress(asyncio.CancelledError):
                 await self._probing
         for upstream in self.upstreams:
-            await upstream.client.__aexit__(None, None, None)
+            await upstream.close()
 
     async def models(self) -> dict[str, ServedModel]:
         """Every model that a server has, by name.

@@ -5,6 +5,7 @@ breaker is half-open :data:`EJECTED_S` later: a request that succeeds then readm
 """
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,9 +14,10 @@ from pybreaker import CircuitBreaker
 from attendant.errors import AttendantError, ServerError, UnfinishedError, UnreachableError
 from clients.canary import CanaryResult, check_answer
 from clients.served_model import ServedModel
-from clients.tls import Tls
+from clients.tls import Tls, file_versions
 from clients.triton_client import TritonClient
 
+_LOG = logging.getLogger("attendant.upstream")
 FAILURES = 3
 EJECTED_S = 5.0
 
@@ -33,8 +35,10 @@ class Upstream:
 
     def __init__(self, address: str, timeout_s: float, tls: Tls | None = None) -> None:
         """Connect when first asked; in a running event loop."""
-        self.address = address
+        self.address, self._timeout_s, self._tls = address, timeout_s, tls or Tls()
+        self._versions = self._refused = file_versions(self._tls.files)
         self.client = TritonClient(address, timeout_s, tls=tls)
+        self._former: TritonClient | None = None
         self.in_flight = 0
         self.models: dict[str, ServedModel] = {}
         self.verdicts: dict[str, CanaryResult] = {}
@@ -88,6 +92,7 @@ class Upstream:
 
     async def probe(self) -> None:
         """Read anew which models it serves, and send each its canary."""
+        await self._renew_client()
         try:
             names = await self.client.models()
             self.models = {name: await self.client.model(name) for name in names}
@@ -97,6 +102,33 @@ class Upstream:
             return
         self.verdicts = {name: verdict for name, verdict in self.verdicts.items() if name in self.models}
         await asyncio.gather(*(self._canary(model) for model in self.models.values()))
+
+    async def close(self) -> None:
+        """End every connection."""
+        for client in (self._former, self.client):
+            if client is not None:
+                await client.__aexit__(None, None, None)
+
+    async def _renew_client(self) -> None:
+        """Connect anew where certificates have changed and the server takes them; until it does, the old ones stay.
+
+        Requests under way end on the former connection, which ends with the renewal after this one.
+        """
+        versions = file_versions(self._tls.files)
+        if versions == self._versions:
+            return
+        client: TritonClient | None = None
+        try:
+            client = TritonClient(self.address, self._timeout_s, tls=self._tls)
+            await client.server_name()
+        except AttendantError as error:  # half of the files may be new, or the server does not know them yet
+            if versions != self._refused:
+                _LOG.warning("the certificates in use towards %s stay: %s", self.address, error)
+            ended, self._refused = client, versions
+        else:
+            ended, self._former, self.client, self._versions = self._former, self.client, client, versions
+        if ended is not None:
+            await ended.__aexit__(None, None, None)
 
     async def _canary(self, model: ServedModel) -> None:
         try:

@@ -10,6 +10,14 @@ from serving.triton.server.settings import ServerSettings
 from serving.triton.server.shared_memory import region_prefix
 from serving.triton.server.workspace import backends_directory
 
+KEEPALIVE = (
+    "--grpc-keepalive-time=10000",
+    "--grpc-keepalive-timeout=10000",
+    "--grpc-keepalive-permit-without-calls=true",
+    "--grpc-http2-max-pings-without-data=0",
+)
+"""A client that answers no ping for ten seconds has vanished: its connection is closed, which else stays for ever."""
+
 
 def command_line(
     settings: ServerSettings,
@@ -53,6 +61,7 @@ def command_line(
         f"--backend-config=python,shm-default-byte-size={settings.shm_default_bytes}",
         f"--backend-config=python,shm-growth-byte-size={settings.shm_growth_bytes}",
         f"--exit-timeout-secs={settings.drain_timeout_s}",
+        *KEEPALIVE,
         *restricted_flags(settings.admin_key),
         *_tls_flags(settings.listen),
         *(["--log-verbose=1"] if settings.verbose else []),

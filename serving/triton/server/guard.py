@@ -1,10 +1,10 @@
 """The parent of the server: it lets no process of the server outlive the program that started it.
 
-A starter that is killed with SIGKILL cannot clean up. So the guard leads the server's process group, passes
-SIGTERM on, ends with the server's own status, and kills the group once its starter is gone. Should the guard itself
-be killed, the kernel kills the server (PR_SET_PDEATHSIG), and its stubs end as they see it gone.
+It leads the server's process group, passes SIGTERM on, ends with the server's own status, and kills the group once its
+starter is gone; the reaper removes what is left then. Should the guard itself be killed, the kernel kills the server
+(PR_SET_PDEATHSIG), and its stubs end as they see it gone.
 
-    python -P -m serving.triton.server.guard <pid of the starter> <regions>
+    python -P -m serving.triton.server.guard <pid of the starter>
 
 Standard input holds the server's command line and the secret in it, as JSON: neither stays where others can read it.
 """
@@ -19,7 +19,6 @@ import time
 from contextlib import suppress
 
 from serving.triton.server.hidden_argument import has_parsed, hide_argument
-from serving.triton.server.shared_memory import remove_regions
 
 POLL_S = 0.1
 SIGNALLED_STATUS = 128
@@ -27,12 +26,11 @@ PR_SET_PDEATHSIG = 1
 """Of linux/prctl.h."""
 
 
-def guard(starter: int, regions: str, command: list[str], secret: str) -> int:
+def guard(starter: int, command: list[str], secret: str) -> int:
     """Run the server until it ends or its starter does.
 
     Args:
         starter: the process that must be our parent for as long as the server runs.
-        regions: how the names of the server's shared memory begin.
         command: the server and its arguments.
         secret: what its arguments are not to show.
 
@@ -51,10 +49,7 @@ def guard(starter: int, regions: str, command: list[str], secret: str) -> int:
                 secret = ""
         time.sleep(POLL_S)
     if os.getppid() != starter:
-        server.kill()
-        server.wait()  # it alone makes regions: none appears after this
-        remove_regions(regions)
-        os.killpg(os.getpid(), signal.SIGKILL)  # the stubs, and this process
+        os.killpg(os.getpid(), signal.SIGKILL)  # the server, its stubs, and this process
     status = server.wait()
     return status if status >= 0 else SIGNALLED_STATUS - status
 
@@ -69,4 +64,4 @@ def returncode_from_status(status: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(guard(int(sys.argv[1]), sys.argv[2], **json.load(sys.stdin)))
+    sys.exit(guard(int(sys.argv[1]), **json.load(sys.stdin)))

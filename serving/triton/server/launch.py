@@ -12,9 +12,7 @@ from serving.triton.server.installation import Installation
 from serving.triton.server.workspace import lay_out_backends, log_path
 
 
-def launch(
-    command: list[str], secret: str, installation: Installation, workspace: Path, regions: str
-) -> subprocess.Popen[bytes]:
+def launch(command: list[str], secret: str, installation: Installation, workspace: Path) -> subprocess.Popen[bytes]:
     """Start a server in a session of its own, so that Ctrl-C at the terminal reaches us alone.
 
     Args:
@@ -22,7 +20,6 @@ def launch(
         secret: what its arguments are not to show.
         installation: what is started.
         workspace: an empty folder, which gets the log.
-        regions: how the names of its shared memory begin.
 
     Returns:
         The guard: it leads the process group and ends with the server.
@@ -30,7 +27,7 @@ def launch(
     lay_out_backends(installation, workspace)
     with log_path(workspace).open("ab") as log:  # appending, as the server and each stub write to it
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", guard.__name__, str(os.getpid()), regions],
+            [sys.executable, "-P", "-m", guard.__name__, str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,

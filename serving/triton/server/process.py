@@ -25,6 +25,7 @@ from serving.triton.server.installation import Installation, find_installation
 from serving.triton.server.launch import launch
 from serving.triton.server.model_folders import find_models
 from serving.triton.server.ports import check_ports_free
+from serving.triton.server.reaper import Reaper
 from serving.triton.server.server_log import LogFollower, problems_in
 from serving.triton.server.settings import ServerSettings
 from serving.triton.server.shared_memory import new_server_name, remove_dead_regions, remove_regions
@@ -40,7 +41,7 @@ class TritonServer:
     """A tritonserver that this process starts and ends, with its stubs, shared memory and temporary folder.
 
     It is started once, and ended by ``stop`` or on leaving a ``with`` block. Should this process die without
-    either, the server's guard ends it within a fraction of a second. Not for several threads at once.
+    either, the server's reaper ends it at once, and removes what is left. Not for several threads at once.
 
     Attributes:
         endpoints: where it answers.
@@ -56,6 +57,7 @@ class TritonServer:
         self._settings, self._installation, self._log_choice = settings, installation, log
         self._workspace: Path | None = None
         self._guard: subprocess.Popen[bytes] | None = None
+        self._reaper: Reaper | None = None
         self._ended = False
         self._failed = False
         self._following = contextlib.ExitStack()
@@ -103,7 +105,8 @@ class TritonServer:
         remove_dead_workspaces()
         self._workspace = new_workspace(self.name)
         command = command_line(self._settings, installation, self._workspace, self.name, self.regions, self.models)
-        self._guard = launch(command, self.admin_key.secret, installation, self._workspace, self.regions)
+        self._guard = launch(command, self.admin_key.secret, installation, self._workspace)
+        self._reaper = Reaper(self._guard.pid, self._workspace, self.regions)
         if self._log_choice == "terminal":
             self._following.enter_context(LogFollower(log_path(self._workspace)))
 
@@ -164,19 +167,23 @@ class TritonServer:
         Raises:
             ServerError: a process of it cannot be killed.
         """
-        if self._guard is not None and not self._ended:
-            try:
-                os.kill(self._guard.pid, signal.SIGTERM)  # never recycled: only _end reaps it
-                wait_for_exit(self._guard, self._settings.drain_timeout_s + DRAIN_MARGIN_S)
-            finally:  # an impatient second Ctrl-C ends it at once
-                self._end(self._guard)
-        if self._workspace is not None and not self._failed:
-            shutil.rmtree(self._workspace, ignore_errors=True)
+        try:
+            if self._guard is not None and not self._ended:
+                try:
+                    os.kill(self._guard.pid, signal.SIGTERM)  # never recycled: only _end reaps it
+                    wait_for_exit(self._guard, self._settings.drain_timeout_s + DRAIN_MARGIN_S)
+                finally:  # an impatient second Ctrl-C ends it at once
+                    self._end(self._guard)
+        finally:
+            if not self._failed:
+                self.remove_log()
 
     def remove_log(self) -> None:
         """Remove what was kept of a server that failed."""
         if self._workspace is not None:
             shutil.rmtree(self._workspace, ignore_errors=True)
+        if self._reaper is not None:
+            self._reaper.dismiss()
 
     def kill(self) -> None:
         """End the server at once, with whatever it does."""
@@ -210,6 +217,8 @@ class TritonServer:
         self._ended = True
         try:
             end_group(guard)
+            if self._reaper is not None:
+                self._reaper.group_has_ended()
         finally:
             remove_regions(self.regions)
             self._following.close()

@@ -8,7 +8,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from attendant.errors import AttendantError, ServerError
 from clients.triton_client import TritonClient
@@ -16,6 +16,7 @@ from serving.backoff import Backoff
 from serving.processes import AT_WORK, HANG_S, WorkMeter
 from serving.triton.server.model_watch import TICK_S, ModelWatch, ServerPulse
 from serving.triton.server.process import TritonServer
+from serving.triton.server.resource_watch import ResourceBounds, wait_for_excess
 from serving.triton.server.workers import server_of
 
 
@@ -26,10 +27,12 @@ class Supervision:
     Attributes:
         start_timeout_s: longest time until a started server is ready, and until a model is loaded.
         watch_s: between one look at a model and the next; 0 for none, and nothing is replaced.
+        bounds: of what the server may hold; beyond them it is replaced in a quiet moment.
     """
 
     start_timeout_s: float
     watch_s: float = 0.5
+    bounds: ResourceBounds = field(default_factory=ResourceBounds)
 
 
 OnReady = Callable[[TritonServer, Mapping[str, str]], None]
@@ -99,6 +102,7 @@ async def _watch(
     if supervision.watch_s:
         tasks += [asyncio.ensure_future(watch.watch(supervision.watch_s)) for watch in watches]
         tasks.append(asyncio.ensure_future(_wait_for_hang(server, client, watches, pulse)))
+        tasks.append(asyncio.ensure_future(wait_for_excess(server.group or 0, supervision.bounds, _report)))
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         return done.pop().result()

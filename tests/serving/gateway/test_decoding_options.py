@@ -4,6 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from attendant.sampling_params import PARAMS, SamplingParams
+from serving.gateway.schemas.chat import ChatRequest
 from serving.gateway.schemas.completions import CompletionRequest
 from serving.gateway.schemas.native import TranslationRequest
 
@@ -31,6 +32,33 @@ def test_a_field_has_the_bounds_of_its_row(name):
     body = {"model": "dates-transformer", "input": "a", name: PARAMS[name].le * 2}
     with pytest.raises(ValidationError, match=name):
         TranslationRequest.model_validate(body)
+
+
+def _keywords(schema):
+    """Every keyword of a JSON schema and its values, however deep."""
+    if isinstance(schema, dict):
+        yield from ((name, value) for name, value in schema.items() if not isinstance(value, dict | list))
+    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from _keywords(part)
+
+
+BOUNDS = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "max_length": "maxLength"}
+
+
+@pytest.mark.parametrize("request_type", [CompletionRequest, ChatRequest, TranslationRequest])
+def test_openapi_says_the_bounds_of_the_table(request_type):
+    properties, checked = request_type.model_json_schema()["properties"], set()
+    for name, param in PARAMS.items():
+        said = set(_keywords(properties.get(name, {})))
+        bounds = {word: getattr(param, word) for word in BOUNDS if getattr(param, word) is not None}
+        for word, bound in bounds.items():
+            if said:
+                assert (BOUNDS[word], min(bound, 2**31 - 1) if name != "seed" else bound) in said, (name, said)
+                checked.add(name)
+        if said and param.max_items is not None:
+            assert {("maxItems", param.max_items), ("maxProperties", param.max_items)} & said, (name, said)
+            checked.add(name)
+    assert checked >= {"stop", "stop_token_ids", "logit_bias", "regex", "temperature", "n", "seed", "top_p"}
 
 
 def test_a_native_request_takes_every_parameter_of_the_table():

@@ -42,6 +42,10 @@ GOLDEN = [
     "--backend-config=python,shm-default-byte-size=1048576",
     "--backend-config=python,shm-growth-byte-size=1048576",
     "--exit-timeout-secs=10",
+    "--grpc-keepalive-time=10000",
+    "--grpc-keepalive-timeout=10000",
+    "--grpc-keepalive-permit-without-calls=true",
+    "--grpc-http2-max-pings-without-data=0",
     f"--grpc-restricted-protocol={RESTRICTED}",
     f"--http-restricted-api={RESTRICTED}",
 ]

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
+
+import pytest
 
 from serving.triton.server.environment import server_environment
 from serving.triton.server.group import living_members
@@ -34,22 +38,26 @@ def _start(settings: ServerSettings) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", STARTER, *words], stdout=subprocess.PIPE, text=True, env=environment)
 
 
-def _wait_until_gone(group: int) -> None:
-    deadline = time.monotonic() + 60
-    while living_members(group) and time.monotonic() < deadline:
-        time.sleep(0.05)
-
-
-def test_a_starter_that_is_killed_takes_server_stubs_and_regions_with_it(settings: ServerSettings):
+@pytest.mark.parametrize("guard_too", [False, True])
+def test_a_starter_that_is_killed_takes_server_stubs_regions_and_folder_with_it(
+    settings: ServerSettings, guard_too: bool
+):
     with _start(settings) as starter:
         assert starter.stdout is not None
-        group, regions, _ = starter.stdout.readline().split()
+        group, regions, log = starter.stdout.readline().split()
         assert len(living_members(int(group))) == 4  # the guard, the server and two stubs
         assert len(list(DIRECTORY.glob(f"{regions}*"))) == 2
+        if guard_too:
+            os.kill(int(group), signal.SIGKILL)
         starter.kill()
-    _wait_until_gone(int(group))
-    assert living_members(int(group)) == []
-    assert list(DIRECTORY.glob(f"{regions}*")) == []
+    deadline = time.monotonic() + 60
+    while (left := _left(int(group), regions, Path(log).parent)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert left == []
+
+
+def _left(group: int, regions: str, folder: Path) -> list[object]:
+    return [*living_members(group), *DIRECTORY.glob(f"{regions}*"), *folder.parent.glob(folder.name)]
 
 
 def test_a_status_is_read_as_subprocess_would_give_it():

@@ -1,15 +1,70 @@
-"""Whose silence it is: a model's, or that of a server that is late."""
+"""A look that fails, and whose silence it is: a model's, or that of a server that is late."""
 
 import asyncio
 import time
 
+import msgspec
+import numpy as np
 import pytest
 
+from attendant.engine_health import EngineHealth
 from attendant.errors import UnreachableError
+from attendant.tensor_names import TEXT_OUTPUT
+from clients.served_model import ServedModel
 from clients.triton_client import TritonClient
 from serving.triton.server import model_watch
 from serving.triton.server.model_watch import ModelWatch, ServerPulse
 from serving.triton.server.ports import free_ports
+
+BUSY = EngineHealth(alive=True, known=False, running=1, waiting=0, steps=1, stalled_s=0.0)
+SERVED = ServedModel(
+    name="odd",
+    decoupled=True,
+    max_batch=0,
+    inputs={},
+    outputs={},
+    dtypes={},
+    parameters={"task": "generate"},
+    instances=1,
+)
+
+
+class OddClient:
+    """Of an engine that is at work; while ``odd``, its next stream ends in a way that nobody thought of."""
+
+    streams, odd = 0, False
+
+    async def failed_models(self):
+        return {}
+
+    async def model(self, name):
+        return SERVED
+
+    async def stream(self, *args, **kwargs):
+        self.streams += 1
+        if self.odd:
+            self.odd = False
+            raise IndexError("list index out of range")
+        yield {TEXT_OUTPUT: np.array([[msgspec.json.encode(BUSY)]], dtype=object)}
+
+
+def test_a_look_that_fails_by_a_mistake_of_ours_is_reported_and_the_watch_goes_on(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(model_watch, "CANARY_S", 0.01)
+    client, reports = OddClient(), list[str]()
+
+    async def scenario() -> None:
+        watch = ModelWatch("odd", 0, client, reports.append, ServerPulse())
+        await watch.check()
+        assert watch.reason == ""
+        client.odd, client.streams = True, 0
+        watching = asyncio.ensure_future(watch.watch(0.01))
+        while client.streams < 3 and not watching.done():
+            await asyncio.sleep(0.01)
+        assert not watching.done()
+        watching.cancel()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+    assert reports == ["a look at odd failed: IndexError('list index out of range')"]
 
 
 def unanswered_for(pulse, seconds):

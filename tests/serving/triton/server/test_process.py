@@ -19,6 +19,7 @@ import pytest
 import tritonclient.grpc as triton
 
 from attendant.errors import ConfigError, ServerError
+from serving.triton.server import command
 from serving.triton.server.endpoints import Endpoints
 from serving.triton.server.group import living_members
 from serving.triton.server.process import DRAIN_MARGIN_S, TritonServer
@@ -113,6 +114,19 @@ def test_an_open_stream_delays_the_stop_by_the_drain_timeout_and_no_more(setting
     with _running(settings) as server, _stream(server.endpoints, count=10_000):
         assert _timed_stop(server) < settings.drain_timeout_s + DRAIN_MARGIN_S + PATIENCE_S
         _assert_nothing_left(server)
+
+
+def test_a_client_that_answers_no_ping_is_let_go(settings: ServerSettings, monkeypatch: pytest.MonkeyPatch):
+    brief = [flag.replace("=10000", "=1000") for flag in command.KEEPALIVE]
+    monkeypatch.setattr(command, "KEEPALIVE", brief)
+    with _running(settings) as server:
+        host, port = server.endpoints.grpc.split(":")
+        with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as vanished:
+            settings_and_ack = b"\0\0\0\4\0\0\0\0\0" + b"\0\0\0\4\1\0\0\0\0"
+            vanished.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings_and_ack)
+            while vanished.recv(4096):  # what the server says, until it ends the connection
+                pass
+            assert server.poll() is None
 
 
 def test_a_server_whose_stub_was_killed_stops_without_a_trace(settings: ServerSettings):

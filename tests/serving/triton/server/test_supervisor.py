@@ -12,6 +12,7 @@ import tritonclient.grpc as triton
 
 from attendant.errors import ServerError
 from serving.triton.server.process import TritonServer
+from serving.triton.server.resource_watch import ResourceBounds
 from serving.triton.server.supervisor import Supervision, supervise
 from serving.triton.server.workers import server_of, workers_of
 from tests.serving.triton.server import sample_models
@@ -27,7 +28,7 @@ async def until(condition):
         await asyncio.sleep(0.05)
 
 
-def supervised(settings, scenario, watch_s=0.2):
+def supervised(settings, scenario, watch_s=0.2, bounds=ResourceBounds()):  # noqa: B008
     """Run a scenario beside a supervisor; it gets the servers as they become ready, and the models that they lack."""
     servers, lacks = [], []
 
@@ -36,7 +37,7 @@ def supervised(settings, scenario, watch_s=0.2):
         lacks.append(dict(failed))
 
     async def both():
-        supervision = Supervision(start_timeout_s=READY_S, watch_s=watch_s)
+        supervision = Supervision(start_timeout_s=READY_S, watch_s=watch_s, bounds=bounds)
         running = asyncio.ensure_future(supervise(lambda: TritonServer(settings), supervision, on_ready))
         part = asyncio.ensure_future(scenario(servers, lacks))
         done, _ = await asyncio.wait({running, part}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,0 +1,75 @@
+"""A supervised server that holds too much."""
+
+import asyncio
+import resource
+import socket
+from contextlib import ExitStack
+from dataclasses import replace
+
+import numpy as np
+import tritonclient.grpc as triton
+
+from serving.triton.server.resource_watch import ResourceBounds
+from serving.triton.server.workers import server_of
+from tests.serving.triton.server.test_supervisor import Asker, doubles, supervised, until
+
+FILES, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+CONNECTIONS = 60
+FEW = ResourceBounds(descriptors=50 / FILES, look_s=0.5, quiet_s=2.0)
+
+
+def connect(stack, server):
+    """Connections on which nothing is ever read."""
+    host, port = server.endpoints.grpc.split(":")
+    for _ in range(CONNECTIONS):
+        stack.enter_context(socket.create_connection((host, int(port))))
+
+
+def test_a_server_with_too_many_descriptors_is_replaced_in_a_quiet_moment_and_finishes_its_streams(settings, capsys):
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        address, errors, tokens = servers[0].endpoints.grpc, "", []
+        busy = Asker(address)
+        busy.start()
+        with ExitStack() as stack:
+            connect(stack, servers[0])
+            while "in a quiet moment" not in errors:
+                await asyncio.sleep(0.05)
+                errors += capsys.readouterr().err
+            await asyncio.sleep(2 * FEW.quiet_s)
+            assert len(servers) == 1, "it was busy"
+            busy.leaving.set()
+            busy.join()
+            count = triton.InferInput("count", [1], "INT32").set_data_from_numpy(np.array([30], np.int32))
+            with triton.InferenceServerClient(address) as client:
+                client.start_stream(lambda result, error: tokens.append(error or result.as_numpy("token")[0]))
+                client.async_stream_infer("tokens", [count])
+                await until(lambda: len(servers) == 2)
+                client.stop_stream()
+        assert busy.errors == [] and tokens[:30] == list(range(30))
+        assert doubles(triton.InferenceServerClient(address))
+        errors += capsys.readouterr().err
+        assert "starting the server anew: it holds" in errors
+
+    supervised(replace(settings, drain_timeout_s=5), scenario, bounds=FEW)
+
+
+def test_a_server_that_is_never_quiet_is_replaced_all_the_same(settings):
+    bounds = ResourceBounds(memory_factor=0.0, memory_bytes=1, look_s=0.2, quiet_s=30.0, patience_s=1.0)
+
+    async def scenario(servers, lacks):
+        await until(lambda: len(servers) == 2)
+
+    supervised(settings, scenario, bounds=bounds)
+
+
+def test_a_server_within_its_bounds_stays(settings):
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        process = server_of(servers[0].group)
+        with ExitStack() as stack:
+            connect(stack, servers[0])
+            await asyncio.sleep(3.0)
+            assert process.lives and len(servers) == 1
+
+    supervised(settings, scenario, bounds=ResourceBounds(look_s=0.2, quiet_s=0.3))
