@@ -3,6 +3,7 @@
 Who had asked the one that ended gets an error at once; who asks meanwhile waits for the next for a while.
 """
 
+import itertools
 import logging
 import pickle  # nosec B403  it writes only
 import queue
@@ -12,11 +13,11 @@ import time
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from attendant.engine_health import EngineHealth
 from attendant.errors import AttendantError, BusyError, LoadingError, LostError, MachineError
-from attendant.sampling_tensors import Tensors
+from attendant.sampling_params import SamplingParams
 from serving.backoff import Backoff
 from serving.engine import engine_process
 from serving.engine.engine_process import Ask, Cancel, Load, Output, Ready, Report
@@ -75,7 +76,7 @@ class EngineClient(Generic[Owner]):
         self._lock = threading.Lock()
         self._owners: dict[int, Owner] = {}
         self._numbers: dict[Owner, int] = {}
-        self._latest_number = 0
+        self._count = itertools.count()
         self._outbox = queue.SimpleQueue[bytes | None]()
         self._unwritten, self._is_loading = 0, True
         self._stopping, self._stopped = threading.Event(), threading.Event()
@@ -97,25 +98,35 @@ class EngineClient(Generic[Owner]):
         self._thread.start()
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
 
-    def submit(self, owner: Owner, tensors: Tensors, *, explain: bool = False, rendered: bool = False) -> None:
+    def submit(
+        self, owner: Owner, subject: Any, options: SamplingParams, *, stream: bool = True, rendered: bool = False
+    ) -> None:
         """Hand a request over; its outputs go to ``on_outputs`` with the owner.
+
+        Args:
+            owner: of the request.
+            subject: a text, tokens or an image.
+            options: how it is decoded.
+            stream: whether outputs are to come one by one.
+            rendered: whether a text was made by a chat template.
 
         Raises:
             BusyError: the process has too many already.
         """
+        ask = Ask(number=next(self._count), subject=subject, options=options, stream=stream, rendered=rendered)
+        data = pickle.dumps(ask, pickle.HIGHEST_PROTOCOL)  # now: Triton takes the memory of an image back
         with self._lock:
             if len(self._owners) >= self._most_requests:
                 message = f"the queue is full ({self._most_requests} requests); retry later"
                 raise BusyError("fewer requests", str(self._most_requests), "retry later", message=message)
-            self._latest_number += 1
-            self._owners[self._latest_number], self._numbers[owner] = owner, self._latest_number
-            self._put(Ask(number=self._latest_number, tensors=tensors, explain=explain, rendered=rendered))
+            self._owners[ask.number], self._numbers[owner] = owner, ask.number
+            self._put(data)
 
     def cancel(self, owner: Owner) -> None:
         """End a request, whose last output is an error then."""
         with self._lock:
             if (number := self._numbers.get(owner)) is not None:
-                self._put(Cancel(number=number))
+                self._put(pickle.dumps(Cancel(number=number), pickle.HIGHEST_PROTOCOL))
 
     def health(self, known: bool) -> EngineHealth:
         """How the engine is doing.
@@ -146,8 +157,7 @@ class EngineClient(Generic[Owner]):
                 self._outbox.put(None)
         self._thread.join()
 
-    def _put(self, message: Ask | Cancel) -> None:
-        data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)  # now: Triton takes the memory of the tensors back
+    def _put(self, data: bytes) -> None:
         if self._is_loading or self._unwritten or len(data) > AT_ONCE_BYTES or not self._writable.poll(0):
             self._unwritten += 1
             self._outbox.put(data)

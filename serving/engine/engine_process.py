@@ -13,11 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
+from typing import Any
 
 from attendant.errors import AttendantError, MachineError
 from attendant.sampling_params import SamplingParams
-from attendant.sampling_tensors import Tensors, params_from_tensors
-from attendant.tensor_names import STREAM
 from attendant.tokenizer import RenderedText
 from serving.engine.meter import Meter
 from serving.engine.output.alignment import source_texts
@@ -39,14 +38,16 @@ class Ask:
 
     Attributes:
         number: that its outputs carry.
-        tensors: of the client.
-        explain: whether it has that parameter.
+        subject: a text, tokens or an image.
+        options: how it is decoded.
+        stream: whether outputs are to come one by one.
         rendered: whether its text was made by a chat template.
     """
 
     number: int
-    tensors: Tensors
-    explain: bool = False
+    subject: Any
+    options: SamplingParams
+    stream: bool = True
     rendered: bool = False
 
 
@@ -64,10 +65,14 @@ class Ready:
     Attributes:
         slots: how many sequences it decodes at once.
         cache_bytes: of all slots together.
+        max_input_tokens: how many tokens of text a request may bring.
+        max_input_characters: how many characters such a text may have.
     """
 
     slots: int
     cache_bytes: int
+    max_input_tokens: int
+    max_input_characters: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +102,15 @@ def serve_engine(descriptor: int) -> None:
         logging.exception("the engine cannot be loaded")
         send(connection, _known(error))
         return
-    send(connection, Ready(slots=model.engine.slots, cache_bytes=model.engine.cache_bytes))
+    send(
+        connection,
+        Ready(
+            slots=model.engine.slots,
+            cache_bytes=model.engine.cache_bytes,
+            max_input_tokens=model.max_input_tokens,
+            max_input_characters=model.max_input_characters,
+        ),
+    )
     EngineLoop(model, connection).run()
 
 
@@ -173,13 +186,12 @@ def read_request(model: TextGenerationModel, ask: Ask) -> Request:
     """Check a request.
 
     Raises:
-        InputError: a tensor, its text or an option is none that the model can take.
+        InputError: its text or an option is none that the model can take.
     """
-    options: SamplingParams = params_from_tensors(ask.tensors, ask.explain)
-    subject = model.read_input(ask.tensors)
-    request = model.request(RenderedText(subject) if ask.rendered and isinstance(subject, str) else subject, options)
-    request.stream = STREAM in ask.tensors and bool(ask.tensors[STREAM].all())
-    if options.explain:
+    subject = RenderedText(ask.subject) if ask.rendered and isinstance(ask.subject, str) else ask.subject
+    request = model.request(subject, ask.options)
+    request.stream = ask.stream
+    if ask.options.explain:
         request.source_texts = source_texts(request.source, model.tokenizer)
     return request
 

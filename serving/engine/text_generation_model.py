@@ -75,13 +75,19 @@ class TextGenerationModel:
         )
         self.engine = Engine(self.loaded, settings or EngineSettings(), meter)
 
-    def read_input(self, tensors: Tensors) -> Any:
-        """The text of a request, or its tokens.
+    @staticmethod
+    def read_input(tensors: Tensors, max_tokens: int, max_characters: int) -> Any:
+        """The text of a request, or its tokens; in whichever process, and without a look at what is too long.
+
+        Args:
+            tensors: that the client sent.
+            max_tokens: as :attr:`max_input_tokens`.
+            max_characters: as :attr:`max_input_characters`.
 
         Raises:
             InputError: there is neither, or it is too long.
         """
-        return prompt_from_tensors(tensors, self.max_input_tokens, self.max_input_characters)
+        return prompt_from_tensors(tensors, max_tokens, max_characters)
 
     def request(self, inputs: Any, options: SamplingParams | None = None, /) -> Request:
         """Check a request.
@@ -182,7 +188,8 @@ class TranslationModel(TextGenerationModel):
 class CaptionModel(TextGenerationModel):
     """One artefact of the task ``caption``, loaded."""
 
-    def read_input(self, tensors: Tensors) -> Any:
+    @staticmethod
+    def read_input(tensors: Tensors, max_tokens: int, max_characters: int) -> Any:
         """The image of a request, ``[C, height, width]``.
 
         Raises:

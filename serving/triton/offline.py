@@ -108,7 +108,8 @@ def load_generator(loaded: Any) -> Ask:
     engine: TextGenerationModel = resolve(task_named(loaded[1].task).engine)(*loaded)
 
     def ask(tensors: Tensors) -> None:
-        for _ in engine.stream(engine.request(engine.read_input(tensors), params_from_tensors(tensors))):
+        subject = engine.read_input(tensors, engine.max_input_tokens, engine.max_input_characters)
+        for _ in engine.stream(engine.request(subject, params_from_tensors(tensors))):
             pass
 
     return ask

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from attendant.errors import AttendantError
+from attendant.sampling_tensors import params_from_tensors
 from attendant.tensor_names import (
     ALIGNMENT,
     CANDIDATE,
@@ -22,6 +23,7 @@ from attendant.tensor_names import (
     OUTPUT_TOKENS,
     SCORE,
     SOURCE_TEXTS,
+    STREAM,
     TEXT_OUTPUT,
     TOKEN_TEXTS,
     TOP_IDS,
@@ -78,14 +80,14 @@ class StreamingBody:
                     self._engine.cancel(running)
             sender.send(flags=triton_api.FINAL)
             return
-        self._cancel_keys[sender] = triton_api.cancel_key(request)
+        cancel_key, rendered = triton_api.cancel_key(request), triton_api.is_rendered(request)
+        tensors, ready = triton_api.tensors_of(request), self._engine.ready
+        options = params_from_tensors(tensors, triton_api.asks_to_explain(request))
+        subject = self.load.read_input(tensors, ready.max_input_tokens, ready.max_input_characters)
+        stream = STREAM in tensors and bool(tensors[STREAM].all())
+        self._cancel_keys[sender] = cancel_key
         try:
-            self._engine.submit(
-                sender,
-                triton_api.tensors_of(request),
-                explain=triton_api.asks_to_explain(request),
-                rendered=triton_api.is_rendered(request),
-            )
+            self._engine.submit(sender, subject, options, stream=stream, rendered=rendered)
         except Exception:
             del self._cancel_keys[sender]
             raise

@@ -10,13 +10,11 @@ import time
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from attendant.errors import ArtefactError, AttendantError, BusyError, LoadingError, LostError
 from attendant.manifest import Manifest
 from attendant.sampling_params import SamplingParams
-from attendant.sampling_tensors import prompt_tensors, tensors_of
 from serving.engine import engine_client
 from serving.engine.engine_client import EngineClient
 from serving.engine.settings import EngineSettings
@@ -68,8 +66,8 @@ def engine(load, answers):
     client.stop()
 
 
-def tensors(count):
-    return {**prompt_tensors([5, 6]), **tensors_of(SamplingParams(max_tokens=count, ignore_eos=True))}
+def request(count, tokens=(5, 6)):
+    return list(tokens), SamplingParams(max_tokens=count, ignore_eos=True)
 
 
 def process_of(engine):
@@ -78,7 +76,7 @@ def process_of(engine):
 
 def test_it_answers_as_the_model_does_in_this_process(engine, answers, load):
     for number in range(3):
-        engine.submit(number, tensors(20))
+        engine.submit(number, *request(20))
     model = load()
     expected = [
         token
@@ -94,11 +92,11 @@ def test_it_answers_as_the_model_does_in_this_process(engine, answers, load):
 def test_a_dead_engine_ends_its_requests_at_once_and_the_next_are_answered(engine, answers):
     for number in range(3):
         before = process_of(engine)
-        engine.submit(("lost", number), tensors(30))
+        engine.submit(("lost", number), *request(30))
         os.kill(before, signal.SIGKILL)
         error = answers.end_of(("lost", number))
         assert error == 30 or (isinstance(error, LostError) and f"{-signal.SIGKILL}" in error.found)
-        engine.submit(("next", number), tensors(4))  # while it is being started
+        engine.submit(("next", number), *request(4))  # while it is being started
         assert answers.end_of(("next", number)) == 4
         assert process_of(engine) != before
 
@@ -108,22 +106,21 @@ def test_a_stopped_engine_is_started_anew_and_a_paused_one_is_not(engine, answer
     monkeypatch.setattr(engine_client, "HANG_S", 1.5)
     first = process_of(engine)
     os.kill(first, signal.SIGSTOP)
-    engine.submit("paused", tensors(5))
+    engine.submit("paused", *request(5))
     time.sleep(0.5)
     os.kill(first, signal.SIGCONT)
     assert answers.end_of("paused") == 5 and process_of(engine) == first
     os.kill(first, signal.SIGSTOP)
-    engine.submit("stopped", tensors(5))
+    engine.submit("stopped", *request(5))
     assert isinstance(answers.end_of("stopped"), LostError)
-    engine.submit("next", tensors(5))
+    engine.submit("next", *request(5))
     assert answers.end_of("next") == 5 and process_of(engine) != first
 
 
 def test_a_large_request_and_those_behind_it_arrive_in_order(engine, answers):
-    large = {**tensors(2), "ignored": np.zeros(1 << 20)}
-    engine.submit("large", large)
-    engine.submit("small", tensors(2))
-    assert (answers.end_of("large"), answers.end_of("small")) == (2, 2)
+    engine.submit("large", *request(2, [5] * (1 << 20)))
+    engine.submit("small", *request(2))
+    assert "tokens" in str(answers.end_of("large")) and answers.end_of("small") == 2
 
 
 def test_requests_wait_for_an_engine_that_is_started_anew_and_for_no_longer_than_they_should(
@@ -134,12 +131,12 @@ def test_requests_wait_for_an_engine_that_is_started_anew_and_for_no_longer_than
     os.kill(process_of(engine), signal.SIGKILL)
     while not engine.health(known=False).loading:
         time.sleep(0.01)
-    engine.submit("held", tensors(3))
+    engine.submit("held", *request(3))
     assert isinstance(answers.end_of("held"), LoadingError)
     engine._load = good
     while engine.health(known=False).loading:
         time.sleep(0.05)
-    engine.submit("next", tensors(3))
+    engine.submit("next", *request(3))
     assert answers.end_of("next") == 3
 
 
@@ -147,16 +144,16 @@ def test_one_request_too_many_is_refused(engine, answers):
     os.kill(process_of(engine), signal.SIGSTOP)
     try:
         for number in range(16):
-            engine.submit(number, tensors(2))
+            engine.submit(number, *request(2))
         with pytest.raises(BusyError):
-            engine.submit("too many", tensors(2))
+            engine.submit("too many", *request(2))
     finally:
         os.kill(process_of(engine), signal.SIGCONT)
     assert [answers.end_of(number) for number in range(16)] == [2] * 16
 
 
 def test_a_cancelled_request_ends(engine, answers):
-    engine.submit("cancelled", tensors(30))
+    engine.submit("cancelled", *request(30))
     engine.cancel("cancelled")
     engine.cancel("unknown")
     error = answers.end_of("cancelled")
@@ -166,14 +163,14 @@ def test_a_cancelled_request_ends(engine, answers):
 def test_who_waits_when_it_is_stopped_is_answered_first(load, answers):
     client = EngineClient(load, 64, answers.take, answers.tick)
     for number in range(40):
-        client.submit(number, tensors(9))
+        client.submit(number, *request(9))
     client.stop()
     assert [answers.end_of(number) for number in range(40)] == [9] * 40
     assert client._process.returncode == 0
 
 
 def test_it_says_how_it_does(engine, answers):
-    engine.submit(1, tensors(9))
+    engine.submit(1, *request(9))
     assert answers.end_of(1) == 9
     ends_s = time.monotonic() + PATIENCE_S
     while not engine.meter.finished or not answers.ticks:

@@ -9,7 +9,6 @@ import pytest
 from attendant.errors import AttendantError, InputError, MachineError
 from attendant.manifest import Manifest
 from attendant.sampling_params import SamplingParams
-from attendant.sampling_tensors import prompt_tensors, tensors_of
 from serving.engine.engine_process import Ask, Cancel, EngineLoop, Report, receive, send
 from serving.engine.settings import EngineSettings
 from serving.engine.text_generation_model import LanguageModel
@@ -49,7 +48,7 @@ def ask(model):
 
 def request(number, count, tokens=(5, 6), **options):
     params = SamplingParams(max_tokens=count, ignore_eos=True, **options)
-    return Ask(number=number, tensors={**prompt_tensors(list(tokens)), **tensors_of(params)})
+    return Ask(number=number, subject=list(tokens), options=params)
 
 
 def count_tokens(parts):
