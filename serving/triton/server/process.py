@@ -29,7 +29,12 @@ from serving.triton.server.reaper import Reaper
 from serving.triton.server.server_log import LogFollower, problems_in
 from serving.triton.server.settings import ServerSettings
 from serving.triton.server.shared_memory import new_server_name, remove_dead_regions, remove_regions
-from serving.triton.server.workspace import log_path, new_workspace, remove_dead_workspaces
+from serving.triton.server.workspace import (
+    log_path,
+    new_workspace,
+    remove_dead_environments,
+    remove_dead_workspaces,
+)
 
 LogChoice = Literal["file", "terminal"]
 DRAIN_MARGIN_S = 3.0  # for unloading, after the requests have had their time
@@ -103,6 +108,7 @@ class TritonServer:
         check_ports_free(self._settings)
         remove_dead_regions()
         remove_dead_workspaces()
+        remove_dead_environments()
         self._workspace = new_workspace(self.name)
         command = command_line(self._settings, installation, self._workspace, self.name, self.regions, self.models)
         self._guard = launch(command, self.admin_key.secret, installation, self._workspace)

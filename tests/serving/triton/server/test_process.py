@@ -19,12 +19,12 @@ import pytest
 import tritonclient.grpc as triton
 
 from attendant.errors import ConfigError, ServerError
-from serving.triton.server import command
+from serving.triton.server import command, workspace
 from serving.triton.server.endpoints import Endpoints
 from serving.triton.server.group import living_members
 from serving.triton.server.process import DRAIN_MARGIN_S, TritonServer
 from serving.triton.server.settings import ServerSettings
-from serving.triton.server.shared_memory import DIRECTORY
+from serving.triton.server.shared_memory import DIRECTORY, new_server_name
 from tests.serving.triton.server import sample_models
 
 READY_S = 240  # of patience with a busy machine, as what follows
@@ -192,6 +192,19 @@ def test_a_server_that_has_hardly_begun_can_be_stopped(settings: ServerSettings)
     with TritonServer(settings) as server:
         pass
     _assert_nothing_left(server)
+
+
+def test_what_killed_servers_left_is_removed_by_the_next_unless_another_runs(
+    settings: ServerSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(workspace, "ENVIRONMENTS", tmp_path)
+    (environment := tmp_path / "python_env_a1B2c3").mkdir()
+    dead = tmp_path / f"{new_server_name(2**22 + 1)}_log"  # no process has such a number
+    dead.mkdir()
+    for another_runs in (True, False):
+        monkeypatch.setattr(workspace, "_is_server", lambda process, runs=another_runs: runs)
+        with TritonServer(settings):
+            assert (environment.exists(), dead.exists()) == (another_runs, False)
 
 
 def test_a_taken_port_is_told_before_anything_is_started(settings: ServerSettings):
