@@ -3,6 +3,7 @@
 import ctypes
 import os
 import pickle  # nosec B403  both ends are ours
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,8 @@ AT_WORK = 0.1
 """Share of a processor that a process uses which is at work: threads that only look at a clock use less."""
 PR_SET_PDEATHSIG = 1
 """Of linux/prctl.h."""
+OOM_SCORE = "300"
+"""Of 1000: by so much more likely is a process ended where memory runs out (proc_pid_oom_score_adj(5))."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _CODE = "import sys; sys.path[:] = {path!r}; from {module} import {function}; {function}({descriptor})"
 
@@ -117,12 +120,21 @@ def start_python(module: str, function: str) -> tuple[subprocess.Popen[bytes], C
     with theirs:
         number = theirs.fileno()
         code = _CODE.format(path=sys.path, module=module, function=function, descriptor=number)
-        return subprocess.Popen([sys.executable, "-I", "-c", code], pass_fds=[number]), ours
+        return subprocess.Popen([_python(), "-I", "-c", code], pass_fds=[number]), ours
+
+
+def _python() -> str:
+    # Within a stub, where Python is a library, sys.executable is the first python3 on PATH, of whatever version.
+    name = "python{}.{}".format(*sys.version_info)
+    own = Path(sys.executable or "/").with_name(name)
+    return str(own) if own.exists() else shutil.which(name) or sys.executable
 
 
 def connection_of(descriptor: int) -> Connection:
     """The other end of the socket in a process of :func:`start_python`, which ends with the one that started it."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    with suppress(OSError):  # where memory runs out, the kernel is to end it rather than who started it
+        Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
     return Connection(descriptor)
 
 
