@@ -35,6 +35,8 @@ HELD_S = 4.0
 """How long requests wait for an engine that is being started anew."""
 AT_ONCE_BYTES = 1 << 14
 """A message so small fits into a socket that can be written to (unix(7): three quarters of its buffer are free)."""
+UNREAD_S = 30.0
+"""How long an engine that has nothing to do may leave requests unread: a long guide is tried for 20 s at most."""
 SILENT_S = 1.0
 """Time without a word of an engine after which its step is said to stall."""
 Owner = TypeVar("Owner", bound=Hashable)
@@ -286,19 +288,23 @@ class EngineClient(Generic[Owner]):
             logging.exception("a look at the requests failed")
 
     def _watch(self) -> None:
-        """End a process that neither says nor does anything."""
-        meter, heard_s, silent_s, still_s, looked_s = WorkMeter(), 0.0, 0.0, 0.0, time.monotonic()
+        """End a process that neither says nor does anything, or takes no requests."""
+        meter, heard_s, silent_s, still_s, unread_s, looked_s = WorkMeter(), 0.0, 0.0, 0.0, 0.0, time.monotonic()
         while not self._stopped.wait(TICK_S):
             now_s = time.monotonic()
             passed_s = min(now_s - looked_s, 2 * TICK_S)  # a pause of this process is none of the engine's
             silent_s = 0.0 if self._heard_s != heard_s else silent_s + passed_s
             still_s = 0.0 if meter.share([self._record], passed_s) > AT_WORK else still_s + passed_s
+            has_work = self.meter.active or self.meter.waiting or self._is_loading or not self._owners
+            unread_s = 0.0 if has_work else unread_s + passed_s
             looked_s, heard_s, self._hung_s = now_s, self._heard_s, min(silent_s, still_s)
             longest_s = LONGEST_STEP_S if self._is_loading else HANG_S  # a disk may be slow
-            if self._hung_s > longest_s or (silent_s > LONGEST_STEP_S and not self._is_loading):
-                logging.error("the engine is ended: it has not said anything for %.1f s", silent_s)
+            is_stuck = silent_s > LONGEST_STEP_S and not self._is_loading
+            if self._hung_s > longest_s or is_stuck or unread_s > UNREAD_S:
+                silent, unread = f"silent for {silent_s:.1f} s", f"requests unread for {unread_s:.1f} s"
+                logging.error("the engine is ended: %s, %s", silent, unread)
                 self._record.kill()
-                silent_s = still_s = 0.0
+                silent_s = still_s = unread_s = 0.0
 
     def _write(self, connection: Connection, outbox: "queue.SimpleQueue[bytes | None]") -> None:
         with suppress(OSError):  # the process has ended, as _receive sees too

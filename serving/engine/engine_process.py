@@ -13,9 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from attendant.errors import AttendantError, MachineError
+from attendant.manifest import Manifest
 from attendant.sampling_params import SamplingParams
 from attendant.tokenizer import RenderedText
 from serving.engine.meter import Meter
@@ -86,6 +88,18 @@ class Report:
 
     meter: Meter
     steps: int
+
+
+def load_verified(
+    kind: type[TextGenerationModel], folder: Path, manifest: Manifest, *arguments: Any, **named: Any
+) -> TextGenerationModel:
+    """Load a model whose files are what its manifest says, at each start of an engine.
+
+    Raises:
+        ArtefactError: one is missing or not what the manifest says.
+    """
+    manifest.verify(folder)
+    return kind(folder, manifest, *arguments, **named)
 
 
 def serve_engine(descriptor: int) -> None:

@@ -30,6 +30,7 @@ from attendant.tensor_names import (
     TOP_LOG_PROBS,
 )
 from serving.engine.engine_client import EngineClient
+from serving.engine.engine_process import load_verified
 from serving.engine.output_processor import merge_outputs
 from serving.engine.request_output import RequestOutput
 from serving.engine.text_generation_model import TextGenerationModel
@@ -49,7 +50,7 @@ class StreamingBody:
     def initialize(self, args: dict[str, str]) -> None:
         """Start the engine's process, which loads tokenizer and graphs and allocates the KV cache."""
         settings = triton_api.engine_settings(args)
-        load = partial(type(self).load, *triton_api.load_artefact(args), settings=settings)
+        load = partial(load_verified, type(self).load, *triton_api.find_artefact(args), settings=settings)
         self._cancel_keys: dict[Any, str] = {}  # of what is to be answered: Triton's response sender → its secret
         self._metrics: EngineMetrics | None = None
         most_requests = 2 * (settings.max_queue_size + settings.max_num_seqs)  # the engine refuses, and counts, before

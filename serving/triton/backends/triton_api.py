@@ -42,18 +42,35 @@ def load_artefact(arguments: dict[str, str]) -> tuple[Path, Manifest, int, Runti
         arguments: what Triton hands to ``initialize``.
 
     Returns:
+        As :func:`find_artefact`.
+
+    Raises:
+        ArtefactError: a file is missing or not what the manifest says.
+        MachineError: as :func:`find_artefact`.
+    """
+    folder, manifest, threads, runtime, device = find_artefact(arguments)
+    manifest.verify(folder)
+    return folder, manifest, threads, runtime, device
+
+
+def find_artefact(arguments: dict[str, str]) -> tuple[Path, Manifest, int, Runtime, Device]:
+    """The artefact in the version folder that Triton loads; its files are not looked at.
+
+    Args:
+        arguments: what Triton hands to ``initialize``.
+
+    Returns:
         Its folder, its manifest, how many threads one run of a graph may use, and which runtime runs it on
         which device.
 
     Raises:
-        ArtefactError: a file is missing or not what the manifest says.
+        ArtefactError: the manifest is missing or damaged.
         MachineError: NumPy 2 is installed, under which this stub returns empty tensors with status OK.
     """
     require_numpy_1(np.__version__)
     threading.Thread(target=_end_with_server, args=(os.getppid(),), name="server", daemon=True).start()
     folder = Path(arguments["model_repository"]) / arguments["model_version"]
     manifest = Manifest.read(folder)
-    manifest.verify(folder)
     parameters = json.loads(arguments["model_config"])["parameters"]
     runtime, device = (parameters.get(key, {"string_value": "auto"})["string_value"] for key in (RUNTIME, DEVICE))
     return folder, manifest, int(parameters[THREADS]["string_value"]), runtime, device

@@ -127,8 +127,8 @@ class ModelWatch:
             if not health.alive:
                 return "its thread that answers has ended"
             # Its own watch starts an engine anew that hangs.
-            if health.hung_s > 2 * HANG_S or health.stalled_s > 2 * LONGEST_STEP_S:
-                return f"its engine hangs for {health.stalled_s:.0f} s, and is not started anew"
+            if health.hung_s > (2 * LONGEST_STEP_S if health.loading else 2 * HANG_S):
+                return f"its engine hangs for {health.hung_s:.0f} s, and is not started anew"
             if health.loading:
                 return ""
             moves = health.busy or due_s < CANARY_S

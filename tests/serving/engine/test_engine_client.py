@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from attendant.manifest import Manifest
 from attendant.sampling_params import SamplingParams
 from serving.engine import engine_client
 from serving.engine.engine_client import EngineClient
+from serving.engine.engine_process import load_verified
 from serving.engine.settings import EngineSettings
 from serving.engine.text_generation_model import LanguageModel
 
@@ -56,7 +58,9 @@ def answers():
 
 @pytest.fixture
 def load(language_model):
-    return partial(LanguageModel, language_model, Manifest.read(language_model), settings=EngineSettings())
+    return partial(
+        load_verified, LanguageModel, language_model, Manifest.read(language_model), settings=EngineSettings()
+    )
 
 
 @pytest.fixture
@@ -127,7 +131,7 @@ def test_requests_wait_for_an_engine_that_is_started_anew_and_for_no_longer_than
     engine, answers, monkeypatch, tmp_path
 ):
     monkeypatch.setattr(engine_client, "HELD_S", 0.3)
-    good, engine._load = engine._load, partial(LanguageModel, tmp_path, engine._load.args[1])
+    good, engine._load = engine._load, partial(LanguageModel, tmp_path, engine._load.args[2])
     os.kill(process_of(engine), signal.SIGKILL)
     while not engine.health(known=False).loading:
         time.sleep(0.01)
@@ -138,6 +142,40 @@ def test_requests_wait_for_an_engine_that_is_started_anew_and_for_no_longer_than
         time.sleep(0.05)
     engine.submit("next", *request(3))
     assert answers.end_of("next") == 3
+
+
+@pytest.mark.planted
+def test_an_engine_that_is_started_anew_reads_no_file_that_was_changed(language_model, tmp_path, answers, monkeypatch):
+    monkeypatch.setattr(engine_client, "HELD_S", 0.3)
+    folder = tmp_path / "artefact"
+    shutil.copytree(language_model, folder)
+    client = EngineClient(
+        partial(load_verified, LanguageModel, folder, Manifest.read(folder)), 16, answers.take, answers.tick
+    )
+    (folder / "tokenizer.json").write_text((folder / "tokenizer.json").read_text() + " ")
+    os.kill(process_of(client), signal.SIGKILL)
+    while not client.health(known=False).loading:
+        time.sleep(0.01)
+    client.submit("held", *request(3))
+    assert isinstance(answers.end_of("held"), LoadingError)
+    client.stop()
+
+
+class DeafModel(LanguageModel):
+    """Its engine never hears of a request."""
+
+    def request(self, inputs, options=None, /):
+        threading.Event().wait()
+
+
+def test_an_engine_that_takes_no_requests_is_started_anew(language_model, answers, monkeypatch):
+    monkeypatch.setattr(engine_client, "UNREAD_S", 1.0)
+    client = EngineClient(
+        partial(DeafModel, language_model, Manifest.read(language_model)), 16, answers.take, answers.tick
+    )
+    client.submit("unread", *request(3))
+    assert isinstance(answers.end_of("unread"), LostError)
+    client.stop()
 
 
 def test_one_request_too_many_is_refused(engine, answers):
@@ -189,6 +227,7 @@ def test_a_model_that_cannot_be_loaded_is_an_error(language_model, tmp_path, ans
 ORPHAN = """
 import pickle, sys
 from serving.engine.engine_client import EngineClient
+from serving.engine.engine_process import load_verified
 client = EngineClient(pickle.load(sys.stdin.buffer), 16, print, lambda: None)
 print(client._process.pid, flush=True)
 """
