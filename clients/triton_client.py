@@ -272,7 +272,7 @@ class TritonClient:
         final = False
         failure: AttendantError | None = None
         timeout_s = first_timeout_s or self.timeout_s
-        since_s, silence_s, asked_s = time.monotonic(), SILENCE_S, inf
+        since_s, silence_s, asked_s, unknown = time.monotonic(), SILENCE_S, inf, 0
         upcoming = stream.next()
         try:
             while True:
@@ -298,10 +298,12 @@ class TritonClient:
                     continue
                 answer = result.get_response()
                 if answer.id == stream.health_id:
-                    asked_s, silence_s = inf, min(2 * silence_s, LONGEST_SILENCE_S)
-                    if not msgspec.json.decode(_read_text(result), type=EngineHealth).known:
+                    known = msgspec.json.decode(_read_text(result), type=EngineHealth).known
+                    unknown = 0 if known else unknown + 1
+                    if unknown == 2:  # once, a question may have overtaken the request
                         failure = _lost(model, self.server, "another one in its place")
                         break
+                    asked_s, silence_s = inf, min(2 * silence_s, LONGEST_SILENCE_S) if known else SILENCE_S
                     continue
                 since_s, silence_s, asked_s, timeout_s = time.monotonic(), SILENCE_S, inf, self.timeout_s
                 final = answer.parameters["triton_final_response"].bool_param

@@ -7,7 +7,7 @@ not sent         an answer to a request that nobody sent, or of another request
 lost             a request that did not end, or broke off without an error
 silent           nothing was heard of a request for too long
 failed           a request failed that had to be answered
-late end         requests in flight at a dead worker ended too late
+late end         requests in flight at a dead worker failed too late
 not back         the target answers too late, or never
 wrong code       an error that the scenario does not allow
 ended            the server ended, or not as it should, or too late
@@ -183,7 +183,8 @@ def _check_failures(one: RoundHistory) -> Iterator[Violation]:
                     yield _violation(one, request, "failed", f"accepted before the fault, ended: {_reasons([request])}")
         if (bound_s := expect.get("ended_s")) is not None:
             for request in in_flight:
-                if request.ended_at - begin > bound_s and not _may_be_silent(one, request):
+                is_late = request.how != "ok" and request.ended_at - begin > bound_s
+                if is_late and not _may_be_silent(one, request):
                     yield _violation(one, request, "late end", f"{request.ended_at - begin:.1f} s after the fault")
         if codes := expect.get("codes"):
             for request in own:

@@ -92,7 +92,7 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """What a fault may do at most; a bound that is not given holds nothing.
 
     Attributes:
-        ended_s: requests to the target that are in flight when it begins have ended by then.
+        ended_s: requests to the target that are in flight when it begins, and fail, have ended by then.
         back_s: the target answers a request that was sent after it began.
         others_failed: requests to other models that fail.
         target_failed: requests to the target that fail.

@@ -148,7 +148,7 @@ def late_end(events):
     removed = next(one["at"] for one in events if one["kind"] == "fault" and one["phase"] == "injected")
     target = _round(events)["target"]
     sent = next(one for one in events if one["kind"] == "sent" and one["model"] == target and one["at"] < removed)
-    _events_of(events, sent["request"], "end")[0]["at"] = removed + 4.9
+    _events_of(events, sent["request"], "end")[0].update(at=removed + 4.9, how="error", code="engine_lost")
     return events
 
 
