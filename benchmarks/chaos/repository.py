@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 COPY = "copied"
-"""The name of the artefact that is added."""
+"""How the name of an artefact begins that is added."""
 
 
 def copy_repository(source: Path, out: Path) -> Path:
@@ -31,9 +31,10 @@ def change_repository(repository: Path, change: str, model: str) -> None:
             path = folder / "1" / "manifest.json"
             os.truncate(path, path.stat().st_size // 2)
         case "add":
-            shutil.copytree(folder, repository / COPY)
-            config = repository / COPY / "config.pbtxt"
-            config.write_text(config.read_text().replace(f'name: "{model}"', f'name: "{COPY}"'))
+            name = f"{COPY}-{len(list(repository.glob(f'{COPY}-*')))}"
+            shutil.copytree(folder, repository / name)
+            config = repository / name / "config.pbtxt"
+            config.write_text(config.read_text().replace(f'name: "{model}"', f'name: "{name}"'))
         case "remove":
             shutil.rmtree(folder)
         case _:

@@ -42,6 +42,8 @@ def test_a_repository_is_changed_in_one_models_folder(change, tmp_path):
     assert sizes["b/1/model.onnx"] == 100 and sizes["b/1/manifest.json"] == 50
     assert sizes.get("a/1/model.onnx") == {"truncate": 50, "remove": None}.get(change, 100)
     assert sizes.get("a/1/manifest.json") == {"manifest": 25, "remove": None}.get(change, 50)
-    assert ("copied/1/model.onnx" in sizes) is (change == "add")
+    assert ("copied-0/1/model.onnx" in sizes) is (change == "add")
     if change == "add":
-        assert (tmp_path / "copied" / "config.pbtxt").read_text() == 'name: "copied"\n'
+        change_repository(tmp_path, change, "a")
+        for name in ("copied-0", "copied-1"):
+            assert (tmp_path / name / "config.pbtxt").read_text() == f'name: "{name}"\n'
