@@ -25,6 +25,9 @@ _RESAMPLING = {
     "lanczos": Image.Resampling.LANCZOS,
 }
 
+MOST_ELONGATED = 64
+"""How often an image's longer side may hold the shorter one, where that is brought to a size and the other with it:
+a line of pixels would take gigabytes."""
 _OFFSETS: dict[str, Callable[[float], int]] = {"down": math.floor, "half to even": round}
 
 
@@ -67,7 +70,11 @@ def pixels_from_image(image: Image.Image, preprocessing: Mapping[str, Any]) -> A
 
 
 def bytes_from_image(image: Image.Image, preprocessing: Mapping[str, Any]) -> Bytes:
-    """Bring an image that is already open to the model's size; see :func:`bytes_from_file`."""
+    """Bring an image that is already open to the model's size; see :func:`bytes_from_file`.
+
+    Raises:
+        InputError: it would become far larger than the model's size.
+    """
     height, width = _resized(image, preprocessing["size"])
     resized = image.convert(preprocessing["mode"]).resize((width, height), _RESAMPLING[preprocessing["resample"]])
     values_HWC = np.array(resized, dtype=np.uint8).reshape(height, width, -1)
@@ -93,5 +100,8 @@ def _resized(image: Image.Image, size: int | Sequence[int]) -> tuple[int, int]:
         height, width = size
         return height, width
     shorter, longer = min(image.size), max(image.size)
+    if longer > MOST_ELONGATED * shorter:
+        expected, found = f"an image whose sides are at most 1 to {MOST_ELONGATED}", f"{image.width} × {image.height}"
+        raise InputError(expected, found, "cut it to what it shows", param="image")
     other = int(size * longer / shorter)
     return (other, size) if image.width <= image.height else (size, other)

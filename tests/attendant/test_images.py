@@ -38,3 +38,11 @@ def test_a_file_that_is_no_image_is_refused_by_name(tmp_path, contents):
 def test_a_missing_file_is_refused_by_name(tmp_path):
     with pytest.raises(InputError, match="No such file"):
         pixels_from_file(tmp_path / "x.png", DIGITS)
+
+
+@pytest.mark.parametrize("sides", [(1, 65), (65, 1)])
+def test_a_line_of_pixels_is_refused_where_its_shorter_side_is_brought_to_a_size(sides):
+    shorter_side = {**DIGITS, "size": 8, "crop": [8, 8]}
+    assert pixels_from_image(Image.new("L", (2, 128)), shorter_side).shape == (1, 8, 8)
+    with pytest.raises(InputError, match="at most 1 to 64"):
+        pixels_from_image(Image.new("L", sides), shorter_side)
