@@ -1,12 +1,16 @@
 """Dataclasses ↔ JSON: a record that is read has the types of its fields, no field too many and none too few."""
 
 import json
+import os
+import stat
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 RecordT = TypeVar("RecordT")
+MOST_BYTES = 1 << 26
+"""Of a file of JSON or text that somebody else wrote, other than a vocabulary."""
 
 
 class FormatError(ValueError):
@@ -41,6 +45,32 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("JSON that is nested too deep") from error
 
 
+def read_json(path: Path) -> Any:
+    """The value of a JSON file that somebody else wrote.
+
+    Raises:
+        OSError: it cannot be read, see :func:`read_file`.
+        ValueError: it is not JSON, or is nested deeper than Python reads.
+    """
+    return parse_json(read_file(path))
+
+
+def read_file(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
+    """The bytes of a file that somebody else wrote, which may be anything else: a pipe would wait, a device never end.
+
+    Raises:
+        OSError: it cannot be read, is no file, or is too large.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(f"{path} is no file")
+        if found.st_size > most_bytes:
+            raise OSError(f"{path} has {found.st_size} bytes, more than {most_bytes}")
+        return file.read(most_bytes)
+
+
 def read_record(kind: type[RecordT], path: Path, version: int) -> RecordT:
     """The record in a JSON file, beside whose fields stands ``format``.
 
@@ -49,7 +79,7 @@ def read_record(kind: type[RecordT], path: Path, version: int) -> RecordT:
         FormatError: it is of another format.
         ValueError: it is not JSON, or no such record.
     """
-    value = parse_json(path.read_bytes())
+    value = read_json(path)
     if not isinstance(value, dict) or "format" not in value:
         raise ValueError("no object with a format")
     if value["format"] != version:

@@ -162,8 +162,12 @@ class TritonClient:
 
         Raises:
             UnreachableError: nothing answers, or this client may not ask for it.
+            ServerError: the answer cannot be read.
         """
         index = await self._call_with_retries(lambda: self._client.get_model_repository_index(headers=self._admin))
+        if index is None:  # what gRPC makes of a message that it cannot parse
+            remedy = "rename folders of the repository whose names are not UTF-8"
+            raise ServerError(f"names of models at {self.server}", "bytes that are no text", remedy)
         return {model.name: model.reason or model.state for model in index.models if model.state != "READY"}
 
     async def inference_count(self, model: str) -> int:

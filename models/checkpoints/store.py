@@ -15,6 +15,7 @@ from torch import nn
 from attendant.config import config_from_json, config_to_json
 from attendant.errors import ArtefactError, ConfigError
 from attendant.names import require_plain_name
+from attendant.records import read_json
 from attendant.tensor_names import PIXELS
 from models.checkpoints.blank import blank, fill
 from models.checkpoints.file_names import COMPANIONS, CONFIG_NAME, WEIGHTS_NAME
@@ -120,7 +121,7 @@ def load_checkpoint(folder: Path, weights: Weights = "read") -> Checkpoint:
     """
     path = folder / CONFIG_NAME
     try:
-        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        value: dict[str, Any] = read_json(path)
     except (OSError, ValueError) as error:
         raise ArtefactError(
             f"a checkpoint's configuration at {path}", str(error), "name a checkpoint folder"

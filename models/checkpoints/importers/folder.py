@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from attendant.errors import ArtefactError, ConfigError, OutputError
-from attendant.records import parse_json
+from attendant.records import read_json
 from models.checkpoints.file_names import CONFIG_NAME
 
 _GENERATION_NAME = "generation_config.json"
@@ -70,7 +70,7 @@ def refuse_place(source: Path, out: Path) -> None:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        value = parse_json(path.read_text(encoding="utf-8"))
+        value = read_json(path)
     except (OSError, ValueError) as error:
         raise ArtefactError(f"a JSON object at {path}", str(error), "name a whole Hugging Face folder") from error
     if not isinstance(value, dict):

@@ -5,12 +5,12 @@ before 2023 give a size as one number, and call the processor a feature extracto
 processor, as TrOCR's have, version 5 writes ``processor_config.json`` instead, with the images' within.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from attendant.errors import ArtefactError, ConfigError
+from attendant.records import read_json
 
 PREPROCESSOR_NAME = "preprocessor_config.json"
 PROCESSOR_NAME = "processor_config.json"
@@ -103,8 +103,8 @@ def _numbers(values: Mapping[str, Any], name: str, neutral: float, channels: int
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        values = read_json(path)
+    except (OSError, ValueError) as error:
         raise ArtefactError(f"a JSON object at {path}", str(error), "copy the file again") from error
     if not isinstance(values, dict):
         raise ArtefactError(f"a JSON object at {path}", type(values).__name__, "copy the file again")

@@ -3,7 +3,6 @@
 Source: the safetensors format, https://huggingface.co/docs/safetensors; a sharded folder's ``weight_map``.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from attendant.errors import ArtefactError
+from attendant.records import read_json
 from models.checkpoints.fitting import require_bounded_header
 
 SINGLE_NAME = "model.safetensors"
@@ -92,7 +92,7 @@ def _read_index(folder: Path) -> dict[str, str]:
     if not path.is_file():
         raise _nothing_to_read(folder)
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))["weight_map"]
+        value = read_json(path)["weight_map"]
         names = {str(tensor): str(file) for tensor, file in value.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ArtefactError(f"an index with a weight_map at {path}", repr(error), "copy the file again") from error

@@ -1,6 +1,5 @@
 """Keep an imported tokenizer, and the chat template that comes with it, beside the imported weights."""
 
-import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from sentencepiece import SentencePieceProcessor
 from tokenizers import Tokenizer
 
 from attendant.errors import ArtefactError, MachineError
+from attendant.records import read_file, read_json
 from attendant.tokenizer import MARIAN_FILES, TOKENIZER_NAME
 from models.checkpoints.file_names import CHAT_TEMPLATE_NAME
 from models.checkpoints.importers.library import quietly, transformers
@@ -90,11 +90,15 @@ def _require_same_pieces(path: Path, model: Path) -> None:
 
 
 def _template(source: Path, config: Mapping[str, Any]) -> str | None:
-    if (source / CHAT_TEMPLATE_NAME).is_file():
-        return (source / CHAT_TEMPLATE_NAME).read_text(encoding="utf-8")
+    path = source / CHAT_TEMPLATE_NAME
+    if path.is_file():
+        try:
+            return read_file(path).decode()
+        except (OSError, ValueError) as error:
+            raise ArtefactError(f"a chat template at {path}", str(error), "copy the file again") from error
     found = config.get("chat_template")
     if isinstance(found, list):  # several, by name
-        found = {one.get("name"): one.get("template") for one in found}.get("default")
+        found = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}.get("default")
     return found if isinstance(found, str) else None
 
 
@@ -102,7 +106,7 @@ def _json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        value = read_json(path)
+    except (OSError, ValueError) as error:
         raise ArtefactError(f"JSON in {path}", str(error), "copy the file again") from error
     return value if isinstance(value, dict) else {}

@@ -21,7 +21,7 @@ from limits import parse
 
 from attendant.errors import ArtefactError, ConfigError, OutputError, unknown_name
 from attendant.folders import one_at_a_time
-from attendant.records import record_from_json, record_to_json
+from attendant.records import read_json, record_from_json, record_to_json
 
 PREFIX = "att-"
 KEY_BYTES = 32
@@ -146,7 +146,7 @@ def read_keys(path: Path) -> list[Key]:
         ArtefactError: it is missing or damaged.
     """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = read_json(path)
         if not isinstance(value, dict) or not isinstance(value.get("keys"), list):
             raise ValueError("no list of keys")
         limits = {"requests": "", "tokens": ""}
@@ -157,7 +157,7 @@ def read_keys(path: Path) -> list[Key]:
     except PermissionError as error:
         group = f"`chgrp` it to a group of that user and `chmod 640 {path}`, which later changes keep"
         raise ArtefactError(f"API keys in {path} that this user may read", "it may not", group) from error
-    except (OSError, ValueError, RecursionError, ConfigError) as error:
+    except (OSError, ValueError, ConfigError) as error:
         raise ArtefactError(
             f"API keys in {path}",
             f"{type(error).__name__}: {error}",

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from attendant.errors import ArtefactError
+from attendant.records import parse_json
 from attendant.tokenizer import TOKENIZER_NAME
 
 FILE_NAME = "chat_template.jinja"
@@ -30,7 +31,7 @@ def add_chat_template(config: Any, artefact: Path) -> None:
 
 def _control_tokens(path: Path) -> list[str]:
     try:
-        added = json.loads(path.read_text(encoding="utf-8"))["added_tokens"]
+        added = parse_json(path.read_bytes())["added_tokens"]
         return sorted(token["content"] for token in added if token["special"])
     except (OSError, ValueError, KeyError) as error:
         remedy = "export again with a tokenizer.json beside the chat template"

@@ -78,7 +78,7 @@ def test_an_index_that_points_out_of_its_folder_is_refused(name, sharded):
     assert refusal(sharded).found == str([name])
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"weight_map": 5}', '{"weight_map": null}'])
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"weight_map": 5}', '{"weight_map": null}', "[" * 9999])
 def test_an_index_that_is_none_is_refused_with_its_path(content, sharded):
     (sharded / INDEX_NAME).write_text(content)
     assert str(sharded / INDEX_NAME) in refusal(sharded).expected

@@ -143,7 +143,7 @@ TEMPLATE = "{% for message in messages %}{{ message.content }}{% endfor %}{{ eos
         lambda folder: write(folder / "tokenizer_config.json", chat_template=TEMPLATE, eos_token="</s>"),
         lambda folder: write(
             folder / "tokenizer_config.json",
-            chat_template=[{"name": "tools", "template": "x"}, {"name": "default", "template": TEMPLATE}],
+            chat_template=[5, {"name": "tools", "template": "x"}, {"name": "default", "template": TEMPLATE}],
             eos_token={"content": "</s>", "special": True},
         ),
     ],
@@ -161,10 +161,20 @@ def test_the_chat_template_is_kept_wherever_it_stands(place, tmp_path):
     assert details["special_tokens"].get("eos_token", "</s>") == "</s>"
 
 
-def test_a_broken_tokenizer_configuration_is_refused_with_its_path(tmp_path):
+def test_a_chat_template_that_is_no_text_is_refused_with_its_path(tmp_path):
     source = tmp_path / "theirs"
     source.mkdir()
     characters().save(str(source / "tokenizer.json"))
-    (source / "tokenizer_config.json").write_text("{")
+    (source / "chat_template.jinja").write_bytes(b"\xff\xfe")
+    with pytest.raises(ArtefactError, match=r"a chat template at .*chat_template\.jinja"):
+        kept(source)
+
+
+@pytest.mark.parametrize("content", ["{", "[" * 9999])
+def test_a_broken_tokenizer_configuration_is_refused_with_its_path(content, tmp_path):
+    source = tmp_path / "theirs"
+    source.mkdir()
+    characters().save(str(source / "tokenizer.json"))
+    (source / "tokenizer_config.json").write_text(content)
     with pytest.raises(ArtefactError, match=r"JSON in .*tokenizer_config\.json"):
         kept(source)

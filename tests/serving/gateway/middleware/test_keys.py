@@ -107,12 +107,21 @@ def test_a_change_is_noticed_though_the_clock_says_the_same(path):
     assert keys.find(secret) is None
 
 
+def test_a_pipe_in_the_place_of_the_file_does_not_hold_up_the_gateway(path):
+    secret = new_key(path, "ann")
+    keys = Keys(path)
+    path.unlink()
+    os.mkfifo(path)
+    assert keys.find(secret) is not None
+    assert not keys.is_current
+
+
 def test_a_file_that_may_not_be_read_says_how_it_may(path, monkeypatch):
     new_key(path, "ann")
 
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(type(path), "read_text", refuse)  # root, as whom tests may run, may read any file
+    monkeypatch.setattr(os, "open", refuse)  # root, as whom tests may run, may read any file
     with pytest.raises(ArtefactError, match="chmod 640"):
         Keys(path)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,3 +25,43 @@ def test_an_empty_repository_is_refused(tmp_path: Path):
 def test_models_that_are_there_are_accepted(settings: ServerSettings):
     assert find_models(replace(settings, models=("tokens",))) == ("tokens",)
     assert find_models(settings) == ("double", "tokens")
+
+
+def _pipe(model: Path) -> None:
+    (model / "config.pbtxt").unlink()
+    os.mkfifo(model / "config.pbtxt")
+
+
+def _folder(model: Path) -> None:
+    (model / "config.pbtxt").unlink()
+    (model / "config.pbtxt").mkdir()
+
+
+def _sparse(model: Path) -> None:
+    os.truncate(model / "config.pbtxt", 10**11)
+
+
+@pytest.mark.parametrize("spoil", [_pipe, _folder, _sparse])
+def test_a_configuration_that_is_no_file_takes_its_own_model_away(
+    settings: ServerSettings, spoil: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+):
+    spoil(settings.repository / "double")
+    assert find_models(settings) == ("tokens",)
+    assert "not served: double: its config.pbtxt is no file" in capsys.readouterr().err
+    with pytest.raises(ArtefactError, match=r"double: its config\.pbtxt is no file"):
+        find_models(replace(settings, models=("double",)))
+
+
+@pytest.mark.parametrize("version", ["-1", "99999999999999999999", "9" * 200])
+def test_a_number_that_is_no_version_takes_its_own_model_away(
+    settings: ServerSettings, version: str, capsys: pytest.CaptureFixture[str]
+):
+    (settings.repository / "double" / version).mkdir()
+    assert find_models(settings) == ("tokens",)
+    assert "is no version" in capsys.readouterr().err
+
+
+def test_a_name_that_is_no_text_is_refused(settings: ServerSettings):
+    (settings.repository / os.fsdecode(b"\xff\xfe")).mkdir()
+    with pytest.raises(ArtefactError, match="names in UTF-8"):
+        find_models(settings)
