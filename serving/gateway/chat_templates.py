@@ -46,11 +46,13 @@ def render_messages(model: ServedModel, messages: Sequence[Mapping[str, Any]]) -
             expected = f"messages without the model's control tokens in message {number}"
             raise InputError(expected, repr(found[0]), "write it otherwise")
     try:
-        return _compile_template(str(template)).render(
+        prompt = _compile_template(str(template)).render(
             messages=list(messages), add_generation_prompt=True, **(model.parameters.get(SPECIAL_TOKENS) or {})
         )
-    except (TemplateError, TypeError, ValueError, OverflowError) as error:
+        prompt.encode()
+    except Exception as error:  # whatever a template of others may raise
         raise InputError(f"messages that the template of {model.name!r} takes", str(error), "change them") from error
+    return prompt
 
 
 @lru_cache(maxsize=64)

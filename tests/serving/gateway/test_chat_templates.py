@@ -59,6 +59,9 @@ def test_a_message_with_a_control_token_is_refused():
         "{{ nobody.knows }}",
         "{% for number in range(10 ** 9) %}{% endfor %}",
         "{% if %}",
+        "{{ 1 / 0 }}",
+        "{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}",
+        "{{ '\\ud800' }}",
     ],
 )
 def test_what_a_template_may_not_do_is_the_requests_error(template):
