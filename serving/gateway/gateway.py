@@ -17,6 +17,7 @@ from clients.text import StreamingModel
 from clients.triton_client import Array
 from serving.gateway.answers import TokenUsage
 from serving.gateway.budgets import Budget
+from serving.gateway.chat_templates import ChatTemplates
 from serving.gateway.images import pixels_of
 from serving.gateway.middleware.keys import Key
 from serving.gateway.settings import GatewaySettings
@@ -39,11 +40,13 @@ class Gateway:
         settings: what its user chose.
         pool: the servers.
         decoding: pixels of images that are decoded at once.
+        templates: which render chats.
     """
 
     settings: GatewaySettings
     pool: Pool
     decoding: Budget
+    templates: ChatTemplates
 
     @classmethod
     def of(cls, request: Request) -> Gateway:

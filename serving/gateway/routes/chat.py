@@ -13,7 +13,6 @@ from clients.answer import Answer, Delta, whole_answers
 from clients.generate import Generator
 from serving.gateway.answers import TokenUsage, count_tokens
 from serving.gateway.bodies import JsonRoute
-from serving.gateway.chat_templates import render_messages
 from serving.gateway.events import EVENTS, event, event_stream
 from serving.gateway.gateway import Gateway, while_connected
 from serving.gateway.routes.completions import token_name
@@ -41,12 +40,13 @@ async def chat(request: Request, body: ChatRequest) -> Response:
     messages = [message.plain() for message in body.messages]
     text = "".join(message["content"] + ROLE for message in messages)
     await gateway.reserve_tokens(request, body.model, [text], options)
-    deltas = count_tokens(
-        gateway.stream(
-            Generator, body.model, lambda model: model.chat(render_messages(model.model, messages), options)
-        ),
-        usage,
-    )
+
+    async def ask(model: Generator) -> AsyncGenerator[Delta, None]:
+        prompt = await gateway.templates.render(model.model, messages)
+        async for delta in model.chat(prompt, options):
+            yield delta
+
+    deltas = count_tokens(gateway.stream(Generator, body.model, ask), usage)
     head = {"id": f"chatcmpl-{uuid4().hex}", "created": int(time.time()), "model": body.model}
     if body.stream:
         return await event_stream(request, _events(head, deltas, body, usage))
