@@ -13,6 +13,7 @@ from tokenizers import Tokenizer as _Tokenizer
 
 from attendant.errors import ArtefactError, InputError
 from attendant.text_bounds import most_characters, require_short, shortened
+from attendant.tokenizer_growth import require_bounded_growth
 
 TOKENIZER_NAME = "tokenizer.json"
 MARIAN_FILES = ("source.spm", "target.spm", "vocab.json")
@@ -68,11 +69,14 @@ class Tokenizer:
         """Read a ``tokenizer.json``.
 
         Raises:
-            ArtefactError: there is none, or the library cannot read it.
+            ArtefactError: there is none, the library cannot read it, or it makes far more of a text than it is.
         """
         try:
-            return cls(_Tokenizer.from_str(path.read_text(encoding="utf-8")), unknown)
-        except Exception as error:  # the library raises bare Exception for every parse error
+            tokenizer = _Tokenizer.from_str(path.read_text(encoding="utf-8"))
+            require_bounded_growth(tokenizer)
+            return cls(tokenizer, unknown)
+        except BaseException as error:  # the library raises bare Exception for every parse error
+            _require_failure(error)
             raise ArtefactError(f"a readable tokenizer at {path}", str(error), "copy or export it again") from error
 
     @property
@@ -90,7 +94,8 @@ class Tokenizer:
             return self._encode(text, longest)
         except InputError:
             raise
-        except Exception as error:  # a bare one: characters outside a vocabulary that has no token for them
+        except BaseException as error:  # a bare one: characters outside a vocabulary that has no token for them
+            _require_failure(error)
             raise InputError(
                 f"text of the model's vocabulary {self._alphabet()}",
                 f"{error}, for {shortened(text)!r}",
@@ -116,8 +121,16 @@ class Tokenizer:
         return within(list(encoding.ids), longest, text)
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """The text of token ids, without special tokens."""
-        text: str = self._tokenizer.decode(list(token_ids), skip_special_tokens=True)
+        """The text of token ids, without special tokens.
+
+        Raises:
+            ArtefactError: the library fails.
+        """
+        try:
+            text: str = self._tokenizer.decode(list(token_ids), skip_special_tokens=True)
+        except BaseException as error:
+            _require_failure(error)
+            raise ArtefactError("a tokenizer that decodes its tokens", str(error), "use another tokenizer") from error
         return text
 
     def most_characters(self, longest: int) -> int:
@@ -138,6 +151,12 @@ class Tokenizer:
     def _alphabet(self) -> str:
         words = [word for word in self._tokenizer.get_vocab() if not word.startswith("<")]
         return repr("".join(sorted(words))) if len(words) <= 100 else f"of {len(words)} entries"
+
+
+def _require_failure(error: BaseException) -> None:
+    # The library is in Rust: where it panics, what it raises is no Exception.
+    if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        raise error
 
 
 def within(token_ids: list[int], longest: int, text: str) -> list[int]:

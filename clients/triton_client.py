@@ -158,16 +158,14 @@ class TritonClient:
         return str((await self._call(self._client.get_server_metadata(), "", timeout_s or self.timeout_s)).name)
 
     async def failed_models(self) -> dict[str, str]:
-        """Of the models that the server knows and has not loaded, why.
+        """Of the models that the server knows and has not loaded, why; none where it cannot name them all.
 
         Raises:
             UnreachableError: nothing answers, or this client may not ask for it.
-            ServerError: the answer cannot be read.
         """
         index = await self._call_with_retries(lambda: self._client.get_model_repository_index(headers=self._admin))
-        if index is None:  # what gRPC makes of a message that it cannot parse
-            remedy = "rename folders of the repository whose names are not UTF-8"
-            raise ServerError(f"names of models at {self.server}", "bytes that are no text", remedy)
+        if index is None:  # gRPC cannot parse it: a folder beside the models has a name that is not UTF-8
+            return {}
         return {model.name: model.reason or model.state for model in index.models if model.state != "READY"}
 
     async def inference_count(self, model: str) -> int:
@@ -306,6 +304,7 @@ class TritonClient:
                     asked_s, silence_s = inf, min(2 * silence_s, LONGEST_SILENCE_S) if known else SILENCE_S
                     continue
                 since_s, silence_s, asked_s, timeout_s = time.monotonic(), SILENCE_S, inf, self.timeout_s
+                unknown = 0
                 final = answer.parameters["triton_final_response"].bool_param
                 if final:
                     stream.complete()

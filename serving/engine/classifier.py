@@ -98,14 +98,17 @@ def classify(runner: Runner, requests: Sequence[Array]) -> list[Answer]:
     Returns:
         For each request the outputs of the graph, ``logits`` ``[B_i, K]`` among them, or the error it earned.
     """
-    tokenized: list[InputError | None] = [_error_of(pixels) for pixels in requests]
-    good = [pixels for pixels, error in zip(requests, tokenized, strict=True) if error is None]
+    errors = [_error_of(runner, pixels) for pixels in requests]
+    good = [pixels for pixels, error in zip(requests, errors, strict=True) if error is None]
     answers = iter(_run(runner, good))
-    return [next(answers) if error is None else error for error in tokenized]
+    return [next(answers) if error is None else error for error in errors]
 
 
-def _error_of(pixels: Array) -> InputError | None:
+def _error_of(runner: Runner, pixels: Array) -> InputError | None:
+    # Triton checks shapes too, and lets one pass whose product does not fit into 64 bits.
+    signature = runner.signature
     try:
+        signature.check(signature.input(PIXELS), pixels.dtype.name, pixels.shape)
         require_finite(pixels)
     except InputError as error:
         return error

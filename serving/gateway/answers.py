@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +56,12 @@ async def count_tokens(deltas: AsyncGenerator[Delta, None], usage: TokenUsage) -
             yield delta
     finally:
         await deltas.aclose()
+
+
+async def read_all(deltas: AsyncGenerator[Delta, None]) -> list[Delta]:
+    """The deltas of a whole answer."""
+    async with aclosing(deltas):
+        return [delta async for delta in deltas]
 
 
 async def merge_streams(streams: Sequence[AsyncGenerator[Delta, None]]) -> AsyncGenerator[tuple[int, Delta], None]:

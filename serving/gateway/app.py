@@ -1,13 +1,14 @@
 """The application: its routes, what every request passes on the way to them, and what lives as long as it runs."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from serving.gateway import errors
 from serving.gateway.budgets import Budget
+from serving.gateway.chat_templates import ChatTemplates
 from serving.gateway.gateway import Gateway
 from serving.gateway.middleware import metrics
 from serving.gateway.middleware.access import Guard
@@ -43,9 +44,11 @@ def create_app(settings: GatewaySettings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with Pool(settings.tritons, settings.timeout_s, settings.probe_s, settings.tls) as pool:
-            app.state.gateway = Gateway(settings=settings, pool=pool, decoding=Budget(settings.image_pixels))
-            app.state.metrics.registry.register(Upstreams(pool))
-            yield
+            with closing(ChatTemplates(settings.text_bytes)) as templates:
+                budget = Budget(settings.image_pixels)
+                app.state.gateway = Gateway(settings=settings, pool=pool, decoding=budget, templates=templates)
+                app.state.metrics.registry.register(Upstreams(pool))
+                yield
         if app.state.tracing is not None:
             app.state.tracing.shutdown()
 

@@ -17,7 +17,9 @@ from clients.text import StreamingModel
 from clients.triton_client import Array
 from serving.gateway.answers import TokenUsage
 from serving.gateway.budgets import Budget
+from serving.gateway.chat_templates import ChatTemplates
 from serving.gateway.images import pixels_of
+from serving.gateway.large_answers import most_tokens, require_bounded
 from serving.gateway.middleware.keys import Key
 from serving.gateway.settings import GatewaySettings
 from serving.gateway.upstream.pool import Pool
@@ -26,7 +28,6 @@ from serving.gateway.upstream.server import Upstream
 BYTES_A_TOKEN = 4
 """Of an ordinary text; a tokenizer never makes more tokens of one than it has bytes, but for a few at its ends."""
 SPECIAL_TOKENS = 2
-INT32 = 2**31 - 1
 Result = TypeVar("Result")
 Model = TypeVar("Model", bound=StreamingModel)
 
@@ -39,11 +40,13 @@ class Gateway:
         settings: what its user chose.
         pool: the servers.
         decoding: pixels of images that are decoded at once.
+        templates: which render chats.
     """
 
     settings: GatewaySettings
     pool: Pool
     decoding: Budget
+    templates: ChatTemplates
 
     @classmethod
     def of(cls, request: Request) -> Gateway:
@@ -97,6 +100,22 @@ class Gateway:
         request.state.usage = usage
         return usage
 
+    async def require_bounded(self, model: str, prompts: int, options: SamplingParams) -> None:
+        """Refuse a request whose answers are too much to be sent as a whole.
+
+        Args:
+            model: its name.
+            prompts: how many, each of which is answered.
+            options: of each answer.
+
+        Raises:
+            InputError: they are.
+            UnreachableError: no server answers.
+        """
+        served = (await self.pool.models()).get(model)
+        if served is not None:  # that there is none, its stream says
+            require_bounded(prompts, options, served.parameters)
+
     async def reserve_tokens(
         self, request: Request, model: str, prompts: Sequence[str | Sequence[int]], options: SamplingParams | None
     ) -> None:
@@ -116,10 +135,9 @@ class Gateway:
         if key is None or not key.tokens:
             return
         served = await self.pool.once(model, _describe)
-        longest = min(int(served.parameters.get(name, INT32)) for name in ("max_length", "max_target_length"))
         answers = 0
         if options is not None:
-            answers = options.n * min(options.max_tokens or longest, longest) * max(1, len(prompts))
+            answers = options.n * most_tokens(options, served.parameters) * max(1, len(prompts))
         likely, most = answers, answers
         for prompt in prompts:
             if isinstance(prompt, str):

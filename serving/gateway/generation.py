@@ -5,13 +5,14 @@ from contextlib import aclosing
 from typing import Any
 
 from fastapi import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from clients.answer import Answer, Delta, whole_answers
-from serving.gateway.answers import TokenUsage, count_tokens
+from serving.gateway.answers import TokenUsage, count_tokens, read_all
 from serving.gateway.events import event, event_stream
 from serving.gateway.explain.maps import round_values
 from serving.gateway.gateway import while_connected
+from serving.gateway.large_answers import json_response
 
 
 async def create_response(
@@ -27,9 +28,11 @@ async def create_response(
     """
     if stream:
         return await event_stream(request, _events(count_tokens(deltas, usage), usage))
-    answers = whole_answers(await while_connected(request, _read_all(count_tokens(deltas, usage))))
-    answer = [answer_to_json(index, answer) for index, answer in enumerate(answers)]
-    return JSONResponse({"model": usage.model, "answers": answer, "usage": usage.to_json()})
+    read = await while_connected(request, read_all(count_tokens(deltas, usage)))
+    return await json_response(
+        lambda: {"model": usage.model, "answers": _answers(read), "usage": usage.to_json()},
+        sum(_size(delta) for delta in read),
+    )
 
 
 def answer_to_json(index: int, answer: Delta | Answer) -> dict[str, Any]:
@@ -62,6 +65,10 @@ async def _events(deltas: AsyncGenerator[Delta, None], usage: TokenUsage) -> Asy
         yield event({"model": usage.model, "text": "", "usage": usage.to_json()})
 
 
-async def _read_all(deltas: AsyncGenerator[Delta, None]) -> list[Delta]:
-    async with aclosing(deltas):
-        return [delta async for delta in deltas]
+def _answers(deltas: list[Delta]) -> list[dict[str, Any]]:
+    return [answer_to_json(index, answer) for index, answer in enumerate(whole_answers(deltas))]
+
+
+def _size(delta: Delta) -> int:
+    alignment = 0 if delta.alignment is None else delta.alignment.size
+    return len(delta.token_ids) + sum(map(len, delta.top_logprobs)) + alignment

@@ -171,6 +171,12 @@ def test_an_image_is_described_and_the_caption_streams(http):
         ("completions", {"model": LANGUAGE_MODEL, "prompt": "a", "temperature": -1}, 400, "temperature"),
         ("completions", {"model": LANGUAGE_MODEL, "prompt": "a", "max_tokens": 99}, 400, "max_tokens"),
         ("completions", {"model": LANGUAGE_MODEL, "prompt": "a", "max_tokens": 99, "stream": True}, 400, "max_tokens"),
+        (
+            "completions",
+            {"model": LANGUAGE_MODEL, "prompt": ["a"] * 64, "n": 32, "temperature": 1, "logprobs": 5},
+            400,
+            None,
+        ),
         ("completions", {"prompt": "a"}, 400, "model"),
         ("completions", {"model": "nobody", "prompt": "a"}, 404, None),
         ("completions", {"model": LANGUAGE_MODEL, "prompt": "a", "deadline_ms": 1, "n": 8}, 408, "deadline_ms"),

@@ -7,15 +7,15 @@ from typing import Any
 from uuid import uuid4
 
 from fastapi import APIRouter, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from clients.answer import Answer, Delta, whole_answers
 from clients.generate import Generator
-from serving.gateway.answers import TokenUsage, count_tokens
+from serving.gateway.answers import TokenUsage, count_tokens, read_all
 from serving.gateway.bodies import JsonRoute
-from serving.gateway.chat_templates import render_messages
 from serving.gateway.events import EVENTS, event, event_stream
 from serving.gateway.gateway import Gateway, while_connected
+from serving.gateway.large_answers import json_response
 from serving.gateway.routes.completions import token_name
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.chat import ChatCompletion, ChatRequest
@@ -38,20 +38,26 @@ async def chat(request: Request, body: ChatRequest) -> Response:
             top_logprobs=body.top_logprobs or 0,
         )
     )
+    if not body.stream:
+        await gateway.require_bounded(body.model, 1, options)
     messages = [message.plain() for message in body.messages]
     text = "".join(message["content"] + ROLE for message in messages)
     await gateway.reserve_tokens(request, body.model, [text], options)
-    deltas = count_tokens(
-        gateway.stream(
-            Generator, body.model, lambda model: model.chat(render_messages(model.model, messages), options)
-        ),
-        usage,
-    )
+
+    async def ask(model: Generator) -> AsyncGenerator[Delta, None]:
+        prompt = await gateway.templates.render(model.model, messages)
+        async for delta in model.chat(prompt, options):
+            yield delta
+
+    deltas = count_tokens(gateway.stream(Generator, body.model, ask), usage)
     head = {"id": f"chatcmpl-{uuid4().hex}", "created": int(time.time()), "model": body.model}
     if body.stream:
         return await event_stream(request, _events(head, deltas, body, usage))
-    choices = await while_connected(request, _choices(deltas))
-    return JSONResponse({**head, "object": "chat.completion", "choices": choices, "usage": usage.to_json()})
+    read = await while_connected(request, read_all(deltas))
+    return await json_response(
+        lambda: {**head, "object": "chat.completion", "choices": _choices(read), "usage": usage.to_json()},
+        usage.completion * (1 + options.top_logprobs),
+    )
 
 
 async def _events(
@@ -70,12 +76,10 @@ async def _events(
             yield event({**head, "choices": [], "usage": usage.to_json()})
 
 
-async def _choices(deltas: AsyncGenerator[Delta, None]) -> list[dict[str, Any]]:
-    async with aclosing(deltas):
-        answers = whole_answers([delta async for delta in deltas])
+def _choices(deltas: list[Delta]) -> list[dict[str, Any]]:
     return [
         {**_choice(index, answer), "message": {"role": "assistant", "content": answer.text}}
-        for index, answer in enumerate(answers)
+        for index, answer in enumerate(whole_answers(deltas))
     ]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 from fastapi import APIRouter, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from clients.answer import Answer, Delta, whole_answers
 from clients.generate import Generator
@@ -15,6 +15,7 @@ from serving.gateway.answers import TokenUsage, count_tokens, merge_streams
 from serving.gateway.bodies import JsonRoute
 from serving.gateway.events import EVENTS, event, event_stream
 from serving.gateway.gateway import Gateway, while_connected
+from serving.gateway.large_answers import json_response
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.completions import Completion, CompletionRequest
 
@@ -35,6 +36,8 @@ async def complete(request: Request, body: CompletionRequest) -> Response:
             top_logprobs=body.logprobs or 0,
         )
     )
+    if not body.stream:
+        await gateway.require_bounded(body.model, len(body.prompts()), options)
     await gateway.reserve_tokens(request, body.model, body.prompts(), options)
     streams = [
         count_tokens(
@@ -46,8 +49,11 @@ async def complete(request: Request, body: CompletionRequest) -> Response:
     deltas = merge_streams(streams)
     if body.stream:
         return await event_stream(request, _events(head, deltas, body, usage))
-    choices = await while_connected(request, _choices(deltas, body))
-    return JSONResponse({**head, "choices": choices, "usage": usage.to_json()})
+    read = await while_connected(request, _read_all(deltas, body))
+    return await json_response(
+        lambda: {**head, "choices": _choices(read), "usage": usage.to_json()},
+        usage.completion * (1 + options.top_logprobs),
+    )
 
 
 async def _events(
@@ -67,11 +73,15 @@ async def _events(
         await deltas.aclose()
 
 
-async def _choices(deltas: AsyncGenerator[tuple[int, Delta], None], body: CompletionRequest) -> list[dict[str, Any]]:
-    answer: list[list[Delta]] = [[] for _ in body.prompts()]
+async def _read_all(deltas: AsyncGenerator[tuple[int, Delta], None], body: CompletionRequest) -> list[list[Delta]]:
+    read: list[list[Delta]] = [[] for _ in body.prompts()]
     async for number, delta in deltas:
-        answer[number].append(delta)
-    answers = [answer for one in answer for answer in whole_answers(one)]
+        read[number].append(delta)
+    return read
+
+
+def _choices(read: list[list[Delta]]) -> list[dict[str, Any]]:
+    answers = [answer for deltas in read for answer in whole_answers(deltas)]
     return [_choice(index, answer) for index, answer in enumerate(answers)]
 
 

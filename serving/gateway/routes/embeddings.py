@@ -1,15 +1,17 @@
 """``POST /v1/embeddings``: texts → vectors."""
 
 import base64
+from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 
 from clients.embed import TASK, Embedder
 from clients.served_model import ServedModel
 from clients.triton_client import Array
 from serving.gateway.bodies import JsonRoute
 from serving.gateway.gateway import Gateway, while_connected
+from serving.gateway.large_answers import json_response
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.embeddings import EmbeddingList, EmbeddingRequest
 from serving.gateway.upstream.server import Upstream
@@ -18,7 +20,7 @@ router = APIRouter(prefix="/v1", tags=["text"], responses=FAILURES, route_class=
 
 
 @router.post("/embeddings", response_model=None, responses={200: {"model": EmbeddingList}})
-async def embed(request: Request, body: EmbeddingRequest) -> JSONResponse:
+async def embed(request: Request, body: EmbeddingRequest) -> Response:
     """Turn texts into vectors."""
 
     async def vectors(upstream: Upstream, served: ServedModel) -> tuple[Array, int]:
@@ -29,11 +31,15 @@ async def embed(request: Request, body: EmbeddingRequest) -> JSONResponse:
     usage = gateway.usage(request, body.model, body.input)
     await gateway.reserve_tokens(request, body.model, body.texts(), None)
     vectors_BE, usage.prompt = await while_connected(request, gateway.pool.once(body.model, vectors))
-    data = [
-        {"object": "embedding", "index": index, "embedding": _encode_vector(vector_E, body.encoding_format)}
-        for index, vector_E in enumerate(vectors_BE)
-    ]
-    return JSONResponse({"object": "list", "model": body.model, "data": data, "usage": usage.to_json()})
+
+    def value() -> dict[str, Any]:
+        data = [
+            {"object": "embedding", "index": index, "embedding": _encode_vector(vector_E, body.encoding_format)}
+            for index, vector_E in enumerate(vectors_BE)
+        ]
+        return {"object": "list", "model": body.model, "data": data, "usage": usage.to_json()}
+
+    return await json_response(value, vectors_BE.size)
 
 
 def _encode_vector(vector_E: Array, encoding: str) -> list[float] | str:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -19,7 +18,7 @@ from clients.occlusion import occlusion_maps
 from clients.served_model import ServedModel
 from clients.translate import Translator
 from clients.triton_client import Array
-from serving.gateway.answers import TokenUsage, count_tokens
+from serving.gateway.answers import TokenUsage, count_tokens, read_all
 from serving.gateway.explain.drawing import draw_alignment, draw_overlays
 from serving.gateway.explain.maps import (
     SELECTED_BY,
@@ -180,8 +179,7 @@ def _options(gateway: Gateway) -> SamplingParams:
 
 
 async def _whole(deltas: AsyncGenerator[Delta, None], usage: TokenUsage) -> Answer:
-    async with aclosing(count_tokens(deltas, usage)) as deltas:
-        return whole_answers([delta async for delta in deltas])[0]
+    return whole_answers(await read_all(count_tokens(deltas, usage)))[0]
 
 
 def _alignment(answer: Answer) -> Array:

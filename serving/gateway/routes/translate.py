@@ -23,5 +23,7 @@ async def translate(request: Request, body: TranslationRequest) -> Response:
     options = gateway.limit_time(body.sampling_params())
     ask = partial(Translator.stream, text=body.input, options=options)
     usage = gateway.usage(request, body.model, body.input)
+    if not body.stream:
+        await gateway.require_bounded(body.model, 1, options)
     await gateway.reserve_tokens(request, body.model, [body.input], options)
     return await create_response(request, usage, gateway.stream(Translator, body.model, ask), body.stream)

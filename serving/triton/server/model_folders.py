@@ -23,27 +23,29 @@ def find_models(settings: ServerSettings) -> tuple[str, ...]:
     """The names of those that are to be served: all that have a config.pbtxt, or those that were chosen.
 
     Raises:
-        ArtefactError: the repository has no model, lacks one that was requested, or holds a name that is no text.
+        ArtefactError: the repository has no model, or lacks one that was requested.
     """
-    names = [os.fsencode(path.name).decode(errors="backslashreplace") for path in settings.repository.glob("*")]
-    unreadable = sorted(set(names) - {path.name for path in settings.repository.glob("*")})
-    if unreadable:  # tritonserver puts them into messages that nobody can parse then
-        raise ArtefactError("names in UTF-8 in a repository", str(unreadable[:3]), "rename them")
     folders = {path.parent.name: path.parent for path in settings.repository.glob(f"*/{CONFIG}")}
     unfit = {name: found for name, folder in sorted(folders.items()) if (found := _unfit(folder))}
     present = folders.keys() - unfit.keys()
     missing = set(settings.models) - present
     if missing or not present:
         expected = f"models {sorted(missing)}" if missing else "one model at least"
-        beside = "".join(f"; {name}: {found}" for name, found in unfit.items())
+        beside = "".join(f"; {_shown(name)}: {found}" for name, found in unfit.items())
         found = f"{sorted(present) or 'none'} in {Path(settings.repository)}{beside}"
         raise ArtefactError(expected, found, "lay it out with `attendant repository`")
     for name in unfit.keys() - set(settings.models):
-        sys.stderr.write(f"not served: {name}: {unfit[name]}\n")
+        sys.stderr.write(f"not served: {_shown(name)}: {unfit[name]}\n")
     return tuple(sorted(settings.models or present))
 
 
+def _shown(name: str) -> str:
+    return os.fsencode(name).decode(errors="backslashreplace")
+
+
 def _unfit(folder: Path) -> str:
+    if _shown(folder.name) != folder.name:
+        return "its name is not UTF-8"
     try:
         found = (folder / CONFIG).stat()
         names = [path.name for path in folder.iterdir()]

@@ -43,6 +43,13 @@ def test_a_pixel_that_is_not_finite_earns_its_own_request_an_error(runner, bad):
         require_finite(broken)
 
 
+@pytest.mark.parametrize("shape", [(12, 12), (1, 12, 12), (1, 3, 12, 13), (0, 3, 12, 12), (1, 1, 3, 12, 12)])
+def test_an_image_of_another_shape_earns_its_own_request_an_error(runner, shape):
+    first, error, last = classify(runner, [images(1, 1), np.zeros(shape, np.float32), images(2, 2)])
+    assert isinstance(error, InputError) and "'pixels'" in str(error)
+    assert first["logits"].shape == (1, 5) and last["logits"].shape == (2, 5)
+
+
 def test_nothing_but_bad_requests_runs_nothing(runner):
     assert all(isinstance(answer, InputError) for answer in classify(runner, [np.full((1, 3, 12, 12), np.nan)]))
 

@@ -1,11 +1,17 @@
+import asyncio
 import json
+import os
+import signal
+import time
+from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from tritonclient.grpc import model_config_pb2 as pb
 
 from attendant.errors import ArtefactError, InputError
 from clients.served_model import ServedModel
-from serving.gateway.chat_templates import CHAT_TEMPLATE, CONTROL_TOKENS, SPECIAL_TOKENS, render_messages
+from serving.gateway.chat_templates import CHAT_TEMPLATE, CONTROL_TOKENS, SPECIAL_TOKENS, ChatTemplates
 from serving.triton.repository import chat_template
 from serving.triton.repository.chat_template import add_chat_template
 
@@ -32,17 +38,28 @@ def said(*contents):
     return [{"role": "user", "content": content} for content in contents]
 
 
-def test_a_template_gets_the_messages_the_special_tokens_and_asks_for_an_answer():
+@pytest.fixture(scope="module")
+def templates():
+    with closing(ChatTemplates(1 << 20)) as templates:
+        yield templates
+
+
+@pytest.fixture
+def render_messages(templates):
+    return lambda model, messages: asyncio.run(templates.render(model, messages))
+
+
+def test_a_template_gets_the_messages_the_special_tokens_and_asks_for_an_answer(render_messages):
     model = served(CHATML, **{SPECIAL_TOKENS: {"bos_token": "<s>"}})
     assert render_messages(model, said(" hello ", "you")) == "<s>user\nhello<s>user\nyou<s>assistant"
 
 
-def test_a_model_without_a_template_is_refused_with_what_to_do():
+def test_a_model_without_a_template_is_refused_with_what_to_do(render_messages):
     with pytest.raises(InputError, match=r"'chatty' has not.*/v1/completions, or put chat_template\.jinja"):
         render_messages(served(), said("hello"))
 
 
-def test_a_message_with_a_control_token_is_refused():
+def test_a_message_with_a_control_token_is_refused(render_messages):
     model = served("{{ messages[0].content }}", **{CONTROL_TOKENS: ["<|end|>"]})
     assert render_messages(model, said("<end>")) == "<end>"
     with pytest.raises(InputError, match=r"<\|end\|>"):
@@ -64,9 +81,58 @@ def test_a_message_with_a_control_token_is_refused():
         "{{ '\\ud800' }}",
     ],
 )
-def test_what_a_template_may_not_do_is_the_requests_error(template):
+def test_what_a_template_may_not_do_is_the_requests_error(render_messages, template):
     with pytest.raises(InputError, match="template of 'chatty'"):
         render_messages(served(template), said("hello"))
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+        "{{ lipsum(n=10**6) }}",
+        "{{ '%1000000000d' | format(1) }}",
+        "{% set ns = namespace(x='aaaaaaaa') %}{% for a in range(40) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+        "{{ [1] | slice(10**9) | list }}",
+        "{{ 'a' * 10**10 }}",
+    ],
+    ids=["loops", "lipsum", "format", "doubled", "slice", "memory"],
+)
+def test_a_template_that_takes_too_much_is_refused_soon_and_the_next_chat_is_rendered(render_messages, template):
+    began_s = time.monotonic()
+    with pytest.raises(InputError, match=r"template of 'chatty' takes; found more than 1 s of a processor, or 128 MiB"):
+        render_messages(served(template), said("hello"))
+    assert time.monotonic() - began_s < 15
+    assert render_messages(served("{{ messages[0].content }}"), said("hello")) == "hello"
+
+
+def test_a_prompt_longer_than_a_body_may_be_is_refused(render_messages):
+    with pytest.raises(InputError, match="a prompt of 1048577 bytes, more than 1048576"):
+        render_messages(served("{{ 'a' * (2**20 + 1) }}"), said("hello"))
+
+
+def test_a_slow_template_holds_up_neither_the_loop_nor_another_model(templates):
+    async def check():
+        slow = asyncio.ensure_future(
+            templates.render(served("{% for a in range(99999) %}{{ range(99999) | sum }}{% endfor %}"), said("hello"))
+        )
+        other = replace(served("{{ messages[0].content }}"), name="other")
+        assert await templates.render(other, said("hello")) == "hello"
+        assert not slow.done()
+        with pytest.raises(InputError):
+            await slow
+
+    asyncio.run(check())
+
+
+def test_a_process_that_is_killed_is_replaced(templates, render_messages):
+    model = served("{{ messages[0].content }}")
+    render_messages(model, said("hello"))
+    os.kill(templates._renderers["chatty"]._process.pid, signal.SIGKILL)
+    with pytest.raises(InputError):
+        render_messages(model, said("hello"))
+    assert render_messages(model, said("hello")) == "hello"
 
 
 def test_the_names_of_the_parameters_are_those_that_the_repository_writes():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -61,7 +62,7 @@ def test_a_number_that_is_no_version_takes_its_own_model_away(
     assert "is no version" in capsys.readouterr().err
 
 
-def test_a_name_that_is_no_text_is_refused(settings: ServerSettings):
-    (settings.repository / os.fsdecode(b"\xff\xfe")).mkdir()
-    with pytest.raises(ArtefactError, match="names in UTF-8"):
-        find_models(settings)
+def test_a_name_that_is_no_text_takes_its_own_model_away(settings: ServerSettings, capsys: pytest.CaptureFixture[str]):
+    shutil.copytree(settings.repository / "double", settings.repository / os.fsdecode(b"\xff\xfe"))
+    assert find_models(settings) == ("double", "tokens")
+    assert capsys.readouterr().err == "not served: \\xff\\xfe: its name is not UTF-8\n"
