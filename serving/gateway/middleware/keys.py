@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from limits import parse
+from limits import parse_many
 
 from attendant.errors import ArtefactError, ConfigError, OutputError, unknown_name
 from attendant.folders import one_at_a_time
@@ -55,8 +55,8 @@ class Key:
             raise ConfigError("a name for the key", "none", "say whose it is with --name")
         for limit in (self.requests, self.tokens):
             try:
-                if limit:
-                    parse(limit)
+                if limit and len(parse_many(limit)) > 1:
+                    raise ValueError("several limits, of which one would be kept to")
             except ValueError as error:
                 raise ConfigError("a limit such as 600/minute", repr(limit), "correct it") from error
 

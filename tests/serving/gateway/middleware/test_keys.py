@@ -107,6 +107,12 @@ def test_a_change_is_noticed_though_the_clock_says_the_same(path):
     assert keys.find(secret) is None
 
 
+@pytest.mark.parametrize("limit", ["60/minute;1000/day", "60/minute|1000/day"])
+def test_of_several_limits_none_is_dropped_in_silence(path, limit):
+    with pytest.raises(ConfigError, match="a limit such as 600/minute"):
+        new_key(path, "ann", requests=limit)
+
+
 def test_a_pipe_in_the_place_of_the_file_does_not_hold_up_the_gateway(path):
     secret = new_key(path, "ann")
     keys = Keys(path)
