@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
 
 from attendant.errors import InputError
@@ -27,7 +28,7 @@ async def read_upload(request: Request, schema: type[Body]) -> tuple[Body, bytes
 
     Raises:
         RequestValidationError: a field is missing, unknown or wrong.
-        InputError: the image is no base64.
+        InputError: the image is no base64, or the form is not in UTF-8.
         RefusedError: it is of neither kind.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -35,6 +36,7 @@ async def read_upload(request: Request, schema: type[Body]) -> tuple[Body, bytes
         body = _validate(schema, parse_json(await request.body()))
         return body, bytes_of_base64(getattr(body, IMAGE))
     if kind == FORM:
+        _require_utf8(request.headers["content-type"])
         async with request.form(max_files=1, max_fields=MOST_FIELDS) as form:
             twice = len(form.multi_items()) - len(form)
             if twice:
@@ -58,6 +60,13 @@ def upload_schema(schema: type[BaseModel]) -> dict[str, Any]:
         "additionalProperties": False,
     }
     return {"requestBody": {"required": True, "content": {JSON: {"schema": own}, FORM: {"schema": form}}}}
+
+
+def _require_utf8(content_type: str) -> None:
+    # Any of Python's codecs would be taken otherwise, some of which take quadratic time.
+    name = parse_options_header(content_type)[1].get(b"charset", b"utf-8")
+    if name.lower() not in (b"utf-8", b"utf8"):
+        raise InputError("a form in UTF-8", f"the charset {name.decode(errors='replace')!r}", "leave the charset out")
 
 
 def _value(text: str, schema: type[BaseModel], name: str) -> Any:
