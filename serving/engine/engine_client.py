@@ -187,7 +187,12 @@ class EngineClient(Generic[Owner]):
         outputs = list[Output]()
         wait_ms = TICK_S * 1000
         while self._poll.poll(wait_ms):
-            message, wait_ms = receive(self._connection), 0
+            try:
+                message, wait_ms = receive(self._connection), 0
+            except (EOFError, OSError):
+                if not outputs:  # else it is met again at the next call
+                    raise
+                break
             self._heard_s = time.monotonic()
             if isinstance(message, Report):
                 self.meter, self._steps = message.meter, message.steps
@@ -215,11 +220,7 @@ class EngineClient(Generic[Owner]):
         """Start the next process, and end what the last one had with an error; False if there is to be none."""
         status = self._process.wait()
         self._connection.close()
-        pause_s = 0.0
-        if not self._stopping.is_set():
-            pause_s, why = self._backoff.pause_after_failure(), self._failure or f"it ended with {status}"
-            logging.error("the engine is started anew in %.1f s: %s", pause_s, why)
-        lost = list[Owner]()
+        lost, why = list[Owner](), str(self._failure or f"it ended with {status}")
         with self._lock:
             if not self._is_loading:  # else it had none: all wait for the next
                 lost = self._take_all()
@@ -227,17 +228,26 @@ class EngineClient(Generic[Owner]):
                 self._outbox, self._unwritten = queue.SimpleQueue(), 0
                 self._is_loading, self._loading_since_s = True, time.monotonic()
         self._end(lost, LostError("an answer", f"an engine that ended with {status}", "send the request again"))
-        while pause_s > 0 and not self._stopping.wait(min(TICK_S, pause_s)):
-            pause_s -= TICK_S
-            self._tick()
-        if self._stopping.is_set():
+        while not self._stopping.is_set():
+            pause_s = self._backoff.pause_after_failure()
+            logging.error("the engine is started anew in %.1f s: %s", pause_s, why)
+            while pause_s > 0 and not self._stopping.wait(min(TICK_S, pause_s)):
+                pause_s -= TICK_S
+                self._tick()
+            self._failure = None
+            try:
+                self._start()
+            except OSError as error:  # no descriptor, or no memory, for a process
+                why = str(error)
+                continue
             with self._lock:
-                lost = self._take_all()
-            self._end(lost, LostError("an answer", "an engine that has ended", "send the request again"))
-            return False
-        self._failure = None
-        self._start()
-        return True
+                if self._stopping.is_set():  # meanwhile, which ended the one before
+                    self._record.kill()
+            return True
+        with self._lock:
+            lost = self._take_all()
+        self._end(lost, LostError("an answer", "an engine that has ended", "send the request again"))
+        return False
 
     def _deliver(self, outputs: list[Output]) -> None:
         by_number = dict[int, list[RequestOutput | AttendantError]]()
@@ -264,9 +274,10 @@ class EngineClient(Generic[Owner]):
         owners = list(self._owners.values())
         self._owners.clear()
         self._numbers.clear()
-        while not self._outbox.empty():
-            self._outbox.get_nowait()
-            self._unwritten -= 1
+        with suppress(queue.Empty):
+            while True:
+                self._outbox.get_nowait()
+                self._unwritten -= 1
         return owners
 
     def _end(self, owners: list[Owner], error: AttendantError) -> None:
@@ -289,15 +300,16 @@ class EngineClient(Generic[Owner]):
 
     def _watch(self) -> None:
         """End a process that neither says nor does anything, or takes no requests."""
-        meter, heard_s, silent_s, still_s, unread_s, looked_s = WorkMeter(), 0.0, 0.0, 0.0, 0.0, time.monotonic()
+        meter, heard_s, silent_s, still_s, looked_s = WorkMeter(), 0.0, 0.0, 0.0, time.monotonic()
+        unread_s, steps = 0.0, 0
         while not self._stopped.wait(TICK_S):
             now_s = time.monotonic()
             passed_s = min(now_s - looked_s, 2 * TICK_S)  # a pause of this process is none of the engine's
             silent_s = 0.0 if self._heard_s != heard_s else silent_s + passed_s
             still_s = 0.0 if meter.share([self._record], passed_s) > AT_WORK else still_s + passed_s
-            has_work = self.meter.active or self.meter.waiting or self._is_loading or not self._owners
-            unread_s = 0.0 if has_work else unread_s + passed_s
-            looked_s, heard_s, self._hung_s = now_s, self._heard_s, min(silent_s, still_s)
+            has_work = self.meter.active or self.meter.waiting or self._steps != steps
+            unread_s = unread_s + passed_s if self._owners and not has_work and not self._is_loading else 0.0
+            looked_s, heard_s, self._hung_s, steps = now_s, self._heard_s, min(silent_s, still_s), self._steps
             longest_s = LONGEST_STEP_S if self._is_loading else HANG_S  # a disk may be slow
             is_stuck = silent_s > LONGEST_STEP_S and not self._is_loading
             if self._hung_s > longest_s or is_stuck or unread_s > UNREAD_S:

@@ -207,6 +207,37 @@ def test_who_waits_when_it_is_stopped_is_answered_first(load, answers):
     assert client._process.returncode == 0
 
 
+@pytest.mark.planted
+def test_what_was_said_before_the_end_is_answered_however_late_it_is_read(load):
+    class SlowAnswers(Answers):
+        def take(self, owner, outputs):
+            time.sleep(0 if self.told else 1.0)
+            super().take(owner, outputs)
+
+    answers = SlowAnswers()
+    client = EngineClient(load, 64, answers.take, answers.tick)
+    for number in range(10):
+        client.submit(number, *request(9))
+    client.stop()
+    assert [answers.end_of(number) for number in range(10)] == [9] * 10
+
+
+def test_a_start_that_fails_is_tried_again(engine, answers, monkeypatch):
+    start, failures = engine_client.start_python, [OSError("no descriptor"), OSError("no memory")]
+
+    def start_at_third(*arguments):
+        if failures:
+            raise failures.pop()
+        return start(*arguments)
+
+    monkeypatch.setattr(engine_client, "start_python", start_at_third)
+    os.kill(process_of(engine), signal.SIGKILL)
+    engine.submit("held", *request(3))
+    assert answers.end_of("held") in (3,) or isinstance(answers.end_of("held"), LostError)
+    engine.submit("next", *request(3))
+    assert answers.end_of("next") == 3 and not failures
+
+
 def test_it_says_how_it_does(engine, answers):
     engine.submit(1, *request(9))
     assert answers.end_of(1) == 9
