@@ -7,6 +7,7 @@ from typing import Any
 from tritonclient.grpc import model_config_pb2 as pb
 
 from attendant.errors import ArtefactError
+from attendant.records import read_file
 from serving.lint.backends import BACKENDS, Backend, backend_named_by
 from serving.triton.repository.layout import CONFIG_NAME
 from serving.triton.repository.pbtxt import config_from_pbtxt
@@ -78,7 +79,7 @@ def read_model(folder: Path) -> Model:
     """A folder as a model, whether its configuration can be read or not."""
     config, unread = pb.ModelConfig(), ""
     try:
-        config = config_from_pbtxt((folder / CONFIG_NAME).read_text(encoding="utf-8"))
+        config = config_from_pbtxt(read_file(folder / CONFIG_NAME).decode())
     except FileNotFoundError:
         unread = "no file"
     except (OSError, UnicodeDecodeError) as error:

@@ -1,5 +1,6 @@
 """Every rule on models finds what breaks it, at its place, and nothing in what keeps it."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,14 @@ def test_what_is_no_configuration_is_told_and_judged_no_further(text, name, says
     assert problem.rule.name == name
     assert problem.rule in FILE_RULES
     assert says in problem.finding.found
+
+
+def test_a_configuration_that_is_a_pipe_is_not_waited_for(tmp_path):
+    folder = repository(tmp_path, None, ("1/model.onnx",))
+    os.mkfifo(folder / "m" / "config.pbtxt")
+    (problem,) = check_repository(folder)
+    assert problem.rule in FILE_RULES
+    assert "is no file" in problem.finding.found
 
 
 def test_a_longer_name_of_another_state_is_the_known_trap_of_orders(tmp_path):
