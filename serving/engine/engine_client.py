@@ -310,7 +310,8 @@ class EngineClient(Generic[Owner]):
             has_work = self.meter.active or self.meter.waiting or self._steps != steps
             unread_s = unread_s + passed_s if self._owners and not has_work and not self._is_loading else 0.0
             looked_s, heard_s, self._hung_s, steps = now_s, self._heard_s, min(silent_s, still_s), self._steps
-            longest_s = LONGEST_STEP_S if self._is_loading else HANG_S  # a disk may be slow
+            waits = self._is_loading and not self._record.is_stopped  # for a disk, which may be slow
+            longest_s = LONGEST_STEP_S if waits else HANG_S
             is_stuck = silent_s > LONGEST_STEP_S and not self._is_loading
             if self._hung_s > longest_s or is_stuck or unread_s > UNREAD_S:
                 silent, unread = f"silent for {silent_s:.1f} s", f"requests unread for {unread_s:.1f} s"

@@ -222,6 +222,18 @@ def test_what_was_said_before_the_end_is_answered_however_late_it_is_read(load):
     assert [answers.end_of(number) for number in range(10)] == [9] * 10
 
 
+@pytest.mark.planted
+def test_an_engine_that_is_stopped_while_it_is_loaded_is_started_anew(engine, answers, monkeypatch):
+    monkeypatch.setattr(engine_client, "HANG_S", 1.0)
+    first = process_of(engine)
+    os.kill(first, signal.SIGKILL)
+    while process_of(engine) == first:
+        time.sleep(0.001)
+    os.kill(process_of(engine), signal.SIGSTOP)
+    engine.submit("held", *request(3))
+    assert answers.end_of("held") == 3
+
+
 def test_a_start_that_fails_is_tried_again(engine, answers, monkeypatch):
     start, failures = engine_client.start_python, [OSError("no descriptor"), OSError("no memory")]
 
