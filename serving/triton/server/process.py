@@ -29,6 +29,7 @@ from serving.triton.server.reaper import Reaper
 from serving.triton.server.server_log import LogFollower, problems_in
 from serving.triton.server.settings import ServerSettings
 from serving.triton.server.shared_memory import new_server_name, remove_dead_regions, remove_regions
+from serving.triton.server.workers import workers_of
 from serving.triton.server.workspace import (
     log_path,
     new_workspace,
@@ -134,6 +135,14 @@ class TritonServer:
                 if time.monotonic() > deadline:
                     raise self.failure(f"a tritonserver ready within {timeout_s:g} s", "it is not")
                 await asyncio.sleep(POLL_S)
+
+    def end_late_workers(self) -> list[str]:
+        """End the workers of models that are still being loaded, which keep the server from being live; their names."""
+        text = self.log.read_text(errors="replace") if self.log else ""
+        late = [worker for worker in workers_of(self.group or 0) if f"successfully loaded '{worker.model}'" not in text]
+        for worker in late:
+            worker.kill()
+        return sorted({worker.model for worker in late})
 
     def wait_until_ready(self, check: Callable[[Endpoints], None], timeout_s: float) -> None:
         """Return when the server has loaded every model and the check agrees; not within an event loop.

@@ -56,7 +56,7 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
             server = start()
             try:
                 server.start()
-                await server.wait_until_live(supervision.start_timeout_s)
+                await _wait_until_live(server, supervision.start_timeout_s)
                 async with TritonClient(
                     server.endpoints.grpc,
                     supervision.start_timeout_s,
@@ -88,6 +88,16 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
     finally:
         if failed_before is not None:
             failed_before.remove_log()
+
+
+async def _wait_until_live(server: TritonServer, timeout_s: float) -> None:
+    try:
+        await server.wait_until_live(timeout_s)
+    except ServerError:
+        if not (late := server.end_late_workers()):
+            raise
+        _report(f"not loaded within {timeout_s:g} s, and ended: {', '.join(late)}")
+        await server.wait_until_live(timeout_s)
 
 
 async def _watch(

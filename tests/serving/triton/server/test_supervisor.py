@@ -28,7 +28,7 @@ async def until(condition):
         await asyncio.sleep(0.05)
 
 
-def supervised(settings, scenario, watch_s=0.2, bounds=ResourceBounds()):  # noqa: B008
+def supervised(settings, scenario, watch_s=0.2, bounds=ResourceBounds(), start_timeout_s=READY_S):  # noqa: B008
     """Run a scenario beside a supervisor; it gets the servers as they become ready, and the models that they lack."""
     servers, lacks = [], []
 
@@ -37,7 +37,7 @@ def supervised(settings, scenario, watch_s=0.2, bounds=ResourceBounds()):  # noq
         lacks.append(dict(failed))
 
     async def both():
-        supervision = Supervision(start_timeout_s=READY_S, watch_s=watch_s, bounds=bounds)
+        supervision = Supervision(start_timeout_s=start_timeout_s, watch_s=watch_s, bounds=bounds)
         running = asyncio.ensure_future(supervise(lambda: TritonServer(settings), supervision, on_ready))
         part = asyncio.ensure_future(scenario(servers, lacks))
         done, _ = await asyncio.wait({running, part}, return_when=asyncio.FIRST_COMPLETED)
@@ -143,6 +143,19 @@ def test_a_broken_model_is_not_served_until_it_is_mended_and_the_others_are(sett
         assert client.is_model_ready("broken") and len(servers) == 1
 
     supervised(settings, scenario)
+
+
+@pytest.mark.planted
+def test_a_model_that_is_never_loaded_keeps_no_other_from_being_served(settings, capsys):
+    sample_models.write(settings.repository, "slow", sample_models.DOUBLE_CONFIG, sample_models.SLOW)
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        assert list(lacks[0]) == ["slow"]
+        assert doubles(triton.InferenceServerClient(servers[0].endpoints.grpc))
+
+    supervised(settings, scenario, start_timeout_s=10.0)
+    assert "not loaded within 10 s, and ended: slow" in capsys.readouterr().err
 
 
 @pytest.mark.planted
