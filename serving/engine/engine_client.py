@@ -35,8 +35,8 @@ HELD_S = 4.0
 """How long requests wait for an engine that is being started anew."""
 AT_ONCE_BYTES = 1 << 14
 """A message so small fits into a socket that can be written to (unix(7): three quarters of its buffer are free)."""
-UNREAD_S = 30.0
-"""How long an engine that has nothing to do may leave requests unread: a long guide is tried for 20 s at most."""
+UNREAD_S = 120.0
+"""How long an engine that has nothing to do may leave requests unread, as while it tries guides."""
 SILENT_S = 1.0
 """Time without a word of an engine after which its step is said to stall."""
 Owner = TypeVar("Owner", bound=Hashable)

@@ -6,6 +6,7 @@ lives, ends the requests that were here with an error, and starts another. Outpu
 
 import logging
 import os
+import queue
 import threading
 import time
 from collections import deque
@@ -129,11 +130,16 @@ def serve_engine(descriptor: int) -> None:
 
 
 class EngineLoop:
-    """Steps an engine in the calling thread; another reads what comes."""
+    """Steps an engine in the calling thread; another reads what comes, and a third requests with a guide.
+
+    To try a guide takes up to half a second: requests without one do not wait for that.
+    """
 
     def __init__(self, model: TextGenerationModel, connection: Connection) -> None:
         self._model, self._engine, self._connection = model, model.engine, connection
         self._requests: dict[int, Request] = {}
+        self._guided = queue.SimpleQueue[Ask | None]()
+        self._unread, self._cancelled = set[int](), set[int]()  # of those
         self._outputs: deque[Output] = deque()
         self._sending = threading.Lock()
         self._stopping = False
@@ -142,6 +148,7 @@ class EngineLoop:
     def run(self) -> None:
         """Decode until the other end wants no more; what is queued then is answered first."""
         threading.Thread(target=self._read, name="requests", daemon=True).start()
+        threading.Thread(target=self._read_guided, name="guides", daemon=True).start()
         while not (self._stopping and self._engine.is_idle):
             try:
                 worked = self._engine.step()
@@ -157,29 +164,48 @@ class EngineLoop:
     def _read(self) -> None:
         try:
             while (message := receive(self._connection)) is not None:
-                if isinstance(message, Ask):
+                if isinstance(message, Cancel):
+                    self._cancel(message.number)
+                elif message.options.structure is None:
                     self._accept(message)
-                elif (request := self._requests.get(message.number)) is not None:
-                    request.cancel()
-                    self._engine.wake()
+                else:
+                    self._unread.add(message.number)
+                    self._guided.put(message)
         except (EOFError, OSError):
             os._exit(0)  # nobody is left who would read an answer
         except BaseException:  # a mistake of ours: who holds the other end starts another process
             logging.exception("a message could not be read")
             os._exit(1)
+        self._guided.put(None)
+
+    def _read_guided(self) -> None:
+        while (ask := self._guided.get()) is not None:
+            self._accept(ask)
         self._stopping = True
         self._engine.wake()
+
+    def _cancel(self, number: int) -> None:
+        if number in self._unread:  # first: it may be read meanwhile
+            self._cancelled.add(number)
+        if (request := self._requests.get(number)) is not None:
+            request.cancel()
+            self._engine.wake()
 
     def _accept(self, ask: Ask) -> None:
         try:
             request = read_request(self._model, ask)
             self._requests[ask.number] = request
+            if ask.number in self._cancelled:
+                request.cancel()
             self._engine.submit(request, partial(self._emit, ask.number))
         except BaseException as error:  # a library in Rust panics with one that is no Exception
             if not isinstance(error, AttendantError):
                 logging.exception("a request could not be read")
             self._emit(ask.number, _known(error))
             self._send()
+        finally:
+            self._unread.discard(ask.number)
+            self._cancelled.discard(ask.number)
 
     def _emit(self, number: int, output: RequestOutput | AttendantError) -> None:
         self._outputs.append((number, output))

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from dataclasses import replace
 from multiprocessing import Pipe
 
 import pytest
@@ -47,7 +48,7 @@ def ask(model):
 
 
 def request(number, count, tokens=(5, 6), **options):
-    params = SamplingParams(max_tokens=count, ignore_eos=True, **options)
+    params = SamplingParams(max_tokens=count, ignore_eos="regex" not in options, **options)
     return Ask(number=number, subject=list(tokens), options=params)
 
 
@@ -112,6 +113,39 @@ def test_a_step_that_fails_is_told_to_who_is_served_and_the_next_are_answered(as
     assert count_tokens(ask(request(2, 3))[2]) == 3
     assert "a step of the engine failed" in caplog.text and "ZeroDivisionError: a mistake" in caplog.text
     assert (model.engine.meter.active, model.engine.meter.failed) == (0, 1)
+
+
+@pytest.mark.planted
+def test_a_request_without_a_guide_does_not_wait_for_those_with_one(model, monkeypatch):
+    tried, whole = threading.Event(), model.request
+
+    def try_guide(inputs, options):
+        if options.structure is not None:
+            assert tried.wait(PATIENCE_S)
+        return whole(inputs, replace(options, regex=SamplingParams().regex, ignore_eos=True))
+
+    monkeypatch.setattr(model, "request", try_guide)
+    ours, theirs = Pipe()
+    for message in (
+        request(1, 9, regex="a*"),
+        request(2, 9, regex="a*"),
+        request(3, 9),
+        Cancel(number=2),
+        None,
+    ):
+        send(ours, message)
+    thread = threading.Thread(target=EngineLoop(model, theirs).run)
+    thread.start()
+    ended = []
+    while len(ended) < 3:
+        assert ours.poll(PATIENCE_S)
+        if not isinstance(message := receive(ours), Report):
+            ended += [(n, out) for n, out in message if isinstance(out, AttendantError) or out.is_last]
+        if ended:
+            tried.set()
+    thread.join(PATIENCE_S)
+    codes = {number: getattr(output, "code", "") for number, output in ended}
+    assert ended[0][0] == 3 and codes == {1: "", 2: "cancelled", 3: ""} and not thread.is_alive()
 
 
 def test_a_cancelled_request_ends_with_an_error(ask, model, monkeypatch):
