@@ -34,7 +34,7 @@ FORGOTTEN_S = 10.0
 HELD_S = 4.0
 """How long requests wait for an engine that is being started anew."""
 AT_ONCE_BYTES = 1 << 14
-"""A message so small fits into a socket that can be written to (unix(7): three quarters of its buffer are free)."""
+"""A message so small fits where a socket can be written to: Linux says so of three quarters of its buffer free."""
 UNREAD_S = 120.0
 """How long an engine that has nothing to do may leave requests unread, as while it tries guides."""
 SILENT_S = 1.0
