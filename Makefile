@@ -1,4 +1,4 @@
-.PHONY: audit bench bench-gpu chaos fuzz soak help quickstart system test test-slow test-any-processor test-proofs test-full-width \
+.PHONY: audit bench bench-gpu chaos fuzz soak help quickstart system test test-faults test-slow test-any-processor test-proofs test-full-width \
 	test-gpu test-trt tune-gpu check docs format up clean
 .DEFAULT_GOAL := help
 
@@ -25,9 +25,11 @@ quickstart: .venv/.cpu  ## export, prove, serve and ask the shipped models
 test: .venv/.dev system  ## prove what the README says: some minutes
 	$(PYTEST) $(IN_PARALLEL)
 
-test-slow: .venv/.dev system  ## run the long half of the tests: whole guides, soaks, every preset, fewer instructions
+test-slow: .venv/.dev system  ## run the long half of the tests: whole guides, soaks, every preset
 	$(PYTEST) $(IN_PARALLEL) -m slow
-	$(MAKE) test-any-processor LIMITS='$(FEWEST)'
+
+test-faults: .venv/.dev system  ## run what takes minutes beyond CI's: waits for servers to notice faults, every family in every precision
+	$(PYTEST) $(IN_PARALLEL) -m patient
 
 # What stands in for TensorRT and a GPU: docs/guides/tensorrt.md says what each proves.
 PROOFS := tests/models/kernels tests/export/tensorrt/plugins tests/export/tensorrt tests/export/tensorrt/test_build.py \
@@ -37,7 +39,7 @@ PROOFS := tests/models/kernels tests/export/tensorrt/plugins tests/export/tensor
 	tests/serving/triton/repository/test_engines.py tests/attendant/test_engine_manifest.py tests/test_deployment.py \
 	tests/test_image_contents.py tests/test_tensorrt_guide.py
 
-test-proofs: .venv/.dev  ## of both halves, what can be proved of engines and kernels without TensorRT and a GPU
+test-proofs: .venv/.dev .venv/.compilers  ## of both halves, what can be proved of engines and kernels without TensorRT and a GPU
 	$(PYTEST) $(IN_PARALLEL) -m "not needs_tensorrt and not needs_gpu" $(PROOFS)
 
 # What compares floats, with other libraries' models or with float64, and what the shipped checkpoints answer. Under each
@@ -78,6 +80,7 @@ bench-gpu: .venv/.cpu  ## run every benchmark of a GPU; the results go to benchm
 tune-gpu: .venv/.dev  ## time the kernels' tiles on this GPU, and keep them where the kernels read them
 	$(BIN)/python -m benchmarks.gpu.tiles
 	$(BIN)/python -m models.kernels.figures
+	$(BIN)/python -m models.kernels.hopper_figures
 
 bench: .venv/.cpu  ## run the latency tests against Triton, and compare them with their baselines
 	$(BIN)/python -m benchmarks.latency
@@ -156,4 +159,17 @@ clean:  ## remove the environment and everything built
 	@$(BIN)/python -c 'import triton' 2>/dev/null || $(PIP) --no-deps triton==3.9.0
 	$(PIP) --no-deps --upgrade --target .venv/tensorrt-11.4 tensorrt-cu13-bindings
 	$(PIP) --no-deps --upgrade --target .venv/tensorrt-10.16 tensorrt-cu12-bindings
+	@touch $@
+
+# The proofs of kernels under another Triton (a CUDA build of torch 2.13 demands 3.7.1), and what drivers and newer tools make
+# of their PTX: 1.2 GB installed, each in a folder of its own. None is imported but by tests/models/kernels.
+TOOLS := nvjitlink-12.8/nvidia-nvjitlink-cu12==12.8.93 nvjitlink-13.0/nvidia-nvjitlink==13.0.88 \
+	nvjitlink-13.5/nvidia-nvjitlink==13.5.37 ptxas-13.5/nvidia-cuda-nvcc==13.5.37
+.venv/.compilers: .venv/.dev
+	@echo "installing another Triton, and NVIDIA's assembler and linkers: a minute, once"
+	@for triton in 3.7.1 3.9.0; do \
+		$(BIN)/python -c "import sys, triton; sys.exit(triton.__version__ != '$$triton')" \
+			|| $(PIP) --no-deps --upgrade --target .venv/triton-$$triton triton==$$triton || exit 1; \
+	done
+	@for tool in $(TOOLS); do $(PIP) --no-deps --upgrade --target .venv/$${tool%%/*} $${tool#*/} || exit 1; done
 	@touch $@

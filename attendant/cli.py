@@ -3,7 +3,9 @@
 import ast
 import inspect
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +21,8 @@ import tyro
 
 from attendant.errors import AttendantError, MachineError
 from attendant.extras import provider_of
+from attendant.printable import printable
+from attendant.standard_streams import open_standard_streams
 
 FAILURE_STATUS = 1
 USAGE_STATUS = 2
@@ -28,6 +32,8 @@ Verbs: TypeAlias = "Mapping[str, str | Verb | Group]"
 _STYLE = (tyro.conf.PositionalMetavarFromFieldName, tyro.conf.FlagCreatePairsOff)
 _METAVARS = {str: "TEXT", Path: "PATH", int: "INT", float: "FLOAT"}
 _HELP = ("--help", "-h")
+_ENDED = {128 + number: number for number in (signal.SIGTERM, signal.SIGHUP)}
+_AGAIN_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,13 @@ def run(program: str, description: str, verbs: Verbs, arguments: Sequence[str], 
         arguments: the words after the program; ``--verbose`` anywhere shows tracebacks.
         distribution: whose version ``--version`` prints; no such option if empty.
     """
+    open_standard_streams()
+    # A caller may have blocked them for its own sake; what it ignores stays ignored.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    for number in _ENDED.values():
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _end)
+    sys.unraisablehook = _end_after_all
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # noqa: TID251  its own lines would stand between ours
     verbose = "--verbose" in arguments
     words = [word for word in arguments if word != "--verbose"]
@@ -61,6 +74,34 @@ def run(program: str, description: str, verbs: Verbs, arguments: Sequence[str], 
         sys.exit(0)
     options = {"--version": "print the version"} if distribution else {}
     sys.exit(_guard(lambda: _dispatch(program, Group(description, verbs), words, options), verbose))
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    """End as an error does, so that no half-written folder stays; the same signal again ends it at once."""
+    signal.signal(number, signal.SIG_DFL)
+    sys.exit(128 + number)
+
+
+def _end_after_all(lost: "sys.UnraisableHookArgs") -> None:
+    # Python drops what a signal raises within a callback of its own, as an import's: the signal comes again, later.
+    error = lost.exc_value
+    if isinstance(error, SystemExit) and error.code in _ENDED:
+        number = int(_ENDED[error.code])
+        signal.signal(number, _end)
+    elif isinstance(error, KeyboardInterrupt):
+        said = error.args[0] if error.args else None  # a verb's own handler says for which it was raised
+        number = said if isinstance(said, int) else signal.SIGINT
+    else:
+        sys.__unraisablehook__(lost)
+        return
+    again = threading.Timer(_AGAIN_S, _send_again, [number])
+    again.daemon = True
+    again.start()
+
+
+def _send_again(number: int) -> None:
+    if signal.getsignal(number) is not signal.SIG_DFL:  # else another came meanwhile, and the verb is ending
+        os.kill(os.getpid(), number)
 
 
 def _dispatch(program: str, group: Group, words: list[str], options: Mapping[str, str]) -> int:
@@ -202,5 +243,5 @@ def _report(error: Exception, status: int, verbose: bool) -> int:
     if verbose:
         traceback.print_exception(error)
     kind = "error" if isinstance(error, AttendantError) else f"unexpected {type(error).__name__}"
-    sys.stderr.write(f"{kind}: {' '.join(str(error).split())}\n")
+    sys.stderr.write(f"{kind}: {printable(' '.join(str(error).split()))}\n")
     return status

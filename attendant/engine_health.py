@@ -8,23 +8,27 @@ class EngineHealth(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         alive: whether the thread that steps it runs.
-        known: whether it has the request in question, if there is one.
         running: requests with slots.
         waiting: requests without.
         steps: that it has made so far.
         stalled_s: how long its present step has taken so far, in seconds.
         loading: whether it is being started anew.
         hung_s: how long its process has neither said nor done anything, in seconds.
+        age_s: how long ago it was loaded, in seconds.
+        failure: why it could not be started anew the last time it was tried; empty if it was not, or could.
+        unknown: of the keys that the question named, those of requests that it does not have.
     """
 
     alive: bool
-    known: bool
     running: int
     waiting: int
     steps: int
     stalled_s: float
     loading: bool = False
     hung_s: float = 0.0
+    age_s: float = 0.0
+    failure: str = ""
+    unknown: tuple[str, ...] = ()
 
     @property
     def busy(self) -> bool:

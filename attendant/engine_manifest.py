@@ -20,6 +20,8 @@ EVERY, DECODE, PREFILL = "every", "decode", "prefill"
 
 NATIVE = "native"
 """Attention that TensorRT's own kernels compute."""
+DECOMPOSED = "decomposed"
+"""Attention that TensorRT computes out of several layers, which hold the scores in between."""
 
 Hardware = Literal["this-gpu", "same-capability", "ampere-plus"]
 """The GPUs that run an engine: the kind that it was built on, those of its compute capability, or from Ampere on."""
@@ -72,14 +74,15 @@ class Engine:
         graph: the graph's name.
         phase: which runs of the graph it is for, where others have an engine of their own: ``decode`` or ``prefill``.
         sha256: of its file.
-        built_from: file → SHA-256, of the ONNX graph and its weights.
+        source: the ONNX file of the artefact that it was built from, or that its form with plugins was made from.
+        built_from: file → SHA-256, of that file and its weights.
         profiles: in the engine's own order.
         aliases: output → input, where the engine wants both at one address.
         weights: whether they can, or must, be filled in.
         hardware: the GPUs that it runs on.
         version_compatible: whether later versions of TensorRT within the same major one run it.
         plugins: plugin → SHA-256 of the code that was embedded.
-        attention: what computes it, ``native`` or a plugin → how many of the engine's layers.
+        attention: what computes it, ``native``, ``decomposed`` or a plugin → how many of the engine's layers.
         lowered: the form with plugins that it was built from; none where TensorRT computes attention itself.
         device_bytes: memory that one run needs, weights and buffers of the caller's apart.
         weight_bytes: of its weights.
@@ -87,6 +90,7 @@ class Engine:
 
     graph: str
     sha256: str
+    source: str
     built_from: dict[str, str]
     profiles: tuple[Profile, ...]
     phase: str = ""
@@ -101,7 +105,7 @@ class Engine:
     weight_bytes: int = 0
 
     def __post_init__(self) -> None:
-        for name in (self.graph, *self.built_from, *((self.phase,) if self.phase else ())):
+        for name in (self.graph, self.source, *self.built_from, *((self.phase,) if self.phase else ())):
             require_plain_name(name)
         if self.lowered is not None and self.lowered.file:
             require_plain_name(self.lowered.file)
@@ -170,6 +174,8 @@ class EngineManifest:
             found = sha256_of(path) if path.is_file() else "no file"
             if found != engine.sha256:
                 raise self._refusal(f"{path} with SHA-256 {engine.sha256[:12]}…", found[:12])
+            if engine.source not in engine.built_from:  # whose weights may fill it
+                raise self._refusal(f"a hash of {engine.source}, which {path} was built from", "none")
             for name, expected in engine.built_from.items():
                 if manifest.files.get(name) != expected:
                     there = manifest.files.get(name, "no such file")[:12]

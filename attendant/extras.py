@@ -19,7 +19,7 @@ LEFT_OUT = {
     "the Triton language": (
         *_in("models.kernels", "additive_attention combine_splits compile decode_append_attention decode_attention"),
         *_in("models.kernels", "figures flash_attention interpreter launch online_softmax ptxas rotary"),
-        "models.kernels.window_attention",
+        *_in("models.kernels", "hopper_figures hopper_flash_attention hopper_partitions tma window_attention"),
         "serving.runtime.torch.attention",
     ),
     "TensorRT's bindings": (
@@ -28,14 +28,16 @@ LEFT_OUT = {
     ),
     "tritonserver": ("serving.triton.backends",),
     "a runtime to check with": (
-        *_in("export.precision", "calibration.calibrate calibration.observed rounded"),
+        *_in("export.precision", "calibration.calibrate calibration.observed rounded tensorrt_form"),
         "export.parity.check",
         "export.inspection",
-        *_in("export.quality", "budgets comparison comparison_report measure page report"),
+        "export.mixed_precision",
+        *_in("export.quality", "comparison comparison_report measure page"),
     ),
     "ONNX Runtime": ("serving.runtime.ort",),
     "torch": ("serving.runtime.torch",),
     "load tests": ("clients.load",),
+    "Jinja2": ("attendant.chat_template",),
 }
 """What an extra may lack → the modules that import it."""
 
@@ -61,7 +63,7 @@ _ASK = (*(task.name for task in TASKS.values() if task.verb), "explain", "health
 _LOAD = ("load run", "load sweep", "load compare", "load report")
 _MODELS = ("models list", "models describe", "models import", "models train", "models explain")
 _EXPORT = ("export onnx", "export torch")
-_PROVE = ("verify", "inspect", "compare")
+_PROVE = ("verify", "inspect", "compare", "export precision", "export bisect")
 _GATEWAY = ("gateway", "keys")
 _REPOSITORY = ("repository", "lint", "engines verify")
 _SERVING = (
@@ -73,18 +75,18 @@ EXTRAS = {
     "": Extra(
         purpose="ask a server; lay out and check a repository; what Triton's Python backend runs on",
         packages=("attendant", "clients", "commands.attendant", *_SERVING),
-        lacks=("load tests", "ONNX Runtime", "torch"),
+        lacks=("load tests", "ONNX Runtime", "torch", "Jinja2"),
         verbs=(*_ASK, *_REPOSITORY),
     ),
     "export": Extra(
         purpose="PyTorch → ONNX; bring a runtime of your own to check it with",
-        packages=("models", "export"),
+        packages=("models", "export", "attendant.chat_template"),
         lacks=("a runtime to check with", "the Triton language", "TensorRT's bindings"),
         verbs=(*_MODELS, *_EXPORT),
     ),
     "gateway": Extra(
         purpose="OpenAI's API and the playground in front of a Triton",
-        packages=("serving.gateway",),
+        packages=("serving.gateway", "attendant.chat_template"),
         verbs=_GATEWAY,
     ),
     "load": Extra(

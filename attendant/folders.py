@@ -86,6 +86,34 @@ def replaced_folder(target: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
+@contextmanager
+def staged_beside(target: Path) -> Iterator[Path]:
+    """A new folder beside a file, for what is to take its place by renaming; it is removed at the end.
+
+    What a process has left that was killed inside its block is cleared away.
+
+    Args:
+        target: the file, which need not exist.
+
+    Yields:
+        An empty folder on the same file system.
+
+    Raises:
+        OutputError: the place cannot be written.
+    """
+    target = target.parent.resolve() / target.name
+    try:
+        _clear_staged(target)
+        staged, descriptor = _new_folder(target)
+    except OSError as error:
+        raise _output_error(target, error) from error
+    try:
+        yield staged
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+        os.close(descriptor)
+
+
 def clear_left_behind(target: Path) -> None:
     """Remove what lies beside a folder of processes that were killed while they wrote it; what the living hold stays.
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,14 @@ _RESAMPLING = {
 MOST_ELONGATED = 64
 """How often an image's longer side may hold the shorter one, where that is brought to a size and the other with it:
 a line of pixels would take gigabytes."""
-_OFFSETS: dict[str, Callable[[float], int]] = {"down": math.floor, "half to even": round}
+MOST_REDUCED = 4
+"""How often a side to which an image is brought may hold that of the crop that the model takes."""
+LONGEST_SIDE = 4096
+"""Of images for a model that takes any side."""
+_OFFSETS: dict[str, Callable[[float], int]] = {
+    "down": math.floor,
+    "half to even": lambda half: round(half) if half > 0 else int(half),  # torchvision cuts off where it pads
+}
 
 
 def pixels_from_file(path: Path, preprocessing: Mapping[str, Any]) -> Array:
@@ -38,8 +45,8 @@ def pixels_from_file(path: Path, preprocessing: Mapping[str, Any]) -> Array:
         path: in any format that Pillow reads.
         preprocessing: ``mode`` (Pillow's); ``size``: height and width, or one number, to which the shorter side is
             brought; ``resample``; ``crop``: height and width of the middle that is kept, all of it if absent;
-            ``crop_offset``: how half a pixel is rounded in that, ``down`` (transformers) if absent, or
-            ``half to even`` (torchvision); ``scale``, ``mean``, ``deviation``.
+            black surrounds what is smaller; ``crop_offset``: how half a pixel is rounded in that, ``down``
+            (transformers) if absent, or ``half to even`` (torchvision); ``scale``, ``mean``, ``deviation``.
 
     Returns:
         float32 ``[C, height, width]``: (value · scale − mean) / deviation, values from 0 to 255.
@@ -79,11 +86,56 @@ def bytes_from_image(image: Image.Image, preprocessing: Mapping[str, Any]) -> By
     resized = image.convert(preprocessing["mode"]).resize((width, height), _RESAMPLING[preprocessing["resample"]])
     values_HWC = np.array(resized, dtype=np.uint8).reshape(height, width, -1)
     if "crop" in preprocessing:
-        height, width = preprocessing["crop"]
         offset = _OFFSETS[preprocessing.get("crop_offset", "down")]
-        top, left = offset((values_HWC.shape[0] - height) / 2), offset((values_HWC.shape[1] - width) / 2)
-        values_HWC = values_HWC[top : top + height, left : left + width]
+        for axis, size in enumerate(preprocessing["crop"]):
+            values_HWC = _cropped(values_HWC, axis, size, offset((values_HWC.shape[axis] - size) / 2))
     return np.ascontiguousarray(values_HWC)
+
+
+def _cropped(values_HWC: Bytes, axis: int, size: int, begin: int) -> Bytes:
+    if begin >= 0:
+        return values_HWC.take(range(begin, begin + size), axis)
+    around = [(0, 0)] * values_HWC.ndim
+    around[axis] = (-begin, size - values_HWC.shape[axis] + begin)
+    return np.pad(values_HWC, around)
+
+
+def count_resized_pixels(image: Image.Image, preprocessing: Mapping[str, Any]) -> int:
+    """How many pixels an image has once it is resized; nothing of it is decoded.
+
+    Raises:
+        InputError: as :func:`bytes_from_image`.
+    """
+    return math.prod(_resized(image, preprocessing["size"]))
+
+
+def require_fitting_size(preprocessing: Mapping[str, Any], sides: Sequence[int]) -> None:
+    """Refuse preprocessing that makes larger images than the model takes: it would take memory without a bound.
+
+    Args:
+        preprocessing: of a checkpoint, see :func:`pixels_from_file`.
+        sides: height and width that the model takes, −1 for any.
+
+    Raises:
+        InputError: its size or crop is none of the model's.
+    """
+    size, crop = (preprocessing.get(name) for name in ("size", "crop"))
+    resized = [size, size] if isinstance(size, int) else size
+    kept = resized if crop is None else crop
+    if not (_is_pair(resized) and _is_pair(kept)):
+        raise _unfit_size("a size and a crop of two numbers of at least 1", str([size, crop]))
+    for side, made, left in zip(sides, resized, kept, strict=True):
+        is_kept = side == left or side < 0 or (crop is None and isinstance(size, int) and left <= side)
+        if not is_kept or made > (MOST_REDUCED * side if side > 0 else LONGEST_SIDE):
+            raise _unfit_size(f"images of {list(sides)}, which the model takes", f"size {size}, crop {crop}")
+
+
+def _is_pair(sides: Any) -> TypeGuard[Sequence[int]]:
+    return isinstance(sides, list | tuple) and len(sides) == 2 and all(type(one) is int and one > 0 for one in sides)
+
+
+def _unfit_size(expected: str, found: str) -> InputError:
+    return InputError(f"preprocessing to {expected}", found[:300], "correct the manifest, or export the model again")
 
 
 @contextmanager

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from attendant.errors import ArtefactError
-from attendant.external_data import external_locations
 from attendant.names import is_plain_name, require_plain_name
+from attendant.onnx_file import check_onnx_file
 from attendant.records import FormatError, read_record, write_record
 from attendant.signature import DType, GraphSignature, TensorSpec
 from attendant.suppression import suppression_fault
@@ -40,7 +40,7 @@ class Lowered:
         file: the graph's file; empty where no pass had anything to do.
         passes: what each pass did: ``name``, how often it ``fired``, and its ``refusals``.
         types: input or output → its element type, where that is another than the graph's: of caches that are kept as
-            the integers to which the graph rounds what it caches.
+            the integers to which the graph rounds what it caches, or of memories in half precision.
     """
 
     graph: str
@@ -72,7 +72,7 @@ class Manifest:
         bytes_per_weight: of the graphs' products.
         types: graph → weight → element type, short vectors apart.
         passes: graph → what each pass of the precision did: ``name``, how often it ``fired``, its ``refusals``, and
-            ``kept``: which places it left in float32, and why.
+            ``kept``: which places it left in float32, or in more bits than the others, and why.
         source: the checkpoint it was made from, as the user named it.
         fingerprint: hash over all that went into the artefact; an equal one means nothing is to be done.
         form: ONNX graphs, or a checkpoint whose modules torch runs.
@@ -213,12 +213,13 @@ class Manifest:
             hashed: from a file to its SHA-256, if not :func:`sha256_of`.
 
         Raises:
-            ArtefactError: a file is missing or differs, is a link to somewhere else, or takes weights from a file that
-                no hash holds.
+            ArtefactError: a file is missing or differs, is a link to somewhere else, takes weights from a file that no
+                hash holds, or is a graph that nothing should open (:mod:`attendant.onnx_file`).
         """
         self._require_inside(folder)
-        graphs = [f"{graph.name}.onnx" for graph in self.graphs] if self.form == "onnx" else []
-        for name in (*graphs, *(lowered.file for lowered in self.lowered if lowered.file)):
+        graphs = {f"{graph.name}.onnx" for graph in self.graphs} if self.form == "onnx" else set()
+        graphs |= {lowered.file for lowered in self.lowered if lowered.file}
+        for name in sorted(graphs):
             self._require(name in self.files, "a hash of every graph", f"none of {name}")
         for name, expected in self.files.items():
             path = folder / name
@@ -229,10 +230,8 @@ class Manifest:
                     found[:12] + "…" if path.is_file() else found,
                     f"export again: `attendant export {self.form} {self.name} --out {folder}`",
                 )
-
-        for name in self.files:
-            if name.endswith(".onnx"):
-                self._require_known_weights(folder / name)
+        for name in sorted(graphs | {name for name in self.files if name.endswith(".onnx")}):
+            self._require_known_weights(folder / name)
 
     def _require_inside(self, folder: Path) -> None:
         for path in folder.iterdir() if folder.is_dir() else ():
@@ -240,11 +239,7 @@ class Manifest:
                 raise ArtefactError(f"files of its own in {folder}", f"a link at {path.name}", "copy the file itself")
 
     def _require_known_weights(self, path: Path) -> None:
-        try:
-            unknown = sorted(external_locations(path) - self.files.keys())
-        except (OSError, ValueError) as error:
-            raise ArtefactError(f"an ONNX file at {path}", str(error), _EXPORT_AGAIN) from error
-        if unknown:
+        if unknown := sorted(check_onnx_file(path) - self.files.keys()):
             raise ArtefactError(
                 f"{path} to take its weights from files of its manifest", repr(unknown[0])[:100], _EXPORT_AGAIN
             )

@@ -15,11 +15,13 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sentencepiece import SentencePieceProcessor
+from google.protobuf.message import DecodeError
+from sentencepiece import SentencePieceProcessor, sentencepiece_model_pb2
 
 from attendant.errors import ArtefactError, InputError
 from attendant.text_bounds import most_characters, require_short, shortened
 from attendant.tokenizer import MARIAN_FILES, UNKNOWN_TOKEN, Unknown, empty_text, within
+from attendant.tokenizer_growth import require_bounded_charsmap
 
 _END_TOKEN, _PAD_TOKEN = "</s>", "<pad>"
 _LANGUAGE = re.compile(r">>.*?<<", re.DOTALL)
@@ -53,7 +55,16 @@ class MarianTokenizer:
         try:
             entries = {str(piece): int(number) for piece, number in json.loads(vocabulary.read_bytes()).items()}
             return cls(_model(source), _model(target), entries, unknown)
-        except (OSError, RuntimeError, ValueError, TypeError, AttributeError, KeyError) as error:
+        except (
+            OSError,
+            RuntimeError,
+            ValueError,
+            TypeError,
+            AttributeError,
+            KeyError,
+            DecodeError,
+            InputError,
+        ) as error:
             raise ArtefactError(
                 f"readable {', '.join(MARIAN_FILES)} in {folder}", repr(error), "copy or export them again"
             ) from error
@@ -79,11 +90,17 @@ class MarianTokenizer:
             )
         return within([*map(self._id, pieces), self._end], longest, text)
 
+    byte_tokens = frozenset[int]()
+
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of token ids of the target language, without special tokens."""
         known = [self._pieces.get(number, UNKNOWN_TOKEN) for number in token_ids if number not in self._specials]
         text: str = self._target.decode_pieces([piece for piece in known if piece != UNKNOWN_TOKEN])
         return text.strip()
+
+    def token_bytes(self, token: int) -> bytes:
+        """What one token stands for in the midst of a text, in UTF-8."""
+        return self._pieces.get(token, "").replace("▁", " ").encode()
 
     def most_characters(self, longest: int) -> int:
         """How many characters a text of at most so many tokens may have."""
@@ -95,6 +112,9 @@ class MarianTokenizer:
 
 def _model(path: Path) -> SentencePieceProcessor:
     # Read here: the library takes an empty file, or none, for a model that is to come.
-    processor = SentencePieceProcessor()
-    processor.LoadFromSerializedProto(path.read_bytes())
+    processor, data = SentencePieceProcessor(), path.read_bytes()
+    processor.LoadFromSerializedProto(data)
+    model = sentencepiece_model_pb2.ModelProto.FromString(data)  # type: ignore[attr-defined]
+    for spec in (model.normalizer_spec, model.denormalizer_spec):
+        require_bounded_charsmap(spec.precompiled_charsmap)
     return processor

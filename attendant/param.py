@@ -86,7 +86,9 @@ class Param:
             raise InputError(f"{name} above {self.gt:g}", str(value), f"correct {name}", param=name)
         low = self.ge if self.ge is not None else self.gt
         if low is not None and self.le is not None and not low <= value <= self.le:
-            bounds = f"of at least {low:g}" if self.le == LARGE else f"from {low:g} to {self.le:g}"
+            bounds = (
+                f"of at least {low:g}" if self.le == LARGE and not value > LARGE else f"from {low:g} to {self.le:g}"
+            )
             raise InputError(f"{name} {bounds}", str(value), f"correct {name}", param=name)
 
 

@@ -2,13 +2,17 @@
 
 import json
 import os
+import re
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 RecordT = TypeVar("RecordT")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
 MOST_BYTES = 1 << 26
 """Of a file of JSON or text that somebody else wrote, other than a vocabulary."""
 
@@ -50,9 +54,13 @@ def read_json(path: Path) -> Any:
 
     Raises:
         OSError: it cannot be read, see :func:`read_file`.
-        ValueError: it is not JSON, or is nested deeper than Python reads.
+        ValueError: it is not JSON, is nested deeper than Python reads, or has texts that cannot be written.
     """
-    return parse_json(read_file(path))
+    text = read_file(path)
+    value = parse_json(text)
+    if _SURROGATE.search(text):
+        json.dumps(value, ensure_ascii=False).encode()  # half of a character is an error here, and not where it is used
+    return value
 
 
 def read_file(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
@@ -61,14 +69,27 @@ def read_file(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
     Raises:
         OSError: it cannot be read, is no file, or is too large.
     """
+    with open_file(path, most_bytes) as descriptor, open(descriptor, "rb", closefd=False) as file:
+        return file.read(most_bytes)
+
+
+@contextmanager
+def open_file(path: Path, most_bytes: int = MOST_BYTES) -> Iterator[int]:
+    """The descriptor of a file that somebody else wrote, for as long as the block lasts.
+
+    Raises:
+        OSError: it cannot be opened, is no file, or is too large.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise OSError(f"{path} is no file")
         if found.st_size > most_bytes:
             raise OSError(f"{path} has {found.st_size} bytes, more than {most_bytes}")
-        return file.read(most_bytes)
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def read_record(kind: type[RecordT], path: Path, version: int) -> RecordT:

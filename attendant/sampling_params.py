@@ -9,6 +9,7 @@ TensorRT-LLM's Triton models name them, so that Triton's own OpenAI front end an
 of transformers' ``generate`` (temperature to typical_p, beams) and of OpenAI's API (presence, frequency, logit bias).
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_type_hints
@@ -16,9 +17,9 @@ from typing import Any, Literal, get_type_hints
 from attendant.errors import InputError
 from attendant.param import LARGE, Param, param_field
 
-StructureKind = Literal["json", "json_schema", "regex"]
+StructureKind = Literal["json", "json_schema", "regex", "grammar"]
 EARLY_STOPPING = ("no", "yes", "never")
-STRUCTURES = ("json_object", "json_schema", "regex")
+STRUCTURES = ("json_object", "json_schema", "regex", "grammar")
 MOST_ANSWERS = 32
 MOST_TOP_LOGPROBS = 20
 MOST_GUIDE_CHARACTERS = 65_536
@@ -30,8 +31,8 @@ class Structure:
     """What an answer must look like.
 
     Attributes:
-        kind: any JSON, JSON of a schema, or text that a regular expression matches as a whole.
-        text: the schema or the expression; empty for any JSON.
+        kind: any object of JSON, JSON of a schema, or text that a regular expression or a grammar matches as a whole.
+        text: the schema, the expression or the grammar; empty for any object.
     """
 
     kind: StructureKind
@@ -53,8 +54,8 @@ class SamplingParams:
         None,
         "Length",
         "max_tokens int32",
-        "longest answer, in tokens; an end token is not counted",
-        ge=1,
+        "longest answer, in tokens; an end token is not counted. 0, for `echo`, is of language models alone",
+        ge=0,
         le=LARGE,
         most="what the cache holds",
         unset="as many",
@@ -204,13 +205,17 @@ class SamplingParams:
     )
     ignore_eos: bool = param_field(False, "Stops", "ignore_eos bool", "go on after the model's own end tokens")
     json_object: bool = param_field(
-        False, "Structured output", "guided_decoding_guide_type string", "the answer is JSON", openai="response_format"
+        False,
+        "Structured output",
+        "guided_decoding_guide_type string",
+        "the answer is an object of JSON, without blanks",
+        openai="response_format",
     )
     json_schema: str | None = param_field(
         None,
         "Structured output",
         "guided_decoding_guide_type string guided_decoding_guide string",
-        "the answer is JSON of this schema",
+        "the answer is JSON of this schema, without blanks unless its `x-guidance` says otherwise",
         max_length=MOST_GUIDE_CHARACTERS,
         openai="response_format",
     )
@@ -219,6 +224,13 @@ class SamplingParams:
         "Structured output",
         "guided_decoding_guide_type string guided_decoding_guide string",
         "the answer is text that this regular expression matches as a whole",
+        max_length=MOST_GUIDE_CHARACTERS,
+    )
+    grammar: str | None = param_field(
+        None,
+        "Structured output",
+        "guided_decoding_guide_type string guided_decoding_guide string",
+        "the answer is text of this grammar: Lark's, as llguidance reads it, or llama.cpp's GBNF",
         max_length=MOST_GUIDE_CHARACTERS,
     )
     echo: bool = param_field(
@@ -232,7 +244,8 @@ class SamplingParams:
         False,
         "Report",
         "return_log_probs bool",
-        "each token comes with its log-probability under the model, before penalties and temperature",
+        "each token comes with its log-probability under the model, before penalties and temperature; with `echo`, "
+        "the prompt's tokens too",
         openai="logprobs",
     )
     top_logprobs: int = param_field(
@@ -285,6 +298,7 @@ class SamplingParams:
             (beams and self.n > self.beam_width, f"n of at most {self.beam_width}, of so many beams"),
             (self.n > 1 and self.is_greedy, "n of 1 in greedy decoding, which has no other answer"),
             (beams and self.temperature > 0, "beams without a temperature, or samples without beams"),
+            (beams and self.max_tokens == 0, "beams with max_tokens of at least 1"),
             (beams and bool(self.stop), "beams without stop texts"),
             (beams and structured, "beams without structured output"),
             (beams and self.num_speculative_tokens > 0, "beams without speculative tokens"),
@@ -296,10 +310,10 @@ class SamplingParams:
         ]
         for wrong, expected in exclusive:
             if wrong:
-                changed = {name: getattr(self, name) for name in (*PARAMS, "explain") if is_set(self, name)}
+                names = [name for name in (*PARAMS, "explain") if name not in _OF_SERVERS and is_set(self, name)]
                 raise InputError(
                     expected,
-                    ", ".join(f"{name} = {value!r}"[:200] for name, value in changed.items()),
+                    ", ".join(f"{name} = {_plain(getattr(self, name))}"[:200] for name in names),
                     "leave one of them out",
                 )
 
@@ -320,7 +334,9 @@ class SamplingParams:
             return Structure(kind="json")
         if self.json_schema is not None:
             return Structure(kind="json_schema", text=self.json_schema)
-        return Structure(kind="regex", text=self.regex) if self.regex is not None else None
+        if self.regex is not None:
+            return Structure(kind="regex", text=self.regex)
+        return Structure(kind="grammar", text=self.grammar) if self.grammar is not None else None
 
 
 PARAMS: dict[str, Param] = {
@@ -331,6 +347,13 @@ _DEFAULTS: dict[str, Any] = {
     one.name: {} if one.default_factory is dict else one.default for one in fields(SamplingParams)
 }
 TYPES: dict[str, Any] = get_type_hints(SamplingParams)
+
+
+_OF_SERVERS = ("token_counts", "deadline_ms")  # which a gateway adds by itself, and which exclude nothing
+
+
+def _plain(value: Any) -> str:
+    return json.dumps(dict(value) if isinstance(value, Mapping) else value, ensure_ascii=False)
 
 
 def default_of(name: str) -> Any:

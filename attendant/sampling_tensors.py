@@ -20,7 +20,7 @@ from attendant.text_bounds import too_long
 
 Array = NDArray[Any]
 Tensors = Mapping[str, Array]
-_KINDS = {"json": "json_object", "json_schema": "json_schema", "regex": "regex"}
+_KINDS = {"json": "json_object", "json_schema": "json_schema", "regex": "regex", "grammar": "grammar"}
 _KIND, _GUIDE = "guided_decoding_guide_type", "guided_decoding_guide"
 _BIAS_IDS, _BIAS = "logit_bias_ids", "logit_bias"
 _INVERTED = ("exclude_input_in_output",)  # the tensor says the opposite of the parameter

@@ -15,7 +15,8 @@ EXPLAINED = "explained"  # the graph that also shows what it attends to
 EXPLAIN = "explain"  # the parameter by which a request asks for that
 CANCEL_KEY = "cancel_key"  # the parameter with the secret that cancels a request; without one, only its own stream can
 CANCEL = "cancel"  # the parameter that cancels the request of the given key
-HEALTH = "health"  # the parameter that asks how the engine is doing, and if it knows the request of the given key
+HEALTH = "health"  # the parameter that asks how the engine is doing, and if it knows the requests of the given keys
+HEALTH_SEPARATOR = ","  # of such keys
 RENDERED = "rendered"  # the parameter that says that a prompt was made by a chat template
 ALIGNMENT = "alignment"
 CROSS_ATTENTION = "cross_attention"
@@ -31,6 +32,8 @@ OUTPUT_IDS = "output_ids"
 CANDIDATE = "sequence_index"
 LOG_PROBS = "output_log_probs"
 TOP_IDS, TOP_LOG_PROBS = "top_ids", "top_log_probs"
+TOKEN_BYTES, TOP_BYTES = "token_bytes", "top_token_bytes"  # of the tokens whose log-probabilities are said
+PROMPT_TOKENS = "num_prompt_tokens"  # of a response: how many of its tokens are the prompt's, in front
 SCORE = "cum_log_probs"
 INPUT_TOKENS, OUTPUT_TOKENS = "num_input_tokens", "num_output_tokens"
 
@@ -50,6 +53,9 @@ TEXT_RESPONSE = (
     TensorSpec(name=LOG_PROBS, dtype="float32", axes=("tokens",)),
     TensorSpec(name=TOP_IDS, dtype="int32", axes=("tokens", "top")),
     TensorSpec(name=TOP_LOG_PROBS, dtype="float32", axes=("tokens", "top")),
+    TensorSpec(name=TOKEN_BYTES, dtype="string", axes=("tokens",)),
+    TensorSpec(name=TOP_BYTES, dtype="string", axes=("tokens", "top")),
+    TensorSpec(name=PROMPT_TOKENS, dtype="int32", axes=(1,)),
     TensorSpec(name=SCORE, dtype="float32", axes=(1,)),
     TensorSpec(name=INPUT_TOKENS, dtype="int32", axes=(1,)),
     TensorSpec(name=OUTPUT_TOKENS, dtype="int32", axes=(1,)),

@@ -10,9 +10,11 @@ from typing import Literal, Protocol
 
 from tokenizers import Regex, pre_tokenizers
 from tokenizers import Tokenizer as _Tokenizer
+from tokenizers.models import BPE
 
 from attendant.errors import ArtefactError, InputError
 from attendant.text_bounds import most_characters, require_short, shortened
+from attendant.token_bytes import TokenBytes
 from attendant.tokenizer_growth import require_bounded_growth
 
 TOKENIZER_NAME = "tokenizer.json"
@@ -30,6 +32,10 @@ class RenderedText(str):
 class TextTokenizer(Protocol):
     """What every tokenizer does."""
 
+    @property
+    def byte_tokens(self) -> frozenset[int]:
+        """Tokens that are single bytes, of which a run is text as a whole or not at all."""
+
     def encode(self, text: str, longest: int) -> list[int]:
         """Token ids of a text, with the special tokens that the model expects around it.
 
@@ -39,6 +45,9 @@ class TextTokenizer(Protocol):
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """The text of token ids, without special tokens."""
+
+    def token_bytes(self, token: int) -> bytes:
+        """What one token stands for in the midst of a text, in UTF-8; it may be a part of a character."""
 
     def most_characters(self, longest: int) -> int:
         """How many characters a text of at most so many tokens may have."""
@@ -50,6 +59,8 @@ class Tokenizer:
     def __init__(self, tokenizer: _Tokenizer, unknown: Unknown = "refuse") -> None:
         tokenizer.no_truncation()
         tokenizer.no_padding()
+        if isinstance(tokenizer.model, BPE):
+            tokenizer.model.dropout = None  # it is for training: one text has the same tokens each time
         # What a user writes is text, even "</s>". The flag alone does not do: a Unigram or WordLevel model finds the
         # token among its entries again, unless no part of a text that it is given holds one whole.
         tokenizer.encode_special_tokens = True
@@ -133,9 +144,25 @@ class Tokenizer:
             raise ArtefactError("a tokenizer that decodes its tokens", str(error), "use another tokenizer") from error
         return text
 
+    def token_bytes(self, token: int) -> bytes:
+        """What one token stands for in the midst of a text, in UTF-8; it may be a part of a character."""
+        return self._token_bytes(token)
+
+    @cached_property
+    def byte_tokens(self) -> frozenset[int]:
+        """Tokens that are single bytes, of which a run is text as a whole or not at all."""
+        if self._tokenizer.decoder is None or "ByteFallback" not in str(self._tokenizer.decoder):
+            return frozenset()
+        found = (self._tokenizer.token_to_id(f"<0x{byte:02X}>") for byte in range(256))
+        return frozenset(token for token in found if token is not None)
+
     def most_characters(self, longest: int) -> int:
         """How many characters a text of at most so many tokens may have."""
         return most_characters(longest, self._widest)
+
+    @cached_property
+    def _token_bytes(self) -> TokenBytes:
+        return TokenBytes(self._tokenizer)
 
     @cached_property
     def _with_specials(self) -> _Tokenizer:

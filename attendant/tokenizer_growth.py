@@ -28,7 +28,13 @@ def require_bounded_growth(tokenizer: Tokenizer) -> None:
         InputError: its parts, or an entry of its vocabulary, make too much.
     """
     found = {
-        "normalizer and pre_tokenizer": [*_parts(tokenizer.normalizer), *_parts(tokenizer.pre_tokenizer)],
+        "normalizer, pre_tokenizer and model": [
+            *(
+                part
+                for each in (tokenizer.normalizer, tokenizer.pre_tokenizer, tokenizer.model)
+                for part in _parts(each)
+            )
+        ],
         "post_processor": _parts(tokenizer.post_processor),
         "decoder": _parts(tokenizer.decoder),
     }
@@ -40,6 +46,17 @@ def require_bounded_growth(tokenizer: Tokenizer) -> None:
     widest = max(map(len, tokenizer.get_vocab()), default=0)
     if widest > WIDEST_ENTRY:
         raise InputError(f"entries of at most {WIDEST_ENTRY} characters", f"one of {widest}", "use another tokenizer")
+
+
+def require_bounded_charsmap(charsmap: bytes) -> None:
+    """Refuse a normalization of SentencePiece that makes far more of a character than it is.
+
+    Raises:
+        InputError: it does.
+    """
+    if (longest := _longest_of_charsmap(charsmap)) > MOST_GROWTH:
+        expected = f"a normalization that makes at most {MOST_GROWTH} characters of one"
+        raise InputError(expected, str(longest), "use another tokenizer")
 
 
 def _parts(part: Any) -> list[Mapping[str, Any]]:
@@ -63,6 +80,9 @@ def _growth(part: Mapping[str, Any]) -> float:
             return float(max(1, content / len(pattern)) if kind == "String" and pattern else 1 + content)
         case "Prepend":
             return float(1 + len(part["prepend"]))
+        case "BPE":  # what stands beside a letter, each byte of which may be a token
+            affixes = part["continuing_subword_prefix"], part["end_of_word_suffix"]
+            return float(1 + sum(len((affix or "").encode()) for affix in affixes))
         case "ByteLevel":
             return 4.0
         case "BertNormalizer" | "BertProcessing" | "RobertaProcessing":

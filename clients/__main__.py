@@ -8,7 +8,7 @@
     attendant embed "a cat sat" "the cat lay"                     texts → vectors, and how alike they are
     attendant predict request.json                                tensors → tensors, by a model of your own
     attendant explain three.png --model digits-vit --out why.npz  what an answer was read off
-    attendant load run scenario.toml                              how fast a server answers, and whether rightly
+    attendant load run docs/examples/load-run.toml                how fast a server answers, and whether rightly
 
 An address is all that a client has to be told (--server, else 127.0.0.1:8001); --model is needed only where a server
 has more than one model for a task. Texts that are not given after the verb are read from standard input, one a line.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from attendant.errors import InputError
+from attendant.records import read_file
 
 ADMIN_KEY_NAME = "admin-key"
 
@@ -35,7 +36,7 @@ def read_admin_key(path: Path) -> AdminKey:
         InputError: the file cannot be read, or holds something else.
     """
     try:
-        name, equals, secret = path.read_text(encoding="utf-8").strip().partition("=")
+        name, equals, secret = read_file(path).decode().strip().partition("=")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"an admin key in {path}", str(error), "correct the file's name") from error
     if not (name and equals and secret) or any(not one.isprintable() or one == " " for one in name + secret):

@@ -20,10 +20,13 @@ from attendant.tensor_names import (
     LOG_PROBS,
     OUTPUT_IDS,
     OUTPUT_TOKENS,
+    PROMPT_TOKENS,
     SCORE,
     SOURCE_TEXTS,
     TEXT_OUTPUT,
+    TOKEN_BYTES,
     TOKEN_TEXTS,
+    TOP_BYTES,
     TOP_IDS,
     TOP_LOG_PROBS,
 )
@@ -45,6 +48,9 @@ class Delta:
         candidate: the answer that it belongs to, from 0.
         logprobs: of each token, if asked for.
         top_logprobs: for each token the most probable ones, if asked for.
+        token_bytes: what each token stands for, with log-probabilities, as far as the server says it.
+        top_bytes: the same of the most probable ones.
+        prompt_tokens: how many of the tokens, in front, are the prompt's; the first has a log-probability of NaN.
         score: of a beam, with the length penalty.
         input_tokens: how many tokens the input has, if asked for.
         output_tokens: how many this delta adds, if asked for.
@@ -59,6 +65,9 @@ class Delta:
     candidate: int = 0
     logprobs: tuple[float, ...] = ()
     top_logprobs: tuple[TopTokens, ...] = ()
+    token_bytes: tuple[bytes, ...] = ()
+    top_bytes: tuple[tuple[bytes, ...], ...] = ()
+    prompt_tokens: int = 0
     score: float | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -68,23 +77,43 @@ class Delta:
 
     @classmethod
     def of(cls, outputs: Mapping[str, Array]) -> Delta:
-        """Read one response."""
+        """Read one response.
+
+        Raises:
+            KeyError, TypeError, ValueError: a tensor is missing, or of another type, shape or range.
+        """
+        token_ids = _read_row(outputs[OUTPUT_IDS], "iu")
         tops: tuple[TopTokens, ...] = ()
         if TOP_IDS in outputs:
-            rows = zip(outputs[TOP_IDS][0].tolist(), outputs[TOP_LOG_PROBS][0].tolist(), strict=True)
+            ids_TK, values_TK = (
+                _read_row(outputs[name], kinds, 3, len(token_ids))
+                for name, kinds in ((TOP_IDS, "iu"), (TOP_LOG_PROBS, "f"))
+            )
+            rows = zip(ids_TK.tolist(), values_TK.tolist(), strict=True)
             tops = tuple(tuple(zip(ids, values, strict=True)) for ids, values in rows)
+        token_texts = _read_texts(outputs, TOKEN_TEXTS)
+        rows_expected = len(token_texts) if TOKEN_TEXTS in outputs else None
         return cls(
             text=_read_text(outputs[TEXT_OUTPUT]),
             finish_reason=_read_text(outputs[FINISH_REASON]),
-            token_ids=tuple(outputs[OUTPUT_IDS][0].tolist()),
-            candidate=_read_number(outputs, CANDIDATE) or 0,
-            logprobs=tuple(outputs[LOG_PROBS][0].tolist()) if LOG_PROBS in outputs else (),
+            token_ids=tuple(token_ids.tolist()),
+            candidate=_read_count(outputs, CANDIDATE) or 0,
+            logprobs=tuple(_read_row(outputs[LOG_PROBS], "f", length=len(token_ids)).tolist())
+            if LOG_PROBS in outputs
+            else (),
             top_logprobs=tops,
-            score=_read_number(outputs, SCORE),
-            input_tokens=_read_number(outputs, INPUT_TOKENS),
-            output_tokens=_read_number(outputs, OUTPUT_TOKENS),
-            alignment=outputs[ALIGNMENT][0] if ALIGNMENT in outputs else None,
-            token_texts=_read_texts(outputs, TOKEN_TEXTS),
+            token_bytes=tuple(_read_row(outputs[TOKEN_BYTES], "O", length=len(token_ids)))
+            if TOKEN_BYTES in outputs
+            else (),
+            top_bytes=tuple(map(tuple, _read_row(outputs[TOP_BYTES], "O", 3, len(token_ids))))
+            if TOP_BYTES in outputs
+            else (),
+            prompt_tokens=_read_count(outputs, PROMPT_TOKENS) or 0,
+            score=float(outputs[SCORE].reshape(-1)[0]) if SCORE in outputs else None,
+            input_tokens=_read_count(outputs, INPUT_TOKENS),
+            output_tokens=_read_count(outputs, OUTPUT_TOKENS),
+            alignment=_read_row(outputs[ALIGNMENT], "f", 3, rows_expected) if ALIGNMENT in outputs else None,
+            token_texts=token_texts,
             source_texts=_read_texts(outputs, SOURCE_TEXTS),
         )
 
@@ -99,6 +128,7 @@ class Answer:
         token_ids: without an end token.
         logprobs: of each token, if asked for.
         top_logprobs: for each token the most probable ones, if asked for.
+        token_bytes, top_bytes, prompt_tokens: as of a delta.
         score: of a beam, with the length penalty.
         input_tokens: how many tokens the input has, if asked for.
         output_tokens: how many the answer has, if asked for.
@@ -111,6 +141,9 @@ class Answer:
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...] = ()
     top_logprobs: tuple[TopTokens, ...] = ()
+    token_bytes: tuple[bytes, ...] = ()
+    top_bytes: tuple[tuple[bytes, ...], ...] = ()
+    prompt_tokens: int = 0
     score: float | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -136,6 +169,9 @@ def _merge(deltas: list[Delta]) -> Answer:
         token_ids=tuple(token for delta in deltas for token in delta.token_ids),
         logprobs=tuple(value for delta in deltas for value in delta.logprobs),
         top_logprobs=tuple(top for delta in deltas for top in delta.top_logprobs),
+        token_bytes=tuple(one for delta in deltas for one in delta.token_bytes),
+        top_bytes=tuple(top for delta in deltas for top in delta.top_bytes),
+        prompt_tokens=sum(delta.prompt_tokens for delta in deltas),
         score=last.score,
         input_tokens=last.input_tokens,
         output_tokens=None if last.output_tokens is None else sum(delta.output_tokens or 0 for delta in deltas),
@@ -145,8 +181,21 @@ def _merge(deltas: list[Delta]) -> Answer:
     )
 
 
-def _read_number(outputs: Mapping[str, Array], name: str) -> Any:
-    return outputs[name].reshape(-1)[0].item() if name in outputs else None
+def _read_row(array: Array, kinds: str, ndim: int = 2, length: int | None = None) -> Array:
+    if array.dtype.kind not in kinds or array.ndim != ndim or len(array) != 1 or length not in (None, len(array[0])):
+        expected = "any" if length is None else length
+        raise ValueError(f"one row of {expected} values in {ndim} axes; found {array.dtype} {list(array.shape)}")
+    row: Array = array[0]
+    return row
+
+
+def _read_count(outputs: Mapping[str, Array], name: str) -> int | None:
+    if name not in outputs:
+        return None
+    (count,) = _read_row(outputs[name], "iu").tolist()
+    if count < 0:
+        raise ValueError(f"{name} of at least 0; found {count}")
+    return int(count)
 
 
 def _read_text(array: Array) -> str:
@@ -155,4 +204,4 @@ def _read_text(array: Array) -> str:
 
 
 def _read_texts(outputs: Mapping[str, Array], name: str) -> tuple[str, ...]:
-    return tuple(text.decode() for text in outputs[name][0]) if name in outputs else ()
+    return tuple(text.decode() for text in _read_row(outputs[name], "O")) if name in outputs else ()

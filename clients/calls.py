@@ -6,13 +6,28 @@ segmentation fault (docs/log.md).
 
 import asyncio
 import secrets
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from attendant.tensor_names import CANCEL, CANCEL_KEY, HEALTH
+from attendant.tensor_names import CANCEL, CANCEL_KEY, HEALTH, HEALTH_SEPARATOR
 from clients.request_context import request_id
 
 LATE_CALLS_S = 2.0  # what a call that was given up may still take when the connection closes
+LATE_S = 0.5
+"""How much later than its time this event loop may wake up, and still have heard what came."""
+
+
+async def arrives(future: asyncio.Future[Any], timeout_s: float) -> bool:
+    """Whether a result comes in time.
+
+    Where this event loop is late, or its process stood still, the time begins anew: nobody was there to hear.
+    """
+    while True:
+        began_s = time.monotonic()
+        done, _ = await asyncio.wait({future}, timeout=timeout_s)
+        if done or time.monotonic() - began_s < timeout_s + LATE_S:
+            return bool(done)
 
 
 class Calls:
@@ -20,6 +35,12 @@ class Calls:
 
     def __init__(self) -> None:
         self._running: set[asyncio.Future[Any]] = set()
+        self._late: set[asyncio.Future[Any]] = set()
+
+    @property
+    def late(self) -> int:
+        """How many were given up and still run."""
+        return len(self._late)
 
     async def wait(self, call: Any, timeout_s: float) -> Any:
         """The result of a call.
@@ -28,21 +49,25 @@ class Calls:
             TimeoutError: it did not come in time; the call goes on.
         """
         future = self.track(call)
-        done, _ = await asyncio.wait({future}, timeout=timeout_s)
-        if not done:
+        try:
+            await asyncio.wait({future}, timeout=timeout_s)
+        finally:  # who waits may be cancelled too
+            if not future.done():
+                self._late.add(future)
+        if not future.done():
             raise TimeoutError
         return future.result()
 
     async def arrives(self, call: Any, timeout_s: float) -> bool:
-        """Whether the result of a call comes in time; the call goes on."""
-        done, _ = await asyncio.wait({self.track(call)}, timeout=timeout_s)
-        return bool(done)
+        """Whether the result of a call comes in time, see :func:`arrives`; the call goes on."""
+        return await arrives(self.track(call), timeout_s)
 
     def track(self, call: Any) -> asyncio.Future[Any]:
         """Let a call run, whether its result is awaited or not."""
 
         def forget(future: asyncio.Future[Any]) -> None:
             self._running.discard(future)
+            self._late.discard(future)
             if not future.cancelled():
                 future.exception()  # seen, so that asyncio does not complain of a late call's error
 
@@ -50,6 +75,12 @@ class Calls:
         self._running.add(future)
         future.add_done_callback(forget)
         return future
+
+    def abandon(self, call: Any) -> None:
+        """Let a call run whose result nobody awaits."""
+        future = self.track(call)
+        if not future.done():
+            self._late.add(future)
 
     async def drain(self) -> None:
         """Wait for those that still run, for a while."""
@@ -61,7 +92,8 @@ class RequestStream:
     """The responses to one request, as they come; use it in a running event loop.
 
     Attributes:
-        health_id: of the response to :meth:`ask_health`.
+        key: the secret that names the request in others about it.
+        questions: id of each question about health that is not answered yet → the keys that it names.
     """
 
     def __init__(self, start: Callable[[AsyncIterator[dict[str, Any]]], Any], request: dict[str, Any]) -> None:
@@ -71,10 +103,10 @@ class RequestStream:
             start: takes the requests of a stream, and returns an iterator over its responses.
             request: the keywords of tritonclient's ``async_stream_infer``.
         """
-        self._parameters, self._key = request["parameters"], secrets.token_urlsafe()  # an id may come twice
-        parameters = self._parameters | {CANCEL_KEY: self._key}
+        self._parameters, self.key = request["parameters"], secrets.token_urlsafe()  # an id may come twice
+        parameters = self._parameters | {CANCEL_KEY: self.key}
         self._request = {**request, "request_id": request_id.get(), "parameters": parameters}
-        self.health_id = secrets.token_urlsafe()
+        self.questions: dict[str, list[str]] = {}
         self._is_over = False
         self._messages: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
         self._messages.put_nowait(self._request)
@@ -92,21 +124,23 @@ class RequestStream:
             self._is_over = True
             self._messages.put_nowait(None)
 
-    def ask_health(self) -> None:
-        """Ask the model whether it knows the request; the response has the id :attr:`health_id`."""
-        self._put(self.health_id, HEALTH)
+    def ask_health(self, keys: list[str]) -> None:
+        """Ask the model whether it knows the requests of these keys."""
+        name = secrets.token_urlsafe()
+        self.questions[name] = keys
+        self._put(name, HEALTH, HEALTH_SEPARATOR.join(keys))
 
     async def cancel(self) -> None:
         """Cancel the request unless it is answered, and read what still comes."""
         if not self._is_over:
-            self._put("", CANCEL)
+            self._put("", CANCEL, self.key)
             self.complete()
         last = await self._next if self._next is not None else True
         while last is not None:
             last = await self.next()
 
-    def _put(self, name: str, parameter: str) -> None:
-        parameters = self._parameters | {parameter: self._key}
+    def _put(self, name: str, parameter: str, value: str) -> None:
+        parameters = self._parameters | {parameter: value}
         self._messages.put_nowait(self._request | {"request_id": name, "parameters": parameters})
 
     async def _requests(self) -> AsyncIterator[dict[str, Any]]:

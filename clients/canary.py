@@ -23,6 +23,7 @@ from clients.embed import Embedder
 from clients.images import blank_pixels
 from clients.predict import Predictor
 from clients.served_model import ServedModel
+from clients.statuses import reading
 from clients.text import TextModel
 from clients.triton_client import Array, TritonClient
 
@@ -30,6 +31,8 @@ STALLED_S = 60.0
 """A step that takes longer is taken for a fault, wherever nothing else is known of the process."""
 HARMLESS_TEXT = "a"
 HARMLESS_TOKENS = 2
+MOST_DELTAS = 1 << 13
+"""Of an answer to an example: more than any of ours has."""
 CLOSE = 1e-3  # two machines agree on a float32 model to about 1e-5
 SHOWN_VALUES = 8
 Rule = Callable[[TritonClient, ServedModel, Mapping[str, Any], Any], Awaitable["CanaryResult"]]
@@ -60,7 +63,8 @@ async def check_answer(client: TritonClient, model: ServedModel) -> CanaryResult
     if model.task not in TASKS:
         return CanaryResult(found="loaded; no canary for a model of another project", right=True)
     check: Rule = resolve(TASKS[model.task].canary)
-    return await check(client, model, example.get("inputs") or {}, example.get("answer"))
+    with reading(model.name):
+        return await check(client, model, example.get("inputs") or {}, example.get("answer"))
 
 
 async def check_classifier(
@@ -68,9 +72,9 @@ async def check_classifier(
 ) -> CanaryResult:
     """Of an image without content, any label is right."""
     shape = model.inputs[PIXELS]
-    pixels = np.asarray(inputs.get(PIXELS, np.zeros(shape)), dtype=model.dtypes[PIXELS]).reshape(1, *shape)
+    pixels = np.asarray(inputs[PIXELS], model.dtypes[PIXELS]) if PIXELS in inputs else blank_pixels(model)
     classifier = Classifier(client, model)
-    logits_K = (await classifier.logits(pixels))[0]
+    logits_K = (await classifier.logits(pixels.reshape(1, *shape)))[0]
     label = classifier.guesses(logits_K)[0].label
     return CanaryResult(found=label, right=_finite(logits_K) and answer in (None, label))
 
@@ -85,7 +89,8 @@ async def engine_health(client: TritonClient, model: ServedModel) -> EngineHealt
     answers = [outputs async for outputs in client.stream(model.name, inputs, {HEALTH: ""})]
     if not answers:
         raise ServerError(f"the health of {model.name!r}", "an end without it", "look at the server's log")
-    return msgspec.json.decode(answers[0][TEXT_OUTPUT].reshape(-1)[0], type=EngineHealth)
+    with reading(model.name):
+        return msgspec.json.decode(answers[0][TEXT_OUTPUT].reshape(-1)[0], type=EngineHealth)
 
 
 async def _check_engine(client: TritonClient, model: ServedModel) -> CanaryResult | None:
@@ -112,7 +117,11 @@ async def check_text(client: TritonClient, model: ServedModel, inputs: Mapping[s
 
 
 async def _check_stream(stream: AsyncIterator[Delta], limit: int | None, answer: Any) -> CanaryResult:
-    deltas = [delta async for delta in stream]
+    deltas: list[Delta] = []
+    async for delta in stream:
+        deltas.append(delta)
+        if len(deltas) > MOST_DELTAS:
+            return CanaryResult(found=f"no end after {MOST_DELTAS} deltas", right=False)
     if not deltas:
         return CanaryResult(found="an end without an answer", right=False)
     found = "".join(delta.text for delta in deltas)

@@ -13,6 +13,7 @@ import numpy as np
 from attendant.tensor_names import EXPLAIN, LOGITS, PIXELS
 from clients.images import file_pixels, require_pixels
 from clients.served_model import ServedModel
+from clients.statuses import reading
 from clients.triton_client import Array, TritonClient
 
 TASK = "classify"
@@ -62,7 +63,12 @@ class Classifier:
             InputError: type or shape is not the model's, or a pixel is NaN or infinite.
         """
         require_pixels(self.model, pixels, batched=True)
-        return (await self._client.infer(self.model.name, {PIXELS: pixels}, [LOGITS]))[LOGITS]
+        outputs = await self._client.infer(self.model.name, {PIXELS: pixels}, [LOGITS])
+        with reading(self.model.name, self._client.server):
+            logits_BK = outputs[LOGITS].astype(np.float32, casting="same_kind")
+            if logits_BK.ndim != 2 or len(logits_BK) != len(pixels) or not logits_BK.size:
+                raise ValueError(f"{len(pixels)} images, and logits of shape {logits_BK.shape}")
+            return logits_BK
 
     async def explain(self, pixels: Array) -> dict[str, Array]:
         """The logits of prepared images and what the model attends to, in one answer.
@@ -86,13 +92,21 @@ class Classifier:
         return await self.explain(file_pixels(self.model, path)[None])
 
     def guesses(self, logits: Array, top: int = 1) -> list[Guess]:
-        """The most probable labels for the logits ``[K]`` of one image, best first."""
-        exponentials = np.exp(logits - logits.max())
-        probabilities = exponentials / exponentials.sum()
+        """The most probable labels for the logits ``[K]`` of one image, best first.
+
+        Raises:
+            ServerError: they are no logits.
+        """
+        with reading(self.model.name, self._client.server), np.errstate(invalid="ignore"):
+            exponentials = np.exp(logits - logits.max())
+            probabilities = exponentials / exponentials.sum()
+            if probabilities.ndim != 1 or not np.isfinite(probabilities).all():
+                raise ValueError(f"logits of shape {logits.shape} without probabilities")
         labels = self.labels(len(logits))
         best = np.argsort(-probabilities, kind="stable")[:top]
         return [Guess(label=labels[index], probability=float(probabilities[index])) for index in best]
 
     def labels(self, count: int) -> list[str]:
         """What its K classes are called: their numbers, if the model does not say."""
-        return self.model.parameters.get("labels") or [str(index) for index in range(count)]
+        labels = self.model.parameters.get("labels", ())
+        return [str(label) for label in labels] if len(labels) == count else [str(index) for index in range(count)]

@@ -17,6 +17,7 @@ import numpy as np
 from attendant.errors import InputError
 from attendant.tensor_names import HIDDEN, POOLED, TEXT_INPUT, TOKEN_MASK
 from clients.served_model import ServedModel
+from clients.statuses import reading
 from clients.triton_client import Array, TritonClient
 
 TASK = "embed"
@@ -64,11 +65,15 @@ class Embedder:
         inputs = {TEXT_INPUT: np.array([[text.encode()] for text in texts], dtype=object)}
         names = (POOLED if pooling == "pooled" else HIDDEN, TOKEN_MASK)
         outputs = await self._client.infer(self._model.name, inputs, names)
-        if pooling == "pooled":
-            vectors = outputs[POOLED]
-        else:
-            vectors = outputs[HIDDEN][:, 0] if pooling == "first" else mean(outputs[HIDDEN], outputs[TOKEN_MASK])
-        return vectors, int(outputs[TOKEN_MASK].sum())
+        with reading(self._model.name, self._client.server), np.errstate(invalid="ignore", divide="ignore"):
+            if pooling == "pooled":
+                vectors = outputs[POOLED]
+            else:
+                vectors = outputs[HIDDEN][:, 0] if pooling == "first" else mean(outputs[HIDDEN], outputs[TOKEN_MASK])
+            count = int(outputs[TOKEN_MASK].sum())
+            if len(vectors) != len(texts) or count < 0 or not np.isfinite(vectors).all():
+                raise ValueError(f"{len(texts)} texts of {count} tokens, and vectors of shape {vectors.shape}")
+            return vectors.reshape(len(texts), -1), count
 
 
 def mean(hidden: Array, token_mask: Array) -> Array:

@@ -27,10 +27,19 @@ HIDDEN = ("text", "alignment", "token_texts", "source_texts")
 
 
 async def print_texts(model: TextModel, texts: Sequence[str], options: SamplingParams, json: bool) -> int:
-    """The answers to each text, and a new line behind each."""
-    for text in texts:
-        await _print_answers({"text": text}, "", model.stream(text, options), options, json)
-    return 0
+    """The answers to each text, and a new line behind each; of several texts, one that is refused stops no other."""
+    status = 0
+    for number, text in enumerate(texts, 1):
+        try:
+            await _print_answers({"text": text}, "", model.stream(text, options), options, json)
+        except InputError as error:
+            if len(texts) == 1:
+                raise
+            sys.stdout.write("" if json else "\n")  # its line: answers stay beside their texts
+            sys.stdout.flush()
+            sys.stderr.write(f"error: line {number}: {error}\n")
+            status = error.exit_status
+    return status
 
 
 async def print_captions(captioner: Captioner, images: Sequence[Path], options: SamplingParams, json: bool) -> int:
@@ -53,6 +62,7 @@ async def _print_answers(
     for number, answer in enumerate(answers):
         if json:
             values = {name: getattr(answer, name) for name in (one.name for one in fields(answer))}
+            values["prompt_tokens"] = answer.prompt_tokens or None  # none where the prompt was not scored
             known = {name: value for name, value in values.items() if name not in HIDDEN and value not in (None, ())}
             _write(dumps({**source, "candidate": number, "answer": answer.text, **known}) + "\n")
             continue
@@ -188,9 +198,14 @@ def lines() -> list[str]:
     """The lines of standard input.
 
     Raises:
-        InputError: there is none.
+        InputError: there is none, or it is no UTF-8.
     """
-    found = [line.rstrip("\n") for line in sys.stdin]
+    try:
+        found = [line.rstrip("\n") for line in sys.stdin]
+        "".join(found).encode()
+    except UnicodeError as error:
+        expected = "standard input in UTF-8"
+        raise InputError(expected, str(error), "convert it: iconv -f LATIN1 -t UTF-8, say") from error
     if not found:
         raise InputError("a text", "an empty standard input", "give words after the verb, or pipe lines in")
     return found

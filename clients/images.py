@@ -11,7 +11,14 @@ import numpy as np
 from PIL.Image import Image
 
 from attendant.errors import InputError
-from attendant.images import bytes_from_file, bytes_from_image, pixels_from_file, pixels_from_image
+from attendant.images import (
+    bytes_from_file,
+    bytes_from_image,
+    count_resized_pixels,
+    pixels_from_file,
+    pixels_from_image,
+    require_fitting_size,
+)
 from attendant.tensor_names import PIXELS
 from clients.served_model import ServedModel
 from clients.triton_client import Array
@@ -46,6 +53,15 @@ def image_pixels(model: ServedModel, image: Image) -> Array:
     return prepare(image, _require_preprocessing(model))
 
 
+def count_made_pixels(model: ServedModel, image: Image) -> int:
+    """How many pixels an image has once it is resized for the model.
+
+    Raises:
+        InputError: the model has no preprocessing for images, or one that makes far larger images than it takes.
+    """
+    return count_resized_pixels(image, _require_preprocessing(model))
+
+
 def require_pixels(model: ServedModel, pixels: Array, batched: bool) -> None:
     """Refuse pixels of another type or shape than the model's.
 
@@ -77,4 +93,6 @@ def _require_preprocessing(model: ServedModel) -> Mapping[str, Any]:
             "no preprocessing in its configuration",
             "send prepared pixels from Python",
         )
+    dims = model.inputs[PIXELS]
+    require_fitting_size(preprocessing, dims[:2] if model.dtypes[PIXELS] == "uint8" else dims[1:])
     return preprocessing

@@ -19,20 +19,23 @@ from clients.triton_client import Array
 
 MOST_PARTS = 8
 """Rows or columns of parts: 64 parts are three batches of 32."""
+BATCH_BYTES = 1 << 23
+"""Of the images that are made and sent at once: a batch of large ones holds fewer than the model takes."""
 _PATCHES = ("rollout", "received_1")
 
 
 def grid_of(model: ServedModel) -> tuple[int, int]:
     """Rows and columns of the parts to blank: the patches of the model where it tells them, at most 8 × 8."""
-    rows, columns = next((model.outputs[name] for name in _PATCHES if name in model.outputs), (MOST_PARTS, MOST_PARTS))
-    return min(rows, MOST_PARTS), min(columns, MOST_PARTS)
+    grids = (model.outputs[name] for name in _PATCHES if name in model.outputs)
+    grid = next((grid for grid in grids if len(grid) == 2 and min(grid) > 0), (MOST_PARTS, MOST_PARTS))
+    return min(grid[0], MOST_PARTS), min(grid[1], MOST_PARTS)
 
 
 async def occlusion_maps(classifier: Classifier, pixels: Array) -> tuple[Array, Array]:
     """What each part of an image does for each class.
 
     Args:
-        classifier: of the image; its batches are filled.
+        classifier: of the image; one batch after the other is made and sent.
         pixels: of one image, as :func:`clients.images.image_pixels` prepares it.
 
     Returns:
@@ -41,21 +44,28 @@ async def occlusion_maps(classifier: Classifier, pixels: Array) -> tuple[Array, 
     Raises:
         AttendantError: as the classifier raises.
     """
-    rows, columns = grid_of(classifier.model)
-    images = np.concatenate([pixels[None], _blank_parts(pixels, rows, columns, classifier.model)])
-    most = max(classifier.model.max_batch, 1)
-    parts = [images[begin : begin + most] for begin in range(0, len(images), most)]
-    logits_BK = np.concatenate(await asyncio.gather(*(classifier.logits(part) for part in parts)))
+    model = classifier.model
+    rows, columns = grid_of(model)
+    step = max(1, min(model.max_batch, BATCH_BYTES // max(pixels.nbytes, 1)))
+    count, logits = 1 + rows * columns, []
+    for begin in range(0, count, step):
+        numbers = range(begin, min(begin + step, count))
+        images = await asyncio.to_thread(_blank_parts, pixels, numbers, (rows, columns), model)
+        logits.append(await classifier.logits(images))
+    logits_BK = np.concatenate(logits)
     drops_KP = (logits_BK[:1] - logits_BK[1:]).T
     return logits_BK[0], drops_KP.reshape(-1, rows, columns)
 
 
-def _blank_parts(pixels: Array, rows: int, columns: int, model: ServedModel) -> Array:
-    in_bytes = pixels.dtype == np.uint8
+def _blank_parts(pixels: Array, numbers: range, grid: tuple[int, int], model: ServedModel) -> Array:
+    # Number 0 is the whole image.
+    (rows, columns), in_bytes = grid, pixels.dtype == np.uint8
     height, width = pixels.shape[:2] if in_bytes else pixels.shape[-2:]
-    images = np.repeat(pixels[None], rows * columns, axis=0)
-    for number, image in enumerate(images):
-        row, column = divmod(number, columns)
+    images = np.repeat(pixels[None], len(numbers), axis=0)
+    for number, image in zip(numbers, images, strict=True):
+        if not number:
+            continue
+        row, column = divmod(number - 1, columns)
         down = slice(height * row // rows, height * (row + 1) // rows)
         across = slice(width * column // columns, width * (column + 1) // columns)
         if in_bytes:

@@ -57,7 +57,10 @@ class Predictor:
 
 def _convert(name: str, value: Any, dtype: str) -> Array:
     try:
-        array: Array = np.asarray(value).astype(dtype)
-    except (ValueError, TypeError) as error:
+        given = np.asarray(value)
+        array: Array = given.astype(dtype)
+        if array.dtype.kind in "biu" and not np.array_equal(given, array):  # 1.5, or 300 in a byte
+            raise ValueError(f"a number that is none of {dtype}")
+    except (ValueError, TypeError, OverflowError) as error:
         raise InputError(f"rows of numbers of equal lengths for {name!r}", str(error), "correct the request") from error
     return array

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +11,19 @@ from tritonclient.utils import triton_to_np_dtype
 
 from attendant.errors import UnknownNameError
 from attendant.tasks import TASKS
+
+_TYPES = {
+    "task": str,
+    "example": dict,
+    "labels": list,
+    "preprocessing": dict,
+    "chat_template": str,
+    "special_tokens": dict,
+    "control_tokens": list,
+}
+_SIZES = {"image_size", "max_length", "max_num_seqs", "max_queue_size", "max_source_length", "max_target_length"}
+MOST_VALUES = 1 << 25
+"""Of all inputs of one row: several times what models of published sizes take. Tensors of them are made here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,16 +52,23 @@ class ServedModel:
 
     @classmethod
     def from_config(cls, name: str, config: Any) -> Self:
-        """Read Triton's ``ModelConfig`` message."""
+        """Read Triton's ``ModelConfig`` message.
+
+        Raises:
+            ValueError: it names a data type that is none, or inputs of more than :data:`MOST_VALUES` values.
+        """
+        parameters = _read_parameters(config.parameters)
+        inputs = {tensor.name: tuple(tensor.dims) for tensor in config.input}
+        _require_bounded(inputs, parameters.get("image_size", 1))
         return cls(
             name=name,
             decoupled=config.model_transaction_policy.decoupled,
             max_batch=config.max_batch_size,
-            inputs={tensor.name: tuple(tensor.dims) for tensor in config.input},
+            inputs=inputs,
             outputs={tensor.name: tuple(tensor.dims) for tensor in config.output},
             dtypes={tensor.name: _numpy_name(tensor.data_type) for tensor in config.input},
             instances=sum(group.count for group in config.instance_group),
-            parameters={key: _parse_value(value.string_value) for key, value in config.parameters.items()},
+            parameters=parameters,
         )
 
     @property
@@ -82,11 +103,37 @@ class ServedModel:
 
 def _numpy_name(kind: int) -> str:
     name = model_config_pb2.DataType.Name(kind).removeprefix("TYPE_")
-    return np.dtype(triton_to_np_dtype("BYTES" if name == "STRING" else name)).name
+    found = triton_to_np_dtype("BYTES" if name == "STRING" else name)
+    if found is None:  # which NumPy takes for float64
+        raise ValueError(f"a data type of Triton's; found {name}")
+    return np.dtype(found).name
+
+
+def _require_bounded(inputs: dict[str, tuple[int, ...]], varying: int) -> None:
+    count = sum(prod(varying if size == -1 else abs(size) for size in shape) for shape in inputs.values())
+    if count > MOST_VALUES:
+        raise ValueError(f"inputs of at most {MOST_VALUES} values a row; found {count}")
+
+
+def _read_parameters(parameters: Any) -> dict[str, Any]:
+    # One of ours that is of another type is a stranger's, who means something else by it.
+    read = {key: _parse_value(value.string_value) for key, value in parameters.items()}
+    return {key: value for key, value in read.items() if _is_ours(key, value)}
+
+
+def _is_ours(key: str, value: Any) -> bool:
+    if key in _SIZES:
+        return type(value) is int and value >= 0  # a bool is an int too
+    is_typed = isinstance(value, _TYPES.get(key, object))
+    return is_typed and (key != "control_tokens" or all(isinstance(token, str) for token in value))
 
 
 def _parse_value(text: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_refuse_constant)
     except ValueError:
         return text
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name}, which is not JSON")

@@ -16,6 +16,8 @@ A stream drops the status, so Triton's own checks of a request's tensors can onl
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from attendant.errors import (
@@ -36,6 +38,7 @@ _REQUEST_ID = re.compile(r"^\[request id: [^]]*\] ")
 _UNREACHABLE = re.compile("failed to connect|errors resolving", re.IGNORECASE)
 _DEAD = re.compile(r"[Ss]tub process .*is not healthy")
 _RESTRICTED = re.compile(r"is restricted, expecting header")
+_STOPPING = re.compile(r"Server is stopping|stopped accepting new inference requests")
 _REFUSED = re.compile(r"unexpected shape for input|inference input|inference request|expected \d+ inputs")
 
 
@@ -65,6 +68,8 @@ def error_from(status: str, message: str, model: str, server: str) -> AttendantE
         return ServerError(
             "the server's admin key", text, "name its file with --admin-key-file or target.admin_key_file"
         )
+    if _STOPPING.search(text):
+        return UnreachableError(f"a server that goes on at {server}", text, "send the request again")
     if _DEAD.search(text):
         return UnreachableError(f"a worker of {model!r} that lives at {server}", text, "restart that server")
     if "UNAVAILABLE" in status or "no available versions" in text:
@@ -89,3 +94,25 @@ def _record_of(text: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) and "code" in record else None
+
+
+@contextmanager
+def reading(model: str, server: str = "") -> Iterator[None]:
+    """Let what cannot be read of a server's answer be that server's failure.
+
+    Args:
+        model: that answered.
+        server: its address.
+
+    Raises:
+        ServerError: the block, which does nothing but read, failed.
+    """
+    try:
+        yield
+    except AttendantError:
+        raise
+    except Exception as error:  # whatever a reader says of bytes that are no answer
+        expected = f"an answer of model {model!r} as Attendant lays models out"
+        raise ServerError(
+            expected, repr(error)[:200], f"look at what serves it at {server or 'that address'}"
+        ) from error

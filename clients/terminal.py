@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from attendant.errors import InputError
+from attendant.printable import printable
 from clients.classify import Classifier
 from clients.embed import Embedder, Pooling
 from clients.explain import explain
@@ -76,7 +77,7 @@ async def print_health(client: TritonClient, json: bool) -> int:
         status = "ok" if result.healthy else "FAILED"
         found = " ".join(result.found.split())
         words = f"{result.name} ({result.task}): {status}, {result.latency_ms:.1f} ms: {found}"
-        _print(dumps(asdict(result)) if json else words)
+        _print(dumps(asdict(result)) if json else printable(words))
     if not results:
         _print("no model is loaded")
     return 0 if results and all(result.healthy for result in results) else 1

@@ -7,12 +7,17 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, ClassVar, Self
 
+from attendant.errors import DeadlineError
 from attendant.sampling_params import SamplingParams
 from attendant.sampling_tensors import prompt_tensors, tensors_of
 from attendant.tensor_names import EXPLAIN
 from clients.answer import Answer, Delta, whole_answers
 from clients.served_model import ServedModel
+from clients.statuses import reading
 from clients.triton_client import RETRIED, Array, TritonClient
+
+GRACE_S = 2.0
+"""How much later than its deadline a request may end: the server sees to it, and says so itself."""
 
 
 class StreamingModel:
@@ -81,7 +86,12 @@ class StreamingModel:
                 async with aclosing(stream) as responses:
                     async for outputs in responses:
                         has_begun = True
-                        yield Delta.of(outputs)
+                        if ends_s is not None and time.monotonic() > ends_s + GRACE_S:
+                            found = f"one that was not whole {GRACE_S:g} s later"
+                            raise DeadlineError("an answer in the request's time", found, "allow more")
+                        with reading(self.model.name, self._client.server):
+                            delta = Delta.of(outputs)
+                        yield delta
                 return
             except RETRIED as error:
                 if has_begun:

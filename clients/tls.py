@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attendant.errors import ConfigError, UnreachableError
+from attendant.records import open_file, read_file
 
 if TYPE_CHECKING:
     import grpc
@@ -84,7 +86,10 @@ class Tls:
         import grpc  # late: verbs that ask no server take these flags apart too
 
         self.create_context()  # names a file that is missing or broken; gRPC only says that it could not connect
-        ca, key, cert = (None if path is None else path.read_bytes() for path in (self.ca, self.key, self.cert))
+        try:
+            ca, key, cert = (None if path is None else read_file(path) for path in (self.ca, self.key, self.cert))
+        except OSError as error:  # it was replaced since
+            raise ConfigError("files of certificates", _reason(error), "correct them") from error
         return grpc.ssl_channel_credentials(ca, key, cert)
 
     @property
@@ -123,7 +128,10 @@ def create_context(purpose: ssl.Purpose, ca: Path | None) -> ssl.SSLContext:
         ConfigError: the file cannot be read, or holds no certificate.
     """
     try:
-        return ssl.create_default_context(purpose, cafile=ca)
+        if ca is None:
+            return ssl.create_default_context(purpose)
+        with _readable(ca) as file:
+            return ssl.create_default_context(purpose, cafile=file)
     except OSError as error:  # ssl.SSLError is one
         reason = _reason(error)
         raise ConfigError(
@@ -138,16 +146,25 @@ def load_certificate(context: ssl.SSLContext, cert: Path, key: Path) -> None:
         ConfigError: a file cannot be read, or the key is not the certificate's.
     """
     try:
-        context.load_cert_chain(cert, key, password=lambda: b"")  # else it would ask the terminal for a password
+        with _readable(cert) as cert_file, _readable(key) as key_file:
+            # Without a password it would ask the terminal for one.
+            context.load_cert_chain(cert_file, key_file, password=lambda: b"")
     except OSError as error:
         remedy = "correct the files, both in PEM, the key without a password"
         raise ConfigError(f"a certificate in {cert} with its key in {key}", _reason(error), remedy) from error
 
 
+@contextmanager
+def _readable(path: Path) -> Iterator[str]:
+    # OpenSSL opens files by their names alone, and would wait for a pipe.
+    with open_file(path) as descriptor:
+        yield f"/proc/self/fd/{descriptor}"
+
+
 def _reason(error: OSError) -> str:
     if isinstance(error, ssl.SSLError):
         return (error.reason or str(error)).replace("_", " ").lower()
-    return f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
+    return f"{error.strerror}: {error.filename}" if error.filename else error.strerror or str(error)
 
 
 def handshake_error(text: str, server: str) -> UnreachableError | None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import partial
-from math import inf
 from types import TracebackType
 from typing import Any
 
@@ -33,26 +32,24 @@ from attendant.errors import (
 from attendant.tensor_names import TEXT_OUTPUT
 from clients.admin_key import AdminKey
 from clients.calls import Calls, RequestStream
-from clients.request_context import headers, request_id
+from clients.request_context import call_timeout_s, headers, request_id
 from clients.retry import RetryPolicy
 from clients.served_model import ServedModel
-from clients.statuses import START, error_from
+from clients.silences import Silences, lost
+from clients.statuses import START, error_from, reading
 from clients.tls import Tls
 
 Array = NDArray[Any]
 DEFAULT_SERVER = "127.0.0.1:8001"
 _CHANNEL = [
+    ("grpc.enable_http_proxy", 0),  # Triton is asked in one's own network, as is a server of this machine
     ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", -1),
     # A server that comes back is found within a second, and not within two minutes, whatever another client met there.
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.use_local_subchannel_pool", 1),
 ]
-SILENCE_S, LONGEST_SILENCE_S = 1.0, 4.0
-"""How long a stream may be silent before its model gets a question about it, and the longest pause between two."""
-LOST_S = 3.5
-"""How long such questions may have no answer."""
 RETRIED = (BusyError, UnreachableError)  # the request was not begun
+_OF_REQUESTS = (InputError, UnfinishedError)
 
 
 class TritonClient:
@@ -62,6 +59,7 @@ class TritonClient:
         server: the address in use.
         timeout_s: longest wait for an answer, and for each response of a stream.
         retry: when a request is sent again.
+        answered_s: model → when it last answered a unary request, by the monotonic clock.
     """
 
     def __init__(
@@ -71,6 +69,7 @@ class TritonClient:
         retry: RetryPolicy | None = None,
         tls: Tls | None = None,
         admin_key: AdminKey | None = None,
+        most_bytes: int = -1,
     ) -> None:
         """Send nothing yet.
 
@@ -80,18 +79,22 @@ class TritonClient:
             retry: when a request is sent again; never if not given.
             tls: how the connection is encrypted; not at all if not given.
             admin_key: by which the server lets its models be loaded and unloaded.
+            most_bytes: of one answer, or of one response of a stream; -1 for no bound.
 
         Raises:
             ConfigError: a file of certificates cannot be read.
         """
         self.timeout_s = timeout_s
         self.retry = retry or RetryPolicy()
+        self.answered_s: dict[str, float] = {}
         tls = tls or Tls()
-        self._credentials, self._options = tls.channel_credentials(), [*_CHANNEL, *tls.channel_options]
+        self._credentials = tls.channel_credentials()
+        self._options = [*_CHANNEL, ("grpc.max_receive_message_length", most_bytes), *tls.channel_options]
         self._addresses = deque(server.split(","))
         self._connections: list[aio.InferenceServerClient] = []
         self._client = self._connect()
         self._calls = Calls()
+        self._silences: defaultdict[tuple[str, str], Silences] = defaultdict(Silences)  # of a server's model
         self._admin = None if admin_key is None else dict(admin_key.grpc_metadata)
 
     async def __aenter__(self) -> TritonClient:
@@ -103,6 +106,16 @@ class TritonClient:
         await self._calls.drain()
         for connection in self._connections:
             await connection.close()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether its connection stands; the next call makes one where not."""
+        return self._client._channel.get_state() is grpc.ChannelConnectivity.READY  # tritonclient has no other way
+
+    @property
+    def late_calls(self) -> int:
+        """How many calls were given up, and have not ended."""
+        return self._calls.late
 
     async def models(self) -> list[str]:
         """The names of the models that the server has loaded.
@@ -121,7 +134,8 @@ class TritonClient:
             UnknownNameError: it serves no model of that name.
         """
         answer = await self._call_with_retries(lambda: self._client.get_model_config(name), name)
-        return ServedModel.from_config(name, answer.config)
+        with reading(name, self.server):
+            return ServedModel.from_config(name, answer.config)
 
     async def model_for(self, task: str, name: str | None = None) -> ServedModel:
         """The model to use for a task: the one named, or the only one there is.
@@ -135,14 +149,10 @@ class TritonClient:
         matching = [model for model in served if model.is_for(task)]
         if len(matching) != 1:
             names = ", ".join(model.name for model in matching)
-            message = (
-                f"several models on {self.server} can {task}; name one with --model: {names}"
-                if matching
-                else f"no model on {self.server} can {task}; lay one out and start it: {START}"
-            )
-            raise UnknownNameError(
-                f"one model on {self.server} that can {task}", names or "none", "name it with --model", message=message
-            )
+            several = f"several models on {self.server} can {task}; name one with --model: {names}"
+            none = f"no model on {self.server} can {task}; lay one out and start it: {START}"
+            expected, message = f"one model on {self.server} that can {task}", several if matching else none
+            raise UnknownNameError(expected, names or "none", "name it with --model", message=message)
         return matching[0]
 
     async def server_name(self, timeout_s: float | None = None) -> str:
@@ -175,8 +185,7 @@ class TritonClient:
             ServerError: the server does not say.
         """
         answer = await self._call(self._client.get_inference_statistics(model), model, self.timeout_s)
-        stats = [one.inference_stats for one in answer.model_stats]
-        return sum(one.success.count + one.fail.count for one in stats)
+        return sum(one.inference_stats.success.count + one.inference_stats.fail.count for one in answer.model_stats)
 
     async def reload(self, model: str) -> None:
         """Unload a model, and load it anew from the server's repository.
@@ -228,7 +237,10 @@ class TritonClient:
                 parameters=dict(parameters or {}),
             )
 
-        return _read_arrays(await self._call_with_retries(call, model))
+        answer = await self._call_with_retries(call, model)
+        self.answered_s[model] = time.monotonic()
+        with reading(model, self.server):
+            return _read_arrays(answer)
 
     async def stream(
         self,
@@ -270,17 +282,21 @@ class TritonClient:
         final = False
         failure: AttendantError | None = None
         timeout_s = first_timeout_s or self.timeout_s
-        since_s, silence_s, asked_s, unknown = time.monotonic(), SILENCE_S, inf, 0
+        since_s, silences = time.monotonic(), self._silences[self.server, model]
+        silence = silences.begin(stream.key)
         upcoming = stream.next()
         try:
             while True:
                 left_s = timeout_s - (time.monotonic() - since_s)
-                if says_health and left_s > silence_s and not await self._calls.arrives(upcoming, silence_s):
-                    if time.monotonic() - asked_s > LOST_S:
-                        failure = _lost(model, self.server, "no answer to a question about it either")
+                wait_s, was_asked = silence.wait_s, silence.is_asked
+                if says_health and left_s > wait_s and not await self._calls.arrives(upcoming, wait_s):
+                    if was_asked and silence.is_asked:
+                        silence.note_wait(wait_s)
+                    if fault := silence.fault:
+                        failure = lost(model, self.server, fault)
                         break
-                    stream.ask_health()  # again and again: a question that meets a dying worker has no answer
-                    asked_s = min(asked_s, time.monotonic())
+                    if keys := silences.take_question():
+                        stream.ask_health(keys)
                     continue
                 response = await self._call(upcoming, model, max(0.0, left_s), timeout_s)
                 if response is None:
@@ -289,29 +305,30 @@ class TritonClient:
                 upcoming = stream.next()
                 if error is not None:
                     failure = error_from(str(error.status() or ""), str(error.message()), model, self.server)
-                    if asked_s < inf and not isinstance(failure, (InputError, UnfinishedError)):
-                        failure = _lost(model, self.server, str(failure))  # of the question: the worker is dead
+                    if stream.questions and silence.is_asked and not isinstance(failure, _OF_REQUESTS):
+                        failure = lost(model, self.server, str(failure))  # of the question: the worker is dead
                         break
                     stream.complete()
                     continue
                 answer = result.get_response()
-                if answer.id == stream.health_id:
-                    known = msgspec.json.decode(_read_text(result), type=EngineHealth).known
-                    unknown = 0 if known else unknown + 1
-                    if unknown == 2:  # once, a question may have overtaken the request
-                        failure = _lost(model, self.server, "another one in its place")
-                        break
-                    asked_s, silence_s = inf, min(2 * silence_s, LONGEST_SILENCE_S) if known else SILENCE_S
+                if keys := stream.questions.pop(answer.id, []):
+                    with reading(model, self.server):
+                        health = msgspec.json.decode(_read_text(result), type=EngineHealth)
+                    silences.note_answer(keys, health)
                     continue
-                since_s, silence_s, asked_s, timeout_s = time.monotonic(), SILENCE_S, inf, self.timeout_s
-                unknown = 0
+                silence.end()
+                since_s, timeout_s = silence.heard_s, self.timeout_s
                 final = answer.parameters["triton_final_response"].bool_param
                 if final:
                     stream.complete()
                 if answer.outputs:
-                    yield _read_arrays(result)
+                    with reading(model, self.server):
+                        outputs = _read_arrays(result)
+                    yield outputs
+                    silence.end()  # who reads it may have taken any time
         finally:
-            self._calls.track(stream.cancel())
+            silences.end(silence)
+            self._calls.abandon(stream.cancel())
         if failure is not None:
             raise failure
         if not final:
@@ -347,7 +364,7 @@ class TritonClient:
         while True:
             tries += 1
             try:
-                return await self._call(start(), model, self.timeout_s)
+                return await self._call(start(), model, min(self.timeout_s, call_timeout_s.get()))
             except RETRIED as error:
                 await self.wait_before_retry(error, tries)
 
@@ -374,15 +391,8 @@ def _create_tensor(name: str, array: Array) -> Any:
     return tensor
 
 
-def _lost(model: str, server: str, found: str) -> UnreachableError:
-    remedy = "send the request again"
-    message = f"the worker of model {model!r} at {server} died before the answer was whole; {remedy}"
-    return UnreachableError(f"the worker that has a request to {model!r}", found, remedy, message=message)
-
-
 def _read_text(result: Any) -> bytes:
-    text: bytes = result.as_numpy(TEXT_OUTPUT).reshape(-1)[0]
-    return text
+    return bytes(result.as_numpy(TEXT_OUTPUT).reshape(-1)[0])
 
 
 def _read_arrays(result: Any) -> dict[str, Array]:

@@ -36,6 +36,8 @@ VERBS: Verbs = {
             "torch": "export.verbs:torch",
             "tensorrt": "export.verbs:engine",
             "refit": "export.verbs:refit",
+            "precision": "export.mixed_precision.verbs:precision",
+            "bisect": "export.mixed_precision.verbs:bisect",
         },
     ),
     "verify": "export.verbs:check",

@@ -52,6 +52,8 @@ def sampling_parameters_page() -> str:
         "`attendant generate`, `translate` and `caption` (`--top-k`), a field of `SamplingParams` and of the\n"
         "gateway's requests (`top_k`), and Triton's tensor. The column OpenAI is the field of OpenAI's API.\n"
         "[Ask a generative model](../guides/decoding.md) shows them at work.\n\n"
+        "An answer is the same whatever else is served, but where two continuations of a token are equally probable\n"
+        "to the last bit: [What an answer depends on](../guides/generation.md#what-an-answer-depends-on).\n\n"
     ) + parameter_tables().replace("### ", "## ")
 
 

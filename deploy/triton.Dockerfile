@@ -17,11 +17,16 @@ COPY commands commands
 # numpy<2 comes from pyproject.toml: Triton's Python stub returns empty tensors under NumPy 2 (server #8301).
 RUN pip install --no-cache-dir --constraint constraints.txt onnxruntime onnx onnx-ir cuda-bindings .
 ENV PYTHONPATH=/attendant
-# TensorRT's Python bindings, of exactly the version of the library that the image holds: they call it by position.
+# TensorRT's Python bindings, of exactly the version of the library that the image holds: they call it by position. Not every
+# patch level of the library has bindings of its own: then those of the same minor version, whose interface is the same.
 ARG TENSORRT=11
 RUN version="$(python3 -c 'from serving.runtime.tensorrt.this_machine import tensorrt_version; print(tensorrt_version())')" \
     && case "$version" in "${TENSORRT}".*) ;; *) echo "expected TensorRT ${TENSORRT}; found $version" >&2; exit 1 ;; esac \
-    && pip install --no-cache-dir --no-deps "tensorrt-cu13-bindings==${version}.*"
+    && minor="${version%.*}" \
+    && { pip install --no-cache-dir --no-deps "tensorrt-cu13-bindings==${version}.*" \
+      || { echo "no bindings of TensorRT $version: trying those of another $minor" >&2 \
+        && pip install --no-cache-dir --no-deps "tensorrt-cu13-bindings==${minor}.*"; } \
+      || { echo "no bindings of TensorRT $minor: choose an image, by TRITON, whose TensorRT has some" >&2; exit 1; }; }
 
 FROM light AS torch
 # The CUDA build, which brings the Triton compiler that it was made with; the kernels were proved with 3.9.0.

@@ -16,6 +16,8 @@ if __name__ == "__main__":
             "inspect": "export.verbs:inspect",
             "engine": "export.verbs:engine",
             "refit": "export.verbs:refit",
+            "precision": "export.mixed_precision.verbs:precision",
+            "bisect": "export.mixed_precision.verbs:bisect",
         },
         sys.argv[1:],
     )

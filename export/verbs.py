@@ -10,6 +10,7 @@ from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from attendant.errors import ArtefactError
 from export.artefact.stage import TorchPrecision
+from export.bounded.process import TIMEOUT_S, run_bounded
 from export.precision.precisions import NAMES, PrecisionName, describe_precisions
 from export.tensorrt.config import EngineConfig
 
@@ -33,11 +34,13 @@ def onnx(
     Nothing is done where the folder already holds this very export.
 
     Args:
-        model: a checkpoint folder, a shipped checkpoint, or a preset (see `attendant models list`).
+        model: a checkpoint folder, a .py or .pt2 file of your own (docs/tutorials/your-own-model.md), a shipped
+            checkpoint, or a preset (see `attendant models list`); a Hugging Face folder is imported first, to
+            OUT-checkpoint.
         out: the artefact's folder; replaced in one step.
         precision: of the graphs; :data:`export.precision.precisions.PRECISIONS` says what each is.
-        calibration: real inputs for int8-static: a folder of images, a file with a text in each line, or an .npz of
-            tensors; of a shipped checkpoint its training data if not given.
+        calibration: real inputs for fp8, int8-static and int4-kv8: a folder of images, a file with a text in each line,
+            or an .npz of tensors; of a shipped checkpoint its training data if not given.
         uint8: take images as bytes, [height, width, channels], and scale and normalise them in the graph.
         explain: add a graph that also shows what the model attends to, for requests that ask for it.
     """
@@ -72,62 +75,57 @@ def check(
     full: bool = False,
     json: bool = False,
     target: str | None = None,
+    timeout_s: float = TIMEOUT_S,
 ) -> int:
     """Compare an artefact with PyTorch in float64, by every runtime that serves it.
 
     PyTorch in float32, ONNX Runtime, and OpenVINO if installed; of an artefact of `export torch`, torch itself.
     Batch sizes, lengths, padding, and every split of a cached decode against the full forward pass; then drift, KL,
     first choices, greedy and right answers against the precision's budget, on held-out data where the checkpoint is a
-    shipped one. Writes parity.json. A Python file is run only where --source names it.
+    shipped one. Writes parity.json. A .py or .pt2 file is run only where --source names it.
     With --target, validate each graph for that runtime instead, and run nothing.
+    It works in a process of its own: a graph that fails, takes too long or takes too much memory ends that one alone.
 
     Args:
         folder: an exported artefact.
         source: the checkpoint to compare with, if not the one that the manifest names.
         full: ask every held-out text of a language model, not some of them.
         json: print the verdicts as JSON instead of tables.
-        target: ort-cpu, ort-cuda, openvino-cpu or tensorrt.
+        target: ort-cpu, ort-cuda, openvino-cpu, tensorrt or tensorrt-10.16; TensorRT is given its own form of graphs.
+        timeout_s: how long a runtime may take to load a graph, or to run it once.
     """
     if target is not None:
-        return _check_target(folder, target, json)
+        return _check_target(folder, target, json, timeout_s)
     from attendant.manifest import Manifest
-    from export.parity.check import check_parity, checkpoint_of
-    from export.parity.parity import levels_of, require_parity, write_report
     from export.parity.report import print_levels
     from export.precision.precisions import precision_named
-    from export.quality.budgets import budget_of, require_budget, verdicts_of
-    from export.quality.measure import measure_quality
-    from export.quality.report import print_quality, quality_to_json
+    from export.quality.report import print_quality
+    from export.quality.verification import verify_artefact
+    from models.checkpoints.place import OWN_SUFFIX, PROGRAM_SUFFIX
 
     manifest = Manifest.read(folder)
-    if source is None and manifest.source.endswith(".py"):
+    if source is None and manifest.source.endswith((OWN_SUFFIX, PROGRAM_SUFFIX)):
         remedy = f"if you trust it, name it yourself: --source {manifest.source}"
-        raise ArtefactError("a checkpoint to compare with", "a Python file, which only you may have run", remedy)
+        raise ArtefactError("a checkpoint to compare with", "a file of your own, which only you may have run", remedy)
     precision = precision_named(manifest.precision)
     if manifest.form == "onnx" and not precision.ort_cpu:
         sys.stderr.write(_NO_KERNELS.format(precision.name))
-    checkpoint = checkpoint_of(manifest, source)
-    measurements = check_parity(folder, checkpoint)
-    levels = levels_of(measurements, precision)
-    qualities = measure_quality(folder, checkpoint, full)
-    verdicts = verdicts_of(qualities, budget_of(precision.name))
-    quality = quality_to_json(precision.name, qualities, verdicts)
-    report = write_report(measurements, levels, folder, quality)
+    found = verify_artefact(folder, source, full, timeout_s)
     if json:
-        sys.stdout.write(dumps({"levels": [asdict(level) for level in levels], "quality": quality}, indent=2) + "\n")
+        levels = [asdict(level) for level in found.levels]
+        sys.stdout.write(dumps({"levels": levels, "quality": found.quality}, indent=2) + "\n")
     else:
-        print_levels(folder.name, levels)
-        print_quality(folder.name, precision.name, qualities, verdicts)
-    require_parity(levels, report)
-    require_budget(verdicts, precision.name, report)
+        print_levels(folder.name, found.levels)
+        print_quality(folder.name, precision.name, found.qualities, found.verdicts)
+    found.require()
     return 0
 
 
-def _check_target(folder: Path, name: str, json: bool) -> int:
-    from export.targets.check import require_valid, validate_for_target
+def _check_target(folder: Path, name: str, json: bool, timeout_s: float) -> int:
+    from export.targets.check import require_valid
     from export.targets.report import print_checks
 
-    target, checks = validate_for_target(folder, name)
+    target, checks = run_bounded("export.targets.check:validate_for_target", folder, name, timeout_s=timeout_s)
     if json:
         sys.stdout.write(dumps([one.to_json() for one in checks], indent=2) + "\n")
     else:
@@ -136,21 +134,24 @@ def _check_target(folder: Path, name: str, json: bool) -> int:
     return 0
 
 
-def inspect(folder: Positional[Path], html: Path | None = None, json: bool = False) -> int:
+def inspect(
+    folder: Positional[Path], html: Path | None = None, json: bool = False, timeout_s: float = TIMEOUT_S
+) -> int:
     """Show an artefact at a glance: operators, weights by type, where the time goes, the cache's size, files.
 
-    Times are ONNX Runtime's own, measured on one thread of this machine.
+    Times are ONNX Runtime's own, measured on one thread of this machine. It works in a process of its own: a graph that
+    fails, takes too long or takes too much memory ends that one alone.
 
     Args:
         folder: an exported artefact.
         html: a page to write as well.
         json: print the facts as JSON instead of tables.
+        timeout_s: how long ONNX Runtime may take to measure a graph.
     """
-    from export.inspection.inspection import inspect_artefact
     from export.inspection.page import write_page
     from export.inspection.report import print_facts
 
-    facts = inspect_artefact(folder)
+    facts = run_bounded("export.inspection.inspection:inspect_artefact", folder, timeout_s=timeout_s)
     if html is not None:
         write_page(facts, html)
     if json:
@@ -196,8 +197,8 @@ def engine(
 ) -> int:
     """Build a TensorRT engine of each graph, on the machine that shall run it; see docs/guides/tensorrt.md.
 
-    Graphs are validated for TensorRT first. It fails where attention did not become one kernel. Nothing is done
-    where the folder already holds just these engines.
+    Graphs are validated for TensorRT first, in the form that its parser takes. It fails where attention did not become
+    one kernel, unless that is allowed. Nothing is done where the folder already holds just these engines.
 
     Args:
         folder: an exported artefact.
@@ -207,7 +208,10 @@ def engine(
     """
     from export.tensorrt.build import build_engines
 
-    engines, done = build_engines(folder, out or folder, graphs, config)
+    def announce(line: str) -> None:
+        sys.stderr.write(f"{line}\n" if line else "")
+
+    engines, done = build_engines(folder, out or folder, graphs, config, announce)
     files = ", ".join(one.file for one in engines.engines)
     where = f"{engines.platform.gpu}, TensorRT {engines.platform.tensorrt}"
     sys.stdout.write(f"{engines.name}: {files} {'built' if done else 'up to date'} for {where}\n")

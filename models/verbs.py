@@ -6,7 +6,7 @@ import json as json_format
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
@@ -14,6 +14,9 @@ from rich.table import Table
 
 from attendant.records import record_to_json
 from models.inventory import read_inventory
+
+if TYPE_CHECKING:
+    from models.checkpoints.store import Checkpoint
 
 Name = tyro.conf.Positional[str]
 Out = Annotated[Path | None, tyro.conf.arg(metavar="DIR")]
@@ -54,7 +57,7 @@ def describe(name: Name, json: bool = False) -> int:
             "name": checkpoint.name,
             "family": checkpoint.family.name,
             "task": checkpoint.family.task.name,
-            "weights": "trained" if checkpoint.folder else "random",
+            "weights": _weights(checkpoint),
             "config": config_to_json(checkpoint.model.config),
             "parameters": parts.total(),
             "parts": dict(parts),
@@ -67,12 +70,18 @@ def describe(name: Name, json: bool = False) -> int:
     return 0
 
 
+def _weights(checkpoint: "Checkpoint") -> str:
+    if checkpoint.family.name == "own":
+        return "the file's own"
+    return "trained" if checkpoint.folder else "random"
+
+
 def train(name: Name, out: Out = None, seed: int = 0) -> int:
     """Train a shipped checkpoint again, and write it with its model card.
 
     Args:
         name: a shipped checkpoint, see `list`.
-        out: folder to write; without it the shipped checkpoint is replaced.
+        out: folder to write; build/trained/NAME without it. The shipped checkpoint stays as it is.
         seed: of every random number.
     """
     from attendant.progress import progress
@@ -80,9 +89,10 @@ def train(name: Name, out: Out = None, seed: int = 0) -> int:
     from models.train.registry import task_named
 
     task = task_named(name)
+    folder = out or Path("build/trained") / task.name
     with progress(f"train {task.name}", task.steps) as advance:
-        done = train_checkpoint(task, out, seed, lambda step, steps, loss: advance(f"loss {loss:.4f}"))
-    sys.stdout.write(f"{done.metric}: {done.score}\n{done.command}\n{done.seconds:.0f} seconds\n")
+        done = train_checkpoint(task, folder, seed, lambda step, steps, loss: advance(f"loss {loss:.4f}"))
+    sys.stdout.write(f"{done.metric}: {done.score}\n{done.command}\n{done.seconds:.0f} seconds, in {folder}\n")
     return 0
 
 

@@ -55,6 +55,9 @@ class ListenTls:
         if self.listen_ca is not None:
             context = create_context(ssl.Purpose.CLIENT_AUTH, self.listen_ca)
             context.verify_mode = ssl.CERT_REQUIRED
+            # Whoever resumes a session shows no certificate again, which may have expired, or whose authority is gone.
+            # TLS 1.2 would resume by a number as well, which Python cannot switch off.
+            context.minimum_version, context.num_tickets = ssl.TLSVersion.TLSv1_3, 0
         load_certificate(context, self.listen_cert, self.listen_key)
         return context
 

@@ -1,8 +1,9 @@
 """Processes by their numbers: whether one lives, how much it works, and its end; and Python ones that we talk with."""
 
-import ctypes
+import math
 import os
 import pickle  # nosec B403  both ends are ours
+import re
 import shutil
 import signal
 import subprocess
@@ -26,7 +27,12 @@ PR_SET_PDEATHSIG = 1
 OOM_SCORE = "300"
 """Of 1000: by so much more likely is a process ended where memory runs out (proc_pid_oom_score_adj(5))."""
 _TICKS = os.sysconf("SC_CLK_TCK")
-_CODE = "import sys; sys.path[:] = {path!r}; from {module} import {function}; {function}({descriptor})"
+_MISSING = (FileNotFoundError, ProcessLookupError, IndexError)
+_CODE = (
+    f"import ctypes, sys; ctypes.CDLL(None).prctl({PR_SET_PDEATHSIG}, {int(signal.SIGKILL)}); sys.path[:] = {{path!r}};"
+    " from {module} import {function}; {function}({descriptor})"
+)
+"""It ends with who started it, also while it still imports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,26 +49,43 @@ class ProcessRecord:
 
     @property
     def lives(self) -> bool:
-        """Whether it runs, or is stopped; not one that only waits to be reaped."""
-        with suppress(OSError, IndexError):
+        """Whether it runs, or is stopped; not one that only waits to be reaped. It does while no file can be opened."""
+        try:
             fields = process_fields(self.pid)
             return int(fields[19]) == self.started and fields[0] not in "ZX"
-        return False
+        except _MISSING:
+            return False
+        except OSError:
+            return True
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a signal has stopped it."""
+        """Whether a signal has stopped it, as far as we can see."""
         with suppress(OSError, IndexError):
             return process_fields(self.pid)[0] == "T"
         return False
 
+    def blocks(self, *signals: int) -> bool:
+        """Whether a thread of it blocks one of these signals, as the handler of one does; as far as we can see."""
+        blocked = 0
+        with suppress(OSError):
+            for thread in Path(f"/proc/{self.pid}/task").iterdir():
+                with suppress(OSError):
+                    blocked |= int(
+                        re.findall(r"^SigBlk:\s*(\S+)", (thread / "status").read_text(), re.MULTILINE)[0], 16
+                    )
+        return any(blocked >> (number - 1) & 1 for number in signals)
+
     @property
     def processor_s(self) -> float:
-        """How long processors have worked for it; 0 of a dead one."""
-        with suppress(OSError, IndexError):
+        """How long processors have worked for it; 0 of a dead one, NaN while no file can be opened."""
+        try:
             fields = process_fields(self.pid)
             return (int(fields[11]) + int(fields[12])) / _TICKS
-        return 0.0
+        except _MISSING:
+            return 0.0
+        except OSError:
+            return math.nan
 
     def kill(self) -> None:
         """End it at once."""
@@ -78,14 +101,17 @@ class WorkMeter:
         self._used_s = 0.0
 
     def share(self, processes: Iterable[ProcessRecord], passed_s: float) -> float:
-        """How much of a processor they used since the last look.
+        """How much of a processor they used since the last look; without end while no file can be opened.
 
         Args:
             processes: the same as then.
             passed_s: how long ago that was.
         """
-        before_s, self._used_s = self._used_s, sum(process.processor_s for process in processes)
-        return (self._used_s - before_s) / passed_s
+        used_s = sum(process.processor_s for process in processes)
+        if math.isnan(used_s):
+            return math.inf
+        before_s, self._used_s = self._used_s, used_s
+        return (used_s - before_s) / passed_s
 
 
 def process_of(pid: int) -> ProcessRecord:
@@ -131,8 +157,7 @@ def _python() -> str:
 
 
 def connection_of(descriptor: int) -> Connection:
-    """The other end of the socket in a process of :func:`start_python`, which ends with the one that started it."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    """The other end of the socket in a process of :func:`start_python`."""
     with suppress(OSError):  # where memory runs out, the kernel is to end it rather than who started it
         Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
     return Connection(descriptor)

@@ -17,7 +17,11 @@ from tyro.conf import OmitArgPrefixes, Positional
 
 from attendant.errors import ConfigError, UserError
 from attendant.parameters import Device, Runtime
+from attendant.printable import printable
+from attendant.standard_streams import never_wait_for_readers
+from attendant.tasks import resolve
 from serving.certificates import ListenTls
+from serving.descriptors import raise_descriptor_limit
 from serving.engine.settings import EngineSettings
 from serving.gateway.access_settings import AccessSettings
 
@@ -49,6 +53,7 @@ def repository(
             server has it and the graph is large, decoders on ONNX Runtime. openvino-bf16 is about twice as fast on CPUs
             with bf16, and about three digits exact.
         device: that artefacts of `attendant export torch` run on. auto: a GPU, where the server's torch sees one.
+            cuda-no-gluon: a GPU, without kernels in Triton's experimental language Gluon.
         engine: how much at once, of generative models.
     """
     from serving.engine.cache_plan import CachePlan
@@ -73,8 +78,9 @@ def profile(
     served: bool = True,
     max_num_seqs: int = _ENGINE.max_num_seqs,
     max_prefill_tokens: int = _ENGINE.max_prefill_tokens,
+    exploratory: bool = False,
 ) -> int:
-    """Measure a generative model on this machine, for `attendant capacity plan`.
+    """Measure a generative model on this machine, for `attendant capacity plan`; exit status 1 if the fit is poor.
 
     Args:
         artefact: that `attendant export onnx` or `attendant export torch` wrote.
@@ -86,6 +92,7 @@ def profile(
         served: start a tritonserver and measure what serving adds; without, a plan knows of no such costs.
         max_num_seqs: most sequences at once that are measured, and that a plan can have.
         max_prefill_tokens: most positions of prompts in a step, likewise.
+        exploratory: for a look: exit status 0 where the fit errs by more than 20 % too.
     """
     from serving.capacity.profiling.measure import measure_profile
 
@@ -94,7 +101,9 @@ def profile(
     found.write(out)
     errors = ", ".join(f"{name} {error:.1%}" for name, error in found.fit_error.items())
     sys.stdout.write(f"{out}: {found.name} on {found.machine}; largest errors of the fit: {errors}\n")
-    return 0
+    if found.misfit:
+        sys.stdout.write(f"{'EXPLORATORY' if exploratory else 'INVALID'}: {found.misfit}\n")
+    return 1 if found.misfit and not exploratory else 0
 
 
 def engines(repository: Positional[Path] = Path("model_repository")) -> int:
@@ -107,16 +116,17 @@ def engines(repository: Positional[Path] = Path("model_repository")) -> int:
 
     for manifest in check_engines(repository):
         files = ", ".join(engine.file for engine in manifest.engines)
-        sys.stdout.write(f"{manifest.name}: {files} for {manifest.platform.gpu}, as here\n")
+        sys.stdout.write(printable(f"{manifest.name}: {files} for {manifest.platform.gpu}, as here") + "\n")
     return 0
 
 
 def serve(
-    repository: Path = Path("model_repository"),
+    paths: Positional[tuple[str, ...]] = (),
+    repository: Path | None = None,
     http_port: int = 0,
     grpc_port: int = 8001,
     metrics_port: int = 8002,
-    gateway_port: int = 0,
+    gateway_port: int | None = None,
     host: str = "127.0.0.1",
     models: tuple[str, ...] = (),
     start_timeout_s: float = 60.0,
@@ -128,17 +138,23 @@ def serve(
     access: OmitArgPrefixes[AccessSettings] = _OPEN,
     listen: OmitArgPrefixes[ListenTls] = _LISTEN_PLAIN,
 ) -> int:
-    """Start tritonserver on a repository, wait until every model answers its example, and stop it on Ctrl-C.
+    """Start tritonserver, wait until every model answers its example, and stop it on Ctrl-C.
+
+    With PATHS, each is imported, exported and verified first, in one go, and from a cache the next time.
 
     A model whose worker dies or hangs is loaded anew within seconds, and all others go on; a server that does is
     started anew. A model that cannot be loaded, or answers its example wrongly, is not served, and tried again later.
 
     Args:
-        repository: what `attendant repository` wrote.
+        paths: of models: Hugging Face folders, checkpoints, .py or .pt2 files of your own, artefacts, or names of
+            `attendant models list`; without any, a repository is served.
+        repository: what `attendant repository` wrote; model_repository if not given. With PATHS, where they are laid
+            out; a folder of the cache if not given.
         http_port: for KServe v2 over REST, by which a single hostile request can end tritonserver 2.51; 0 for none.
         grpc_port: for KServe v2 over gRPC.
         metrics_port: for Prometheus.
-        gateway_port: for OpenAI's API and the playground, a page to try the models on; 0 for neither.
+        gateway_port: for OpenAI's API and the playground, a page to try the models on; 0 for neither. If not given,
+            8080 with PATHS, and 0 without.
         host: address to listen on; 0.0.0.0 opens the server to the network, without a password.
         models: which models to load; all of them if none is named.
         start_timeout_s: longest time until the server is ready, and until a model is loaded anew, in seconds.
@@ -151,14 +167,15 @@ def serve(
         access: who may ask the gateway; Triton's own ports know neither keys nor names.
         listen: TLS of gRPC and of the gateway. Triton reads the files at its start alone.
     """
-    from serving.triton.repository.engine_check import check_engines
+    from serving.triton.repository.engine_check import check_engines, find_unfit
     from serving.triton.server.admin_key import load_admin_key, new_admin_key
     from serving.triton.server.process import TritonServer
     from serving.triton.server.settings import ServerSettings
     from serving.triton.server.supervisor import Supervision, supervise
 
+    port = gateway_port if gateway_port is not None else (8080 if paths else 0)
     settings = ServerSettings(
-        repository=repository,
+        repository=repository or Path("model_repository"),
         http_port=http_port,
         grpc_port=grpc_port,
         metrics_port=metrics_port,
@@ -169,17 +186,27 @@ def serve(
         listen=listen,
         admin_key=load_admin_key(admin_key_file) if admin_key_file else new_admin_key(),
     )
-    if access != _OPEN and not gateway_port:
+    if access != _OPEN and not port:
         given = ", ".join(f"--{name.replace('_', '-')}" for name, value in asdict(access).items() if value)
         raise ConfigError("--gateway-port", f"{given} alone", "give the gateway a port, or leave its options out")
+    if paths and models:
+        raise ConfigError("PATHS, or --models of a repository", "both", "leave one of them out")
     own_client = listen.own_client()
-    check_engines(repository)
+    never_wait_for_readers()
+    raise_descriptor_limit()
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
+            signal.signal(number, _interrupt)
     supervision = Supervision(start_timeout_s=start_timeout_s, watch_s=watch_s)
-    sidecar = _gateway(settings, gateway_port, own_client, access) if gateway_port else nullcontext()
+    sidecar = _gateway(settings, port, own_client, access) if port else nullcontext()
     try:
         with sidecar as gateway:
+            if paths:
+                settings = _prepare(settings, paths, repository)
+            if settings.models:
+                check_engines(settings.repository, settings.models)
+            else:
+                find_unfit(settings.repository)  # which the server leaves out
             asyncio.run(
                 supervise(
                     lambda: TritonServer(settings, log=log),
@@ -190,6 +217,16 @@ def serve(
     except KeyboardInterrupt:
         sys.stderr.write("stopping: running requests may finish\n")
     return 0
+
+
+def _prepare(settings: ServerSettings, paths: tuple[str, ...], repository: Path | None) -> ServerSettings:
+    from serving.triton.server.installation import find_installation
+    from serving.triton.server.ports import check_ports_free
+
+    find_installation()  # what would stop the server stops it before the work
+    check_ports_free(settings)
+    prepared = resolve("commands.model_paths:prepare_models")(paths, repository)
+    return replace(settings, repository=prepared.repository, models=prepared.models)
 
 
 def _gateway(
@@ -266,7 +303,7 @@ def offline(model: Positional[Path]) -> int:
 def _interrupt(number: int, frame: FrameType | None) -> None:
     handler = signal.getsignal(signal.SIGINT)  # asyncio's own, while it runs
     if not callable(handler):
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(number)
     handler(signal.SIGINT, frame)
 
 
@@ -284,5 +321,5 @@ def _when_ready(server: TritonServer, failed: Mapping[str, str], gateway: Gatewa
         *([f"gateway  {gateway.url}/v1", f"page     {gateway.url}"] if gateway is not None else []),
         "Ctrl-C stops it",
     )
-    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.write("\n".join(map(printable, lines)) + "\n")
     sys.stdout.flush()

@@ -23,9 +23,14 @@ DECODING = {
     *("--repetition-penalty", "--presence-penalty", "--frequency-penalty", "--logit-bias"),
     *("--beam-width", "--length-penalty", "--early-stopping"),
     *("--stop", "--stop-token-ids", "--ignore-eos"),
-    *("--json-object", "--json-schema", "--regex"),
+    *("--json-object", "--json-schema", "--regex", "--grammar"),
     *("--echo", "--logprobs", "--top-logprobs", "--token-counts"),
     *("--num-speculative-tokens", "--priority", "--deadline-ms"),
+}
+LOAD = {
+    *("--model", "--server", "--metrics", "--transport", "--key-file", "--endpoint", "--in-process"),
+    *("--duration-s", "--warmup-s", "--requests", "--seed"),
+    *("--prompt", "--dataset", "--input-tokens", "--output-tokens", "--prefix-tokens", "--turns"),
 }
 FROZEN = {
     "models list": {"--json"},
@@ -35,9 +40,9 @@ FROZEN = {
     "models explain": {"--out", "--fusion", "--discard", "--label"},
     "export onnx": {"--out", "--precision", "--calibration", "--explain", "--uint8"},
     "export torch": {"--out", "--precision"},
-    "verify": {"--source", "--full", "--json", "--target"},
+    "verify": {"--source", "--full", "--json", "--target", "--timeout-s"},
     "compare": {"--out", "--precisions", "--full", "--page"},
-    "inspect": {"--html", "--json"},
+    "inspect": {"--html", "--json", "--timeout-s"},
     "export tensorrt": {
         "--out",
         "--graphs",
@@ -47,9 +52,15 @@ FROZEN = {
         "--memory-mb",
         "--tf32",
         "--attention",
+        "--allow-decomposed",
         "--append-in-plugin",
     },
     "export refit": {"--engines"},
+    "export precision": {
+        *("--to", "--out", "--target", "--calibration", "--samples", "--sizes", "--budget", "--narrow-io"),
+        *("--report", "--json", "--timeout-s"),
+    },
+    "export bisect": {"--to", "--tolerance", "--calibration", "--samples", "--sizes", "--json", "--timeout-s"},
     "bench offline": set(),
     "engines verify": set(),
     "gateway": {
@@ -71,6 +82,7 @@ FROZEN = {
             "--no-served",
             "--max-num-seqs",
             "--max-prefill-tokens",
+            "--exploratory",
         ),
     },
     "lint": {"--command", "--server-version", "--json", "--rules"},
@@ -110,15 +122,17 @@ FROZEN = {
     "explain": {"--server", "--model", "--out", "--timeout-s", *TLS},
     "health": {"--server", "--timeout-s", "--json", *TLS},
     "load run": {
-        *("--model", "--server", "--metrics", "--transport"),
-        *("--concurrency", "--rate", "--arrivals", "--shape", "--duration-s", "--warmup-s", "--seed"),
-        *("--in-process", "--slo", "--out", "--html", "--csv", "--json"),
+        *("--concurrency", "--rate", "--arrivals", "--shape", "--trace", "--speed"),
+        *("--slo", "--out", "--html", "--csv", "--json", "--exploratory"),
+        *LOAD,
         *TLS,
     },
-    "load report": {"--slo", "--html", "--csv", "--json"},
+    "load report": {"--slo", "--html", "--csv", "--json", "--exploratory"},
     "load sweep": {
-        *("--rates", "--concurrency", "--duration-s"),
-        *("--slo", "--runs", "--out", "--html", "--json"),
+        *("--rates", "--concurrency"),
+        *("--slo", "--runs", "--out", "--html", "--json", "--exploratory"),
+        *LOAD,
+        *TLS,
     },
     "load compare": {"--tolerance", "--json"},
     "capacity plan": {
@@ -131,6 +145,7 @@ FROZEN = {
             "--requests",
             "--seed",
             "--json",
+            "--exploratory",
         ),
     },
     "quickstart": {"--build", "--repository", "--texts"},
@@ -170,6 +185,14 @@ def test_a_verb_has_its_frozen_flags(command):
 def test_a_flag_is_shown_with_its_type_or_its_choices_and_never_with_none(command):
     shown = help_of("attendant", *command.split())
     assert "None}" not in shown and "|" not in re.sub("[│|]$|^[│|]", "", shown, flags=re.MULTILINE).replace("│", "")
+
+
+@pytest.mark.parametrize("words", [("attendant",), ("attendant", "load"), ("clients",)])
+def test_files_that_a_help_names_are_there(words):
+    shown = " ".join(help_of(*words).split())
+    named = re.findall(r"(?<=load run )\S+\.toml|\b(?:docs|benchmarks)/[\w./-]+\.\w+", shown)
+    assert named or words == ("attendant",)
+    assert [name for name in named if not (ROOT / name).is_file()] == []
 
 
 def test_every_verb_is_frozen_and_in_the_help_of_the_command():

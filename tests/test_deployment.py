@@ -131,6 +131,44 @@ def test_engines_are_built_of_artefacts_with_graphs_with_the_flags_that_are_aske
     assert services["engines"]["environment"]["ENGINE_FLAGS"] == "${ENGINE_FLAGS:-}"
 
 
+def test_engines_that_cannot_be_built_are_named_and_all_others_are_laid_out(services, tmp_path):
+    script = services["engines"]["command"][-1].replace("$$", "$")
+    for name in ("dates", "large one", "vit"):
+        (tmp_path / "artefacts" / name).mkdir(parents=True)
+        (tmp_path / "artefacts" / name / "model.onnx").touch()
+    (tmp_path / "attendant").write_text('#!/bin/sh\necho "$@" >> asked\ncase "$*" in *tensorrt*large*) exit 1;; esac\n')
+    (tmp_path / "attendant").chmod(0o755)
+    given = {"PATH": f"{tmp_path}:/usr/bin:/bin", "ENGINE_FLAGS": ""}
+    shell = [*services["engines"]["command"][:2], script]
+    ended = subprocess.run(shell, cwd=tmp_path, env=given, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (1, "no engines, and not laid out: artefacts/large one/; see above\n")
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert len(asked) == 4 and asked[-1] == "repository artefacts/dates/ artefacts/vit/ --out gpu/model_repository"
+
+
+@pytest.mark.parametrize(
+    ("published", "status", "installed"),
+    [("11.4.0", 0, "11.4.0.*"), ("11.4", 0, "11.4.*"), ("11.3", 1, "")],
+)
+def test_the_image_takes_the_bindings_of_its_library_or_of_the_same_minor_version(
+    dockerfile, tmp_path, published, status, installed
+):
+    script = dockerfile.split("ARG TENSORRT=11\nRUN ")[1].split("\n\nFROM")[0].replace("\\\n", "")
+    for name, does in (
+        ("python3", "echo 11.4.0"),
+        ("pip", f'case "$*" in *"=={published}.*") echo "$4" > installed;; *) exit 1;; esac'),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    given = {"PATH": f"{tmp_path}:/usr/bin:/bin", "TENSORRT": "11"}
+    ended = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=given, capture_output=True, text=True)
+    assert ended.returncode == status, ended
+    if installed:
+        assert (tmp_path / "installed").read_text() == f"tensorrt-cu13-bindings=={installed}\n"
+    else:
+        assert "choose an image, by TRITON" in ended.stderr
+
+
 def test_what_those_commands_lay_out_has_encoders_on_the_tensorrt_backend_and_decoders_on_the_python_backend(
     digits_artefact, dates_artefact, tmp_path
 ):

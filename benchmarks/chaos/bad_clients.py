@@ -82,23 +82,23 @@ class BadClients:
         request = {"model_name": model, "inputs": inputs, "parameters": {}, "enable_empty_final_response": True}
         return RequestStream(client.stream_infer, request)
 
-    async def killed(self) -> None:
+    async def _stream_for(self, seconds: float) -> None:
+        """Open as many streams and wait for their first tokens; for so long at most, as their worker may be dead."""
         client = aio.InferenceServerClient(self.grpc)
-        self._kept.append(client)
+        self._kept += [client, *(streams := [self.stream(client) for _ in range(self.count)])]
+        await asyncio.wait([stream.next() for stream in streams], timeout=seconds)
+
+    async def killed(self) -> None:
         for _ in range(self.count):
-            self._kept.append(self.post("/v1/completions", self.generation()))
-            stream = self.stream(client)
-            self._kept.append(stream)
-            await stream.next()
+            self.post("/v1/completions", self.generation())
+        await self._stream_for(5.0)
         say_begun()
         await asyncio.sleep(3600)
 
     async def never_reads(self) -> None:
         for _ in range(self.count):
             self.post("/v1/completions", self.generation())
-        client = aio.InferenceServerClient(self.grpc)
-        self._kept += [client, *(streams := [self.stream(client) for _ in range(self.count)])]
-        await asyncio.wait([stream.next() for stream in streams], timeout=2)
+        await self._stream_for(2.0)
         say_begun()
         os.kill(os.getpid(), signal.SIGSTOP)  # the kernel takes what comes, until its buffers are full
 

@@ -28,6 +28,7 @@ from benchmarks.chaos.served import Served
 from benchmarks.harness.machine import ROOT
 
 REBORN_S = 20.0
+BEGUN_S = 60.0
 SLICE_S = 0.1
 MB = 1e6
 
@@ -137,7 +138,7 @@ class Faults:
             )
             assert process.stdout is not None
             try:
-                await asyncio.wait_for(process.stdout.readline(), REBORN_S)  # it says when it has begun
+                await asyncio.wait_for(process.stdout.readline(), BEGUN_S)  # it says when it has begun
                 await asyncio.sleep(action.seconds)
             finally:
                 if process.returncode is None:

@@ -92,6 +92,7 @@ def combine(first: Scenario, second: Scenario) -> Scenario:
             back_s=_longest(one.back_s, other.back_s),
             silence_s=max(one.silence_s, other.silence_s),
             may_cut=one.may_cut or other.may_cut,
+            bare_may_be_silent=one.bare_may_be_silent or other.bare_may_be_silent,
             same_processes=one.same_processes and other.same_processes,
         ),
     )

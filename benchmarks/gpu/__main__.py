@@ -2,6 +2,7 @@
 
     python -m benchmarks.gpu [--quick] [--out FOLDER] [--build FOLDER] [--only NAME …]
 
+    goals       the fractions that our kernels are to reach of FlashAttention-3 and of the bandwidth
     attention   our kernels beside scaled_dot_product_attention's back ends and FlexAttention, copy and matmul roofs
     export …    the 1.1 B Llama's shape and ViT-B/16 as ONNX in float16, where ONNX Runtime has the CUDA provider
     decoding    steps of that Llama on the torch runner, and on ONNX Runtime where it was exported
@@ -43,6 +44,7 @@ def steps(quick: bool, out: Path, build: Path, cuda_provider: bool) -> list[Step
     export = ("-m", "attendant", "export", "onnx")
     vision = ("-m", "benchmarks.gpu.vision", *flags)
     return [
+        Step("goals", ("-m", "benchmarks.gpu.goals", *flags)),
         Step("attention", ("-m", "benchmarks.gpu.attention", *flags)),
         *(
             Step(f"export {name}", (*export, name, "--precision", "fp16", "--out", short(build / name)))

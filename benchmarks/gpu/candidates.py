@@ -53,8 +53,8 @@ class Grid(NamedTuple):
         return tuple(Tiles(**dict(zip(self._fields, sizes, strict=True))) for sizes in product(*self))
 
 
-def searches(quick: bool) -> Iterator[TilesSearch]:
-    """All of them, or one a kernel on tiny sizes."""
+def searches(quick: bool, target: GpuTarget) -> Iterator[TilesSearch]:
+    """All that the target has kernels for, or one a kernel on tiny sizes."""
     if quick:
         yield search_flash(16, ((1, 2, 1, 20),), Grid((16,), (16, 32), (4,), (2,)))
         yield search_decode(16, 4, 2, ((2, 40),), Grid((16,), (16, 32), (4,), (2,)))
@@ -68,6 +68,9 @@ def searches(quick: bool) -> Iterator[TilesSearch]:
         yield search_decode(size, heads, 8, ((1, 4096), (16, 4096), (4, 16384)), grid)
     for window, side, heads, cosine in ((7, 56, 3, False), (8, 64, 3, True), (16, 64, 4, True)):
         yield search_window(window, side, heads, 32, cosine, 32, Grid((32, 64, 128), (32, 64), (2, 4, 8), (1, 2)))
+    if target.name == "sm_90":
+        yield search_hopper(64, ((4, 16, 16, 2048), (1, 32, 8, 8192)), (2, 3, 4, 5))
+        yield search_hopper(128, ((1, 32, 8, 2048), (1, 32, 8, 8192)), (2, 3))
 
 
 def search_flash(size: int, sizes: tuple[tuple[int, int, int, int], ...], grid: Grid) -> TilesSearch:
@@ -80,6 +83,22 @@ def search_flash(size: int, sizes: tuple[tuple[int, int, int, int], ...], grid: 
         cases=tuple(partial(prefill, *of_case, size, True) for of_case in sizes),
         specialised=partial(flash_attention.specialise, config, True),
         rule=partial(flash_attention.tiles, config),
+    )
+
+
+def search_hopper(size: int, sizes: tuple[tuple[int, int, int, int], ...], stages: Sizes) -> TilesSearch:
+    from models.kernels import hopper_flash_attention as hopper  # here, because Triton may lack Gluon
+    from models.kernels.hopper_partitions import WARPS
+
+    _, heads, kv_heads, _ = sizes[0]
+    config = HeadsConfig(heads=heads, kv_heads=kv_heads, head_size=size, dtype="float16", scale=size**-0.5)
+    return TilesSearch(
+        kernel=hopper.KERNEL,
+        shape=flash_attention.shape_of(config),
+        candidates=Grid((128,), (64, 128), (WARPS,), stages).tiles(),
+        cases=tuple(partial(prefill, *of_case, size, True, attend=hopper.hopper_flash_attention) for of_case in sizes),
+        specialised=partial(hopper.specialise, config, True),
+        rule=partial(hopper.tiles, config),
     )
 
 

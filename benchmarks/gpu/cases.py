@@ -44,15 +44,24 @@ class Case:
     cached: int = 0
 
 
-def prefill(batch: int, heads: int, kv_heads: int, length: int, size: int, causal: bool, device: torch.device) -> Case:
-    """All positions of rows of one length."""
+def prefill(
+    batch: int,
+    heads: int,
+    kv_heads: int,
+    length: int,
+    size: int,
+    causal: bool,
+    device: torch.device,
+    attend: Callable[..., Tensor] = flash_attention,
+) -> Case:
+    """All positions of rows of one length, by a kernel that takes arguments as flash_attention does."""
     q, k, v = attention_inputs(batch, heads, kv_heads, length, length, size, device)
     lengths = torch.full((batch,), length, dtype=torch.int32, device=device)
     pairs = length * (length + 1) // 2 if causal else length**2
     return Case(
         kind="prefill",
         name=f"{'causal' if causal else 'full'}, B {batch}, H {heads}/{kv_heads}, S {length}, D {size}",
-        ours=lambda: flash_attention(q, k, v, lengths, causal=causal),
+        ours=lambda: attend(q, k, v, lengths, causal=causal),
         rivals={name: by_library(name, q, k, v, causal) for name in BACKENDS},
         flops=4 * batch * heads * pairs * size,
         moved_bytes=2 * (2 * q.numel() + 2 * k.numel()),

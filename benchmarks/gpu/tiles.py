@@ -55,7 +55,7 @@ def main() -> None:
     if not args.quick and not torch.cuda.is_available():
         raise MachineError("a CUDA device", "none", "run this where PyTorch sees one, or try --quick")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    chosen = [one for one in searches(args.quick) if not args.kernels or one.kernel in args.kernels]
+    chosen = [one for one in searches(args.quick, target_of(device)) if not args.kernels or one.kernel in args.kernels]
     table = tuned.read(args.out) if args.out.is_file() else {}
     with progress("shapes", len(chosen)) as advance:
         for search in chosen:

@@ -119,7 +119,7 @@ def run_here(path: Path, endpoints: Endpoints, repository: Path) -> LoadRun:
 
 def ignore_drift(summary: Summary) -> Summary:
     """A run that may be compared though it drifts: figures of it are not to be quoted, but a loss is one all along."""
-    reasons = tuple(one for one in summary.validity.reasons if one.fault is not Fault.UNSTEADY)
+    reasons = tuple(one for one in summary.validity.reasons if one.fault not in (Fault.UNSTEADY, Fault.FEW))
     return replace(summary, validity=replace(summary.validity, reasons=reasons))
 
 

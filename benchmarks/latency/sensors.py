@@ -6,9 +6,7 @@ Two Transformer blocks of width 64 over six sensors: its scores mean nothing; th
 import torch
 from torch import Tensor, nn
 
-from attendant.signature import TensorSpec
-from models.checkpoints.custom_model import CustomModel
-from models.tasks.predict import Contract
+from attendant.custom_model import Contract, CustomModel, TensorSpec
 
 SENSORS, CLASSES, TIMES = 6, 3, 64
 

@@ -34,7 +34,7 @@ QUICK_REQUESTS, QUICK_RATE = 300, 100.0
 IDLE_S = 5.0
 MOST_GROWTH_MB = 10.0
 """Between the first and the last quartile of the samples; allocators settle for a while."""
-SLOT_FREE_MS = 1000.0
+SLOT_FREE_MS = 5000.0
 
 
 def main() -> int:

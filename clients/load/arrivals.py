@@ -21,6 +21,8 @@ from attendant.errors import ConfigError
 
 Times = NDArray[np.float64]
 BLOCK = 4096
+MOST_TIMES = 10_000_000
+"""They are drawn before the run, and all are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,11 +135,17 @@ def draw_times(
         number: at most so many.
 
     Raises:
-        ConfigError: neither end is given, or a ramp has no duration.
+        ConfigError: neither end is given, a ramp has no duration, or there are too many.
     """
     if ends_s is None and (number is None or isinstance(arrivals, Ramp)):
         raise ConfigError("a duration_s, of a ramp always", "none", "say how long requests are sent")
     until_s = np.inf if ends_s is None else ends_s
+    rate = max(arrivals.first_rate, arrivals.last_rate) if isinstance(arrivals, Ramp) else arrivals.rate
+    expected = min(rate * until_s, np.inf if number is None else number)
+    if not expected <= MOST_TIMES:
+        raise ConfigError(
+            f"at most {MOST_TIMES:,} requests in a run", f"{expected:,.0f}", "lower the rate, or run it shorter"
+        )
     match arrivals:
         case Constant(rate=rate):
             count = np.ceil(until_s * rate) if number is None else min(number, np.ceil(until_s * rate))

@@ -129,9 +129,15 @@ class LoadGenerator:
         for timer in timers:
             timer.cancel()
         if request in self._in_flight:  # else it was given up
-            if request.outcome is None and (fault := self._checkers[request.plan.workload].check(request)):
+            if request.outcome is None and (fault := self._find_fault(request)):
                 request.fail(RequestOutcome.WRONG, fault)
             self._complete(request)
+
+    def _find_fault(self, request: InFlightRequest) -> str:
+        try:
+            return self._checkers[request.plan.workload].check(request)
+        except Exception as error:  # of whatever a server may have answered
+            return f"not an answer: {error!r}"
 
     def _start_timers(self, request: InFlightRequest, prepared: PreparedWorkload) -> list[asyncio.TimerHandle]:
         workload, loop = prepared.workload, asyncio.get_running_loop()
@@ -150,17 +156,17 @@ class LoadGenerator:
         prepared = self._prepared[request.plan.workload]
         record = request.to_record(prepared.workload.name, prepared.inputs[request.plan.input])
         del self._in_flight[request]
-        self.records.append(record)
-        if self._on_record is not None:
-            self._on_record(record)
         if self._is_aborted:
             return
+        self.records.append(record)
         if isinstance(self._scenario.arrivals, ClosedLoop):
             if self._may_send(record.ended_s):
                 self._dispatch(record.ended_s)
         elif self._waiting:
             self._dispatch(self._waiting.popleft())
         self._finish_if_done()
+        if self._on_record is not None:
+            self._on_record(record)
 
     def _may_send(self, now_s: float) -> bool:
         scenario = self._scenario

@@ -33,6 +33,7 @@ from clients.triton_client import TritonClient
 _SERVICE = "/inference.GRPCInferenceService/"
 _FINAL, _EMPTY_FINAL = "triton_final_response", "triton_enable_empty_final_response"
 _OPTIONS = (
+    ("grpc.enable_http_proxy", 0),
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
     ("grpc.use_local_subchannel_pool", 1),  # or all channels to one address were one connection
@@ -123,14 +124,16 @@ class GrpcTransport:
         self, workload: Workload, model: ServedModel | None, inputs: Sequence[RequestInput]
     ) -> list[int]:
         """How many tokens each input has, found by requesting one token of its answer."""
+        return [await self.probe_tokens(workload, model, one) for one in inputs]
+
+    async def probe_tokens(self, workload: Workload, model: ServedModel | None, request_input: RequestInput) -> int:
+        """How many tokens the server counts in an input; see :meth:`Transport.probe_tokens`."""
         if model is None or INPUT_TOKENS not in model.outputs:
-            return [0] * len(inputs)
-        counts, one_token = [], SamplingParams(max_tokens=1, token_counts=True)
+            return 0
+        params = SamplingParams(max_tokens=1, token_counts=True)
         async with self._client() as client:
-            for one in inputs:
-                stream = client.stream(model.name, request_tensors(workload, model, one, one_token))
-                counts.append([int(outputs[INPUT_TOKENS].reshape(-1)[0]) async for outputs in stream][-1])
-        return counts
+            stream = client.stream(model.name, request_tensors(workload, model, request_input, params))
+            return [int(outputs[INPUT_TOKENS].reshape(-1)[0]) async for outputs in stream][-1]
 
     async def close(self) -> None:
         """Close the connections, once what still runs had a while to end."""

@@ -4,6 +4,7 @@ A request is cancelled by ending its task, which closes its connection.
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -15,6 +16,8 @@ from clients.load.in_flight import InFlightRequest
 from clients.tls import Tls, handshake_error
 
 LONGEST_LINE = 1 << 22  # bytes of one event
+MOST_BYTES = 1 << 26
+"""Of one answer: a server that never ends it takes no more of our memory."""
 
 
 class HttpSession:
@@ -53,17 +56,23 @@ class HttpSession:
         except (aiohttp.ClientError, ValueError) as error:
             raise ServerError(f"a whole answer from {url}", repr(error), "look at the server's log") from error
 
-    async def get(self, url: str) -> tuple[int, Any]:
+    async def get(self, url: str) -> tuple[int, dict[str, Any]]:
         """Status and JSON of a page.
 
         Raises:
             UnreachableError: nothing answers.
+            ServerError: what answers is no JSON object.
         """
         try:
             async with self._opened().get(url, server_hostname=self._name) as response:
-                return response.status, await response.json(content_type=None)
+                found = json.loads(await read_whole(response))
         except aiohttp.ClientError as error:
             raise _unreachable(error, url) from error
+        except (ValueError, RecursionError) as error:
+            raise ServerError(f"JSON from {url}", repr(error), "correct target.address") from error
+        if not isinstance(found, dict):
+            raise ServerError(f"a JSON object from {url}", f"{found!r:.100}", "correct target.address")
+        return response.status, found
 
     async def close(self) -> None:
         """Close all connections."""
@@ -90,11 +99,36 @@ def _unreachable(error: aiohttp.ClientError, url: str) -> UnreachableError:
     return handshake_error(str(error), url) or UnreachableError(f"a server at {url}", str(error), remedy)
 
 
+async def read_whole(response: aiohttp.ClientResponse) -> bytes:
+    """The body of a response.
+
+    Raises:
+        ServerError: it has more than :data:`MOST_BYTES` bytes.
+    """
+    body = bytearray()
+    async for part in response.content.iter_any():
+        body += part
+        _check_size(len(body))
+    return bytes(body)
+
+
 async def read_events(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """The data of each server-sent event, as it comes."""
+    """The data of each server-sent event, as it comes.
+
+    Raises:
+        ServerError: they have more than :data:`MOST_BYTES` bytes.
+    """
+    size = 0
     async for line in response.content:
+        size += len(line)
+        _check_size(size)
         if line.startswith(b"data:"):
             yield line[5:].strip()
+
+
+def _check_size(size: int) -> None:
+    if size > MOST_BYTES:
+        raise ServerError(f"an answer of at most {MOST_BYTES} bytes", "more", "look at what target.address names")
 
 
 @contextmanager

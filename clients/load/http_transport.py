@@ -20,7 +20,7 @@ from tritonclient.utils import np_to_triton_dtype
 from attendant.errors import AttendantError, ConfigError, InputError, ServerError
 from attendant.tensor_names import CANDIDATE, FINISH_REASON, OUTPUT_IDS, TEXT_OUTPUT
 from clients.admin_key import read_admin_key
-from clients.load.http_session import HttpSession, read_events
+from clients.load.http_session import HttpSession, read_events, read_whole
 from clients.load.in_flight import InFlightRequest
 from clients.load.infer_message import Place
 from clients.load.request_inputs import RequestInput
@@ -28,7 +28,7 @@ from clients.load.request_tensors import output_names, request_tensors
 from clients.load.scenario import Target, Workload
 from clients.load.shared_tensors import SharedTensors
 from clients.served_model import ServedModel
-from clients.statuses import error_from
+from clients.statuses import error_from, reading
 
 _JSON_BYTES = "Inference-Header-Content-Length"
 _STATUSES = {400: "INVALID_ARG", 404: "NOT_FOUND", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED"}
@@ -67,8 +67,12 @@ class HttpTransport:
         status, found = await self._session.get(f"{self._root}/models/{name}/config")
         if status != _OK:
             raise error_from(_STATUSES.get(status, ""), str(found.get("error", "")), name, self._root)
-        config = json_format.ParseDict(found, model_config_pb2.ModelConfig(), ignore_unknown_fields=True)
-        return ServedModel.from_config(name, config)
+        try:
+            config = json_format.ParseDict(found, model_config_pb2.ModelConfig(), ignore_unknown_fields=True)
+        except json_format.ParseError as error:
+            raise ServerError("a model's configuration", str(error)[:200], "correct target.address") from error
+        with reading(name, self._root):
+            return ServedModel.from_config(name, config)
 
     async def prepare(
         self, workload: Workload, model: ServedModel | None, inputs: Sequence[RequestInput]
@@ -92,16 +96,20 @@ class HttpTransport:
         """Not counted over HTTP: zeros."""
         return [0] * len(inputs)
 
+    async def probe_tokens(self, workload: Workload, model: ServedModel | None, request_input: RequestInput) -> int:
+        """Not counted over HTTP: 0."""
+        return 0
+
     async def send(self, prepared: HttpRequest, request: InFlightRequest) -> None:
         """Send a request; see :meth:`Transport.send`."""
         request.mark_sent()
         async with self._session.post(prepared.url, prepared.body, prepared.headers) as response:
             if response.status != _OK:
-                raise self._error(response.status, await response.read(), prepared.model)
+                raise self._error(response.status, await read_whole(response), prepared.model)
             if prepared.decoupled:
                 await _read_stream(prepared, response, request, self._root)
             else:
-                content = await response.read()
+                content = await read_whole(response)
                 request.add_response()
                 header_size = response.headers.get(_JSON_BYTES)
                 request.outputs = lambda: _read_arrays(content, header_size)
@@ -142,7 +150,7 @@ class HttpTransport:
         url = f"{self._root}/systemsharedmemory/region/{region}/{verb}"
         async with self._session.post(url, json.dumps(body).encode(), self._admin) as response:
             if response.status != _OK:
-                raise self._error(response.status, await response.read(), "")
+                raise self._error(response.status, await read_whole(response), "")
 
     def _error(self, status: int, content: bytes, model: str) -> AttendantError:
         try:

@@ -11,6 +11,8 @@ from clients.load.record import RequestOutcome, RequestRecord
 from clients.load.request_inputs import RequestInput
 
 Outputs = Mapping[str, NDArray[Any]]
+MOST_CHARACTERS = 2000
+"""Of an error, which every record of such a request keeps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +92,7 @@ class InFlightRequest:
     def fail(self, outcome: RequestOutcome, error: str) -> None:
         """Note what went wrong, unless its outcome is known already."""
         if self.outcome is None:
-            self.outcome, self.error = outcome, " ".join(error.split())
+            self.outcome, self.error = outcome, " ".join(error[:MOST_CHARACTERS].split())
 
     def abort(self, outcome: RequestOutcome, error: str = "") -> None:
         """Cancel it, unless its outcome is known already."""

@@ -23,9 +23,10 @@ from attendant.errors import (
     UnreachableError,
     unknown_name,
 )
+from attendant.records import parse_json
 from attendant.sampling_params import is_set
 from attendant.tensor_names import POOLED
-from clients.load.http_session import HttpSession, cancel_by_closing, read_events
+from clients.load.http_session import HttpSession, cancel_by_closing, read_events, read_whole
 from clients.load.in_flight import InFlightRequest
 from clients.load.request_inputs import RequestInput
 from clients.load.request_tensors import sampling_params
@@ -38,9 +39,12 @@ _FIELDS = (
     *("top_k", "min_p", "min_tokens", "repetition_penalty", "ignore_eos", "stop_token_ids"),
 )
 """OpenAI's parameters, and those that vLLM's server takes as well."""
+MOST_PREPARED_BYTES = 1 << 29
+"""Of all requests of a workload: they are prepared before the run."""
 _DONE = b"[DONE]"
 _OK = 200
-_STATUSES: dict[int, type[AttendantError]] = {
+MOST_TOKENS = 1 << 32
+_ERRORS: dict[int | str, type[AttendantError]] = {
     400: InputError,
     404: UnknownNameError,
     408: DeadlineError,
@@ -49,6 +53,7 @@ _STATUSES: dict[int, type[AttendantError]] = {
     429: BusyError,
     503: UnreachableError,
     504: DeadlineError,
+    **{kind.code: kind for kind in (InputError, UnknownNameError, BusyError, DeadlineError, UnreachableError)},
 }
 
 
@@ -78,7 +83,10 @@ class OpenAITransport:
     async def model(self, name: str) -> ServedModel | None:
         """Such a server describes no inputs: None, once it is known to have the model."""
         status, found = await self._session.get(f"{self._root}/models")
-        names = [one["id"] for one in found.get("data", [])] if status == _OK else [name]
+        try:
+            names = [str(one["id"]) for one in found.get("data", [])] if status == _OK else [name]
+        except (LookupError, TypeError) as error:
+            raise ServerError("a list of models", f"{found!r:.100}", "correct target.address") from error
         if name not in names:
             there = ", ".join(sorted(names))
             raise unknown_name("model", name, names, f"correct workloads.model: {self._root} has {there}")
@@ -89,8 +97,15 @@ class OpenAITransport:
     ) -> list[OpenAIRequest]:
         """One body for each input; see :meth:`Transport.prepare`."""
         kind, stream = workload.endpoint, workload.stream and workload.endpoint != "embeddings"
-        bodies = [json.dumps(_create_body(workload, one, stream)).encode() for one in inputs]
-        return [OpenAIRequest(self._root + _PATHS[kind], body, kind, stream) for body in bodies]
+        prepared, size = [], 0
+        for one in inputs:
+            body = json.dumps(_create_body(workload, one, stream)).encode()
+            size += len(body)
+            if size > MOST_PREPARED_BYTES:
+                expected = f"requests of at most {MOST_PREPARED_BYTES >> 20} MiB in all"
+                raise InputError(expected, "more", "send fewer or shorter inputs")
+            prepared.append(OpenAIRequest(self._root + _PATHS[kind], body, kind, stream))
+        return prepared
 
     async def count_tokens(
         self, workload: Workload, model: ServedModel | None, inputs: Sequence[RequestInput]
@@ -98,17 +113,30 @@ class OpenAITransport:
         """Zeros: the server says it with each answer."""
         return [0] * len(inputs)
 
+    async def probe_tokens(self, workload: Workload, model: ServedModel | None, request_input: RequestInput) -> int:
+        """What the server says in ``usage.prompt_tokens``; see :meth:`Transport.probe_tokens`."""
+        body = _create_body(workload, request_input, stream=False)
+        if workload.endpoint != "embeddings":
+            body = {name: value for name, value in body.items() if name not in ("min_tokens", "n")} | {"max_tokens": 1}
+        url = self._root + _PATHS[workload.endpoint]
+        async with self._session.post(url, json.dumps(body).encode()) as response:
+            content = await read_whole(response)
+        if response.status != _OK:
+            raise _error(response.status, content)
+        usage = parse_json(content).get("usage") or {}
+        return int(usage.get("prompt_tokens") or 0)
+
     async def send(self, prepared: OpenAIRequest, request: InFlightRequest) -> None:
         """Send a request; see :meth:`Transport.send`."""
         request.mark_sent()
         with cancel_by_closing(request):
             async with self._session.post(prepared.url, prepared.body) as response:
                 if response.status != _OK:
-                    raise _error(response.status, await response.read())
+                    raise _error(response.status, await read_whole(response))
                 if prepared.stream:
                     await _read_stream(response, request)
                 else:
-                    _read_whole(await response.read(), prepared.kind, request)
+                    _read_whole(await read_whole(response), prepared.kind, request)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -122,10 +150,9 @@ async def _read_stream(response: Any, request: InFlightRequest) -> None:
             break
         answer = json.loads(data)
         if "error" in answer:
-            raise _error(int(answer["error"].get("code") or 500), data)
-        usage = answer.get("usage") or {}
-        total = usage.get("completion_tokens", total)
-        request.input_tokens = usage.get("prompt_tokens", request.input_tokens)
+            raise _error(0, data)
+        total = _count_tokens(answer, "completion_tokens", total)
+        request.input_tokens = _count_tokens(answer, "prompt_tokens", request.input_tokens)
         for choice in answer.get("choices", ()):
             text = choice.get("text") or (choice.get("delta") or {}).get("content") or ""
             if text:
@@ -147,9 +174,8 @@ async def _read_stream(response: Any, request: InFlightRequest) -> None:
 
 def _read_whole(content: bytes, kind: str, request: InFlightRequest) -> None:
     answer = json.loads(content)
-    usage = answer.get("usage") or {}
-    request.add_response(usage.get("completion_tokens", 0))
-    request.input_tokens = usage.get("prompt_tokens", 0)
+    request.add_response(_count_tokens(answer, "completion_tokens"))
+    request.input_tokens = _count_tokens(answer, "prompt_tokens")
     if kind == "embeddings":
         vectors = [one["embedding"] for one in answer["data"]]
         request.outputs = lambda: {POOLED: np.asarray(vectors, np.float32)}
@@ -159,12 +185,22 @@ def _read_whole(content: bytes, kind: str, request: InFlightRequest) -> None:
     request.finish_reason = choice["finish_reason"]
 
 
+def _count_tokens(answer: Any, name: str, before: int = 0) -> int:
+    found = (answer.get("usage") or {}).get(name)
+    if found is None:
+        return before
+    if type(found) is not int or not 0 <= found <= MOST_TOKENS:
+        raise ServerError(f"a number of tokens as {name}", f"{found!r:.100}", "look at the server")
+    return found
+
+
 def _create_body(workload: Workload, request_input: RequestInput, stream: bool) -> dict[str, Any]:
     body: dict[str, Any] = {"model": workload.model}
     if workload.endpoint == "embeddings":
         return body | {"input": request_input.text} | workload.parameters
     if workload.endpoint == "chat":
-        body["messages"] = [{"role": "user", "content": request_input.text}]
+        alone = ({"role": "user", "content": request_input.text},) if not request_input.messages else ()
+        body["messages"] = list(request_input.messages or alone)
     else:
         body["prompt"] = request_input.text
     params = sampling_params(workload, request_input)
@@ -175,12 +211,16 @@ def _create_body(workload: Workload, request_input: RequestInput, stream: bool) 
 
 
 def _error(status: int, content: bytes) -> AttendantError:
+    # Within a stream, whose status was 200 long ago, the error itself may say which: by number, or by our own words.
+    code: object = status
     try:
         error = json.loads(content)["error"]
         message = str(error.get("message", error) if isinstance(error, dict) else error)
+        code = status or error["code"]
     except (ValueError, KeyError, TypeError):
         message = content.decode(errors="replace")[:200]
-    return _STATUSES.get(status, ServerError)("an answer", f"{status}: {message}", "see what the server says")
+    kind = _ERRORS.get(code if isinstance(code, int | str) else 0, ServerError)
+    return kind("an answer", f"{code}: {message}", "see what the server says")
 
 
 def _read_key(name: str) -> dict[str, str]:

@@ -93,6 +93,7 @@ class LoadRun:
         started_at: ISO 8601, UTC.
         command: that began it.
         environment: machine, versions, server; name to value.
+        interrupted: whether it was cut short by its user; what was in flight then is no part of it.
     """
 
     scenario: dict[str, object]
@@ -104,3 +105,4 @@ class LoadRun:
     command: str
     environment: dict[str, str]
     in_process_s: tuple[float, ...] = ()
+    interrupted: bool = False

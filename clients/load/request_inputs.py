@@ -1,6 +1,5 @@
 """The inputs of a workload's requests: the model's own example, generated ones, or those in files."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from attendant.errors import InputError
 from attendant.tasks import TASKS
 from attendant.tensor_names import PIXELS, TEXT_INPUT
 from clients.images import file_pixels
+from clients.load.datasets import Messages, read_lines, split_turns
 from clients.load.scenario import Inputs, Workload
 from clients.served_model import ServedModel
 
@@ -34,6 +34,7 @@ class RequestInput:
         max_tokens: that this answer was made with.
         input_tokens: how many tokens it has; 0 where that is not known.
         images: in it.
+        messages: of a conversation, in place of tensors; of OpenAI's protocol.
     """
 
     tensors: Mapping[str, Array]
@@ -41,6 +42,7 @@ class RequestInput:
     max_tokens: int | None = None
     input_tokens: int = 0
     images: int = 0
+    messages: Messages = ()
 
     @property
     def text(self) -> str:
@@ -49,6 +51,8 @@ class RequestInput:
         Raises:
             InputError: it has none.
         """
+        if self.messages:
+            raise InputError("a text", "a conversation", "send it to OpenAI's chat: --transport openai --endpoint chat")
         if TEXT_INPUT not in self.tensors:
             raise InputError("a text", f"the inputs {sorted(self.tensors)}", "choose another transport")
         return str(self.tensors[TEXT_INPUT].reshape(-1)[0].decode())
@@ -67,7 +71,7 @@ def create_inputs(workload: Workload, model: ServedModel | None, rng: np.random.
     """
     inputs = workload.inputs
     if inputs.kind == "texts":
-        created = [RequestInput(tensors={TEXT_INPUT: _text_tensor([text])}) for text in inputs.texts]
+        created = [RequestInput(tensors={TEXT_INPUT: text_tensor([text])}) for text in inputs.texts]
     elif inputs.kind == "files":
         created = [one for name in inputs.files for one in _read_file(Path(name), model)]
     elif model is None:
@@ -88,8 +92,12 @@ def create_inputs(workload: Workload, model: ServedModel | None, rng: np.random.
     return [replace(one, images=len(one.tensors[PIXELS]) if PIXELS in one.tensors else 0) for one in created]
 
 
-def _convert_input(values: dict[str, Any], answer: Any, model: ServedModel | None) -> RequestInput:
+def _convert_input(
+    values: dict[str, Any], answer: Any, model: ServedModel | None, where: str = "the model's example"
+) -> RequestInput:
     limit = values.pop("max_tokens", None)
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+        raise InputError(f"max_tokens of at least 1 in {where}", f"{limit!r:.40}", "correct it")
     if "text" in values:
         values[TEXT_INPUT] = values.pop("text")
     tensors = {name: _convert_tensor(name, value, model) for name, value in values.items()}
@@ -98,11 +106,11 @@ def _convert_input(values: dict[str, Any], answer: Any, model: ServedModel | Non
 
 def _convert_tensor(name: str, value: Any, model: ServedModel | None) -> Array:
     if isinstance(value, str):
-        return _text_tensor([value])
+        return text_tensor([value])
     if model is None or name not in model.inputs:
         raise InputError(f"inputs of the names {sorted(model.inputs) if model else [TEXT_INPUT]}", name, "correct it")
     if model.dtypes[name] == "object":
-        return _text_tensor(np.ravel(value).tolist())
+        return text_tensor(np.ravel(value).tolist())
     row, shape = np.asarray(value, model.dtypes[name]), model.inputs[name]
     return (row.reshape(shape) if -1 not in shape else row)[None]
 
@@ -111,13 +119,8 @@ def _read_file(path: Path, model: ServedModel | None) -> Iterator[RequestInput]:
     if not path.is_file():
         raise InputError(f"a file of inputs at {path}", "none", "correct inputs.files")
     if path.suffix == ".jsonl":
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            try:
-                values = dict(json.loads(line))
-            except (ValueError, TypeError) as error:
-                raise InputError(f"a JSON object in line {number} of {path}", str(error), "correct it") from error
-            answer = values.pop("answer", None)
-            yield _convert_input(values, answer, model)
+        for where, values in read_lines(path):
+            yield from _convert_line(values, model, where)
     elif model is None:
         raise InputError("inputs as .jsonl, each with a text", str(path), "write them so")
     elif path.suffix == ".npy":
@@ -128,6 +131,19 @@ def _read_file(path: Path, model: ServedModel | None) -> Iterator[RequestInput]:
         yield RequestInput(tensors={PIXELS: file_pixels(model, path)[None]})
 
 
+def _convert_line(values: dict[str, Any], model: ServedModel | None, where: str) -> Iterator[RequestInput]:
+    answer = values.pop("answer", None)
+    if "messages" not in values:
+        yield _convert_input(values, answer, model, where)
+        return
+    turns = split_turns(values.pop("messages"), where)
+    if model is not None:
+        raise InputError(f"tensors or a text in {where}", "a conversation", "send it with --transport openai")
+    last = replace(_convert_input(values, answer, model, where), messages=turns[-1])
+    yield from (replace(last, messages=turn, answer=None) for turn in turns[:-1])
+    yield last
+
+
 def _generate_tensor(inputs: Inputs, model: ServedModel, name: str, rng: np.random.Generator) -> Array:
     dtype, sizes = model.dtypes[name], [inputs.size if size < 0 else size for size in model.inputs[name]]
     shape = [inputs.rows, *sizes] if model.max_batch or model.task in (*GENERATIVE_TASKS, *PIXEL_TASKS) else sizes
@@ -136,7 +152,7 @@ def _generate_tensor(inputs: Inputs, model: ServedModel, name: str, rng: np.rand
         shape = [inputs.rows, *(side if size < 0 else size for size in model.inputs[name])]
     if dtype == "object":
         texts = [_generate_text(inputs, rng) for _ in range(int(np.prod(shape)))]
-        return _text_tensor(texts).reshape(shape)
+        return text_tensor(texts).reshape(shape)
     if inputs.kind == "zeros":
         return np.zeros(shape, dtype)
     kind = np.dtype(dtype)
@@ -150,5 +166,6 @@ def _generate_text(inputs: Inputs, rng: np.random.Generator) -> str:
     return " ".join("".join(rng.choice(list(LETTERS), length)) for length in lengths)
 
 
-def _text_tensor(texts: Sequence[str]) -> Array:
+def text_tensor(texts: Sequence[str]) -> Array:
+    """Texts as a tensor of bytes, object ``[N, 1]``."""
     return np.array([[text.encode()] for text in texts], dtype=object)

@@ -1,14 +1,19 @@
 """A run as a file: JSON of a stated version, from which every figure can be computed again."""
 
 import json
+import os
 from dataclasses import asdict, fields
 from pathlib import Path
 
+import msgspec
+
 from attendant.errors import ArtefactError, OutputError
-from clients.load.record import GeneratorUsage, LoadRun, RequestOutcome, RequestRecord, ServerCounts
+from attendant.records import parse_json, read_file
+from clients.load.record import LoadRun, RequestRecord
 
 FORMAT = "attendant load run"
 VERSION = 2
+MOST_RUN_BYTES = 1 << 30
 _AGAIN = "run the load test again, or read it with the release that wrote it"
 
 
@@ -28,9 +33,28 @@ def write_run(run: LoadRun, path: Path) -> None:
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"format": FORMAT, "version": VERSION, "run": whole}) + "\n", encoding="utf-8")
+        write_output(path, json.dumps({"format": FORMAT, "version": VERSION, "run": whole}) + "\n")
     except OSError as error:
         raise OutputError(f"a place to write a run at {path}", str(error), "choose another path") from error
+
+
+def write_output(path: Path, text: str) -> None:
+    """Put a file in the place of what is there, which stays whole until then; a device or a pipe is written to.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    staged = path.with_name(f".{path.name}.{os.getpid()}")  # another may write to the same place
+    try:
+        with staged.open("x", encoding="utf-8") as file:
+            file.write(text)
+        staged.replace(path)
+    finally:
+        staged.unlink(missing_ok=True)
 
 
 def require_writable(*paths: Path | None) -> None:
@@ -42,8 +66,11 @@ def require_writable(*paths: Path | None) -> None:
     for path in paths:
         if path is not None:
             try:
+                is_new = not path.exists()
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.open("a").close()
+                if is_new:
+                    path.unlink()
             except OSError as error:
                 raise OutputError(f"a place to write at {path}", str(error), "choose another path") from error
 
@@ -55,7 +82,7 @@ def read_run(path: Path) -> LoadRun:
         ArtefactError: the file is missing, truncated, of another kind, or of another version.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(read_file(path, MOST_RUN_BYTES))
     except OSError as error:
         remedy = "name the file that --out wrote"
         reason = error.strerror or str(error)
@@ -72,22 +99,6 @@ def read_run(path: Path) -> LoadRun:
         columns = values["records"]
         names = [field.name for field in fields(RequestRecord)]
         rows = [dict(zip(names, row, strict=True)) for row in zip(*(columns[name] for name in names), strict=True)]
-        generator, server = values["generator"], values["server"]
-        return LoadRun(
-            **values
-            | {
-                "records": tuple(
-                    RequestRecord(
-                        **row
-                        | {"responses_s": tuple(row["responses_s"]), "tokens": tuple(row["tokens"])}
-                        | {"outcome": RequestOutcome(row["outcome"])}
-                    )
-                    for row in rows
-                ),
-                "generator": GeneratorUsage(**generator | {"loop_lags_s": tuple(generator["loop_lags_s"])}),
-                "server": None if server is None else ServerCounts(**server),
-                "in_process_s": tuple(values["in_process_s"]),
-            }
-        )
+        return msgspec.convert({**values, "records": rows}, LoadRun)
     except (KeyError, TypeError, ValueError) as error:
         raise ArtefactError(f"every field of a run in {path}", f"{type(error).__name__}: {error}", _AGAIN) from error

@@ -10,12 +10,13 @@ from clients.load.run import run_load
 from clients.load.scenario import Scenario
 
 
-def run_with_progress(scenario: Scenario, title: str = "") -> LoadRun:
+def run_with_progress(scenario: Scenario, title: str = "", keep_interrupted: bool = False) -> LoadRun:
     """Run a scenario, and show on standard error how it goes.
 
     Args:
         scenario: what is sent.
         title: before its progress; the scenario's name if not given.
+        keep_interrupted: whether Ctrl-C returns what was measured until then; a second one ends it at once.
 
     Raises:
         AttendantError: whatever :func:`clients.load.run.run_load` raises.
@@ -25,4 +26,4 @@ def run_with_progress(scenario: Scenario, title: str = "") -> LoadRun:
         main = sys.modules["__main__"].__spec__
         program = main.name.removesuffix(".__main__") if main is not None else sys.argv[0]
         command = shlex.join(["python", "-m", program, *sys.argv[1:]])
-        return asyncio.run(run_load(scenario, note, command))
+        return asyncio.run(run_load(scenario, note, command, keep_interrupted))

@@ -6,13 +6,20 @@ from typing import Any, Literal
 
 from attendant.errors import ConfigError
 from attendant.sampling_params import SamplingParams, is_set
-from clients.load.arrivals import Arrivals, ClosedLoop, kind_of
+from clients.load.arrivals import Arrivals, ClosedLoop, Replay, kind_of
 from clients.tls import Tls
 
 Transport = Literal["grpc", "http", "openai"]
-InputKind = Literal["example", "random", "zeros", "files", "texts"]
+InputKind = Literal["example", "random", "zeros", "files", "texts", "synthetic"]
 ExpectKind = Literal["nothing", "example", "same", "text", "label", "arrays"]
 Endpoint = Literal["chat", "completions", "embeddings"]
+ADDRESSES: dict[Transport, str] = {
+    "grpc": "127.0.0.1:8001",
+    "http": "127.0.0.1:8000",
+    "openai": "http://127.0.0.1:8080/v1",
+}
+"""Where a server is sought that no address is given of: Triton's own ports, and the gateway's."""
+MOST_SYNTHETIC_TOKENS = 20_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +28,7 @@ class Target:
 
     Attributes:
         transport: ``grpc`` and ``http`` are Triton's own, ``openai`` is any server of that protocol.
-        address: host and port; of the OpenAI protocol an address with scheme, as ``http://127.0.0.1:9000/v1``.
+        address: host and port; of the OpenAI protocol an address with scheme, as ``http://127.0.0.1:8080/v1``.
         metrics: host and port where Prometheus reads Triton's counters; they are not read if empty.
         shared_memory: whether tensors are passed in memory that client and server share; if the server refuses, they
             are sent, and the run's environment says so.
@@ -36,7 +43,7 @@ class Target:
     """
 
     transport: Transport = "grpc"
-    address: str = "127.0.0.1:8001"
+    address: str = ADDRESSES["grpc"]
     metrics: str = ""
     shared_memory: bool = False
     timeout_s: float = 30.0
@@ -53,6 +60,11 @@ class Target:
         _require_above_0(self, "timeout_s", "connections")
         if self.shared_memory and self.transport == "openai":
             raise ConfigError("shared_memory of grpc or http", "openai", "leave shared_memory out")
+        if self.transport == "openai" and not self.address.startswith(("http://", "https://")):
+            expected = "an address with scheme for openai, as http://127.0.0.1:8080/v1"
+            raise ConfigError(expected, repr(self.address), "write http:// before it and /v1 behind it")
+        if self.transport != "openai" and "://" in self.address:
+            raise ConfigError(f"host and port for {self.transport}", repr(self.address), "leave the scheme out")
         _ = self.security
 
     @property
@@ -68,16 +80,20 @@ class Inputs:
 
     Attributes:
         kind: ``example`` is the one that travels with the model; ``random`` and ``zeros`` are made to the served
-            signature; ``files`` are read, ``texts`` are given here.
-        number: how many different ones are made, of ``random``.
+            signature; ``files`` are read, ``texts`` are given here; ``synthetic`` ones are prompts of a length in
+            tokens, which the server counts.
+        number: how many different ones are made, of ``random`` and ``synthetic``.
         rows: in one request, of models that take batches.
         size: of each dimension that the model leaves open, of ``random`` and ``zeros``.
         files: ``.npy`` (one input a row), ``.jsonl`` (an object a line: input name → values, and ``answer``), or
             images.
         texts: prompts, sources or texts.
+        input_tokens: of each ``synthetic`` prompt.
+        prefix_tokens: that all of them have in common, at their beginning.
+        turns: of the user in each conversation of ``synthetic`` prompts; one request a turn.
 
     Raises:
-        ConfigError: a number is below 1, or the kind needs files or texts and has none.
+        ConfigError: a number is below 1, or the kind needs files, texts or a length and has none.
     """
 
     kind: InputKind = "example"
@@ -86,9 +102,19 @@ class Inputs:
     size: int = 16
     files: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
+    input_tokens: int | None = None
+    prefix_tokens: int = 0
+    turns: int = 1
 
     def __post_init__(self) -> None:
-        _require_above_0(self, "number", "rows", "size")
+        _require_above_0(self, "number", "rows", "size", "input_tokens", "turns")
+        if (self.input_tokens is None) == (self.kind == "synthetic"):
+            raise ConfigError("input_tokens of synthetic inputs, and only there", repr(self.kind), "choose")
+        if (whole := self.number * self.turns * (self.input_tokens or 0)) > MOST_SYNTHETIC_TOKENS:
+            expected = f"number times turns times input_tokens of at most {MOST_SYNTHETIC_TOKENS}"
+            raise ConfigError(expected, str(whole), "lower one of them")
+        if not 0 <= self.prefix_tokens <= (self.input_tokens or 0):
+            raise ConfigError("prefix_tokens from 0 to input_tokens", str(self.prefix_tokens), "correct prefix_tokens")
         for kind in ("files", "texts"):
             if bool(getattr(self, kind)) != (self.kind == kind):
                 raise ConfigError(
@@ -187,6 +213,8 @@ class Workload:
 
     def __post_init__(self) -> None:
         _require_above_0(self, "weight")
+        if self.inputs.turns > 1 and self.endpoint != "chat":
+            raise ConfigError("turns of the endpoint chat", repr(self.endpoint), "choose chat, or one turn")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,10 +263,12 @@ class Scenario:
 
     def __post_init__(self) -> None:
         _require_above_0(self, "duration_s", "requests", "max_concurrency")
+        if self.seed < 0:
+            raise ConfigError("a seed of at least 0", str(self.seed), "correct seed")
         names = [workload.name for workload in self.workloads]
         if not names or len(set(names)) < len(names):
             raise ConfigError("workloads of different names", str(names or "none"), "correct workloads")
-        if self.duration_s is None and self.requests is None:
+        if self.duration_s is None and self.requests is None and not isinstance(self.arrivals, Replay):
             raise ConfigError("an end of the run", "neither duration_s nor requests", "give one of them")
 
     def plain(self) -> dict[str, object]:

@@ -18,9 +18,10 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from attendant.errors import ConfigError, InputError, UserError
+from attendant.records import read_file
 from attendant.sampling_params import SamplingParams
 from clients.load.arrivals import ClosedLoop, Constant, Gamma, Poisson, Ramp, Replay
-from clients.load.scenario import Cancel, Expect, InProcess, Inputs, Scenario, Target, Workload
+from clients.load.scenario import ADDRESSES, Cancel, Expect, InProcess, Inputs, Scenario, Target, Workload
 
 Table = Mapping[str, Any]
 ConfigT = TypeVar("ConfigT")
@@ -38,7 +39,7 @@ def read_scenario(path: Path) -> Scenario:
         ConfigError: a key is unknown, missing, or has a value that it cannot have.
     """
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(read_file(path).decode())
     except (OSError, ValueError) as error:
         raise InputError(f"a scenario in TOML at {path}", str(error), "correct the file or its name") from error
     return scenario_from(table, path.parent)
@@ -57,7 +58,9 @@ def scenario_from(table: Table, folder: Path = Path()) -> Scenario:
     rest = dict(table)
     parts: dict[str, Any] = {}
     if "target" in rest:
-        target = _build(Target, _require_table(rest.pop("target"), "target"), "target")
+        given = _require_table(rest.pop("target"), "target")
+        address = ADDRESSES.get(given.get("transport", "grpc"), "")
+        target = _build(Target, {"address": address, **given}, "target")
         found: dict[str, Any] = {
             name: _resolve(folder, file) for name in _TARGET_FILES if (file := getattr(target, name))
         }
@@ -133,11 +136,6 @@ def _parse_value(hint: Any, value: Any, key: str) -> Any:
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     return _require(isinstance(value, hint) and (hint is bool) == isinstance(value, bool), value, hint.__name__, key)
-
-
-def _number(name: str, key: str) -> int:
-    _require(name.lstrip("-").isdigit(), name, "a token's number", key)
-    return int(name)
 
 
 def _require(is_good: bool, value: Any, expected: str, key: str) -> Any:

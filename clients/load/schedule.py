@@ -1,7 +1,7 @@
 """What is sent, and when, drawn before a run: the same seed sends the same requests."""
 
 import csv
-import json
+import math
 from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from attendant.errors import InputError
+from attendant.records import parse_json, read_file
 from clients.load.arrivals import ClosedLoop, Ramp, Replay, Times, draw_times
 from clients.load.in_flight import PlannedRequest
 from clients.load.scenario import Scenario
 from clients.load.transport import PreparedWorkload
 
 BLOCK = 1024
+MOST_TRACE_BYTES, MOST_TRACE_LINES = 1 << 28, 2_000_000
 _ARRIVALS, _MIX, INPUTS = range(3)  # a stream of random numbers each, so that one does not change another
 
 
@@ -78,16 +80,19 @@ def draw_schedule(scenario: Scenario) -> tuple[Times, list[str]]:
 def _read_schedule(replay: Replay, scenario: Scenario) -> tuple[Times, list[str]]:
     path = Path(replay.trace)
     try:
-        text = path.read_text(encoding="utf-8")
+        lines = read_file(path, MOST_TRACE_BYTES).decode().splitlines()
+        if len(lines) > MOST_TRACE_LINES:
+            raise ValueError(f"more than {MOST_TRACE_LINES} lines")
         rows: list[Any] = (
-            list(csv.DictReader(text.splitlines()))
-            if path.suffix == ".csv"
-            else [json.loads(line) for line in text.splitlines()]
+            list(csv.DictReader(lines)) if path.suffix == ".csv" else [parse_json(line) for line in lines if line]
         )
         requests = sorted(
-            ((float(row["scheduled_s"]), row.get("workload", "")) for row in rows), key=lambda one: one[0]
+            ((float(row["scheduled_s"]), str(row.get("workload") or "")) for row in rows),
+            key=lambda one: one[0],
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        if not all(math.isfinite(time_s) for time_s, _ in requests):
+            raise ValueError("a scheduled_s that is no finite number")
+    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise InputError(
             f"a trace at {path}, .csv or .jsonl with scheduled_s and perhaps workload", repr(error), "correct it"
         ) from error

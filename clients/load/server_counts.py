@@ -6,18 +6,25 @@ import asyncio
 import re
 import urllib.request
 from collections.abc import Callable, Mapping
+from http.client import HTTPException
 from itertools import count
+from math import isfinite
 
 from attendant.errors import UnreachableError
 from clients.load.record import ServerCounts
 from clients.load.scenario import Scenario
 
 TIMEOUT_S = 5.0
-LATEST_S, EVERY_S = 2.0, 0.3
+MOST_BYTES = 1 << 26
+"""Of the page; what stands behind them is not read."""
+MOST_CHARACTERS = 4096
+"""Of a line; a longer one is none of ours."""
+LATEST_S, EVERY_S = 5.0, 0.6
 """Requests are counted after their answers, by engines in batches: how long that is waited for, and how often."""
 _LINE = re.compile(r'^(\w+)\{[^}]*?\bmodel="([^"]*)"([^}]*)\} (\S+)$')
 _REASON = re.compile(r'finished_reason="(\w+)"')
 _MICROSECONDS = 1e-6
+_DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _COMPUTE = ("input", "infer", "output")
 Counts = Mapping[str, float]
 
@@ -69,8 +76,14 @@ def counters_of(page: str, is_included: Callable[[str], bool]) -> dict[str, floa
     """
     found: dict[str, float] = {}
     for line in page.splitlines():
-        match = _LINE.match(line)
-        if match and is_included(match[2]) and 'le="' not in match[3] and "le=" not in line:
+        match = _LINE.match(line) if len(line) < MOST_CHARACTERS else None
+        if (
+            match
+            and isfinite(float(match[4]))
+            and is_included(match[2])
+            and 'le="' not in match[3]
+            and "le=" not in line
+        ):
             reason = _REASON.search(line)
             name = f"{match[1]}{{{reason[1]}}}" if reason else match[1]
             found[name] = found.get(name, 0.0) + float(match[4])
@@ -94,10 +107,10 @@ def _to_counts(increase: Counts) -> ServerCounts:
 
 async def _read(address: str, models: set[str]) -> Counts:
     def page() -> str:
-        with urllib.request.urlopen(f"http://{address}/metrics", timeout=TIMEOUT_S) as answer:  # http, of this file  # nosec B310
-            return str(answer.read().decode())
+        with _DIRECTLY.open(f"http://{address}/metrics", timeout=TIMEOUT_S) as answer:
+            return str(answer.read(MOST_BYTES).decode(errors="replace"))
 
     try:
         return counters_of(await asyncio.to_thread(page), models.__contains__)
-    except OSError as error:
+    except (OSError, HTTPException, ValueError) as error:
         raise UnreachableError(f"metrics at {address}", str(error), "correct target.metrics") from error

@@ -53,6 +53,8 @@ def sweep(
 
     def measure(level: float) -> Summary:
         found = run(scenario_at(scenario, load, level), f"{scenario.name}, {level:.4g} {UNITS[load]}")
+        if found.interrupted:  # too short to be compared with the other levels
+            raise KeyboardInterrupt
         if folder is not None:
             write_run(found, folder / f"{load}-{level:.4g}.json")
         return summarize(found, objectives)

@@ -42,6 +42,14 @@ class Transport(Protocol):
         """How many tokens each input has; zeros where the server does not say."""
         ...
 
+    async def probe_tokens(self, workload: Workload, model: ServedModel | None, request_input: RequestInput) -> int:
+        """How many tokens the server counts in an input, found by requesting one token; 0 where it does not say.
+
+        Raises:
+            AttendantError: the request failed.
+        """
+        ...
+
     async def send(self, prepared: Any, request: InFlightRequest) -> None:
         """Send a request, and note each response; return when the last one has come.
 

@@ -1,7 +1,7 @@
 """What decides what an export looks like, as one hash: weights, configuration, options, code and versions.
 
 Nothing of it needs the model: a file is hashed, and what a preset's random weights are follows from its name, the code
-and the version of torch. Only a reader's own Python file has to be run, as it may take its weights from anywhere.
+and the version of torch. Only a user's Python file has to be run, as it may take its weights from anywhere.
 """
 
 import hashlib
@@ -16,10 +16,11 @@ from attendant.manifest import Form, Manifest
 from export.artefact.remembered_hashes import remembered_sha256
 from export.precision.calibration.files import sample_files
 from export.precision.precisions import PRECISIONS
+from models.checkpoints.custom_model import traced
 from models.checkpoints.file_names import COMPANIONS, CONFIG_NAME, WEIGHTS_NAME
 from models.checkpoints.place import place_of
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 Option = bool | int | float | str | None
 """The value of an option of the command line."""
 
@@ -31,14 +32,14 @@ def fingerprint_of(name: str, options: Mapping[str, Option], form: Form = "onnx"
     """A hash over all that decides what an export looks like.
 
     Args:
-        name: a checkpoint folder, a Python file, a shipped checkpoint or a preset.
+        name: a checkpoint folder, a Python file, a ``.pt2`` file, a shipped checkpoint or a preset.
         options: flag of the command → value.
         form: the command.
 
     Raises:
-        ArtefactError, ConfigError: a file cannot be read, or a reader's own has no whole model.
+        ArtefactError, ConfigError: a file cannot be read, or a user's own has no whole model.
     """
-    code = {**_hash_code_below(ROOT / "models"), **_hash_code_below(ROOT / "export")}
+    code = {**hash_code_below(ROOT / "models"), **hash_code_below(ROOT / "export")}
     parts = {
         "model": _hash_model(name),
         "options": _hash_options(options),
@@ -63,7 +64,7 @@ def require_unchanged(name: str, options: Mapping[str, Option], fingerprint: str
     """
     place = place_of(name)
     if place is not None and place.is_file():
-        return  # a reader's own: running it again may take long, and need not give the same weights
+        return  # a user's own: what it gave is a file that nobody else writes
     if fingerprint_of(name, options, form) != fingerprint:
         raise ArtefactError(
             f"{name} and the code to stay as they are during an export",
@@ -95,9 +96,8 @@ def _hash_model(name: str) -> dict[str, str]:
         return {"preset": name}
     if place.is_dir():
         return _hash_folder(place)
-    from export.artefact.own_weights import own_hashes  # torch: seconds
-
-    return own_hashes(place)
+    with traced(str(place)) as program:  # of the same module always the same bytes
+        return {"program": remembered_sha256(Path(program))}
 
 
 def _hash_folder(folder: Path) -> dict[str, str]:
@@ -115,8 +115,9 @@ def _hash_options(options: Mapping[str, Option]) -> dict[str, Any]:
         files = {str(file.relative_to(path)): remembered_sha256(file) for file in sample_files(path)}
         return {**options, "calibration": files}
     measured = precision is not None and precision.calibrated
-    return {**options, "calibration": _hash_code_below(ROOT / "models" / "train")} if measured else dict(options)
+    return {**options, "calibration": hash_code_below(ROOT / "models" / "train")} if measured else dict(options)
 
 
-def _hash_code_below(folder: Path) -> dict[str, str]:
+def hash_code_below(folder: Path) -> dict[str, str]:
+    """Python file below a folder of ours → its SHA-256."""
     return {str(path.relative_to(ROOT)): remembered_sha256(path) for path in folder.rglob("*.py")}

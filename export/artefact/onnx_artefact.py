@@ -20,11 +20,11 @@ from export.artefact.description import describe, signatures_of
 from export.artefact.fingerprint import Option, require_unchanged
 from export.artefact.own_process import run_each
 from export.artefact.reproduction import write_reproduction
+from export.artefact.source import Source
 from export.graph.exported_graph import ExportedGraph
 from export.graph.onnx_graph import onnx_from_torch
-from export.passes.lowering import lower_graph
 from export.precision.precisions import PRECISIONS, precision_named, require_task
-from export.precision.rewriting import rewrite_graphs
+from export.precision.rewriting import lower_graphs, rewrite_graphs, weights_only_for_tensorrt
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import Checkpoint
 from models.task_graph import TaskGraph
@@ -32,12 +32,12 @@ from models.tasks.from_bytes import takes_bytes
 
 
 def write_artefact(
-    name: str, out: Path, options: Mapping[str, Option], fingerprint: str, exported: Path | None = None
+    source: Source, out: Path, options: Mapping[str, Option], fingerprint: str, exported: Path | None = None
 ) -> Manifest:
     """Export every graph of a checkpoint, whatever the folder holds.
 
     Args:
-        name: as the user typed it.
+        source: what it is made of.
         out: the artefact's folder; replaced in one step.
         options: flag of ``export onnx`` → value.
         fingerprint: for the manifest.
@@ -48,7 +48,7 @@ def write_artefact(
     """
     precision, explain = precision_named(str(options["precision"])), bool(options["explain"])
     # The graphs' own processes hold the weights: here they would take as much memory once more.
-    checkpoint = checkpoint_named(name, weights="read" if explain or precision.calibrated else "absent")
+    checkpoint = checkpoint_named(source.loaded, weights="read" if explain or precision.calibrated else "absent")
     require_task(precision, checkpoint.family.task.name)
     tasks = checkpoint.graphs(explain, bool(options["uint8"]))
     samples = Path(str(options["calibration"])) if options.get("calibration") else None
@@ -61,14 +61,15 @@ def write_artefact(
             elif folder is None:
                 folder = Path(stack.enter_context(TemporaryDirectory(dir=staged)))
             if folder != exported:
-                _export_graphs(name, checkpoint, tasks, folder)
+                _export_graphs(source.loaded, checkpoint, tasks, folder)
             float32 = [ExportedGraph.read(folder, signature) for signature in signatures_of(tasks)]
+            sources = weights_only_for_tensorrt(precision, float32)
             graphs = rewrite_graphs(precision, checkpoint, folder, float32, samples)
             for graph in graphs if folder != staged else ():
                 graph.write(staged)
-            lowered = [one for graph in graphs if precision.ort_cpu for one in lower_graph(graph, staged)]
+            lowered = lower_graphs(graphs, staged, precision, sources)
         manifest = replace(
-            describe(name, checkpoint, [graph.signature for graph in graphs], precision, staged, fingerprint),
+            describe(source.name, checkpoint, [graph.signature for graph in graphs], precision, staged, fingerprint),
             lowered=tuple(lowered),
             passes={graph.name: [one.to_json() for one in graph.passes] for graph in graphs if graph.passes},
             weights={
@@ -77,7 +78,7 @@ def write_artefact(
             types={graph.name: graph.weight_types() for graph in graphs},
         )
         write_reproduction(staged, manifest, options)
-        require_unchanged(name, options, fingerprint)
+        require_unchanged(source.loaded, options, fingerprint)
         manifest.write(staged)
     return manifest
 

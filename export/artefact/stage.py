@@ -8,17 +8,23 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
-from attendant.errors import ConfigError, OutputError
+from attendant.errors import ConfigError, InputError, OutputError
 from attendant.folders import one_at_a_time
 from attendant.manifest import MANIFEST_NAME, Form, Manifest
+from attendant.records import read_json
 from export.artefact.fingerprint import Option, current_artefact, fingerprint_of
+from export.artefact.imported import imported_name
 from export.artefact.own_process import start_importing
-from export.precision.precisions import precision_named, require_calibrated
+from export.artefact.source import Source
+from export.precision.precisions import Precision, precision_named, require_calibrated
+from models.checkpoints.custom_model import traced
+from models.checkpoints.file_names import CONFIG_NAME
+from models.checkpoints.place import place_of, shipped_names
 
 TorchPrecision = Literal["fp32", "fp16", "bf16"]
 TORCH_PRECISIONS: tuple[TorchPrecision, ...] = get_args(TorchPrecision)
 Options = Mapping[str, Option]
-_Write = Callable[[str, Path, Options, str], Manifest]
+_Write = Callable[[Source, Path, Options, str], Manifest]
 
 
 def export_onnx(
@@ -33,7 +39,7 @@ def export_onnx(
     """Export every graph of a checkpoint, unless the folder already holds just that.
 
     Args:
-        name: a checkpoint folder, a Python file, a shipped checkpoint or a preset.
+        name: a checkpoint folder, a Python file, a ``.pt2`` file, a shipped checkpoint or a preset.
         out: the artefact's folder; replaced in one step.
         explain: whether graphs are added that show what the model attends to.
         uint8: whether graphs take the bytes of images.
@@ -53,6 +59,7 @@ def export_onnx(
         OutputError: the folder cannot be written, or holds something else.
     """
     require_calibrated(precision_named(precision), calibration)
+    require_samples(name, precision_named(precision), calibration)
     options: dict[str, Option] = {"explain": explain, "uint8": uint8, "precision": precision_named(precision).name}
     if calibration is not None:
         options["calibration"] = str(calibration.resolve())
@@ -81,23 +88,26 @@ def export_torch(name: str, out: Path, precision: str = "fp32") -> tuple[Manifes
 
 
 def _export(form: Form, name: str, out: Path, options: Options, write: _Write) -> tuple[Manifest, bool]:
-    fingerprint = fingerprint_of(name, options, form)
-    current = current_artefact(out, fingerprint)
-    if current is not None:
-        return current, False
-    refuse_foreign(out)
-    with one_at_a_time(out):
-        current = current_artefact(out, fingerprint)  # another process may have made it in the meantime
-        return (write(name, out, options, fingerprint), True) if current is None else (current, False)
+    name = imported_name(name, out)
+    with traced(name) as loaded:
+        fingerprint = fingerprint_of(loaded, options, form)
+        current = current_artefact(out, fingerprint)
+        if current is not None:
+            return current, False
+        refuse_foreign(out)
+        with one_at_a_time(out):
+            current = current_artefact(out, fingerprint)  # another process may have made it in the meantime
+            made = write(Source(name=name, loaded=loaded), out, options, fingerprint) if current is None else None
+    return (current or made, made is not None)  # type: ignore[return-value]  # one of them is there
 
 
-def _write_graphs(name: str, out: Path, options: Options, fingerprint: str, exported: Path | None) -> Manifest:
-    float32 = None if exported is None else _same_in_fp32(name, exported, options)
+def _write_graphs(source: Source, out: Path, options: Options, fingerprint: str, exported: Path | None) -> Manifest:
+    float32 = None if exported is None else _same_in_fp32(source.loaded, exported, options)
     if float32 is None:
         start_importing()
     from export.artefact.onnx_artefact import write_artefact  # torch: seconds, for those alone who need it
 
-    return write_artefact(name, out, options, fingerprint, float32)
+    return write_artefact(source, out, options, fingerprint, float32)
 
 
 def _same_in_fp32(name: str, exported: Path, options: Options) -> Path | None:
@@ -106,21 +116,50 @@ def _same_in_fp32(name: str, exported: Path, options: Options) -> Path | None:
     return None if current_artefact(exported, fingerprint) is None else exported
 
 
-def _write_weights(name: str, out: Path, options: Options, fingerprint: str) -> Manifest:
+def _write_weights(source: Source, out: Path, options: Options, fingerprint: str) -> Manifest:
     from export.artefact.torch_artefact import write_torch_artefact  # torch, likewise
 
-    return write_torch_artefact(name, out, options, fingerprint)
+    return write_torch_artefact(source, out, options, fingerprint)
+
+
+def require_samples(name: str, precision: Precision, calibration: Path | None) -> None:
+    """Refuse, before anything is exported, to calibrate a model with its training data where that is not here.
+
+    Raises:
+        InputError: the precision measures, no samples are given, and the model is not a shipped one.
+    """
+    if not precision.calibrated or calibration is not None:
+        return
+    place = place_of(name)
+    try:
+        found = name if place is None else read_json(place / CONFIG_NAME)["name"]
+    except (OSError, ValueError, KeyError, TypeError):
+        found = name
+    if found not in shipped_names():
+        remedy = "name a folder of images, a file with a text in each line, or an .npz of tensors with --calibration"
+        raise InputError(
+            f"inputs to calibrate {found} with, whose training data is not here", "no --calibration", remedy
+        )
 
 
 def refuse_foreign(out: Path) -> None:
     """Refuse to replace a folder that is no artefact.
 
     Raises:
-        OutputError: it holds files, and no manifest.
+        OutputError: it holds files, and no manifest of an artefact.
     """
-    if out.is_dir() and any(out.iterdir()) and not (out / MANIFEST_NAME).is_file():
+    if out.is_dir() and any(out.iterdir()) and not _is_of_ours(out / MANIFEST_NAME):
         raise OutputError(
             f"an empty folder or an earlier export at {out}",
-            "other files and no manifest.json",
+            f"other files and no {MANIFEST_NAME} of one",
             "choose another --out: this one would be replaced",
         )
+
+
+def _is_of_ours(manifest: Path) -> bool:
+    """Whether it is an artefact's of any version, and not a web page's, say."""
+    try:
+        fields = read_json(manifest)
+    except (OSError, ValueError):
+        return False
+    return isinstance(fields, dict) and {"format", "name", "task"} <= fields.keys()

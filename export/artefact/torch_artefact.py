@@ -13,18 +13,20 @@ from export.artefact.companions import copy_companions
 from export.artefact.description import describe, signatures_of
 from export.artefact.fingerprint import Option, require_unchanged
 from export.artefact.reproduction import write_reproduction
+from export.artefact.source import Source
 from export.precision.precisions import precision_named, signatures_in
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import save_checkpoint
+from models.tasks.predict import ContractModel
 
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
-def write_torch_artefact(name: str, out: Path, options: Mapping[str, Option], fingerprint: str) -> Manifest:
+def write_torch_artefact(source: Source, out: Path, options: Mapping[str, Option], fingerprint: str) -> Manifest:
     """Write a checkpoint, whatever the folder holds.
 
     Args:
-        name: as the user typed it.
+        source: what it is made of.
         out: the artefact's folder; replaced in one step.
         options: flag of ``export torch`` → value.
         fingerprint: for the manifest.
@@ -32,17 +34,17 @@ def write_torch_artefact(name: str, out: Path, options: Mapping[str, Option], fi
     Raises:
         As :func:`export.artefact.stage.export_torch`.
     """
-    checkpoint, precision = checkpoint_named(name), precision_named(str(options["precision"]))
-    if checkpoint.code:
+    checkpoint, precision = checkpoint_named(source.loaded), precision_named(str(options["precision"]))
+    if isinstance(checkpoint.model, ContractModel):
         remedy = "export it with `attendant export onnx`"
-        raise ConfigError("a model of a family, which its configuration can build", f"the Python file {name}", remedy)
+        raise ConfigError("a model of a family, which its configuration can build", f"the file {source.name}", remedy)
     with replaced_folder(out) as staged:
         copy_companions(checkpoint, staged)
         checkpoint.model.to(_DTYPES[precision.memory])
         save_checkpoint(checkpoint, staged)
         signatures = signatures_in(precision, signatures_of(checkpoint.graphs()))
-        manifest = replace(describe(name, checkpoint, signatures, precision, staged, fingerprint), form="torch")
+        manifest = replace(describe(source.name, checkpoint, signatures, precision, staged, fingerprint), form="torch")
         write_reproduction(staged, manifest, options)
-        require_unchanged(name, options, fingerprint, "torch")
+        require_unchanged(source.loaded, options, fingerprint, "torch")
         manifest.write(staged)
     return manifest

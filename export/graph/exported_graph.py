@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from google.protobuf.message import DecodeError
 from onnx_ir.passes.common import CheckerPass
 
 from attendant.errors import ArtefactError, ExportError
+from attendant.onnx_file import check_onnx_file
 from attendant.signature import GraphSignature
 from export.graph.rewrite import RewriteResult
 
@@ -54,32 +56,45 @@ class ExportedGraph:
         """Parse the file of a graph; large weights stay in theirs until they are asked for.
 
         Raises:
-            ArtefactError: it is no ONNX graph.
+            ArtefactError: it is no ONNX graph, or one that nothing should open (:mod:`attendant.onnx_file`).
         """
         path = folder / f"{signature.name}.onnx"
+        check_onnx_file(path)
         try:
             model = ir.load(path)
+            origins = json.loads(model.metadata_props.get(ORIGINS, "{}"))
         except (OSError, DecodeError, ValueError) as error:
             raise ArtefactError(f"an ONNX graph at {path}", str(error), "export the model again") from error
-        return cls(model=model, signature=signature, origins=json.loads(model.metadata_props.get(ORIGINS, "{}")))
+        return cls(model=model, signature=signature, origins=origins)
 
     @property
     def name(self) -> str:
         """Of the graph: ``model``, ``encoder``, ``decoder``."""
         return self.signature.name
 
-    def write(self, folder: Path) -> None:
-        """Write the graph, large weights in a file beside it, and where each of its weights comes from."""
+    def copy(self) -> ExportedGraph:
+        """The same graph, of which nothing that a pass changes is shared; weights are."""
+        model = self.model.clone()
+        for value in _values(model):
+            value.type = copy(value.type)  # onnx_ir's clones share it, and a value's dtype is a part of it
+        return replace(self, model=model)
+
+    def write(self, folder: Path, file: str = "") -> None:
+        """Write the graph, large weights in a file beside it, and where each of its weights comes from.
+
+        Args:
+            folder: of the artefact.
+            file: the name, if it is not the graph's own.
+        """
         # The exporter records the stack trace of every node: larger than small models, and full of machine paths.
-        graph = self.model.graph
-        values = [*graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs)]
-        for part in (self.model, graph, *graph, *values):
+        for part in (self.model, self.model.graph, *self.model.graph, *_values(self.model)):
             for name in [name for name in part.metadata_props if not name.startswith(OURS)]:
                 del part.metadata_props[name]
             part.doc_string = None
         self.model.metadata_props[ORIGINS] = json.dumps(self.origins)
-        weights = sum(one.nbytes for value in graph.initializers.values() if (one := value.const_value))
-        path = folder / f"{self.name}.onnx"
+        initializers = self.model.graph.initializers.values()
+        weights = sum(one.nbytes for value in initializers if (one := value.const_value))
+        path = folder / (file or f"{self.name}.onnx")
         if weights >= LARGE:  # and from here on the model reads them there
             ir.external_data.unload_from_model(self.model, folder, f"{path.name}.data", size_threshold_bytes=_IN_FILE)
         else:
@@ -94,6 +109,11 @@ class ExportedGraph:
             for name, one in tensors.items()
             if one is not None and (len(one.shape) > 1 or one.size > _FEW)
         }
+
+
+def _values(model: ir.Model) -> list[ir.Value]:
+    graph = model.graph
+    return [*graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs)]
 
 
 def require_signature(model: ir.Model, signature: GraphSignature, integers: bool = False) -> None:

@@ -29,7 +29,7 @@ class RewriteResult(PassResult):
         fired: how many places it rewrote.
         refused: for each place that is beyond the target's documented limits, the node and the limit.
         missed: for each place that should have been rewritten and was not, the node and why.
-        kept: for each place that was left in float32 on purpose, the node and why.
+        kept: for each place that was left in float32, or in more bits than the others, on purpose, the node and why.
         calibration: what it was measured with and what was found, as JSON values; none where nothing is measured.
     """
 

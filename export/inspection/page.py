@@ -8,10 +8,9 @@ from attendant.errors import OutputError
 from attendant.markup import Markup, bar, code, colours, folded, keyed, safe, table
 from attendant.quantities import bytes_text, count_text, seconds_text
 from attendant.signature import TensorSpec
-from export.inspection.inspection import BATCHES, ArtefactFacts, Cache, GraphFacts, Weight
-from export.inspection.timing import Timing
+from export.inspection.facts import BATCHES, ArtefactFacts, Cache, GraphFacts, Timing, Weight
 
-_STYLE = Path(__file__).with_name("page.css")
+STYLE = Path(__file__).with_name("page.css")
 _MOST_WEIGHTS, _MOST_NODES, _MOST_ROWS = 200, 20, 10
 _BETWEEN = "between nodes"
 
@@ -40,7 +39,7 @@ def page(facts: ArtefactFacts) -> str:
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_STYLE.read_text(encoding='utf-8')}</style></head><body><main>"
+        f"<style>{STYLE.read_text(encoding='utf-8')}</style></head><body><main>"
         f"{_header(facts)}{graphs}{_files(facts)}{_foot(facts)}</main></body></html>\n"
     )
 

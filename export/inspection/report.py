@@ -7,8 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from attendant.quantities import bytes_text, count_text, seconds_text
-from export.inspection.inspection import BATCHES, ArtefactFacts, Cache, GraphFacts
-from export.inspection.timing import Timing
+from export.inspection.facts import BATCHES, ArtefactFacts, Cache, GraphFacts, Timing
 
 _BAR, _MOST_OPERATORS, _MOST_NODES = 24, 14, 5
 

@@ -6,31 +6,18 @@ machine.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from attendant.errors import ArtefactError
 from attendant.signature import GraphSignature
+from export.bounded.process import guarded
 from export.graph.sample_inputs import sample_inputs
-from serving.runtime.ort.node_times import NodeProfile, profile
+from export.inspection.facts import Timing
+from serving.runtime.base import numpy_dtype
+from serving.runtime.ort.node_times import profile
 
 _CAPACITY_AXIS = 2
 _LONGEST_PROMPT = 128  # of models of published size a longer prompt takes minutes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
-    """One question to one graph.
-
-    Attributes:
-        name: prompt, step or call.
-        sizes: the size of each varying axis.
-        profile: what the runtime recorded.
-    """
-
-    name: str
-    sizes: dict[str, int]
-    profile: NodeProfile
 
 
 def timings(folder: Path, signature: GraphSignature) -> tuple[tuple[Timing, ...], str]:
@@ -38,12 +25,16 @@ def timings(folder: Path, signature: GraphSignature) -> tuple[tuple[Timing, ...]
 
     Returns:
         What was measured, and why nothing was where ONNX Runtime on this machine cannot load the graph.
+
+    Raises:
+        ArtefactError: it fails as it runs the graph.
     """
     path = folder / f"{signature.name}.onnx"
-    try:
-        return tuple(_measure(path, signature, name, sizes) for name, sizes in questions(signature)), ""
-    except ArtefactError as error:
-        return (), error.found
+    with guarded(f"ONNX Runtime to run {path}"):
+        try:
+            return tuple(_measure(path, signature, name, sizes) for name, sizes in questions(signature)), ""
+        except ArtefactError as error:
+            return (), error.found
 
 
 def questions(signature: GraphSignature) -> Iterator[tuple[str, dict[str, int]]]:
@@ -64,5 +55,6 @@ def capacity(signature: GraphSignature) -> int:
 
 
 def _measure(path: Path, signature: GraphSignature, name: str, sizes: dict[str, int]) -> Timing:
-    feeds = {key: tensor.numpy() for key, tensor in sample_inputs(signature, sizes).items()}
+    types = {spec.name: numpy_dtype(spec.dtype) for spec in signature.inputs}
+    feeds = {key: tensor.numpy().astype(types[key]) for key, tensor in sample_inputs(signature, sizes).items()}
     return Timing(name=name, sizes=sizes, profile=profile(path, signature, feeds, sizes))

@@ -1,8 +1,8 @@
 """Check the parity of an exported artefact: eager float64 → eager float32 → every runtime, over many cases."""
 
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -12,21 +12,24 @@ from attendant.errors import ArtefactError
 from attendant.manifest import Manifest
 from attendant.tasks import TASKS, resolve
 from attendant.tensor_names import EXPLAINED
+from export.bounded.process import guarded
+from export.bounded.runner import guard_runners, load_guarded
 from export.parity.cases import Spread
 from export.parity.eager import eager_runners
 from export.parity.parity import YARDSTICK, Measurement
-from export.parity.task_checks import LOWERED, OPENVINO, REFERENCE, RUNTIME, Runners
+from export.parity.task_checks import LOWERED, OPENVINO, REFERENCE, RUNTIME, TENSORRT_FORM, Runners
 from export.precision.precisions import precision_named
-from export.precision.rounded import rounded_runners
+from export.precision.rounded import in_float32, rounded_runners
+from export.precision.tensorrt_form import tensorrt_runners
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import Checkpoint
-from models.task_graph import TaskGraph
 from models.tasks.from_bytes import takes_bytes
 from serving.runtime.base import Runner
 from serving.runtime.create_runners import create_runners
 from serving.runtime.openvino.runner import OpenVinoRunner, openvino_is_installed
 from serving.runtime.ort.runner import OrtRunner
 
+_ORT = "ONNX Runtime"
 SMALL_MODEL = 10_000_000
 ROUNDED = "rounded to"
 """The level of a precision that ONNX Runtime's CPU provider lacks; see :mod:`export.precision.rounded`."""
@@ -45,7 +48,8 @@ def check_parity(folder: Path, source: str | Checkpoint | None = None) -> list[M
         One measurement for each case and runner.
 
     Raises:
-        ArtefactError: a file is not what the manifest says, or the checkpoint has another configuration.
+        ArtefactError: a file is not what the manifest says, a graph fails as it runs, or the checkpoint has another
+            configuration.
     """
     manifest = Manifest.read(folder)
     manifest.verify(folder)
@@ -57,8 +61,9 @@ def check_parity(folder: Path, source: str | Checkpoint | None = None) -> list[M
     runners: Runners = {
         REFERENCE: dict(eager_runners(graphs, torch.float64)),
         YARDSTICK: dict(eager_runners(graphs, torch.float32)),
-        RUNTIME: _runtime_runners(folder, manifest, graphs),
+        RUNTIME: _runtime_runners(folder, manifest),
         LOWERED: _lowered_runners(folder, manifest),
+        TENSORRT_FORM: dict(tensorrt_runners(folder, manifest)),
     }
     if manifest.form == "onnx" and openvino_is_installed():
         runners[OPENVINO] = _openvino_runners(folder, manifest)
@@ -85,28 +90,34 @@ def _name_level(level: str, manifest: Manifest) -> str:
     return level.replace(RUNTIME, ort).replace("float32", precision)
 
 
-def _runtime_runners(folder: Path, manifest: Manifest, graphs: Iterable[TaskGraph]) -> dict[str, Runner]:
+def _runtime_runners(folder: Path, manifest: Manifest) -> dict[str, Runner]:
     if manifest.form == "torch":
         return dict(create_runners(folder, manifest))
     if not precision_named(manifest.precision).ort_cpu:
-        plain = (replace(one.signature, axes=manifest.graph(one.signature.name).axes) for one in graphs)
-        return dict(rounded_runners(folder, plain))
-    return {one.name: OrtRunner(folder / f"{one.name}.onnx", one) for one in manifest.graphs}
+        with guarded(f"{_ORT} to load the graphs of {folder}"):
+            return guard_runners(rounded_runners(folder, map(in_float32, manifest.graphs)), _ORT, folder)
+    paths = [folder / f"{one.name}.onnx" for one in manifest.graphs]
+    return {
+        one.name: load_guarded(partial(OrtRunner, path, one), _ORT, path)
+        for one, path in zip(manifest.graphs, paths, strict=True)
+    }
 
 
 def _lowered_runners(folder: Path, manifest: Manifest) -> dict[str, Runner]:
     lowered = [one.graph for one in manifest.lowered if one.file and one.target == "ort-cpu"]
-    served = create_runners(folder, manifest, runtime="onnxruntime") if lowered else {}
-    return {graph: served[graph] for graph in lowered}
+    if not lowered:
+        return {}
+    with guarded(f"{_ORT} to load the graphs of {folder}"):
+        served = create_runners(folder, manifest, runtime="onnxruntime")
+    return guard_runners(served, _ORT, folder, lowered)
 
 
 def _openvino_runners(folder: Path, manifest: Manifest) -> dict[str, Runner]:
     runners: dict[str, Runner] = {}
     for signature in manifest.graphs:
+        path = folder / manifest.file_for(signature.name, "openvino-cpu")
         with suppress(ArtefactError):  # a graph that it refuses is served by ONNX Runtime
-            runners[signature.name] = OpenVinoRunner(
-                folder / manifest.file_for(signature.name, "openvino-cpu"), signature
-            )
+            runners[signature.name] = load_guarded(partial(OpenVinoRunner, path, signature), "OpenVINO", path)
     return runners
 
 

@@ -1,6 +1,5 @@
 """A checkpoint's graphs run by PyTorch itself, in float32 or float64: the measure of every runtime."""
 
-import copy
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -8,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from attendant.signature import GraphSignature
+from models.checkpoints.exported_program import copy_as
 from models.task_graph import TaskGraph
 from serving.runtime.base import Array, ArrayBuffer, Buffer, numpy_dtype
 
@@ -17,7 +17,7 @@ class EagerRunner:
 
     def __init__(self, graph: TaskGraph, dtype: torch.dtype) -> None:
         self._signature = graph.signature
-        self._module = copy.deepcopy(graph.module).to(dtype)
+        self._module = copy_as(graph.module, dtype)
         self._dtype = dtype
 
     @property
@@ -58,7 +58,7 @@ def eager_runners(graphs: Iterable[TaskGraph], dtype: torch.dtype) -> dict[str, 
 def full_forward(model: nn.Module, dtype: torch.dtype, *arrays: Array) -> Array:
     """The model's own forward pass in a given precision, for translation without any cache."""
     tensors = (_cast(torch.from_numpy(np.ascontiguousarray(array)), dtype) for array in arrays)
-    output: Tensor = copy.deepcopy(model).to(dtype)(*tensors)
+    output: Tensor = copy_as(model, dtype)(*tensors)
     return output.numpy()
 
 

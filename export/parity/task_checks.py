@@ -34,6 +34,8 @@ REFERENCE = "eager float64"
 RUNTIME = "ort float32"
 LOWERED = "ort-cpu float32"
 OPENVINO = "openvino float32"
+TENSORRT_FORM = "tensorrt's form float32"
+"""By ONNX Runtime; TensorRT runs nothing here."""
 SINGLE_STEPS = 8
 Runners = dict[str, dict[str, Runner]]
 

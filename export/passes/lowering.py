@@ -1,17 +1,25 @@
-"""For a target whose runtime has operators of its own: a second graph from the first, with the same tensors.
+"""For a target whose runtime has operators, limits or types of its own: another graph, with the same tensors.
 
-Caches alone can differ in type: what the first rounds to integers and keeps as floats, the second keeps as integers.
+    X.onnx, the standard's ── passes of the target ──► X.<target>.onnx
 
-Where it pays, and where it does not, is in docs/log.md. Both graphs stay in the artefact: the first is the standard,
-and the measure of the second.
+It is made from the standard's graph, or from another of the same model: in integers that TensorRT's parser does not
+read, what it does read is made from the float32 graph (:func:`export.precision.rewriting.weights_only_for_tensorrt`).
+Tensors that graphs remember or hand to each other can differ in type: caches that the standard's graph rounds to
+integers and keeps as floats are kept as integers, or those of float32 in half precision.
+
+Where it pays, and where it does not, is in docs/log.md. All graphs stay in the artefact: the first is the standard,
+and the measure of the others.
 """
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import cast
 
 import onnx_ir as ir
 
 from attendant.manifest import Lowered
-from attendant.signature import DType
+from attendant.signature import DType, GraphSignature
 from export.graph.exported_graph import ExportedGraph, require_signature
 from export.graph.rewrite import Rewrite, Rewrites
 from export.passes.openvino.attend_by_products import AttendByProducts
@@ -25,6 +33,7 @@ from export.passes.ort.feed_attention_packed import FeedAttentionPacked
 from export.passes.ort.lower_cached_attention import LowerCachedAttention
 from export.passes.ort.lower_signed_activations import LowerSignedActivations
 from export.passes.ort.rotate_in_attention import RotateInAttention
+from export.passes.tensorrt.passes import PASSES, TENSORRT
 from export.targets.targets import target_named
 
 LOWERINGS: dict[str, tuple[Rewrite, ...]] = {
@@ -43,41 +52,58 @@ LOWERINGS: dict[str, tuple[Rewrite, ...]] = {
         NormaliseRows(),
         RoundBeforeMoves(),
     ),
+    TENSORRT: PASSES,
 }
 
 
-def lower_graph(graph: ExportedGraph, folder: Path) -> list[Lowered]:
+def lower_graph(
+    graph: ExportedGraph,
+    folder: Path,
+    targets: Iterable[str] = tuple(LOWERINGS),
+    sources: Mapping[str, ExportedGraph] = MappingProxyType({}),
+) -> list[Lowered]:
     """Write a target's own form of a graph where a pass finds something to do; say of every cache what was found.
 
     Args:
         graph: as it was written to the folder, whose large weights the forms share.
         folder: of the artefact.
+        targets: names of some of :data:`LOWERINGS`.
+        sources: target → the graph that its form is made from, where that is another; changed.
 
     Raises:
         ExportError: a pass left what is within the target's limits.
     """
-    found, signature = [], graph.signature
-    for target, passes in LOWERINGS.items():
-        if signature.aliases and not target_named(target).updates_cache_in_place:
-            continue
-        model = graph.model.clone()
-        rewrites = Rewrites(
-            passes,
-            lambda model: require_signature(model, signature),
-            lambda model: require_signature(model, signature, integers=True),
-        )
-        results = rewrites.run(model)
-        file = f"{graph.name}.{target}.onnx" if any(result.fired for result in results) else ""
-        if file:
-            ir.save(model, folder / file)
-        if file or signature.aliases:
-            values = (*model.graph.inputs, *model.graph.outputs)
-            narrow = {str(value.name) for value in values if value.dtype == ir.DataType.INT8}
-            types: dict[str, DType] = {
-                spec.name: "int8"
-                for spec in (*signature.inputs, *signature.outputs)
-                if spec.name in narrow and spec.dtype != "int8"
-            }
-            done = tuple(result.to_json() for result in results if result.fired or result.refused)
-            found.append(Lowered(graph=graph.name, target=target, file=file, passes=done, types=types))
-    return found
+    made = (_lower(graph, folder, target, sources.get(target)) for target in targets)
+    return [lowered for lowered in made if lowered is not None]
+
+
+def _lower(graph: ExportedGraph, folder: Path, target: str, source: ExportedGraph | None) -> Lowered | None:
+    if graph.signature.aliases and not target_named(target).updates_cache_in_place:
+        return None
+    lowered = graph.copy() if source is None else source
+    signature = lowered.signature
+    rewrites = Rewrites(
+        LOWERINGS[target],
+        lambda model: require_signature(model, signature),
+        lambda model: require_signature(model, signature, integers=True),
+    )
+    results = rewrites.run(lowered.model)
+    fired = source is not None or any(result.fired for result in results)
+    file = f"{graph.name}.{target}.onnx" if fired else ""
+    if source is not None:
+        source.write(folder, file)
+    elif file:
+        ir.save(lowered.model, folder / file)
+    if not file and not graph.signature.aliases:
+        return None
+    done = [*(() if source is None else source.passes), *results]
+    passes = tuple(result.to_json() for result in done if result.fired or result.refused)
+    types = _changed_types(graph.signature, lowered.model)
+    return Lowered(graph=graph.name, target=target, file=file, passes=passes, types=types)
+
+
+def _changed_types(signature: GraphSignature, model: ir.Model) -> dict[str, DType]:
+    found = {str(value.name): value.dtype for value in (*model.graph.inputs, *model.graph.outputs)}
+    words = {name: cast(DType, str(dtype.numpy().name)) for name, dtype in found.items() if dtype is not None}
+    specs = (*signature.inputs, *signature.outputs)
+    return {spec.name: words[spec.name] for spec in specs if words[spec.name] != spec.dtype}

@@ -1,6 +1,7 @@
 """From an artefact's float32 graphs to those of another precision: passes, their order, and what they did.
 
-    float32 graph ── passes of the precision ──► X.onnx ── lowering (export/passes/lowering.py) ──► X.<target>.onnx
+    float32 graph ─┬─ passes of the precision ──► X.onnx ── lowering (export/passes/lowering.py) ──► X.<target>.onnx
+                   └─ weights alone in integers, where X.onnx has integers beyond them ── lowering ──► X.tensorrt.onnx
 
 A weight that a pass replaces keeps its name in front: ``W`` becomes ``W.int8`` and ``W.scale``. So the map from weights
 to the checkpoint's parameters stays whole.
@@ -13,20 +14,27 @@ from pathlib import Path
 import onnx_ir as ir
 
 from attendant.errors import InputError
+from attendant.manifest import Lowered
 from attendant.signature import GraphSignature
 from export.graph.exported_graph import ExportedGraph, Origins, require_signature, require_standard
 from export.graph.rewrite import Rewrite, Rewrites
+from export.passes.lowering import LOWERINGS, lower_graph
 from export.passes.ort.pack_products import BETWEEN, PackProducts
 from export.passes.quantise.block_quantisers import half_quadratic
 from export.passes.quantise.lower_precision import LowerPrecision
 from export.passes.quantise.quantise_caches import QuantiseCaches
 from export.passes.quantise.quantise_dynamic import QuantiseDynamic
+from export.passes.quantise.quantise_float8 import QuantiseFloat8
 from export.passes.quantise.quantise_static import QuantiseStatic
 from export.passes.quantise.quantise_tables import QuantiseTables
 from export.passes.quantise.quantise_weights import QuantiseWeights
+from export.passes.quantise.quantise_weights_only import QuantiseWeightsOnly
 from export.passes.quantise.sensitive_places import sensitive_places
-from export.precision.precisions import Precision, signatures_in
+from export.passes.tensorrt.passes import TENSORRT
+from export.precision.precisions import PRECISIONS, Precision, signatures_in
 from models.checkpoints.store import Checkpoint
+
+_HALF = ir.DataType.FLOAT16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +59,13 @@ class PassInputs:
 
 
 def _narrow(dtype: ir.DataType) -> Callable[[PassInputs], Sequence[Rewrite]]:
-    def passes(inputs: PassInputs) -> Sequence[Rewrite]:
-        specs = (*inputs.signature.inputs, *inputs.signature.outputs)
-        names = {spec.name for spec in specs if spec.dtype == dtype.numpy().name}
-        return (LowerPrecision(dtype, names, sensitive_places(dtype)),)
+    return lambda inputs: (_lower_precision(dtype, inputs.signature),)
 
-    return passes
+
+def _lower_precision(dtype: ir.DataType, signature: GraphSignature) -> LowerPrecision:
+    specs = (*signature.inputs, *signature.outputs)
+    names = {spec.name for spec in specs if spec.dtype == dtype.numpy().name}
+    return LowerPrecision(dtype, names, sensitive_places(dtype))
 
 
 def _static_passes(inputs: PassInputs) -> Sequence[Rewrite]:
@@ -64,6 +73,13 @@ def _static_passes(inputs: PassInputs) -> Sequence[Rewrite]:
 
     found = calibrate(inputs.checkpoint, inputs.folder, inputs.graphs, inputs.graph, inputs.samples)
     return (QuantiseStatic(found.largest, found.to_json()),)
+
+
+def _float8_passes(inputs: PassInputs) -> Sequence[Rewrite]:
+    from export.precision.calibration.calibrate import calibrate
+
+    found = calibrate(inputs.checkpoint, inputs.folder, inputs.graphs, inputs.graph, inputs.samples)
+    return (QuantiseFloat8(found.largest, found.to_json()), _lower_precision(_HALF, inputs.signature))
 
 
 def _cached_passes(inputs: PassInputs) -> Sequence[Rewrite]:
@@ -80,8 +96,9 @@ def _cached_passes(inputs: PassInputs) -> Sequence[Rewrite]:
 _LAST_IN_8_BITS = (PackProducts(), QuantiseDynamic(last_only=True), QuantiseTables())
 PASSES: dict[str, Callable[[PassInputs], Sequence[Rewrite]]] = {
     "fp32": lambda _: (),
-    "fp16": _narrow(ir.DataType.FLOAT16),
+    "fp16": _narrow(_HALF),
     "bf16": _narrow(ir.DataType.BFLOAT16),
+    "fp8": _float8_passes,
     "int8": lambda _: (PackProducts(), QuantiseDynamic(), QuantiseTables()),
     "int8-static": _static_passes,
     "int4": lambda _: (*_LAST_IN_8_BITS, QuantiseWeights(block_size=256)),
@@ -89,6 +106,16 @@ PASSES: dict[str, Callable[[PassInputs], Sequence[Rewrite]]] = {
     "int4-kv8": _cached_passes,
 }
 """Precision → the passes for a graph, in order."""
+DEFINED_BY = {"fp8": "quantise_float8"}
+"""Precision → the pass without which it is another one: a graph of half precision alone is fp16."""
+_LAST_ALONE_IN_8_BITS = (QuantiseWeightsOnly(bits=8, last_only=True), QuantiseWeightsOnly(bits=4))
+WEIGHTS_ONLY: dict[str, Sequence[Rewrite]] = {
+    "int8": (QuantiseWeightsOnly(bits=8),),
+    "int4": _LAST_ALONE_IN_8_BITS,
+    "int4-hqq": _LAST_ALONE_IN_8_BITS,
+    "int4-kv8": (QuantiseWeightsOnly(bits=4),),
+}
+"""Precision whose integers TensorRT's parser does not read → the passes for the weights of its form."""
 
 
 def rewrite_graphs(
@@ -123,14 +150,57 @@ def rewrite_graphs(
     if not any(chosen):
         return list(graphs)
     done = [rewrite_graph(*one) for one in zip(graphs, chosen, signatures, strict=True)]
-    if not any(result.fired for graph in done for result in graph.passes):
-        refused = [why for graph in done for result in graph.passes for why in result.refused]
+    results = [result for graph in done for result in graph.passes]
+    if not any(result.fired for result in results if DEFINED_BY.get(precision.name, result.name) == result.name):
+        refused = [why for result in results for why in result.refused]
         raise InputError(
             f"a model with something to rewrite in {precision.name}",
             f"nothing in {', '.join(graph.name for graph in done)}: {refused}",
             "choose another --precision",
         )
     return done
+
+
+def weights_only_for_tensorrt(precision: Precision, graphs: Sequence[ExportedGraph]) -> list[ExportedGraph]:
+    """What TensorRT reads in the place of graphs that multiply integers: weights of integers, all else half precision.
+
+    Args:
+        precision: which one.
+        graphs: all of the artefact's, in float32; left as they are.
+
+    Returns:
+        As many, caches and memories in half precision; none where the precision's own graphs are read.
+
+    Raises:
+        ExportError: a pass missed a place, or left a graph that is not of the standard.
+    """
+    if precision.name not in WEIGHTS_ONLY:
+        return []
+    signatures = signatures_in(PRECISIONS["fp16"], (graph.signature for graph in graphs))
+    return [
+        rewrite_graph(graph.copy(), (*WEIGHTS_ONLY[precision.name], _lower_precision(_HALF, signature)), signature)
+        for graph, signature in zip(graphs, signatures, strict=True)
+    ]
+
+
+def lower_graphs(
+    graphs: Sequence[ExportedGraph], folder: Path, precision: Precision, sources: Sequence[ExportedGraph] = ()
+) -> list[Lowered]:
+    """Write the forms of an artefact's graphs for all targets that run its precision.
+
+    Args:
+        graphs: as they were written to the folder.
+        folder: of the artefact.
+        precision: theirs.
+        sources: what :func:`weights_only_for_tensorrt` made.
+
+    Raises:
+        ExportError: a pass left what is within a target's limits.
+    """
+    targets = tuple(LOWERINGS) if precision.ort_cpu else (TENSORRT,)
+    others = [{TENSORRT: source} for source in sources] or [{} for _ in graphs]
+    pairs = zip(graphs, others, strict=True)
+    return [one for graph, source in pairs for one in lower_graph(graph, folder, targets, source)]
 
 
 def rewrite_graph(graph: ExportedGraph, passes: Sequence[Rewrite], signature: GraphSignature) -> ExportedGraph:

@@ -11,7 +11,7 @@ from pathlib import Path
 from attendant.errors import ParityError
 from export.precision.budget import Budget
 from export.precision.precisions import PRECISIONS, precision_named
-from export.quality.measure import Quality
+from export.quality.quality import Quality
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class BudgetVerdict:
     """One form of an artefact against one limit.
 
     Attributes:
-        form: ``served`` or ``standard``.
+        form: as :class:`export.quality.measure.Quality` names it.
         limit: what is limited, and of which output.
         found: what was measured.
         allowed: the limit.

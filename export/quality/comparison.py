@@ -5,14 +5,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import onnx
-
 from attendant.errors import AttendantError
 from attendant.manifest import Manifest
+from attendant.onnx_file import check_onnx_file
 from attendant.tensor_names import EXPLAINED
 from export.artefact.stage import export_onnx
+from export.passes.tensorrt.passes import TENSORRT
 from export.quality.budgets import BudgetVerdict, budget_of, verdicts_of
-from export.quality.measure import ROUNDED, SERVED, STANDARD, Quality, measure_quality
+from export.quality.measure import measure_quality
+from export.quality.quality import ROUNDED, SERVED, STANDARD, TENSORRT_FORM, Quality
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +70,7 @@ def _compare_model(model: str, precision: str, folder: Path, full: bool) -> Prec
         sizes={
             SERVED: _size(folder, manifest, "ort-cpu"),
             **dict.fromkeys((STANDARD, ROUNDED), _size(folder, manifest, "")),
+            TENSORRT_FORM: _size(folder, manifest, TENSORRT),
         },
         qualities=qualities,
         verdicts=verdicts_of(qualities, budget_of(precision)),
@@ -79,7 +81,5 @@ def _size(folder: Path, manifest: Manifest, target: str) -> int:
     names = [signature.name for signature in manifest.graphs if signature.name != EXPLAINED]
     files = {folder / manifest.file_for(name, target) for name in names}
     for graph in tuple(files):
-        weights = onnx.load(graph, load_external_data=False).graph.initializer
-        entries = (entry for tensor in weights for entry in tensor.external_data)
-        files |= {folder / entry.value for entry in entries if entry.key == "location"}
+        files |= {folder / name for name in check_onnx_file(graph)}
     return sum(file.stat().st_size for file in files)

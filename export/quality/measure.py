@@ -3,8 +3,8 @@
 The questions are the held-out examples of a shipped checkpoint, or else random inputs.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -13,13 +13,18 @@ from attendant.errors import MachineError
 from attendant.manifest import Manifest
 from attendant.progress import progress
 from attendant.tensor_names import EXPLAINED, LOGITS
-from export.parity.check import SMALL_MODEL, checkpoint_of, spreads_of
+from export.bounded.process import guarded
+from export.bounded.runner import guard_runners
+from export.parity.check import SMALL_MODEL, check_parity, checkpoint_of, spreads_of
 from export.parity.eager import eager_runners
+from export.parity.parity import Measurement
 from export.precision.precisions import precision_named
 from export.precision.rounded import rounded_runners
-from export.quality.agreement import Agreement, Prefix, agreement_of, prefix_of
+from export.precision.tensorrt_form import is_made_of_its_own, tensorrt_runners
+from export.quality.agreement import agreement_of, prefix_of
 from export.quality.answers import EvaluationOutputs, Graphs, answers_of
 from export.quality.held_out import has_held_out, held_out_questions
+from export.quality.quality import ROUNDED, SERVED, STANDARD, TENSORRT_FORM, Quality, Right
 from export.quality.questions import EvaluationSet
 from export.quality.random_questions import random_questions
 from models.checkpoints.store import Checkpoint
@@ -28,56 +33,22 @@ from models.tasks.from_bytes import takes_bytes
 from serving.runtime.create_runners import create_runners
 from serving.runtime.ort.runner import OrtRunner
 
-SERVED, STANDARD, ROUNDED = "served", "standard", "rounded"
 
+def measure_artefact(
+    folder: Path, source: str | None = None, full: bool = False
+) -> tuple[list[Measurement], list[Quality]]:
+    """Check the parity of an artefact, and ask it and its model the same questions.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Right:
-    """Right answers beside the reference's.
+    Args:
+        folder: the artefact.
+        source: the checkpoint, if not the one that the manifest names.
+        full: as for :func:`measure_quality`.
 
-    Attributes:
-        metric: what counts as right.
-        share: 0 to 1.
-        reference: the eager float64 model's share.
-        total: how many were asked.
-        perplexity: of a language model.
-        reference_perplexity: of the eager float64 model.
+    Raises:
+        ArtefactError: as :func:`export.parity.check.check_parity` and :func:`measure_quality` do.
     """
-
-    metric: str
-    share: float
-    reference: float
-    total: int
-    perplexity: float | None = None
-    reference_perplexity: float | None = None
-
-    @property
-    def loss(self) -> float:
-        """How much less than the reference, in points of a hundred."""
-        return 100 * (self.reference - self.share)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quality:
-    """One form of an artefact beside the eager float64 model.
-
-    Attributes:
-        form: :data:`SERVED`, what create_runners gives: lowered or by another runtime where that is faster;
-            :data:`STANDARD`, the graphs of standard operators on ONNX Runtime; or :data:`ROUNDED`, those of a type that
-            it lacks on a CPU, in fp32 and rounded wherever they round.
-        questions: what was asked.
-        real: whether they are examples of what the model was made for.
-        agreements: output → the comparison of its values.
-        prefix: of greedy answers; none where there is no decoder.
-        accuracy: none where nobody knows the right answers.
-    """
-
-    form: str
-    questions: str
-    real: bool
-    agreements: Mapping[str, Agreement]
-    prefix: Prefix | None = None
-    accuracy: Right | None = None
+    checkpoint = checkpoint_of(Manifest.read(folder), source)
+    return check_parity(folder, checkpoint), measure_quality(folder, checkpoint, full)
 
 
 def measure_quality(folder: Path, source: str | Checkpoint | None = None, full: bool = False) -> list[Quality]:
@@ -89,10 +60,11 @@ def measure_quality(folder: Path, source: str | Checkpoint | None = None, full: 
         full: whether every held-out example is asked, also where that takes longer than seconds.
 
     Returns:
-        What is served first; the standard's graphs too where that is something else.
+        What is served first; the standard's graphs, and TensorRT's form, too where they are something else.
 
     Raises:
-        ArtefactError: a runtime cannot load a graph, or the checkpoint has another configuration.
+        ArtefactError: a runtime cannot load a graph, or fails as it runs one, or the checkpoint has another
+            configuration.
     """
     manifest = Manifest.read(folder)
     checkpoint = checkpoint_of(manifest, source)
@@ -116,32 +88,40 @@ def measure_quality(folder: Path, source: str | Checkpoint | None = None, full: 
 
 
 def forms_of(folder: Path, manifest: Manifest, graphs: Iterable[TaskGraph]) -> dict[str, Graphs]:
-    """The runners of what is served, if anything here serves it, and of the standard's graphs where they are not that.
+    """The runners of what is served, if anything here serves it, and of the other forms where they are not that.
 
     Args:
         folder: the artefact.
         manifest: the artefact's.
         graphs: of the checkpoint, in float32.
+
+    Raises:
+        ArtefactError: a runtime cannot load a graph.
     """
     if manifest.form == "torch":
         return {SERVED: create_runners(folder, manifest)}
-    if precision_named(manifest.precision).ort_cpu:
-        served = create_runners(folder, manifest)
-        plain = [signature for signature in manifest.graphs if signature.name != EXPLAINED]
-        as_they_are = all(
-            manifest.file_for(signature.name, "ort-cpu") == f"{signature.name}.onnx"
-            and isinstance(served[signature.name], OrtRunner)
-            for signature in plain
-        )
-        if as_they_are:
-            return {SERVED: served}
-        standard = {signature.name: OrtRunner(folder / f"{signature.name}.onnx", signature) for signature in plain}
-        return {SERVED: served, STANDARD: standard}
-    rounded = {ROUNDED: rounded_runners(folder, (graph.signature for graph in graphs))}
-    try:
-        return {SERVED: create_runners(folder, manifest), **rounded}
-    except MachineError:
-        return {**rounded}
+    plain = [signature for signature in manifest.graphs if signature.name != EXPLAINED]
+    names = [signature.name for signature in plain]
+    forms: dict[str, Graphs] = {}
+    with guarded(f"the graphs of {folder} to be loaded"):
+        if precision_named(manifest.precision).ort_cpu:
+            served = create_runners(folder, manifest)
+            forms[SERVED] = guard_runners(served, "what serves it", folder, names)
+            as_they_are = all(
+                manifest.file_for(name, "ort-cpu") == f"{name}.onnx" and isinstance(served[name], OrtRunner)
+                for name in names
+            )
+            if not as_they_are:
+                standard = {one.name: OrtRunner(folder / f"{one.name}.onnx", one) for one in plain}
+                forms[STANDARD] = guard_runners(standard, "ONNX Runtime", folder)
+        else:
+            with suppress(MachineError):
+                forms[SERVED] = guard_runners(create_runners(folder, manifest), "what serves it", folder, names)
+            rounded = rounded_runners(folder, (graph.signature for graph in graphs))
+            forms[ROUNDED] = guard_runners(rounded, "ONNX Runtime", folder)
+        if is_made_of_its_own(manifest):
+            forms[TENSORRT_FORM] = guard_runners(tensorrt_runners(folder, manifest), "ONNX Runtime", folder)
+    return forms
 
 
 def _quality(

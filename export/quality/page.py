@@ -27,7 +27,9 @@ over held-out data: {questions}. `attendant verify DIR` measures the same of one
 
 - **graph**: *served* is what a server executes: lowered for ONNX Runtime, or on OpenVINO, where that is faster;
   *standard* is the graph of standard operators on ONNX Runtime, where that is something else; *rounded* is one of a
-  type that it lacks on a CPU (bf16), run in fp32 and rounded wherever the type rounds.
+  type that it lacks on a CPU (bf16), run in fp32 and rounded wherever the type rounds; *tensorrt* is what engines are
+  built from, run by ONNX Runtime, where its numbers are others: of int8 and int4, weights alone in integers, the rest
+  in fp16.
 - **files**: of the graphs, weights included.
 - **drift**: the mean |z′ − z| of a step's logits in units of their spread σ (the standard deviation over the vocabulary
   or the classes), at the worst step. A decoder is fed the right tokens (teacher forcing), its prompt at once and then

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from export.quality.agreement import Agreement
 from export.quality.budgets import BudgetVerdict, budget_of
-from export.quality.measure import Quality, Right
+from export.quality.quality import Quality, Right
 
 COLUMNS = ("graph", "drift, worst step", "KL mean, max", "top-1", "greedy prefix", "right answers (reference)")
 _REAL = "σ: spread of the reference's values. KL in nats a token. Prefix in tokens of all greedy answers."

@@ -7,6 +7,7 @@ from typing import Any
 
 from attendant.errors import ExportError
 from attendant.manifest import Manifest
+from export.bounded.process import guarded
 from export.targets.constraints.constraint import Constraint, Violation
 from export.targets.constraints.graph import Graph
 from export.targets.constraints.registry import CONSTRAINTS
@@ -41,24 +42,28 @@ class ConstraintCheck:
         }
 
 
-def validate_for_target(folder: Path, name: str) -> tuple[RuntimeTarget, list[ConstraintCheck]]:
-    """Check every constraint of a target on every graph.
+def validate_for_target(folder: Path, target_name: str) -> tuple[RuntimeTarget, list[ConstraintCheck]]:
+    """Check every constraint of a target on every graph, in the form that the target is given.
 
     Args:
         folder: an exported artefact.
-        name: of the target.
+        target_name: of the target.
 
     Returns:
         The target's record, and one check for each graph and constraint.
 
     Raises:
-        ArtefactError: a file is not what the manifest says.
+        ArtefactError: a file is not what the manifest says, or a graph fails as it is read or loaded.
         UnknownNameError: there is no such target.
     """
-    target = target_named(name)
+    target = target_named(target_name)
     manifest = Manifest.read_onnx(folder)
-    graphs = (Graph(folder / f"{signature.name}.onnx", signature) for signature in manifest.graphs)
-    return target, [check for graph in graphs for check in validate(graph, target)]
+    checks = []
+    for name in (signature.name for signature in manifest.graphs):
+        path = folder / manifest.file_for(name, target.form)
+        with guarded(f"an ONNX graph at {path}"):
+            checks += validate(Graph(path, manifest.signature_for(name, target.form)), target)
+    return target, checks
 
 
 def validate(graph: Graph, target: RuntimeTarget) -> list[ConstraintCheck]:
@@ -86,5 +91,5 @@ def require_valid(target: RuntimeTarget, checks: Iterable[ConstraintCheck]) -> N
         raise ExportError(
             f"{check.constraint.statement}, as {target.name} wants ({check.constraint.source})",
             f"in graph {check.graph}, at {violation.node}: {violation.found}{others}",
-            "rewrite the module or its translation, or lower the graph for that target",
+            "rewrite the module or its translation; an artefact of an older version has to be exported again",
         )

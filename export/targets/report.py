@@ -1,6 +1,6 @@
-"""The checks of a target as a table for people."""
+"""The checks of a target for people: what is violated and where, or that nothing is."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.markup import escape
@@ -10,21 +10,26 @@ from export.targets.check import ConstraintCheck
 from export.targets.targets import RuntimeTarget
 
 
-def print_checks(name: str, target: RuntimeTarget, checks: Iterable[ConstraintCheck]) -> None:
-    """Print one line a graph and constraint: how many nodes it is about, the verdict, the where it is violated."""
-    table = Table(title=f"{name} validated for {target.runtime}", caption=f"The record is {target.evidence}.")
-    for column in ("graph", "constraint", "what must hold"):
-        table.add_column(column)
-    table.add_column("nodes", justify="right")
-    table.add_column("verdict")
-    table.add_column("where it is violated", overflow="fold")
-    for check in checks:
-        constraint, nodes = check.constraint, str(check.nodes) if check.nodes else "none"
-        row = (check.graph, constraint.name, escape(constraint.statement), nodes)
-        for violation in check.violations:
-            table.add_row(*row, "[red]VIOLATED[/]", escape(f"{violation.node}: {violation.found}"))
-        if not check.violations:
-            table.add_row(*row, "[green]holds[/]" if check.nodes else "[dim]holds[/]", "")
+def print_checks(name: str, target: RuntimeTarget, checks: Sequence[ConstraintCheck]) -> None:
+    """Print one line a violation, and how many constraints hold."""
     console = Console()
     console.width = max(console.width, 150)
-    console.print(table)
+    violations = [(check, violation) for check in checks for violation in check.violations]
+    if violations:
+        table = Table(title=f"{name}, where it violates what {target.runtime} reads")
+        for column in ("graph", "constraint", "what must hold", "where it is violated", "source"):
+            table.add_column(column, overflow="fold")
+        for check, violation in violations:
+            constraint = check.constraint
+            where = f"{violation.node}: {violation.found}"
+            row = (check.graph, constraint.name, constraint.statement, where, constraint.source)
+            table.add_row(*map(escape, row))
+        console.print(table)
+    held, graphs = sum(not check.violations for check in checks), {check.graph for check in checks}
+    console.print(
+        f"{name}: {held} of {len(checks)} constraints hold in {', '.join(sorted(graphs))} for {target.runtime}. "
+        f"The record is {target.evidence}.",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )

@@ -1,12 +1,12 @@
 """The runtimes that a graph is made for, one record each: what they execute, and what they cannot read.
 
 Data, and no branches: a new runtime is a new record. Each says what its claims rest on. TensorRT's are read from its
-documentation; no graph of ours was built or run on TensorRT.
+documentation and the sources of its parser; no graph of ours was built or run on TensorRT.
 """
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from attendant.errors import unknown_name
@@ -54,6 +54,7 @@ class RuntimeTarget:
         name: how command lines call it.
         runtime: the program and the version that the record is about.
         evidence: what the record rests on.
+        form: of a graph that it is given: the target of a lowering, or empty for the standard's graph.
         opsets: the oldest and the newest version of the standard's operators that it reads.
         newest_ir_version: of the file format; none where no limit is known.
         domains: the operator domains that it knows.
@@ -70,6 +71,7 @@ class RuntimeTarget:
     name: str
     runtime: str
     evidence: str
+    form: str = ""
     opsets: tuple[int, int]
     newest_ir_version: int | None = None
     domains: frozenset[str] = STANDARD_DOMAINS
@@ -109,7 +111,7 @@ _ORT_CPU = RuntimeTarget(
     newest_ir_version=13,
     domains=STANDARD_DOMAINS | {"com.microsoft"},
     dtypes=frozenset({"float32", "float16", "float64", "uint8", "bool"}) | _INTEGERS,
-    quantized=frozenset({"int8", "uint8", "int4", "uint4"}),
+    quantized=frozenset({"int8", "uint8", "int4", "uint4", "float8e4m3fn"}),
     updates_cache_in_place=True,
     cache_dtypes=_FLOATS,
     missing_types={"bfloat16": _NO_BFLOAT16_ON_CPU, "float64": frozenset({"Conv", "RNN"})},
@@ -119,12 +121,12 @@ _ORT_CPU = RuntimeTarget(
 _ORT_CUDA = RuntimeTarget(
     name="ort-cuda",
     runtime="ONNX Runtime 1.31.1, CUDA provider",
-    evidence="read in its issues (#27030, #27542, #28388, #29020); nothing was run on a GPU",
+    evidence="read in its issues (#27030, #27542, #28388, #29020) and sources; nothing was run on a GPU",
     opsets=(7, 26),
     newest_ir_version=13,
     domains=STANDARD_DOMAINS | {"com.microsoft"},
     dtypes=_FLOATS | _INTEGERS | {"uint8", "bool"},
-    quantized=frozenset({"int8", "uint8", "int4", "uint4"}),
+    quantized=frozenset({"int8", "uint8", "int4", "uint4", "float8e4m3fn"}),
     updates_cache_in_place=True,
     cache_dtypes=_FLOATS,
     constraints=(
@@ -143,7 +145,7 @@ _OPENVINO_CPU = RuntimeTarget(
     evidence="measured: it compiled every graph of the tiny presets but those with TensorScatter",
     opsets=(1, 28),  # it refused no version that onnx 1.23 writes
     dtypes=_FLOATS | _INTEGERS | {"float64", "uint8", "bool"},
-    quantized=frozenset({"int8", "uint8", "int4", "uint4"}),
+    quantized=frozenset({"int8", "uint8", "int4", "uint4", "float8e4m3fn"}),
     updates_cache_in_place=False,
     cache_dtypes=_FLOATS,
     missing_operators=frozenset({"TensorScatter"}),
@@ -153,7 +155,8 @@ _OPENVINO_CPU = RuntimeTarget(
 _TENSORRT = RuntimeTarget(
     name="tensorrt",
     runtime="TensorRT 11, its ONNX parser",
-    evidence="read in its documentation and issues; nothing was built or run on TensorRT",
+    evidence="read in its documentation, its issues and its parser's sources; nothing was built or run on TensorRT",
+    form="tensorrt",
     opsets=(9, 24),
     domains=STANDARD_DOMAINS | {"trt", "trt.plugins", "attendant"},
     dtypes=_FLOATS | _INTEGERS | {"uint8", "bool"},
@@ -170,15 +173,25 @@ _TENSORRT = RuntimeTarget(
         "zero-point",
         "activation-scale",
         "scale-rank",
+        "scale-shape",
+        "scale-sign",
+        "scale-type",
+        "dequantize-type",
+        "even-count",
+        "float8-convolution",
         "constant-value",
         "attention-rank",
         "attention-past",
         "attention-lengths",
         "attention-outputs",
         "attention-softcap",
+        "attention-softmax-precision",
+        "attention-scale",
+        "attention-decomposable",
         "attention-score-mode",
         "attention-causal-lengths",
         "attention-causal-mask",
+        "attention-mask-axes",
         "attention-heads",
         "attention-in-if",
         "cache-rank",
@@ -192,6 +205,7 @@ _TENSORRT = RuntimeTarget(
         "cache-type",
         "rotary-positions",
         "layer-norm-outputs",
+        "recurrent-type",
         "recurrent-layout",
         "recurrent-activations",
         "lstm-input-forget",
@@ -221,4 +235,11 @@ _TENSORRT = RuntimeTarget(
     ),
 )
 
-TARGETS = {target.name: target for target in (_ORT_CPU, _ORT_CUDA, _OPENVINO_CPU, _TENSORRT)}
+_TENSORRT_10 = replace(
+    _TENSORRT,
+    name="tensorrt-10.16",
+    runtime="TensorRT 10.16, its ONNX parser",
+    missing_operators=frozenset({"Swish"}),
+)
+
+TARGETS = {target.name: target for target in (_ORT_CPU, _ORT_CUDA, _OPENVINO_CPU, _TENSORRT, _TENSORRT_10)}

@@ -5,26 +5,23 @@ Nothing here imports torch. An engine is built where it is served: it holds for 
 
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import onnx_ir as ir
-
 from attendant.engine_manifest import EVERY, PLAN_SUFFIX, Engine, EngineManifest, Platform, Profile, stem
-from attendant.errors import ArtefactError, ExportError
+from attendant.errors import ArtefactError, ConfigError, ExportError, MachineError
 from attendant.folders import one_at_a_time, replaced_folder
 from attendant.manifest import Manifest, sha256_of
+from attendant.onnx_file import check_onnx_file
 from attendant.signature import GraphSignature
 from export.artefact.stage import refuse_foreign
-from export.graph.exported_graph import ExportedGraph
-from export.targets.check import require_valid, validate
-from export.targets.constraints.graph import Graph
-from export.targets.targets import target_named
+from export.passes.tensorrt.passes import TENSORRT
 from export.tensorrt.attention_report import attention_report
 from export.tensorrt.build_progress import BuildProgress
 from export.tensorrt.compat import build_plan, layers_of, open_plan, weight_bytes_of
 from export.tensorrt.config import EngineConfig
+from export.tensorrt.fusion_plan import describe_fusion
 from export.tensorrt.phases import Form, forms_of
 from export.tensorrt.plugin_graphs import compile_plugins
 from export.tensorrt.timing_cache import keep_timings, read_timings
@@ -33,9 +30,17 @@ from serving.runtime.tensorrt.library import tensorrt_module
 from serving.runtime.tensorrt.this_machine import this_platform
 
 _MIB = 1 << 20
+_FLOAT8_FROM = (8, 9)
+"""Compute capability of Ada, the first with products in FP8 (support matrices of TensorRT-RTX and TensorRT-LLM)."""
 
 
-def build_engines(folder: Path, out: Path, graphs: Sequence[str], config: EngineConfig) -> tuple[EngineManifest, bool]:
+def build_engines(
+    folder: Path,
+    out: Path,
+    graphs: Sequence[str],
+    config: EngineConfig,
+    announce: Callable[[str], object] = lambda line: None,
+) -> tuple[EngineManifest, bool]:
     """Build the engines of an artefact, unless they are there already.
 
     Args:
@@ -43,13 +48,16 @@ def build_engines(folder: Path, out: Path, graphs: Sequence[str], config: Engine
         out: where it stands with its engines; the same folder, or another. Replaced in one step.
         graphs: those to build; all if none is named.
         config: what is asked.
+        announce: is told, before anything is built, which attention is expected in fused kernels.
 
     Returns:
         The engines, and whether anything was done.
 
     Raises:
-        MachineError: there is no TensorRT or no GPU here.
+        MachineError: there is no TensorRT or no GPU here, or the GPU lacks products of the artefact's precision.
         ArtefactError: the artefact is damaged, or has no such graph.
+        ConfigError: graphs are left out without which the others' memories have no reader of their type, or GPUs are
+            asked for that lack the precision.
         ExportError: a graph is not what TensorRT reads, its attention was not fused, or it needs too much memory.
         OutputError: the folder cannot be written, or holds something else.
     """
@@ -57,27 +65,45 @@ def build_engines(folder: Path, out: Path, graphs: Sequence[str], config: Engine
     platform = this_platform()
     manifest = Manifest.read(folder)
     manifest.verify(folder)
+    _require_float8(manifest, platform, config)
     signatures = [manifest.graph(name) for name in graphs] or list(manifest.graphs)
     command = command_of(folder, out, graphs, config)
     current = _current(out, manifest, platform, command)
     if current is not None:
         return current, False
-    target = target_named("tensorrt")
-    exported = [ExportedGraph.read(folder, signature) for signature in signatures]
-    for one in exported:
-        graph = Graph(folder / f"{one.name}.onnx", one.signature, ir.to_proto(one.model))
-        require_valid(target, validate(graph, target))
+    _require_readers(manifest, [signature.name for signature in signatures])
     refuse_foreign(out)
     with one_at_a_time(out), replaced_folder(out) as staged:
         copy_artefact(folder, manifest, staged)
-        engines = [
-            _build(one.signature, form, manifest, staged, config, platform)
-            for one in exported
-            for form in forms_of(one, staged, config)
-        ]
+        forms = [(one, form) for one in signatures for form in forms_of(one.name, manifest, staged, config)]
+        for one, form in forms:
+            announce(describe_fusion(stem(one.name, form.phase), form.expected))
+        engines = [_build(one, form, manifest, staged, config, platform) for one, form in forms]
         described = EngineManifest(name=manifest.name, platform=platform, engines=tuple(engines), command=command)
         described.write(staged)
     return described, True
+
+
+def _require_float8(manifest: Manifest, platform: Platform, config: EngineConfig) -> None:
+    if manifest.precision != "fp8":
+        return
+    expected = f"GPUs of compute capability 8.9 or higher for {manifest.name!r} in fp8"
+    remedy = f"export it again: `attendant export onnx {manifest.source} --precision fp16`"
+    if tuple(map(int, platform.capability.split("."))) < _FLOAT8_FROM:
+        raise MachineError(expected, f"{platform.gpu} of compute capability {platform.capability}", remedy)
+    if config.hardware == "ampere-plus":
+        raise ConfigError(expected, "--hardware ampere-plus", f"build with --hardware this-gpu, or {remedy}")
+
+
+def _require_readers(manifest: Manifest, built: Sequence[str]) -> None:
+    changed = [one.name for one in manifest.graphs if manifest.signature_for(one.name, TENSORRT) != one]
+    left_out = sorted({*changed} - {*built})
+    if left_out and {*changed} & {*built}:
+        raise ConfigError(
+            f"engines of {' and '.join(changed)}, which hand each other other types in TensorRT's form",
+            f"--graphs without {' and '.join(left_out)}",
+            "leave --graphs out",
+        )
 
 
 def command_of(folder: Path, out: Path, graphs: Sequence[str], config: EngineConfig) -> str:
@@ -132,7 +158,8 @@ def describe_engine(
     )
     profiles = form.profiles or (Profile(name=EVERY, shapes={}),)
     reports = [
-        attention_report(signature.name, number, layers_of(opened, number), form) for number in range(len(profiles))
+        attention_report(signature.name, number, layers_of(opened, number), form, config.allow_decomposed)
+        for number in range(len(profiles))
     ]
     device, weights = opened.device_memory_size_v2, weight_bytes_of(opened)
     if config.memory_mb is not None and device + weights > config.memory_mb * _MIB:
@@ -145,7 +172,8 @@ def describe_engine(
         graph=signature.name,
         phase=form.phase,
         sha256=sha256_of(plan),
-        built_from=sources_of(manifest, signature.name),
+        source=form.source,
+        built_from=sources_of(manifest, plan.parent, form.source),
         profiles=profiles,
         # The same object, of which each side states its part; of plugins' aliases it need not tell.
         aliases={**aliases_of(opened), **form.aliases},  # type: ignore[arg-type]
@@ -159,6 +187,6 @@ def describe_engine(
     )
 
 
-def sources_of(manifest: Manifest, graph: str) -> dict[str, str]:
-    """The files that hold a graph and its weights, with their hashes."""
-    return {name: sha for name, sha in manifest.files.items() if name.startswith(f"{graph}.onnx")}
+def sources_of(manifest: Manifest, folder: Path, file: str) -> dict[str, str]:
+    """An ONNX file of an artefact and those that hold its weights, with their hashes."""
+    return {name: manifest.files[name] for name in (file, *sorted(check_onnx_file(folder / file)))}

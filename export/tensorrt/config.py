@@ -22,6 +22,8 @@ class EngineConfig:
             (docs/guides/tensorrt.md). Such an engine is bound to one compute capability, and its weights are fixed.
         append_in_plugin: let the plugin that attends at a decoder's single steps also rotate queries and keys and write
             the caches, instead of TensorRT's own cache update.
+        allow_decomposed: accept attention that became no fused kernel but several layers, which hold all scores in
+            between, instead of failing.
 
     Raises:
         ConfigError: no memory at all, plugins in an engine that shall run on other GPUs or get other weights, or caches
@@ -35,6 +37,7 @@ class EngineConfig:
     tf32: bool = False
     attention: Literal["native", "plugin"] = "native"
     append_in_plugin: bool = False
+    allow_decomposed: bool = False
 
     def __post_init__(self) -> None:
         require(self.memory_mb is None or self.memory_mb > 0, "memory_mb above 0", self.memory_mb)

@@ -1,10 +1,12 @@
-"""The form of a graph for TensorRT in which our plugins compute attention, and their kernels while it is built.
+"""The form of a graph in which our plugins compute attention within TensorRT, and their kernels while it is built.
+
+    X.onnx ── plugins where they fit ──► the passes of X.tensorrt.onnx, for what is left ──► X[.<phase>].plugins.onnx
 
 A cached decoder's phases get forms of their own: ``prefill`` reads with flash_attention, ``decode`` with
 decode_attention and, where that holds too few rows, flash_attention. Other graphs have one form.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,18 +17,20 @@ from attendant.errors import MachineError
 from attendant.manifest import Lowered
 from attendant.signature import GraphSignature
 from export.graph.exported_graph import ExportedGraph, require_signature
-from export.graph.rewrite import Rewrite, Rewrites
+from export.graph.rewrite import Rewrite, RewriteResult, Rewrites
+from export.passes.tensorrt.passes import PASSES, TENSORRT
 from export.targets.check import require_valid, validate
 from export.targets.constraints.graph import Graph
 from export.targets.targets import target_named
 from export.tensorrt.config import EngineConfig
 
-TARGET = "tensorrt"
+PLUGINS = "plugins"
+"""What the names of the files of such forms end with, before ``.onnx``."""
 
 
 def lower_to_plugins(
     exported: ExportedGraph, folder: Path, phase: str = "", append: bool = False
-) -> tuple[Lowered, Graph]:
+) -> tuple[Lowered, Graph | None]:
     """Write a graph with plugins beside the standard's, and validate it for TensorRT's parser.
 
     Args:
@@ -36,27 +40,40 @@ def lower_to_plugins(
         append: whether the plugin of single steps writes the caches too.
 
     Returns:
-        What was done, and the graph with plugins; the standard's where no plugin fits.
+        What was done, and the graph with plugins; none where no plugin fits.
 
     Raises:
         ExportError: it violates a constraint.
         MachineError: Triton or PyTorch, whose code says what the kernels can do, is not here.
     """
-    model, signature = exported.model.clone(), exported.signature
-    rewrites = Rewrites(
-        _passes(signature, phase, append),
-        lambda model: require_signature(model, signature),
-        lambda model: require_signature(model, signature),
-    )
-    results = rewrites.run(model)
-    file = f"{stem(exported.name, phase)}.{TARGET}.onnx" if any(result.fired for result in results) else ""
-    graph = Graph(folder / (file or f"{exported.name}.onnx"), signature, ir.to_proto(model))
-    if file:
-        ir.save(model, graph.path)  # weights in another file stay there, for both
-        target = target_named(TARGET)
-        require_valid(target, validate(graph, target))
-    passes = tuple(result.to_json() for result in results)
-    return Lowered(graph=exported.name, target=TARGET, file=file, passes=passes), graph
+    model, signature = exported.copy().model, exported.signature
+
+    def run(passes: Sequence[Rewrite]) -> tuple[RewriteResult, ...]:
+        def require(model: ir.Model) -> None:
+            require_signature(model, signature)
+
+        return Rewrites(passes, require, require).run(model)
+
+    results = run(_passes(signature, phase, append))
+    if not any(result.fired for result in results):
+        passes = tuple(result.to_json() for result in results)
+        return Lowered(graph=exported.name, target=TENSORRT, file="", passes=passes), None
+    passes = tuple(result.to_json() for result in (*results, *run(PASSES)))
+    file = f"{stem(exported.name, phase)}.{PLUGINS}.onnx"
+    ir.save(model, folder / file)  # weights in another file stay there, for both
+    graph = Graph(folder / file, signature, ir.to_proto(model))
+    require_readable(graph)
+    return Lowered(graph=exported.name, target=TENSORRT, file=file, passes=passes), graph
+
+
+def require_readable(graph: Graph) -> None:
+    """Hold a graph to what TensorRT's parser reads.
+
+    Raises:
+        ExportError: it violates a constraint.
+    """
+    target = target_named(TENSORRT)
+    require_valid(target, validate(graph, target))
 
 
 @contextmanager

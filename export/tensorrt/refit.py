@@ -67,8 +67,8 @@ def require_same_graphs(manifest: Manifest, other: Manifest, engines: EngineMani
 def _refit(engine: Engine, source: Path, staged: Path, manifest: Manifest) -> Engine:
     plan = (source / engine.file).read_bytes()
     if engine.weights == "refittable":  # one without weights takes them from the graph when it is loaded
-        opened = open_plan(plan, engine.version_compatible, staged / f"{engine.graph}.onnx")
+        opened = open_plan(plan, engine.version_compatible, staged / engine.source)
         plan = bytes(opened.serialize())
     path = staged / engine.file
     path.write_bytes(plan)
-    return replace(engine, sha256=sha256_of(path), built_from=sources_of(manifest, engine.graph))
+    return replace(engine, sha256=sha256_of(path), built_from=sources_of(manifest, staged, engine.source))

@@ -44,10 +44,11 @@ def example_for(
             return {"inputs": {"text": text}, "answer": answer}
         if task not in _SCORES:
             return {}
-        score, longest = _SCORES[task](checkpoint, tokenizer, text)
+        score, longest, prompt = _SCORES[task](checkpoint, tokenizer, text)
     except InputError:
         return {}
-    tokens, limit = _decode_while_certain(score, checkpoint, min(most_tokens, longest))
+    forced = checkpoint.details.get("forced_start_token") if prompt == 1 else None
+    tokens, limit = _decode_while_certain(score, checkpoint, min(most_tokens, longest), forced)
     while tokens and _BROKEN in tokenizer.decode(tokens):
         tokens, limit = tokens[:-1], len(tokens) - 1
     inputs = {} if task == "caption" else {"text": text}
@@ -73,10 +74,9 @@ def image_example(checkpoint: Checkpoint) -> dict[str, Any]:
     return {"inputs": {}, "answer": checkpoint.details.get("labels", {index: str(index)})[index]}
 
 
-def _decode_while_certain(score: Score, checkpoint: Checkpoint, most: int) -> tuple[list[int], int]:
+def _decode_while_certain(score: Score, checkpoint: Checkpoint, most: int, forced: int | None) -> tuple[list[int], int]:
     details, tokens = checkpoint.details, list[int]()
     ends = details.get("end_tokens") or [getattr(checkpoint.config, "end_token", -1)]
-    forced = details.get("forced_start_token")
     while len(tokens) < most:
         logits_V = score(tokens)
         logits_V[details.get("suppressed_tokens", [])] = -torch.inf
@@ -91,7 +91,7 @@ def _decode_while_certain(score: Score, checkpoint: Checkpoint, most: int) -> tu
     return tokens, most
 
 
-def _continuation(checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str) -> tuple[Score, int]:
+def _continuation(checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str) -> tuple[Score, int, int]:
     longest = checkpoint.config.max_length
     prompt = tokenizer.encode(text, longest - 1)
 
@@ -100,10 +100,10 @@ def _continuation(checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str) -
         logits_V: Tensor = checkpoint.model(torch.tensor([[*prompt, *tokens]]))[0, -1]
         return logits_V
 
-    return score, longest - len(prompt)
+    return score, longest - len(prompt), len(prompt)
 
 
-def _translation(checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str) -> tuple[Score, int]:
+def _translation(checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str) -> tuple[Score, int, int]:
     model, config = checkpoint.model, checkpoint.config
     source_BS = torch.tensor([tokenizer.encode(text, config.max_source_length)])
     mask_BS = torch.ones_like(source_BS, dtype=torch.bool)
@@ -113,10 +113,10 @@ def _translation(checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str) ->
         logits_V: Tensor = model(source_BS, mask_BS, torch.tensor([[config.start_token, *tokens]]))[0, -1]
         return logits_V
 
-    return score, config.max_target_length - 1
+    return score, config.max_target_length - 1, 1
 
 
-def _caption(checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str) -> tuple[Score, int]:
+def _caption(checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str) -> tuple[Score, int, int]:
     model, config = checkpoint.model, checkpoint.config
     pixels = torch.zeros(1, *config.pixel_shape)
 
@@ -125,7 +125,7 @@ def _caption(checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str) -> tup
         logits_V: Tensor = model(pixels, torch.tensor([[config.start_token, *tokens]]))[0, -1]
         return logits_V
 
-    return score, config.max_target_length - 1
+    return score, config.max_target_length - 1, 1
 
 
 _SCORES = {"generate": _continuation, "translate": _translation, "caption": _caption}

@@ -4,6 +4,8 @@ A configuration is text, and costs nothing: ten to the ninth blocks build for ho
 truth: no size is larger, and no more tensors are made, than the file can fill.
 """
 
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from math import prod
@@ -15,6 +17,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from attendant.errors import ArtefactError, ConfigError
+from attendant.records import open_file
 
 LARGEST_SIZE = 2**24
 """More than any axis of a model has, a vocabulary's or a context's too."""
@@ -69,8 +72,8 @@ def require_bounded_header(path: Path) -> None:
         ArtefactError: it is.
         OSError: the file cannot be read.
     """
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
+    with open_file(path, sys.maxsize) as descriptor:  # a pipe would wait
+        length = int.from_bytes(os.read(descriptor, 8), "little")
     if length > LARGEST_HEADER:
         raise ArtefactError(f"a whole safetensors file at {path}", f"a header of {length} bytes", "copy the file again")
 

@@ -1,11 +1,14 @@
 """What a name means that a user types: a folder, a file of their own, a shipped checkpoint, or else a preset."""
 
+import re
 from pathlib import Path
 
+from attendant.records import read_json
 from models.checkpoints.file_names import CONFIG_NAME
 
 PRETRAINED = Path(__file__).parent.parent / "pretrained"
-OWN_SUFFIX = ".py"
+OWN_SUFFIX, PROGRAM_SUFFIX = ".py", ".pt2"
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
 def shipped_names() -> list[str]:
@@ -14,11 +17,29 @@ def shipped_names() -> list[str]:
 
 
 def place_of(name: str) -> Path | None:
-    """The checkpoint folder or the Python file that a name stands for; none where it can only be a preset's."""
+    """The checkpoint folder, Python file or exported program that a name stands for; none where it is a preset's."""
     path = Path(name)
     try:
-        if path.exists() and (path.is_dir() or name.endswith(OWN_SUFFIX)):
+        if path.exists() and (path.is_dir() or name.endswith((OWN_SUFFIX, PROGRAM_SUFFIX))):
             return path
     except OSError:  # longer than any path can be
         pass
     return PRETRAINED / name if name in shipped_names() else None
+
+
+def is_hugging_face(folder: Path) -> bool:
+    """Whether a folder is another library's checkpoint, Hugging Face's or timm's, and no one of ours."""
+    try:
+        values = read_json(folder / CONFIG_NAME)
+    except (OSError, ValueError):
+        return False
+    named = isinstance(values, dict) and not {"model_type", "architectures", "architecture"}.isdisjoint(values)
+    return named and "family" not in values
+
+
+def remedy_for(name: str) -> str:
+    """What to do about a name that stands for nothing."""
+    usual = "name one of `attendant models list`, a checkpoint's folder, or a .py or .pt2 file with a model"
+    if not _HUB_ID.fullmatch(name):
+        return usual
+    return f"if it is a model of Hugging Face's hub, fetch it first: hf download {name} --local-dir {Path(name).name}"

@@ -20,6 +20,7 @@ from attendant.tensor_names import PIXELS
 from models.checkpoints.blank import blank, fill
 from models.checkpoints.file_names import COMPANIONS, CONFIG_NAME, WEIGHTS_NAME
 from models.checkpoints.fitting import require_bounded_header, require_fitting
+from models.checkpoints.place import is_hugging_face
 from models.families.family import Family
 from models.registry import family_named
 from models.task_graph import TaskGraph
@@ -42,7 +43,6 @@ class Checkpoint:
         details: what serving needs to know: labels, preprocessing.
         example: one request and its right answer.
         folder: where it was read from; none for a preset with random weights.
-        code: the files that built it; none unless it is a custom model.
     """
 
     name: str
@@ -51,7 +51,6 @@ class Checkpoint:
     details: dict[str, Any] = field(default_factory=dict)
     example: dict[str, Any] = field(default_factory=dict)
     folder: Path | None = None
-    code: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         require_plain_name(self.name)
@@ -128,6 +127,9 @@ def load_checkpoint(folder: Path, weights: Weights = "read") -> Checkpoint:
         ) from error
     parts = ("name", "family", "config", "details", "example")
     missing = [part for part in parts if not isinstance(value, dict) or part not in value]
+    if missing and is_hugging_face(folder):
+        remedy = f"import it: attendant models import {folder} --out NEW_FOLDER"
+        raise ArtefactError(f"a checkpoint of ours at {folder}", "a Hugging Face folder", remedy)
     if missing:
         raise ArtefactError(f"a complete configuration at {path}", f"no {missing}", "write the checkpoint again")
     family = family_named(value["family"])

@@ -46,12 +46,14 @@ class DecoderConfig:
         norm: ``layer`` or ``rms``.
         norm_eps: ε of every norm.
         activation: of the MLP.
-        gated_mlp: whether the MLP has a gate and no biases (SwiGLU) or is the plain one with biases.
+        gated_mlp: whether the MLP has a gate (SwiGLU) or is the plain one with biases.
+        mlp_bias: whether a gated MLP has biases, too.
         qkv_bias: whether the projections of queries, keys and values have biases.
         output_bias: whether the projection behind the heads has one.
         query_key_norm: whether each head of queries and keys has an RMSNorm.
         window: how many positions a position sees, itself included; all before it if none.
-        first_window_layer: the blocks before this one see everything all the same.
+        first_window_layer: the blocks before this one see everything all the same,
+        full_layers: and so do these.
         tied: whether the logits use the embedding matrix.
         dropout: rate during training.
     """
@@ -70,11 +72,13 @@ class DecoderConfig:
     norm_eps: float = 1e-6
     activation: Activation = "silu"
     gated_mlp: bool = True
+    mlp_bias: bool = False
     qkv_bias: bool = False
     output_bias: bool = False
     query_key_norm: bool = False
     window: int | None = None
     first_window_layer: int = 0
+    full_layers: tuple[int, ...] = ()
     tied: bool = False
     dropout: float = 0.0
 
@@ -85,7 +89,7 @@ class DecoderConfig:
         require(self.heads % self.kv_heads == 0, f"heads to be a multiple of {self.kv_heads} kv_heads", self.heads)
         require_choice(self, "norm", NORMS)
         require_choice(self, "activation", ACTIVATIONS)
-        require_bool(self, "gated_mlp", "qkv_bias", "output_bias", "query_key_norm", "tied")
+        require_bool(self, "gated_mlp", "mlp_bias", "qkv_bias", "output_bias", "query_key_norm", "tied")
         require(
             (self.position_table is None) != (self.rope is None),
             "either position_table or rope",
@@ -95,6 +99,8 @@ class DecoderConfig:
             require_positive(self, "position_table")
             require(self.max_length <= self.position_table, "max_length within position_table", self.max_length)
         inside = type(self.first_window_layer) is int and 0 <= self.first_window_layer < self.layers
+        within = all(type(layer) is int and 0 <= layer < self.layers for layer in self.full_layers)
+        require(within, f"full_layers from 0 to {self.layers - 1}", repr(self.full_layers)[:100])
         require(inside, f"first_window_layer from 0 to {self.layers - 1}", self.first_window_layer)
 
 
@@ -113,8 +119,8 @@ class CausalBlock(nn.Module):
             output_bias=config.output_bias,
             query_key_eps=config.norm_eps if config.query_key_norm else None,
         )
-        mlp = GatedMLP if config.gated_mlp else MLP
-        self.mlp = mlp(config.width, config.mlp_width, config.activation)
+        mlp, bias = (GatedMLP, config.mlp_bias) if config.gated_mlp else (MLP, True)
+        self.mlp = mlp(config.width, config.mlp_width, config.activation, bias=bias)
         self.attention_residual = PreNorm(config.width, config.norm_eps, config.dropout, config.norm)
         self.mlp_residual = PreNorm(config.width, config.norm_eps, config.dropout, config.norm)
 
@@ -158,7 +164,10 @@ class Decoder(Remembering):
         self.rope = None if config.rope is None else Rope(config.head_size, config.rope)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(
-            CausalBlock(config, config.window if layer >= config.first_window_layer else None)
+            CausalBlock(
+                config,
+                None if layer < config.first_window_layer or layer in config.full_layers else config.window,
+            )
             for layer in range(config.layers)
         )
         self.norm = norm(config.norm, config.width, config.norm_eps)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from attendant.config import require, require_choice, require_fraction, require_positive, require_token
+from attendant.config import require, require_bool, require_choice, require_fraction, require_positive, require_token
 from models.families.family import Family
 from models.layers.attention import MultiHeadAttention
 from models.layers.blocks import EncoderBlock
@@ -41,6 +41,8 @@ class EncoderConfig:
         dropout: rate during training, on embeddings and behind every sublayer.
         norm_eps: ε of every layer normalisation.
         pad_token: token id.
+        pooler: whether a layer of its own pools, from the first token; without it the mean of all tokens is taken, as
+            by sentence-transformers.
     """
 
     vocabulary_size: int = 30522
@@ -54,6 +56,7 @@ class EncoderConfig:
     dropout: float = 0.1
     norm_eps: float = 1e-12
     pad_token: int = 0
+    pooler: bool = True
 
     def __post_init__(self) -> None:
         require_positive(self, "vocabulary_size", "token_types", "max_length")
@@ -61,6 +64,7 @@ class EncoderConfig:
         require_fraction(self, "dropout", "norm_eps")
         require(self.width % self.heads == 0, f"width to be a multiple of {self.heads} heads", self.width)
         require_choice(self, "activation", ACTIVATIONS)
+        require_bool(self, "pooler")
         require_token(self, self.vocabulary_size, "pad_token")
 
 
@@ -76,7 +80,7 @@ class Encoder(nn.Module):
         self.norm = nn.LayerNorm(config.width, eps=config.norm_eps)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(_block(config) for _ in range(config.layers))
-        self.pooler = nn.Linear(config.width, config.width)
+        self.pooler = nn.Linear(config.width, config.width) if config.pooler else None
 
     def forward(self, token_ids: Tensor, mask: Tensor, token_types: Tensor) -> tuple[Tensor, Tensor]:
         """Read sequences in both directions at once.
@@ -96,7 +100,10 @@ class Encoder(nn.Module):
         keys = key_mask(mask, length)
         for block in self.blocks:
             hidden = block(hidden, keys)
-        return hidden, torch.tanh(self.pooler(hidden[:, 0]))
+        if self.pooler is not None:
+            return hidden, torch.tanh(self.pooler(hidden[:, 0]))
+        weights_BS1 = mask[:, :, None].to(hidden.dtype)
+        return hidden, (hidden * weights_BS1).sum(1) / weights_BS1.sum(1)
 
 
 def _block(config: EncoderConfig) -> EncoderBlock:

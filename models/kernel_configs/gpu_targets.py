@@ -29,6 +29,11 @@ class GpuTarget:
         """As NVIDIA's tools say it: ``sm_90``."""
         return f"sm_{self.capability}"
 
+    @property
+    def matrix_unit(self) -> str:
+        """PTX's name of what multiplies; ``wgmma`` and ``tcgen05`` read a product's left side from shared memory."""
+        return {9: "wgmma", 10: "tcgen05", 11: "tcgen05"}.get(self.capability // 10, "mma")
+
 
 _ALL = (
     GpuTarget(80, 163 * 1024, "A100"),
@@ -36,7 +41,10 @@ _ALL = (
     GpuTarget(89, 99 * 1024, "L4, RTX 4090"),
     GpuTarget(90, 227 * 1024, "H100, H200"),
     GpuTarget(100, 227 * 1024, "B200"),
+    GpuTarget(103, 227 * 1024, "B300"),
+    GpuTarget(110, 227 * 1024, "Jetson Thor"),
     GpuTarget(120, 99 * 1024, "RTX 5090"),
+    GpuTarget(121, 99 * 1024, "DGX Spark"),
 )
 GPU_TARGETS = {target.name: target for target in _ALL}
 """Every target that kernels are compiled for ahead of time, by its name."""

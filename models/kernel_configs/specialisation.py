@@ -1,7 +1,7 @@
 """A kernel and everything that is fixed before it is compiled, so that PyTorch and a plugin launch the same code."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import torch
@@ -24,8 +24,11 @@ class Specialisation:
         types: argument → Triton's type (``*fp16``, ``i32``), in the order of the arguments, which is that of TensorRT's
             ahead-of-time plugins: inputs, int32 numbers, outputs.
         constants: every other argument.
-        warps: 32 threads each, of one block.
+        warps: 32 threads each, of one block; of a kernel in Gluon, those of its first partition.
         stages: how many tiles a loop loads ahead.
+        boxes: argument ``[B, H, S, D]`` → the box ``[1, rows, D]`` that TMA moves of its matrices: the kernel gets a
+            descriptor in its place, which Triton's launcher makes and nobody else.
+        registers: of each thread at launch; the compiler's choice if not given.
     """
 
     kernel: Any
@@ -33,6 +36,8 @@ class Specialisation:
     constants: Mapping[str, Any]
     warps: int
     stages: int
+    boxes: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    registers: int | None = None
 
 
 def pointer(dtype: str) -> str:

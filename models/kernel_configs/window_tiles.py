@@ -97,7 +97,7 @@ class WindowConfig:
             queries, keys = (32, 16) if self.block <= 32 else (16, 16)
         else:
             queries, keys = (64, 64) if self.block <= 128 else (32, 32)
-        stages = 2 if target.shared_bytes > 128 * 1024 else 1
+        stages = 2 if target.shared_bytes > 128 * 1024 or target.matrix_unit != "mma" else 1
         fitting = Tiles(queries=min(self.places, queries), keys=min(self.places, keys), warps=4, stages=stages)
         return find_tiles(target, KERNEL, self.shape) or fitting
 

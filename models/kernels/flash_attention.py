@@ -24,6 +24,13 @@ from models.kernels.launch import Arguments, launch, require_shape
 from models.kernels.online_softmax import average, load_rows, nothing_seen, see, store_rows
 
 KERNEL = "flash_attention"
+_PIPELINED_WITHOUT_LEAVE = {
+    64: {"mma": (128, 64, 8, 3), "wgmma": (128, 64, 8, 2), "tcgen05": (128, 32, 8, 3)},
+    128: {"mma": (128, 32, 8, 2), "wgmma": (64, 32, 4, 2), "tcgen05": (64, 16, 4, 3)},
+    256: dict.fromkeys(("mma", "wgmma", "tcgen05"), (32, 16, 4, 2)),
+}
+"""Head size → matrix unit → queries, keys, warps and stages that fit 48 KiB and load ahead. 64 queries, the fewest of
+``wgmma`` and ``tcgen05``, take 32 KiB of it in heads of 256: there every target multiplies 32 by ``mma``."""
 
 
 @triton.jit
@@ -101,14 +108,15 @@ def _default_tiles(heads: HeadsConfig, target: GpuTarget) -> tuple[int, int, int
         if heads.block <= 64:
             return 32, 16 if heads.block == 64 else 32, 4, 2
         return (32, 16, 8, 1) if heads.block == 128 else (16, 16, 8, 1)
-    roomy = target.shared_bytes > 128 * 1024
-    if heads.block <= 64:
+    if heads.block < 64:
+        return 128, 64, 8, 3
+    if target.shared_bytes <= WITHOUT_LEAVE_BYTES:
+        return _PIPELINED_WITHOUT_LEAVE[heads.block][target.matrix_unit]
+    if heads.block == 64:
         return 128, 64, 8, 3
     if heads.block == 128:
-        return (128, 64, 8, 3) if roomy else (128, 32, 8, 2)
-    if target.shared_bytes > WITHOUT_LEAVE_BYTES:
-        return (128, 32, 8, 2) if target.shared_bytes > 200 * 1024 else (64, 32, 8, 2)
-    return 64, 16, 8, 2
+        return (128, 64, 8, 3) if target.shared_bytes > 128 * 1024 else (128, 32, 8, 2)
+    return (128, 32, 8, 2) if target.shared_bytes > 200 * 1024 else (64, 32, 8, 2)
 
 
 def specialise(heads: HeadsConfig, causal: bool, target: GpuTarget, lengths: str = "int32") -> Specialisation:
@@ -153,7 +161,13 @@ def grid(specialisation: Specialisation, batch: int, queries: int) -> tuple[int,
 
 
 def flash_attention(
-    queries: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, causal: bool = False, scale: float | None = None
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    lengths: Tensor,
+    causal: bool = False,
+    scale: float | None = None,
+    target: GpuTarget | None = None,
 ) -> Tensor:
     """Attend.
 
@@ -164,6 +178,7 @@ def flash_attention(
         lengths: int32 or int64 ``[B]``; what lies behind M is as if it were padding.
         causal: whether a query sees no position behind its own.
         scale: of the scores; 1/√D if not given.
+        target: whose tiles it takes; the device's if not given.
 
     Returns:
         ``[B, H, S, D]``; zeros where a query sees nothing.
@@ -179,7 +194,7 @@ def flash_attention(
     require_shape("values", values, tuple(keys.shape))
     require_shape("lengths", lengths, (batch,))
     out = torch.empty_like(queries)
-    specialisation = specialise(heads, causal, target_of(queries.device), type_name(lengths.dtype))
+    specialisation = specialise(heads, causal, target or target_of(queries.device), type_name(lengths.dtype))
     arguments: Arguments = {
         "q": queries,
         "k": keys,

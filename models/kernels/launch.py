@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -40,10 +41,9 @@ def launch(specialised: Specialisation, grid: tuple[int, ...], arguments: Argume
         raise MachineError(f"tensors on a device that runs {mode} kernels", str(device), remedy)
     if interprets():
         mend_bfloat16()
-    settings = {"num_warps": specialised.warps, "num_stages": specialised.stages, "enable_fp_fusion": FP_FUSION}
     # Triton launches on the current device, which need not be the tensors'.
     with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-        specialised.kernel[grid](**arguments, **specialised.constants, **settings)
+        specialised.kernel[grid](**keywords(specialised, arguments))
 
 
 def require_shape(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
@@ -54,6 +54,22 @@ def require_shape(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
     """
     if tuple(tensor.shape) != shape:
         raise InputError(f"{name} of shape {list(shape)}", str(list(tensor.shape)), "see the launcher's arguments")
+
+
+def keywords(specialised: Specialisation, arguments: Arguments) -> dict[str, Any]:
+    """What Triton's launcher takes for a kernel: arguments, descriptors in the place of some, constants, settings."""
+    settings: dict[str, Any] = {"num_warps": specialised.warps, "num_stages": specialised.stages}
+    settings["enable_fp_fusion"] = FP_FUSION
+    if specialised.registers is not None:
+        settings["maxnreg"] = specialised.registers
+    described: dict[str, Any] = {}
+    if specialised.boxes:
+        from models.kernels.tma import describe_tensor  # here, because Triton may lack Gluon
+
+        described = {
+            name: describe_tensor(cast(Tensor, arguments[name]), box) for name, box in specialised.boxes.items()
+        }
+    return {**arguments, **described, **specialised.constants, **settings}
 
 
 def _require_argument(name: str, argument: Tensor | int, expected: str) -> None:

@@ -48,6 +48,20 @@ def nothing_seen(BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr) -> tl.tensor:
 
 
 @triton.jit
+def reweigh(scores_ST: tl.tensor, maximum_S: tl.tensor, total_S: tl.tensor, c: tl.tensor) -> tl.tensor:
+    """Weights P of a tile, what shrinks earlier sums, and the new maximum and sum of each row.
+
+    Scores are −∞ where masked, c is positive; a row may have seen nothing yet.
+    """
+    highest_S = tl.maximum(maximum_S, tl.max(scores_ST, 1) * c)
+    # −∞ − −∞ would be NaN in a row that has seen nothing.
+    finite_S = tl.where(highest_S == -float("inf"), 0.0, highest_S)
+    weights_ST = tl.exp2(scores_ST * c - finite_S[:, None])
+    shrink_S = tl.exp2(maximum_S - finite_S)
+    return weights_ST, shrink_S, highest_S, total_S * shrink_S + tl.sum(weights_ST, 1)
+
+
+@triton.jit
 def see(
     scores_ST: tl.tensor,
     v_TD: tl.tensor,
@@ -57,16 +71,11 @@ def see(
     c: tl.tensor,
     PRECISION: tl.constexpr,
 ) -> tl.tensor:
-    """Add a tile: scores are −∞ where masked, c is positive; a row may have seen nothing yet."""
-    highest_S = tl.maximum(maximum_S, tl.max(scores_ST, 1) * c)
-    # −∞ − −∞ would be NaN in a row that has seen nothing.
-    finite_S = tl.where(highest_S == -float("inf"), 0.0, highest_S)
-    weights_ST = tl.exp2(scores_ST * c - finite_S[:, None])
-    shrink_S = tl.exp2(maximum_S - finite_S)
-    total_S = total_S * shrink_S + tl.sum(weights_ST, 1)
+    """Add a tile: scores and c as :func:`reweigh` takes them."""
+    weights_ST, shrink_S, maximum_S, total_S = reweigh(scores_ST, maximum_S, total_S, c)
     shrunk_SD = weighted_SD * shrink_S[:, None]
     weighted_SD = tl.dot(weights_ST.to(v_TD.dtype), v_TD, shrunk_SD, input_precision=PRECISION)
-    return highest_S, total_S, weighted_SD
+    return maximum_S, total_S, weighted_SD
 
 
 @triton.jit

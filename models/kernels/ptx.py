@@ -3,7 +3,7 @@
 Triton ends the parameters of every entry with two pointers of its own, ``global_scratch`` and ``profile_scratch``.
 TensorRT passes a plugin's tensors and numbers and nothing else, so that a kernel which needs no scratch must not ask.
 
-Source: PTX ISA 9, sections 5.2 (``.version``) and 5.4 (``.entry``).
+Source: PTX ISA 9, sections 5.2 (``.version``), 5.4 (``.entry``) and 9.7.9 (``cp.async``).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 from attendant.errors import ExportError
 
 _ENTRY = re.compile(r"(\.visible\s+\.entry\s+\w+\s*\()([^)]*)(\))")
+_ASYNC_COPY = re.compile(r"\bcp\.async\.(?:ca|cg|bulk\.tensor\.\dd\.shared|bulk\.shared)")
 _VERSION = re.compile(r"^\.version (\d+)\.(\d+)$", re.MULTILINE)
 
 
@@ -50,6 +51,16 @@ def version(ptx: str) -> int:
     if found is None:
         raise ExportError("a line .version of PTX", repr(ptx[:80]), "compile for a target of NVIDIA's")
     return 10 * int(found.group(1)) + int(found.group(2))
+
+
+def count_async_copies(ptx: str) -> int:
+    """How many instructions copy into shared memory without waiting: ``cp.async``, and TMA's ``cp.async.bulk``."""
+    return len(_ASYNC_COPY.findall(ptx))
+
+
+def count_instructions(ptx: str, name: str) -> int:
+    """How many instructions begin with a name: ``wgmma.mma_async``, ``cp.async.bulk.tensor.3d.shared``."""
+    return len(re.findall(rf"(?<![\w.]){re.escape(name)}\b", ptx))
 
 
 _REMEDY = "compile it without what needs scratch: descriptors made on the device, or profiling"

@@ -25,19 +25,22 @@ class AssemblerReport:
         registers: of one thread.
         spilled_bytes: written to and read from memory by one thread because registers ran out.
         stack_bytes: of one thread.
+        losses: remarks on speed: that it runs ``wgmma`` one after another, or leaves ``setmaxnreg`` out.
     """
 
     registers: int
     spilled_bytes: int
     stack_bytes: int
+    losses: tuple[str, ...] = ()
 
 
-def assemble(ptx: str, architecture: str) -> AssemblerReport:
+def assemble(ptx: str, architecture: str, tool: Path | None = None) -> AssemblerReport:
     """Assemble PTX and read the report.
 
     Args:
         ptx: of one kernel.
         architecture: as PTX names it: ``sm_90a``.
+        tool: another ``ptxas`` than Triton's.
 
     Raises:
         ExportError: the assembler refuses it.
@@ -47,8 +50,8 @@ def assemble(ptx: str, architecture: str) -> AssemblerReport:
     with TemporaryDirectory() as folder:
         source = Path(folder, "kernel.ptx")
         source.write_text(ptx)
-        tool = get_ptxas(int(architecture.removeprefix("sm_").rstrip("af"))).path
-        command = [tool, *_OPTIONS, f"--gpu-name={architecture}", "-o", f"{source}.cubin", str(source)]
+        assembler = tool or get_ptxas(int(architecture.removeprefix("sm_").rstrip("af"))).path
+        command = [str(assembler), *_OPTIONS, f"--gpu-name={architecture}", "-o", f"{source}.cubin", str(source)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ExportError(f"PTX for {architecture}", done.stderr.strip()[:500], "report the kernel and its constants")
@@ -56,6 +59,7 @@ def assemble(ptx: str, architecture: str) -> AssemblerReport:
         registers=_number(done.stderr, r"Used (\d+) registers"),
         spilled_bytes=sum(_number(done.stderr, rf"(\d+) bytes spill {kind}") for kind in ("stores", "loads")),
         stack_bytes=_number(done.stderr, r"(\d+) bytes stack frame"),
+        losses=tuple(line for line in done.stderr.splitlines() if "performance loss" in line.lower()),
     )
 
 

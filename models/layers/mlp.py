@@ -45,14 +45,16 @@ class MLP(nn.Module):
 
 
 class GatedMLP(nn.Module):
-    """A linear layer whose every output is scaled by an activated gate; no biases."""
+    """A linear layer whose every output is scaled by an activated gate; without biases, unless they are asked for."""
 
-    def __init__(self, width: int, inner_width: int, activation: Activation, dropout: float = 0.0) -> None:
+    def __init__(
+        self, width: int, inner_width: int, activation: Activation, dropout: float = 0.0, bias: bool = False
+    ) -> None:
         super().__init__()
-        self.gate = nn.Linear(width, inner_width, bias=False)
-        self.expand = nn.Linear(width, inner_width, bias=False)
+        self.gate = nn.Linear(width, inner_width, bias=bias)
+        self.expand = nn.Linear(width, inner_width, bias=bias)
         self.activation = _MODULES[activation]()
-        self.contract = nn.Linear(inner_width, width, bias=False)
+        self.contract = nn.Linear(inner_width, width, bias=bias)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, inputs: Tensor) -> Tensor:

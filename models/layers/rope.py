@@ -7,12 +7,14 @@
 
     linear: f_i / factor        ntk: θ′ = θ · factor^(D/(D−2))
     llama3: (1 − s) f_i / factor + s f_i        s = (original_length · f_i / 2π − low) / (high − low), held in [0, 1]
+    yarn: (1 − s) f_i / factor + s f_i          s falls from 1 to 0 between the pairs that turn high and low times in
+        the original length        longrope: f_i / factors_i        cos and sin of both times attention_factor
 
 Legend: B batch, S positions, H heads, D head size.
 Source: Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", section 3.2 (interleaved; the
 half layout is GPT-NeoX's); Chen et al. 2023, "Extending Context Window of Large Language Models via Position
-Interpolation", section 2.3 (linear); Peng et al. 2024, "YaRN", section 3.1 (ntk); Meta's Llama 3.1 reference code,
-``apply_scaling`` (llama3).
+Interpolation", section 2.3 (linear); Peng et al. 2024, "YaRN", sections 3.1 (ntk) to 3.4 (yarn); Ding et al. 2024,
+"LongRoPE", section 3; Meta's Llama 3.1 reference code, ``apply_scaling`` (llama3).
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from torch import Tensor, nn
 from attendant.config import require, require_positive
 
 Layout = Literal["half", "interleaved"]
-Scaling = Literal["none", "linear", "ntk", "llama3"]
+Scaling = Literal["none", "linear", "ntk", "llama3", "yarn", "longrope"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +41,13 @@ class RopeConfig:
         theta: the base θ of the wavelengths.
         layout: which dimensions form a pair.
         scaling: how the frequencies are lowered for contexts longer than those of training.
-        factor: how many times longer the context becomes; every scaling but "none" has it.
-        low_frequency_factor: llama3 alone: turns within the original length below which a pair is slowed in full.
-        high_frequency_factor: llama3 alone: turns above which it is left as it was.
-        original_length: llama3 alone: positions of the training context.
+        factor: how many times longer the context becomes; every scaling but "none" and "longrope" has it.
+        low_frequency_factor: llama3 and yarn: turns within the original length below which a pair is slowed in full.
+        high_frequency_factor: llama3 and yarn: turns above which it is left as it was.
+        original_length: llama3 and yarn: positions of the training context.
+        truncated: yarn alone: whether those turns are rounded to whole pairs.
+        factors: longrope alone: what each pair is slowed by.
+        attention_factor: yarn and longrope: what cosines and sines are multiplied by.
     """
 
     theta: float = 10000.0
@@ -52,6 +57,9 @@ class RopeConfig:
     low_frequency_factor: float = 0.0
     high_frequency_factor: float = 0.0
     original_length: int = 0
+    truncated: bool = True
+    factors: tuple[float, ...] = ()
+    attention_factor: float = 1.0
 
     def __post_init__(self) -> None:
         require(_is_at_least_one(self.theta), "theta to be a number of at least 1", repr(self.theta))
@@ -59,7 +67,12 @@ class RopeConfig:
         require(self.scaling in get_args(Scaling), f"a scaling of {get_args(Scaling)}", repr(self.scaling))
         require(_is_at_least_one(self.factor), "factor to be a number of at least 1", repr(self.factor))
         require(self.scaling != "none" or self.factor == 1, "a factor of 1 without scaling", repr(self.factor))
-        if self.scaling == "llama3":
+        scaled = self.scaling in ("yarn", "longrope")
+        require(_is_positive(self.attention_factor), "a positive attention_factor", repr(self.attention_factor))
+        require(scaled or self.attention_factor == 1, "no attention_factor", repr(self.attention_factor))
+        require(bool(self.factors) == (self.scaling == "longrope"), "factors under longrope only", repr(self.factors))
+        require(all(map(_is_positive, self.factors)), "positive factors", repr(self.factors)[:200])
+        if self.scaling in ("llama3", "yarn"):
             low, high = self.low_frequency_factor, self.high_frequency_factor
             numbers = type(low) in (int, float) and type(high) in (int, float)
             require(
@@ -70,7 +83,11 @@ class RopeConfig:
             require_positive(self, "original_length")
         else:
             bounds = self.low_frequency_factor, self.high_frequency_factor, self.original_length
-            require(not any(bounds), "frequency factors and original_length under llama3 scaling only", repr(bounds))
+            require(
+                not any(bounds),
+                "frequency factors and original_length under llama3 and yarn scaling only",
+                repr(bounds),
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +116,8 @@ class Rope(nn.Module):
     """The rotation of any positions, for heads of one size.
 
     Raises:
-        ConfigError: the head size is odd, or two under ntk scaling, whose base is infinite there.
+        ConfigError: the head size is odd, or two under ntk scaling, whose base is infinite there, or it has another
+            number of pairs than longrope has factors.
     """
 
     frequencies: Tensor
@@ -107,15 +125,22 @@ class Rope(nn.Module):
     def __init__(self, head_size: int, config: RopeConfig) -> None:
         super().__init__()
         require(head_size > 0 and head_size % 2 == 0, "an even head size", head_size, "change the head size")
+        require(config.scaling != "yarn" or config.theta > 1, "a theta above 1 under yarn scaling", config.theta)
         require(config.scaling != "ntk" or head_size > 2, "a head size above 2 under ntk scaling", head_size)
+        count = len(config.factors)
+        require(count in (0, head_size // 2), f"{head_size // 2} factors, one a pair", count)
         self.layout: Layout = config.layout
+        self.attention_factor = config.attention_factor
         self.register_buffer("frequencies", _frequencies(head_size, config), persistent=False)
 
     def forward(self, positions: Tensor) -> Rotation:
         """The rotation of int64 positions ``[B, S]``; angles are computed in float32 or better."""
         precise = torch.promote_types(self.frequencies.dtype, torch.float32)
         angles_B1SF = positions[:, None, :, None].to(precise) * self.frequencies.to(precise)
-        return Rotation(angles_B1SF.cos(), angles_B1SF.sin(), self.layout)
+        cos, sin = angles_B1SF.cos(), angles_B1SF.sin()
+        if self.attention_factor != 1:
+            cos, sin = cos * self.attention_factor, sin * self.attention_factor
+        return Rotation(cos, sin, self.layout)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Rope:
         # A model cast to half precision keeps these: rounded to 11 bits, position 4096 would be off by a radian.
@@ -130,11 +155,20 @@ def _is_at_least_one(value: object) -> bool:
     return isinstance(value, int | float) and type(value) is not bool and 1 <= value < math.inf
 
 
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int | float) and type(value) is not bool and 0 < value < math.inf
+
+
 def _frequencies(head_size: int, config: RopeConfig) -> Tensor:
     theta = config.theta
     if config.scaling == "ntk":
         theta *= config.factor ** (head_size / (head_size - 2))
-    frequencies_F = 1.0 / theta ** (torch.arange(0, head_size, 2).float() / head_size)
+    powers_F = theta ** (torch.arange(0, head_size, 2).float() / head_size)
+    if config.scaling == "yarn":
+        return _ramp(powers_F, head_size, config)
+    if config.scaling == "longrope":
+        return 1.0 / (torch.tensor(config.factors) * powers_F)
+    frequencies_F = 1.0 / powers_F
     if config.scaling == "linear":
         return frequencies_F / config.factor
     return _smooth(frequencies_F, config) if config.scaling == "llama3" else frequencies_F
@@ -145,3 +179,18 @@ def _smooth(frequencies_F: Tensor, config: RopeConfig) -> Tensor:
     turns_F = config.original_length / (2 * math.pi / frequencies_F)
     kept_F = ((turns_F - low) / (high - low)).clamp(0, 1)
     return (1 - kept_F) * frequencies_F / config.factor + kept_F * frequencies_F
+
+
+def _ramp(powers_F: Tensor, head_size: int, config: RopeConfig) -> Tensor:
+    ends = [_pair_of(turns, head_size, config) for turns in (config.high_frequency_factor, config.low_frequency_factor)]
+    first, last = (math.floor(ends[0]), math.ceil(ends[1])) if config.truncated else ends
+    first, last = max(first, 0), min(last, head_size - 1)
+    last += 0.001 if first == last else 0
+    slowed_F = ((torch.arange(len(powers_F)).float() - first) / (last - first)).clamp(0, 1)
+    kept_F = 1 - slowed_F
+    return 1.0 / (config.factor * powers_F) * (1 - kept_F) + 1.0 / powers_F * kept_F
+
+
+def _pair_of(turns: float, head_size: int, config: RopeConfig) -> float:
+    """Which pair, a fraction too, turns so often within the original length."""
+    return head_size * math.log(config.original_length / (turns * 2 * math.pi)) / (2 * math.log(config.theta))

@@ -1,12 +1,13 @@
 """``predict``: tensors → tensors, by a custom module; one graph, ``model``."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
 
+from attendant.custom_model import Contract
 from attendant.errors import ConfigError
-from attendant.signature import GraphSignature, TensorSpec
+from attendant.signature import GraphSignature
 from models.task_graph import GraphBuilder, TaskGraph
 
 
@@ -19,49 +20,6 @@ class PredictorConfig:
     """
 
     module: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contract:
-    """What goes into a module and what comes out.
-
-    Attributes:
-        inputs: in the order of the parameters of ``forward``; the first axis of each is ``batch``.
-        outputs: in the order in which ``forward`` returns them; the first axis of each is ``batch``.
-        largest: the largest size of each other axis that varies.
-        below: for integer inputs, the number that all their values are below.
-
-    Raises:
-        ConfigError: a first axis is not the batch, a varying axis has no largest size, or an integer input no limit.
-    """
-
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
-    largest: dict[str, int] = field(default_factory=dict)
-    below: dict[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for spec in (*self.inputs, *self.outputs):
-            if not spec.axes or spec.axes[0] != "batch":
-                raise ConfigError(
-                    f"'batch' as the first axis of {spec.name!r}",
-                    spec.describe_axes(),
-                    "let forward() take and return batches",
-                )
-        varying = {axis for spec in (*self.inputs, *self.outputs) for axis in spec.axes[1:] if isinstance(axis, str)}
-        if varying != self.largest.keys():
-            raise ConfigError(
-                f"a largest size for each varying axis {sorted(varying)}",
-                str(self.largest),
-                "state them in largest, as in largest={'time': 128}",
-            )
-        integers = {spec.name for spec in self.inputs if spec.dtype.startswith(("int", "uint"))}
-        if integers != self.below.keys():
-            raise ConfigError(
-                f"a limit for each integer input {sorted(integers)}",
-                str(self.below),
-                "state them in below, as in below={'token_ids': 30522}",
-            )
 
 
 class ContractModel(nn.Module):
@@ -84,6 +42,7 @@ def graphs(model: ContractModel) -> tuple[TaskGraph, ...]:
             signature=GraphSignature(name="model", inputs=contract.inputs, outputs=contract.outputs),
             module=model.module,
             largest=contract.largest,
+            smallest=contract.smallest,
             below=contract.below,
         ),
     )

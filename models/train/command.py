@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from models.checkpoints.folder import CARD_NAME, replaced_checkpoint
-from models.checkpoints.place import PRETRAINED
 from models.checkpoints.store import Checkpoint, save_checkpoint
 from models.registry import family_named
 from models.train.card import Run, model_card
@@ -13,19 +12,19 @@ from models.train.loop import Report
 from models.train.task import TrainingTask
 
 
-def train_checkpoint(task: TrainingTask, folder: Path | None, seed: int, report: Report) -> Run:
+def train_checkpoint(task: TrainingTask, folder: Path, seed: int, report: Report) -> Run:
     """Train a shipped checkpoint and write it in one step; a failure leaves what was there.
 
     Args:
         task: which.
-        folder: where to write; the shipped checkpoint's place if none is given.
+        folder: where to write.
         seed: of every random number.
         report: told of each step.
 
     Raises:
         OutputError: the folder cannot be written.
     """
-    with replaced_checkpoint(folder or PRETRAINED / task.name) as staging:
+    with replaced_checkpoint(folder) as staging:
         begin = time.perf_counter()
         model = task.train(seed, report)
         seconds = time.perf_counter() - begin

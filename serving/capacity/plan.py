@@ -78,6 +78,7 @@ def plan_of_files(
     slo: str | None = None,
     requests: int = 10_000,
     seed: int = 0,
+    exploratory: bool = False,
     **settings: int,
 ) -> CapacityPlan:
     """The plan for a profile and a demand in files.
@@ -91,6 +92,7 @@ def plan_of_files(
         slo: objectives instead of the demand's.
         requests: that are simulated at each level.
         seed: of arrivals and lengths.
+        exploratory: whether a profile is taken whose fit is too poor to plan with.
         settings: of the engines, by the names of :class:`EngineSettings`.
 
     Raises:
@@ -104,7 +106,11 @@ def plan_of_files(
     if requests < _LEAST_REQUESTS:
         raise ConfigError(f"requests of at least {_LEAST_REQUESTS}", str(requests), "percentiles need many")
     engine = EngineSettings(**settings, prefix_cache_bytes=0)
-    levels = Levels(profile=ReplicaProfile.read(profile), settings=engine, demand=service, requests=requests, seed=seed)
+    replica = ReplicaProfile.read(profile)
+    if replica.misfit and not exploratory:
+        remedy = "or give --exploratory for a look"
+        raise ConfigError(f"a profile in {profile} that fits what was measured", replica.misfit, remedy)
+    levels = Levels(profile=replica, settings=engine, demand=service, requests=requests, seed=seed)
     return plan(levels, read_objectives(service.slo), log)
 
 

@@ -12,6 +12,9 @@ from attendant.errors import ConfigError
 from serving.capacity.config_file import build_config, read_config
 from serving.capacity.table import TimeTable
 
+MOST_FIT_ERROR = 0.2
+"""Of a profile that plans may rest on."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOverhead:
@@ -131,6 +134,17 @@ class ReplicaProfile:
             raise ConfigError(f"a table {name!r} in the profile of {self.name}", "none", "measure or add it")
         seconds = table.at(size, length) + self.overhead.prompt_s + rows * self.overhead.request_s
         return self.served.factor * seconds
+
+    @property
+    def misfit(self) -> str:
+        """Which fits are too poor to plan with, and what to do; empty if none is."""
+        poor = {name: error for name, error in self.fit_error.items() if not error <= MOST_FIT_ERROR}
+        if not poor:
+            return ""
+        found = ", ".join(f"{name} {error:.0%}" for name, error in poor.items())
+        return (
+            f"the fit errs by {found}, {MOST_FIT_ERROR:.0%} allowed; measure again on a machine that does nothing else"
+        )
 
     @classmethod
     def read(cls, path: Path) -> ReplicaProfile:

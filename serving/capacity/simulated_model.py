@@ -117,11 +117,16 @@ def create_model(profile: ReplicaProfile, clock: VirtualClock) -> LoadedModel:
 
 
 class _DotTokenizer:
+    byte_tokens = frozenset[int]()
+
     def encode(self, text: str, longest: int) -> list[int]:
         return [0] * len(text)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         return "." * len(token_ids)
+
+    def token_bytes(self, token: int) -> bytes:
+        return b"."
 
     def most_characters(self, longest: int) -> int:
         return longest

@@ -21,6 +21,7 @@ def plan(
     requests: int = 10_000,
     seed: int = 0,
     json: bool = False,
+    exploratory: bool = False,
 ) -> int:
     """Say how many replicas a demand takes, what they cost, and where one of them saturates.
 
@@ -35,6 +36,7 @@ def plan(
         requests: that are simulated for each number of replicas.
         seed: of arrivals and lengths.
         json: print everything as JSON instead of a table.
+        exploratory: for a look: plan with a profile whose fit errs by more than 20 % too.
     """
     # A plan alone needs the engine: the other verbs that this module could be imported with do not.
     from serving.capacity.plan import plan_of_files
@@ -48,6 +50,7 @@ def plan(
         slo=slo,
         requests=requests,
         seed=seed,
+        exploratory=exploratory,
         max_num_seqs=max_num_seqs,
         max_queue_size=max_queue_size,
         max_prefill_tokens=max_prefill_tokens,

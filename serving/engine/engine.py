@@ -64,11 +64,11 @@ class Engine:
         self.cache_bytes = self._batch.cache.nbytes
 
     def submit(self, request: Request, sink: Sink) -> Request:
-        """Queue a request.
+        """Queue a request, or answer it at once where there is nothing to decode.
 
         Args:
             request: that has been checked, and was not submitted before.
-            sink: gets its outputs, in the thread that steps.
+            sink: gets its outputs, in the thread that steps, or in this one what is answered at once.
 
         Raises:
             InputError: it needs more slots than there are.
@@ -79,6 +79,9 @@ class Engine:
             remedy = "ask for a smaller n or fewer beams"
             raise InputError(f"at most {self.slots} sequences, the slots", f"{rows} in one request", remedy)
         request.arrive(sink, self._clock())
+        if request.needs_no_run:
+            self._output_processor.echo(request)
+            return request
         try:
             self._queue.put(request)
         except BusyError:

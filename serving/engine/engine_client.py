@@ -85,7 +85,8 @@ class EngineClient(Generic[Owner]):
         self._backoff = Backoff(longest_s=LONGEST_PAUSE_S, forgotten_s=FORGOTTEN_S)
         self.starts = 0
         self._failure: AttendantError | None = None
-        self._heard_s = self._loading_since_s = time.monotonic()
+        self._failed_start = ""
+        self._heard_s = self._loading_since_s = self._began_s = time.monotonic()
         self._ticked_s = self._hung_s = 0.0
         self._start()
         try:
@@ -130,23 +131,25 @@ class EngineClient(Generic[Owner]):
             if (number := self._numbers.get(owner)) is not None:
                 self._put(pickle.dumps(Cancel(number=number), pickle.HIGHEST_PROTOCOL))
 
-    def health(self, known: bool) -> EngineHealth:
+    def health(self, unknown: tuple[str, ...] = ()) -> EngineHealth:
         """How the engine is doing.
 
         Args:
-            known: whether it has the request that this is about.
+            unknown: the keys of requests that this is about and it does not have.
         """
         count, silent_s = len(self._owners), time.monotonic() - self._heard_s
         waiting = min(self.meter.waiting, count)
         return EngineHealth(
             alive=self._thread.is_alive(),
             loading=self._is_loading,
-            known=known,
+            failure=self._failed_start,
+            unknown=unknown,
             running=count - waiting,
             waiting=waiting,
             steps=self._steps,
             stalled_s=0.0 if self._is_loading or silent_s < SILENT_S else silent_s,
             hung_s=self._hung_s,
+            age_s=time.monotonic() - self._began_s,
         )
 
     def stop(self) -> None:
@@ -198,10 +201,10 @@ class EngineClient(Generic[Owner]):
                 self.meter, self._steps = message.meter, message.steps
             elif isinstance(message, Ready):
                 with self._lock:
-                    self.ready, self._is_loading = message, False
+                    self.ready, self._is_loading, self._failed_start = message, False, ""
                 threading.Thread(target=self._write, args=(self._connection, self._outbox), daemon=True).start()
             elif isinstance(message, AttendantError):
-                self._failure = message
+                self._failure, self._failed_start = message, str(message)
             else:
                 outputs += message
         return outputs

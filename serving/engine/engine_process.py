@@ -17,9 +17,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from attendant.errors import AttendantError, MachineError
+from attendant.errors import AttendantError, BusyError, CancelledError, MachineError
 from attendant.manifest import Manifest
-from attendant.sampling_params import SamplingParams
+from attendant.sampling_params import SamplingParams, Structure
 from attendant.tokenizer import RenderedText
 from serving.engine.meter import Meter
 from serving.engine.output.alignment import source_texts
@@ -28,6 +28,8 @@ from serving.engine.request_output import RequestOutput
 from serving.engine.text_generation_model import TextGenerationModel
 from serving.processes import connection_of, receive, send
 
+MOST_UNTRIED = 16
+"""Guides that wait to be tried out, each for up to a second or two."""
 REPORT_S = 0.25
 """How often, at the least, an engine that can says that it lives."""
 Load = Callable[[], TextGenerationModel]
@@ -132,14 +134,15 @@ def serve_engine(descriptor: int) -> None:
 class EngineLoop:
     """Steps an engine in the calling thread; another reads what comes, and a third requests with a guide.
 
-    To try a guide takes up to half a second: requests without one do not wait for that.
+    To try a guide takes up to half a second: requests without one, or with one that is known, do not wait for that.
     """
 
     def __init__(self, model: TextGenerationModel, connection: Connection) -> None:
         self._model, self._engine, self._connection = model, model.engine, connection
         self._requests: dict[int, Request] = {}
         self._guided = queue.SimpleQueue[Ask | None]()
-        self._unread, self._cancelled = set[int](), set[int]()  # of those
+        self._unread: dict[int, Structure] = {}  # of those
+        self._cancelled = set[int]()  # likewise
         self._outputs: deque[Output] = deque()
         self._sending = threading.Lock()
         self._stopping = False
@@ -166,17 +169,27 @@ class EngineLoop:
             while (message := receive(self._connection)) is not None:
                 if isinstance(message, Cancel):
                     self._cancel(message.number)
-                elif message.options.structure is None:
-                    self._accept(message)
                 else:
-                    self._unread.add(message.number)
-                    self._guided.put(message)
+                    self._take(message)
         except (EOFError, OSError):
             os._exit(0)  # nobody is left who would read an answer
         except BaseException:  # a mistake of ours: who holds the other end starts another process
             logging.exception("a message could not be read")
             os._exit(1)
         self._guided.put(None)
+
+    def _take(self, ask: Ask) -> None:
+        guide = ask.options.structure
+        if guide is None or (_known_guide := self._model.loaded.guides.known(guide)):  # held, so that it stays known
+            self._accept(ask)
+            return
+        untried = set(list(self._unread.values()))  # noqa: C414  (the list is made at once, beside the other thread)
+        if guide not in untried and len(untried) >= MOST_UNTRIED:
+            message = f"{MOST_UNTRIED} guides wait to be tried out; retry later"
+            self._refuse(ask, BusyError("fewer guides that are new", str(MOST_UNTRIED), "retry later", message=message))
+            return
+        self._unread[ask.number] = guide
+        self._guided.put(ask)
 
     def _read_guided(self) -> None:
         while (ask := self._guided.get()) is not None:
@@ -193,19 +206,26 @@ class EngineLoop:
 
     def _accept(self, ask: Ask) -> None:
         try:
+            if ask.number in self._cancelled:  # before it is read: a guide takes long
+                raise CancelledError("an answer", "cancelled", "send it again", message="request cancelled")
             request = read_request(self._model, ask)
             self._requests[ask.number] = request
             if ask.number in self._cancelled:
                 request.cancel()
             self._engine.submit(request, partial(self._emit, ask.number))
+            if request.needs_no_run:
+                self._send()
         except BaseException as error:  # a library in Rust panics with one that is no Exception
             if not isinstance(error, AttendantError):
                 logging.exception("a request could not be read")
-            self._emit(ask.number, _known(error))
-            self._send()
+            self._refuse(ask, _known(error))
         finally:
-            self._unread.discard(ask.number)
+            self._unread.pop(ask.number, None)
             self._cancelled.discard(ask.number)
+
+    def _refuse(self, ask: Ask, error: AttendantError) -> None:
+        self._emit(ask.number, error)
+        self._send()
 
     def _emit(self, number: int, output: RequestOutput | AttendantError) -> None:
         self._outputs.append((number, output))

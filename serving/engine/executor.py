@@ -3,7 +3,7 @@
 Legend: B rows, T new positions, V vocabulary.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -17,7 +17,7 @@ from serving.engine.meter import Meter
 from serving.engine.output.alignment import alignment_of
 from serving.engine.output_processor import OutputProcessor
 from serving.engine.request import Request, Sequence, create_sequence, pad_tokens
-from serving.engine.sampling.sampler import SampledToken, require_numbers
+from serving.engine.sampling.sampler import SampledToken, require_numbers, score_token
 from serving.engine.scheduler import failure
 from serving.engine.settings import EngineSettings
 from serving.runtime.base import Array, Runner
@@ -26,9 +26,13 @@ DRAFTING_ROWS = 2
 """More sequences than these gain more from one run together than from guesses, each of which is a longer row."""
 
 
+SCORED_VALUES = 1 << 21
+"""Logits of a prompt's own tokens in a step: about 20 ms to turn into log-probabilities, as every request waits."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What a run returned for one row: logits ``[T, V]``, and the alignment ``[S]`` of the last position if shown."""
+    """What a run returned for one row: logits ``[T, V]``, and the alignment ``[S]`` of its first token if shown."""
 
     logits: Array
     alignment: Array | None = None
@@ -48,6 +52,8 @@ class Executor:
         self._model, self._settings, self._meter = model, settings, meter
         self._rows, self._cache, self._prefixes = batch.rows, batch.cache, batch.prefixes
         self._output_processor = output_processor
+        vocabulary = next(spec.axes[-1] for spec in model.decoder.signature.outputs if spec.name == LOGITS)
+        self._scored_at_once = max(1, SCORED_VALUES // int(vocabulary))
         self._beams = BeamExecutor(model, batch, output_processor)
 
     def step(self) -> bool:
@@ -60,9 +66,13 @@ class Executor:
         budget = self._settings.max_prefill_tokens
         while budget > 0 and (batch := self._select_prompts(budget)):
             width = min(max(sequence.num_pending for sequence in batch), budget)
-            budget -= width * len(batch)
+            scores_prompt = batch[0].request.scores_prompt
+            if scores_prompt:
+                width = min(width, self._scored_at_once)
+            budget = 0 if scores_prompt else budget - width * len(batch)
             counts = [min(sequence.num_pending, width) for sequence in batch]
-            results = self._run(batch, width, np.array(counts)[:, None] - 1, self._model.decoder)
+            scored_BL = np.arange(width)[None] if scores_prompt else np.array(counts)[:, None] - 1
+            results = self._run(batch, width, scored_BL, self._model.decoder)
             for sequence, count in zip(batch, counts, strict=True):
                 sequence.cached += count  # of all, before any of them moves
             for sequence, scored in zip(batch, results, strict=True):
@@ -79,12 +89,12 @@ class Executor:
         oldest = min(reading, key=lambda sequence: sequence.request.arrived_s)
         reading = self._rows.all[oldest.row :]
         # ONNX Runtime's own attention reads several prompts at once only where nothing of them is cached yet.
-        if oldest.cached or oldest.num_pending > budget:
+        if oldest.cached or oldest.num_pending > budget or oldest.request.scores_prompt:
             return [oldest]
         longest, batch = 0, list[Sequence]()
         for sequence in reading:
             longest = max(longest, sequence.num_pending)
-            if sequence.cached or longest * (len(batch) + 1) > budget:
+            if sequence.request.scores_prompt or sequence.cached or longest * (len(batch) + 1) > budget:
                 break
             batch.append(sequence)
         return batch
@@ -93,6 +103,8 @@ class Executor:
         if isinstance(scored, AttendantError):
             self._output_processor.fail(sequence.request, scored)
             return
+        if sequence.request.scores_prompt:
+            scored = _score_prompt(sequence, scored)
         if sequence.num_pending <= 1 and self._prefixes is not None:  # one: its logits are left to the next step
             read = partial(self._cache.cached, sequence.row)
             self._prefixes.store(sequence.tokens[: sequence.cached], read)
@@ -131,7 +143,7 @@ class Executor:
         elif not sequence.output_length:
             self._first_tokens(sequence, scored)
         elif request.search is not None:
-            sequence.logits = scored.logits
+            sequence.logits = scored.logits[:1]  # a neighbour's guesses widen the step
         else:
             self._accept_tokens(sequence, scored)
 
@@ -149,7 +161,8 @@ class Executor:
         for one in (sequence, *others):
             if request.unfinished:
                 self._output_processor.begin(one)
-                self._accept_tokens(one, scored)
+                if request.max_tokens:
+                    self._accept_tokens(one, scored)
 
     def _accept_tokens(self, sequence: Sequence, scored: Scored) -> None:
         """Sample at each position that was scored, as long as the draft that follows it was right."""
@@ -186,13 +199,16 @@ class Executor:
         try:
             shown = decoder.step(pad_tokens(batch, width), start_B, scored_BL)
         except Exception as error:  # whatever a runtime raises; one row's mistake must not be the others'
+            if self._cache.capacity is None:  # a state that a run updates: nobody knows whether it did
+                return [failure(error, "the decoder") for _ in batch]
             if len(batch) > 1:
                 return [self._run([one], width, scored_BL[at : at + 1], runner)[0] for at, one in enumerate(batch)]
             return [failure(error, "the decoder")]
         results: list[Scored | AttendantError] = []
         for row, sequence in enumerate(batch):
-            request = sequence.request
-            alignment = alignment_of(shown, row, request.source_length or None) if request.options.explain else None
+            alignment, length = None, sequence.request.source_length or None
+            if sequence.request.options.explain:  # no guesses of its own, but a neighbour's may widen the step
+                alignment = alignment_of(shown, row, scored_BL[row, 0], length)
             results.append(Scored(shown[LOGITS][row], alignment))
         return results
 
@@ -206,6 +222,15 @@ class Executor:
 
 def _requests(batch: list[Sequence]) -> list[Request]:
     return list(dict.fromkeys(sequence.request for sequence in batch))
+
+
+def _score_prompt(sequence: Sequence, scored: Scored) -> Scored:
+    """Keep what the run says of the prompt's tokens behind the run's own; returns what is left: its last logits."""
+    request, known = sequence.request, sequence.request.scored
+    for logits_V, token in zip(scored.logits, request.prompt[len(known) :], strict=False):
+        require_numbers(float(logits_V.max()), 0)
+        known.append(score_token(token, logits_V, request.options.top_logprobs))
+    return replace(scored, logits=scored.logits[-1:])
 
 
 def _sample_token(sequence: Sequence, logits_V: Array) -> SampledToken:

@@ -23,10 +23,31 @@ class OutputProcessor:
         self._rows, self._meter, self._clock = rows, meter, clock
 
     def begin(self, sequence: Sequence) -> None:
-        """Let an answer begin with the text of its prompt, if that is requested."""
+        """Let an answer begin with its prompt, if that is requested; without a token to come, it ends there."""
         request = sequence.request
-        if request.text:
-            self._emit(request, RequestOutput(text=request.text, candidate=sequence.candidate))
+        prompt = RequestOutput(text=request.text, candidate=sequence.candidate)
+        if request.scores_prompt:
+            prompt = sequence.builder.prompt(request.text, request.scored)
+        if not request.max_tokens:
+            self._end(sequence, "length", None, prompt)
+        elif prompt.text or prompt.token_ids:
+            self._emit(request, prompt)
+
+    def echo(self, request: Request) -> None:
+        """Answer with the prompt's text and tokens, of which nothing is to be decoded; from any thread."""
+        tokens = request.prompt if request.options.echo else ()
+        for candidate in range(request.options.n):
+            output = RequestOutput(
+                text=request.text,
+                token_ids=tokens,
+                candidate=candidate,
+                finish_reason="length",
+                is_last=candidate == request.options.n - 1,
+                token_bytes=tuple(map(self._tokenizer.token_bytes, tokens)),
+                prompt_tokens=len(tokens),
+                input_tokens=request.input_tokens if request.options.token_counts else None,
+            )
+            request.sink(output)
 
     def add_token(self, sequence: Sequence, choice: SampledToken, alignment: Array | None) -> bool:
         """Add a token to a sequence.
@@ -37,7 +58,9 @@ class OutputProcessor:
         options = sequence.request.options
         self._time(sequence.request)
         if choice.token in sequence.ends:
-            return self._end(sequence, "stop", alignment)
+            # lm-eval-harness takes the last of the tokens that are scored for the model's own, whatever it is.
+            end = sequence.builder.end(choice) if sequence.request.scores_prompt else None
+            return self._end(sequence, "stop", alignment, end)
         sequence.take(choice)
         self._meter.tokens += 1
         output = sequence.builder.add(choice, alignment if options.explain else None)
@@ -144,6 +167,9 @@ def merge_outputs(outputs: list[RequestOutput]) -> RequestOutput:
         token_ids=tuple(token for output in outputs for token in output.token_ids),
         logprobs=tuple(value for output in outputs for value in output.logprobs),
         top_logprobs=tuple(top for output in outputs for top in output.top_logprobs),
+        token_bytes=tuple(one for output in outputs for one in output.token_bytes),
+        top_bytes=tuple(top for output in outputs for top in output.top_bytes),
+        prompt_tokens=sum(output.prompt_tokens for output in outputs),
         alignment=np.concatenate(alignments) if alignments else None,
         token_texts=tuple(text for output in outputs for text in output.token_texts),
         source_texts=outputs[0].source_texts,

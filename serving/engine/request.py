@@ -14,6 +14,7 @@ from serving.engine.loaded_model import LoadedModel
 from serving.engine.output.detokenizer import OutputBuilder
 from serving.engine.request_output import RequestOutput
 from serving.engine.sampling.beam_search import BeamSearch
+from serving.engine.sampling.guide import TokenGuide
 from serving.engine.sampling.lookup import Lookup
 from serving.engine.sampling.sampler import SampledToken, Sampler
 from serving.engine.sampling.token_rules import TokenRules
@@ -39,11 +40,13 @@ class Request:
         seed: of its random numbers.
         text: of the prompt, if it is to stand before the answer.
         input_tokens: how many tokens it has.
+        guide: the form of its answers, which stays compiled as long as the request lives.
         source_texts: what an alignment's positions stand for; emitted once.
         stream: whether outputs are emitted as they come, or each answer whole.
         sink: takes the answer.
         arrived_s: when it came, by the engine's clock.
         memories: what the encoder made of the source; None until it has been run.
+        scored: the prompt's tokens with their log-probabilities, as far as they are known.
         source_length: how many positions its own source has, of those the rows are laid out for.
         sequences: of its rows; one until its prompt is done.
         search: of beams.
@@ -59,11 +62,13 @@ class Request:
     seed: int = 0
     text: str = ""
     input_tokens: int
+    guide: TokenGuide | None = None
     source_texts: tuple[str, ...] = ()
     stream: bool = True
     sink: Sink = _discard
     arrived_s: float = 0.0
     memories: Mapping[str, Array] | None = field(init=False, default=None)
+    scored: list[SampledToken] = field(init=False, default_factory=list)
     source_length: int = field(init=False, default=0)
     sequences: list[Sequence] = field(init=False, default_factory=list)
     search: BeamSearch | None = field(init=False, default=None)
@@ -77,6 +82,8 @@ class Request:
         self.arrive(self.sink, self.arrived_s)
         if not self.source:
             self.memories = {}
+        if self.scores_prompt:
+            self.scored.append(SampledToken(self.prompt[0]))
         self._cancelled = threading.Event()
 
     def arrive(self, sink: Sink, now_s: float) -> None:
@@ -92,6 +99,16 @@ class Request:
     @property
     def is_cancelled(self) -> bool:
         return self._cancelled.is_set()
+
+    @property
+    def scores_prompt(self) -> bool:
+        """Whether the log-probabilities of the prompt's own tokens are asked for."""
+        return self.options.echo and self.options.logprobs
+
+    @property
+    def needs_no_run(self) -> bool:
+        """Whether the prompt itself is all that is asked for."""
+        return self.max_tokens == 0 and not self.scores_prompt
 
     @property
     def rows(self) -> int:
@@ -161,21 +178,22 @@ def pad_tokens(sequences: list[Sequence], width: int) -> Array:
     return tokens_BT
 
 
-def require_limit(max_tokens: int | None, longest: int, why: str) -> int:
+def require_limit(max_tokens: int | None, longest: int, why: str, least: int = 1) -> int:
     """How many tokens an answer may have.
 
     Args:
         max_tokens: as requested; the longest if None.
         longest: possible.
         why: what the longest comes from.
+        least: possible.
 
     Raises:
-        InputError: the limit is outside 1 … longest.
+        InputError: the limit is outside least … longest.
     """
     limit = longest if max_tokens is None else max_tokens
-    if not 1 <= limit <= longest:
+    if not least <= limit <= longest:
         raise InputError(
-            f"max_tokens from 1 to {longest}, {why}",
+            f"max_tokens from {least} to {longest}, {why}",
             str(limit),
             "ask for fewer tokens, or leave max_tokens out",
             param="max_tokens",
@@ -192,7 +210,7 @@ def create_first_sequence(request: Request, model: LoadedModel) -> Sequence:
     options, mask = request.options, (request.memories or {}).get("source_mask")
     request.source_length = 0 if mask is None else int(mask.sum())
     if options.beam_width > 1:
-        request.search = BeamSearch(options, rules_of(options, model), request.prompt, request.max_tokens)
+        request.search = BeamSearch(options, rules_of(request, model), request.prompt, request.max_tokens)
     request.sequences.append(create_sequence(request, 0, list(request.prompt), model))
     request.unfinished = options.n if request.search is None else 1
     return request.sequences[0]
@@ -201,7 +219,7 @@ def create_first_sequence(request: Request, model: LoadedModel) -> Sequence:
 def create_sequence(request: Request, candidate: int, tokens: list[int], model: LoadedModel) -> Sequence:
     """A sequence of a request with tokens of its own."""
     options = request.options
-    rules = rules_of(options, model)
+    rules = rules_of(request, model)
     guide = None if options.structure is None else model.guides.create(options.structure)
     return Sequence(
         request=request,
@@ -214,6 +232,14 @@ def create_sequence(request: Request, candidate: int, tokens: list[int], model: 
     )
 
 
-def rules_of(options: SamplingParams, model: LoadedModel) -> TokenRules:
-    """The rules of the checkpoint's tokens, as far as a request leaves them."""
-    return replace(model.rules, end=frozenset()) if options.ignore_eos else model.rules
+def rules_of(request: Request, model: LoadedModel) -> TokenRules:
+    """The rules of the checkpoint's tokens, as far as a request leaves them.
+
+    A forced first token is the second of its sequence, as in transformers (``ForcedBOSTokenLogitsProcessor``): a
+    translator's start token always stands alone before it, the prompt of a language model hardly ever.
+    """
+    return replace(
+        model.rules,
+        end=frozenset() if request.options.ignore_eos else model.rules.end,
+        first=model.rules.first if len(request.prompt) == 1 else None,
+    )

@@ -16,13 +16,16 @@ class RequestOutput:
 
     Attributes:
         text: what these tokens add; may be empty, as when a character takes several tokens.
-        token_ids: what it is made of; an end token is not among them.
+        token_ids: what it is made of; an end token is among them only behind a prompt that was scored.
         candidate: which of the request's answers it belongs to.
         finish_reason: empty until the last part of this answer: ``stop`` after an end token or a stop text,
             ``length`` at the limit.
         is_last: whether the request's answers are all complete.
         logprobs: of each token, if requested.
         top_logprobs: for each token the most probable ones, if requested.
+        token_bytes: what each token stands for, with log-probabilities.
+        top_bytes: the same of the most probable ones.
+        prompt_tokens: how many of the tokens, in front, are the prompt's.
         score: of a beam, with the length penalty.
         alignment: for each token the weights of the source's positions, float32 ``[T, S]``; only if requested.
         token_texts: what each token adds to the text; only with an alignment.
@@ -37,6 +40,9 @@ class RequestOutput:
     is_last: bool = False
     logprobs: tuple[float | None, ...] = ()
     top_logprobs: tuple[TokenLogprobs, ...] = ()
+    token_bytes: tuple[bytes, ...] = ()
+    top_bytes: tuple[tuple[bytes, ...], ...] = ()
+    prompt_tokens: int = 0
     score: float | None = None
     alignment: Array | None = None
     token_texts: tuple[str, ...] = ()

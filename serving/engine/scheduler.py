@@ -183,7 +183,7 @@ class Scheduler:
         self._batch.rows.append(sequence)
         self._reserved[request] = request.rows
         self._meter.prompt_tokens += len(request.prompt)
-        if self._batch.prefixes is not None:
+        if self._batch.prefixes is not None and not request.scores_prompt:  # which needs logits of every position
             blocks = self._batch.prefixes.match(request.prompt[:-1])  # the last token's logits are needed
             if blocks:
                 joined = [np.concatenate(parts, axis=1) for parts in zip(*blocks, strict=True)]

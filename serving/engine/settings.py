@@ -32,11 +32,11 @@ class EngineSettings:
         return cls(**{one.name: int(parameters[one.name]) for one in fields(cls) if one.name in parameters})
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("max_num_seqs", 1),
-            ("max_queue_size", 0),
-            ("max_prefill_tokens", 1),
-            ("prefix_cache_bytes", 0),
+        for name, least, most in (
+            ("max_num_seqs", 1, 2**20),
+            ("max_queue_size", 0, 2**20),
+            ("max_prefill_tokens", 1, 2**30),
+            ("prefix_cache_bytes", 0, 2**50),
         ):
-            if getattr(self, name) < least:
-                raise ConfigError(f"{name} of at least {least}", str(getattr(self, name)), f"correct {name}")
+            if not least <= getattr(self, name) <= most:
+                raise ConfigError(f"{name} from {least} to {most}", str(getattr(self, name)), f"correct {name}")

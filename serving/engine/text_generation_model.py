@@ -22,7 +22,7 @@ from serving.engine.meter import Meter
 from serving.engine.output.alignment import aligning_graph, require_aligning
 from serving.engine.request import Request, require_limit
 from serving.engine.request_output import RequestOutput
-from serving.engine.sampling.guide import Guides
+from serving.engine.sampling.guide import Guides, TokenGuide
 from serving.engine.sampling.token_rules import TokenRules
 from serving.engine.settings import EngineSettings
 from serving.runtime.base import Array
@@ -135,9 +135,11 @@ class TextGenerationModel:
             self.runners[require_aligning(self._aligning)]  # loaded here: only this request is to meet an error
         require_tokens(options.stop_token_ids, "stop_token_ids", self.vocabulary_size)
         require_tokens(list(options.logit_bias), "logit_bias", self.vocabulary_size)
-        if options.structure is not None:
-            self.loaded.guides.prepare(options.structure)  # here, and not in the thread that decodes for all
         return secrets.randbits(SEED_BITS) if options.seed is None else options.seed
+
+    def _guide(self, options: SamplingParams) -> TokenGuide | None:
+        # Compiled here, and not in the thread that decodes for all.
+        return None if options.structure is None else self.loaded.guides.prepare(options.structure)
 
 
 def require_tokens(tokens: Sequence[int], name: str, below: int | None = None) -> None:
@@ -182,6 +184,7 @@ class TranslationModel(TextGenerationModel):
             options=options,
             seed=seed,
             input_tokens=source_BS.size,
+            guide=self._guide(options),
         )
 
 
@@ -221,6 +224,7 @@ class CaptionModel(TextGenerationModel):
             options=options,
             seed=seed,
             input_tokens=0,
+            guide=self._guide(options),
         )
 
 
@@ -244,9 +248,10 @@ class LanguageModel(TextGenerationModel):
         why = f"the cache's {longest} positions less the prompt's {len(prompt)}"
         return Request(
             prompt=prompt,
-            max_tokens=require_limit(options.max_tokens, longest - len(prompt), why),
+            max_tokens=require_limit(options.max_tokens, longest - len(prompt), why, least=0),
             options=options,
             seed=seed,
             text=(inputs if isinstance(inputs, str) else self.tokenizer.decode(inputs)) if options.echo else "",
             input_tokens=len(prompt),
+            guide=self._guide(options),
         )

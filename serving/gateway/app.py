@@ -26,12 +26,29 @@ from serving.gateway.routes import (
     health,
     models,
     page,
+    predict,
+    responses,
+    tokens,
     translate,
 )
 from serving.gateway.settings import GatewaySettings
 from serving.gateway.upstream.pool import Pool
 
-RESOURCES = (models, completions, chat, embeddings, classify, caption, translate, explanations, health, metrics)
+RESOURCES = (
+    models,
+    completions,
+    chat,
+    responses,
+    tokens,
+    embeddings,
+    classify,
+    predict,
+    caption,
+    translate,
+    explanations,
+    health,
+    metrics,
+)
 
 
 def create_app(settings: GatewaySettings) -> FastAPI:
@@ -50,7 +67,9 @@ def create_app(settings: GatewaySettings) -> FastAPI:
                 app.state.metrics.registry.register(Upstreams(pool))
                 yield
         if app.state.tracing is not None:
-            app.state.tracing.shutdown()
+            from serving.gateway.middleware.tracing import send_last_spans
+
+            await send_last_spans(app.state.tracing)
 
     app = FastAPI(
         title="Attendant",

@@ -4,8 +4,8 @@ Lone surrogates, NaN and nesting beyond 200 levels are refused by the parser, wh
 """
 
 import json
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from fastapi.routing import APIRoute
 from pydantic_core import from_json
@@ -18,6 +18,7 @@ from serving.gateway.errors import RefusedError
 JSON = "application/json"
 MOST_VALUES = 1 << 17
 MOST_FIELDS = 1 << 12
+_KINDS = {list: "a list", str: "a text", bool: "a truth value", type(None): "null"}
 
 
 class JsonRoute(APIRoute):
@@ -29,8 +30,8 @@ class JsonRoute(APIRoute):
         async def handle_json(request: Request) -> Response:
             request = _JsonRequest(request.scope, request.receive)
             body = await request.body()
-            if body and _is_json(request):
-                request.parsed = parse_json(body)
+            if request.method == "POST":
+                request.parsed = _parse_object(request, body)
             return await handle(request)
 
         return handle_json
@@ -73,11 +74,21 @@ def parse_json(data: bytes | str) -> Any:
         found = f"half of a surrogate pair in {place}" if place else "half of a surrogate pair"
         raise InputError("texts of whole Unicode characters", found, "send both halves", param=place) from error
     if data.count(b":") > MOST_FIELDS:
-        for names, found in _walk(value):
-            if isinstance(found, dict) and len(found) > MOST_FIELDS:
-                raise InputError(
-                    f"at most {MOST_FIELDS} fields in an object", str(len(found)), "send fewer", param=_join(names)
-                )
+        for one in _walk(value):
+            if isinstance(one.value, dict) and len(one.value) > MOST_FIELDS:
+                expected, count = f"at most {MOST_FIELDS} fields in an object", str(len(one.value))
+                raise InputError(expected, count, "send fewer", param=_path_of(one))
+    return value
+
+
+def _parse_object(request: Request, body: bytes) -> dict[str, Any]:
+    if body and not _is_json(request):
+        found = request.headers.get("content-type") or "none"
+        raise RefusedError(415, f"expected Content-Type: {JSON}; found {found}; send that header with the body")
+    value = parse_json(body) if body else None
+    if not isinstance(value, dict):
+        found = "no body" if not body else _KINDS.get(type(value), "a number")
+        raise InputError("an object of JSON", found, 'send one, as {"model": …}')
     return value
 
 
@@ -91,31 +102,46 @@ def _place_of_surrogate(data: bytes) -> str | None:
         value = json.loads(data)  # which lets them pass
     except (ValueError, RecursionError):
         return None
-    for place, found in _walk(value):
-        texts = found if isinstance(found, dict) else (found,)
-        if any(isinstance(text, str) and not _is_whole(text) for text in texts):
-            return _join(place)
+    if not _is_whole(value):
+        return ""
+    for place in _walk(value):
+        for name, part in _parts_of(place.value):
+            if not _is_whole(name):
+                return _path_of(place)
+            if not _is_whole(part):
+                return _path_of(_Place(part, name, place))
     return None
 
 
-def _walk(value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
-    rest: list[tuple[tuple[str, ...], Any]] = [((), value)]
+class _Place(NamedTuple):
+    value: dict[str, Any] | list[Any]
+    name: str | int
+    parent: "_Place | None"
+
+
+def _walk(value: Any) -> Iterator[_Place]:
+    # Objects and lists, each with a link to its parent: whole paths would be a copy of the depth for every value.
+    rest = [_Place(value, "", None)] if isinstance(value, dict | list) else []
     while rest:
-        place, one = rest.pop()
-        yield place, one
-        if isinstance(one, dict):
-            rest += [((*place, name), part) for name, part in one.items()]
-        elif isinstance(one, list):
-            rest += [((*place, str(number)), part) for number, part in enumerate(one)]
+        place = rest.pop()
+        yield place
+        rest += [_Place(part, name, place) for name, part in _parts_of(place.value) if isinstance(part, dict | list)]
 
 
-def _join(place: tuple[str, ...]) -> str:
-    return ".".join(place)
+def _parts_of(value: dict[str, Any] | list[Any]) -> Iterable[tuple[str | int, Any]]:
+    return value.items() if isinstance(value, dict) else enumerate(value)
 
 
-def _is_whole(text: str) -> bool:
+def _path_of(place: _Place) -> str:
+    names: list[str] = []
+    while place.parent is not None:
+        names.append(str(place.name))
+        place = place.parent
+    return ".".join(reversed(names))
+
+
+def _is_whole(value: Any) -> bool:
     try:
-        text.encode()
+        return not isinstance(value, str) or bool(value.isascii() or value.encode())
     except UnicodeEncodeError:
         return False
-    return True

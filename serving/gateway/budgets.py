@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 Result = TypeVar("Result")
 
@@ -64,3 +65,15 @@ class Budget:
 
         future.add_done_callback(end)
         return await asyncio.shield(future)
+
+
+class Turns:
+    """So many at once for each name; who comes later waits."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._semaphores = WeakValueDictionary[str, asyncio.Semaphore]()  # of names in use
+
+    def of(self, name: str) -> asyncio.Semaphore:
+        """What to enter before work for a name begins."""
+        return self._semaphores.setdefault(name, asyncio.Semaphore(self._most))

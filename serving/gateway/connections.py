@@ -1,25 +1,30 @@
 """Connections bounded in number and in time: uvicorn itself waits for headers, and for readers, as long as it takes."""
 
 import asyncio
-import resource
+import re
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from serving.descriptors import descriptor_limit
+
 HEADERS_S = 10.0
-"""Longest time from a connection, or from the last response on it, to the end of a request's headers."""
+"""Longest time from a connection, or from the first byte of a further request on it, to the end of the headers."""
+KEEP_ALIVE_S = 75.0
+"""Longest time between two requests: a client that keeps connections for less sends on none that is being closed."""
 HANDSHAKE_S = 10.0
 """Longest time of a TLS handshake, and of a connection's end, both of which wait for the client."""
 UNREAD_S = 30.0
 """Longest time in which a client reads nothing of what waits for it."""
 MOST_CONNECTIONS = 1000
-"""At once, and no more than half of the files that the process may open."""
+"""At once, and no more than half of the descriptors that the process may open."""
 MOST_HEADER_BYTES = 1 << 15
 MOST_PIECES, LEAST_BYTES = 4096, 64
 """A body that comes in more pieces than that must have so many bytes in each on average: a million chunks are a million
 parses."""
 _LOOKS = 4
+_ABSOLUTE = re.compile(rb"(?i:https?)://([^/?#]*)(.*)", re.DOTALL)
 
 
 class _BoundedConnection(h11.Connection):
@@ -29,11 +34,20 @@ class _BoundedConnection(h11.Connection):
         event = super().next_event()
         if isinstance(event, h11.Request):
             self._pieces = self._bytes = 0
+            if absolute := _ABSOLUTE.fullmatch(event.target):
+                event = _with_origin_form(event, *absolute.groups())
         elif isinstance(event, h11.Data):
             self._pieces, self._bytes = self._pieces + 1, self._bytes + len(event.data)
             if self._pieces > MOST_PIECES and self._bytes < LEAST_BYTES * self._pieces:
                 raise h11.RemoteProtocolError("a body in too many pieces")
         return event
+
+
+def _with_origin_form(request: h11.Request, host: bytes, path: bytes) -> h11.Request:
+    # As though no proxy had been meant: RFC 9112, 3.2.2, whose server takes the target's host instead of the header's.
+    target = path if path.startswith(b"/") else b"/" + path
+    headers = [(name, host if name == b"host" else value) for name, value in request.headers]
+    return h11.Request(method=request.method, target=target, headers=headers, http_version=request.http_version)
 
 
 class BoundedProtocol(H11Protocol):
@@ -42,7 +56,9 @@ class BoundedProtocol(H11Protocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.conn = _BoundedConnection(h11.SERVER, MOST_HEADER_BYTES)
+        self.timeout_keep_alive: float = KEEP_ALIVE_S  # type: ignore[assignment]  # fractions work as well
         self.waits_since_s = self.loop.time()
+        self._is_idle = False
         self._look: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
 
@@ -53,13 +69,9 @@ class BoundedProtocol(H11Protocol):
         return cycle is None or cycle.response_complete or (cycle.more_body and not cycle.response_started)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin; where there are too many, the one that waits longest for its client ends."""
+        """Begin."""
         super().connection_made(transport)
         self._watch()
-        if len(self.connections) > most_connections():
-            others = [one for one in self.connections if isinstance(one, BoundedProtocol)]
-            waiting = [one for one in others if one.waits and not one.transport.is_closing()]
-            min(waiting, key=lambda one: one.waits_since_s, default=self).transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
@@ -68,9 +80,16 @@ class BoundedProtocol(H11Protocol):
                 timer.cancel()
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        """Read, perhaps the beginning of a further request."""
+        if self._is_idle:
+            self.waits_since_s, self._is_idle = self.loop.time(), False
+        super().data_received(data)
+
     def on_response_complete(self) -> None:
         """Wait for the next request."""
         self.waits_since_s = self.loop.time()
+        self._is_idle = not self.conn.trailing_data[0]
         super().on_response_complete()
 
     def pause_writing(self) -> None:
@@ -88,7 +107,8 @@ class BoundedProtocol(H11Protocol):
         if self.flow.write_paused:
             self.waits_since_s = self.loop.time()
         idle = self.cycle is None or self.cycle.response_complete
-        if idle and self.loop.time() - self.waits_since_s > HEADERS_S:
+        longest_s = KEEP_ALIVE_S if self._is_idle else HEADERS_S
+        if idle and self.loop.time() - self.waits_since_s > longest_s:
             self.transport.abort()  # also one that is closing, whose client does not read the last of it
         else:
             self._look = self.loop.call_later(HEADERS_S / _LOOKS, self._watch)
@@ -103,5 +123,4 @@ class BoundedProtocol(H11Protocol):
 
 def most_connections() -> int:
     """How many connections there may be."""
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST_CONNECTIONS if files == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, files // 2)
+    return min(MOST_CONNECTIONS, descriptor_limit() // 2)

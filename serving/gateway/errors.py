@@ -8,6 +8,7 @@ anything else      500 server_error               LostError          503 server_
 """
 
 import logging
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI
@@ -57,6 +58,10 @@ _OF_STATUS = {
     429: ("rate_limit_error", "rate_limit_exceeded"),
     503: ("server_error", "overloaded"),
 }
+_MESSAGES = dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "expected an object") | {
+    "extra_forbidden": "a field that is not supported"
+}
+"""Where pydantic's words are about Python."""
 MOST_CHARACTERS = 2000
 """Of a message or of the name of a field, which may repeat what a request says."""
 
@@ -111,14 +116,19 @@ async def _handle_invalid(request: Request, error: Exception) -> JSONResponse:
     found = error.errors()[0]
     place = [str(part) for part in found["loc"] if part not in ("body", "query")]
     param = ".".join(place) or None
-    message = "a field that is not supported" if found["type"] == "extra_forbidden" else found["msg"]
+    message = _MESSAGES.get(found["type"], found["msg"])
     return JSONResponse(_body(f"{param}: {message}" if param else message, INVALID, param, found["type"]), 400)
 
 
 async def _handle_http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     kind, code = _OF_STATUS.get(error.status_code, (INVALID, "invalid_value"))
-    return JSONResponse(_body(str(error.detail), kind, None, code), error.status_code, error.headers)
+    message = str(error.detail)
+    if message == HTTPStatus(error.status_code).phrase:  # the router's, which knows no more
+        allowed = (error.headers or {}).get("Allow", "")
+        expected = f"{request.url.path} takes {allowed}" if allowed else f"no route {request.url.path}"
+        message = f"{expected}; found {request.method}; GET /openapi.json lists the routes"
+    return JSONResponse(_body(message, kind, None, code), error.status_code, error.headers)
 
 
 def _body(message: str, kind: str, param: str | None, code: str) -> dict[str, Any]:

@@ -4,11 +4,11 @@ Source: WHATWG HTML, section 9.2; OpenAI ends a stream with ``data: [DONE]``.
 """
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Any
 
+from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Send
@@ -30,8 +30,8 @@ _HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
 def event(value: Any) -> bytes:
-    """One event, whose data is JSON."""
-    return b"data: " + json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
+    """One event, whose data is JSON; NaN and infinity are null."""
+    return b"data: " + to_json(value, inf_nan_mode="null") + b"\n\n"
 
 
 class EventStream(StreamingResponse):

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 from starlette.requests import Request
 
-from attendant.errors import CancelledError
+from attendant.errors import CancelledError, DeadlineError
 from attendant.sampling_params import SamplingParams
 from clients.answer import Delta
 from clients.served_model import ServedModel
 from clients.text import StreamingModel
 from clients.triton_client import Array
-from serving.gateway.answers import TokenUsage
-from serving.gateway.budgets import Budget
+from serving.gateway.answers import TokenUsage, count_tokens, estimate_tokens, merge_streams
+from serving.gateway.budgets import Budget, Turns
 from serving.gateway.chat_templates import ChatTemplates
 from serving.gateway.images import pixels_of
 from serving.gateway.large_answers import most_tokens, require_bounded
@@ -24,10 +26,13 @@ from serving.gateway.middleware.keys import Key
 from serving.gateway.settings import GatewaySettings
 from serving.gateway.upstream.pool import Pool
 from serving.gateway.upstream.server import Upstream
+from serving.gateway.upstream.unknown_models import require_task
 
-BYTES_A_TOKEN = 4
-"""Of an ordinary text; a tokenizer never makes more tokens of one than it has bytes, but for a few at its ends."""
+GRACE_S = 1.0
+"""Behind the end of a request's time, at which a model that generates ends it itself, and says more of it."""
 SPECIAL_TOKENS = 2
+CLASSIFIED_AT_ONCE, EXPLAINED_AT_ONCE, PREDICTED_AT_ONCE = 64, 4, 64
+"""Images for one model: each is of the model's size, however small its file, and an explained one is many."""
 Result = TypeVar("Result")
 Model = TypeVar("Model", bound=StreamingModel)
 
@@ -41,12 +46,18 @@ class Gateway:
         pool: the servers.
         decoding: pixels of images that are decoded at once.
         templates: which render chats.
+        classified: who may have an image classified now, by the name of the model.
+        explained: who may have one explained.
+        predicted: who may have tensors predicted.
     """
 
     settings: GatewaySettings
     pool: Pool
     decoding: Budget
     templates: ChatTemplates
+    classified: Turns = field(default_factory=lambda: Turns(CLASSIFIED_AT_ONCE))
+    explained: Turns = field(default_factory=lambda: Turns(EXPLAINED_AT_ONCE))
+    predicted: Turns = field(default_factory=lambda: Turns(PREDICTED_AT_ONCE))
 
     @classmethod
     def of(cls, request: Request) -> Gateway:
@@ -67,13 +78,53 @@ class Gateway:
         Raises:
             AttendantError: as the client raises, or no server has such a model.
         """
+        return self._within_bounds(name, 1, self._start(kind, name, ask))
 
+    def stream_all(
+        self,
+        kind: type[Model],
+        name: str,
+        prompts: Sequence[str | Sequence[int]],
+        ask: Callable[..., AsyncIterator[Delta]],
+        usage: TokenUsage,
+    ) -> AsyncGenerator[tuple[int, Delta], None]:
+        """The answers to several questions as they come, each delta with the number of its question, and counted.
+
+        No more of them are under way than the model decodes at once, so that others' requests stand behind few.
+
+        Args:
+            kind: the model's client.
+            name: of the model.
+            prompts: texts or tokens.
+            ask: from that client and a ``prompt`` to the deltas.
+            usage: of the request.
+
+        Raises:
+            BusyError: the model does not take so many at once: none is asked.
+            AttendantError: as :meth:`stream`.
+        """
+        streams = [
+            count_tokens(self._start(kind, name, partial(ask, prompt=prompt)), usage, prompt) for prompt in prompts
+        ]
+        return self._within_bounds(name, len(streams), merge_streams(streams, self.pool.rows(name)))
+
+    def _start(
+        self, kind: type[Model], name: str, ask: Callable[[Model], AsyncIterator[Delta]]
+    ) -> AsyncGenerator[Delta, None]:
         def start(upstream: Upstream, served: ServedModel) -> AsyncGenerator[Delta, None]:
-            model = kind(upstream.client, served.require_task(kind.task), self.settings.first_timeout_s)
+            model = kind(upstream.client, require_task(served, kind.task), self.settings.first_timeout_s)
             deltas: AsyncGenerator[Delta, None] = ask(model)  # type: ignore[assignment]
             return deltas
 
         return self.pool.stream(name, start)
+
+    async def _within_bounds(
+        self, name: str, count: int, deltas: AsyncGenerator[Result, None]
+    ) -> AsyncGenerator[Result, None]:
+        with self.pool.hold_places(name, count):
+            async with aclosing(deltas):
+                async for delta in deltas:
+                    yield delta
 
     async def pixels_of(self, data: bytes, model: ServedModel) -> Array:
         """An image as a model wants it.
@@ -100,12 +151,14 @@ class Gateway:
         request.state.usage = usage
         return usage
 
-    async def require_bounded(self, model: str, prompts: int, options: SamplingParams) -> None:
+    async def require_bounded(
+        self, model: str, prompts: Sequence[str | Sequence[int]], options: SamplingParams
+    ) -> None:
         """Refuse a request whose answers are too much to be sent as a whole.
 
         Args:
             model: its name.
-            prompts: how many, each of which is answered.
+            prompts: texts or tokens, each of which is answered.
             options: of each answer.
 
         Raises:
@@ -114,7 +167,8 @@ class Gateway:
         """
         served = (await self.pool.models()).get(model)
         if served is not None:  # that there is none, its stream says
-            require_bounded(prompts, options, served.parameters)
+            longest = max((most_prompt_tokens(prompt) for prompt in prompts), default=0)
+            require_bounded(max(1, len(prompts)), options, served.parameters, longest)
 
     async def reserve_tokens(
         self, request: Request, model: str, prompts: Sequence[str | Sequence[int]], options: SamplingParams | None
@@ -134,17 +188,14 @@ class Gateway:
         key: Key | None = getattr(request.state, "key", None)
         if key is None or not key.tokens:
             return
-        served = await self.pool.once(model, _describe)
+        served = await self.pool.model(model)
         answers = 0
         if options is not None:
             answers = options.n * most_tokens(options, served.parameters) * max(1, len(prompts))
         likely, most = answers, answers
         for prompt in prompts:
-            if isinstance(prompt, str):
-                size = len(prompt.encode())
-                likely, most = likely + -(-size // BYTES_A_TOKEN), most + size + SPECIAL_TOKENS
-            else:
-                likely, most = likely + len(prompt), most + len(prompt)
+            likely += estimate_tokens(prompt)
+            most += most_prompt_tokens(prompt)
         request.state.reserved = request.state.quotas.reserve(key, likely, most)
 
     def counts_prompts(self, request: Request) -> bool:
@@ -153,16 +204,26 @@ class Gateway:
         return key is not None and bool(key.tokens)
 
 
+def most_prompt_tokens(prompt: str | Sequence[int]) -> int:
+    """How many tokens a prompt may be, at most."""
+    return len(prompt.encode()) + SPECIAL_TOKENS if isinstance(prompt, str) else len(prompt)
+
+
 async def while_connected(request: Request, work: Awaitable[Result]) -> Result:
-    """The result of some work, which is cancelled as soon as the client disconnects.
+    """The result of some work, which is cancelled as soon as the client disconnects, or the request's time is over.
 
     Raises:
         CancelledError: it did.
+        DeadlineError: it is.
     """
+    longest_s = Gateway.of(request).settings.request_timeout_s
     track_request = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(_disconnect(request))
     try:
-        await asyncio.wait({track_request, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        waited = {track_request, leaving}
+        await asyncio.wait(waited, timeout=longest_s + GRACE_S, return_when=asyncio.FIRST_COMPLETED)
+        if not any(one.done() for one in waited):
+            raise DeadlineError(f"an answer within {longest_s:g} s", "none", "retry later, or send less at once")
         if not track_request.done():
             raise CancelledError("a client that waits", "it disconnected", "stay connected")
         return track_request.result()
@@ -171,10 +232,6 @@ async def while_connected(request: Request, work: Awaitable[Result]) -> Result:
         if not track_request.done():
             track_request.cancel()
             await asyncio.wait({track_request})
-
-
-async def _describe(upstream: Upstream, served: ServedModel) -> ServedModel:
-    return served
 
 
 async def _disconnect(request: Request) -> None:

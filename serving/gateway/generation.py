@@ -8,6 +8,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from clients.answer import Answer, Delta, whole_answers
+from clients.statuses import reading
 from serving.gateway.answers import TokenUsage, count_tokens, read_all
 from serving.gateway.events import event, event_stream
 from serving.gateway.explain.maps import round_values
@@ -16,7 +17,7 @@ from serving.gateway.large_answers import json_response
 
 
 async def create_response(
-    request: Request, usage: TokenUsage, deltas: AsyncGenerator[Delta, None], stream: bool
+    request: Request, usage: TokenUsage, deltas: AsyncGenerator[Delta, None], stream: bool, prompt: str = ""
 ) -> Response:
     """The response that deltas make.
 
@@ -25,12 +26,13 @@ async def create_response(
         usage: of the request, with the model's name.
         deltas: of one or more answers.
         stream: whether they are sent as they come.
+        prompt: that is answered; empty where it is an image.
     """
     if stream:
-        return await event_stream(request, _events(count_tokens(deltas, usage), usage))
-    read = await while_connected(request, read_all(count_tokens(deltas, usage)))
+        return await event_stream(request, _events(count_tokens(deltas, usage, prompt), usage))
+    read = await while_connected(request, read_all(count_tokens(deltas, usage, prompt)))
     return await json_response(
-        lambda: {"model": usage.model, "answers": _answers(read), "usage": usage.to_json()},
+        lambda: {"model": usage.model, "answers": _answers(read, usage.model), "usage": usage.to_json()},
         sum(_size(delta) for delta in read),
     )
 
@@ -65,8 +67,9 @@ async def _events(deltas: AsyncGenerator[Delta, None], usage: TokenUsage) -> Asy
         yield event({"model": usage.model, "text": "", "usage": usage.to_json()})
 
 
-def _answers(deltas: list[Delta]) -> list[dict[str, Any]]:
-    return [answer_to_json(index, answer) for index, answer in enumerate(whole_answers(deltas))]
+def _answers(deltas: list[Delta], model: str) -> list[dict[str, Any]]:
+    with reading(model):
+        return [answer_to_json(index, answer) for index, answer in enumerate(whole_answers(deltas))]
 
 
 def _size(delta: Delta) -> int:

@@ -12,8 +12,9 @@ from typing import TypeVar
 from PIL import Image
 
 from attendant.errors import InputError
-from clients.images import image_pixels
+from clients.images import count_made_pixels, image_pixels
 from clients.served_model import ServedModel
+from clients.statuses import reading
 from clients.triton_client import Array
 from serving.gateway.budgets import Budget
 from serving.gateway.settings import GatewaySettings
@@ -81,9 +82,14 @@ async def pixels_of(data: bytes, model: ServedModel, settings: GatewaySettings, 
         image = opened_image(data, settings)
     else:
         image = await _in_thread(opened_image, data, settings)
-    if image.width * image.height <= AT_ONCE_PIXELS:
+    with reading(model.name):
+        made = count_made_pixels(model, image)
+    if made > settings.image_pixels:
+        raise _too_many(settings, f"one that {model.name!r} makes {made} pixels of")
+    most = max(image.width * image.height, made)
+    if most <= AT_ONCE_PIXELS:
         return _decode(image, data, model)
-    return await budget.run(image.width * image.height, partial(_in_thread, _decode, image, data, model))
+    return await budget.run(most, partial(_in_thread, _decode, image, data, model))
 
 
 def _in_thread(work: Callable[..., Result], *inputs: object) -> asyncio.Future[Result]:
@@ -95,7 +101,8 @@ def _decode(image: Image.Image, data: bytes, model: ServedModel) -> Array:
         image.load()
     except (*_BOMBS, *_UNREADABLE) as error:
         raise _unreadable(data) from error
-    return image_pixels(model, image)
+    with reading(model.name):
+        return image_pixels(model, image)
 
 
 def _unreadable(data: bytes) -> InputError:

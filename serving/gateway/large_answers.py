@@ -30,21 +30,26 @@ def most_tokens(options: SamplingParams, parameters: Mapping[str, Any]) -> int:
         parameters: of the model.
     """
     longest = min(int(parameters.get(name, INT32)) for name in ("max_length", "max_target_length"))
-    return min(options.max_tokens or longest, longest)
+    return longest if options.max_tokens is None else min(options.max_tokens, longest)
 
 
-def require_bounded(prompts: int, options: SamplingParams, parameters: Mapping[str, Any]) -> None:
+def require_bounded(
+    prompts: int, options: SamplingParams, parameters: Mapping[str, Any], prompt_tokens: int = 0
+) -> None:
     """Refuse a request whose answers are too much to be sent as a whole.
 
     Args:
         prompts: how many, each of which is answered.
         options: of each answer.
         parameters: of the model.
+        prompt_tokens: of the longest prompt, which comes with the answer where its log-probabilities do.
 
     Raises:
         InputError: they are.
     """
     answers, tokens = prompts * options.n, most_tokens(options, parameters)
+    if options.echo and options.logprobs and tokens < INT32:
+        tokens += min(prompt_tokens, int(parameters.get("max_length", INT32)))
     per_token = 1 + options.logprobs + options.top_logprobs
     if options.explain:
         per_token += int(parameters.get(_POSITIONS, _PATCHES))

@@ -3,30 +3,48 @@
 import asyncio
 import signal
 import socket
+import ssl
 from contextlib import suppress
-from functools import partial
+from typing import Any
 
 import uvicorn
 
 from attendant.cli import FAILURE_STATUS
+from attendant.standard_streams import never_wait_for_readers
 from serving.certificates import ReloadedContext
-from serving.gateway import connections
+from serving.descriptors import raise_descriptor_limit
+from serving.gateway.acceptor import Acceptor
 from serving.gateway.app import create_app
 from serving.gateway.connections import BoundedProtocol
 from serving.gateway.settings import GatewaySettings
 
 
 class _Server(uvicorn.Server):
-    """Bounds what asyncio does of TLS: uvicorn has no option for it."""
+    """Accepts connections by an :class:`Acceptor`: uvicorn has no option for it."""
+
+    _acceptor: Acceptor | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen."""
-        if self.config.is_ssl:
-            loop, bound_s = asyncio.get_running_loop(), connections.HANDSHAKE_S
-            loop.create_server = partial(  # type: ignore[method-assign]
-                loop.create_server, ssl_handshake_timeout=bound_s, ssl_shutdown_timeout=bound_s
-            )
+        loop = asyncio.get_running_loop()
+        bind = loop.create_server
+
+        async def listen(
+            create_protocol: Any, *, ssl: ssl.SSLContext | None, backlog: int, **place: Any
+        ) -> asyncio.Server:
+            server = await bind(create_protocol, start_serving=False, **place)
+            own = [one.dup() for one in server.sockets]
+            self._acceptor = Acceptor(own, create_protocol, ssl, self.server_state.connections)
+            return server
+
+        loop.create_server = listen  # type: ignore[method-assign,assignment]
         await super().startup(sockets)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no more connections, and let open answers finish."""
+        if self._acceptor is not None:
+            self._acceptor.close()
+        await super().shutdown(sockets)
 
 
 def server_for(settings: GatewaySettings) -> uvicorn.Server:
@@ -56,9 +74,12 @@ def serve(settings: GatewaySettings) -> int:
     Returns:
         The exit status.
     """
+    never_wait_for_readers()
+    raise_descriptor_limit()
     server = server_for(settings)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # uvicorn raises what it was stopped by once it is done
-    signal.signal(signal.SIGHUP, server.handle_exit)  # whoever closes the terminal lets open answers finish too
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup leaves it
+        signal.signal(signal.SIGHUP, server.handle_exit)  # whoever closes the terminal lets open answers finish too
     with suppress(KeyboardInterrupt):
         asyncio.run(server.serve())
     return 0 if server.started else FAILURE_STATUS

@@ -8,8 +8,11 @@ from clients.tls import Tls
 from clients.triton_client import DEFAULT_SERVER
 from serving.certificates import ListenTls
 from serving.gateway.access_settings import AccessSettings
+from serving.triton.server.settings import LAST_PORT
 
 MIB_BYTES = 1 << 20
+SHORTEST_S, LONGEST_S = 1e-3, 1e6
+"""Of a request: its deadline is sent in whole milliseconds, in 32 bits."""
 OTLP_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
@@ -62,6 +65,13 @@ class GatewaySettings(AccessSettings):
         wrong = [address for address in self.tritons if not address.rpartition(":")[2].isdigit()]
         if wrong or not self.tritons:
             raise ConfigError("host:port of one or more Tritons", str(wrong or "none"), "correct --server")
+        if not 0 <= self.port <= LAST_PORT:
+            raise ConfigError(f"a port from 0 to {LAST_PORT}", str(self.port), "choose another")
+        if len(set(self.tritons)) < len(self.tritons):
+            raise ConfigError("each Triton once", ", ".join(self.tritons), "correct --server")
+        if not SHORTEST_S <= self.request_timeout_s <= LONGEST_S:
+            bounds = f"request_timeout_s from {SHORTEST_S:g} to {LONGEST_S:g}"
+            raise ConfigError(bounds, str(self.request_timeout_s), "correct request_timeout_s")
         above_zero = ("timeout_s", "first_timeout_s", "request_timeout_s", "drain_timeout_s", "probe_s")
         for name in (*above_zero, "body_bytes", "text_bytes", "bodies_bytes", "image_bytes", "image_pixels"):
             if not getattr(self, name) > 0:

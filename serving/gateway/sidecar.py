@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from attendant.errors import ConfigError, ServerError
+from serving.gateway.acceptor import BACKLOG
 from serving.gateway.server import server_for
 from serving.gateway.settings import GatewaySettings
 
@@ -86,11 +87,8 @@ def run_sidecar(settings: GatewaySettings, host: str) -> Iterator[GatewaySidecar
 
 def _bind(settings: GatewaySettings) -> socket.socket:
     try:
-        listening = socket.create_server((settings.host, settings.port))
+        return socket.create_server((settings.host, settings.port), backlog=BACKLOG)
     except OSError as error:
         found = f"port {settings.port}: {error.strerror}"
         remedy = "stop the program that has it, or choose another with --gateway-port"
         raise ConfigError(f"a port for the gateway to listen on at {settings.host}", found, remedy) from error
-    # asyncio does it only where the socket says that it is TCP; without it each answer waits 40 ms for the client.
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listening

@@ -1,12 +1,16 @@
 """Requests about an image: JSON with the image in base64, or a multipart form with it as the file ``image``."""
 
+import sys
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeVar
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 from python_multipart.multipart import parse_options_header
-from starlette.datastructures import UploadFile
+from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
 
 from attendant.errors import InputError
 from serving.gateway.bodies import JSON, parse_json
@@ -37,7 +41,7 @@ async def read_upload(request: Request, schema: type[Body]) -> tuple[Body, bytes
         return body, bytes_of_base64(getattr(body, IMAGE))
     if kind == FORM:
         _require_utf8(request.headers["content-type"])
-        async with request.form(max_files=1, max_fields=MOST_FIELDS) as form:
+        async with _read_form(request) as form:
             twice = len(form.multi_items()) - len(form)
             if twice:
                 raise InputError("each field of the form once", f"{twice} more", "send each once")
@@ -60,6 +64,23 @@ def upload_schema(schema: type[BaseModel]) -> dict[str, Any]:
         "additionalProperties": False,
     }
     return {"requestBody": {"required": True, "content": {JSON: {"schema": own}, FORM: {"schema": form}}}}
+
+
+class _InMemory(MultiPartParser):
+    spool_max_size = sys.maxsize  # a body is bounded, and there may be no room for a temporary file
+
+
+@asynccontextmanager
+async def _read_form(request: Request) -> AsyncIterator[FormData]:
+    try:
+        async with aclosing(request.stream()) as stream:
+            form = await _InMemory(request.headers, stream, max_files=1, max_fields=MOST_FIELDS).parse()
+    except MultiPartException as error:
+        raise RefusedError(400, error.message) from error
+    try:
+        yield form
+    finally:
+        await form.close()
 
 
 def _require_utf8(content_type: str) -> None:

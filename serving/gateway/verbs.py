@@ -89,5 +89,11 @@ def keys(
     if action == "revoke":
         revoke_key(file, name)
         return 0
-    sys.stdout.write(new_key(file, name, requests, tokens) + "\n")
+    secret = new_key(file, name, requests, tokens)
+    try:
+        sys.stdout.write(secret + "\n")
+        sys.stdout.flush()
+    except OSError:  # a key that nobody was shown would stay for ever
+        revoke_key(file, name)
+        raise
     return 0

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ from serving.lint.model import read_models
 from serving.lint.registry import COMMAND_RULES, FILE_RULES, MODEL_RULES
 from serving.lint.rule import Finding, Rule, Severity
 from serving.lint.vulnerabilities import known_vulnerabilities
+
+MOST_FINDINGS = 1000
+"""Of one rule in one model: nobody reads more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,4 +75,11 @@ def check_version(version: str) -> list[Problem]:
 
 
 def _check(subject: str, checked: Any, rules: Iterable[Rule[Any]]) -> list[Problem]:
-    return [Problem(subject=subject, rule=rule, finding=finding) for rule in rules for finding in rule.find(checked)]
+    return [Problem(subject=subject, rule=rule, finding=finding) for rule in rules for finding in _first(rule, checked)]
+
+
+def _first(rule: Rule[Any], checked: Any) -> list[Finding]:
+    found = list(islice(rule.find(checked), MOST_FINDINGS + 1))
+    if len(found) > MOST_FINDINGS:
+        found[-1] = Finding(where="", found=f"and more than these {MOST_FINDINGS}")
+    return found

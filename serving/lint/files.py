@@ -16,12 +16,12 @@ from serving.lint.sources import LIFECYCLE, MEASURED, REFUSED
     remedy="add the folder (an ensemble's is empty); 01 and v1 are no versions",
 )
 def version(model: Model) -> Iterator[Finding]:
-    if not model.versions:
+    versions = model.versions
+    if not versions:
         yield Finding(where="1/", found="no folder of any version")
         return
-    for version in model.served:
-        if version not in model.versions:
-            yield Finding(where="version_policy", found=f"no folder {version}/; there are {model.versions}")
+    for version in sorted(set(model.served) - set(versions)):
+        yield Finding(where="version_policy", found=f"no folder {version}/; there are {versions}")
 
 
 @rule(

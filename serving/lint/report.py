@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from attendant.printable import printable
 from serving.lint.check import Problem
 
 _COLOURS = {"error": "red", "warning": "yellow"}
@@ -17,18 +18,22 @@ def print_problems(title: str, problems: Sequence[Problem]) -> None:
     console = Console()
     console.width = max(console.width, 120)
     if problems:
-        table = Table(title=title)
+        table = Table(title=_shown(title))
         for column in ("model", "severity", "rule", "where", "found"):
             table.add_column(column, overflow="fold")
         for problem in problems:
             colour = _COLOURS[problem.severity]
             cells = (problem.finding.where, problem.finding.found)
             severity = f"[{colour}]{problem.severity}[/]"
-            table.add_row(escape(problem.subject), severity, problem.rule.name, *map(escape, cells))
+            table.add_row(_shown(problem.subject), severity, problem.rule.name, *map(_shown, cells))
         console.print(table)
         console.print(_explanations(problems))
     counts = [sum(problem.severity == severity for problem in problems) for severity in _COLOURS]
-    console.print(f"{title}: {counts[0]} errors, {counts[1]} warnings", highlight=False)
+    console.print(f"{_shown(title)}: {counts[0]} errors, {counts[1]} warnings", highlight=False)
+
+
+def _shown(text: str) -> str:
+    return escape(printable(text))
 
 
 def _explanations(problems: Sequence[Problem]) -> Table:

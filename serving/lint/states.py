@@ -1,5 +1,6 @@
 """Rules on implicit states: tensors that Triton keeps between the requests of a sequence."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,9 +35,9 @@ def mispaired_states(config: Any) -> list[str]:
 def state_order(model: Model) -> Iterator[Finding]:
     wrong = mispaired_states(model.config)
     outputs = {state.input_name: state.output_name for state in model.states}
+    standing = dict(zip(sorted(outputs), sorted(outputs.values()), strict=True))
     for name in wrong:
-        place = sorted(outputs).index(name)
-        found = f"its output is {outputs[name]!r}, and {sorted(outputs.values())[place]!r} stands in its place"
+        found = f"its output is {outputs[name]!r}, and {standing[name]!r} stands in its place"
         yield Finding(where=f"state {name!r}", found=found)
 
 
@@ -49,9 +50,9 @@ def state_order(model: Model) -> Iterator[Finding]:
 )
 def state_twice(model: Model) -> Iterator[Finding]:
     for field in ("input_name", "output_name"):
-        names = [getattr(state, field) for state in model.states]
-        for name in sorted({name for name in names if names.count(name) > 1}):
-            yield Finding(where=f"state {name!r}", found=f"{field} of {names.count(name)} states")
+        counts = Counter(getattr(state, field) for state in model.states)
+        for name in sorted(name for name, count in counts.items() if count > 1):
+            yield Finding(where=f"state {name!r}", found=f"{field} of {counts[name]} states")
 
 
 @rule(

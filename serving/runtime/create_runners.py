@@ -34,24 +34,27 @@ _BYTES_OF_FLOAT32 = 4
 class Runners(dict[str, Runner]):
     """A runner for every graph of an artefact: graph name → runner.
 
-    The graph ``explained`` is loaded when it is first requested, and not before.
+    The graph ``explained`` is loaded when it is first requested, and not before: then its files are verified again.
     """
 
-    def __init__(self, manifest: Manifest, load: Callable[[GraphSignature], Runner]) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, load: Callable[[GraphSignature], Runner]) -> None:
         """Load the others.
 
         Args:
-            manifest: the artefact's.
+            folder: the artefact.
+            manifest: its own.
             load: one graph.
         """
         super().__init__()
-        self._manifest, self._load = manifest, load
+        self._folder, self._manifest, self._load = folder, manifest, load
         for signature in manifest.graphs:
             if signature.name != EXPLAINED:
                 self[signature.name] = self._load(signature)
 
     def __missing__(self, name: str) -> Runner:
-        self[name] = self._load(self._manifest.graph(name))
+        signature = self._manifest.graph(name)
+        self._manifest.verify(self._folder)
+        self[name] = self._load(signature)
         return self[name]
 
 
@@ -67,7 +70,7 @@ def create_runners(
         runtime: ``openvino`` and ``openvino-bf16`` leave graphs that update a cache to ONNX Runtime; ``auto`` is
             ``openvino`` where that is installed, reads the graph, and the graph is large, and TensorRT where the
             graph's engine lies in the folder.
-        device: that torch runs on; ``auto`` is a GPU where it sees one.
+        device: that torch runs on; ``auto`` is a GPU where it sees one, ``cuda-no-gluon`` one without kernels in Gluon.
 
     Raises:
         ConfigError: no runtime or device is called so, or they are another form's than the artefact's.
@@ -83,9 +86,11 @@ def create_runners(
         except ImportError as error:
             remedy = "run `pip install torch==2.13.0`, or serve what `attendant export onnx` writes"
             raise MachineError(f"the package torch, for {manifest.name!r}", str(error), remedy) from error
-        return Runners(manifest, TorchGraphs(folder, manifest, threads, device).runner)
-    load = partial(_runner, folder, manifest, threads, runtime)
-    return Runners(manifest, load if described is None else _engine_loader(Engines(folder, manifest, described), load))
+        return Runners(folder, manifest, TorchGraphs(folder, manifest, threads, device).runner)
+    load: Callable[[GraphSignature], Runner] = partial(_runner, folder, manifest, threads, runtime)
+    if described is not None:
+        load = _engine_loader(manifest, Engines(folder, manifest, described), load)
+    return Runners(folder, manifest, load)
 
 
 def engines_for(folder: Path, runtime: Runtime) -> EngineManifest | None:
@@ -94,10 +99,10 @@ def engines_for(folder: Path, runtime: Runtime) -> EngineManifest | None:
 
 
 def _engine_loader(
-    engines: Engines, otherwise: Callable[[GraphSignature], Runner]
+    manifest: Manifest, engines: Engines, otherwise: Callable[[GraphSignature], Runner]
 ) -> Callable[[GraphSignature], Runner]:
     def load_graph(signature: GraphSignature) -> Runner:
-        return engines.runner(signature) or otherwise(signature)
+        return engines.runner(manifest.signature_for(signature.name, "tensorrt")) or otherwise(signature)
 
     return load_graph
 

@@ -29,7 +29,7 @@ def require_executable(
         if runtime != "auto":
             raise ConfigError(f"runtime auto for {manifest.name!r}, which torch runs", runtime, "leave --runtime out")
         return
-    if device == "cuda":
+    if device.startswith("cuda"):
         remedy = f"leave --device out, or make another with `attendant export torch {manifest.name}`"
         raise ConfigError(f"an artefact of `export torch` for device {device}", f"ONNX graphs: {manifest.name}", remedy)
     built = {engine.graph for engine in engines.engines} if engines is not None else set()

@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -117,3 +118,65 @@ def test_a_reader_that_leaves_early_is_told_nothing_and_the_status_is_1(verb):
             [sys.executable, "-c", PRINTER, verb], stdout=nobody, stderr=subprocess.PIPE, env=environment, check=False
         )
     assert (program.returncode, program.stderr) == (1, b"")
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from attendant.cli import run
+from attendant.folders import replaced_folder
+def write() -> int:
+    with replaced_folder(Path("target")) as folder:
+        print(folder, flush=True)
+        time.sleep(60)
+    return 0
+run("prog", "A test.", {"write": write}, ["write"])
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_verb_that_is_ended_by_a_signal_leaves_no_half_written_folder(number, tmp_path):
+    command = [sys.executable, "-c", WRITER]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=-1, text=True) as writer:
+        assert Path(writer.stdout.readline().strip()).is_dir()
+        writer.send_signal(number)
+        assert writer.wait(60) == 128 + number
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_signal_that_a_caller_has_ignored_stays_ignored(tmp_path):
+    command = ["nohup", sys.executable, "-c", WRITER.replace("60", "1")]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=-1, text=True) as writer:
+        writer.stdout.readline()
+        writer.send_signal(signal.SIGHUP)
+        assert writer.wait(60) == 0
+
+
+SERVES = """
+import signal
+from serving.verbs import _interrupt
+def write():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _interrupt)
+    return write_folder()
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "serves", "status"),
+    [(signal.SIGTERM, False, 143), (signal.SIGHUP, False, 129), (signal.SIGINT, False, 130), (15, True, 130)],
+)
+def test_a_signal_within_a_callback_of_the_interpreter_is_not_lost(number, serves, status, tmp_path):
+    callback = (
+        "\nclass Held: pass\nheld = Held()\nref = weakref.ref(held, lambda _: (print(flush=True), time.sleep(60)))\n"
+    )
+    program = WRITER.replace("import sys, time", "import sys, time, weakref" + callback)
+    program = program.replace("        time.sleep(60)", "        globals().pop('held')\n        time.sleep(60)")
+    if serves:
+        program = program.replace("def write()", "def write_folder()").replace("\nrun(", f"{SERVES}run(")
+    with subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, stdout=-1, stderr=-1, text=True) as writer:
+        assert Path(writer.stdout.readline().strip()).is_dir() and writer.stdout.readline() == "\n"
+        writer.send_signal(number)
+        assert writer.wait(60) == status
+        assert writer.stderr.read() == ""
+    assert list(tmp_path.iterdir()) == []

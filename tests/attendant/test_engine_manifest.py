@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -42,7 +43,7 @@ def test_a_damaged_engine_is_refused_by_name_and_with_the_command(dates_artefact
         engines.verify(tmp_path / "a", Manifest.read(tmp_path / "a"))
 
 
-@pytest.mark.parametrize("file", ["decoder.onnx", "encoder.onnx"])
+@pytest.mark.parametrize("file", ["decoder.tensorrt.onnx", "encoder.tensorrt.onnx"])
 def test_an_engine_of_another_export_is_refused(dates_artefact, tmp_path, file):
     engines = with_engines(dates_artefact, tmp_path / "a")
     manifest = Manifest.read(tmp_path / "a")
@@ -51,10 +52,17 @@ def test_an_engine_of_another_export_is_refused(dates_artefact, tmp_path, file):
         engines.verify(tmp_path / "a", manifest)
 
 
+def test_an_engine_of_a_file_that_no_hash_holds_is_refused(dates_artefact, tmp_path):
+    engines = with_engines(dates_artefact, tmp_path / "a")
+    other = replace(engines, engines=tuple(replace(one, source="decoder.onnx") for one in engines.engines))
+    with pytest.raises(ArtefactError, match=r"a hash of decoder\.onnx, which .*encoder\.plan was built from"):
+        other.verify(tmp_path / "a", Manifest.read(tmp_path / "a"))
+
+
 def test_it_is_plain_json(dates_artefact, tmp_path):
     with_engines(dates_artefact, tmp_path / "a")
     value = json.loads((tmp_path / "a" / ENGINE_MANIFEST_NAME).read_text())
     assert value["platform"]["capability"] == "9.0"
     decoder = next(engine for engine in value["engines"] if engine["graph"] == "decoder")
     assert [profile["name"] for profile in decoder["profiles"]] == ["decode", "prefill"]
-    assert decoder["built_from"].keys() == {"decoder.onnx"}
+    assert decoder["built_from"].keys() == {decoder["source"]} == {"decoder.tensorrt.onnx"}

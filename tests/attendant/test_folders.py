@@ -10,7 +10,7 @@ import pytest
 
 from attendant import folders
 from attendant.errors import OutputError
-from attendant.folders import clear_left_behind, one_at_a_time, replaced_folder
+from attendant.folders import clear_left_behind, one_at_a_time, replaced_folder, staged_beside
 
 ROOT = Path(__file__).parent.parent.parent
 KILLED_IN_THE_MIDDLE = """
@@ -181,6 +181,23 @@ def test_what_another_process_holds_is_not_cleared_away(target):
         held = beside(target)
         clear_left_behind(target)
         assert beside(target) == held and len(held) == 3
+
+
+def test_what_a_process_has_left_that_was_killed_is_cleared_away_by_the_next_that_stages_beside_the_file(tmp_path):
+    target = tmp_path / "x.onnx"
+    target.write_text("old")
+    code = KILLED_IN_THE_MIDDLE.replace("replaced_folder(", "staged_beside(").replace("one_at_a_time", "staged_beside")
+    done = subprocess.run([sys.executable, "-c", code, str(target)], cwd=ROOT)
+    assert done.returncode == -signal.SIGKILL and len(list(tmp_path.iterdir())) == 2
+    with staged_beside(target) as staged:
+        assert sorted(tmp_path.iterdir()) == sorted([staged, target])
+        with staged_beside(target) as other:  # of a process that lives, nothing
+            assert staged.is_dir() and other != staged
+        (staged / target.name).write_text("new")
+        (staged / target.name).replace(target)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["new"]
+    with pytest.raises(OutputError, match="a place to write at"), staged_beside(tmp_path / "none" / "x.onnx"):
+        pass
 
 
 def test_where_there_is_no_folder_nothing_was_left_behind(tmp_path):

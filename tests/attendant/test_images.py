@@ -3,7 +3,7 @@ import pytest
 from PIL import Image
 
 from attendant.errors import InputError
-from attendant.images import pixels_from_file, pixels_from_image
+from attendant.images import pixels_from_file, pixels_from_image, require_fitting_size
 
 DIGITS = {"mode": "L", "size": [8, 8], "resample": "bilinear", "scale": 1 / 255, "mean": [0.0], "deviation": [1.0]}
 COLOUR = {**DIGITS, "mode": "RGB", "size": [4, 6], "mean": [0.5, 0.25, 0.0], "deviation": [0.5, 0.5, 2.0]}
@@ -46,3 +46,37 @@ def test_a_line_of_pixels_is_refused_where_its_shorter_side_is_brought_to_a_size
     assert pixels_from_image(Image.new("L", (2, 128)), shorter_side).shape == (1, 8, 8)
     with pytest.raises(InputError, match="at most 1 to 64"):
         pixels_from_image(Image.new("L", sides), shorter_side)
+
+
+@pytest.mark.parametrize(
+    ("preprocessing", "sides"),
+    [
+        ({"size": [8, 8]}, (8, 8)),
+        ({"size": [8, 12]}, (-1, -1)),
+        ({"size": 8}, (8, 12)),
+        ({"size": 256, "crop": [224, 224]}, (224, 224)),
+        ({"size": [256, 300], "crop": [224, 224]}, (224, -1)),
+    ],
+)
+def test_preprocessing_to_what_a_model_takes_is_followed(preprocessing, sides):
+    require_fitting_size(preprocessing, sides)
+
+
+@pytest.mark.parametrize(
+    ("preprocessing", "sides"),
+    [
+        ({"size": [9000, 9000]}, (8, 8)),
+        ({"size": [9000, 9000], "crop": [8, 8]}, (8, 8)),
+        ({"size": 9000, "crop": [8, 8]}, (8, 8)),
+        ({"size": 9000}, (8, 8)),
+        ({"size": [8, 9000]}, (-1, -1)),
+        ({"size": [8, 8], "crop": [4, 4]}, (8, 8)),
+        ({"size": [8, -8]}, (-1, -1)),
+        ({"size": [8]}, (8, 8)),
+        ({"size": "8"}, (8, 8)),
+        ({}, (8, 8)),
+    ],
+)
+def test_preprocessing_to_more_than_a_model_takes_is_refused(preprocessing, sides):
+    with pytest.raises(InputError, match="preprocessing to"):
+        require_fitting_size(preprocessing, sides)

@@ -60,7 +60,7 @@ def small_manifest(**changes):
 @pytest.fixture
 def artefact(tmp_path):
     """A folder with a manifest over two files."""
-    (tmp_path / "model.onnx").write_bytes(b"\x08\x0d")
+    (tmp_path / "model.onnx").write_bytes(b"\x08\x0d\x3a\x00")  # an empty graph
     (tmp_path / "tokenizer.json").write_bytes(b"{}")
     files = {path.name: sha256_of(path) for path in tmp_path.iterdir()}
     small_manifest(files=files).write(tmp_path)

@@ -1,5 +1,8 @@
+import shutil
+
 import pytest
 import transformers
+from sentencepiece import sentencepiece_model_pb2
 
 from attendant.errors import ArtefactError, InputError
 from attendant.marian_tokenization import MarianTokenizer
@@ -104,3 +107,15 @@ def test_a_file_that_is_no_such_file_is_refused_with_its_folder(name, content, t
     with pytest.raises(ArtefactError) as caught:
         MarianTokenizer.load(tmp_path)
     assert caught.value.expected == f"readable source.spm, target.spm, vocab.json in {tmp_path}"
+
+
+@pytest.mark.parametrize("spec", ["normalizer_spec", "denormalizer_spec"])
+def test_a_normalization_that_makes_much_of_a_letter_is_refused(folder, tmp_path, spec):
+    copied = shutil.copytree(folder, tmp_path / "grown")
+    model = sentencepiece_model_pb2.ModelProto.FromString((copied / "source.spm").read_bytes())
+    charsmap = model.normalizer_spec.precompiled_charsmap
+    trie = charsmap[: 4 + int.from_bytes(charsmap[:4], "little")]
+    getattr(model, spec).precompiled_charsmap = trie + 100_000 * b"a" + b"\0"
+    (copied / "source.spm").write_bytes(model.SerializeToString())
+    with pytest.raises(ArtefactError, match="at most 128 characters of one"):
+        MarianTokenizer.load(copied)

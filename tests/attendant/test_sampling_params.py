@@ -1,12 +1,14 @@
 """Every parameter's range, and what excludes what; each refusal names the parameter and what was found."""
 
+import json
+
 import pytest
 
 from attendant.errors import InputError
 from attendant.sampling_params import PARAMS, TYPES, SamplingParams, Structure
 
 RANGES = [  # name, least, most, below, above, what else must be asked for
-    ("max_tokens", 1, 1_000_000_000, 0, 1_000_000_001, {}),
+    ("max_tokens", 0, 1_000_000_000, -1, 1_000_000_001, {}),
     ("min_tokens", 0, 1_000_000_000, -1, 1_000_000_001, {}),
     ("temperature", 0, 100, -0.1, 100.1, {}),
     ("top_k", 0, 1_000_000_000, -1, 1_000_000_001, {}),
@@ -31,11 +33,15 @@ RANGES = [  # name, least, most, below, above, what else must be asked for
 def test_the_ends_of_a_range_are_taken_and_what_lies_beyond_is_refused_by_name(name, least, most, below, above, also):
     for value in (least, most):
         assert getattr(SamplingParams(**{name: value}, **also), name) == value
-    for value in (below, above, float("nan")):
+    for value in (below, float("nan")):
         with pytest.raises(
             InputError, match=f"^expected {name} (from|above|of at least) .*; found {value}; correct {name}$"
         ):
             SamplingParams(**{name: value}, **also)
+    with pytest.raises(
+        InputError, match=f"^expected {name} from .*{most:g}; found {above}; correct {name}$".replace("+", r"\+")
+    ):
+        SamplingParams(**{name: above}, **also)
 
 
 def test_every_option_that_is_a_number_has_a_range():
@@ -64,7 +70,7 @@ def test_every_option_that_is_a_number_has_a_range():
 def test_what_excludes_each_other_is_refused_with_all_that_was_asked_and_each_alone_is_taken(asked, expected):
     with pytest.raises(InputError, match=expected) as refused:
         SamplingParams(**asked)
-    assert all(f"{name} = {value!r}" in str(refused.value) for name, value in asked.items())
+    assert all(f"{name} = {json.dumps(value)}" in str(refused.value) for name, value in asked.items())
     assert str(refused.value).count(" = ") == len(asked)
     for name in asked.keys() - {"n", "top_logprobs"}:
         SamplingParams(**{name: asked[name]})
@@ -101,6 +107,7 @@ def test_a_request_takes_a_sequence_for_each_sample_or_beam(asked, sequences, is
         ({}, None),
         ({"json_object": True}, Structure(kind="json")),
         ({"json_schema": "{}"}, Structure(kind="json_schema", text="{}")),
+        ({"grammar": "start: /a/"}, Structure(kind="grammar", text="start: /a/")),
         ({"regex": "a+"}, Structure(kind="regex", text="a+")),
     ],
 )
@@ -113,7 +120,7 @@ COUNTED = {  # name → a value of the parameter with so many items
     "stop_token_ids": lambda count: tuple(range(count)),
     "logit_bias": lambda count: dict.fromkeys(range(count), 1.0),
 }
-LENGTHS = {"stop": lambda text: (text,), "json_schema": str, "regex": str}
+LENGTHS = {"stop": lambda text: (text,), "json_schema": str, "regex": str, "grammar": str}
 
 
 @pytest.mark.parametrize("name", COUNTED)

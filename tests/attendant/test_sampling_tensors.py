@@ -36,7 +36,7 @@ SAID = {
     "priority": 0,
     "deadline_ms": 900,
 }
-FORMS = {"json_object": True, "json_schema": '{"type": "object"}', "regex": "a+"}
+FORMS = {"json_object": True, "json_schema": '{"type": "object"}', "regex": "a+", "grammar": "start: /a/"}
 SAID_ELSEWHERE = {"beam_width", "token_counts", "explain"}
 
 
@@ -62,7 +62,7 @@ def test_the_server_reads_what_was_said():
 
 
 @pytest.mark.parametrize(
-    ("form", "kind"), [("json_object", "json"), ("json_schema", "json_schema"), ("regex", "regex")]
+    ("form", "kind"), [("json_object", "json"), *((name, name) for name in ("json_schema", "regex", "grammar"))]
 )
 def test_the_server_reads_the_form_that_was_asked_for(form, kind):
     text = FORMS[form] if kind != "json" else ""
@@ -187,7 +187,7 @@ def test_another_number_of_elements_than_one_is_refused_by_name(name, count):
     ("contents", "message"),
     [
         ({"early_stopping": [3]}, r"early_stopping, one of \[0, 1, 2\]; found 3"),
-        ({"guided_decoding_guide_type": [b"yaml"]}, r"guided_decoding_guide_type, one of .*'regex'\]; found 'yaml'"),
+        ({"guided_decoding_guide_type": [b"yaml"]}, r"guided_decoding_guide_type, one of .*'grammar'\]; found 'yaml'"),
         ({"guided_decoding_guide": [b"[0-9]+"]}, "a guided_decoding_guide_type beside the guide; found none"),
         ({"logit_bias": [1.0]}, "as many logit_bias as logit_bias_ids; found 1 and 0"),
         ({"logit_bias_ids": [4, 9], "logit_bias": [1.0]}, "as many logit_bias as logit_bias_ids; found 1 and 2"),

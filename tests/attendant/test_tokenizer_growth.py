@@ -7,7 +7,7 @@ import pytest
 from sentencepiece import SentencePieceTrainer, sentencepiece_model_pb2
 from tokenizers import Regex, decoders, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as Library
-from tokenizers.models import WordLevel
+from tokenizers.models import BPE, WordLevel
 
 from attendant.errors import ArtefactError, InputError
 from attendant.tokenizer import Tokenizer
@@ -80,6 +80,19 @@ def test_sentencepieces_own_normalization_is_read_and_one_that_grows_a_text_is_n
     trie = charsmap[: 4 + int.from_bytes(charsmap[:4], "little")]
     with pytest.raises(ArtefactError, match="which make 1e\\+05"):
         load(tmp_path, library(normalizer=normalizers.Precompiled(trie + 100_000 * b"a" + b"\0")))
+
+
+@pytest.mark.parametrize("affix", ["end_of_word_suffix", "continuing_subword_prefix"])
+def test_what_a_model_puts_beside_each_letter_is_bounded(tmp_path, affix):
+    load(tmp_path, Library(BPE({"<unk>": 0, "a": 1}, [], byte_fallback=True, **{affix: "</w>"})))
+    with pytest.raises(ArtefactError, match="model of at most"):
+        load(tmp_path, Library(BPE({"<unk>": 0, "a": 1}, [], byte_fallback=True, **{affix: 1000 * "x"})))
+
+
+def test_the_dropout_of_a_training_is_left_out(tmp_path):
+    vocabulary = {"<unk>": 0, "a": 1, "b": 2, "ab": 3}
+    tokenizer = load(tmp_path, Library(BPE(vocabulary, [("a", "b")], dropout=0.5)))
+    assert {tuple(tokenizer.encode(10 * "ab", 99)) for _ in range(9)} == {(3,) * 10}
 
 
 def test_a_panic_of_the_library_is_an_error_of_ours(tmp_path, capfd):

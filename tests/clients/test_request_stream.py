@@ -128,13 +128,15 @@ def test_a_cancelled_answer_ends_with_an_error_that_says_so(narrow):
     assert isinstance(owner.error, CancelledError)
 
 
-@pytest.mark.parametrize("key", ["short", "x" * 1000])
-def test_a_key_that_could_be_guessed_or_is_no_key_is_refused(narrow, key):
+@pytest.mark.parametrize(
+    ("name", "key"), [(CANCEL_KEY, "short"), (CANCEL_KEY, "x" * 1000), (CANCEL, False), (CANCEL, 7)]
+)
+def test_a_key_that_could_be_guessed_or_is_no_key_is_refused(narrow, name, key):
     async def refused():
         async with aio.InferenceServerClient(narrow.grpc) as client:
-            raw = _Raw(client, "", {CANCEL_KEY: key})
+            raw = _Raw(client, "", {name: key})
             await asyncio.wait_for(raw.task, PATIENCE_S)
             return raw.error
 
     error = asyncio.run(refused())
-    assert isinstance(error, InputError) and error.param == CANCEL_KEY
+    assert isinstance(error, InputError) and error.param == name

@@ -1,9 +1,10 @@
 import pytest
 from tritonclient.grpc import model_config_pb2 as pb
 
-from attendant.errors import UnknownNameError
+from attendant.errors import ServerError, UnknownNameError
 from attendant.manifest import Manifest
 from clients.served_model import ServedModel
+from clients.statuses import reading
 from serving.triton.repository.model_config import model_config_from_manifest
 
 
@@ -27,6 +28,26 @@ def test_a_model_of_another_task_is_refused_by_name_and_its_own_is_not(encoder):
     assert encoder.require_task("embed") is encoder
     with pytest.raises(UnknownNameError, match="model 'mine' can embed; it cannot translate"):
         encoder.require_task("translate")
+
+
+LARGE = {
+    "fixed": ([3, 8000, 8000], ""),
+    "varying": ([3, -1, -1], "8000"),
+    "several": ([1 << 24], ""),
+}
+
+
+@pytest.mark.parametrize(("dims", "image_size"), LARGE.values(), ids=LARGE)
+def test_a_model_whose_inputs_would_take_gigabytes_is_refused(dims, image_size):
+    config = pb.ModelConfig()
+    for name in ("pixels", "others", "more"):
+        config.input.add(name=name, data_type=pb.TYPE_UINT8).dims.extend(dims)
+    config.parameters["image_size"].string_value = image_size
+    with pytest.raises(ServerError, match="inputs of at most 33554432 values a row; found"), reading("large"):
+        ServedModel.from_config("large", config)
+    del config.input[1:]
+    config.input[0].dims[:] = [3, 1024, 1024]
+    assert ServedModel.from_config("large", config).inputs == {"pixels": (3, 1024, 1024)}
 
 
 def test_a_model_of_another_project_is_let_through():

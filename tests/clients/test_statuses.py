@@ -54,6 +54,11 @@ def sent(error):
         ("StatusCode.DEADLINE_EXCEEDED", "Deadline Exceeded", DeadlineError),
         ("StatusCode.UNAVAILABLE", "failed to connect to all addresses; last error: refused", UnreachableError),
         ("StatusCode.UNAVAILABLE", "Server exiting", UnreachableError),
+        (
+            "",
+            "Server is stopping, scheduler for model has stopped accepting new inference requests",
+            UnreachableError,
+        ),
         ("StatusCode.UNAVAILABLE", "Server not ready", UnreachableError),
         ("StatusCode.UNAVAILABLE", "Socket closed", UnreachableError),
         ("StatusCode.NOT_FOUND", "Request for unknown model: 'lm' has no available versions", UnreachableError),

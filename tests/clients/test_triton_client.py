@@ -1,7 +1,13 @@
 """What the client makes of a server's odd answers."""
 
 import asyncio
+import socket
 
+import pytest
+
+from attendant.errors import UnreachableError
+from clients.load.scenario import Inputs, Scenario, Target, Workload
+from clients.load.server_counts import ServerCounter
 from clients.triton_client import TritonClient
 
 
@@ -15,3 +21,24 @@ def test_an_index_with_a_name_that_is_not_utf8_names_no_failed_model(monkeypatch
             return await client.failed_models()
 
     assert asyncio.run(failed()) == {}
+
+
+def test_a_server_is_asked_directly_whatever_proxy_the_environment_names(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        proxy.settimeout(1.0)
+        for name in ("http_proxy", "https_proxy", "grpc_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.getsockname()[1]}")
+
+        workload = Workload(name="a", model="a", inputs=Inputs(kind="zeros"))
+        scenario = Scenario(workloads=(workload,), target=Target(metrics="127.0.0.1:1"), requests=1)
+
+        async def ask():
+            async with TritonClient("127.0.0.1:1", timeout_s=2.0) as client:
+                with pytest.raises(UnreachableError):
+                    await client.models()
+            with pytest.raises(UnreachableError):
+                await ServerCounter.start(scenario)
+
+        asyncio.run(ask())
+        with pytest.raises(TimeoutError):
+            proxy.accept()

@@ -17,19 +17,18 @@ class Running:
         self.settings = settings
         self.server = server_for(settings)
         self.url = "{}://{}:{}".format("https" if settings.listen.is_on else "http", *listening.getsockname())
-        self._listening = listening
+        self.listening = listening
         self.thread = threading.Thread(target=self._serve, name="gateway")
 
     def _serve(self):
         # As uvicorn's own run does, less the signals, which only a main thread may handle.
-        asyncio.run(self.server.serve(sockets=[self._listening]))
+        asyncio.run(self.server.serve(sockets=[self.listening]))
 
 
 @contextmanager
 def started(*tritons, **choices):
     """A gateway in front of servers, by their gRPC addresses."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as uvicorn's own sockets have it
         settings = replace(GatewaySettings(tritons=tritons), **choices)
         running = Running(settings, listening)
         running.thread.start()

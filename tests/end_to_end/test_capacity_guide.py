@@ -38,6 +38,6 @@ def test_a_plan_of_gpus_is_made_of_a_profile_by_hand():
 def test_a_profile_is_measured_as_the_guide_says():
     # What serving adds takes a minute to measure: tests/serving/capacity/profiling measures it in parts.
     succeeded(EXPORT)
-    assert "largest errors" in succeeded(f"{PROFILE} --no-served")
+    assert "largest errors" in succeeded(f"{PROFILE} --no-served --exploratory")
     made = ReplicaProfile.read(ROOT / "build/stdlib-lm.profile.json")
     assert made.name == Manifest.read(ROOT / "build/stdlib-lm").name == "stdlib-lm"

@@ -168,7 +168,7 @@ def test_an_answer_has_the_form_that_was_asked_for(server, tokenizer, seed):
     assert re.fullmatch("(no|yes), [0-9]{3}", answer(server, **hot, regex="(no|yes), [0-9]{3}").text)
     brackets = {tokenizer.token_to_id(bracket): 100.0 for bracket in "[]"}
     nested = answer(server, **hot, json_object=True, logit_bias=brackets, max_tokens=20).text
-    assert re.match(r"[\[\] ]", nested)
+    assert nested.startswith("{")
 
 
 def test_an_echo_stands_before_the_answer(server):
@@ -213,7 +213,7 @@ def test_draft_tokens_change_nothing_but_the_speed(server):
         ({"stop": ("",)}, "an empty one"),
         ({"json_schema": "{"}, "a JSON schema"),
         ({"beam_width": 17}, "at most 16 sequences, the slots; found 17"),
-        ({"max_tokens": CAPACITY}, "max_tokens from 1 to 31"),
+        ({"max_tokens": CAPACITY}, "max_tokens from 0 to 31"),
         ({"priority": 2}, "priority from 0 to 1"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",

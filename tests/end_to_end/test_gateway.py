@@ -85,14 +85,28 @@ def test_the_options_of_openai_do_what_they_do_there(openai):
     stopped = complete(openai, OTHER_PROMPT, stop=[plain[4:7]]).choices[0]
     assert stopped.text == plain[: plain.index(plain[4:7])] and stopped.finish_reason == "stop"
     assert complete(openai, OTHER_PROMPT, echo=True).choices[0].text == OTHER_PROMPT + plain
-    logprobs = complete(openai, logprobs=2, max_tokens=3).choices[0].logprobs
+    numbered = {"extra_body": {"return_tokens_as_token_ids": True}}
+    logprobs = complete(openai, logprobs=2, max_tokens=3, **numbered).choices[0].logprobs
     assert [len(top) for top in logprobs.top_logprobs] == [2, 2, 2] and len(logprobs.token_logprobs) == 3
     forbidden = logprobs.tokens[0].removeprefix("token_id:")
-    other = complete(openai, logprobs=0, max_tokens=1, logit_bias={forbidden: -100}).choices[0].logprobs
+    other = complete(openai, logprobs=0, max_tokens=1, logit_bias={forbidden: -100}, **numbered).choices[0].logprobs
     assert other.tokens[0] == next(token for token in logprobs.top_logprobs[0] if token != logprobs.tokens[0])
     schema = {"type": "json_schema", "json_schema": {"name": "food", "schema": {"enum": ["fish", "chips"]}}}
     fed = complete(openai, temperature=1, seed=2, extra_body={"response_format": schema})
     assert json.loads(fed.choices[0].text) in ("fish", "chips")
+
+
+def test_a_prompt_is_scored_with_its_texts_and_their_places(openai):
+    alone = complete(openai, OTHER_PROMPT, echo=True, logprobs=1, max_tokens=0)
+    found = alone.choices[0].logprobs
+    assert alone.choices[0].text == OTHER_PROMPT and alone.usage.completion_tokens == 0
+    assert len(found.tokens) == alone.usage.prompt_tokens and found.tokens[0] == "<s>"
+    assert found.token_logprobs[0] is None and all(value < 0 for value in found.token_logprobs[1:])
+    for name, place in zip(found.tokens[1:], found.text_offset[1:], strict=True):
+        assert OTHER_PROMPT.startswith(name, place) or name.startswith("bytes:")
+    more = complete(openai, OTHER_PROMPT, echo=True, logprobs=1, max_tokens=2)
+    assert more.choices[0].logprobs.tokens[: len(found.tokens)] == found.tokens
+    assert more.usage.completion_tokens == 2 == len(more.choices[0].logprobs.tokens) - len(found.tokens)
 
 
 def test_a_chat_is_rendered_by_the_models_template(openai, language_model):
@@ -181,7 +195,7 @@ def test_an_image_is_described_and_the_caption_streams(http):
         ("completions", {"model": "nobody", "prompt": "a"}, 404, None),
         ("completions", {"model": LANGUAGE_MODEL, "prompt": "a", "deadline_ms": 1, "n": 8}, 408, "deadline_ms"),
         ("chat/completions", {"model": LANGUAGE_MODEL, "messages": [], "tools": []}, 400, "messages"),
-        ("embeddings", {"model": TEXT_ENCODER, "input": "a", "dimensions": 3}, 400, "dimensions"),
+        ("embeddings", {"model": TEXT_ENCODER, "input": "a", "dimensions": 30_000}, 400, "dimensions"),
         ("classify", {"model": DIGITS, "image": "no base64!"}, 400, "image"),
         ("classify", {"model": DIGITS, "image": base64.b64encode(b"no image").decode()}, 400, "image"),
         ("nowhere", {}, 404, None),

@@ -4,12 +4,15 @@ import asyncio
 import json
 import os
 import signal
+import time
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
+from serving.gateway.upstream.pool import FIRST_WAIT_S
+from serving.gateway.upstream.server import CANARY_S
 from serving.triton.server.group import living_members
 from serving.triton.server.ports import free_ports
 from tests.conftest import DATES, DIGITS
@@ -50,6 +53,13 @@ def worker_of(server, model):
     """The process of the Python backend that serves a model."""
     words = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in living_members(server._guard.pid)}
     (pid,) = [pid for pid, line in words.items() if b"triton_python_backend_stub" in line and model.encode() in line]
+    return pid
+
+
+def process_of(server):
+    """The process of Triton itself."""
+    words = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in living_members(server._guard.pid)}
+    (pid,) = [pid for pid, line in words.items() if line.split(b"\0")[0].endswith(b"tritonserver")]
     return pid
 
 
@@ -122,6 +132,32 @@ def test_a_worker_that_is_killed_loses_no_request_that_had_not_begun(running, bo
     assert not is_out(running, servers["second"], model)
     again()
     assert asyncio.run(until(lambda: not is_out(running, servers["first"], model)))
+
+
+def test_a_server_that_is_stopped_holds_one_answer_up_for_seconds_while_another_works(both):
+    servers, _ = both
+
+    async def asked(gateway):
+        async with httpx.AsyncClient(base_url=gateway.url, timeout=2 * PATIENCE_S) as client:
+            took_s = []
+            for _ in range(20):
+                began_s = time.monotonic()
+                assert await classified(client) == "3"
+                took_s.append(time.monotonic() - began_s)
+            assert await until(lambda: is_out(gateway, servers["first"], DIGITS), CANARY_S + 10)
+            return took_s
+
+    addresses = [server.endpoints.grpc for server in servers.values()]
+    with gateway_before(*addresses, probe_s=PROBE_S, drain_timeout_s=5.0) as gateway:  # whose timeout is 30 s
+        assert asyncio.run(until(lambda: httpx.get(f"{gateway.url}/readyz").status_code == 200))
+        pid = process_of(servers["first"])
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            took_s = asyncio.run(asked(gateway))
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert max(took_s) < FIRST_WAIT_S + 5 and sum(took_s) < 2 * FIRST_WAIT_S + 10
+        assert asyncio.run(until(lambda: not is_out(gateway, servers["first"], DIGITS)))
 
 
 def test_a_server_that_is_killed_is_left_out_and_let_in_when_it_is_back(running, both):

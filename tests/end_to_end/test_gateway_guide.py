@@ -64,6 +64,8 @@ def test_what_the_guide_asks_is_answered(address, command):
     said = succeeded(command.replace("127.0.0.1:8080", address))
     assert '"error"' not in said and said
     assert ("data: [DONE]" in said) == ("stream" in command)
+    if "/v1/caption" in command:
+        assert "a three left of an eight" in said
 
 
 def test_the_program_of_the_guide_works(address):

@@ -1,9 +1,11 @@
 """What strangers send to make the gateway fail, wait, or answer the wrong ones; some of it before no Triton."""
 
 import asyncio
+import http.client
 import json
 import socket
 import time
+from contextlib import closing
 from urllib.parse import urlsplit
 
 import httpx
@@ -14,13 +16,14 @@ from serving.gateway.connections import BoundedProtocol
 from serving.gateway.middleware.keys import new_key
 from serving.triton.server.ports import free_ports
 from tests.conftest import DATES, LANGUAGE_MODEL, TEXT_ENCODER
-from tests.end_to_end.asking import PATIENCE_S, active, until
+from tests.end_to_end.asking import PATIENCE_S, active, counted, until
 from tests.end_to_end.gateways import started
 from tests.text_checkpoints import PROMPT
 
 HALF = r"\ud800"
 DEEP = 10**5
 JSON = {"Content-Type": "application/json"}
+CANCELLED = "attendant_requests_total{cancelled}"
 
 
 def endpoint(running):
@@ -101,6 +104,23 @@ def test_a_field_of_a_form_is_no_way_around_it(gateway, value):
 def test_any_path_is_answered(gateway, path):
     answer = httpx.get(gateway.url + path, params={"a": "\x00"}, headers={"X-Request-ID": "\xff".encode("latin-1")})
     assert answer.status_code == 404 and answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        ("http://{host}/livez", "whatever", 200),
+        ("HTTP://{host}?x=1", "whatever", 200),
+        ("http://{host}/nowhere", "whatever", 404),
+        ("http://evil.example/livez", "{host}", 421),
+        ("http:///livez", "{host}", 421),
+    ],
+)
+def test_the_host_of_an_absolute_target_is_the_one_that_counts(alone, target, host, status):
+    own = "{}:{}".format(*endpoint(alone))
+    lines = f"GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".replace("{host}", own)
+    with raw(alone, lines.encode()) as connection:
+        assert connection.recv(65536).startswith(f"HTTP/1.1 {status} ".encode())
 
 
 def test_values_without_end_are_refused_before_anything_is_made_of_them(alone):
@@ -193,7 +213,7 @@ def test_a_page_of_another_origin_cannot_send(alone, origin, status):
     answer = httpx.post(f"{alone.url}/v1/translate", json={"model": DATES, "input": "a"}, headers=headers)
     assert answer.status_code == status
     text = httpx.post(f"{alone.url}/v1/translate", content="{}", headers={**headers, "Content-Type": "text/plain"})
-    assert text.status_code == (403 if status == 403 else 400)
+    assert text.status_code == (403 if status == 403 else 415)
 
 
 def test_every_response_keeps_a_browser_from_running_it_and_no_page_loads_from_elsewhere(alone):
@@ -259,6 +279,20 @@ def test_connections_whose_headers_do_not_come_are_closed_and_others_are_answere
             connection.close()
 
 
+def test_a_connection_is_kept_for_longer_between_requests_than_headers_may_take(monkeypatch, alone):
+    monkeypatch.setattr(connections, "HEADERS_S", 0.5)
+    monkeypatch.setattr(connections, "KEEP_ALIVE_S", 7.0)  # uvicorn's own bound is 5 s
+    kept = http.client.HTTPConnection(*endpoint(alone), timeout=PATIENCE_S)
+    with closing(kept):
+        for pause_s in (5.5, 0.0):
+            kept.request("GET", "/livez")
+            assert kept.getresponse().read() and kept.sock is not None
+            time.sleep(pause_s)
+        kept.sock.sendall(b"GET")
+        began = time.monotonic()
+        assert closes(kept.sock) and time.monotonic() - began < PATIENCE_S / 2
+
+
 @pytest.mark.planted
 def test_a_connection_that_nobody_watches_would_stay_open(monkeypatch, alone):
     monkeypatch.setattr(connections, "HEADERS_S", 1.0)
@@ -302,12 +336,15 @@ def test_a_client_that_never_reads_frees_its_slot(narrow, monkeypatch, bound):
     head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     with started(narrow.grpc, probe_s=3600.0) as running:
         asyncio.run(until(lambda: httpx.get(f"{running.url}/readyz").status_code == 200))
+        # Otherwise the kernel may take the whole answer: it lets a sender's buffer grow to megabytes.
+        running.listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2048)
+        before = counted(narrow, LANGUAGE_MODEL, CANCELLED)
         with socket.socket() as connection:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
             connection.connect(endpoint(running))
             connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
-            assert asyncio.run(until(lambda: active(narrow) == 1))
-            assert asyncio.run(until(lambda: active(narrow) == 0))
+            assert asyncio.run(until(lambda: counted(narrow, LANGUAGE_MODEL, CANCELLED) == before + 1))
+            assert active(narrow) == 0
             if bound == "bytes":
                 connection.settimeout(PATIENCE_S)
                 read = b""

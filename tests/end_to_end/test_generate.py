@@ -102,7 +102,7 @@ def test_streams_left_early_leave_the_server_well(server, eager):
     [
         ("", None, "at least one token"),
         ("the" + " a" * CAPACITY, None, f"at most {CAPACITY - 1} tokens"),
-        (PROMPT, CAPACITY, "max_tokens from 1 to 31, the cache's 40 positions less the prompt's 9"),
+        (PROMPT, CAPACITY, "max_tokens from 0 to 31, the cache's 40 positions less the prompt's 9"),
     ],
 )
 def test_a_request_beyond_the_cache_is_refused_with_the_reason(server, prompt, limit, says):

@@ -212,7 +212,7 @@ def test_a_gateway_with_keys_asks_for_one(browser, shipped_server, tmp_path):
         field(page, "API key").fill("guessed")
         assert page.get_by_role("link", name="OpenAPI description").is_hidden()  # it would answer 401
         button(page, "Use this key").click()
-        page.get_by_text("Another").wait_for()
+        page.get_by_text("not among its keys").wait_for()
         field(page, "API key").fill(secret)
         button(page, "Use this key").click()
         page.get_by_text("6 models ready").wait_for()
@@ -305,3 +305,40 @@ def drop_file(page, data, name):
         [list(data), name],
     )
     page.dispatch_event(".board-frame", "drop", {"dataTransfer": transfer})
+
+
+def test_only_certainty_is_a_hundred_per_cent(visit):
+    with visit("digits-vit") as page:
+        shares = [1, 0.9999, 0.9994, 0.995, 0.99, 0.984, 0.5, 0.1, 0.0994, 0.0004, 0]
+        texts = page.evaluate("async (shares) => shares.map((await import('/playground/dom.js')).percent)", shares)
+    assert texts == [
+        *("100 %", "> 99.9 %", "99.9 %", "99.5 %", "99.0 %", "98 %", "50 %", "10 %", "9.9 %", "< 0.1 %", "0.0 %")
+    ]
+
+
+def test_a_map_has_a_legend_of_its_own_numbers_and_its_grid(visit):
+    with visit("digits-vit") as page:
+        page.locator("input[type=file]").set_input_files(THREE)
+        answer_label(page)
+        legend = page.locator("figure.maps .legend")
+        least, most = map(float, legend.locator(".number").all_inner_texts())
+        assert least < most
+        assert "share of the answer, 4 × 4 places" in legend.inner_text()
+        button(page, "Attention").click()
+        page.get_by_text("attention, 4 × 4 places").wait_for()
+
+
+def test_the_first_visit_shows_an_answered_sample_and_later_ones_an_empty_board(browser, shipped_gateway):
+    with clean_page(browser, shipped_gateway.url) as page:
+        assert answer_label(page).isdigit()
+    with clean_page(browser, f"{shipped_gateway.url}/#digits-vit") as page:
+        page.get_by_text("Draw something").wait_for()
+        page.wait_for_timeout(600)
+        assert page.locator(".verdict strong").count() == 0
+
+
+def test_on_a_phone_the_answer_scrolls_into_view(visit):
+    with visit("digits-vit", viewport=PHONE) as page:
+        page.locator("input[type=file]").set_input_files(THREE)
+        answer_label(page)
+        expect(page.locator("#answer-title")).to_be_in_viewport()

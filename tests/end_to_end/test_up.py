@@ -1,7 +1,9 @@
 import asyncio
 import contextlib
+import hashlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -201,6 +203,24 @@ def test_what_was_begun_is_answered_while_the_server_stops(narrow_repository, nu
     assert process.returncode == 0
 
 
+def engine_of(process):
+    """The number of the process that decodes."""
+    commands = {pid: command_of(pid) for pid in children_of(process.pid)}
+    (pid,) = [pid for pid, command in commands.items() if f"/{LANGUAGE_MODEL}/" in command and STUB not in command]
+    return pid
+
+
+async def answered_again(model):
+    """The first answer of a model that was away."""
+    ends_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return await model.answer(OTHER_PROMPT, SamplingParams(max_tokens=3))
+        except (UnfinishedError, ServerError, UnknownNameError):
+            assert time.monotonic() < ends_s
+            await asyncio.sleep(0.1)
+
+
 def test_a_stream_whose_worker_dies_ends_with_an_error_and_the_model_is_back(narrow_repository):
     async def scenario(address, pid):
         async with TritonClient(address, timeout_s=PATIENCE_S) as client:
@@ -211,19 +231,33 @@ def test_a_stream_whose_worker_dies_ends_with_an_error_and_the_model_is_back(nar
             with pytest.raises(LostError, match="found an engine that ended with -9"):
                 async for _ in begun:
                     pass
-            ends_s = time.monotonic() + PATIENCE_S
-            while True:
-                try:
-                    return await model.answer(OTHER_PROMPT, SamplingParams(max_tokens=3))
-                except (UnfinishedError, ServerError, UnknownNameError):
-                    assert time.monotonic() < ends_s
-                    await asyncio.sleep(0.1)
+            return await answered_again(model)
 
     with up(repository=narrow_repository) as (process, grpc):
         process.stdout.readline()
-        commands = {pid: command_of(pid) for pid in children_of(process.pid)}
-        (pid,) = [pid for pid, command in commands.items() if f"/{LANGUAGE_MODEL}/" in command and STUB not in command]
-        assert asyncio.run(scenario(f"127.0.0.1:{grpc}", pid))
+        assert asyncio.run(scenario(f"127.0.0.1:{grpc}", engine_of(process)))
+
+
+@pytest.mark.patient
+def test_an_artefact_that_was_exchanged_meanwhile_is_served_once_its_worker_has_died(narrow_repository, tmp_path):
+    repository = tmp_path / "repository"
+    shutil.copytree(narrow_repository, repository)
+    (tokenizer,) = repository.glob("*/1/tokenizer.json")
+
+    async def scenario(address, pid):
+        async with TritonClient(address, timeout_s=PATIENCE_S) as client:
+            model = await Generator.find(client, LANGUAGE_MODEL)
+            os.kill(pid, signal.SIGKILL)
+            return await answered_again(model)
+
+    with up(repository=repository) as (process, grpc):
+        process.stdout.readline()
+        tokenizer.write_text(tokenizer.read_text() + " ")
+        manifest = tokenizer.with_name("manifest.json")
+        fields = json.loads(manifest.read_text())
+        fields["files"]["tokenizer.json"] = hashlib.sha256(tokenizer.read_bytes()).hexdigest()
+        manifest.write_text(json.dumps(fields))
+        assert asyncio.run(scenario(f"127.0.0.1:{grpc}", engine_of(process)))
 
 
 def test_a_supervisor_and_a_guard_that_are_killed_together_leave_no_process(repository_of_two):

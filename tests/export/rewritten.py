@@ -5,9 +5,8 @@ from dataclasses import replace
 
 from attendant.manifest import MANIFEST_NAME, Manifest, sha256_of
 from export.graph.exported_graph import ExportedGraph
-from export.passes.lowering import lower_graph
 from export.precision.precisions import PRECISIONS, require_task
-from export.precision.rewriting import rewrite_graphs
+from export.precision.rewriting import lower_graphs, rewrite_graphs, weights_only_for_tensorrt
 from models.checkpoints.resolve import checkpoint_named
 
 
@@ -20,14 +19,16 @@ def rewritten(artefact, name, out, samples=None):
     """Write the artefact in the precision of that name, calibrated with a file or with what it was trained on."""
     before, precision = Manifest.read(artefact), PRECISIONS[name]
     require_task(precision, before.task)
-    graphs = rewrite_graphs(precision, checkpoint_named(before.source), artefact, read_graphs(artefact), samples)
+    float32 = read_graphs(artefact)
+    sources = weights_only_for_tensorrt(precision, float32)
+    graphs = rewrite_graphs(precision, checkpoint_named(before.source), artefact, float32, samples)
     out.mkdir(parents=True)
     for graph in graphs:
         graph.write(out)
+    lowered = lower_graphs(graphs, out, precision, sources)
     for companion in artefact.iterdir():
         if ".onnx" not in companion.name and companion.name not in (MANIFEST_NAME, "reproduce.sh", "parity.json"):
             shutil.copy(companion, out)
-    lowered = [one for graph in graphs if precision.ort_cpu for one in lower_graph(graph, out)]
     replace(
         before,
         graphs=tuple(graph.signature for graph in graphs),

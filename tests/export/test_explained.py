@@ -39,8 +39,9 @@ def test_it_passes_the_parity_check_with_every_output_and_a_changed_weight_fails
 
 def test_the_plain_graph_is_the_same_with_it_and_without(digits_artefact, explained_digits):
     plain, explained = Manifest.read(digits_artefact), Manifest.read(explained_digits)
-    assert plain.files.keys() == {"model.onnx"} and explained.files.keys() == {"model.onnx", "explained.onnx"}
-    assert plain.files["model.onnx"] == explained.files["model.onnx"]
+    assert plain.files.keys() == {"model.onnx", "model.tensorrt.onnx"}
+    assert explained.files.keys() - plain.files.keys() == {"explained.onnx"}
+    assert {name: explained.files[name] for name in plain.files} == plain.files
     assert plain.fingerprint != explained.fingerprint
 
 

@@ -39,7 +39,7 @@ def external(tiny_classifier, tmp_path):
 
 def test_weights_in_their_own_file_are_part_of_what_is_checked(external):
     manifest = Manifest.read(external)
-    assert manifest.files.keys() == {"model.onnx", DATA_NAME}
+    assert manifest.files.keys() == {"model.onnx", DATA_NAME, "model.tensorrt.onnx"}
     assert current_artefact(external, manifest.fingerprint) == manifest
     assert all(level.passed for level in levels_of(check_parity(external)))
 

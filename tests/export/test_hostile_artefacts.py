@@ -2,18 +2,17 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import onnx
 import pytest
 
 from attendant.engine_manifest import ENGINE_MANIFEST_NAME
 from attendant.errors import UserError
-from attendant.external_data import external_locations
 from attendant.manifest import MANIFEST_NAME, Manifest, sha256_of
 from export.verbs import check
 from serving.runtime.create_runners import create_runners
 from serving.triton.repository.layout import write_repository
+from tests.export.hostile_graphs import MALFORMED, functions_in_functions, nested_conditions, relus, replace_graph
 
 SECRET = "a secret of somebody else"
 
@@ -66,6 +65,15 @@ def add_lowered(file):
     return lambda artefact: change(artefact, lowered=[one])
 
 
+def add_weights_to_lowered(artefact):
+    """In a file that does not end as graphs do."""
+    add_weights("../secret.data")(artefact)
+    add_file(artefact, "lowered.json", (artefact / "model.onnx").read_bytes())
+    (artefact / "model.onnx").write_bytes(relus(1))
+    add_file(artefact, "model.onnx", (artefact / "model.onnx").read_bytes())
+    add_lowered("lowered.json")(artefact)
+
+
 def link(name, target):
     def tamper(artefact):
         (artefact / name).unlink(missing_ok=True)
@@ -81,6 +89,7 @@ def add_engines(**fields):
             "graph": "model",
             "phase": "",
             "sha256": "0" * 64,
+            "source": "model.onnx",
             "built_from": {},
             "profiles": [],
             "aliases": {},
@@ -109,6 +118,14 @@ TAMPERED = {
     "code": lambda artefact: add_file(artefact, "model.py", b"raise SystemExit"),
     **{f"lowered {file}": add_lowered(file) for file in ("../../..", "../secret.data", "/etc/passwd", "unlisted.onnx")},
     **{f"weights in {name}": add_weights(name) for name in ("../secret.data", "/etc/passwd", "unlisted.data", "..")},
+    "weights of a lowered graph": add_weights_to_lowered,
+    "functions within each other": lambda artefact: replace_graph(artefact, functions_in_functions(60)),
+    "subgraphs within each other": lambda artefact: replace_graph(artefact, nested_conditions(60)),
+    "too many nodes": lambda artefact: replace_graph(artefact, relus(100_001)),
+    **{
+        f"no graph: {name}": lambda artefact, content=content: add_file(artefact, "model.onnx", content)
+        for name, content in MALFORMED.items()
+    },
     "a graph that is a link": link("model.onnx", "../secret.data"),
     "an unlisted link": link("chat_template.jinja", "../../secret.txt"),
     "a link to a device": link("tokenizer.json", "/dev/zero"),
@@ -119,6 +136,7 @@ TAMPERED = {
     "engines of a name": add_engines(name="../x"),
     "engines of a graph": add_engines(graph="../x"),
     "engines of a phase": add_engines(phase="../x"),
+    "engines of a source": add_engines(source="../x"),
     "engines from a file": add_engines(built_from={"../../secret.txt": "0" * 64}),
     "engines of a lowered file": add_engines(
         lowered={"graph": "model", "target": "tensorrt", "file": "../x", "passes": [], "types": {}}
@@ -179,25 +197,3 @@ def test_a_report_is_not_written_through_a_link(place):
     manifest = Manifest.read(artefact)
     manifest.write(artefact)
     assert (place / "secret.txt").read_text() == SECRET
-
-
-@pytest.mark.parametrize("part", ["constant", "sparse", "subgraph", "function"])
-def test_weights_are_found_in_every_part_of_a_graph(part, tmp_path):
-    tensor = onnx.TensorProto(data_type=1, dims=[1], data_location=onnx.TensorProto.EXTERNAL)
-    tensor.external_data.add(key="location", value="far.data")
-    sparse = onnx.SparseTensorProto(values=tensor, dims=[1])
-    constant = onnx.helper.make_node("Constant", [], ["c"], value=tensor)
-    graph = onnx.GraphProto(name="g")
-    model = onnx.ModelProto(graph=graph)
-    if part == "constant":
-        model.graph.node.append(constant)
-    elif part == "sparse":
-        model.graph.sparse_initializer.append(sparse)
-    elif part == "subgraph":
-        inner = onnx.GraphProto(name="inner", node=[constant])
-        model.graph.node.append(onnx.helper.make_node("If", ["x"], ["y"], then_branch=inner))
-    else:
-        model.functions.append(onnx.FunctionProto(name="f", node=[constant]))
-    path = Path(tmp_path / "model.onnx")
-    path.write_bytes(model.SerializeToString())
-    assert external_locations(path) == {"far.data"}

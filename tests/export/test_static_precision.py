@@ -143,7 +143,7 @@ def test_samples_make_another_export_by_what_they_hold_and_not_by_where_they_lie
 
 
 def test_samples_for_a_precision_that_measures_nothing_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match="a precision that is calibrated: int8-static, int4-kv8; found fp32"):
+    with pytest.raises(ConfigError, match="a precision that is calibrated: fp8, int8-static, int4-kv8; found fp32"):
         export_onnx("digits-vit", tmp_path / "out", calibration=tmp_path)
 
 

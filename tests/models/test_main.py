@@ -2,12 +2,15 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from models.checkpoints.place import shipped_names
 from models.presets import PRESETS
 from models.registry import FAMILIES
+from models.verbs import train
+from tests.models.checkpoints.custom_models import own_file
 from tests.run_here import run_here
 
 ROOT = Path(__file__).parent.parent.parent
@@ -68,6 +71,23 @@ def test_describe_as_json_holds_the_configuration_the_parts_and_the_graphs(name:
     assert sum(value["parts"].values()) == value["parameters"]
     assert value["config"]["layers"] > 0
     assert value["weights"] == ("trained" if name in shipped_names() else "random")
+
+
+def test_describe_says_whose_the_weights_of_a_file_are(tmp_path: Path) -> None:
+    value = json.loads(models("describe", str(own_file(tmp_path)), "--json").stdout)
+    assert (value["name"], value["weights"]) == ("pooled", "the file's own")
+
+
+def test_train_without_a_folder_leaves_the_shipped_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = []
+
+    def train_checkpoint(task: object, folder: Path, *_: object) -> object:
+        places.append(folder)
+        return SimpleNamespace(metric="", score="", command="", seconds=0.0)
+
+    monkeypatch.setattr("models.train.command.train_checkpoint", train_checkpoint)
+    assert train("digits-vit") == train("digits-vit", tmp_path) == 0
+    assert places == [Path("build/trained/digits-vit"), tmp_path]
 
 
 def test_describe_shows_every_tensor_of_every_graph() -> None:

@@ -36,11 +36,13 @@ def _phases(signature, apart):
 def _engine(out, manifest, signature, said):
     path = out / f"{stem(signature.name, said['phase'])}.plan"
     path.write_bytes(f"the engine of {path.stem}".encode())
-    aliases = {output: source for output, source in signature.aliases.items() if source.startswith("self_")}
+    aliases = {output: past for output, past in signature.aliases.items() if past.startswith("self_")}
+    source = manifest.file_for(signature.name, "tensorrt")
     return Engine(
         graph=signature.name,
         sha256=sha256_of(path),
-        built_from=sources_of(manifest, signature.name),
+        source=source,
+        built_from=sources_of(manifest, out, source),
         aliases=aliases,
         **said,
     )

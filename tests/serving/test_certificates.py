@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import subprocess
@@ -76,7 +77,7 @@ def test_a_renewed_certificate_is_shown_to_the_next_client(authority: Authority)
 
 
 @pytest.mark.planted
-@pytest.mark.parametrize("fault", ["cut", "absent", "the key of another"])
+@pytest.mark.parametrize("fault", ["cut", "absent", "a pipe", "the key of another"])
 def test_half_a_renewal_leaves_the_old_certificate_in_force_until_it_is_whole(
     authority: Authority, fault: str, caplog: pytest.LogCaptureFixture
 ):
@@ -85,14 +86,17 @@ def test_half_a_renewal_leaves_the_old_certificate_in_force_until_it_is_whole(
     with _listening(context) as port:
         tls = Tls(ca=authority.ca)
         first = _serial(port, tls)
-        if fault == "absent":
+        if fault in ("absent", "a pipe"):
             issued.cert.unlink()
+            if fault == "a pipe":
+                os.mkfifo(issued.cert)
         else:
             other = authority.issue("127.0.0.1", file="other")
             issued.cert.write_bytes(other.cert.read_bytes()[: 200 if fault == "cut" else None])
         with caplog.at_level("WARNING"):
             assert [_serial(port, tls) for _ in range(3)] == [first] * 3
         assert len(caplog.messages) == 1 and str(issued.cert) in caplog.messages[0]
+        issued.cert.unlink(missing_ok=True)
         authority.issue("127.0.0.1")
         assert _serial(port, tls) != first
 
@@ -111,6 +115,36 @@ def test_a_renewed_authority_of_clients_decides_who_comes_in(authority: Authorit
         _serial(port, new)
         with pytest.raises(OSError, match=r"alert|reset|EOF"):
             _serial(port, old)
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_no_session_outlives_the_authority_of_its_client(authority: Authority, tmp_path: Path, version: ssl.TLSVersion):
+    other = Authority(tmp_path / "theirs")
+    trusted = tmp_path / "clients.pem"
+    trusted.write_bytes(authority.ca.read_bytes())
+    listen = ListenTls(**authority.issue("127.0.0.1").listen, listen_ca=trusted)
+    context = Tls(ca=authority.ca, **authority.issue("c", file="client").client).create_context()
+    context.maximum_version = version
+
+    def resume(port: int, session: ssl.SSLSession | None) -> ssl.SSLSession | None:
+        with (
+            socket.create_connection(("127.0.0.1", port), timeout=30) as plain,
+            context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as secured,
+        ):
+            secured.sendall(b"echo")
+            assert secured.recv(64) == b"echo"
+            return secured.session
+
+    with _listening(ReloadedContext(listen).context) as port:
+        try:
+            session = resume(port, None)
+        except OSError:
+            assert version is ssl.TLSVersion.TLSv1_2
+            return
+        trusted.write_bytes(other.ca.read_bytes())
+        with pytest.raises(OSError, match=r"alert|reset|EOF"):
+            resume(port, session)
 
 
 def test_our_own_checks_know_a_server_by_a_name_that_its_certificate_holds(authority: Authority):
@@ -145,12 +179,15 @@ def test_a_part_without_its_other_part_is_refused(authority: Authority):
             Tls(**given)
 
 
-@pytest.mark.parametrize("fault", ["absent", "no certificate", "the key of another", "a password"])
+@pytest.mark.parametrize("fault", ["absent", "a pipe", "no certificate", "the key of another", "a password"])
 def test_a_file_that_cannot_be_used_is_named(authority: Authority, fault: str):
     issued = authority.issue("127.0.0.1")
     match fault:
         case "absent":
             issued.key.unlink()
+        case "a pipe":
+            issued.key.unlink()
+            os.mkfifo(issued.key)
         case "no certificate":
             issued.cert.write_text("certificate")
         case "the key of another":
@@ -165,3 +202,6 @@ def test_a_file_that_cannot_be_used_is_named(authority: Authority, fault: str):
         assert "\n" not in str(refused.value)
     with pytest.raises(ConfigError, match="certificates of authorities"):
         replace(Tls(), ca=Path("absent.pem")).channel_credentials()
+    os.mkfifo(pipe := issued.cert.with_name("pipe"))
+    with pytest.raises(ConfigError, match="pipe is no file"):
+        replace(Tls(), ca=pipe).channel_credentials()

@@ -37,11 +37,13 @@ class SteadyWindow:
         begins_s: scheduled time of the first request that counts.
         ends_s: when the last request was sent.
         unsteady: why no steady state was found; empty if one was.
+        answered: how many requests were, after the warm-up; None if they were enough to look for it.
     """
 
     begins_s: float
     ends_s: float
     unsteady: str = ""
+    answered: int | None = None
 
     @property
     def seconds(self) -> float:
@@ -59,9 +61,8 @@ def steady_window(records: Sequence[RequestRecord], warmup_s: float = 0.0) -> St
     found, ends = samples(records), max((record.sent_s for record in records), default=warmup_s)
     whole = float(min((record.scheduled_s for record in records), default=warmup_s))
     if len(found) < FEWEST:
-        return SteadyWindow(
-            begins_s=whole, ends_s=ends, unsteady=f"{len(found)} requests answered; {FEWEST} are too few"
-        )
+        reason = f"{len(found)} requests answered; {FEWEST} at least"
+        return SteadyWindow(begins_s=whole, ends_s=ends, unsteady=reason, answered=len(found))
     left_out, batches = _left_out(found.effective_latency), len(found) // _BATCH
     if left_out > batches // 2:
         reason = f"latencies go on changing: the best beginning to leave out is {left_out / batches:.0%} of the run"

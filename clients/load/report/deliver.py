@@ -20,6 +20,7 @@ def deliver(
     html: Path | None = None,
     csv: Path | None = None,
     as_json: bool = False,
+    exploratory: bool = False,
 ) -> int:
     """Report a run.
 
@@ -29,9 +30,11 @@ def deliver(
         html: where the page is written; nowhere if not given.
         csv: where a line a request is written; nowhere if not given.
         as_json: JSON in AIPerf's layout on standard output, in place of tables.
+        exploratory: whether an invalid run is printed for a look: its figures are not fit to be quoted.
 
     Returns:
-        The exit status: 0, or 1 if the run is invalid or misses an objective.
+        The exit status: 0, or 1 if the run is invalid or misses an objective; of an exploratory one 1 if there is
+        nothing to look at.
 
     Raises:
         OutputError: a file cannot be written.
@@ -44,5 +47,7 @@ def deliver(
     if as_json:
         sys.stdout.write(json.dumps(plain(summary), indent=2) + "\n")
     else:
-        print_report(summary)
+        print_report(summary, exploratory=exploratory)
+    if exploratory:
+        return 0 if "request_latency" in summary.metrics else 1
     return 0 if summary.validity.valid and summary.met else 1

@@ -12,7 +12,7 @@ from clients.load.analysis.search import SweepResult
 from clients.load.analysis.summary import Summary
 from clients.load.record import LoadRun, RequestOutcome
 from clients.load.report.plots import run_plots, sweep_plots
-from clients.load.report.sweep_rows import columns, conclusion, heads, row
+from clients.load.report.sweep_rows import causes, columns, conclusion, heads, row
 from clients.load.report.titles import (
     LATENCIES,
     PANELS,
@@ -26,6 +26,7 @@ from clients.load.report.titles import (
     time_text,
     value_text,
 )
+from clients.load.run_file import write_output
 from clients.load.sweep import UNITS, SweptLoad
 
 _TEMPLATES = Environment(
@@ -50,7 +51,7 @@ def write_page(html: str, path: Path) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(html, encoding="utf-8")
+        write_output(path, html)
     except OSError as error:
         raise OutputError(f"a place to write the page at {path}", str(error), "choose another --html") from error
 
@@ -106,6 +107,7 @@ def sweep_page(result: SweepResult, load: SweptLoad) -> str:
         plots=sweep_plots(result.steps, objectives),
         heads=heads(shown, load),
         rows=[row(step, shown) for step in result.steps],
+        causes=causes(result),
     )
 
 

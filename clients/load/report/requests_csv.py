@@ -1,6 +1,7 @@
 """Every request as a line of CSV: what was noted of it, and what it took."""
 
 import csv
+import io
 import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 from attendant.errors import OutputError
 from clients.load.analysis.samples import samples
 from clients.load.record import RequestRecord
+from clients.load.run_file import write_output
 
 _NOTED = ("number", "workload", "outcome", "scheduled_s", "sent_s", "ended_s", "input_tokens", "images")
 _TOOK = (
@@ -22,12 +24,13 @@ def write_requests(records: Iterable[RequestRecord], path: Path) -> None:
     Raises:
         OutputError: the file cannot be written.
     """
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(COLUMNS)
+    writer.writerows(tuple(_row(record)) for record in records)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(COLUMNS)
-            writer.writerows(tuple(_row(record)) for record in records)
+        write_output(path, text.getvalue())
     except OSError as error:
         raise OutputError(f"a place to write the requests at {path}", str(error), "choose another path") from error
 

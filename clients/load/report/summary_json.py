@@ -22,7 +22,7 @@ def plain(summary: Summary) -> dict[str, Any]:
         "serving_overhead": None,
         **_metrics(summary.metrics),
         "input_config": run.scenario,
-        "was_cancelled": False,
+        "was_cancelled": run.interrupted,
         "error_summary": _errors(summary),
         "start_time": run.started_at,
         "end_time": (datetime.fromisoformat(run.started_at) + timedelta(seconds=run.duration_s)).isoformat(),

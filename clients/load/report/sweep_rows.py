@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from clients.load.analysis.search import SweepResult, SweepStep
+from clients.load.analysis.validity import Fault
 from clients.load.report.summary_json import plain
 from clients.load.report.titles import PANELS, rate_text, value_text
 from clients.load.sweep import UNITS, SweptLoad
@@ -44,7 +45,8 @@ def row(step: SweepStep, shown: Columns) -> list[str]:
 
 def verdict_text(step: SweepStep) -> str:
     """Whether a level is valid and keeps the objectives."""
-    faults = dict.fromkeys(reason.fault.value for reason in step.summary.validity.reasons)
+    reasons = step.summary.validity.reasons
+    faults = dict.fromkeys(one.problem if one.fault is Fault.FEW else one.fault.value for one in reasons)
     missed = [one.objective.text for one in step.summary.objectives if not one.met]
     return "; ".join([*(f"✗ {fault}" for fault in faults), *(f"✗ {text}" for text in missed)]) or "✓"
 
@@ -54,9 +56,19 @@ def conclusion(search: SweepResult, load: SweptLoad, has_objectives: bool) -> st
     if not has_objectives:
         return search.ended
     best = search.highest
+    if search.interrupted:
+        found = "none yet" if best is None else f"{best.level:.4g} {UNITS[load]} so far"
+        return f"highest load that keeps the objectives: {found} ({search.ended})"
+    if best is None and not any(step.fails for step in search.steps):
+        return search.ended
     if best is None:
         return f"no level keeps the objectives: {search.ended}"
     return f"highest load that keeps the objectives: {best.level:.4g} {UNITS[load]} ({search.ended})"
+
+
+def causes(search: SweepResult) -> list[str]:
+    """Why levels are invalid, and what to do: a line for each, behind its level."""
+    return [f"at {step.level:.4g} {one.message}" for step in search.steps for one in step.summary.validity.reasons]
 
 
 def sweep_json(search: SweepResult, load: SweptLoad, has_objectives: bool) -> dict[str, Any]:
@@ -66,5 +78,6 @@ def sweep_json(search: SweepResult, load: SweptLoad, has_objectives: bool) -> di
         "load": load,
         "highest": None if best is None else best.level,
         "ended": search.ended,
+        "interrupted": search.interrupted,
         "levels": [{"level": step.level, "passes": step.passes, **plain(step.summary)} for step in search.steps],
     }

@@ -6,7 +6,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from clients.load.analysis.search import SweepResult
-from clients.load.report.sweep_rows import columns, conclusion, heads, row
+from clients.load.report.sweep_rows import causes, columns, conclusion, heads, row
 from clients.load.sweep import SweptLoad
 
 _WIDE = 150
@@ -30,6 +30,8 @@ def print_sweep(search: SweepResult, load: SweptLoad, has_objectives: bool, cons
     for head in heads(shown, load):
         table.add_column(head, justify="right" if head else "left", no_wrap=bool(head))
     for step in search.steps:
-        table.add_row(*map(escape, row(step, shown)), style="" if step.passes else "red")
+        table.add_row(*map(escape, row(step, shown)), style="" if step.passes else "red" if step.fails else "yellow")
     console.print(table)
+    for cause in causes(search):
+        console.print(f"✗ {cause}", style="dim", markup=False, highlight=False)
     console.print(conclusion(search, load, has_objectives), style="bold", markup=False, highlight=False)

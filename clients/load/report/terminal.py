@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
+from attendant.printable import printable
 from clients.load.analysis.metrics import Metric
 from clients.load.analysis.summary import ObjectiveResult, Summary
 from clients.load.report.titles import (
@@ -25,30 +26,39 @@ _WIDE = 110
 _FEW = ("p50", "p95", "p99", "max")
 
 
-def print_report(summary: Summary, console: Console | None = None) -> None:
+def print_report(summary: Summary, console: Console | None = None, exploratory: bool = False) -> None:
     """Print the report.
 
     Args:
         summary: of a run.
         console: where to; standard output if not given.
+        exploratory: whether its user knows that an invalid run's figures are not fit to be quoted.
     """
     console = console or Console()
     validity = summary.validity
-    colour = "green" if validity.valid else "red"
-    lines = [f"[bold {colour}]{'VALID' if validity.valid else 'INVALID: do not quote these figures'}[/]"]
-    lines += [f"[red]✗[/] {escape(reason.message)}" for reason in validity.reasons]
-    lines += [f"[dim]· {escape(remark)}[/]" for remark in validity.remarks]
-    name = escape(str(summary.run.scenario.get("name", "load")))
+    colour, verdict = "green", "VALID"
+    if not validity.valid and exploratory:
+        colour, verdict = "yellow", "EXPLORATORY: for a look, not to be quoted"
+    elif not validity.valid:
+        colour, verdict = "red", "INVALID: do not quote these figures"
+    lines = [f"[bold {colour}]{verdict}[/]"]
+    lines += [f"[{colour}]✗[/] {_shown(reason.message)}" for reason in validity.reasons]
+    lines += [f"[dim]· {_shown(remark)}[/]" for remark in validity.remarks]
+    name = _shown(str(summary.run.scenario.get("name", "load")))
     console.print(Panel("\n".join(lines), title=name, title_align="left", border_style=colour))
     shown = STATISTICS if console.width >= _WIDE else _FEW
     window = f"second {summary.window.begins_s:.1f} to {summary.window.ends_s:.1f} of {summary.run.duration_s:.1f}"
     count = summary.metrics["request_count"].avg
     console.print(_latencies(f"Latencies of {count:,.0f} requests, {window}", summary.metrics, shown))
     for name, found in summary.by_workload.items():
-        console.print(_latencies(f"Of {escape(name)} only", found, shown))
+        console.print(_latencies(f"Of {_shown(name)} only", found, shown))
     console.print(_rates(summary.metrics))
     if summary.objectives:
         console.print(_objectives(summary.objectives))
+
+
+def _shown(text: str) -> str:
+    return escape(printable(text))
 
 
 def _latencies(title: str, found: dict[str, Metric], shown: Sequence[str]) -> Table:

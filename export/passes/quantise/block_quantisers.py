@@ -1,6 +1,7 @@
-"""How a matrix is put into 4 bits, in blocks of a column.
+"""How a matrix is put into 8 or 4 bits, in blocks of a column.
 
     symmetric           W ≈ s q,         q in −8 … 7; the largest of a block, by size, is −8 s
+    positive            W ≈ s q, s > 0,  q in −128 … 127 or −8 … 7, clipped; the s of least |W − s q|²
     half_quadratic      W ≈ s (q − z),   q in 0 … 15; z, no whole number, is fitted with less weight on outliers
 
 Legend: W is [in, out]; s and z are [blocks, out].
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
+import onnx_ir as ir
 import torch
 
 FloatArray = npt.NDArray[np.float32]
@@ -22,10 +24,10 @@ FloatArray = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocks:
-    """A matrix in 4 bits.
+    """A matrix in 8 or 4 bits.
 
     Attributes:
-        levels: [in, out], int4 or uint4.
+        levels: [in, out], int8, int4 or uint4.
         scale: [blocks, out].
         zero: [blocks, out], what stands for zero; none where it is 0.
     """
@@ -34,6 +36,9 @@ class Blocks:
     scale: FloatArray
     zero: FloatArray | None = None
 
+
+_SHARES = {8: (1.0,), 4: (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 7 / 8)}
+"""Bits → what may be the largest number that is not clipped, as shares of the largest; 7/8 has −8 reach it."""
 
 Quantiser = Callable[[FloatArray, int], Blocks]
 """From a matrix and the numbers of a block to the matrix in 4 bits."""
@@ -47,6 +52,29 @@ def symmetric(matrix: FloatArray, block_size: int) -> Blocks:
     scale = np.where(largest == 0, np.float32(1), largest / np.float32(-8))
     levels = np.clip(np.rint(padded / scale), -8, 7).reshape(-1, outputs)[:inputs]
     return Blocks(levels=levels.astype(ml_dtypes.int4), scale=scale[:, 0])
+
+
+def positive(matrix: FloatArray, block_size: int, bits: int, dtype: ir.DataType) -> Blocks:
+    """Around zero, with a scale above zero a block, which is a number of a narrower floating-point type.
+
+    Args:
+        matrix: [in, out].
+        block_size: it divides the length of a column.
+        bits: 8 or 4.
+        dtype: of the scales.
+    """
+    whole = 2 ** (bits - 1) - 1
+    blocked = matrix.reshape(-1, block_size, matrix.shape[1])
+    largest = np.abs(blocked).max(1, keepdims=True)
+    least, best, error = np.float32(dtype.tiny * dtype.eps), np.ones_like(largest), np.full_like(largest, np.inf)
+    for share in _SHARES[bits]:
+        rounded = (largest * np.float32(share / whole)).astype(dtype.numpy()).astype(np.float32)
+        scale = np.maximum(np.where(largest == 0, np.float32(1), rounded), least)
+        found = np.square(blocked - scale * _levels(blocked, scale, whole)).sum(1, keepdims=True)
+        best = np.where(found < error, scale, best)
+        error = np.minimum(error, found)
+    levels = _levels(blocked, best, whole).reshape(matrix.shape)
+    return Blocks(levels=levels.astype(np.int8 if bits == 8 else ml_dtypes.int4), scale=best[:, 0])
 
 
 def half_quadratic(matrix: FloatArray, block_size: int) -> Blocks:
@@ -63,3 +91,8 @@ def half_quadratic(matrix: FloatArray, block_size: int) -> Blocks:
     ).quantize_internal(columns, bits=4, group_size=block_size)
     kept = levels[:, : len(matrix)].T.contiguous().numpy()  # the quantiser pads the last block
     return Blocks(levels=kept.astype(ml_dtypes.uint4), scale=scale.T.numpy(), zero=zero.T.numpy())
+
+
+def _levels(blocked: FloatArray, scale: FloatArray, whole: int) -> FloatArray:
+    levels: FloatArray = np.clip(np.rint(blocked / scale), -whole - 1, whole)
+    return levels

@@ -12,7 +12,7 @@ Source: ONNX operator specification, QuantizeLinear and DequantizeLinear; Jacob 
 of neural networks for efficient integer-arithmetic-only inference".
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,22 +72,63 @@ class QuantiseStatic(Rewrite):
     calibration: dict[str, Any] | None = None
 
     def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
-        largest, result.calibration = self.largest, self.calibration
-        result.kept += _kept(graph)
-        note_largest(graph, largest)
-        tape, activations, weights = Tape(graph), dict[str, ir.Value](), dict[str, ir.Value]()
-        for product in rounded_products(graph):
-            name, weight = str(product.activation.name), str(product.weight.name)
-            if name not in largest:
-                result.missed.append(f"{product.node.outputs[0].name}: calibration saw no {name!r}")
-                continue
-            if name not in activations:
-                activations[name] = rounded_activation(tape, graph, product.activation, largest[name])
-            if weight not in weights:
-                weights[weight] = _rounded_weight(tape, graph, product)
-            product.node.replace_input_with(0, activations[name])
-            product.node.replace_input_with(1, weights[weight])
-            result.fired += 1
+        result.calibration = self.calibration
+        result.kept += kept_places(graph)
+        note_largest(graph, self.largest)
+        round_products(graph, rounded_products(graph), self.largest, result)
+
+
+def round_products(
+    graph: ir.Graph, products: Iterable[Rounded], largest: Mapping[str, float], result: RewriteResult
+) -> None:
+    """Put QuantizeLinear and DequantizeLinear before both factors of each product.
+
+    Args:
+        graph: changed in place; nodes may be left unsorted.
+        products: of it.
+        largest: name of an activation → its largest magnitude.
+        result: counts the products; one whose activation has no magnitude is missed.
+    """
+    tape = Tape(graph)
+
+    def round_activation(activation: ir.Value, magnitude: float) -> ir.Value:
+        return rounded_activation(tape, graph, activation, magnitude)
+
+    def round_weight(product: Rounded) -> ir.Value:
+        return _rounded_weight(tape, graph, product)
+
+    replace_factors(products, largest, round_activation, round_weight, result)
+
+
+def replace_factors(
+    products: Iterable[Rounded],
+    largest: Mapping[str, float],
+    round_activation: Callable[[ir.Value, float], ir.Value],
+    round_weight: Callable[[Rounded], ir.Value],
+    result: RewriteResult,
+) -> None:
+    """Let products read rounded factors, each activation and each weight rounded once for all that read it.
+
+    Args:
+        products: to rewrite.
+        largest: name of an activation → its largest magnitude.
+        round_activation: makes the rounded activation of one and its largest magnitude.
+        round_weight: makes the rounded weight of a product.
+        result: counts the products; one whose activation has no magnitude is missed.
+    """
+    activations, weights = dict[str, ir.Value](), dict[str, ir.Value]()
+    for product in products:
+        name, weight = str(product.activation.name), str(product.weight.name)
+        if name not in largest:
+            result.missed.append(f"{product.node.outputs[0].name}: calibration saw no {name!r}")
+            continue
+        if name not in activations:
+            activations[name] = round_activation(product.activation, largest[name])
+        if weight not in weights:
+            weights[weight] = round_weight(product)
+        product.node.replace_input_with(0, activations[name])
+        product.node.replace_input_with(1, weights[weight])
+        result.fired += 1
 
 
 def _every_product(graph: ir.Graph) -> Iterator[Rounded]:
@@ -105,7 +146,8 @@ def _is_of_its_own(product: Rounded) -> bool:
     return all((user.op_type, index) == own for user, index in product.weight.uses())
 
 
-def _kept(graph: ir.Graph) -> Iterator[str]:
+def kept_places(graph: ir.Graph) -> Iterator[str]:
+    """Products whose weight others read too, and recurrent layers: what stays floating-point, and why."""
     for product in _every_product(graph):
         if not _is_of_its_own(product):
             readers = ", ".join(sorted({user.op_type for user in product.weight.consumers()}))
@@ -134,9 +176,9 @@ def rounded_activation(tape: Tape, graph: ir.Graph, activation: ir.Value, larges
         add_initializer(graph, "int8.zero_point", np.array(0, np.int8)),
     )
     integers = tape.op("QuantizeLinear", [activation, scale, zero])
-    _describe(integers, f"{name}.int8", activation.shape, ir.DataType.INT8)
+    describe_value(integers, f"{name}.int8", activation.shape, ir.DataType.INT8)
     restored = tape.op("DequantizeLinear", [integers, scale, zero])
-    _describe(restored, f"{name}.rounded", activation.shape, ir.DataType.FLOAT)
+    describe_value(restored, f"{name}.rounded", activation.shape, ir.DataType.FLOAT)
     return restored
 
 
@@ -150,15 +192,20 @@ def _rounded_weight(tape: Tape, graph: ir.Graph, product: Rounded) -> ir.Value:
         # Zeros may be left out, but ONNX Runtime 1.31 with session.x64quantprecision then puts one where many belong.
         add_initializer(graph, f"{name}.zero_point", np.zeros(len(scale), np.int8)),
     ]
-    restored = tape.op("DequantizeLinear", inputs, {"axis": product.axis})
-    _describe(restored, f"{name}.rounded", weight.shape, ir.DataType.FLOAT)
+    return replace_weight(graph, weight, tape.op("DequantizeLinear", inputs, {"axis": product.axis}))
+
+
+def replace_weight(graph: ir.Graph, weight: ir.Value, restored: ir.Value) -> ir.Value:
+    """Let a restored weight, float32, be read instead of a weight, which leaves the graph."""
+    describe_value(restored, f"{weight.name}.rounded", weight.shape, ir.DataType.FLOAT)
     for user, index in tuple(weight.uses()):
         user.replace_input_with(index, restored)
-    del graph.initializers[name]
+    del graph.initializers[str(weight.name)]
     return restored
 
 
-def _describe(value: ir.Value, name: str, shape: ir.Shape | None, dtype: ir.DataType) -> None:
+def describe_value(value: ir.Value, name: str, shape: ir.Shape | None, dtype: ir.DataType) -> None:
+    """State what shape inference would not find before the graph is written."""
     value.name, value.shape, value.type = name, shape, ir.TensorType(dtype)
 
 

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from export.graph.rewrite import Rewrite, RewriteResult, require_no_subgraphs
+from export.graph.rewrite import Rewrite, RewriteResult
 
 _WIDE = ir.DataType.FLOAT
+_STATING = frozenset({"Cast", "Constant", "ConstantOfShape"})
+"""Operators whose type is written in an attribute."""
 
 
 @dataclass(frozen=True)
@@ -26,17 +28,18 @@ class WidenArithmetic(Rewrite):
 
     dtype: ir.DataType
 
-    def requires(self, model: ir.Model) -> None:
-        require_no_subgraphs(model)
-
     def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
+        for each in (graph, *graph.subgraphs()):
+            self._widen_graph(each, result)
+
+    def _widen_graph(self, graph: ir.Graph, result: RewriteResult) -> None:
         dtype = self.dtype
         for value in [value for value in graph.inputs if value.dtype == dtype]:
             value.dtype = _WIDE
             rounded = _cast(graph, value, dtype, f"{value.name}.rounded")
             value.replace_all_uses_with(rounded, replace_graph_outputs=True)
             rounded.producer().replace_input_with(0, value)  # type: ignore[union-attr]
-        for node in [node for node in graph if node.op_type not in {"Cast", "Constant"}]:
+        for node in [node for node in graph if node.op_type not in _STATING]:
             result.fired += _widen(graph, node, dtype)
         for at, value in enumerate(graph.outputs):
             if value.dtype == dtype:

@@ -5,7 +5,7 @@ Legend: B batch, H query heads, G key and value heads, S query positions, T atte
 
 from export.targets.constraints.forms import attribute_in, of_nodes, ranks, shape_text, without_inputs, without_outputs
 from export.targets.constraints.graph import Graph, Node
-from export.targets.constraints.sources import ORT, TABLE
+from export.targets.constraints.sources import FUSION, ORT, PARSER, TABLE
 
 _ATTENTION = frozenset({"Attention"})
 _QUERY, _KEY, _VALUE, _MASK, _LENGTHS = 0, 1, 2, 3, 6
@@ -19,6 +19,51 @@ without_inputs("attention-lengths", _ATTENTION, {_LENGTHS: "nonpad_kv_seqlen"}, 
 without_outputs("attention-outputs", _ATTENTION, 1, TABLE)
 attribute_in("attention-softcap", _ATTENTION, "softcap", (0.0,), f"{TABLE}; ONNX Runtime's CUDA provider")
 attribute_in("attention-score-mode", _ATTENTION, "qk_matmul_output_mode", (0,), TABLE)
+
+
+@of_nodes("attention-softmax-precision", _ATTENTION, "Attention: no softmax_precision", PARSER)
+def attention_softmax_precision(graph: Graph, node: Node) -> str | None:
+    found = node.attribute("softmax_precision")
+    return None if found is None else f"softmax_precision = {found}"
+
+
+@of_nodes(
+    "attention-scale",
+    _ATTENTION,
+    "Attention: scale is 1; queries are multiplied before",
+    f"{PARSER}, AttentionHelpers.cpp: of another scale, Q and K are multiplied by the root, in their own type",
+)
+def attention_scale(graph: Graph, node: Node) -> str | None:
+    found = node.attribute("scale")
+    return None if found == 1.0 else f"scale = {found or '1/√D, which is left out'}"
+
+
+@of_nodes(
+    "attention-decomposable",
+    _ATTENTION,
+    "Attention: TRT_decomposable is 1, so that it builds where no fused kernel takes it",
+    f"{PARSER}: 0 where it is left out; {FUSION}",
+)
+def attention_decomposable(graph: Graph, node: Node) -> str | None:
+    return None if node.attribute("TRT_decomposable", 0) else "no TRT_decomposable"
+
+
+@of_nodes(
+    "attention-mask-axes",
+    _ATTENTION,
+    "Attention: the mask has a row for every query and a column for every key; its other axes may be 1",
+    f"{TABLE}; NvInfer.h, IAttention::setMask",
+)
+def attention_mask_axes(graph: Graph, node: Node) -> str | None:
+    mask, query, key = (graph.axes(node.input(index)) for index in (_MASK, _QUERY, _KEY))
+    if mask is None or query is None or key is None or {len(mask), len(query), len(key)} != {4}:
+        return None
+    wanted = (query[0], query[_HEADS_AXIS], query[_POSITIONS_AXIS], key[_POSITIONS_AXIS])
+    for axis, (found, whole) in enumerate(zip(mask, wanted, strict=True)):
+        known = isinstance(found, int) and (found == 1 or isinstance(whole, int))
+        if known and found != whole and not (axis <= _HEADS_AXIS and found == 1):
+            return f"mask {shape_text(mask)} for Q {shape_text(query)} and K {shape_text(key)}"
+    return None
 
 
 @of_nodes(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from export.targets.constraints.graph import Graph
 from export.targets.targets import RuntimeTarget
@@ -38,6 +39,9 @@ class Constraint:
     find: Callable[[Graph, RuntimeTarget], Iterable[Violation]]
     operators: frozenset[str] = frozenset()
 
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return _constraint_named, (self.name,)  # what is registered is so in every process; its functions do not travel
+
     def count_nodes(self, graph: Graph) -> int:
         """How many of a graph's nodes the statement is about."""
         return sum(not self.operators or node.operator in self.operators for node in graph.nodes)
@@ -45,3 +49,7 @@ class Constraint:
 
 CONSTRAINTS: dict[str, Constraint] = {}
 """Every constraint that a module has registered (:mod:`export.targets.constraints.registry` imports them all)."""
+
+
+def _constraint_named(name: str) -> Constraint:
+    return CONSTRAINTS[name]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from attendant.errors import ArtefactError
+from attendant.onnx_file import check_onnx_file
 from attendant.signature import GraphSignature
 
 Axes = tuple[int | str | None, ...]
@@ -80,15 +81,17 @@ class Graph:
             model: its content, external data apart, if that was read; changed.
 
         Raises:
-            ArtefactError: the file is no ONNX graph.
+            ArtefactError: the file is no ONNX graph, or one that nothing should open (:mod:`attendant.onnx_file`).
         """
         self.path, self.signature = path, signature
         try:
-            model = onnx.load(path, load_external_data=False) if model is None else model
-            # Shapes and types follow from no weight, and inferring them copies the file: only zero points are needed.
-            points = {node.input[2] for node in model.graph.node if node.op_type in QUANTIZERS and len(node.input) > 2}
+            if model is None:
+                check_onnx_file(path)
+                model = onnx.load(path, load_external_data=False)
+            # Shapes and types follow from no weight, and inferring them copies the file: scales and zeros are needed.
+            needed = {name for node in model.graph.node if node.op_type in QUANTIZERS for name in node.input[1:]}
             for tensor in model.graph.initializer:
-                if len(tensor.raw_data) > _LARGE and tensor.name not in points:
+                if len(tensor.raw_data) > _LARGE and tensor.name not in needed:
                     tensor.ClearField("raw_data")
                     tensor.data_location = TensorProto.EXTERNAL
             model = onnx.shape_inference.infer_shapes(model, data_prop=True)

@@ -13,7 +13,7 @@ from export.targets.constraints.forms import (
     without_outputs,
 )
 from export.targets.constraints.graph import Graph, Node
-from export.targets.constraints.sources import OPENVINO, TABLE
+from export.targets.constraints.sources import OPENVINO, PARSER, TABLE
 
 _RECURRENT = frozenset({"RNN", "LSTM", "GRU"})
 _POOLS = frozenset({"AveragePool", "MaxPool"})
@@ -59,6 +59,17 @@ def recurrent_activations(graph: Graph, node: Node) -> str | None:
         if names[:half] == names[half:]
         else f"activations {[name.decode() if isinstance(name, bytes) else name for name in names]}"
     )
+
+
+@of_nodes(
+    "recurrent-type",
+    _RECURRENT,
+    "GRU, LSTM, RNN: in float32",
+    f"{PARSER}: an initial state that is left out, and constants of a GRU, are float32",
+)
+def recurrent_type(graph: Graph, node: Node) -> str | None:
+    dtype = graph.dtype(node.input(0))
+    return None if dtype in {"", "float32"} else dtype
 
 
 @of_nodes("rotary-positions", {"RotaryEmbedding"}, "RotaryEmbedding: position_ids are int64", TABLE)

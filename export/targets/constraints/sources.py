@@ -1,8 +1,12 @@
 """Who says what, in the words that reports print."""
 
+PARSER = "onnx-tensorrt 11, onnxOpImporters.cpp and onnxOpCheckers.cpp"
+FUSION = "TensorRT's developer guide, attention; NVIDIA/TensorRT #4738: no kernel, no build"
 TABLE = "onnx-tensorrt docs/operators.md, the table of TensorRT 11.2"
 CACHE = "TensorRT's operator documentation, KVCacheUpdate; NvInfer.h"
+SCHEMES = "TensorRT's guide, quantization schemes"
 STRONG = "TensorRT's migration guide from 10 to 11: strongly typed networks"
 QUANTIZE_LAYER = "TensorRT 11, NvInfer.h, IQuantizeLayer and IDequantizeLayer"
 ORT = "ONNX Runtime 1.31.1, measured"
 OPENVINO = "OpenVINO 2026.4.1, measured"
+FLOAT8 = "NVIDIA/Model-Optimizer, find_nodes_from_convs_to_exclude; NVIDIA/TensorRT #3987: no kernel, no build"

@@ -73,7 +73,7 @@ def embed_kernels(target: str) -> Iterator[KernelEmbedding]:
     """Compile every plugin's kernel for one target for as long as the context lasts.
 
     Args:
-        target: ``sm_80`` to ``sm_120``.
+        target: ``sm_80`` to ``sm_121``.
 
     Yields:
         What is embedded meanwhile.

@@ -6,7 +6,7 @@ sides, it names a module with ours.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -40,11 +40,13 @@ class Origin:
             file, and those beside the first must hold the same values.
         change: from their values to ours.
         optional: whether the file may lack it, and zeros do.
+        fallback: what stands for it, under any of these names, in a file that lacks it.
     """
 
     names: tuple[str, ...]
     change: Change = identity
     optional: bool = False
+    fallback: tuple[str, ...] = ()
 
 
 def part(number: int, of: int) -> Change:
@@ -52,9 +54,9 @@ def part(number: int, of: int) -> Change:
     return lambda tensor: tensor.chunk(of)[number]
 
 
-def origin(*names: str, change: Change = identity, optional: bool = False) -> Origin:
+def origin(*names: str, change: Change = identity, optional: bool = False, fallback: tuple[str, ...] = ()) -> Origin:
     """An :class:`Origin` by its names."""
-    return Origin(names, change, optional)
+    return Origin(names, change, optional, fallback)
 
 
 def same(table: Mapping[str, str]) -> dict[str, Origin]:
@@ -70,6 +72,7 @@ class ReferenceModel:
         fields: of ``config.json``, those of a timm model's arguments among them.
         values: ``config.json`` itself.
         generation: the fields of ``generation_config.json``, or of ``config.json`` where there is none.
+        names: of the tensors in the files, as :meth:`Architecture.canonical` has them.
         asked_length: the length that the user wants, if any.
         notes: what the user should read.
     """
@@ -77,6 +80,7 @@ class ReferenceModel:
     fields: Fields
     generation: Mapping[str, Any]
     values: Mapping[str, Any] = field(default_factory=dict)
+    names: Collection[str] = ()
     asked_length: int | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -176,4 +180,7 @@ def origin_of(parameter: str, table: Table) -> Origin:
     places = [(_NUMBER.sub("{}", parameter), ""), (module, f".{last}"), (_NUMBER.sub("{}", module), f".{last}")]
     key, suffix = next((place for place in places if place[0] in table), places[-1])
     entry = table[key]
-    return Origin(tuple(name.format(*numbers) + suffix for name in entry.names), entry.change, entry.optional)
+    names, fallback = (
+        tuple(name.format(*numbers) + suffix for name in every) for every in (entry.names, entry.fallback)
+    )
+    return Origin(names, entry.change, entry.optional, fallback)

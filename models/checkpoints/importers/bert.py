@@ -47,6 +47,9 @@ def _config(reference: ReferenceModel) -> EncoderConfig:
     fields.only("is_decoder", False)
     fields.only("add_cross_attention", False)
     # Whether the head that is left out shares the embedding.
+    pooler = "pooler.dense.weight" in reference.names
+    if not pooler:
+        reference.notes.append("no pooler in the file: a text's vector is the mean of its tokens'")
     fields.without_effect("tie_word_embeddings", *_NEVER_READ)
     return EncoderConfig(
         vocabulary_size=fields.size("vocab_size", 30522),
@@ -60,6 +63,7 @@ def _config(reference: ReferenceModel) -> EncoderConfig:
         dropout=fields.number("hidden_dropout_prob", 0.1),
         norm_eps=fields.number("layer_norm_eps", 1e-12),
         pad_token=fields.get("pad_token_id") or 0,
+        pooler=pooler,
     )
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from attendant.errors import ConfigError
+from attendant.labels import label_fault
 from attendant.tasks import Task
 from models.checkpoints.importers import timm
 from models.checkpoints.importers.architecture import ReferenceModel
@@ -28,6 +29,17 @@ def keep_companions(source: Path, staged: Path, task: Task, reference: Reference
     Raises:
         ArtefactError, ConfigError, MachineError: a companion is missing, damaged, or not supported.
     """
+    try:
+        details = _keep(source, staged, task, reference, config)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        expected, found = f"labels, preprocessing and tokenizer in {source}", f"{type(error).__name__}: {error}"
+        raise ConfigError(expected, found[:200], "correct their files") from error
+    if fault := label_fault(details.get("labels", [])):
+        raise ConfigError(f"labels of one line each in {source}", fault, "correct config.json")
+    return details
+
+
+def _keep(source: Path, staged: Path, task: Task, reference: ReferenceModel, config: Any) -> dict[str, Any]:
     details: dict[str, Any] = {}
     if is_timm(reference.values):
         return timm.image_details(reference.values, config.pixel_shape)

@@ -27,6 +27,8 @@ _WITHOUT_EFFECT = re.compile(
     r"|(bos|eos|pad|sep|cls|unk|mask|decoder_start)_token_id"
 )
 
+_TOKEN = re.compile("(bos|eos|pad|sep|cls|unk|mask|decoder_start)_token_id")
+
 
 class Fields:
     """What a ``config.json`` says.
@@ -87,7 +89,10 @@ class Fields:
         value = self._value_or(name, default)
         if type(value) not in (int, float):
             raise ConfigError(f"{self._place_of(name)} to be a number", repr(value), "correct config.json")
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError as error:
+            raise ConfigError(f"{self._place_of(name)} that a float holds", str(value)[:50], "correct it") from error
 
     def flag(self, name: str, default: bool) -> bool:
         """True or false; null counts as absent.
@@ -131,8 +136,10 @@ class Fields:
         """Refuse what nobody asked for, unless it is switched off or known to change nothing.
 
         Raises:
-            ConfigError: such a field is left; the message names all of them.
+            ConfigError: such a field is left, and the message names all of them; or one that every model may have is
+                malformed.
         """
+        self._check_common()
         known = self._understood | GENERATION_FIELDS
         left = {
             name: value
@@ -147,6 +154,16 @@ class Fields:
             )
         for part in self._parts:
             part.refuse_rest()
+
+    def _check_common(self) -> None:
+        for name, value in self._values.items():
+            tokens = value if isinstance(value, list) else [value]
+            if _TOKEN.fullmatch(name) and not all(one is None or type(one) is int for one in tokens):
+                raise ConfigError(f"{self._place_of(name)} to be a token id", repr(value)[:100], "correct config.json")
+            if name in ("id2label", "label2id") and value is not None and not isinstance(value, Mapping):
+                raise ConfigError(f"{self._place_of(name)} to be an object", repr(value)[:100], "correct config.json")
+        if self._values.get("num_labels") is not None:
+            self.size("num_labels")
 
     def _place_of(self, name: str) -> str:
         return f"{self._place}{name} in config.json"

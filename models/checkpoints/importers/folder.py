@@ -6,10 +6,22 @@ from typing import Any
 
 from attendant.errors import ArtefactError, ConfigError, OutputError
 from attendant.records import read_json
-from models.checkpoints.file_names import CONFIG_NAME
+from models.checkpoints.file_names import CHECKPOINT_FIELDS, CONFIG_NAME
 
 _GENERATION_NAME = "generation_config.json"
-_OURS = {"name", "family", "config"}
+_QUANTISED = {
+    "gptq": "GPTQ's integers",
+    "awq": "AWQ's integers",
+    "compressed-tensors": "integers or floats of compressed-tensors",
+    "bitsandbytes": "integers or NF4 of bitsandbytes",
+    "fp8": "fine-grained FP8",
+    "hqq": "HQQ's integers",
+    "mxfp4": "MXFP4",
+    "torchao": "torchao's types",
+}
+_UNQUANTISED = (
+    "import the model's unquantised checkpoint, and let `attendant export onnx --precision int4` or int8 quantise it"
+)
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -20,13 +32,14 @@ def read_config(folder: Path) -> dict[str, Any]:
         ConfigError: the weights are quantised, or the model is code in the folder.
     """
     values = _json(folder / CONFIG_NAME)
-    if set(values) >= _OURS:
+    if set(values) >= CHECKPOINT_FIELDS:
         raise ArtefactError("a Hugging Face folder", f"a checkpoint of ours in {folder}", "it needs no import")
     quantised = values.get("quantization_config") or values.get("compression_config")
     if quantised:
         method = quantised.get("quant_method", quantised) if isinstance(quantised, dict) else quantised
+        known = _QUANTISED.get(method, "quantised ones") if isinstance(method, str) else "quantised ones"
         supported = "weights in float32, float16 or bfloat16"
-        raise ConfigError(supported, f"quantised ones: {method!r}", "import the model's unquantised checkpoint")
+        raise ConfigError(supported, f"{known}: {method!r}"[:200], _UNQUANTISED)
     if values.get("auto_map"):
         raise ConfigError(
             "a model of the library's own code",
@@ -62,7 +75,7 @@ def refuse_place(source: Path, out: Path) -> None:
     """
     if out.resolve() == source.resolve():
         raise OutputError("a folder beside the one that is read", str(out), "choose another --out")
-    if (out / CONFIG_NAME).is_file() and not set(_json(out / CONFIG_NAME)) >= _OURS:
+    if (out / CONFIG_NAME).is_file() and not set(_json(out / CONFIG_NAME)) >= CHECKPOINT_FIELDS:
         raise OutputError(
             f"a new folder, or a checkpoint of ours, at {out}", "another library's", "choose another --out"
         )

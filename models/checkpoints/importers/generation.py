@@ -80,7 +80,7 @@ def generation_details(values: Mapping[str, Any]) -> dict[str, Any]:
         values: the fields of ``generation_config.json``, or of ``config.json`` where there is none.
 
     Returns:
-        Of these, what applies: ``forced_start_token``, the first token of every answer; ``suppressed_tokens``, which
+        Of these, what applies: ``forced_start_token``, what follows a prompt of one token; ``suppressed_tokens``, which
         no answer holds; ``sampling_defaults``; and ``generation_not_followed``, which would change greedy answers.
 
     Raises:
@@ -90,10 +90,12 @@ def generation_details(values: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(phrases, list) or not all(isinstance(phrase, list) for phrase in phrases):
         raise ConfigError("bad_words_ids to be lists of token ids", repr(phrases), "correct generation_config.json")
     ends = end_tokens(values)
+    _token_ids("bad_words_ids", [token for phrase in phrases for token in phrase])
     longer = [phrase for phrase in phrases if len(phrase) > 1]
     # The other library, too, never forbids the end.
     single = [phrase[0] for phrase in phrases if len(phrase) == 1 and phrase[0] not in ends]
-    tokens = _token_ids("suppress_tokens", [*single, *(values.get("suppress_tokens") or [])])
+    given = values.get("suppress_tokens") or []
+    tokens = _token_ids("suppress_tokens", [*single, *given] if isinstance(given, list) else given)
     token = values.get("forced_bos_token_id")
     if token is None and values.get("force_bos_token_to_be_generated"):  # as files of 2020 say it
         token = values.get("bos_token_id")

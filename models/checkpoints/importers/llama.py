@@ -8,7 +8,7 @@ from typing import Any
 from models.checkpoints.importers.activations import ACTIVATION_NAMES
 from models.checkpoints.importers.architecture import Architecture, ReferenceModel, Table, origin, same
 from models.checkpoints.importers.fields import Fields
-from models.checkpoints.importers.rope import rope_from
+from models.checkpoints.importers.rope import longest_of, rope_from
 from models.families.decoder import DecoderConfig
 
 _BLOCKS = same(
@@ -47,6 +47,7 @@ def gated_decoder(reference: ReferenceModel, defaults: dict[str, int], **setting
     """
     fields = reference.fields
     width, heads = fields.size("hidden_size", 4096), fields.size("num_attention_heads", 32)
+    trained = fields.size("max_position_embeddings", defaults["max_position_embeddings"])
     groups = defaults.get("num_key_value_heads", heads)
     return DecoderConfig(
         vocabulary_size=fields.size("vocab_size", defaults["vocab_size"]),
@@ -56,8 +57,8 @@ def gated_decoder(reference: ReferenceModel, defaults: dict[str, int], **setting
         kv_heads=fields.size("num_key_value_heads", heads if fields.is_null("num_key_value_heads") else groups),
         head_size=fields.size("head_dim", defaults.get("head_dim", width // heads)),
         mlp_width=fields.size("intermediate_size", defaults["intermediate_size"]),
-        max_length=reference.length(fields.size("max_position_embeddings", defaults["max_position_embeddings"])),
-        rope=rope_from(fields),
+        max_length=reference.length(longest_of(reference, trained)),
+        rope=rope_from(reference),
         norm_eps=fields.number("rms_norm_eps", 1e-6),
         activation=fields.choice("hidden_act", ACTIVATION_NAMES, "silu"),
         tied=fields.flag("tie_word_embeddings", False),
@@ -72,9 +73,9 @@ def layers_of(fields: Fields) -> int:
 
 def _llama(reference: ReferenceModel) -> DecoderConfig:
     biases = reference.fields.flag("attention_bias", False)
-    reference.fields.only("mlp_bias", False)
+    mlp_bias = reference.fields.flag("mlp_bias", False)
     defaults = {"vocab_size": 32000, "intermediate_size": 11008, "max_position_embeddings": 2048}
-    return gated_decoder(reference, defaults, qkv_bias=biases, output_bias=biases)
+    return gated_decoder(reference, defaults, qkv_bias=biases, output_bias=biases, mlp_bias=mlp_bias)
 
 
 def _mistral(reference: ReferenceModel) -> DecoderConfig:

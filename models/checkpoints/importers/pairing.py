@@ -56,7 +56,11 @@ def pair(module: nn.Module, table: Table, architecture: Architecture, names: Map
         ArtefactError: a tensor is missing, or one has no place; the message names them.
     """
     wanted = {ours: origin_of(ours, table) for ours in module.state_dict()}
-    found = {ours: tuple(names[one] for one in origin.names if one in names) for ours, origin in wanted.items()}
+    found = {
+        ours: tuple(names[one] for one in origin.names if one in names)
+        or tuple(names[one] for one in origin.fallback if one in names)
+        for ours, origin in wanted.items()
+    }
     missing = [origin.names[0] for ours, origin in wanted.items() if not found[ours] and not origin.optional]
     if missing:
         raise ArtefactError("every tensor of the model in the files", f"no {_name_some(missing)}", _REMEDY)
@@ -72,7 +76,7 @@ def fill_from(module: nn.Module, pairing: Pairing, tensors: Tensors, advance: Ad
     """Read, change and place one tensor after another, in the types of the files.
 
     Raises:
-        ArtefactError: a shape is not the configuration's, or tensors that should be one differ.
+        ArtefactError: a shape is not the configuration's, or tensors that should be one differ, or a number is none.
     """
     shapes = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
 
@@ -95,6 +99,9 @@ def _read_tensor(tensors: Tensors, origin: Origin, names: tuple[str, ...], shape
                 "different ones",
                 "if they do differ, set tie_word_embeddings to false in config.json",
             )
+    if not torch.isfinite(stored).all():
+        remedy = "the checkpoint itself is damaged: fetch or train it again"
+        raise ArtefactError(f"finite numbers in {names[0]} of the checkpoint", "NaN or an infinite one", remedy)
     try:
         tensor = origin.change(stored)
     except (RuntimeError, IndexError):  # of a rank that the change is not made for

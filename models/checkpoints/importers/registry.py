@@ -1,5 +1,6 @@
 """The architectures of other libraries that can be imported: every :class:`Architecture` of this folder's files."""
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
@@ -10,6 +11,9 @@ from attendant.errors import UnknownNameError
 from models.checkpoints import importers
 from models.checkpoints.importers.architecture import Architecture, Library
 from models.checkpoints.importers.timm import is_timm
+
+OWN_MODULE = "this model is not supported: serve it as a module of your own, see docs/tutorials/your-own-model.md"
+_EXPERTS = re.compile("moe|mixtral|deepseek_v|gpt_oss|llama4|dbrx|jamba|minimax|granitemoe")
 
 
 @cache
@@ -36,13 +40,12 @@ def architecture_of(values: Mapping[str, Any]) -> Architecture:
     known = isinstance(classes, list) and any(name in classes for name in architecture.classes)
     if classes and not known:
         supported = list(architecture.classes)
-        raise UnknownNameError(
-            f"one of the architectures {supported}", str(classes)[:200], "this model is not supported"
-        )
+        raise UnknownNameError(f"one of the architectures {supported}", str(classes)[:200], OWN_MODULE)
     return architecture
 
 
 def _choose(found: Any, supported: Mapping[str, Architecture], expected: str) -> Architecture:
     if not isinstance(found, str) or found not in supported:
-        raise UnknownNameError(f"{expected} {sorted(supported)}", repr(found), "this architecture is not supported")
+        experts = "a mixture of experts, " if isinstance(found, str) and _EXPERTS.search(found) else ""
+        raise UnknownNameError(f"{expected} {sorted(supported)}", f"{experts}{repr(found)[:100]}", OWN_MODULE)
     return supported[found]

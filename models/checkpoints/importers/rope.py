@@ -1,70 +1,135 @@
 """Rotary positions as Hugging Face configures them: ``rope_parameters``, or ``rope_theta`` with ``rope_scaling``.
 
-default → none        linear → linear        llama3 → llama3
+default → none        linear → linear        llama3 → llama3        yarn → yarn
 dynamic → none: its base grows only beyond ``max_position_embeddings``, which no imported model is made for
+longrope → longrope with its short factors: the long ones count only beyond the original length, where the other library
+gives all positions other angles, those in the cache too; a model is imported up to that length
+Source: ``modeling_rope_utils.py`` of transformers.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from attendant.errors import ConfigError
-from models.checkpoints.importers.fields import Fields
-from models.layers.rope import RopeConfig, Scaling
+from models.checkpoints.fitting import LARGEST_SIZE
+from models.checkpoints.importers.architecture import ReferenceModel
+from models.layers.rope import RopeConfig
 
-_SCALINGS: dict[str, Scaling] = {"default": "none", "dynamic": "none", "linear": "linear", "llama3": "llama3"}
+_KINDS = ("default", "dynamic", "linear", "llama3", "longrope", "yarn")
 _KNOWN = {
-    "type",
-    "rope_type",
-    "rope_theta",
-    "factor",
-    "low_freq_factor",
-    "high_freq_factor",
-    "original_max_position_embeddings",
-    "partial_rotary_factor",
+    *("type", "rope_type", "rope_theta", "factor", "low_freq_factor", "high_freq_factor"),
+    *("original_max_position_embeddings", "partial_rotary_factor", "attention_factor", "beta_fast", "beta_slow"),
+    *("mscale", "mscale_all_dim", "truncate", "short_factor", "long_factor"),
 }
-_REMEDY = "this model is not supported"
+_UNSUPPORTED = "this model is not supported"
 
 
-def rope_from(fields: Fields) -> RopeConfig:
+def rope_from(reference: ReferenceModel) -> RopeConfig:
     """The rotation that a ``config.json`` asks for.
 
     Raises:
-        ConfigError: its type is not supported, or a parameter is unknown or missing.
+        ConfigError: its type is not supported, or a parameter is unknown, missing or no number.
     """
+    values = _parameters(reference)
+    kind, theta = values["rope_type"], _number(values, "rope_theta")
+    if kind in ("default", "dynamic"):
+        return RopeConfig(theta=theta)
+    if kind == "linear":
+        return RopeConfig(theta=theta, scaling="linear", factor=_number(values, "factor"))
+    original = values["original_max_position_embeddings"]
+    if type(original) is not int or not 1 <= original <= LARGEST_SIZE:
+        expected = f"original_max_position_embeddings of the rope parameters, from 1 to {LARGEST_SIZE}"
+        raise ConfigError(expected, repr(original)[:100], "correct config.json")
+    if kind == "llama3":
+        return RopeConfig(
+            theta=theta,
+            scaling="llama3",
+            factor=_number(values, "factor"),
+            low_frequency_factor=_number(values, "low_freq_factor"),
+            high_frequency_factor=_number(values, "high_freq_factor"),
+            original_length=original,
+        )
+    whole = reference.fields.size("max_position_embeddings", original)
+    factor = whole / original if values.get("factor") is None else _number(values, "factor")
+    if kind == "yarn":
+        return RopeConfig(
+            theta=theta,
+            scaling="yarn",
+            factor=factor,
+            low_frequency_factor=_number(values, "beta_slow", 1.0) or 1.0,
+            high_frequency_factor=_number(values, "beta_fast", 32.0) or 32.0,
+            original_length=original,
+            truncated=_truncated(values),
+            attention_factor=_number(values, "attention_factor", _yarn_factor(values, factor)),
+        )
+    longer = factor > 1 and original > 1
+    usual = math.sqrt(1 + math.log(factor) / math.log(original)) if longer else 1.0
+    short = values.get("short_factor")
+    if not isinstance(short, list) or not all(type(one) in (int, float) for one in short):
+        raise ConfigError("short_factor of the rope parameters to be numbers", repr(short)[:100], "correct config.json")
+    return RopeConfig(
+        theta=theta,
+        scaling="longrope",
+        factors=tuple(map(float, short)),
+        attention_factor=_number(values, "attention_factor", usual),
+    )
+
+
+def longest_of(reference: ReferenceModel, trained: int) -> int:
+    """How long sequences may be: as trained, but under longrope no longer than the original length."""
+    values = _parameters(reference)
+    original = values["original_max_position_embeddings"]
+    return min(trained, original) if values["rope_type"] == "longrope" and type(original) is int else trained
+
+
+def _parameters(reference: ReferenceModel) -> dict[str, Any]:
+    fields = reference.fields
     # Both may be there; the other library takes the older one then, if it says anything.
     values = fields.get("rope_scaling") or fields.get("rope_parameters") or {}
     fields.get("rope_parameters")
     unknown = sorted(set(values) - _KNOWN) if isinstance(values, Mapping) else [repr(values)]
     if unknown:
-        raise ConfigError(f"only rope parameters among {sorted(_KNOWN)}", str(unknown), _REMEDY)
+        raise ConfigError(f"only rope parameters among {sorted(_KNOWN)}", str(unknown)[:300], _UNSUPPORTED)
     kind = values.get("rope_type") or values.get("type") or "default"
-    if not isinstance(kind, str) or kind not in _SCALINGS:
-        raise ConfigError(f"a rope type of {sorted(_SCALINGS)}", repr(kind), _REMEDY)
-    scaling = _SCALINGS[kind]
-    theta = float(_number({"rope_theta": fields.get("rope_theta", 10000.0), **values}, "rope_theta"))
-    whole = fields.get("max_position_embeddings")
-    trained = fields.get("original_max_position_embeddings", values.get("original_max_position_embeddings", whole))
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise ConfigError(f"a rope type of {list(_KINDS)}", repr(kind)[:100], _UNSUPPORTED)
     part = values.get("partial_rotary_factor") or fields.get("partial_rotary_factor") or 1.0
-    if part != 1:
-        raise ConfigError("heads that are rotated as a whole", f"partial_rotary_factor {part!r}", _REMEDY)
-    if scaling == "none":
-        return RopeConfig(theta=theta)
-    factor = float(_number(values, "factor"))
-    if scaling == "linear":
-        return RopeConfig(theta=theta, scaling="linear", factor=factor)
-    return RopeConfig(
-        theta=theta,
-        scaling="llama3",
-        factor=factor,
-        low_frequency_factor=float(_number(values, "low_freq_factor")),
-        high_frequency_factor=float(_number(values, "high_freq_factor")),
-        original_length=trained,
-    )
+    if part != 1:  # of these architectures the other library's cannot, either
+        raise ConfigError("heads that are rotated as a whole", f"partial_rotary_factor {part!r}", _UNSUPPORTED)
+    original = values.get("original_max_position_embeddings", fields.get("max_position_embeddings"))
+    return {
+        "rope_theta": fields.number("rope_theta", 10000.0),
+        **values,
+        "rope_type": kind,
+        "original_max_position_embeddings": fields.get("original_max_position_embeddings", original),
+    }
 
 
-def _number(values: Mapping[str, Any], name: str) -> float:
+def _yarn_factor(values: Mapping[str, Any], factor: float) -> float:
+    def scale(one: float) -> float:
+        return 0.1 * one * math.log(factor) + 1.0 if factor > 1 else 1.0
+
+    one, other = _number(values, "mscale", 0.0), _number(values, "mscale_all_dim", 0.0)
+    return scale(one) / scale(other) if one and other else scale(1.0)
+
+
+def _truncated(values: Mapping[str, Any]) -> bool:
+    found = values.get("truncate", True)
+    if type(found) is not bool:
+        raise ConfigError(
+            "truncate of the rope parameters to be true or false", repr(found)[:100], "correct config.json"
+        )
+    return found
+
+
+def _number(values: Mapping[str, Any], name: str, default: float | None = None) -> float:
     value = values.get(name)
+    value = default if value is None else value
     if type(value) not in (int, float):
-        raise ConfigError(f"{name} of the rope parameters to be a number", repr(value), "correct config.json")
+        raise ConfigError(f"{name} of the rope parameters to be a number", repr(value)[:100], "correct config.json")
     assert isinstance(value, int | float)
-    return value
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ConfigError(f"{name} that a float holds", str(value)[:100], "correct config.json") from error

@@ -39,7 +39,8 @@ def _origins(config: T5Config) -> Table:
         "encoder_end.norm": origin("encoder.final_layer_norm"),
         "decoder_end.norm": origin("decoder.final_layer_norm"),
         "embedding": origin(*names, "lm_head") if config.tied else origin(*names),
-        "head": origin("lm_head"),
+        # Version 5 of the library ties also those that do not scale: without a head of its own, the embedding is it.
+        "head": origin("lm_head", fallback=names[:2]),
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from sentencepiece import SentencePieceProcessor
 from tokenizers import Tokenizer
 
+from attendant.chat_template import template_fault
 from attendant.errors import ArtefactError, MachineError
 from attendant.records import read_file, read_json
 from attendant.tokenizer import MARIAN_FILES, TOKENIZER_NAME
@@ -33,7 +34,7 @@ def keep_tokenizer(source: Path, folder: Path) -> dict[str, Any]:
         ``special_tokens``, which templates name.
 
     Raises:
-        ArtefactError: there is no tokenizer, or it cannot be read.
+        ArtefactError: there is no tokenizer, or it or the chat template cannot be read.
         MachineError: it has to be converted, and the library for that is not installed.
     """
     config = {**_json(source / "special_tokens_map.json"), **_json(source / "tokenizer_config.json")}
@@ -71,9 +72,16 @@ def keep_tokenizer(source: Path, folder: Path) -> dict[str, Any]:
     template = _template(source, config)
     if template is None:
         return details
+    if fault := template_fault(template):
+        remedy = f"correct {CHAT_TEMPLATE_NAME} or tokenizer_config.json, or take the template out"
+        raise ArtefactError(f"a chat template that Jinja can read in {source}", fault, remedy)
     (folder / CHAT_TEMPLATE_NAME).write_text(template, encoding="utf-8")
     tokens = {name: config[name] for name in _SPECIALS if config.get(name)}
-    texts = {name: str(token["content"] if isinstance(token, dict) else token) for name, token in tokens.items()}
+    texts = {name: token.get("content") if isinstance(token, dict) else token for name, token in tokens.items()}
+    wrong = [name for name, text in texts.items() if not isinstance(text, str)]
+    if wrong:
+        expected = f"a text as {wrong[0]} in tokenizer_config.json, or an object with its content"
+        raise ArtefactError(expected, repr(tokens[wrong[0]])[:100], "correct it")
     return {**details, "special_tokens": texts}
 
 
@@ -98,8 +106,11 @@ def _template(source: Path, config: Mapping[str, Any]) -> str | None:
             raise ArtefactError(f"a chat template at {path}", str(error), "copy the file again") from error
     found = config.get("chat_template")
     if isinstance(found, list):  # several, by name
-        found = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}.get("default")
-    return found if isinstance(found, str) else None
+        every = [one for one in found if isinstance(one, dict)]
+        found = next((one.get("template") for one in every if one.get("name") == "default"), None)
+    if found is not None and not isinstance(found, str):
+        raise ArtefactError("a text as chat_template in tokenizer_config.json", repr(found)[:100], "correct it")
+    return found
 
 
 def _json(path: Path) -> dict[str, Any]:

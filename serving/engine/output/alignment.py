@@ -46,17 +46,18 @@ def source_texts(source: Mapping[str, Array], tokenizer: TextTokenizer) -> tuple
     return tuple(text.add(int(token)) for token in source_S)
 
 
-def alignment_of(shown: Mapping[str, Array], row: int, source_length: int | None) -> Array:
-    """The weights ``[S]`` of a row's newest position, of what one step returned.
+def alignment_of(shown: Mapping[str, Array], row: int, position: int, source_length: int | None) -> Array:
+    """The weights ``[S]`` by which one position of a step read the source.
 
     Args:
         shown: output name → array.
         row: of the batch.
+        position: of the step's; others may be padding.
         source_length: S, where the row's source is followed by padding.
     """
     if ALIGNMENT in shown:
-        alignment_S: Array = shown[ALIGNMENT][row, -1, :source_length].copy()
+        alignment_S: Array = shown[ALIGNMENT][row, position, :source_length].copy()
         return alignment_S
-    weights_HS = shown[CROSS_ATTENTION][row, -1, :, -1, :source_length]
+    weights_HS = shown[CROSS_ATTENTION][row, -1, :, position, :source_length]
     mean_S: Array = weights_HS.mean(0)
     return mean_S

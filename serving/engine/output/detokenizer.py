@@ -6,7 +6,9 @@ before it, the other bytes of its character), and on nothing further away.
 Source: D. E. Knuth, J. H. Morris, V. R. Pratt, "Fast pattern matching in strings", SIAM J. Comput. 6 (1977).
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from attendant.sampling_params import SamplingParams
 from attendant.tokenizer import TextTokenizer
@@ -17,6 +19,8 @@ from serving.runtime.base import Array
 _HALF_A_CHARACTER = "\ufffd"
 LONGEST_WAIT = 64
 """Tokens that are held back until they are a character: bytes that never become one would be decoded ever again."""
+LONGEST_RUN = 32
+"""Single bytes that are held back until another token ends their run: one that is no UTF-8 spoils all before it."""
 
 
 class IncrementalDetokenizer:
@@ -31,8 +35,10 @@ class IncrementalDetokenizer:
         """What one more token adds; empty while the text ends within a character."""
         self._window.append(token)
         new = self.rest()
-        waits = len(self._window) - self._emitted < LONGEST_WAIT
-        if waits and (not new or new.endswith(_HALF_A_CHARACTER)):
+        held = len(self._window) - self._emitted
+        if held < LONGEST_WAIT and (not new or new.endswith(_HALF_A_CHARACTER)):
+            return ""
+        if held < LONGEST_RUN and token in self._tokenizer.byte_tokens:
             return ""
         self._window, self._emitted = self._window[self._emitted :], len(self._window) - self._emitted
         return new
@@ -101,7 +107,7 @@ class OutputBuilder:
     def __init__(self, tokenizer: TextTokenizer, options: SamplingParams, candidate: int) -> None:
         self._text = IncrementalDetokenizer(tokenizer)
         self._stop = StopText(options.stop) if options.stop else None
-        self._options, self._candidate = options, candidate
+        self._tokenizer, self._options, self._candidate = tokenizer, options, candidate
         self._count = 0
 
     @property
@@ -114,15 +120,47 @@ class OutputBuilder:
         text = self._text.add(choice.token)
         if self._stop is not None and self._count > self._options.min_tokens:
             text = self._stop.add(text)
-        return RequestOutput(
+        return replace(
+            self.end(choice),
             text=text,
+            alignment=None if alignment is None else alignment[None],
+            token_texts=() if alignment is None else (text,),
+        )
+
+    def end(self, choice: SampledToken) -> RequestOutput:
+        """The output of an end token, which says nothing."""
+        return RequestOutput(
+            text="",
             token_ids=(choice.token,),
             candidate=self._candidate,
             logprobs=(choice.logprob,) if self._options.logprobs else (),
             top_logprobs=(choice.top,) if self._options.top_logprobs else (),
-            alignment=None if alignment is None else alignment[None],
-            token_texts=() if alignment is None else (text,),
+            token_bytes=self._bytes_of([choice.token]) if self._options.logprobs else (),
+            top_bytes=(self._bytes_of(token for token, _ in choice.top),) if self._options.top_logprobs else (),
         )
+
+    def prompt(self, text: str, scored: Sequence[SampledToken]) -> RequestOutput:
+        """The output of a prompt whose tokens were scored; of the first, nothing is known.
+
+        Args:
+            text: of the prompt.
+            scored: its tokens.
+        """
+        unknown = ((-1, math.nan),) * self._options.top_logprobs
+        tops = tuple(one.top if place else unknown for place, one in enumerate(scored))
+        return RequestOutput(
+            text=text,
+            token_ids=tuple(one.token for one in scored),
+            candidate=self._candidate,
+            logprobs=tuple(one.logprob for one in scored),
+            top_logprobs=tops if self._options.top_logprobs else (),
+            token_bytes=self._bytes_of(one.token for one in scored),
+            top_bytes=tuple(self._bytes_of(token for token, _ in top) for top in tops) if unknown else (),
+            prompt_tokens=len(scored),
+        )
+
+    def _bytes_of(self, tokens: Iterable[int]) -> tuple[bytes, ...]:
+        return tuple(self._tokenizer.token_bytes(token) if token >= 0 else b"" for token in tokens)
 
     def rest(self, reason: FinishReason, alignment: Array | None) -> RequestOutput:
         """The last output: what was held back."""

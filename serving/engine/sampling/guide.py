@@ -1,4 +1,4 @@
-"""Answers of a given form: which tokens may come next, by the grammar of a JSON schema or of a regular expression.
+"""Answers of a given form: which tokens may come next, by a JSON schema, a regular expression or a grammar.
 
 The grammars are llguidance's. A tokenizer is compiled once a model, a grammar once a text; an answer then costs a copy,
 and a token microseconds.
@@ -12,14 +12,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 import numpy as np
 from tokenizers import decoders
 
-from attendant.errors import InputError, MachineError
+from attendant.errors import BusyError, InputError, MachineError
 from attendant.sampling_params import Structure
 from attendant.tokenizer import TextTokenizer, Tokenizer
-from serving.engine.sampling.guide_grammar import compile_guide, on_one_line
+from serving.engine.sampling.guide_grammar import byte_vocabulary, compile_guide, on_one_line
 from serving.engine.sampling.guide_trial import GuideTrial
 from serving.runtime.base import Array
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
 
 MOST_GRAMMARS = 16  # that are kept compiled
+MOST_GUIDES = 64  # that requests may hold at once, each of up to 64 MiB
+MOST_REFUSED = 64  # that are remembered
 
 
 class TokenGuide:
@@ -62,6 +65,10 @@ class TokenGuide:
         self._matcher.consume_token(token)
         self._require_no_error()
 
+    def copy(self) -> TokenGuide:
+        """The form of another answer, as far as this one has come."""
+        return TokenGuide(self._matcher.deep_copy(), self._vocabulary_size)
+
     def _require_no_error(self) -> None:
         if self._matcher.is_error():
             found, _, _ = self._matcher.get_error().partition("\n<")
@@ -69,7 +76,7 @@ class TokenGuide:
 
 
 class Guides:
-    """The guides of one model: its tokenizer, and the grammars that were requested last."""
+    """The guides of one model: its tokenizer, and the grammars that requests have or were requested last."""
 
     def __init__(self, tokenizer: TextTokenizer, vocabulary_size: int, end_tokens: Collection[int]) -> None:
         """Take the model's properties; nothing is compiled before a guide is requested.
@@ -80,30 +87,59 @@ class Guides:
             end_tokens: of the checkpoint.
         """
         self._tokenizer, self._vocabulary_size, self._end = tokenizer, vocabulary_size, sorted(end_tokens)
-        self._compiled = lru_cache(MOST_GRAMMARS)(self._compile)
+        self._recent = lru_cache(MOST_GRAMMARS)(self._find)
+        self._compiled: WeakValueDictionary[Structure, TokenGuide] = WeakValueDictionary()
+        self._refused: dict[Structure, InputError] = {}
         self._trial = GuideTrial()
 
-    def prepare(self, guide: Structure) -> None:
-        """Compile what :meth:`create` needs, and its first step, which may take longest; from any thread.
+    def prepare(self, guide: Structure) -> TokenGuide:
+        """What :meth:`create` copies, and its first step, which may take longest; from any thread.
+
+        It stays compiled for as long as somebody has it.
 
         Raises:
-            As :meth:`create`.
+            InputError: the guide is none that llguidance understands, or the model cannot be guided.
+            MachineError: llguidance is not installed.
+            BusyError: requests hold too many others.
         """
-        self.create(guide).allowed()
+        if (error := self._refused.get(guide)) is not None:
+            raise error.with_traceback(None)
+        return self._recent(guide)
 
     def create(self, guide: Structure) -> TokenGuide:
         """The guide of a new answer.
 
         Raises:
-            InputError: the guide is none that llguidance understands, or the model cannot be guided.
-            MachineError: llguidance is not installed.
+            As :meth:`prepare`.
         """
-        return TokenGuide(self._compiled(guide).deep_copy(), self._vocabulary_size)
+        return self.prepare(guide).copy()
 
-    def _compile(self, guide: Structure) -> LLMatcher:
+    def known(self, guide: Structure) -> TokenGuide | InputError | None:
+        """What is at hand of a guide, or why it is refused; None of one that must be tried out."""
+        return self._compiled.get(guide) or self._refused.get(guide)
+
+    def _find(self, guide: Structure) -> TokenGuide:
+        if (found := self._compiled.get(guide)) is None:
+            try:
+                found = self._compile(guide)
+            except InputError as error:
+                if len(self._refused) >= MOST_REFUSED:
+                    self._refused.pop(next(iter(self._refused)), None)
+                self._refused[guide] = error
+                raise
+            self._compiled[guide] = found
+        return found
+
+    def _compile(self, guide: Structure) -> TokenGuide:
         vocabulary = self._vocabulary
+        if len(self._compiled) >= MOST_GUIDES:
+            raise BusyError(f"requests of at most {MOST_GUIDES} guides at once", "one more", "retry later")
         self._trial.require_cheap(guide)
-        return compile_guide(vocabulary, guide)
+        if guide.kind == "grammar":  # it may name tokens, which the trial does not know: such a one is not tried out
+            compile_guide(byte_vocabulary(), guide)
+        compiled = TokenGuide(compile_guide(vocabulary, guide), self._vocabulary_size)
+        compiled.copy().allowed()
+        return compiled
 
     @cached_property
     def _vocabulary(self) -> LLTokenizer:

@@ -15,9 +15,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from attendant.errors import AttendantError, InputError
+from attendant.errors import AttendantError, InputError, LostError
 from attendant.sampling_params import Structure
-from serving.engine.sampling.guide_grammar import compile_guide
+from serving.engine.sampling.guide_grammar import byte_vocabulary, compile_guide
 from serving.processes import connection_of, receive, send, start_python
 
 MOST_S = 0.5
@@ -26,6 +26,7 @@ MOST_BYTES = 64 << 20
 """That a compiled guide may take."""
 LONGEST_S = 20.0
 """By the clock, of a machine that is busy."""
+ANSWER_S = LONGEST_S + 1.0
 
 
 class GuideTrial:
@@ -41,21 +42,33 @@ class GuideTrial:
 
         Raises:
             InputError: it does.
+            LostError: the process that tries it out ended or stood still, twice.
         """
         with self._lock:
-            try:
-                if self._connection is None:
-                    process, self._connection = start_python(__name__, serve_trials.__name__)
-                    self._end = weakref.finalize(self, _end, process, self._connection)
-                send(self._connection, guide)
-                is_cheap = receive(self._connection)
-            except (EOFError, OSError):  # it is gone; the next guide has another
-                self._connection, is_cheap = None, False
-                if self._end is not None:
-                    self._end()
+            for _ in range(2):
+                if (is_cheap := self._try(guide)) is not None:
+                    break
+        if is_cheap is None:
+            raise LostError("a process that tries guides out", "one that ends or stands still", "send it again")
         if not is_cheap:
             most = f"{MOST_S:g} s and {MOST_BYTES >> 20} MiB"
             raise InputError(f"a guide that is compiled within {most}", "one that takes more", "simplify the guide")
+
+    def _try(self, guide: Structure) -> bool | None:
+        """Whether it is cheap; None where nobody says so, and the next guide has another process."""
+        try:
+            if self._connection is None:
+                process, self._connection = start_python(__name__, serve_trials.__name__)
+                self._end = weakref.finalize(self, _end, process, self._connection)
+            send(self._connection, guide)
+            if self._connection.poll(ANSWER_S):
+                return bool(receive(self._connection))
+        except (EOFError, OSError):
+            pass
+        self._connection = None
+        if self._end is not None:
+            self._end()
+        return None
 
 
 def _end(process: subprocess.Popen[bytes], connection: Connection) -> None:
@@ -67,9 +80,7 @@ def _end(process: subprocess.Popen[bytes], connection: Connection) -> None:
 def serve_trials(descriptor: int) -> None:
     """Say of each guide that comes whether it is cheap, until the other end is closed."""
     connection = connection_of(descriptor)
-    from llguidance import LLTokenizer
-
-    vocabulary = LLTokenizer("byte")
+    vocabulary = byte_vocabulary()
     with suppress(EOFError, OSError):
         while True:
             guide = receive(connection)

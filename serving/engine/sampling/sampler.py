@@ -192,8 +192,7 @@ class Sampler:
         self.take(token)
         if not self._options.logprobs:
             return SampledToken(token)
-        logprobs_V = log_softmax(logits_V.astype(np.float64))
-        return SampledToken(token, float(logprobs_V[token]), _top(logprobs_V, self._options.top_logprobs))
+        return score_token(token, logits_V, self._options.top_logprobs)
 
     @property
     def _is_forced(self) -> bool:
@@ -218,6 +217,12 @@ class Sampler:
     def _uniform(self) -> float:
         philox = np.random.Philox(key=self._key, counter=self._history.length)
         return np.random.Generator(philox).random()
+
+
+def score_token(token: int, logits_V: Array, top: int) -> SampledToken:
+    """A token with its log-probability under the logits float32 ``[V]`` before it, and so many most probable ones."""
+    logprobs_V = log_softmax(logits_V.astype(np.float64))
+    return SampledToken(token, float(logprobs_V[token]), _top(logprobs_V, top))
 
 
 def require_numbers(largest: float, position: int) -> None:

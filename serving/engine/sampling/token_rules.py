@@ -20,7 +20,7 @@ class TokenRules:
 
     Attributes:
         end: the tokens that end an answer.
-        first: the token that every answer begins with, whatever the model says.
+        first: the token that follows a prompt of one token, as a translator's is, whatever the model says.
         never: tokens that are never chosen.
     """
 

@@ -95,6 +95,17 @@ def select_maps(maps: Sequence[Map], layer: int | None, head: int | None) -> lis
     return found
 
 
+def require_grids(maps: Sequence[Map]) -> None:
+    """Refuse maps that cannot be shown.
+
+    Raises:
+        ValueError: one has no rows and columns of finite numbers.
+    """
+    for one in maps:
+        if one.values.ndim != 2 or not one.values.size or not np.isfinite(one.values).all():
+            raise ValueError(f"rows and columns of finite numbers; found shape {one.values.shape} in {one.title!r}")
+
+
 def _at_patches(weights: Array) -> Array:
     side = math.isqrt(weights.shape[-1])
     if side * side == weights.shape[-1]:

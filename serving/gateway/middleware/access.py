@@ -13,7 +13,7 @@ from serving.gateway.middleware.keys import Key, Keys
 from serving.gateway.middleware.quotas import Quotas
 from serving.gateway.settings import GatewaySettings
 
-COUNTED = "/v1/"
+COUNTED = ("/v1/", "/tokenize", "/detokenize")
 """Where requests count for the limits of a key."""
 OPEN = ("/", "/livez", "/readyz")
 OPEN_FOLDER = "/playground/"
@@ -40,6 +40,7 @@ class Guard:
         try:
             key, headers = self._admit(scope)
             length = Headers(scope=scope).get("content-length", "0")
+            length = length.lstrip("0") or length[-1:]
             if len(length) > len(str(self._body_bytes)) or not length.isdecimal() or int(length) > self._body_bytes:
                 raise RefusedError(413, _too_large(self._body_bytes))
         except RefusedError as error:
@@ -53,7 +54,8 @@ class Guard:
         finally:
             coming.forget()
             if key is not None:
-                self._quotas.settle(key, state["reserved"], state["usage"].tokens if "usage" in state else 0)
+                used = state["usage"].tokens + state["usage"].unanswered if "usage" in state else 0
+                self._quotas.settle(key, state["reserved"], used)
 
     def _admit(self, scope: Scope) -> tuple[Key | None, dict[str, str]]:
         if self._keys is None or scope["method"] == "OPTIONS":
@@ -62,7 +64,8 @@ class Guard:
         key = self._keys.find(secret.strip()) if kind.lower() == "bearer" else None
         path = scope["path"]
         if key is None and not (path in OPEN or path.startswith(OPEN_FOLDER)):
-            found = "another" if secret else "none"
+            unknown = "one that is not among its keys" if kind.lower() == "bearer" else f"the scheme {kind[:20]}"
+            found = unknown if secret else "none"
             message = (
                 f"expected an API key in Authorization: Bearer …; found {found}; ask who runs this gateway for one"
             )

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from glob import escape
 from hashlib import sha256
 from pathlib import Path
 
@@ -51,8 +52,8 @@ class Key:
     tokens: str = ""
 
     def __post_init__(self) -> None:
-        if not self.name:
-            raise ConfigError("a name for the key", "none", "say whose it is with --name")
+        if not self.name or not self.name.isprintable():
+            raise ConfigError("a printable name for the key", repr(self.name), "say whose it is with --name")
         for limit in (self.requests, self.tokens):
             try:
                 if limit and len(parse_many(limit)) > 1:
@@ -168,6 +169,8 @@ def read_keys(path: Path) -> list[Key]:
 def _write(path: Path, keys: list[Key]) -> None:
     # Under a name that nobody can foresee, in a file that was not there: nobody's link is followed, nobody's mode kept.
     try:
+        for left_behind in path.parent.glob(f".{escape(path.name)}.*.part"):  # by a writer that was killed
+            left_behind.unlink(missing_ok=True)
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
         staged = Path(name)
         try:

@@ -19,7 +19,7 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             value["exception"] = self.formatException(record.exc_info)
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(value)  # in ASCII: a terminal acts on some of the other characters
 
 
 def log_to_stderr() -> None:

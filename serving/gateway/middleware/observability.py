@@ -3,19 +3,20 @@
 Every response leaves with headers by which a browser runs nothing of it; a failure that nobody foresaw is one, too.
 """
 
+import asyncio
 import logging
 import re
 import time
 from typing import Any
 from uuid import uuid4
 
-from opentelemetry import propagate
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from clients import request_context
-from serving.gateway.errors import GONE, body_of
+from serving.gateway.errors import GONE, RefusedError, body_of
 from serving.gateway.middleware.metrics import Metrics
 
 LOG = logging.getLogger("attendant.gateway")
@@ -27,6 +28,10 @@ SAFE_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+STOPPING = "expected a request that is over before the gateway stops; found one that is not; send it again"
+MOST_TRACE = 512
+"""Characters of a client's tracestate that go on to the server: gRPC takes 8 kB of metadata. Baggage does not."""
+_TRACE_CONTEXT = TraceContextTextMapPropagator()
 _QUIET = ("/livez", "/readyz", "/metrics")
 
 
@@ -47,8 +52,8 @@ class Observer:
         request_context.request_id.set(name)
         if self._traced:
             carrier: dict[str, str] = {}
-            propagate.inject(carrier)
-            request_context.headers.set(carrier)
+            _TRACE_CONTEXT.inject(carrier)
+            request_context.headers.set({name: value for name, value in carrier.items() if len(value) <= MOST_TRACE})
         status = GONE
 
         async def sent(message: Message) -> None:
@@ -64,6 +69,10 @@ class Observer:
         self._metrics.open.inc()
         try:
             await self._app(scope, receive, sent)
+        except asyncio.CancelledError:  # the gateway stops: the request has outlasted the drain
+            if status == GONE:
+                code, body, headers = body_of(RefusedError(503, STOPPING, None, {"Connection": "close"}))
+                await JSONResponse(body, code, headers)(scope, receive, sent)
         except Exception as error:
             if status != GONE:  # the response has begun, and can only be cut
                 raise

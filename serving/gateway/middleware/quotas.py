@@ -1,4 +1,4 @@
-"""How much each key may ask: requests in a sliding window, tokens in a fixed one, counted by the library limits.
+"""How much each key may ask: requests in a sliding window, counted by the library limits, and tokens in a fixed one.
 
 A request that would be one too many is refused before its body is read. The tokens that a request may take are reserved
 before its work begins, and what it took is counted when it is over: requests that come at once stay within the quota.
@@ -10,9 +10,9 @@ import math
 import time
 from collections import defaultdict
 
-from limits import parse
+from limits import RateLimitItem, parse
 from limits.storage import MemoryStorage
-from limits.strategies import FixedWindowRateLimiter, RateLimiter, SlidingWindowCounterRateLimiter
+from limits.strategies import SlidingWindowCounterRateLimiter
 
 from serving.gateway.errors import RETRY_AFTER_S, RefusedError
 from serving.gateway.middleware.keys import Key
@@ -22,9 +22,8 @@ class Quotas:
     """What every key has used; in this process's memory."""
 
     def __init__(self) -> None:
-        storage = MemoryStorage()
-        self._of_requests: RateLimiter = SlidingWindowCounterRateLimiter(storage)
-        self._of_tokens: RateLimiter = FixedWindowRateLimiter(storage)
+        self._of_requests = SlidingWindowCounterRateLimiter(MemoryStorage())
+        self._of_tokens = _TokenWindows()
         self._reserved: defaultdict[str, int] = defaultdict(int)
 
     def admit(self, key: Key) -> dict[str, str]:
@@ -38,17 +37,18 @@ class Quotas:
         """
         admitted = True
         policies, left = [], []
-        limits = [("requests", key.requests, self._of_requests), ("tokens", key.tokens, self._of_tokens)]
-        for name, limit, limiter in limits:
+        for name, limit in (("requests", key.requests), ("tokens", key.tokens)):
             if not limit:
                 continue
             item = parse(limit)
             if name == "tokens":
-                admitted &= limiter.test(item, name, key.name)
+                remaining, left_s = self._of_tokens.left(item, key.name)
+                admitted &= remaining > 0
             else:
-                admitted &= limiter.hit(item, name, key.name)
-            stats = limiter.get_window_stats(item, name, key.name)
-            wait_s, remaining = max(1, math.ceil(stats.reset_time - time.time())), max(0, stats.remaining)
+                admitted &= self._of_requests.hit(item, name, key.name)
+                stats = self._of_requests.get_window_stats(item, name, key.name)
+                remaining, left_s = max(0, stats.remaining), stats.reset_time - time.time()
+            wait_s = max(1, math.ceil(left_s))
             policies.append(f'"{name}";q={item.amount};w={item.get_expiry()}')
             left.append(f'"{name}";r={remaining};t={wait_s}')
             if not admitted:
@@ -77,14 +77,13 @@ class Quotas:
         if likely > item.amount:
             found = f"found a request that may take {likely}; set max_tokens, ask for fewer answers or a shorter text"
             raise RefusedError(400, f"expected at most {item}, of tokens; {found}", "max_tokens")
-        stats = self._of_tokens.get_window_stats(item, "tokens", key.name)
-        left = max(0, stats.remaining)
+        left, left_s = self._of_tokens.left(item, key.name)
         if most <= left - held:
             reserved = most
         elif not held and likely <= left:
             reserved = left
         else:
-            wait_s = RETRY_AFTER_S if likely <= left else str(max(1, math.ceil(stats.reset_time - time.time())))
+            wait_s = RETRY_AFTER_S if likely <= left else str(max(1, math.ceil(left_s)))
             found = f"found a request that may take {likely} where {left - held} are left; wait"
             raise RefusedError(429, f"expected at most {item}, of tokens; {found}", None, {"Retry-After": wait_s})
         self._reserved[key.name] += reserved
@@ -93,11 +92,30 @@ class Quotas:
     def settle(self, key: Key, reserved: int, used: int) -> None:
         """Count the tokens of a request that is over, and return what was reserved for it."""
         if key.tokens and used:
-            self._of_tokens.hit(parse(key.tokens), "tokens", key.name, cost=used)
+            self._of_tokens.add(parse(key.tokens), key.name, used)
         if reserved:
             self._reserved[key.name] -= reserved
             if not self._reserved[key.name]:
                 del self._reserved[key.name]
+
+
+class _TokenWindows:
+    # By the monotonic clock, which nobody sets: the fixed windows of limits end by the wall clock of their beginning.
+
+    def __init__(self) -> None:
+        self._windows: dict[tuple[RateLimitItem, str], tuple[float, int]] = {}  # when it ends, and what is used
+
+    def left(self, item: RateLimitItem, name: str) -> tuple[int, float]:
+        """The tokens that are left, and in how many seconds all are."""
+        ends_s, used = self._windows.get((item, name), (0.0, 0))
+        left_s = ends_s - time.monotonic()
+        return (max(0, item.amount - used), left_s) if left_s > 0 else (item.amount, 0.0)
+
+    def add(self, item: RateLimitItem, name: str, used: int) -> None:
+        now_s = time.monotonic()
+        self._windows = {of: window for of, window in self._windows.items() if window[0] > now_s}
+        ends_s, before = self._windows.get((item, name), (now_s + item.get_expiry(), 0))
+        self._windows[item, name] = ends_s, before + used
 
 
 def _headers(policies: list[str], left: list[str]) -> dict[str, str]:

@@ -1,5 +1,8 @@
 """Traces by OpenTelemetry: one span a request, of which Triton's spans are children."""
 
+import asyncio
+from threading import Thread
+
 from fastapi import FastAPI
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.instrumentation.fastapi import FastAPIInstrumentor
@@ -8,6 +11,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 SERVICE = "attendant-gateway"
+LAST_S = 2.0
+"""How long a collector may take the last spans at the end."""
 _UNTRACED = "livez,readyz,metrics"
 
 
@@ -28,3 +33,10 @@ def trace(app: FastAPI, endpoint: str) -> TracerProvider:
         app, tracer_provider=provider, excluded_urls=_UNTRACED, exclude_spans=["send", "receive"]
     )
     return provider
+
+
+async def send_last_spans(provider: TracerProvider) -> None:
+    """Shut a provider down; what its collector does not take within :data:`LAST_S` is lost."""
+    ending = Thread(target=provider.shutdown, daemon=True)  # it waits for the collector, for up to 30 s
+    ending.start()
+    await asyncio.to_thread(ending.join, LAST_S)

@@ -1,11 +1,14 @@
 // The page: which models there are, and the view that asks the chosen one.
 
 import { captionView } from "./caption.js";
+import { chatView } from "./chat.js";
 import { classifyView } from "./classify.js";
-import { element, find } from "./dom.js";
+import { choice, element, find } from "./dom.js";
+import { embedView } from "./embed.js";
 import { hideFailure, showFailure } from "./failure.js";
 import { generateView } from "./generate.js";
 import { hideLatency } from "./latency.js";
+import { predictView } from "./predict.js";
 import { key, models } from "./server.js";
 import { translateView } from "./translate.js";
 
@@ -13,7 +16,9 @@ const VIEWS = {
   classify: { verb: "classifies images", view: classifyView },
   translate: { verb: "translates text", view: translateView },
   caption: { verb: "describes images", view: captionView },
-  generate: { verb: "continues text", view: generateView },
+  generate: { verb: "continues text", view: textView },
+  embed: { verb: "embeds text", view: embedView },
+  predict: { verb: "predicts tensors", view: predictView },
 };
 const ORDER = Object.keys(VIEWS);
 
@@ -22,13 +27,15 @@ let leave = () => {};
 async function start() {
   hideFailure();
   try {
-    const cards = (await models()).filter((card) => card.task in VIEWS);
+    const served = await models();
+    const cards = served.filter((card) => card.task in VIEWS);
     cards.sort((one, other) => ORDER.indexOf(one.task) - ORDER.indexOf(other.task) || other.explains.length - one.explains.length);
-    find("server").textContent = `${cards.length} model${cards.length === 1 ? "" : "s"} ready`;
+    find("server").textContent = `${served.length} model${served.length === 1 ? "" : "s"} ready`;
     find("server").classList.add("ready");
     find("key").hidden = true;
     find("links").hidden = key.get() !== ""; // a link carries no key
     showModels(cards);
+    window.onhashchange = () => showModels(cards);
   } catch (error) {
     find("server").textContent = "not connected";
     find("server").classList.remove("ready");
@@ -40,22 +47,54 @@ async function start() {
 
 function showModels(cards) {
   const list = find("models");
+  const isFirst = location.hash === "";
   const asked = decodeURIComponent(location.hash.slice(1));
-  const chosen = cards.find((card) => card.id === asked) ?? cards[0];
+  const chosen = asked ? cards.find((card) => card.id === asked) : cards[0];
   const options = cards.map((card) => modelOption(card, card === chosen));
   list.replaceChildren(list.querySelector("legend"), element("div", { className: "model-list" }, ...options));
-  list.hidden = find("workspace").hidden = !chosen;
-  if (chosen) show(chosen);
+  list.hidden = !cards.length;
+  find("workspace").hidden = !chosen;
+  if (chosen) show(chosen, isFirst);
+  else if (cards.length) showFailure(unknownModel(asked));
   else showFailure(new Error("This gateway serves no model that the page can ask."), start);
 }
 
+function unknownModel(name) {
+  leave();
+  return Object.assign(new Error(), { status: 404, found: `no model ${JSON.stringify(name)} here`, remedy: "Choose one of those below." });
+}
+
+// A model with a chat template talks, and continues texts all the same.
+function textView(card, question, answer, leaving, isFirst) {
+  if (!card.chat) return generateView(card, question, answer, leaving, isFirst);
+  const [asked, answered] = [element("div"), element("div")];
+  let within = new AbortController();
+  leaving.addEventListener("abort", () => within.abort());
+  const open = (kind) => {
+    within.abort();
+    within = new AbortController();
+    hideLatency();
+    asked.replaceChildren();
+    answered.replaceChildren();
+    (kind === "chat" ? chatView : generateView)(card, asked, answered, within.signal);
+  };
+  question.append(choice("What to do", [["chat", "Chat"], ["text", "Continue a text"]], "chat", open), asked);
+  answer.append(answered);
+  open("chat");
+}
+
 function modelOption(card, checked) {
-  const input = element("input", { type: "radio", name: "model", value: card.id, checked, onchange: () => show(card) });
+  const input = element("input", { type: "radio", name: "model", value: card.id, checked, onchange: () => choose(card) });
   const words = element("span", { className: "model-name" }, card.id);
   return element("label", { className: "model" }, input, words, element("small", {}, VIEWS[card.task].verb));
 }
 
-function show(card) {
+function choose(card) {
+  find("workspace").hidden = false;
+  show(card);
+}
+
+function show(card, isFirst = false) {
   leave();
   hideFailure();
   hideLatency();
@@ -64,7 +103,7 @@ function show(card) {
   find("answer-body").replaceChildren();
   const leaving = new AbortController();
   leave = () => leaving.abort();
-  VIEWS[card.task].view(card, find("question-body"), find("answer-body"), leaving.signal);
+  VIEWS[card.task].view(card, find("question-body"), find("answer-body"), leaving.signal, isFirst);
 }
 
 find("key").addEventListener("submit", (event) => {

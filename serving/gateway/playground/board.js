@@ -1,6 +1,6 @@
 // A drawing board: by mouse, finger, pen or keyboard, or with an image dropped on it.
 
-import { element, freshId } from "./dom.js";
+import { element, freshId, showAnswer } from "./dom.js";
 import { digitIn } from "./strokes.js";
 
 const SIDE = 320;
@@ -38,7 +38,7 @@ export class Board {
     const button = (text, act) => element("button", { type: "button", onclick: act }, text);
     const tools = element("div", { className: "tools" },
       button("Clear", () => this.clear()),
-      imageSide <= 32 ? button("Sample", () => this.sample()) : null,
+      imageSide <= 32 ? button("Sample", () => this.showSample()) : null,
       button("Invert", () => this.invert()),
       element("span", { className: "file" }, file, element("label", { htmlFor: file.id, className: "button" }, "Open image…")));
     const frame = element("div", { className: "board-frame" }, this.canvas, this.cursor);
@@ -132,6 +132,11 @@ export class Board {
     if (tell) this.say("cleared");
   }
 
+  showSample() {
+    this.sample();
+    showAnswer();
+  }
+
   sample() {
     this.clear(false);
     for (const [left, top, side] of this.boxes) {
@@ -165,6 +170,7 @@ export class Board {
     this.clear(false);
     this.canvas.getContext("2d").drawImage(picture, left, top, side, side, 0, 0, SIDE, SIDE);
     this.say(`${file.name} is on the board`);
+    showAnswer();
     this.changed();
   }
 

@@ -9,7 +9,7 @@ import { ask } from "./server.js";
 
 const TOP = 5;
 
-export function classifyView(card, question, answer, leaving) {
+export function classifyView(card, question, answer, leaving, isFirst) {
   const runner = new Runner(leaving);
   const board = new Board(card.image_size[0], [[0, 0, 1]], () => run());
   const bars = element("ol", { className: "bars" });
@@ -47,4 +47,5 @@ export function classifyView(card, question, answer, leaving) {
         element("span", { className: "label" }, label), bar, element("span", { className: "share" }, percent(probability))));
     }));
   };
+  if (isFirst) board.sample(); // whoever has never been here sees an answer, and what can be done
 }

@@ -43,4 +43,12 @@ export function choice(label, options, chosen, onChange) {
   return group;
 }
 
-export const percent = (share) => `${(100 * share).toFixed(share > 0.9995 || share < 0.0995 ? 1 : 0)} %`;
+// 99.6 % is neither "100 %" nor as sure as 99.96 %: only certainty is 100 %.
+export function percent(share) {
+  if (share > 0.9995 && share < 1) return "> 99.9 %";
+  if (share > 0 && share < 0.0005) return "< 0.1 %";
+  return `${(100 * share).toFixed(share >= 0.1 && (share < 0.99 || share === 1) ? 0 : 1)} %`;
+}
+
+// An answer may lie below its question, as on a phone: show it to who has just asked.
+export const showAnswer = () => find("answer").scrollIntoView({ block: "nearest" });

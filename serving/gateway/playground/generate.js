@@ -1,6 +1,6 @@
 // A prompt → its continuation, token by token.
 
-import { element, field } from "./dom.js";
+import { element, field, showAnswer } from "./dom.js";
 import { Stopwatch } from "./latency.js";
 import { Runner } from "./run.js";
 import { Sampling } from "./sampling.js";
@@ -32,6 +32,7 @@ export function generateView(card, question, answer, leaving) {
   };
   form.addEventListener("submit", (event) => {
     event.preventDefault();
+    showAnswer();
     run();
   });
   text.addEventListener("keydown", (event) => {

@@ -9,6 +9,21 @@ export function heatColour(share) {
   return RAMP[low].map((channel, at) => channel + (RAMP[low + 1][at] - channel) * (place - low));
 }
 
+// The ramp as a bar of its own, from the least to the most of a map.
+export function rampImage() {
+  return `linear-gradient(to right, ${RAMP.map((colour) => `rgb(${colour.join(" ")})`).join(", ")})`;
+}
+
+// The places of a map, drawn over it: each is one patch or window of what the model sees.
+export function drawGrid(canvas, values) {
+  const pen = canvas.getContext("2d");
+  pen.fillStyle = "rgb(255 255 255 / 22%)";
+  const [rows, columns] = [values.length, values[0].length];
+  const { width, height } = canvas;
+  for (let row = 1; row < rows; row += 1) pen.fillRect(0, Math.round((row * height) / rows), width, 1);
+  for (let column = 1; column < columns; column += 1) pen.fillRect(Math.round((column * width) / columns), 0, 1, height);
+}
+
 // Rows of numbers, from the least to the most, as 0 to 1.
 export function scaled(values) {
   const flat = values.flat();

@@ -1,7 +1,7 @@
 // Maps over an image: which kind, which layer, which head, and all of them in small to choose from.
 
 import { choice, element, field, select } from "./dom.js";
-import { drawOverlay, mean } from "./heat.js";
+import { drawGrid, drawOverlay, mean, rampImage } from "./heat.js";
 import { Stopwatch } from "./latency.js";
 import { ask } from "./server.js";
 
@@ -12,6 +12,9 @@ const KINDS = {
   occlusion: ["Evidence", "What the answer loses where the image is blanked. Press a label to see what speaks for it."],
 };
 const TITLES = { received: "Every layer", occlusion: "Each of the most probable labels" };
+const UNITS = {
+  rollout: "share of the answer", attention: "attention", received: "attention", occlusion: "lost probability",
+};
 const MEAN = "mean";
 
 export class Maps {
@@ -28,10 +31,11 @@ export class Maps {
     this.canvas = element("canvas", { width: 256, height: 256, className: "overlay", role: "img", "aria-label": "No map yet" });
     this.caption = element("figcaption", { "aria-live": "polite" });
     this.controls = element("div", { className: "map-controls" });
+    this.legend = element("p", { className: "legend" });
     this.grid = element("div", { className: "thumbnails", role: "group", "aria-label": "All maps of this kind" });
     this.title = element("h3", {});
     this.small = element("div", { className: "stack small", hidden: true }, this.title, this.grid);
-    this.element = element("figure", { className: "maps", hidden: true }, this.kinds, this.canvas, this.caption,
+    this.element = element("figure", { className: "maps", hidden: true }, this.kinds, this.canvas, this.legend, this.caption,
       this.controls);
   }
 
@@ -99,13 +103,28 @@ export class Maps {
     const fits = (map) => (this.kind === "occlusion" ? map.title === (this.label ?? this.maps[0].title)
       : (this.layer === null || map.layer === this.layer) && (this.head === MEAN || this.head === null || map.head === this.head));
     const shown = this.maps.filter(fits);
-    drawOverlay(this.canvas, this.image, mean(shown.map((map) => map.values)));
+    const values = mean(shown.map((map) => map.values));
+    drawOverlay(this.canvas, this.image, values);
+    drawGrid(this.canvas, values);
+    this.showLegend(values);
     const title = this.kind === "occlusion" ? `Evidence for ${shown[0].title}.` : this.titleOf(shown);
     this.canvas.setAttribute("aria-label", `${title.slice(0, -1)}, as colours over the image`);
     this.caption.replaceChildren(element("strong", {}, title), ` ${KINDS[this.kind][1]}`);
     [...this.grid.children].forEach((button, at) => {
       button.setAttribute("aria-pressed", String(shown.includes(this.maps[at])));
     });
+  }
+
+  // What the colours stand for, in numbers, and how many places the map really has.
+  showLegend(values) {
+    const flat = values.flat();
+    const ramp = element("span", { className: "ramp", "aria-hidden": "true" });
+    ramp.style.backgroundImage = rampImage();
+    const number = (value) => element("span", { className: "number" }, value.toPrecision(2));
+    const grid = `${values.length} × ${values[0].length} places`;
+    const said = (text) => element("span", { className: "visually-hidden" }, text);
+    this.legend.replaceChildren(said("Colours from "), number(Math.min(...flat)), ramp, said(" to "),
+      number(Math.max(...flat)), element("span", {}, `${UNITS[this.kind]}, ${grid}`));
   }
 
   titleOf(shown) {

@@ -1,6 +1,6 @@
 // A text → another text, token by token; each token lights what it was read off, and each source token what read it.
 
-import { element, field } from "./dom.js";
+import { element, field, showAnswer } from "./dom.js";
 import { Stopwatch } from "./latency.js";
 import { Matrix } from "./matrix.js";
 import { Runner } from "./run.js";
@@ -20,7 +20,10 @@ export function translateView(card, question, answer, leaving) {
     const options = sampling.values();
     if (options) runner.run((signal) => translate(card, text.value, options, shown, signal));
   };
-  form.addEventListener("submit", run);
+  form.addEventListener("submit", () => {
+    showAnswer();
+    run();
+  });
   text.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();

@@ -36,6 +36,6 @@ async def caption(request: Request) -> Response:
 
     usage = gateway.usage(request, body.model, "an image")
     if not body.stream:
-        await gateway.require_bounded(body.model, 1, options)
+        await gateway.require_bounded(body.model, [], options)
     await gateway.reserve_tokens(request, body.model, [], options)
     return await create_response(request, usage, gateway.stream(Captioner, body.model, deltas), body.stream)

@@ -10,94 +10,73 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from clients.answer import Answer, Delta, whole_answers
-from clients.generate import Generator
-from serving.gateway.answers import TokenUsage, count_tokens, read_all
+from serving.gateway.answers import read_all
 from serving.gateway.bodies import JsonRoute
+from serving.gateway.conversation import AnswerStream, Conversation, converse
 from serving.gateway.events import EVENTS, event, event_stream
-from serving.gateway.gateway import Gateway, while_connected
+from serving.gateway.gateway import while_connected
 from serving.gateway.large_answers import json_response
-from serving.gateway.routes.completions import token_name
+from serving.gateway.logprobs import chat_logprobs, count_values
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.chat import ChatCompletion, ChatRequest
 
-ROLE = "<|assistant|>\n"
-"""What a template writes around each message is about as long."""
 router = APIRouter(prefix="/v1", tags=["text"], responses=FAILURES, route_class=JsonRoute)
 
 
 @router.post("/chat/completions", response_model=None, responses={200: {"model": ChatCompletion, "content": EVENTS}})
 async def chat(request: Request, body: ChatRequest) -> Response:
     """Go on with a conversation."""
-    gateway = Gateway.of(request)
-    usage = gateway.usage(request, body.model, body.messages)
-    options = gateway.limit_time(
-        body.sampling_params(
-            body.counts_usage or gateway.counts_prompts(request),
-            max_tokens=body.max_completion_tokens or body.max_tokens,
-            logprobs=bool(body.logprobs),
-            top_logprobs=body.top_logprobs or 0,
-        )
-    )
-    if not body.stream:
-        await gateway.require_bounded(body.model, 1, options)
-    messages = [message.plain() for message in body.messages]
-    text = "".join(message["content"] + ROLE for message in messages)
-    await gateway.reserve_tokens(request, body.model, [text], options)
-
-    async def ask(model: Generator) -> AsyncGenerator[Delta, None]:
-        prompt = await gateway.templates.render(model.model, messages)
-        async for delta in model.chat(prompt, options):
-            yield delta
-
-    deltas = count_tokens(gateway.stream(Generator, body.model, ask), usage)
+    conversation = await converse(request, body)
+    usage = conversation.usage
     head = {"id": f"chatcmpl-{uuid4().hex}", "created": int(time.time()), "model": body.model}
     if body.stream:
-        return await event_stream(request, _events(head, deltas, body, usage))
-    read = await while_connected(request, read_all(deltas))
+        return await event_stream(request, _events(head, conversation, body))
+    read = await while_connected(request, read_all(conversation.deltas))
     return await json_response(
-        lambda: {**head, "object": "chat.completion", "choices": _choices(read), "usage": usage.to_json()},
-        usage.completion * (1 + options.top_logprobs),
+        lambda: {
+            **head,
+            "object": "chat.completion",
+            "choices": _choices(read, body, conversation),
+            "usage": usage.to_json(),
+        },
+        count_values(read),
     )
 
 
-async def _events(
-    head: dict[str, Any], deltas: AsyncGenerator[Delta, None], body: ChatRequest, usage: TokenUsage
-) -> AsyncGenerator[bytes, None]:
+async def _events(head: dict[str, Any], conversation: Conversation, body: ChatRequest) -> AsyncGenerator[bytes, None]:
     head = {**head, "object": "chat.completion.chunk"}
-    begun: set[int] = set()
-    async with aclosing(deltas):
+    answers: dict[int, AnswerStream] = {}
+    async with aclosing(conversation.deltas) as deltas:
         async for delta in deltas:
-            message = {"content": delta.text}
-            if delta.candidate not in begun:
-                begun.add(delta.candidate)
-                message = {"role": "assistant", **message}
-            yield event({**head, "choices": [{**_choice(delta.candidate, delta), "delta": message}]})
+            message: dict[str, Any] = {}
+            if delta.candidate not in answers:
+                answers[delta.candidate] = AnswerStream(conversation.tools)
+                message = {"role": "assistant"}
+            text, calls = answers[delta.candidate].add(delta)
+            message |= {"content": text} if text or not calls else {}
+            if calls:
+                message["tool_calls"] = [{"index": place, **call.to_json()} for place, call in enumerate(calls)]
+            choice = _choice(delta.candidate, delta, body, bool(calls))
+            yield event({**head, "choices": [{**choice, "delta": message}]})
         if body.counts_usage:
-            yield event({**head, "choices": [], "usage": usage.to_json()})
+            yield event({**head, "choices": [], "usage": conversation.usage.to_json()})
 
 
-def _choices(deltas: list[Delta]) -> list[dict[str, Any]]:
-    return [
-        {**_choice(index, answer), "message": {"role": "assistant", "content": answer.text}}
-        for index, answer in enumerate(whole_answers(deltas))
-    ]
+def _choices(deltas: list[Delta], body: ChatRequest, conversation: Conversation) -> list[dict[str, Any]]:
+    choices = []
+    for index, answer in enumerate(whole_answers(deltas)):
+        content, calls = conversation.read(answer.text)
+        message: dict[str, Any] = {"role": "assistant", "content": content if content or not calls else None}
+        if calls:
+            message["tool_calls"] = [call.to_json() for call in calls]
+        choices.append({**_choice(index, answer, body, bool(calls)), "message": message})
+    return choices
 
 
-def _choice(index: int, answer: Delta | Answer) -> dict[str, Any]:
+def _choice(index: int, answer: Delta | Answer, body: ChatRequest, calls: bool) -> dict[str, Any]:
+    logprobs = {"content": chat_logprobs(answer, body.return_tokens_as_token_ids)} if answer.logprobs else None
     return {
         "index": index,
-        "finish_reason": answer.finish_reason or None,
-        "logprobs": {"content": _tokens(answer)} if answer.logprobs else None,
+        "finish_reason": "tool_calls" if calls and answer.finish_reason else answer.finish_reason or None,
+        "logprobs": logprobs,
     }
-
-
-def _tokens(answer: Delta | Answer) -> list[dict[str, Any]]:
-    tops = answer.top_logprobs or ((),) * len(answer.token_ids)
-    return [
-        {**_token(token, value), "top_logprobs": [_token(*one) for one in top]}
-        for token, value, top in zip(answer.token_ids, answer.logprobs, tops, strict=True)
-    ]
-
-
-def _token(token: int, value: float) -> dict[str, Any]:
-    return {"token": token_name(token), "logprob": value, "bytes": None}

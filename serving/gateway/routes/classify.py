@@ -12,6 +12,7 @@ from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.native import Classification, ClassificationRequest
 from serving.gateway.uploads import read_upload, upload_schema
 from serving.gateway.upstream.server import Upstream
+from serving.gateway.upstream.unknown_models import require_task
 
 router = APIRouter(prefix="/v1", tags=["images"], responses=FAILURES)
 
@@ -29,9 +30,13 @@ async def classify(request: Request) -> JSONResponse:
     gateway.usage(request, body.model, "an image")
 
     async def guesses(upstream: Upstream, served: ServedModel) -> list[Guess]:
-        model = Classifier(upstream.client, served.require_task(TASK))
+        model = Classifier(upstream.client, require_task(served, TASK))
         pixels = await gateway.pixels_of(image, served)
         return model.guesses((await model.logits(pixels[None]))[0], body.top_k)
 
-    found = await while_connected(request, gateway.pool.once(body.model, guesses))
+    async def classify_in_turn() -> list[Guess]:
+        async with gateway.classified.of(body.model):
+            return await gateway.pool.once(body.model, guesses)
+
+    found = await while_connected(request, classify_in_turn())
     return JSONResponse({"model": body.model, "labels": [asdict(guess) for guess in found]})

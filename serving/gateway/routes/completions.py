@@ -1,8 +1,9 @@
 """``POST /v1/completions``: continue prompts, as OpenAI's API has it."""
 
 import time
-from collections.abc import AsyncGenerator
-from functools import partial
+from collections import defaultdict
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -11,11 +12,12 @@ from starlette.responses import Response
 
 from clients.answer import Answer, Delta, whole_answers
 from clients.generate import Generator
-from serving.gateway.answers import TokenUsage, count_tokens, merge_streams
+from serving.gateway.answers import TokenUsage, read_answers
 from serving.gateway.bodies import JsonRoute
 from serving.gateway.events import EVENTS, event, event_stream
 from serving.gateway.gateway import Gateway, while_connected
 from serving.gateway.large_answers import json_response
+from serving.gateway.logprobs import completion_logprobs, count_values
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.completions import Completion, CompletionRequest
 
@@ -37,22 +39,22 @@ async def complete(request: Request, body: CompletionRequest) -> Response:
         )
     )
     if not body.stream:
-        await gateway.require_bounded(body.model, len(body.prompts()), options)
+        await gateway.require_bounded(body.model, body.prompts(), options)
     await gateway.reserve_tokens(request, body.model, body.prompts(), options)
-    streams = [
-        count_tokens(
-            gateway.stream(Generator, body.model, partial(Generator.stream, text=prompt, options=options)), usage
-        )
-        for prompt in body.prompts()
-    ]
+    began_s = time.monotonic()
+
+    def ask(model: Generator, prompt: str | Sequence[int]) -> AsyncIterator[Delta]:
+        passed_ms = round(1e3 * (time.monotonic() - began_s))  # while the prompts before it were answered
+        return model.stream(prompt, replace(options, deadline_ms=max(1, (options.deadline_ms or 1) - passed_ms)))
+
+    deltas = gateway.stream_all(Generator, body.model, body.prompts(), ask, usage)
     head = {"id": f"cmpl-{uuid4().hex}", "object": "text_completion", "created": int(time.time()), "model": body.model}
-    deltas = merge_streams(streams)
     if body.stream:
         return await event_stream(request, _events(head, deltas, body, usage))
     read = await while_connected(request, _read_all(deltas, body))
     return await json_response(
-        lambda: {**head, "choices": _choices(read), "usage": usage.to_json()},
-        usage.completion * (1 + options.top_logprobs),
+        lambda: {**head, "choices": _choices(read, body), "usage": usage.to_json()},
+        sum(map(count_values, read)),
     )
 
 
@@ -62,11 +64,12 @@ async def _events(
     body: CompletionRequest,
     usage: TokenUsage,
 ) -> AsyncGenerator[bytes, None]:
-    answers = body.n or 1
+    answers, said = body.n or 1, defaultdict[int, int](int)
     try:
         async for number, delta in deltas:
-            choice = _choice(number * answers + delta.candidate, delta)
-            yield event({**head, "choices": [choice]})
+            index = number * answers + delta.candidate
+            yield event({**head, "choices": [_choice(index, delta, body, said[index])]})
+            said[index] += len(delta.text)
         if body.counts_usage:
             yield event({**head, "choices": [], "usage": usage.to_json()})
     finally:
@@ -75,33 +78,20 @@ async def _events(
 
 async def _read_all(deltas: AsyncGenerator[tuple[int, Delta], None], body: CompletionRequest) -> list[list[Delta]]:
     read: list[list[Delta]] = [[] for _ in body.prompts()]
-    async for number, delta in deltas:
+    for number, delta in await read_answers(deltas):
         read[number].append(delta)
     return read
 
 
-def _choices(read: list[list[Delta]]) -> list[dict[str, Any]]:
+def _choices(read: list[list[Delta]], body: CompletionRequest) -> list[dict[str, Any]]:
     answers = [answer for deltas in read for answer in whole_answers(deltas)]
-    return [_choice(index, answer) for index, answer in enumerate(answers)]
+    return [_choice(index, answer, body) for index, answer in enumerate(answers)]
 
 
-def _choice(index: int, answer: Delta | Answer) -> dict[str, Any]:
+def _choice(index: int, answer: Delta | Answer, body: CompletionRequest, begin: int = 0) -> dict[str, Any]:
     return {
         "index": index,
         "text": answer.text,
         "finish_reason": answer.finish_reason or None,
-        "logprobs": _logprobs(answer) if answer.logprobs else None,
+        "logprobs": completion_logprobs(answer, begin, body.return_tokens_as_token_ids) if answer.logprobs else None,
     }
-
-
-def _logprobs(answer: Delta | Answer) -> dict[str, Any]:
-    return {
-        "tokens": [token_name(token) for token in answer.token_ids],
-        "token_logprobs": list(answer.logprobs),
-        "top_logprobs": [{token_name(token): value for token, value in top} for top in answer.top_logprobs] or None,
-    }
-
-
-def token_name(token: int) -> str:
-    """How a token is called where only its number is known."""
-    return f"token_id:{token}"

@@ -3,9 +3,11 @@
 import base64
 from typing import Any
 
+import numpy as np
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from attendant.errors import InputError
 from clients.embed import TASK, Embedder
 from clients.served_model import ServedModel
 from clients.triton_client import Array
@@ -15,6 +17,7 @@ from serving.gateway.large_answers import json_response
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.embeddings import EmbeddingList, EmbeddingRequest
 from serving.gateway.upstream.server import Upstream
+from serving.gateway.upstream.unknown_models import require_task
 
 router = APIRouter(prefix="/v1", tags=["text"], responses=FAILURES, route_class=JsonRoute)
 
@@ -24,13 +27,16 @@ async def embed(request: Request, body: EmbeddingRequest) -> Response:
     """Turn texts into vectors."""
 
     async def vectors(upstream: Upstream, served: ServedModel) -> tuple[Array, int]:
-        model = Embedder(upstream.client, served.require_task(TASK))
+        model = Embedder(upstream.client, require_task(served, TASK))
         return await model.embed_counted(body.texts(), body.pooling)
 
     gateway = Gateway.of(request)
     usage = gateway.usage(request, body.model, body.input)
     await gateway.reserve_tokens(request, body.model, body.texts(), None)
     vectors_BE, usage.prompt = await while_connected(request, gateway.pool.once(body.model, vectors))
+
+    if body.dimensions is not None:
+        vectors_BE = _shorten(vectors_BE, body.dimensions)
 
     def value() -> dict[str, Any]:
         data = [
@@ -40,6 +46,16 @@ async def embed(request: Request, body: EmbeddingRequest) -> Response:
         return {"object": "list", "model": body.model, "data": data, "usage": usage.to_json()}
 
     return await json_response(value, vectors_BE.size)
+
+
+def _shorten(vectors_BE: Array, dimensions: int) -> Array:
+    # As OpenAI's do; of a model that was not trained for it (Matryoshka), the first numbers say less than the whole.
+    width = vectors_BE.shape[1]
+    if dimensions > width:
+        raise InputError(f"dimensions of at most {width}", str(dimensions), "ask for fewer", param="dimensions")
+    first_BD = vectors_BE[:, :dimensions]
+    shortened: Array = first_BD / np.maximum(np.linalg.norm(first_BD, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    return shortened
 
 
 def _encode_vector(vector_E: Array, encoding: str) -> list[float] | str:

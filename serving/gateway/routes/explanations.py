@@ -8,7 +8,7 @@ import numpy as np
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
-from attendant.errors import InputError, unknown_name
+from attendant.errors import InputError
 from attendant.sampling_params import SamplingParams
 from attendant.tensor_names import LOGITS
 from clients.answer import Answer, Delta, whole_answers
@@ -16,6 +16,7 @@ from clients.caption import Captioner
 from clients.classify import Classifier, Guess
 from clients.occlusion import occlusion_maps
 from clients.served_model import ServedModel
+from clients.statuses import reading
 from clients.translate import Translator
 from clients.triton_client import Array
 from serving.gateway.answers import TokenUsage, count_tokens, read_all
@@ -26,6 +27,7 @@ from serving.gateway.explain.maps import (
     Map,
     classifier_maps,
     kinds_of,
+    require_grids,
     round_values,
     select_maps,
     token_maps,
@@ -35,6 +37,7 @@ from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.explanations import MOST_LABELS, ExplanationRequest, ExplanationResponse
 from serving.gateway.uploads import read_upload, upload_schema
 from serving.gateway.upstream.server import Upstream
+from serving.gateway.upstream.unknown_models import unknown_model
 
 PNG = "image/png"
 router = APIRouter(prefix="/v1", tags=["explanations"], responses=FAILURES)
@@ -104,12 +107,19 @@ async def _explain_classifier(gateway: Gateway, task: ExplanationTask) -> Respon
         model = Classifier(upstream.client, served)
         pixels = await gateway.pixels_of(task.image, served)
         if kind == "occlusion":
-            return pixels, *(await _occlude(model, pixels, body.label))
-        arrays = {name: array[0] for name, array in (await model.explain(pixels[None])).items()}
-        maps = select_maps(classifier_maps(kind, arrays), body.layer, body.head)
-        return pixels, model.guesses(arrays[LOGITS], MOST_LABELS), maps
+            guesses, maps = await _occlude(model, pixels, body.label)
+        else:
+            outputs = await model.explain(pixels[None])
+            with reading(served.name, upstream.address):
+                arrays = {name: array[0] for name, array in outputs.items()}
+                maps = select_maps(classifier_maps(kind, arrays), body.layer, body.head)
+                guesses = model.guesses(arrays[LOGITS], MOST_LABELS)
+        with reading(served.name, upstream.address):
+            require_grids(maps)
+        return pixels, guesses, maps
 
-    pixels, guesses, maps = await gateway.pool.once(body.model, ask)
+    async with gateway.explained.of(body.model):
+        pixels, guesses, maps = await gateway.pool.once(body.model, ask)
     if body.format == "png":
         shown = maps[:1] if kind == "occlusion" else maps
         return await _picture(draw_overlays, pixels, shown, max(one.head or 0 for one in shown))
@@ -130,8 +140,10 @@ async def _explain_translator(gateway: Gateway, task: ExplanationTask) -> Respon
     if text is None:
         raise InputError("the text to translate as input", "none", "send it")
     deltas = gateway.stream(Translator, body.model, lambda model: model.stream(text, _options(gateway)))
-    answer = await _whole(deltas, task.usage)
-    weights_TS = _alignment(answer)
+    answer, weights_TS = await _whole(deltas, task.usage, text)
+    with reading(body.model):
+        if len(weights_TS) and weights_TS.shape[1] != len(answer.source_texts):
+            raise ValueError(f"{len(answer.source_texts)} texts of a source, and weights of shape {weights_TS.shape}")
     if body.format == "png":
         return await _picture(draw_alignment, answer.source_texts, answer.token_texts, weights_TS)
     return _respond(
@@ -153,8 +165,10 @@ async def _explain_captioner(gateway: Gateway, task: ExplanationTask) -> Respons
         async for delta in model.stream(seen[-1], _options(gateway)):
             yield delta
 
-    answer = await _whole(gateway.stream(Captioner, body.model, deltas), task.usage)
-    maps = token_maps(answer.token_texts, _alignment(answer))
+    answer, weights_TS = await _whole(gateway.stream(Captioner, body.model, deltas), task.usage)
+    with reading(body.model):
+        maps = token_maps(answer.token_texts, weights_TS)
+        require_grids(maps)
     if body.format == "png":
         return await _picture(draw_overlays, seen[-1], maps)
     return _respond(task, answer.text, tokens=list(answer.token_texts), maps=maps)
@@ -170,21 +184,23 @@ _TASKS: dict[str, Callable[[Gateway, ExplanationTask], Awaitable[Response]]] = {
 async def _find_model(gateway: Gateway, name: str) -> ServedModel:
     served = await gateway.pool.models()
     if name not in served:
-        raise unknown_name("model", name, served, "list them at /v1/models")
+        raise unknown_model(name, served)
     return served[name]
 
 
 def _options(gateway: Gateway) -> SamplingParams:
-    return gateway.limit_time(SamplingParams(explain=True))
+    return gateway.limit_time(SamplingParams(explain=True, token_counts=True))
 
 
-async def _whole(deltas: AsyncGenerator[Delta, None], usage: TokenUsage) -> Answer:
-    return whole_answers(await read_all(count_tokens(deltas, usage)))[0]
-
-
-def _alignment(answer: Answer) -> Array:
-    weights_TS: Array = np.zeros((0, 0)) if answer.alignment is None else answer.alignment
-    return weights_TS
+async def _whole(deltas: AsyncGenerator[Delta, None], usage: TokenUsage, prompt: str = "") -> tuple[Answer, Array]:
+    # The answer and its weights, a row for each of its tokens.
+    read = await read_all(count_tokens(deltas, usage, prompt))
+    with reading(usage.model):
+        answer = whole_answers(read)[0]
+        weights_TS: Array = np.zeros((0, 0)) if answer.alignment is None else answer.alignment
+        if len(weights_TS) != len(answer.token_texts) or not np.isfinite(weights_TS).all():
+            raise ValueError(f"{len(answer.token_texts)} texts of tokens, and weights of shape {weights_TS.shape}")
+        return answer, weights_TS
 
 
 async def _picture(draw: Callable[..., bytes], *what: object) -> Response:

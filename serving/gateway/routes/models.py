@@ -1,40 +1,51 @@
 """``GET /v1/models``: what the servers have, and what each model can be asked."""
 
+import logging
 import time
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
-from attendant.errors import unknown_name
+from attendant.errors import ServerError
 from attendant.sampling_tensors import params_of_inputs
 from attendant.tasks import TASKS
 from attendant.tensor_names import LOGITS, PIXELS
 from clients.images import ANY
+from clients.predict import TASK as PREDICT
 from clients.served_model import ServedModel
+from clients.statuses import reading
 from serving.gateway.chat_templates import CHAT_TEMPLATE
 from serving.gateway.explain.maps import kinds_of
 from serving.gateway.gateway import Gateway
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.models import ModelCard, ModelList
+from serving.gateway.upstream.unknown_models import unknown_model
 
 router = APIRouter(prefix="/v1", tags=["models"], responses=FAILURES)
+_LOG = logging.getLogger("attendant.upstream")
 _STARTED = int(time.time())
 
 
 @router.get("/models", response_model=None, responses={200: {"model": ModelList}})
-async def list_models(request: Request) -> JSONResponse:
+async def list_models(request: Request) -> Response:
     """Every model of every server."""
     served = await Gateway.of(request).pool.models()
-    return JSONResponse({"object": "list", "data": [card(model) for model in served.values()]})
+    cards = []
+    for model in served.values():
+        try:
+            cards.append(_render(model))
+        except ServerError as error:  # of this model alone
+            _LOG.warning("the model %r is left out: %s", model.name, error)
+    return Response(b'{"object":"list","data":[%b]}' % b",".join(cards), media_type="application/json")
 
 
 @router.get("/models/{name}", response_model=None, responses={200: {"model": ModelCard}})
-async def one_model(request: Request, name: str) -> JSONResponse:
+async def one_model(request: Request, name: str) -> Response:
     served = await Gateway.of(request).pool.models()
     if name not in served:
-        raise unknown_name("model", name, served, "list them at /v1/models")
-    return JSONResponse(card(served[name]))
+        raise unknown_model(name, served)
+    return Response(_render(served[name]), media_type="application/json")
 
 
 def card(model: ServedModel) -> dict[str, Any]:
@@ -59,7 +70,29 @@ def card(model: ServedModel) -> dict[str, Any]:
         "explains": kinds_of(model),
         "max_length": model.parameters.get("max_length"),
         "chat": CHAT_TEMPLATE in model.parameters,
+        **_tensors(model, labels),
     }
+
+
+def _tensors(model: ServedModel, labels: Any) -> dict[str, Any]:
+    if model.task != PREDICT:
+        return dict.fromkeys(("inputs", "outputs", "label_names"))
+    return {
+        "inputs": [
+            {"name": name, "dtype": model.dtypes[name], "shape": _sizes(shape)} for name, shape in model.inputs.items()
+        ],
+        "outputs": {name: _sizes(shape) for name, shape in model.outputs.items()},
+        "label_names": labels if labels and all(isinstance(label, str) for label in labels) else None,
+    }
+
+
+def _sizes(shape: tuple[int, ...]) -> list[int | None]:
+    return [None if size == ANY else size for size in shape]
+
+
+def _render(model: ServedModel) -> bytes:
+    with reading(model.name):
+        return bytes(JSONResponse(card(model)).body)
 
 
 def _image_size(model: ServedModel) -> list[int] | None:

@@ -24,6 +24,7 @@ async def translate(request: Request, body: TranslationRequest) -> Response:
     ask = partial(Translator.stream, text=body.input, options=options)
     usage = gateway.usage(request, body.model, body.input)
     if not body.stream:
-        await gateway.require_bounded(body.model, 1, options)
+        await gateway.require_bounded(body.model, [], options)
     await gateway.reserve_tokens(request, body.model, [body.input], options)
-    return await create_response(request, usage, gateway.stream(Translator, body.model, ask), body.stream)
+    deltas = gateway.stream(Translator, body.model, ask)
+    return await create_response(request, usage, deltas, body.stream, body.input)

@@ -37,11 +37,12 @@ class CompletionRequest(DecodingFields):
 
 
 class CompletionLogprobs(BaseModel):
-    """Log-probabilities; a token is called ``token_id:`` and its number, as the gateway has no vocabulary."""
+    """Log-probabilities, None of a prompt's first token; a part of a character is called ``bytes:`` and its bytes."""
 
     tokens: list[str]
-    token_logprobs: list[float]
-    top_logprobs: list[dict[str, float]] | None = None
+    token_logprobs: list[float | None]
+    top_logprobs: list[dict[str, float] | None] | None = None
+    text_offset: list[int] | None = None
 
 
 class CompletionChoice(BaseModel):

@@ -18,6 +18,9 @@ class EmbeddingRequest(Strict):
         examples=["a cat sat"]
     )
     encoding_format: Literal["float", "base64"] = "float"
+    dimensions: Annotated[int, Field(ge=1, le=1 << 16)] | None = Field(
+        default=None, description="the first so many of each vector, scaled to length 1"
+    )
     pooling: Pooling = Field(default="mean", description="how the vectors of a text's tokens become one")
     user: str | None = Field(default=None, description="taken, and not used")
 

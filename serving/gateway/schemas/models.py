@@ -5,6 +5,20 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 
+class TensorCard(BaseModel):
+    """One input.
+
+    Attributes:
+        name: its name.
+        dtype: element type, in NumPy's words.
+        shape: its sizes without the batch; none where one varies.
+    """
+
+    name: str
+    dtype: str
+    shape: list[int | None]
+
+
 class ModelCard(BaseModel):
     """One model.
 
@@ -18,6 +32,9 @@ class ModelCard(BaseModel):
         explains: what ``/v1/explain`` can show of it.
         max_length: most positions of its cache; none if it writes no text.
         chat: whether it has a chat template.
+        inputs: of a custom model, as ``/v1/predict`` takes them; none of another.
+        outputs: of a custom model: name → sizes, likewise.
+        label_names: of a custom model's last axis, if its maker named them.
     """
 
     id: str
@@ -32,6 +49,9 @@ class ModelCard(BaseModel):
     explains: list[str]
     max_length: int | None
     chat: bool
+    inputs: list[TensorCard] | None
+    outputs: dict[str, list[int | None]] | None
+    label_names: list[str] | None
 
 
 class ModelList(BaseModel):

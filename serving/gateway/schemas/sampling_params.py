@@ -1,14 +1,13 @@
 """How an answer is decoded: fields of requests, one for each row of :mod:`attendant.sampling_params`."""
 
-import json
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 
 from pydantic import Field, create_model
 
-from attendant.errors import InputError
 from attendant.sampling_params import PARAMS, TYPES, SamplingParams
 from serving.gateway.schemas.base import StreamOptions, Strict
+from serving.gateway.schemas.structured_outputs import StructureFields
 
 INT32 = 2**31 - 1
 OPENAI_TEMPERATURE = 1.0
@@ -16,6 +15,7 @@ MaxTokens = Annotated[int, Field(ge=PARAMS["max_tokens"].ge, le=PARAMS["max_toke
 TopLogprobs = Annotated[int, Field(ge=PARAMS["top_logprobs"].ge, le=PARAMS["top_logprobs"].le)]
 StopText = Annotated[str, Field(min_length=1, max_length=PARAMS["stop"].max_length)]
 Token = Annotated[int, Field(ge=0, le=INT32)]
+Metadata = Annotated[dict[str, str], Field(max_length=16)]
 _SPELLED_OTHERWISE = {"json_object", "json_schema", "logprobs", "top_logprobs", "max_tokens", "stop", "echo"}
 """Parameters that have another form in OpenAI's requests, or in some of them."""
 
@@ -57,24 +57,6 @@ def params_of(request: Strict, names: Iterable[str]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-class JsonSchema(Strict):
-    """A JSON schema that an answer must keep to."""
-
-    name: str = ""
-    description: str | None = None
-    schema_: dict[str, Any] = Field(
-        alias="schema", description=f"as JSON of at most {PARAMS['json_schema'].max_length} characters"
-    )
-    strict: bool | None = None
-
-
-class ResponseFormat(Strict):
-    """What an answer must look like."""
-
-    type: Literal["text", "json_object", "json_schema"]
-    json_schema: JsonSchema | None = None
-
-
 _SHARED = [name for name in PARAMS if name not in _SPELLED_OTHERWISE and name != "token_counts"]
 _TEMPERATURE, _STOP = (_field_of(name)[0] for name in ("temperature", "stop"))
 _OTHERWISE: dict[str, Any] = {
@@ -84,16 +66,20 @@ _OTHERWISE: dict[str, Any] = {
     ),
     "stop": (StopText | _STOP | None, Field(default=None, description=PARAMS["stop"].help)),
 }
-_Shared: Any = create_model("_Shared", __base__=Strict, **fields_of(_SHARED) | _OTHERWISE)
+_Shared: Any = create_model("_Shared", __base__=StructureFields, **fields_of(_SHARED) | _OTHERWISE)
 
 
 class DecodingFields(_Shared):  # type: ignore[misc]  # its fields are rows of a table
     """The parameters that completions and chats share."""
 
     stream: bool = False
+    return_tokens_as_token_ids: bool = Field(
+        default=False, description="log-probabilities call tokens `token_id:` and their number, as vLLM does"
+    )
     stream_options: StreamOptions | None = None
-    response_format: ResponseFormat | None = None
     user: str | None = Field(default=None, description="taken, and not used")
+    metadata: Metadata | None = Field(default=None, description="taken, and not used")
+    store: bool | None = Field(default=None, description="taken: nothing is kept")
 
     def sampling_params(self, counts: bool, **others: Any) -> SamplingParams:
         """The same for a client of ours.
@@ -109,28 +95,9 @@ class DecodingFields(_Shared):  # type: ignore[misc]  # its fields are rows of a
         if self.temperature is None and shared.get("beam_width", 1) == 1:
             shared["temperature"] = OPENAI_TEMPERATURE
         stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
-        return SamplingParams(**shared, **self._structure(), **others, stop=stop, token_counts=counts)
+        return SamplingParams(**shared, **self.structure(), **others, stop=stop, token_counts=counts)
 
     @property
     def counts_usage(self) -> bool:
         """Whether an answer is to say how many tokens it took."""
         return not self.stream or (self.stream_options is not None and self.stream_options.include_usage)
-
-    def _structure(self) -> dict[str, Any]:
-        form = self.response_format
-        if form is None or form.type == "text":
-            return {}
-        if form.type == "json_object":
-            return {"json_object": True}
-        if form.json_schema is None:
-            raise InputError("json_schema beside the type of response_format", "none", "send the schema")
-        return {"json_schema": _dump_schema(form.json_schema.schema_)}
-
-
-def _dump_schema(schema: dict[str, Any]) -> str:
-    try:
-        return json.dumps(schema, allow_nan=False)
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            "a JSON schema of finite numbers", str(error), "correct it", param="response_format"
-        ) from error

@@ -6,18 +6,27 @@ If it fails before it has begun an answer, the next one is tried.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import aclosing, suppress
+import logging
+import math
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from typing import TypeVar
 
 from pybreaker import CircuitBreakerError
 
-from attendant.errors import AttendantError, BusyError, UnknownNameError, UnreachableError
+from attendant.errors import AttendantError, BusyError, LateError, ServerError, UnknownNameError, UnreachableError
+from clients.request_context import call_timeout_s
 from clients.served_model import ServedModel
 from clients.tls import Tls
 from serving.gateway.upstream.server import Upstream
+from serving.gateway.upstream.unknown_models import unknown_model
 
+_LOG = logging.getLogger("attendant.upstream")
 ELSEWHERE = (BusyError, UnknownNameError, UnreachableError)  # another server may answer what one of these refused
+FIRST_WAIT_S = 3.5
+"""For the answer to one call, where another server has the model: every unary request may be sent again."""
+DEFAULT_ROWS = 64
 Result = TypeVar("Result")
 Ask = Callable[[Upstream, ServedModel], Awaitable[Result]]
 Stream = Callable[[Upstream, ServedModel], AsyncGenerator[Result, None]]
@@ -42,10 +51,11 @@ class Pool:
         self.upstreams = [Upstream(address, timeout_s, tls) for address in addresses]
         self._probe_s = probe_s
         self._turn = 0
-        self._probing: asyncio.Task[None] | None = None
+        self._under_way: Counter[str] = Counter()
+        self._probing: asyncio.Future[list[None]] | None = None
 
     async def __aenter__(self) -> Pool:
-        self._probing = asyncio.ensure_future(self._probe())
+        self._probing = asyncio.gather(*map(self._probe, self.upstreams))  # each in its own time
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -75,6 +85,19 @@ class Pool:
             )
         return dict(sorted(found.items()))
 
+    async def model(self, name: str) -> ServedModel:
+        """What the server that would be asked first says of a model.
+
+        Raises:
+            UnknownNameError: no server has the model.
+            AttendantError: what the last server that was tried raised.
+        """
+        errors: list[AttendantError] = []
+        for upstream, _ in self._turns(name):
+            if (model := await self._find_model(upstream, name, errors)) is not None:
+                return model
+        raise _worst(errors)
+
     async def once(self, name: str, ask: Ask[Result]) -> Result:
         """One answer.
 
@@ -87,14 +110,22 @@ class Pool:
             AttendantError: what the last server that was tried raised.
         """
         errors: list[AttendantError] = []
-        for upstream, by_breaker in self._turns(name):
+        turns = list(self._turns(name))
+        for place, (upstream, by_breaker) in enumerate(turns):
+            others = (one for one, _ in turns[place + 1 :] if name in one.models)
+            has_other = any(not by_breaker or not one.is_ejected(name) for one in others)
+            if (model := await self._find_model(upstream, name, errors)) is None:
+                continue
             try:
-                with upstream.track_request(name, by_breaker):
-                    return await ask(upstream, await upstream.model(name))
+                wait_s = FIRST_WAIT_S if has_other else math.inf
+                with upstream.track_request(name, by_breaker), _limit_calls(wait_s):
+                    return await ask(upstream, await self._current(upstream, model))
             except CircuitBreakerError:
                 continue
-            except ELSEWHERE as error:
+            except (*ELSEWHERE, LateError) as error:
                 errors.append(error)
+                if isinstance(error, LateError) and not has_other:
+                    break
         raise _worst(errors)
 
     async def stream(self, name: str, start: Stream[Result]) -> AsyncGenerator[Result, None]:
@@ -110,9 +141,11 @@ class Pool:
         errors: list[AttendantError] = []
         for upstream, by_breaker in self._turns(name):
             has_begun = False
+            if (model := await self._find_model(upstream, name, errors)) is None:
+                continue
             try:
                 with upstream.track_request(name, by_breaker):
-                    async with aclosing(start(upstream, await upstream.model(name))) as deltas:
+                    async with aclosing(start(upstream, await self._current(upstream, model))) as deltas:
                         async for delta in deltas:
                             has_begun = True
                             yield delta
@@ -125,20 +158,98 @@ class Pool:
                 errors.append(error)
         raise _worst(errors)
 
+    def rows(self, name: str) -> int:
+        """How many sequences of a model its servers decode at once, as far as they say so."""
+        return sum(one.bound(name, "max_num_seqs") or 0 for one in self.upstreams) or DEFAULT_ROWS
+
+    @contextmanager
+    def hold_places(self, name: str, count: int) -> Iterator[None]:
+        """While streams are under way to a model: no more than its servers would decode and queue.
+
+        Args:
+            name: of the model.
+            count: how many streams the request has.
+
+        Raises:
+            BusyError: there are too many.
+        """
+        knows = [one for one in self.upstreams if name in one.models]
+        asked = [one for one in knows if not one.is_ejected(name)] or knows
+        bounds = [one.bound(name, each) for one in asked for each in ("max_num_seqs", "max_queue_size")]
+        numbers = [bound for bound in bounds if bound is not None]
+        now, most = self._under_way[name], sum(numbers)
+        if numbers and len(numbers) == len(bounds) and now + count > most:
+            found, remedy = (
+                f"{now} under way and {count} more",
+                "retry later" if count <= most else "send fewer at once",
+            )
+            message = f"queue full: {now} of {most} requests to {name!r} are under way; {count} more: {remedy}"
+            raise BusyError(f"at most {most} requests at once to {name!r}", found, remedy, message=message)
+        self._under_way[name] += count
+        try:
+            yield
+        finally:
+            self._under_way[name] -= count
+            if not self._under_way[name]:  # any client may ask for any name
+                del self._under_way[name]
+
     def _turns(self, name: str) -> Iterator[tuple[Upstream, bool]]:
-        # Equal loads take turns. Where all are ejected, each is tried all the same: it is no worse than to refuse.
+        # Equal loads take turns, and servers not known to have the model come last. Where all that have it are ejected,
+        # each is tried all the same: it is no worse than to refuse.
         self._turn += 1
         count = len(self.upstreams)
         order = [self.upstreams[(self._turn + place) % count] for place in range(count)]
-        order.sort(key=lambda upstream: upstream.in_flight)
-        all_ejected = all(upstream.is_ejected(name) for upstream in order)
+        order.sort(key=lambda upstream: (name not in upstream.models, upstream.in_flight))
+        knows = [upstream for upstream in order if name in upstream.models]
+        all_ejected = all(upstream.is_ejected(name) for upstream in knows or order)
         yield from ((upstream, not all_ejected) for upstream in order)
 
-    async def _probe(self) -> None:
+    async def _find_model(self, upstream: Upstream, name: str, errors: list[AttendantError]) -> ServedModel | None:
+        # None, and why among the errors, where a server has not the model, or does not say so soon.
+        try:
+            async with self._soon(upstream, name, LateError):
+                return await upstream.model(name)
+        except UnknownNameError:
+            errors.append(unknown_model(name, {known for one in self.upstreams for known in one.models}))
+        except ServerError as error:
+            errors.append(error)
+        return None
+
+    async def _current(self, upstream: Upstream, model: ServedModel) -> ServedModel:
+        async with self._soon(upstream, model.name, UnreachableError):
+            return await upstream.current(model)
+
+    @asynccontextmanager
+    async def _soon(self, upstream: Upstream, name: str, kind: type[ServerError]) -> AsyncIterator[None]:
+        # What a server is asked before another may be: soon, or it is an error of this kind.
+        try:
+            async with asyncio.timeout(FIRST_WAIT_S if len(self.upstreams) > 1 else None):
+                yield
+        except TimeoutError:
+            expected = f"what {upstream.address} says of {name!r} within {FIRST_WAIT_S:g} s"
+            raise kind(expected, "nothing", "see `attendant health`") from None
+
+    async def _probe(self, upstream: Upstream) -> None:
         while True:
-            await asyncio.gather(*(upstream.probe() for upstream in self.upstreams))
+            try:
+                await upstream.probe()
+            except Exception as error:  # a mistake of ours: it gets its next canary all the same
+                _LOG.error("a look at a server failed", exc_info=error)
             await asyncio.sleep(self._probe_s)
 
 
+@contextmanager
+def _limit_calls(seconds: float) -> Iterator[None]:
+    # Of each call: a heavy request has many, and is no sign of a silent server.
+    token = call_timeout_s.set(seconds)
+    try:
+        yield
+    finally:
+        call_timeout_s.reset(token)
+
+
 def _worst(errors: list[AttendantError]) -> AttendantError:
-    return max(errors, key=lambda error: [isinstance(error, kind) for kind in (BusyError, UnreachableError)])
+    kinds = (BusyError, UnreachableError, LateError, ServerError)
+    worst = max(errors, key=lambda error: [isinstance(error, kind) for kind in kinds])
+    errors.clear()  # whose errors hold the frames that hold it: nothing would be freed before the next collection
+    return worst

@@ -6,12 +6,25 @@ breaker is half-open :data:`EJECTED_S` later: a request that succeeds then readm
 
 import asyncio
 import logging
-from collections.abc import Iterator
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
 
 from pybreaker import CircuitBreaker
 
-from attendant.errors import AttendantError, ServerError, UnfinishedError, UnreachableError
+from attendant.errors import (
+    AttendantError,
+    LateError,
+    ServerError,
+    UnfinishedError,
+    UnknownNameError,
+    UnreachableError,
+)
+from clients.calls import arrives
 from clients.canary import CanaryResult, check_answer
 from clients.served_model import ServedModel
 from clients.tls import Tls, file_versions
@@ -20,6 +33,15 @@ from clients.triton_client import TritonClient
 _LOG = logging.getLogger("attendant.upstream")
 FAILURES = 3
 EJECTED_S = 5.0
+CANARY_S = 3.5
+"""For a canary of what answers nobody else meanwhile."""
+MOST_LATE_CALLS = 100
+"""Calls that a server never ends, each of which keeps its tensors: beyond that it is connected anew."""
+MOST_BYTES = 1 << 28
+"""Of one message of a server: what a hostile one can take of our memory at once."""
+DESCRIBED_AT_ONCE = 16
+"""Models of one server that are asked about together: one after the other takes long where it is far away."""
+Result = TypeVar("Result")
 
 
 class Upstream:
@@ -37,11 +59,14 @@ class Upstream:
         """Connect when first asked; in a running event loop."""
         self.address, self._timeout_s, self._tls = address, timeout_s, tls or Tls()
         self._versions = self._refused = file_versions(self._tls.files)
-        self.client = TritonClient(address, timeout_s, tls=tls)
+        self.client = self._connect()
         self._former: TritonClient | None = None
         self.in_flight = 0
         self.models: dict[str, ServedModel] = {}
+        self._outdated = set[str]()
         self.verdicts: dict[str, CanaryResult] = {}
+        self._answered: Counter[str] = Counter()
+        self._described = 0
         self._breakers: dict[str, CircuitBreaker] = {}
 
     async def model(self, name: str) -> ServedModel:
@@ -55,6 +80,25 @@ class Upstream:
             self.models[name] = await self.client.model(name)
         return self.models[name]
 
+    async def current(self, model: ServedModel) -> ServedModel:
+        """What it says of a model now: another server may be there, with another artefact, since the connection broke.
+
+        Raises:
+            UnknownNameError: it is back without it.
+            UnreachableError: nothing answers.
+        """
+        if not self.client.is_connected:
+            self._outdated |= self.models.keys()
+        if model.name in self._outdated:
+            self.models[model.name] = model = await self.client.model(model.name)
+            self._outdated.discard(model.name)
+        return model
+
+    def bound(self, name: str, parameter: str) -> int | None:
+        """One of the bounds of a generative model; None where it does not say so."""
+        value = self.models[name].parameters.get(parameter) if name in self.models else None
+        return value if isinstance(value, int) else None
+
     @contextmanager
     def track_request(self, model: str, by_breaker: bool = True) -> Iterator[None]:
         """While it works on a request; the errors of the block are counted.
@@ -67,13 +111,24 @@ class Upstream:
             pybreaker.CircuitBreakerError: it is.
         """
         self.in_flight += 1
+        began_s = time.monotonic()
         try:
             if by_breaker:
                 with self._breaker(model).calling():
-                    yield
+                    late = None
+                    try:
+                        yield
+                    except LateError as error:
+                        if self.client.answered_s.get(model, -math.inf) < began_s:  # nor others
+                            raise
+                        late = error
+                if late is not None:
+                    raise late
             else:
                 yield
+            self._answered[model] += 1
         except UnreachableError:
+            self._outdated |= self.models.keys()
             self.eject(model)
             raise
         finally:
@@ -93,14 +148,18 @@ class Upstream:
     async def probe(self) -> None:
         """Read anew which models it serves, and send each its canary."""
         await self._renew_client()
+        if self.client.late_calls >= MOST_LATE_CALLS:
+            await self._replace_client(self._connect())
         try:
-            names = await self.client.models()
-            self.models = {name: await self.client.model(name) for name in names}
+            self.models = await self._in_time(self._read_models(), lambda: (self._described, self._answers()))
         except AttendantError as error:
+            self._outdated |= self.models.keys()
             for name in self.models:
                 self._fail(name, error)
             return
+        self._outdated.clear()
         self.verdicts = {name: verdict for name, verdict in self.verdicts.items() if name in self.models}
+        self._breakers = {name: breaker for name, breaker in self._breakers.items() if name in self.models}
         await asyncio.gather(*(self._canary(model) for model in self.models.values()))
 
     async def close(self) -> None:
@@ -109,30 +168,58 @@ class Upstream:
             if client is not None:
                 await client.__aexit__(None, None, None)
 
-    async def _renew_client(self) -> None:
-        """Connect anew where certificates have changed and the server takes them; until it does, the old ones stay.
+    async def _read_models(self) -> dict[str, ServedModel]:
+        names, found = await self.client.models(), list[ServedModel | None]()
+        for begin in range(0, len(names), DESCRIBED_AT_ONCE):
+            found += await asyncio.gather(*map(self._read_model, names[begin : begin + DESCRIBED_AT_ONCE]))
+        return {model.name: model for model in found if model is not None}
 
-        Requests under way end on the former connection, which ends with the renewal after this one.
-        """
+    async def _read_model(self, name: str) -> ServedModel | None:
+        try:
+            return await self.client.model(name)
+        except UnknownNameError:
+            return None  # it was unloaded meanwhile
+        except (LateError, UnreachableError):
+            raise
+        except ServerError as error:  # of this model alone
+            if name in self.models:
+                self._fail(name, error)
+            _LOG.warning("%s: the model %r is left out: %s", self.address, name, error)
+            return None
+        finally:
+            self._described += 1
+
+    async def _renew_client(self) -> None:
+        """Connect anew where certificates have changed and the server takes them; until it does, the old ones stay."""
         versions = file_versions(self._tls.files)
         if versions == self._versions:
             return
         client: TritonClient | None = None
         try:
-            client = TritonClient(self.address, self._timeout_s, tls=self._tls)
+            client = self._connect()
             await client.server_name()
         except AttendantError as error:  # half of the files may be new, or the server does not know them yet
             if versions != self._refused:
                 _LOG.warning("the certificates in use towards %s stay: %s", self.address, error)
-            ended, self._refused = client, versions
+            self._refused = versions
+            if client is not None:
+                await client.__aexit__(None, None, None)
         else:
-            ended, self._former, self.client, self._versions = self._former, self.client, client, versions
+            self._versions = versions
+            await self._replace_client(client)
+
+    def _connect(self) -> TritonClient:
+        return TritonClient(self.address, self._timeout_s, tls=self._tls, most_bytes=MOST_BYTES)
+
+    async def _replace_client(self, client: TritonClient) -> None:
+        # Requests under way end on the former connection, which ends with the next replacement.
+        ended, self._former, self.client = self._former, self.client, client
         if ended is not None:
             await ended.__aexit__(None, None, None)
 
     async def _canary(self, model: ServedModel) -> None:
         try:
-            verdict = await check_answer(self.client, model)
+            verdict = await self._in_time(check_answer(self.client, model), partial(self._answers, model.name))
         except UnfinishedError:
             return  # a full queue is no failure
         except AttendantError as error:
@@ -143,6 +230,24 @@ class Upstream:
             self.readmit(model.name)
         else:
             self.eject(model.name)
+
+    async def _in_time(self, work: Coroutine[Any, Any, Result], answers: Callable[[], object]) -> Result:
+        # Soon, unless requests that are answered meanwhile say that it is busy.
+        found, before, left_s = asyncio.ensure_future(work), answers(), self._timeout_s
+        try:
+            while not await arrives(found, min(CANARY_S, left_s)):
+                left_s -= CANARY_S
+                if left_s <= 0 or answers() == before:
+                    raise LateError(f"an answer of {self.address} to a canary", "none in time", "look at its log")
+                before = answers()
+            return found.result()
+        finally:
+            found.cancel()
+
+    def _answers(self, *names: str) -> object:
+        # Changes with every answer of these models, or of any: a whole one, or one of the calls of a heavy request.
+        names = names or tuple(self._answered.keys() | self.client.answered_s.keys())
+        return {name: (self._answered[name], self.client.answered_s.get(name)) for name in names}
 
     def _fail(self, name: str, error: AttendantError) -> None:
         self.verdicts[name] = CanaryResult(found=str(error), right=False)

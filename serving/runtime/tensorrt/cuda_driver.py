@@ -60,6 +60,10 @@ class CudaDriver:
     def free(self, address: int, stream: Stream) -> None:
         self._ask("cuMemFreeAsync", address, stream)
 
+    def memory(self) -> tuple[int, int]:
+        free, total = self._ask("cuMemGetInfo")
+        return int(free), int(total)
+
     def pin(self, nbytes: int) -> int:
         return int(self._ask("cuMemHostAlloc", nbytes, 0))
 
@@ -108,7 +112,7 @@ class CudaDriver:
         status, *values = getattr(self._cu, function)(*arguments)
         if status != self._cu.CUresult.CUDA_SUCCESS:
             raise MachineError(f"{function} to succeed", status.name, "look at the driver's log: `dmesg`, `nvidia-smi`")
-        return values[0] if values else None
+        return values[0] if len(values) == 1 else values
 
 
 def _bindings() -> Any:

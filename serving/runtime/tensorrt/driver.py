@@ -43,6 +43,9 @@ class Driver(Protocol):
     def free(self, address: int, stream: Stream) -> None:
         """Give memory back behind what is queued on a stream."""
 
+    def memory(self) -> tuple[int, int]:
+        """Bytes of the GPU's memory that are free now, of all processes, and all that it has."""
+
     def pin(self, nbytes: int) -> int:
         """Memory of the host that copies need not stage; its address."""
 

@@ -77,7 +77,7 @@ def load_engine(folder: Path, engine: Engine) -> Any:
     if loaded is None:
         raise ArtefactError(f"an engine of this TensorRT at {path}", "one that it cannot read", "build it again")
     if engine.weights == "stripped":
-        fill_weights(loaded, folder / f"{engine.graph}.onnx")
+        fill_weights(loaded, folder / engine.source)
     return loaded
 
 

@@ -3,12 +3,13 @@
 A kernel takes no mask, but how many of a row's keys it sees. That is known of the masks that are inputs of the graph:
 ``self_mask`` shows a row's new positions what stands before them, ``start`` + T keys; a padding mask shows all queries
 the keys that it counts. A mask that a layer has made anew (a window of positions), a bias, or heads without a kernel go
-to torch. Windows of a map and additive attention have kernels of their own.
+to torch. Windows of a map and additive attention have kernels of their own. On Hopper, many positions at once go by a
+kernel of its own in Gluon, where the heads are such that there is one.
 
 Legend: B batch, S new positions, T keys, M capacity, H query heads, G key and value heads, D head size.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -23,6 +24,8 @@ from models.kernels.flash_attention import flash_attention
 from models.kernels.window_attention import window_attention
 from models.layers.attend import attend_in_groups
 
+Prefill = Callable[[Tensor, Tensor, Tensor, Tensor, bool, float | None], Tensor]
+"""Arguments and result as :func:`models.kernels.flash_attention.flash_attention`."""
 _FEW = 8
 """New positions up to which a cache is read in splits."""
 
@@ -30,13 +33,14 @@ _FEW = 8
 class FusedAttention:
     """What every attention layer of one model computes by."""
 
-    def __init__(self, multiprocessors: int) -> None:
+    def __init__(self, multiprocessors: int, hopper: Prefill | None = None) -> None:
         """Choose for a GPU.
 
         Args:
             multiprocessors: that it has.
+            hopper: the prefill of Hopper, which raises ConfigError for heads that it is not made for; none elsewhere.
         """
-        self._multiprocessors = multiprocessors
+        self._multiprocessors, self._hopper = multiprocessors, hopper
         self._inputs: Mapping[str, Tensor] = {}
         self._lengths: dict[str, Tensor] = {}
 
@@ -91,6 +95,11 @@ class FusedAttention:
             groups = len(queries) * heads.kv_heads
             splits = splits_for(groups, keys.shape[2], self._multiprocessors)
             return decode_attention(queries, keys, values, lengths, causal, scale, splits)
+        if self._hopper is not None:
+            try:
+                return self._hopper(queries, keys, values, lengths, causal, scale)
+            except ConfigError:  # not for such heads
+                pass
         return flash_attention(queries, keys, values, lengths, causal, scale)
 
     def _reach(self, keys: Tensor, mask: Tensor | None) -> tuple[Tensor, bool] | None:
@@ -126,11 +135,25 @@ def _whole(cut: Tensor) -> Tensor:
     return cut.contiguous()
 
 
-def fused_attention(device: torch.device) -> FusedAttention:
+def fused_attention(device: torch.device, gluon: bool = True) -> FusedAttention:
     """For a GPU that torch sees.
+
+    Args:
+        device: the GPU.
+        gluon: whether a kernel in Gluon may be chosen, where there is one for the GPU.
 
     Raises:
         UnknownNameError: there are no kernels for its compute capability.
     """
-    target_of(device)
-    return FusedAttention(torch.cuda.get_device_properties(device).multi_processor_count)
+    target = target_of(device)
+    hopper = find_hopper_prefill() if gluon and target.name == "sm_90" else None
+    return FusedAttention(torch.cuda.get_device_properties(device).multi_processor_count, hopper)
+
+
+def find_hopper_prefill() -> Prefill | None:
+    """The prefill of Hopper; none where Triton has no Gluon, or one with other names."""
+    try:
+        from models.kernels.hopper_flash_attention import hopper_flash_attention
+    except (ImportError, AttributeError):
+        return None
+    return hopper_flash_attention

@@ -25,7 +25,7 @@ class TorchGraphs:
             folder: the artefact.
             manifest: its own.
             threads: for the work inside one operator on a CPU; of the whole process, as torch has it.
-            device: ``auto`` is a GPU where torch sees one.
+            device: ``auto`` is a GPU where torch sees one; ``cuda-no-gluon`` a GPU without kernels in Gluon.
 
         Raises:
             MachineError: a GPU is requested, and torch sees none.
@@ -36,7 +36,9 @@ class TorchGraphs:
             torch.set_num_threads(threads)
         checkpoint = load_checkpoint(folder)
         self._graphs = {graph.signature.name: graph for graph in checkpoint.graphs()}
-        self._attention = attention_on(self._device)  # one for all graphs: they share layers
+        self._attention = attention_on(
+            self._device, gluon=device != "cuda-no-gluon"
+        )  # one for all graphs: they share layers
 
     def runner(self, signature: GraphSignature) -> TorchRunner:
         """What runs the graph of a signature."""
@@ -44,20 +46,25 @@ class TorchGraphs:
         return TorchRunner(signature, graph.module, self._device, self._dtype, graph.below, attention=self._attention)
 
 
-def attention_on(device: torch.device) -> Kernel:
-    """What attention layers compute by: our own kernels on a GPU that they are made for, torch's elsewhere."""
+def attention_on(device: torch.device, gluon: bool = True) -> Kernel:
+    """What attention layers compute by: our own kernels on a GPU that they are made for, torch's elsewhere.
+
+    Args:
+        device: where they compute.
+        gluon: whether a kernel in Gluon may be chosen.
+    """
     if device.type == "cpu":
         return attend_in_groups
     try:
         from serving.runtime.torch.attention import fused_attention  # Triton comes along with CUDA builds of torch
 
-        return fused_attention(device)
+        return fused_attention(device, gluon)
     except (ImportError, UnknownNameError):  # no Triton, or a GPU that the kernels are not made for
         return attend_in_groups
 
 
 def _device(device: Device) -> torch.device:
     sees_one = torch.cuda.is_available()
-    if device == "cuda" and not sees_one:
+    if device.startswith("cuda") and not sees_one:
         raise MachineError("a GPU that torch sees", f"none, torch {torch.__version__}", "serve with --device cpu")
     return torch.device("cuda" if sees_one and device != "cpu" else "cpu")

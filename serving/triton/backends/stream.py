@@ -21,11 +21,14 @@ from attendant.tensor_names import (
     LOG_PROBS,
     OUTPUT_IDS,
     OUTPUT_TOKENS,
+    PROMPT_TOKENS,
     SCORE,
     SOURCE_TEXTS,
     STREAM,
     TEXT_OUTPUT,
+    TOKEN_BYTES,
     TOKEN_TEXTS,
+    TOP_BYTES,
     TOP_IDS,
     TOP_LOG_PROBS,
 )
@@ -71,8 +74,9 @@ class StreamingBody:
         self._engine.stop()
 
     def _accept(self, request: Any, sender: Any) -> None:
-        if (asked_key := triton_api.health_request(request)) is not None:
-            health = self._engine.health(known=asked_key in set(self._cancel_keys.values()))
+        if (asked_keys := triton_api.health_request(request)) is not None:
+            known = set(self._cancel_keys.values())
+            health = self._engine.health(tuple(key for key in asked_keys if key not in known))
             sender.send(triton_api.health_response(health), flags=triton_api.FINAL)
             return
         if key := triton_api.cancelled_key(request):
@@ -138,6 +142,12 @@ def create_response(output: RequestOutput) -> Any:
     if output.top_logprobs:
         tensors[TOP_IDS] = np.array([[token for token, _ in top] for top in output.top_logprobs], dtype=np.int32)
         tensors[TOP_LOG_PROBS] = np.array([[value for _, value in top] for top in output.top_logprobs], np.float32)
+    if output.token_bytes:
+        tensors[TOKEN_BYTES] = np.array(output.token_bytes, dtype=object)
+    if output.top_bytes:
+        tensors[TOP_BYTES] = np.array(output.top_bytes, dtype=object)
+    if output.prompt_tokens:
+        tensors[PROMPT_TOKENS] = np.array([output.prompt_tokens], dtype=np.int32)
     if output.alignment is not None:
         tensors[ALIGNMENT] = np.ascontiguousarray(output.alignment)
         tensors[TOKEN_TEXTS] = _strings(output.token_texts)
@@ -145,7 +155,7 @@ def create_response(output: RequestOutput) -> Any:
         tensors[SOURCE_TEXTS] = _strings(output.source_texts)
     if output.input_tokens is not None:
         tensors[INPUT_TOKENS] = np.array([output.input_tokens], dtype=np.int32)
-        tensors[OUTPUT_TOKENS] = np.array([len(output.token_ids)], dtype=np.int32)
+        tensors[OUTPUT_TOKENS] = np.array([len(output.token_ids) - output.prompt_tokens], dtype=np.int32)
     return triton_api.response({name: array[None] for name, array in tensors.items()})
 
 

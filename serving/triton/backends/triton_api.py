@@ -25,7 +25,7 @@ from attendant.errors import (
 )
 from attendant.manifest import Manifest
 from attendant.parameters import DEVICE, GRAPH_MODEL, RUNTIME, THREADS, Device, Runtime
-from attendant.tensor_names import CANCEL, CANCEL_KEY, EXPLAIN, HEALTH, RENDERED, TEXT_OUTPUT
+from attendant.tensor_names import CANCEL, CANCEL_KEY, EXPLAIN, HEALTH, HEALTH_SEPARATOR, RENDERED, TEXT_OUTPUT
 from serving.engine.settings import EngineSettings
 from serving.runtime.base import Array
 
@@ -202,14 +202,22 @@ def cancel_key(request: Any) -> str:
 
 
 def cancelled_key(request: Any) -> str:
-    """The secret of the earlier request that this one cancels; empty if it cancels none."""
-    return str(_parameters(request).get(CANCEL, ""))
+    """The secret of the earlier request that this one cancels; empty if it cancels none.
+
+    Raises:
+        InputError: it is no text.
+    """
+    key = _parameters(request).get(CANCEL, "")
+    if not isinstance(key, str):
+        remedy = "send the key of the earlier request"
+        raise InputError(f"a text for the parameter {CANCEL!r}", repr(key), remedy, param=CANCEL)
+    return key
 
 
-def health_request(request: Any) -> str | None:
-    """The key of the request that this one asks about, which may be empty; None if it asks for no health."""
+def health_request(request: Any) -> list[str] | None:
+    """The keys of the requests that this one asks about, if any; None if it asks for no health."""
     value = _parameters(request).get(HEALTH)
-    return None if value is None else str(value)
+    return None if value is None else [key for key in str(value).split(HEALTH_SEPARATOR) if key]
 
 
 def response(outputs: dict[str, Array]) -> Any:

@@ -3,19 +3,25 @@
 A server that cannot load an engine says "unable to create TensorRT engine" and does not start at all.
 """
 
+from collections.abc import Collection
+from functools import lru_cache
 from pathlib import Path
 
-from attendant.engine_manifest import EngineManifest
+from attendant.engine_manifest import ENGINE_MANIFEST_NAME, EngineManifest
+from attendant.errors import AttendantError
 from attendant.manifest import Manifest
+from attendant.records import read_file
 from serving.runtime.tensorrt.engine_match import require_match
 from serving.runtime.tensorrt.this_machine import this_platform
+from serving.triton.repository.pbtxt import config_from_pbtxt
 
 
-def check_engines(repository: Path) -> list[EngineManifest]:
-    """Hold every engine to its hash and its graph, and the machine to what it was built for.
+def check_engines(repository: Path, models: Collection[str] = ()) -> list[EngineManifest]:
+    """Hold every engine of a served version to its hash and its graph, and the machine to what it was built for.
 
     Args:
         repository: a Triton model repository.
+        models: which of its models; all of them if none is named.
 
     Returns:
         The manifests of the models that have engines; nothing is asked of a machine where none has.
@@ -24,12 +30,69 @@ def check_engines(repository: Path) -> list[EngineManifest]:
         ArtefactError: an engine is damaged, or lies beside another export.
         MachineError: one was built for another TensorRT, GPU or driver; the message names it, and what rebuilds it.
     """
-    found = [(path.parent, EngineManifest.read(path.parent)) for path in sorted(repository.glob("*/*/engine.json"))]
-    engines = [(folder, engines) for folder, engines in found if engines is not None]
-    for folder, one in engines:
-        one.verify(folder, Manifest.read(folder))
-    if engines:
+    found = [
+        _verified(folder, _stamp(folder))
+        for model in sorted(repository.glob("*"))
+        if not models or model.name in models
+        for folder in _with_engines(model)
+    ]
+    manifests = [manifest for manifest in found if manifest is not None]
+    if manifests:
         machine = this_platform()
-        for _, one in engines:
-            require_match(one, machine)
-    return [one for _, one in engines]
+        for manifest in manifests:
+            require_match(manifest, machine)
+    return manifests
+
+
+def find_unfit(repository: Path, models: Collection[str] = ()) -> dict[str, str]:
+    """The models that cannot be served here because of their engines, and why.
+
+    Args:
+        repository: a Triton model repository.
+        models: which of its models; all of them if none is named.
+
+    Raises:
+        AttendantError: as :func:`check_engines`, where none is left.
+    """
+    unfit = {}
+    present = {path.parent.name for path in repository.glob("*/config.pbtxt")}
+    names = present & set(models) if models else present
+    for name in sorted(names):
+        try:
+            check_engines(repository, [name])
+        except AttendantError as error:
+            unfit[name] = str(error)
+            if names <= unfit.keys():
+                raise
+    return unfit
+
+
+def _with_engines(model: Path) -> list[Path]:
+    """The folders of the versions that Triton serves, where they have engines; it looks into no other folder."""
+    if not list(model.glob(f"*/{ENGINE_MANIFEST_NAME}")):
+        return []
+    try:
+        policy = config_from_pbtxt(read_file(model / "config.pbtxt").decode()).version_policy
+    except (AttendantError, OSError, ValueError):  # which another refuses
+        return []
+    names = [path.name for path in model.iterdir() if path.is_dir() and path.name.isdecimal()]
+    present = sorted(int(name) for name in names if str(int(name)) == name)
+    served = policy.specific.versions if policy.HasField("specific") else present
+    if not policy.HasField("specific") and not policy.HasField("all"):
+        served = present[-max(1, policy.latest.num_versions) :]
+    folders = [model / str(version) for version in served]
+    return [folder for folder in folders if (folder / ENGINE_MANIFEST_NAME).is_file()]
+
+
+def _stamp(folder: Path) -> tuple[tuple[str, int, int, int], ...]:
+    """What changes with the files of a version, so that they are hashed once alone."""
+    found = [(path.name, path.stat()) for path in sorted(folder.iterdir()) if path.exists()]
+    return tuple((name, status.st_ino, status.st_size, status.st_mtime_ns) for name, status in found)
+
+
+@lru_cache(maxsize=256)
+def _verified(folder: Path, _: object) -> EngineManifest | None:
+    manifest = EngineManifest.read(folder)
+    if manifest is not None:
+        manifest.verify(folder, Manifest.read(folder))
+    return manifest

@@ -25,7 +25,7 @@ from serving.runtime.create_runners import engines_for
 from serving.runtime.executable import require_executable
 from serving.triton.repository.chat_template import FILE_NAME as TEMPLATE_NAME
 from serving.triton.repository.chat_template import add_chat_template
-from serving.triton.repository.model_config import LABELS_NAME, model_config_from_manifest
+from serving.triton.repository.model_config import LABELS_NAME, model_config_from_manifest, require_types_of_python
 from serving.triton.repository.pbtxt import pbtxt_from_config
 from serving.triton.repository.tensorrt_config import serve_with_tensorrt, tokens_engine, tokens_model, triton_engine
 
@@ -161,6 +161,8 @@ def _write_model(folder: Path, manifest: Manifest, model: Path, config: Any, eng
     by_triton = triton_engine(manifest, engines)
     if by_triton is not None:
         serve_with_tensorrt(config, manifest.graph(by_triton.graph), by_triton)
+    else:
+        require_types_of_python(config)
     (model / CONFIG_NAME).write_text(pbtxt_from_config(config), encoding="utf-8")
     if task_named(manifest.task).answers == "label" and manifest.details.get("labels"):
         (model / LABELS_NAME).write_text("\n".join(manifest.details["labels"]) + "\n", encoding="utf-8")

@@ -5,13 +5,16 @@ tritonserver 2.51 stalls for 500 ms at a time (triton-inference-server/server #8
 """
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, fields, replace
 from typing import Any
 
 from tritonclient.grpc import model_config_pb2 as pb
 
-from attendant.errors import ArtefactError, ConfigError
+from attendant.errors import ArtefactError, ConfigError, InputError
+from attendant.images import require_fitting_size
+from attendant.labels import label_fault
 from attendant.manifest import Manifest
 from attendant.parameters import DEVICE, GRAPH_MODEL, RUNTIME, THREADS, Device, Runtime
 from attendant.sampling_tensors import SPECS
@@ -23,6 +26,7 @@ from attendant.tensor_names import (
     HIDDEN,
     IDS_REQUEST,
     LOGITS,
+    PIXELS,
     POOLED,
     SOURCE_TEXTS,
     TEXT_REQUEST,
@@ -35,6 +39,11 @@ from serving.engine.settings import EngineSettings
 from serving.triton.repository.chat_template import CHAT_TEMPLATE, CONTROL_TOKENS
 
 LABELS_NAME = "labels.txt"
+MOST_THREADS = 1024
+MOST_WARM_UP_BYTES = 1 << 27
+"""Of zeros; tritonserver and its worker each hold them several times over, as long as they load the model."""
+_LARGEST = 2**31 - 1
+"""Size of an axis, as Triton counts rows."""
 _ALIGNED = (
     TensorSpec(name=ALIGNMENT, dtype="float32", axes=("tokens", "source")),
     TensorSpec(name=TOKEN_TEXTS, dtype="string", axes=("tokens",)),
@@ -48,6 +57,7 @@ _TYPES = {
     "uint8": pb.TYPE_UINT8,
     "uint64": pb.TYPE_UINT64,
     "float16": pb.TYPE_FP16,
+    "bfloat16": pb.TYPE_BF16,
     "float32": pb.TYPE_FP32,
     "float64": pb.TYPE_FP64,
     "string": pb.TYPE_STRING,
@@ -74,8 +84,8 @@ def model_config_from_manifest(
         ArtefactError: nothing serves the artefact's task.
         ConfigError: fewer than one thread, or more slots than the decoder takes rows.
     """
-    if threads < 1:
-        raise ConfigError("at least one thread", str(threads), "correct --threads")
+    if not 1 <= threads <= MOST_THREADS:
+        raise ConfigError(f"from 1 to {MOST_THREADS} threads", str(threads), "correct --threads")
     config = pb.ModelConfig(name=manifest.name, backend="python")
     config.instance_group.add(count=1, kind=pb.ModelInstanceGroup.KIND_CPU)
     resolve(task_named(manifest.task).config)(config, manifest)
@@ -85,11 +95,12 @@ def model_config_from_manifest(
         raise ArtefactError(
             f"details of {manifest.name!r} that set no parameter of ours", str(taken), "export it again"
         )
+    _require_fitting_preprocessing(manifest)
     _add_parameters(config, {**own, **manifest.details})
     config.parameters[THREADS].string_value = str(threads)
     if config.model_transaction_policy.decoupled:
         engine = engine or EngineSettings()
-        most = manifest.graph("decoder").axes["batch"].max
+        most = _most_rows(manifest.graph("decoder"))
         if engine.max_num_seqs > most:
             raise ConfigError(
                 f"max_num_seqs of at most {most}, the rows that {manifest.name!r} takes",
@@ -103,6 +114,20 @@ def model_config_from_manifest(
     return config
 
 
+def _require_fitting_preprocessing(manifest: Manifest) -> None:
+    preprocessing = manifest.details.get("preprocessing")
+    for spec in (spec for graph in manifest.graphs for spec in graph.inputs if spec.name == PIXELS):
+        sides = [-1 if isinstance(axis, str) else axis for axis in spec.axes[1:]]
+        if preprocessing is None or len(sides) != 3:
+            continue
+        if not isinstance(preprocessing, dict):
+            raise ArtefactError(f"preprocessing of {manifest.name!r}", str(preprocessing)[:300], "export it again")
+        try:
+            require_fitting_size(preprocessing, sides[:2] if spec.dtype == "uint8" else sides[1:])
+        except InputError as error:
+            raise ArtefactError(f"{error.expected}, for {manifest.name!r}", error.found, error.remedy) from error
+
+
 def triton_type(dtype: str) -> int:
     """Triton's number for an element type.
 
@@ -114,15 +139,34 @@ def triton_type(dtype: str) -> int:
     return int(_TYPES[dtype])
 
 
+def require_types_of_python(config: Any) -> None:
+    """Refuse tensors that Triton hands to no body in Python: it makes no array of them.
+
+    Raises:
+        ArtefactError: there is one.
+    """
+    names = [tensor.name for tensor in (*config.input, *config.output) if tensor.data_type == pb.TYPE_BF16]
+    if names:
+        raise ArtefactError(
+            f"inputs and outputs of {config.name!r} that a body in Python can read",
+            f"bfloat16 in {names}",
+            "build its engine, which Triton serves by itself: `attendant export tensorrt`; or let the model take and "
+            "return float32",
+        )
+
+
 def configure_classifier(config: Any, manifest: Manifest) -> None:
     """Pixels → logits, and attention maps where there is a graph of them."""
     configure_predictor(config, manifest)
     explained = [signature for signature in manifest.graphs if signature.name == EXPLAINED]
     maps = [spec for signature in explained for spec in signature.outputs if spec.name != LOGITS]
     _add_outputs(config, [_per_request(spec) for spec in maps])
-    if manifest.details.get("labels"):
+    if labels := manifest.details.get("labels"):
+        if fault := label_fault(labels):
+            raise ArtefactError(f"labels of one line each in the manifest of {manifest.name!r}", fault, "correct them")
         config.output[0].label_filename = LABELS_NAME
-    for batch in (1, config.max_batch_size):
+    row_bytes = sum(8 * math.prod(spec.dims) for spec in config.input)  # of the largest type
+    for batch in (size for size in (1, config.max_batch_size) if size * row_bytes <= MOST_WARM_UP_BYTES):
         warmup = config.model_warmup.add(name=f"batch_{batch}", batch_size=batch)
         for spec in config.input:
             warmup.inputs[spec.name].CopyFrom(
@@ -173,10 +217,18 @@ def _add_alignment(config: Any, manifest: Manifest) -> None:
 
 
 def _batch(config: Any, signature: GraphSignature, inputs: Iterable[TensorSpec], outputs: Iterable[TensorSpec]) -> None:
-    config.max_batch_size = signature.axes["batch"].max
+    config.max_batch_size = _most_rows(signature)
     config.dynamic_batching.SetInParent()  # no delay: a batch is whatever came while the last one ran
     _add_inputs(config, inputs)
     _add_outputs(config, outputs)
+
+
+def _most_rows(signature: GraphSignature) -> int:
+    axis = signature.axes.get("batch")
+    if axis is None or axis.max > _LARGEST:
+        expected = f"an axis 'batch' of at most {_LARGEST} rows in graph {signature.name!r}"
+        raise ArtefactError(expected, "none" if axis is None else str(axis.max), "export the model again")
+    return axis.max
 
 
 def _per_request(spec: TensorSpec) -> TensorSpec:
@@ -200,4 +252,7 @@ def _add_parameters(config: Any, values: dict[str, Any]) -> None:
 
 
 def _dims(axes: tuple[int | str, ...]) -> list[int]:
+    for axis in axes:
+        if not isinstance(axis, str) and not 0 <= axis <= _LARGEST:
+            raise ArtefactError(f"sizes of axes from 0 to {_LARGEST}", str(axis), "export the model again")
     return [-1 if isinstance(axis, str) else axis for axis in axes]

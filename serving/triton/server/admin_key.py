@@ -26,11 +26,18 @@ def load_admin_key(path: Path) -> AdminKey:
     if path.exists():
         return read_admin_key(path)
     key = new_admin_key()
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(f"{key.name}={key.secret}\n")
+        descriptor = os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(f"{key.name}={key.secret}\n")
+            os.link(beside, path)  # whole or not at all, and over nothing that is there
+        finally:
+            beside.unlink(missing_ok=True)
     except OSError as error:
+        if isinstance(error, FileExistsError) and path.exists():  # another server drew its key meanwhile
+            return read_admin_key(path)
         raise OutputError(f"a place to write the admin key at {path}", str(error), "choose another file") from error
     return key
 

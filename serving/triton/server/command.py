@@ -8,7 +8,7 @@ from serving.triton.server.admin_key import restricted_flags
 from serving.triton.server.installation import Installation
 from serving.triton.server.settings import ServerSettings
 from serving.triton.server.shared_memory import region_prefix
-from serving.triton.server.workspace import backends_directory
+from serving.triton.server.workspace import backends_directory, plain_repository
 
 KEEPALIVE = (
     "--grpc-keepalive-time=10000",
@@ -43,7 +43,7 @@ def command_line(
     return [
         str(installation.server),
         f"--id={name}",
-        f"--model-repository={settings.repository}",
+        f"--model-repository={plain_repository(settings.repository, workspace)}",
         f"--backend-directory={backends_directory(installation, workspace)}",
         "--disable-auto-complete-config",
         "--model-control-mode=explicit",
@@ -69,10 +69,14 @@ def command_line(
     ]
 
 
+def _absolute(path: Path | None) -> str:
+    return "" if path is None else str(path.absolute())
+
+
 def _tls_flags(listen: ListenTls) -> list[str]:
     if not listen.is_on:
         return []
-    shown = [f"--grpc-server-cert={listen.listen_cert}", f"--grpc-server-key={listen.listen_key}"]
+    shown = [f"--grpc-server-cert={_absolute(listen.listen_cert)}", f"--grpc-server-key={_absolute(listen.listen_key)}"]
     if listen.listen_ca is None:
         return ["--grpc-use-ssl=true", *shown]
-    return ["--grpc-use-ssl-mutual=true", *shown, f"--grpc-root-cert={listen.listen_ca}"]
+    return ["--grpc-use-ssl-mutual=true", *shown, f"--grpc-root-cert={_absolute(listen.listen_ca)}"]

@@ -25,7 +25,8 @@ def environment_from(inherited: Mapping[str, str], libraries: Sequence[Path]) ->
     """
     additions = {
         "LD_LIBRARY_PATH": _front([str(path) for path in libraries], inherited.get("LD_LIBRARY_PATH", "")),
-        "PATH": _front([str(Path(sys.executable).parent)], inherited.get("PATH", os.defpath)),
+        # The stub is started by a shell, which a caller's own PATH may lack.
+        "PATH": _front([str(Path(sys.executable).parent), *filter(None, [inherited.get("PATH")])], os.defpath),
         "PYTHONPATH": _front([str(CHECKOUT)], inherited.get("PYTHONPATH", "")),
         "OMP_NUM_THREADS": inherited.get("OMP_NUM_THREADS", "1"),
     }

@@ -40,7 +40,7 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     deadline = time.monotonic() + VANISH_S
-    while remaining := living_members(process.pid):
+    while (remaining := _members_or_why(process.pid)) != []:
         if time.monotonic() > deadline:
             found = f"processes {remaining}"
             raise ServerError("no process left of the server", found, "the kernel holds them: see `ps -o stat,wchan`")
@@ -50,6 +50,13 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
 def living_members(group: int) -> list[int]:
     """List the processes of a group, without those that only wait to be reaped."""
     return [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if _lives_in(entry, group)]
+
+
+def _members_or_why(group: int) -> list[int] | str:
+    try:
+        return living_members(group)
+    except OSError as error:  # there is no descriptor left to look with
+        return str(error)
 
 
 def _lives_in(entry: Path, group: int) -> bool:

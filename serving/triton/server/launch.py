@@ -9,7 +9,7 @@ from pathlib import Path
 from serving.triton.server import guard
 from serving.triton.server.environment import server_environment
 from serving.triton.server.installation import Installation
-from serving.triton.server.workspace import lay_out_backends, log_path
+from serving.triton.server.workspace import log_path
 
 
 def launch(command: list[str], secret: str, installation: Installation, workspace: Path) -> subprocess.Popen[bytes]:
@@ -19,18 +19,18 @@ def launch(command: list[str], secret: str, installation: Installation, workspac
         command: the server and its arguments.
         secret: what its arguments are not to show.
         installation: what is started.
-        workspace: an empty folder, which gets the log.
+        workspace: a folder that is laid out, which gets the log.
 
     Returns:
         The guard: it leads the process group and ends with the server.
     """
-    lay_out_backends(installation, workspace)
     with log_path(workspace).open("ab") as log:  # appending, as the server and each stub write to it
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", guard.__name__, str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
+            cwd=workspace,  # a stub looks for modules in its working directory first
             env=server_environment(installation.libraries),
             start_new_session=True,
         )

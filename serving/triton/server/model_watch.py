@@ -21,6 +21,8 @@ from serving.processes import AT_WORK, HANG_S, LONGEST_STEP_S, WorkMeter
 from serving.triton.server.workers import Worker, workers_of
 
 TICK_S = 0.2
+SHORT_TICK_S = 0.05
+"""Of a worker that was seen stopped: one that is stopped and goes on by turns is slow alone."""
 STOPPED_S = 0.55
 """How long a process may be stopped by a signal: Triton gives its requests up after 1 s."""
 PROMPT_S = 1.0
@@ -31,6 +33,8 @@ CANARY_S = 10.0
 """Time after which a model answers its example again though all else says that it is well."""
 CANARY_SHARE = 0.05
 """Of a processor, that such examples may use."""
+BIRTH_S = 4.0
+"""How long a model that is being loaded may have no worker."""
 FAILURES = 2
 """Wrong answers in a row after which a model is loaded anew: one may be a machine that was busy."""
 Result = TypeVar("Result")
@@ -56,10 +60,15 @@ class ModelWatch:
     Attributes:
         name: of the model.
         reason: why it is not served; empty if it is.
+        away_s: when it was last seen not to be served, by the monotonic clock.
         loading: whether it is being loaded: Triton answers no question about itself meanwhile.
+        stuck: whether this server will never load it: tritonserver 2.51 waits without end for a worker that died as it
+            was loaded.
     """
 
-    def __init__(self, name: str, group: int, client: TritonClient, report: Report, pulse: ServerPulse) -> None:
+    def __init__(
+        self, name: str, group: int, client: TritonClient, report: Report, pulse: ServerPulse, due_s: float = -inf
+    ) -> None:
         """Begin with the workers that there are.
 
         Args:
@@ -68,10 +77,12 @@ class ModelWatch:
             client: of the server, which may load its models; its time-out is the longest that loading takes.
             report: takes a line about what happens.
             pulse: of the server.
+            due_s: when it may be loaded, by the monotonic clock.
         """
-        self.name, self.reason, self.loading = name, "", False
+        self.name, self.reason, self.loading, self.stuck = name, "", False, False
         self._group, self._client, self._report = group, client, report
-        self._pulse, self._backoff = pulse, Backoff()
+        self._pulse, self._backoff, self._due_s = pulse, Backoff(), due_s
+        self.away_s = inf
         self._served: ServedModel | None = None
         self._workers, self._meter = list[Worker](), WorkMeter()
         self._unanswered, self._silent_s, self._still_s, self._stopped_s = False, 0.0, 0.0, 0.0
@@ -129,8 +140,8 @@ class ModelWatch:
             # Its own watch starts an engine anew that hangs.
             if health.hung_s > (2 * LONGEST_STEP_S if health.loading else 2 * HANG_S):
                 return f"its engine hangs for {health.hung_s:.0f} s, and is not started anew"
-            if health.loading:
-                return ""
+            if health.loading:  # by the manifest of its first start: the files may be another artefact's by now
+                return f"its engine cannot be started anew: {health.failure}" if health.failure else ""
             moves = health.busy or due_s < CANARY_S
         else:
             before, self._count = self._count, await self._client.inference_count(self.name)
@@ -207,7 +218,7 @@ class ModelWatch:
         future.add_done_callback(lambda done: done.cancelled() or done.exception())  # if nobody waits for it any more
         while not future.done():
             began_s = time.monotonic()
-            await asyncio.wait({future}, timeout=TICK_S)
+            await asyncio.wait({future}, timeout=SHORT_TICK_S if self._stopped_s else TICK_S)
             passed_s = min(time.monotonic() - began_s, 2 * TICK_S)  # a pause of this process is none of the worker's
             dead = [worker.pid for worker in self._workers if not worker.lives]
             if dead:
@@ -228,20 +239,33 @@ class ModelWatch:
                 raise HangError("an answer", "none", "load the model anew", message=message)
         return future.result()
 
+    async def _reload(self) -> None:
+        loading = asyncio.ensure_future(self._client.reload(self.name))
+        loading.add_done_callback(
+            lambda done: done.cancelled() or done.exception()
+        )  # if the server is replaced meanwhile
+        lives_s = time.monotonic()
+        while not (await asyncio.wait({loading}, timeout=TICK_S))[0]:
+            if any(worker.model == self.name and not worker.is_stopped for worker in workers_of(self._group)):
+                lives_s = time.monotonic()
+            self.stuck = time.monotonic() - lives_s > BIRTH_S
+        self.stuck = False
+        loading.result()
+
     async def _restart(self) -> None:
-        began_s, reported = time.monotonic(), ""
+        self.away_s, reported = time.monotonic(), ""
         while self.reason:
             if self.reason != reported:
                 self._report(f"{self.name} is loaded anew: {self.reason}")
                 reported = self.reason
-            await asyncio.sleep(self._backoff.pause_after_failure())
+            await asyncio.sleep(max(self._backoff.pause_after_failure(), self._due_s - time.monotonic()))
             for worker in workers_of(self._group):
                 if worker.model == self.name:
                     worker.kill()
             self.loading = True
             try:
                 with suppress(AttendantError):  # the server says it again when it is asked which models failed
-                    await self._client.reload(self.name)
+                    await self._reload()
                 await self.check()
             finally:
                 self.loading = False
@@ -249,4 +273,4 @@ class ModelWatch:
                 with suppress(AttendantError):
                     await self._client.unload(self.name)  # no answer is better than a wrong one
         self._unanswered, self._silent_s, self._still_s, self._stopped_s = False, 0.0, 0.0, 0.0
-        self._report(f"{self.name} answers again, after {time.monotonic() - began_s:.1f} s")
+        self._report(f"{self.name} answers again, after {time.monotonic() - self.away_s:.1f} s")

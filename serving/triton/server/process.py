@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -29,8 +30,9 @@ from serving.triton.server.reaper import Reaper
 from serving.triton.server.server_log import LogFollower, problems_in
 from serving.triton.server.settings import ServerSettings
 from serving.triton.server.shared_memory import new_server_name, remove_dead_regions, remove_regions
-from serving.triton.server.workers import workers_of
+from serving.triton.server.workers import Worker, server_of, workers_of
 from serving.triton.server.workspace import (
+    lay_out,
     log_path,
     new_workspace,
     remove_dead_environments,
@@ -40,6 +42,11 @@ from serving.triton.server.workspace import (
 LogChoice = Literal["file", "terminal"]
 DRAIN_MARGIN_S = 3.0  # for unloading, after the requests have had their time
 POLL_S = 0.1
+CRASH_SIGNALS = (4, 6, 7, 8, 11)
+CRASHED = re.compile(rb"^Signal \((4|6|7|8|11)\) received\.$", re.MULTILINE)
+"""What tritonserver 2.51 prints before it looks where it was, which can hang (server's ``main.cc``)."""
+MOST_LOG_BYTES = 1 << 20
+"""That are read of the log at once."""
 PROBE_TIMEOUT_S = 2.0
 
 
@@ -52,6 +59,7 @@ class TritonServer:
     Attributes:
         endpoints: where it answers.
         models: their names.
+        ended_late: those whose workers were ended as they were being loaded.
         name: what it calls itself, to whoever asks.
         regions: how the names of its shared memory begin; another draw, as a client could open what it can name.
         admin_key: what a client must know to change the server.
@@ -60,15 +68,19 @@ class TritonServer:
     def __init__(
         self, settings: ServerSettings, installation: Installation | None = None, *, log: LogChoice = "file"
     ) -> None:
-        self._settings, self._installation, self._log_choice = settings, installation, log
+        self._settings, self._log_choice = settings, log
+        self._given_installation = installation
+        self._loaded_first: list[str] = []
         self._workspace: Path | None = None
         self._guard: subprocess.Popen[bytes] | None = None
         self._reaper: Reaper | None = None
         self._ended = False
         self._failed = False
+        self._crashed, self._read_bytes = False, 0
         self._following = contextlib.ExitStack()
         self.endpoints = settings.endpoints
         self.models: tuple[str, ...] = ()
+        self.ended_late: list[str] = []
         self.name, self.regions = new_server_name(os.getpid()), new_server_name(os.getpid())
         self.admin_key: AdminKey = settings.admin_key
 
@@ -76,6 +88,10 @@ class TritonServer:
     def own_client(self) -> Tls:
         """How our own questions reach it."""
         return self._settings.listen.own_client()
+
+    @cached_property
+    def _installation(self) -> Installation:
+        return self._given_installation or find_installation()
 
     @property
     def log(self) -> Path | None:
@@ -93,8 +109,12 @@ class TritonServer:
         status = None if self._guard is None else self._guard.returncode
         return None if status is None else returncode_from_status(status)
 
-    def start(self) -> None:
+    def start(self, later: Collection[str] = (), again: bool = False) -> None:
         """Start the server and return at once.
+
+        Args:
+            later: models that are not loaded at its start.
+            again: another served them before: a model that was chosen and is gone since is left out.
 
         Raises:
             MachineError: there is no tritonserver, or it lacks what it needs.
@@ -104,14 +124,18 @@ class TritonServer:
         """
         if self._guard is not None:
             raise ServerError("a TritonServer that was never started", "one that was", "make a new one")
-        installation = self._installation or find_installation()
-        self.models = find_models(self._settings)
+        installation = self._installation
+        self.models = find_models(self._settings, again)
         check_ports_free(self._settings)
         remove_dead_regions()
         remove_dead_workspaces()
         remove_dead_environments()
         self._workspace = new_workspace(self.name)
-        command = command_line(self._settings, installation, self._workspace, self.name, self.regions, self.models)
+        lay_out(installation, self._settings.repository, self._workspace)
+        self._loaded_first = [name for name in self.models if name not in later]
+        command = command_line(
+            self._settings, installation, self._workspace, self.name, self.regions, self._loaded_first
+        )
         self._guard = launch(command, self.admin_key.secret, installation, self._workspace)
         self._reaper = Reaper(self._guard.pid, self._workspace, self.regions)
         if self._log_choice == "terminal":
@@ -136,13 +160,51 @@ class TritonServer:
                     raise self.failure(f"a tritonserver ready within {timeout_s:g} s", "it is not")
                 await asyncio.sleep(POLL_S)
 
+    def restore_workspace(self) -> None:
+        """Lay out what somebody removed of its temporary folder: a model that is loaded needs what is in it."""
+        if self._workspace is not None:
+            with contextlib.suppress(OSError):  # a disk that is full, say: the next look tries again
+                lay_out(self._installation, self._settings.repository, self._workspace)
+
+    def has_crashed(self) -> bool:
+        """Whether the server is in the handler of a crash, in which it may hang.
+
+        Its log is shared with whatever a model prints: a line alone is no proof.
+        """
+        if self.log is not None and not self._crashed:
+            with contextlib.suppress(OSError), self.log.open("rb") as log:
+                log.seek(self._read_bytes)
+                part = log.read(MOST_LOG_BYTES)
+                whole = part.rfind(b"\n") + 1
+                self._crashed = CRASHED.search(part[:whole]) is not None
+                self._read_bytes += whole or (len(part) if len(part) == MOST_LOG_BYTES else 0)
+        process = server_of(self.group or 0) if self._crashed else None
+        return process is not None and process.blocks(*CRASH_SIGNALS)
+
+    def late_models(self) -> list[str]:
+        """The models that have workers and are not loaded yet, which keeps the server from being live."""
+        return sorted({worker.model for worker in self._late_workers()})
+
     def end_late_workers(self) -> list[str]:
-        """End the workers of models that are still being loaded, which keep the server from being live; their names."""
-        text = self.log.read_text(errors="replace") if self.log else ""
-        late = [worker for worker in workers_of(self.group or 0) if f"successfully loaded '{worker.model}'" not in text]
+        """End the workers of models that are still being loaded; their names, which ``ended_late`` keeps.
+
+        tritonserver 2.51 itself can die of it, by SIGSEGV, where the model was being warmed up.
+        """
+        late = self._late_workers()
         for worker in late:
             worker.kill()
-        return sorted({worker.model for worker in late})
+        self.ended_late = sorted({worker.model for worker in late})
+        return self.ended_late
+
+    def _late_workers(self) -> list[Worker]:
+        text = self._read_log()
+        return [worker for worker in workers_of(self.group or 0) if f"successfully loaded '{worker.model}'" not in text]
+
+    def unfinished_models(self) -> list[str]:
+        """The models that this server began with, and has neither loaded nor failed to load."""
+        text = self._read_log()
+        told = ("successfully loaded '{}'", "failed to load '{}'")
+        return [name for name in self._loaded_first if not any(one.format(name) in text for one in told)]
 
     def wait_until_ready(self, check: Callable[[Endpoints], None], timeout_s: float) -> None:
         """Return when the server has loaded every model and the check agrees; not within an event loop.
@@ -209,9 +271,13 @@ class TritonServer:
     def failure(self, expected: str, found: str) -> ServerError:
         """The error of a server that failed, with what its log says; the log is kept."""
         self._failed = True
-        text = self.log.read_text(errors="replace") if self.log else ""
-        problems = "; ".join(problems_in(text))
+        problems = "; ".join(problems_in(self._read_log()))
         return ServerError(expected, f"{found}: {problems}", f"the full log is {self.log}")
+
+    def _read_log(self) -> str:
+        with contextlib.suppress(OSError):  # somebody removed it
+            return self.log.read_text(errors="replace") if self.log else ""
+        return ""
 
     async def _failed_models(self) -> list[str]:
         async with TritonClient(self.endpoints.grpc, tls=self.own_client, admin_key=self.admin_key) as client:

@@ -64,14 +64,21 @@ async def wait_for_excess(group: int, bounds: ResourceBounds, report: Callable[[
             f"and {held_bytes >> 20} MiB of memory, of {int(most_bytes) >> 20}"
         )
     report(f"{found}: the server is replaced in a quiet moment, or else in {bounds.patience_s:.0f} s")
-    await _wait_for_quiet(group, bounds)
+    await wait_for_quiet(group, bounds.quiet_s, bounds.patience_s)
     return found
 
 
-async def _wait_for_quiet(group: int, bounds: ResourceBounds) -> None:
+async def wait_for_quiet(group: int, quiet_s: float, patience_s: float) -> None:
+    """Return once the processes of a group have used less than a tenth of a processor for a while.
+
+    Args:
+        group: the server's process group.
+        quiet_s: for how long.
+        patience_s: how long that is waited for.
+    """
     meter, busy_s = WorkMeter(), time.monotonic()
-    ends_s = busy_s + bounds.patience_s
-    while time.monotonic() < min(busy_s + bounds.quiet_s, ends_s):
+    ends_s = busy_s + patience_s
+    while time.monotonic() < min(busy_s + quiet_s, ends_s):
         await asyncio.sleep(TICK_S)
         if meter.share(_processes(group), TICK_S) > AT_WORK:
             busy_s = time.monotonic()

@@ -7,16 +7,18 @@ ever given up: what fails again is tried again, after ever longer pauses.
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from attendant.errors import AttendantError, ServerError
+from attendant.printable import printable
 from clients.triton_client import TritonClient
 from serving.backoff import Backoff
 from serving.processes import AT_WORK, HANG_S, WorkMeter
 from serving.triton.server.model_watch import TICK_S, ModelWatch, ServerPulse
-from serving.triton.server.process import TritonServer
-from serving.triton.server.resource_watch import ResourceBounds, wait_for_excess
+from serving.triton.server.process import CRASH_SIGNALS, TritonServer
+from serving.triton.server.resource_watch import ResourceBounds, wait_for_excess, wait_for_quiet
+from serving.triton.server.troubles import Troubles
 from serving.triton.server.workers import server_of
 
 
@@ -35,6 +37,14 @@ class Supervision:
     bounds: ResourceBounds = field(default_factory=ResourceBounds)
 
 
+STUCK_QUIET_S, STUCK_PATIENCE_S = 1.0, 8.0
+"""For how long a server must rest before it is replaced for one model, and how long that is waited for."""
+SUSPECT_S = 5.0
+"""How long a model must have been away for a server's crash to be laid at its door: a crash takes all others along."""
+CRASHED_S = 2.0
+"""How long a server that has crashed may take to end: it looks where it was first, and can hang in that."""
+GONE_S = 1.0
+"""After which a server is replaced that has ended, where its guard does not say so."""
 OnReady = Callable[[TritonServer, Mapping[str, str]], None]
 
 
@@ -50,12 +60,13 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
         AttendantError: the first server did not become ready, or serves none of its models.
     """
     backoff, first = Backoff(), True
+    stuck, harmful = Troubles(), Troubles()  # that died as they were loaded, and with which the server crashed or grew
     failed_before: TritonServer | None = None
     try:
         while True:
             server = start()
             try:
-                server.start()
+                server.start(later={*stuck, *harmful}, again=not first)
                 await _wait_until_live(server, supervision.start_timeout_s)
                 async with TritonClient(
                     server.endpoints.grpc,
@@ -64,20 +75,32 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
                     admin_key=server.admin_key,
                 ) as client:
                     pulse = ServerPulse()
-                    watches = [ModelWatch(name, server.group or 0, client, _report, pulse) for name in server.models]
+                    watches = [
+                        ModelWatch(name, server.group or 0, client, _report, pulse, harmful.due_s(name))
+                        for name in server.models
+                    ]
                     await asyncio.gather(*(watch.check() for watch in watches))
+                    if first and all(watch.reason for watch in watches):  # as on a machine that is very busy
+                        await asyncio.sleep(1.0)
+                        await asyncio.gather(*(watch.check() for watch in watches))
                     failed = {watch.name: watch.reason for watch in watches if watch.reason}
                     if first and len(failed) == len(watches):
                         raise server.failure(f"an answer from each of {', '.join(failed)}", "; ".join(failed.values()))
                     on_ready(server, failed)
                     first = False
-                    reason = await _watch(server, supervision, client, watches, pulse)
+                    reason = await _watch(server, supervision, client, watches, pulse, stuck, harmful)
                     if not supervision.watch_s:
                         raise ServerError("a running tritonserver", reason, "see its log")
-            except AttendantError as error:
-                if first or not supervision.watch_s:
+            except (AttendantError, OSError) as error:  # the machine may lack descriptors, processes, room on a disk
+                ended = server.poll() is not None
+                left_out = (server.ended_late if ended else server.unfinished_models()) if first else []
+                is_one_for_others = 0 < len(left_out) < len(server.models)
+                if not supervision.watch_s or (first and not is_one_for_others):
                     raise
-                reason = str(error)
+                for name in left_out:
+                    (harmful if ended else stuck).count(name)
+                waits = left_out and not ended
+                reason = f"never loaded, for which Triton waits: {', '.join(left_out)}" if waits else str(error)
             finally:
                 server.stop()
             if failed_before is not None:
@@ -91,13 +114,19 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
 
 
 async def _wait_until_live(server: TritonServer, timeout_s: float) -> None:
-    try:
-        await server.wait_until_live(timeout_s)
-    except ServerError:
-        if not (late := server.end_late_workers()):
-            raise
-        _report(f"not loaded within {timeout_s:g} s, and ended: {', '.join(late)}")
-        await server.wait_until_live(timeout_s)
+    for is_last in (False, True):
+        try:
+            await server.wait_until_live(timeout_s)
+        except ServerError:
+            if not (late := server.late_models()):
+                raise
+        else:
+            return
+        if is_last or not 1 < len(late) == len(server.models):
+            break
+        _report(f"no model loaded within {timeout_s:g} s, as on a busy machine: waiting once more as long")
+    _report(f"not loaded within {timeout_s:g} s, and ended: {', '.join(server.end_late_workers())}")
+    await server.wait_until_live(timeout_s)
 
 
 async def _watch(
@@ -106,23 +135,63 @@ async def _watch(
     client: TritonClient,
     watches: list[ModelWatch],
     pulse: ServerPulse,
+    stuck: Troubles,
+    harmful: Troubles,
 ) -> str:
     """Why the server must be replaced, once it must."""
-    tasks: list[asyncio.Future[str]] = [asyncio.ensure_future(_wait_for_end(server))]
+    failed = [watch.name for watch in watches if watch.reason]
+    end = asyncio.ensure_future(_wait_for_end(server))
+    tasks: list[asyncio.Future[str]] = [end]
     if supervision.watch_s:
+        excess = asyncio.ensure_future(wait_for_excess(server.group or 0, supervision.bounds, _report))
         tasks += [asyncio.ensure_future(watch.watch(supervision.watch_s)) for watch in watches]
         tasks.append(asyncio.ensure_future(_wait_for_hang(server, client, watches, pulse)))
-        tasks.append(asyncio.ensure_future(wait_for_excess(server.group or 0, supervision.bounds, _report)))
+        tasks.append(asyncio.ensure_future(_wait_for_stuck(server, watches, stuck)))
+        tasks.append(excess)
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        grew = supervision.watch_s > 0 and excess in done
+        if grew or (end in done and -(server.returncode or 0) in CRASH_SIGNALS):
+            _blame(watches, failed, harmful)
+        for watch in watches:
+            if not watch.reason:
+                harmful.pop(watch.name, None)
+                if grew:  # what the next server needs with it is no excess
+                    stuck.pop(watch.name, None)
         return done.pop().result()
     finally:
         for task in tasks:
             task.cancel()
 
 
+def _blame(watches: Sequence[ModelWatch], failed: Sequence[str], harmful: Troubles) -> None:
+    for watch in watches:
+        if watch.reason and (watch.name in failed or time.monotonic() - watch.away_s > SUSPECT_S):
+            harmful.count(watch.name)
+            pause_s = harmful.due_s(watch.name) - time.monotonic()
+            _report(f"{watch.name} is not loaded for {pause_s:.0f} s: the server failed while it was being loaded")
+
+
+async def _wait_for_stuck(server: TritonServer, watches: list[ModelWatch], stuck: Troubles) -> str:
+    while True:
+        for watch in watches:
+            if watch.stuck and time.monotonic() > stuck.due_s(watch.name):
+                reason = f"a worker of {watch.name} died as it was loaded, for which Triton waits without end"
+                _report(f"{reason}: the server is replaced in a quiet moment, or else in {STUCK_PATIENCE_S:.0f} s")
+                await wait_for_quiet(server.group or 0, STUCK_QUIET_S, STUCK_PATIENCE_S)
+                stuck.count(watch.name)
+                return reason
+        await asyncio.sleep(TICK_S)
+
+
 async def _wait_for_end(server: TritonServer) -> str:
+    crashed_s = 0.0
     while (returncode := server.poll()) is None:
+        server.restore_workspace()
+        crashed_s = crashed_s + TICK_S if server.has_crashed() else 0.0
+        if crashed_s > CRASHED_S:
+            server.kill()
+            return f"it crashed, and hangs; see {server.log}"
         await asyncio.sleep(TICK_S)
     return f"it ended with {returncode}; see {server.log}"
 
@@ -131,20 +200,26 @@ async def _wait_for_hang(
     server: TritonServer, client: TritonClient, watches: list[ModelWatch], pulse: ServerPulse
 ) -> str:
     process, meter, silent_s = server_of(server.group or 0), WorkMeter(), 0.0
+    question = asyncio.ensure_future(client.server_name())
     while True:
-        question = asyncio.ensure_future(client.server_name())
-        while not (await asyncio.wait({question}, timeout=TICK_S))[0]:
+        await asyncio.wait({question}, timeout=TICK_S)
+        if question.done() and question.exception() is None:
+            silent_s, pulse.answered_s = 0.0, time.monotonic()
+        else:
             works = process is not None and meter.share([process], TICK_S) > AT_WORK
             # While it loads a model it answers no question about itself, and others' requests as ever.
-            silent_s = 0.0 if works or any(watch.loading for watch in watches) else silent_s + TICK_S
-            if silent_s > HANG_S:
+            loads = any(watch.loading for watch in watches) and not (process is not None and process.is_stopped)
+            silent_s = 0.0 if works or loads else silent_s + TICK_S
+            is_gone = process is not None and not process.lives  # and its guard does not say so
+            if silent_s > (GONE_S if is_gone else HANG_S):
+                question.cancel()
                 server.kill()
                 return f"it has neither worked nor answered for {silent_s:.1f} s"
-        if question.exception() is None:
-            silent_s, pulse.answered_s = 0.0, time.monotonic()
-        await asyncio.sleep(TICK_S)
+        if question.done():
+            await asyncio.sleep(TICK_S)
+            question = asyncio.ensure_future(client.server_name())
 
 
 def _report(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
+    sys.stderr.write(f"{printable(line)}\n")
     sys.stderr.flush()

@@ -1,27 +1,53 @@
 """The server's own temporary folder: its log, and the backends folder that the wheel leaves unassembled."""
 
+import shlex
 import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from attendant.errors import OutputError
+from serving.triton.server.environment import CHECKOUT
 from serving.triton.server.installation import Installation
 from serving.triton.server.shared_memory import is_orphan
 
-ENVIRONMENTS = Path("/tmp")  # noqa: S108  where Triton's Python backend has its folders, whatever TMPDIR says # nosec B108
+PLACE = Path("/tmp")  # noqa: S108  where Triton's Python backend has its folders, whatever TMPDIR says # nosec B108
+PACKAGES = ("attendant", "models", "export", "serving", "clients")
 PYTHON_BACKEND_PARTS = ("libtriton_python.so", "triton_python_backend_utils.py")
 
 
 def new_workspace(name: str) -> Path:
-    """A folder for the server of this name."""
-    return Path(tempfile.mkdtemp(prefix=f"{name}_"))
+    """A folder for the server of this name.
+
+    Raises:
+        OutputError: the folder for temporary files cannot be written.
+    """
+    place = Path(tempfile.gettempdir())
+    place = place if is_plain(place) else PLACE
+    try:
+        place.mkdir(parents=True, exist_ok=True)  # somebody may have tidied it up while a server ran
+        return Path(tempfile.mkdtemp(prefix=f"{name}_", dir=place))
+    except OSError as error:
+        remedy = "name another by TMPDIR"
+        raise OutputError("a folder for temporary files", f"{place}: {error.strerror}", remedy) from error
+
+
+def is_plain(path: Path) -> bool:
+    """Whether a shell reads a path as it stands: Triton's Python backend starts its stubs by an unquoted line."""
+    return shlex.quote(str(path)) == str(path)
+
+
+def plain_repository(repository: Path, workspace: Path) -> Path:
+    """A repository's path as Triton can use it: where it is not plain, that of a link in the workspace."""
+    return repository.absolute() if is_plain(repository.absolute()) else workspace / "repository"
 
 
 def remove_dead_workspaces() -> None:
     """Remove the folders, with their logs, of servers whose starters are dead."""
-    for folder in Path(tempfile.gettempdir()).glob("attendant_*"):
-        if is_orphan(folder.name):
-            shutil.rmtree(folder, ignore_errors=True)  # what is another user's stays
+    for place in {Path(tempfile.gettempdir()), PLACE}:
+        for folder in place.glob("attendant_*"):
+            if is_orphan(folder.name):
+                shutil.rmtree(folder, ignore_errors=True)  # what is another user's stays
 
 
 def backends_directory(installation: Installation, workspace: Path) -> Path:
@@ -29,15 +55,25 @@ def backends_directory(installation: Installation, workspace: Path) -> Path:
     return installation.backends if installation.stub is None else workspace / "backends"
 
 
-def lay_out_backends(installation: Installation, workspace: Path) -> None:
-    """Put the stub beside its backend, where Triton looks for it; complete backends stay where they are."""
-    if installation.stub is None:
-        return
-    python = backends_directory(installation, workspace) / "python"
-    python.mkdir(parents=True)
-    parts = [installation.backends / "python" / name for name in PYTHON_BACKEND_PARTS]
-    for part in (*parts, installation.stub):
-        (python / part.name).symlink_to(part)
+def lay_out(installation: Installation, repository: Path, workspace: Path) -> None:
+    """Put into a workspace what of its links is missing: the stub beside its backend, the repository, our packages.
+
+    Complete backends and plain paths stay where they are. A stub looks for modules in its working directory, which this
+    folder is, and then where packages are installed, which may be of another version than we are.
+    """
+    links = {}
+    if installation.stub is not None:
+        parts = [installation.backends / "python" / name for name in PYTHON_BACKEND_PARTS]
+        python = backends_directory(installation, workspace) / "python"
+        links = {python / part.name: part for part in (*parts, installation.stub)}
+    if (link := plain_repository(repository, workspace)) != repository.absolute():
+        links[link] = repository.absolute()
+    links |= {workspace / name: CHECKOUT / name for name in PACKAGES if (CHECKOUT / name).is_dir()}
+    workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for link, target in links.items():
+        link.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            link.symlink_to(target)
 
 
 def remove_dead_environments() -> None:
@@ -47,7 +83,7 @@ def remove_dead_environments() -> None:
     """
     if any(_is_server(entry) for entry in Path("/proc").glob("[0-9]*")):
         return
-    for folder in ENVIRONMENTS.glob("python_env_??????"):
+    for folder in PLACE.glob("python_env_??????"):
         with suppress(OSError):  # another user's, or in use: it is not empty
             folder.rmdir()
 

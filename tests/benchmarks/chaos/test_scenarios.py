@@ -102,3 +102,8 @@ def test_the_track_record_names_scenarios_and_rules_that_there_are():
     names = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
     assert {name for name in names if "/" not in name and " " not in name} <= set(SCENARIOS)
     assert {name for row in rows for name in re.findall(r'rule "([^"]+)"', row)} <= {rule for _, rule in LIES.values()}
+
+
+@pytest.mark.parametrize("names", [("stub-killed", "clients-flood"), ("clients-flood", "stub-killed")])
+def test_what_one_of_two_faults_lets_be_silent_may_be(names):
+    assert combine(*(SCENARIOS[name] for name in names)).expect.bare_may_be_silent

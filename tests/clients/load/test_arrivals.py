@@ -80,3 +80,9 @@ def test_arrivals_without_an_end_are_refused():
 def test_a_value_that_arrivals_cannot_have_is_refused_by_name(kind, values, key):
     with pytest.raises(ConfigError, match=key):
         kind(**values)
+
+
+@pytest.mark.parametrize("rate", [1e9, float("inf")])
+def test_more_requests_than_can_be_kept_are_refused_before_any_is_drawn(rate):
+    with pytest.raises(ConfigError, match="at most 10,000,000 requests"):
+        draw_times(Poisson(rate=rate), np.random.default_rng(0), ends_s=1.0)

@@ -11,6 +11,7 @@ from clients.load.arrivals import ClosedLoop, Constant
 from clients.load.record import RequestOutcome
 from clients.load.run import run_load
 from clients.load.scenario import Cancel, Expect, Inputs, Scenario, Target, Workload
+from clients.load.server_counts import ServerCounter
 from tests.clients.load.conftest import STALL_AT, STALL_S, TOKENS
 
 pytestmark = pytest.mark.slow
@@ -148,6 +149,26 @@ def test_a_run_that_is_broken_off_takes_its_requests_back_and_leaves_no_task(kno
     assert asyncio.run(broken_off()) == set()
 
 
+def test_a_run_that_is_cut_short_keeps_what_was_measured(known):
+    scenario = Scenario(
+        workloads=(Workload(name="a", model="late", inputs=Inputs(kind="zeros")),),
+        target=Target(address=known),
+        arrivals=ClosedLoop(concurrency=2),
+        duration_s=60,
+    )
+
+    async def cut_short():
+        run = asyncio.create_task(run_load(scenario, keep_interrupted=True))
+        await asyncio.sleep(1.2)
+        run.cancel()
+        return await run, asyncio.all_tasks() - {asyncio.current_task()}
+
+    found, left = asyncio.run(cut_short())
+    assert (found.interrupted, left) == (True, set())
+    assert 2 <= len(found.records) <= 10
+    assert {record.outcome for record in found.records} == {RequestOutcome.OK}
+
+
 def test_each_request_of_a_closed_loop_is_meant_for_the_end_of_its_predecessor(ran):
     records = ran("quick", requests=20).records
     assert [record.number for record in records] == list(range(20))
@@ -177,6 +198,15 @@ def test_a_run_says_what_it_was(ran):
     assert found.server is None
     assert found.environment["cores"].isdigit()
     assert 0 < found.duration_s <= max(record.ended_s for record in found.records)
+
+
+def test_metrics_that_are_gone_at_the_end_take_no_run_with_them(ran, monkeypatch):
+    async def gone(self, expected):
+        raise UnreachableError("metrics", "no answer", "correct target.metrics")
+
+    monkeypatch.setattr(ServerCounter, "stop", gone)
+    found = ran("quick")
+    assert len(found.records) == 3 and found.server is None and "no answer" in found.environment["metrics"]
 
 
 def test_an_unknown_model_is_refused_before_anything_is_sent(ran):

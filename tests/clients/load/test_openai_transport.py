@@ -2,16 +2,19 @@
 
 import asyncio
 import json
+from contextlib import asynccontextmanager
 
 import pytest
 import uvicorn
 from starlette.applications import Starlette
-from starlette.responses import JSONResponse, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from attendant.errors import InputError, UnknownNameError
+from attendant.errors import InputError, ServerError, UnknownNameError
 from attendant.sampling_params import SamplingParams
 from clients.load.arrivals import ClosedLoop
+from clients.load.http_session import MOST_BYTES
+from clients.load.openai_transport import OpenAITransport
 from clients.load.record import RequestOutcome
 from clients.load.run import run_load
 from clients.load.scenario import Cancel, Expect, Inputs, Scenario, Target, Workload
@@ -37,7 +40,9 @@ async def spoken(model, chat):
         await asyncio.sleep(0.02 if model == "slow" else 0)
     if model == "broken":
         yield event({"error": {"message": "out of breath", "code": 503}})
-    if model in ("broken", "cut"):
+    if model == "late":
+        yield event({"error": {"message": "its time is over", "code": "deadline_exceeded"}})
+    if model in ("broken", "cut", "late"):
         return
     if model != "silent":
         said = {"delta": {}} if chat else {"text": ""}
@@ -47,8 +52,15 @@ async def spoken(model, chat):
     yield event("[DONE]")
 
 
+async def endless(end):
+    for _ in range(4 * MOST_BYTES >> 20):
+        yield b":" * (1 << 20) + end
+
+
 async def answered(request):
     asked = await request.json()
+    if asked["model"] == "endless":
+        return StreamingResponse(endless(b"\n" if asked.get("stream") else b""))
     if request.headers.get("authorization") != f"Bearer {KEY}":
         return JSONResponse({"error": {"message": "no key"}}, 401)
     if asked["model"] == "busy":
@@ -58,6 +70,16 @@ async def answered(request):
     if asked.get("stream"):
         assert asked["stream_options"] == {"include_usage": True}
         return StreamingResponse(spoken(asked["model"], chat), media_type="text/event-stream")
+    if asked["model"].startswith("odd"):
+        odd = {"odd-null": None, "odd-text": "four", "odd-list": [4], "odd-less": -1}[asked["model"]]
+        return JSONResponse(
+            {
+                "choices": [{"finish_reason": "stop", "text": "a"}],
+                "usage": {"completion_tokens": 1, "prompt_tokens": odd},
+            }
+        )
+    if asked["model"] == "wordy":
+        return JSONResponse({"error": {"message": "no " * (1 << 20)}}, 500)
     text, usage = "".join(WORDS), {"completion_tokens": asked["max_tokens"]}
     said = {"message": {"content": text}} if chat else {"text": text}
     return JSONResponse({"choices": [{"finish_reason": "length", **said}], "usage": usage})
@@ -68,8 +90,8 @@ async def embedded(request):
 
 
 async def listed(request):
-    models = ("words", "pairs", "counting", "slow", "silent", "cut", "broken", "busy")
-    return JSONResponse({"data": [{"id": name} for name in models]})
+    models = ("words", "pairs", "counting", "slow", "silent", "cut", "broken", "busy", "endless", "late", "wordy")
+    return JSONResponse({"data": [{"id": name} for name in (*models, "odd-null", "odd-text", "odd-list", "odd-less")]})
 
 
 ROUTES = [
@@ -80,6 +102,19 @@ ROUTES = [
 ]
 
 
+@asynccontextmanager
+async def serving(routes):
+    server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), port=0, log_level="error", ws="none"))
+    running = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/v1"
+    finally:
+        server.should_exit = True
+        await running
+
+
 @pytest.fixture
 def ran(tmp_path):
     """``ran(model, …)``: three requests to it, one after the other."""
@@ -87,24 +122,15 @@ def ran(tmp_path):
     key.write_text(f"{KEY}\n")
 
     async def run(model, changes):
-        server = uvicorn.Server(uvicorn.Config(Starlette(routes=ROUTES), port=0, log_level="error", ws="none"))
-        serving = asyncio.create_task(server.serve())
-        while not server.started:
-            await asyncio.sleep(0.01)
-        port = server.servers[0].sockets[0].getsockname()[1]
-        target = Target(transport="openai", address=f"http://127.0.0.1:{port}/v1", key_file=str(key))
-        workload = {"inputs": Inputs(kind="texts", texts=("Count",)), **changes}
-        scenario = Scenario(
-            workloads=(Workload(name=model, model=model, **workload),),
-            target=target,
-            arrivals=ClosedLoop(),
-            requests=3,
-        )
-        try:
+        async with serving(ROUTES) as address:
+            workload = {"inputs": Inputs(kind="texts", texts=("Count",)), **changes}
+            scenario = Scenario(
+                workloads=(Workload(name=model, model=model, **workload),),
+                target=Target(transport="openai", address=address, key_file=str(key)),
+                arrivals=ClosedLoop(),
+                requests=3,
+            )
             return await run_load(scenario)
-        finally:
-            server.should_exit = True
-            await serving
 
     return lambda model, **changes: asyncio.run(run(model, changes))
 
@@ -143,6 +169,28 @@ def test_a_vector_is_compared_with_the_first(ran):
     assert [record.outcome for record in found.records] == [RequestOutcome.OK] * 3
 
 
+def test_a_whole_answer_that_never_ends_is_an_error(ran):
+    for record in ran("endless", stream=False).records:
+        assert f"at most {MOST_BYTES} bytes" in record.error
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [(b"<html>", "JSON"), (b"[" * 100_000, "JSON"), (b"[]", "a JSON object"), (b'{"data": [1]}', "a list of models")],
+)
+def test_a_server_of_another_protocol_is_told_before_anything_is_sent(body, told):
+    async def ask():
+        async with serving([Route("/v1/models", lambda request: Response(body))]) as address:
+            transport = OpenAITransport(Target(transport="openai", address=address))
+            try:
+                await transport.model("words")
+            finally:
+                await transport.close()
+
+    with pytest.raises(ServerError, match=f"expected {told}"):
+        asyncio.run(ask())
+
+
 @pytest.mark.parametrize(
     ("model", "outcome", "told"),
     [
@@ -150,6 +198,7 @@ def test_a_vector_is_compared_with_the_first(ran):
         ("cut", RequestOutcome.ERROR, "[DONE]"),
         ("broken", RequestOutcome.ERROR, "out of breath"),
         ("busy", RequestOutcome.ERROR, "429: too many"),
+        ("endless", RequestOutcome.ERROR, f"at most {MOST_BYTES} bytes"),
     ],
 )
 def test_a_stream_that_does_not_end_well_is_an_error(ran, model, outcome, told):
@@ -173,3 +222,26 @@ def test_an_unknown_model_and_inputs_that_nobody_described_are_refused(ran):
         ran("unheard")
     with pytest.raises(InputError, match="texts or files"):
         ran("words", inputs=Inputs(kind="random"))
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("model", ["odd-text", "odd-list", "odd-less"])
+def test_a_count_that_is_none_fails_its_request_and_no_other(ran, model):
+    run = ran(model, stream=False)
+    assert [record.outcome for record in run.records] == [RequestOutcome.ERROR] * 3
+    assert "a number of tokens as prompt_tokens" in run.records[0].error
+
+
+def test_a_count_that_is_null_is_none(ran):
+    assert [record.outcome for record in ran("odd-null", stream=False).records] == [RequestOutcome.OK] * 3
+
+
+def test_an_error_within_a_stream_is_what_its_word_says(ran):
+    (record, *_) = ran("late").records
+    assert record.outcome is RequestOutcome.DEADLINE_EXCEEDED and "its time is over" in record.error
+
+
+@pytest.mark.planted
+def test_of_a_long_error_the_beginning_is_kept(ran):
+    (record, *_) = ran("wordy", stream=False).records
+    assert record.outcome is RequestOutcome.ERROR and len(record.error) <= 2000

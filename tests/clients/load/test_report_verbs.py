@@ -1,11 +1,13 @@
 """The verbs that work on runs: what they print, write and end with."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from attendant.errors import ConfigError, InputError
 from clients.load import report_verbs
+from clients.load.flags import LoadFlags
 from clients.load.record import RequestOutcome
 from clients.load.run_file import write_run
 from tests.clients.load.simulated import records, run_of
@@ -46,6 +48,18 @@ def test_a_missed_objective_or_an_invalid_run_ends_with_1(runs, capsys, name, sl
     assert ("INVALID" if not slo else "missed") in capsys.readouterr().out
 
 
+def test_an_exploratory_report_of_an_invalid_run_ends_with_0(runs, tmp_path, capsys):
+    assert report_verbs.report(runs / "drowned.json", exploratory=True) == 0
+    shown = capsys.readouterr().out
+    assert "EXPLORATORY" in shown
+    assert "no steady state" in " ".join(shown.split())
+    assert report_verbs.report(runs / "before.json", exploratory=True) == 0
+    assert "VALID" in capsys.readouterr().out
+    failed = [replace(one, outcome=RequestOutcome.ERROR, error="gone") for one in records(count=50)]
+    write_run(run_of(failed), tmp_path / "failed.json")
+    assert report_verbs.report(tmp_path / "failed.json", exploratory=True) == 1
+
+
 @pytest.mark.parametrize(("second", "status"), [("before", 0), ("same", 0), ("slower", 1)])
 def test_compare_ends_with_1_where_the_second_is_worse(runs, capsys, second, status):
     assert report_verbs.compare(runs / "before.json", runs / f"{second}.json") == status
@@ -75,7 +89,8 @@ def swept(tmp_path, monkeypatch):
     """A scenario's file, whose runs are simulated: no server answers a level in this process."""
     asked = []
 
-    def run(scenario, title):
+    def run(scenario, title, keep_interrupted):
+        assert keep_interrupted
         asked.append((scenario.arrivals, scenario.duration_s, title))
         arrivals = scenario.arrivals
         rate = getattr(arrivals, "rate", None) or 10.0 * arrivals.concurrency
@@ -90,7 +105,14 @@ def test_a_sweep_finds_the_highest_rate_and_keeps_its_runs(swept, tmp_path, caps
     path, asked = swept
     out, page = tmp_path / "runs", tmp_path / "sweep.html"
     status = report_verbs.sweep(
-        path, rates=(20, 120), slo="ttft_p95<80ms", runs=3, duration_s=2.0, out=out, html=page, json=True
+        path,
+        rates=(20, 120),
+        slo="ttft_p95<80ms",
+        runs=3,
+        requests=LoadFlags(duration_s=2.0),
+        out=out,
+        html=page,
+        json=True,
     )
     told = json.loads(capsys.readouterr().out)
     assert status == 0
@@ -111,6 +133,38 @@ def test_a_sweep_of_concurrency_measures_every_level(swept, capsys):
     assert "every level was measured" in capsys.readouterr().out
 
 
+def test_a_sweep_needs_no_file(swept, capsys):
+    _, asked = swept
+    flags = LoadFlags(model="digits-vit", server="there:1", warmup_s=0.0)
+    assert report_verbs.sweep(None, rates=(20,), requests=flags) == 0
+    assert [title for *_, title in asked] == ["digits-vit, 20 requests/s offered"]
+
+
+def test_a_sweep_that_is_cut_short_prints_its_levels_and_ends_with_130(swept, monkeypatch, capsys):
+    path, asked = swept
+    whole = report_verbs.run_with_progress
+
+    def run(scenario, title, keep_interrupted):
+        return replace(whole(scenario, title, keep_interrupted), interrupted=len(asked) > 2)
+
+    monkeypatch.setattr(report_verbs, "run_with_progress", run)
+    assert report_verbs.sweep(path, rates=(20, 30, 40), slo="ttft_p95<1s") == 130
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "30 requests/s offered so far (cut short by Ctrl-C)" in shown
+
+
+def test_a_sweep_says_why_a_level_is_invalid_and_what_to_do(swept, monkeypatch, tmp_path, capsys):
+    path, _ = swept
+    few = run_of(records(rate=20, count=17))
+    monkeypatch.setattr(report_verbs, "run_with_progress", lambda *_, **__: few)
+    assert report_verbs.sweep(path, rates=(20,), slo="ttft_p95<1s", html=tmp_path / "sweep.html") == 1
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "17 requests are too few: 40 at least; let it run longer" in shown
+    assert "nothing is known of the server" in shown
+    assert "17 requests are too few: 40 at least; let it run longer" in (tmp_path / "sweep.html").read_text()
+    assert report_verbs.sweep(path, rates=(20,), slo="ttft_p95<1s", exploratory=True) == 0
+
+
 def test_a_sweep_that_finds_no_level_ends_with_1(swept, capsys):
     path, _ = swept
     assert report_verbs.sweep(path, rates=(20, 40), slo="ttft_p95<1us") == 1
@@ -126,8 +180,6 @@ def test_a_sweep_needs_one_kind_of_levels_above_0(swept, levels):
 
 
 def test_a_run_of_errors_is_reported_and_not_lost(tmp_path, capsys):
-    from dataclasses import replace
-
     failed = [replace(one, outcome=RequestOutcome.ERROR, error="gone", responses_s=()) for one in records(count=50)]
     write_run(run_of(failed, server=None), tmp_path / "run.json")
     assert report_verbs.report(tmp_path / "run.json", html=tmp_path / "run.html") == 1

@@ -91,3 +91,43 @@ def test_the_example_is_a_valid_run_of_the_scenario_beside_it():
     assert summarize(run).validity.valid
     assert run.scenario["name"] == scenario.name
     assert run.scenario["arrivals"] == scenario.plain()["arrivals"]
+
+
+@pytest.mark.planted
+def test_a_run_that_cannot_be_written_leaves_the_former_one_whole(written, monkeypatch):
+    run, path = written
+    before = path.read_bytes()
+    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError("no room")))
+    with pytest.raises(OutputError, match="no room"):
+        write_run(run, path)
+    assert path.read_bytes() == before and list(path.parent.iterdir()) == [path]
+
+
+def test_a_place_that_can_be_written_is_left_as_it_was(tmp_path):
+    require_writable(tmp_path / "new" / "run.json")
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("records", "ended_s", 0), "soon"),
+        (("records", "tokens", 0), [None]),
+        (("records", "error", 0), 7),
+        (("generator", "loop_lags_s"), [[]]),
+        (("server", "queue_s"), "long"),
+        (("environment",), []),
+        (("duration_s",), None),
+    ],
+    ids=str,
+)
+def test_a_value_of_another_type_is_refused(written, place, value):
+    _, path = written
+    content = json.loads(path.read_text())
+    within = content["run"]
+    for name in place[:-1]:
+        within = within[name]
+    within[place[-1]] = value
+    path.write_text(json.dumps(content))
+    with pytest.raises(ArtefactError, match=r"every field of a run in .*; found ValidationError: "):
+        read_run(path)

@@ -84,9 +84,28 @@ def test_a_trace_without_workloads_is_mixed_by_the_weights(tmp_path):
     assert Counter(choice.workload for choice in drawn(one, 400, names))[0] > 250
 
 
-@pytest.mark.parametrize("text", ["", "{}\n", "no json\n", '{"scheduled_s": 1, "workload": "else"}\n'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{}\n", "no json\n", '{"scheduled_s": 1, "workload": "else"}\n', "[1]\n", '{"scheduled_s": [1]}\n'),
+        *(
+            '{"scheduled_s": NaN}\n',
+            '{"scheduled_s": Infinity}\n',
+            '{"scheduled_s": 1, "workload": [1]}\n',
+            "[" * 99_999,
+        ),
+    ],
+)
 def test_a_trace_that_cannot_be_replayed_is_refused(tmp_path, text):
     path = tmp_path / "t.jsonl"
     path.write_text(text)
     with pytest.raises(InputError):
+        draw_schedule(scenario(arrivals=Replay(trace=str(path))))
+
+
+def test_a_trace_of_too_many_lines_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("clients.load.schedule.MOST_TRACE_LINES", 2)
+    path = tmp_path / "t.csv"
+    path.write_text("scheduled_s\n1\n2\n")
+    with pytest.raises(InputError, match="more than 2 lines"):
         draw_schedule(scenario(arrivals=Replay(trace=str(path))))

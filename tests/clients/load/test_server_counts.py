@@ -36,3 +36,27 @@ def test_an_address_without_metrics_is_refused_by_its_key():
     scenario = Scenario(workloads=(workload,), target=Target(metrics="127.0.0.1:1"), requests=1)
     with pytest.raises(UnreachableError, match=r"target\.metrics"):
         asyncio.run(ServerCounter.start(scenario))
+
+
+@pytest.mark.parametrize("page", [b"no HTTP at all", b'HTTP/1.1 200 OK\r\n\r\na{model="a"} not-a-number\n'])
+def test_what_is_no_page_of_metrics_is_refused_likewise(page):
+    async def answer(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(page)
+        writer.close()
+
+    async def ask():
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            workload = Workload(name="a", model="a", inputs=Inputs(kind="zeros"))
+            await ServerCounter.start(Scenario(workloads=(workload,), target=Target(metrics=address), requests=1))
+
+    with pytest.raises(UnreachableError, match=r"target\.metrics"):
+        asyncio.run(ask())
+
+
+@pytest.mark.planted
+def test_what_is_no_number_is_left_out_and_a_line_without_end_costs_nothing():
+    long = "a{" + 'model="a" ' * 100_000
+    page = f'{long}\nb_total{{model="a"}} NaN\nc_total{{model="a"}} +Inf\nd_total{{model="a"}} 3\n'
+    assert counters_of(page, {"a"}.__contains__) == {"d_total": 3.0}

@@ -1,4 +1,5 @@
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -6,6 +7,7 @@ from attendant.errors import ArtefactError
 from attendant.manifest import Manifest
 from export.artefact import fingerprint
 from export.artefact.fingerprint import current_artefact, fingerprint_of, require_unchanged
+from models import layers
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import save_checkpoint
 from tests.models.checkpoints.custom_models import own_file
@@ -54,6 +56,11 @@ def test_another_version_of_a_tool_is_another_export(monkeypatch):
     before = fingerprint_of("vit-tiny", PLAIN)
     monkeypatch.setattr(fingerprint, "versions", lambda: {"torch": "2.14.0"})
     assert fingerprint_of("vit-tiny", PLAIN) != before
+
+
+def test_the_code_is_that_of_models_and_of_the_exporter():
+    assert Path(fingerprint.__file__) in (fingerprint.ROOT / "export").rglob("*.py")
+    assert Path(layers.__file__) in (fingerprint.ROOT / "models").rglob("*.py")
 
 
 def test_other_code_is_another_export(monkeypatch, tmp_path):

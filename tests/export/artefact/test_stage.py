@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from attendant.errors import ArtefactError, OutputError, UnknownNameError
+from attendant.errors import ArtefactError, InputError, OutputError, UnknownNameError
 from attendant.manifest import Manifest
 from export.artefact.stage import export_onnx
 from models.checkpoints.resolve import checkpoint_named
@@ -37,7 +37,8 @@ def group_lives(group):
 def test_an_artefact_holds_its_graphs_and_a_manifest_with_their_hashes(tiny_translator):
     manifest = Manifest.read(tiny_translator)
     assert {path.name for path in tiny_translator.iterdir()} >= {"encoder.onnx", "decoder.onnx", "manifest.json"}
-    assert manifest.files.keys() == {"encoder.onnx", "decoder.onnx", "decoder.ort-cpu.onnx"}
+    forms = {"decoder.ort-cpu.onnx", "decoder.tensorrt.onnx", "encoder.tensorrt.onnx"}
+    assert manifest.files.keys() == {"encoder.onnx", "decoder.onnx", *forms}
     manifest.verify(tiny_translator)
 
 
@@ -200,3 +201,20 @@ def test_a_preset_records_where_it_came_from(tiny_classifier):
     value = json.loads((tiny_classifier / "manifest.json").read_text())
     assert value["source"] == "vit-tiny"
     assert value["versions"].keys() == {"torch", "onnx", "onnxscript"}
+
+
+@pytest.mark.parametrize("manifest", ['{"name": "A web page", "icons": []}', "{", "[]"])
+def test_a_folder_with_another_programs_manifest_is_not_replaced(checkpoint_folder, tmp_path, manifest):
+    (other := tmp_path / "page").mkdir()
+    (other / "manifest.json").write_text(manifest)
+    (other / "thesis.txt").write_text("mine")
+    with pytest.raises(OutputError, match="an earlier export"):
+        export_onnx(str(checkpoint_folder), other)
+    assert (other / "thesis.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("precision", ["int4-kv8", "int8-static", "fp8"])
+def test_a_precision_that_measures_wants_samples_before_anything_is_exported(precision, tmp_path, monkeypatch):
+    monkeypatch.setattr("export.artefact.stage._export", None)
+    with pytest.raises(InputError, match=r"inputs to calibrate tinyllama-1\.1b with.*--calibration"):
+        export_onnx("tinyllama-1.1b", tmp_path / "artefact", precision=precision)

@@ -84,9 +84,7 @@ def test_what_cannot_be_made_leaves_everything_as_it_was(tmp_path):
 
 OWN = """
 import torch
-from models.checkpoints.custom_model import CustomModel
-from attendant.signature import TensorSpec
-from models.tasks.predict import Contract
+from attendant.custom_model import Contract, CustomModel, TensorSpec
 
 def model():
     x = TensorSpec(name="x", dtype="float32", axes=("batch", 2))

@@ -12,11 +12,13 @@ from onnx import helper, numpy_helper
 from attendant.errors import ArtefactError, OutputError
 from attendant.manifest import Manifest, sha256_of
 from attendant.quantities import bytes_text, count_text, seconds_text
-from export.inspection.inspection import Cache, bits, inspect_artefact
+from export.inspection.facts import Cache, bits
+from export.inspection.inspection import inspect_artefact
 from export.inspection.page import page, write_page
 from export.inspection.timing import questions
 from models.checkpoints.resolve import checkpoint_named
 from serving.runtime.ort.runner import OrtRunner
+from tests.export.rewritten import rewritten
 from tests.run_here import run_here
 
 
@@ -54,6 +56,11 @@ def test_a_decoder_is_timed_for_a_prompt_and_for_a_step(facts):
     assert all("MatMul" in timing.profile.by_operator for timing in (*encoder.timings, *decoder.timings))
 
 
+def test_graphs_with_caches_in_half_precision_are_timed_too(tiny_translator, tmp_path):
+    found = inspect_artefact(rewritten(tiny_translator, "fp16", tmp_path / "fp16"))
+    assert [(len(graph.timings), graph.untimed) for graph in found.graphs] == [(1, ""), (2, "")]
+
+
 def test_a_state_that_does_not_grow_has_no_positions():
     decoder = checkpoint_named("gru-seq2seq-tiny").graphs()[1].signature
     kept = tuple(decoder.input(name) for name in decoder.aliases.values())
@@ -68,7 +75,9 @@ def test_no_question_is_outside_of_what_a_graph_takes(tiny_translator):
             assert all(graph.axes[symbol].min <= size <= graph.axes[symbol].max for symbol, size in sizes.items())
 
 
-@pytest.mark.parametrize(("dtype", "size"), [("int4", 4), ("bfloat16", 16), ("bool", 8), ("float64", 64), ("int8", 8)])
+@pytest.mark.parametrize(
+    ("dtype", "size"), [("int4", 4), ("float8e4m3fn", 8), ("bfloat16", 16), ("bool", 8), ("float64", 64), ("int8", 8)]
+)
 def test_an_element_has_the_bits_of_its_type(dtype, size):
     assert bits(dtype) == size
 

@@ -11,7 +11,7 @@ from attendant.errors import ArtefactError, ParityError
 from attendant.manifest import Manifest, sha256_of
 from export.parity.check import check_parity
 from export.parity.parity import YARDSTICK, levels_of, require_parity
-from export.parity.task_checks import LOWERED, OPENVINO, RUNTIME
+from export.parity.task_checks import LOWERED, OPENVINO, RUNTIME, TENSORRT_FORM
 from export.verbs import check
 from serving.runtime.openvino.runner import openvino_is_installed
 
@@ -55,11 +55,12 @@ def test_a_translator_agrees_with_float64_on_every_level(tiny_translator):
     levels = levels_of(check_parity(tiny_translator))
     assert {(level.graph, level.name) for level in levels} == {
         ("encoder", YARDSTICK),
-        *(("encoder", runtime) for runtime in RUNTIMES),
+        *(("encoder", runtime) for runtime in {*RUNTIMES, TENSORRT_FORM}),
         ("decoder", YARDSTICK),
         ("decoder", "cached eager float64"),
         ("decoder", f"cached {RUNTIME}"),
         ("decoder", f"cached {LOWERED}"),
+        ("decoder", f"cached {TENSORRT_FORM}"),
     }
     assert all(level.passed for level in levels)
     assert all(level.worst.error < 1e-5 for level in levels), (
@@ -69,7 +70,7 @@ def test_a_translator_agrees_with_float64_on_every_level(tiny_translator):
 
 def test_a_classifier_agrees_with_float64_on_every_level(tiny_classifier):
     levels = levels_of(check_parity(tiny_classifier))
-    assert {level.name: level.passed for level in levels} == dict.fromkeys({YARDSTICK, *RUNTIMES}, True)
+    assert {level.name: level.passed for level in levels} == dict.fromkeys({YARDSTICK, *RUNTIMES, TENSORRT_FORM}, True)
 
 
 @pytest.mark.planted
@@ -82,6 +83,23 @@ def test_one_weight_off_by_a_thousandth_in_the_decoder_fails(copied):
 def test_one_weight_off_by_a_thousandth_in_the_lowered_decoder_fails_there_alone(copied):
     damage(copied, "decoder.ort-cpu", nudged)
     assert failed(copied) == {("decoder", f"cached {LOWERED}")}
+
+
+@pytest.mark.planted
+def test_one_weight_off_by_a_thousandth_in_the_decoder_for_tensorrt_fails_there_alone(copied):
+    damage(copied, "decoder.tensorrt", nudged)
+    assert failed(copied) == {("decoder", f"cached {TENSORRT_FORM}")}
+
+
+@pytest.mark.planted
+def test_queries_for_tensorrt_that_are_not_scaled_fail(copied):
+    path = copied / "decoder.tensorrt.onnx"
+    model = onnx.load(path)
+    for tensor in (tensor for tensor in model.graph.initializer if "queries.scale" in tensor.name):
+        tensor.CopyFrom(numpy_helper.from_array(np.array(1, np.float32), tensor.name))
+    onnx.save(model, path)
+    trust(copied, path)
+    assert failed(copied) == {("decoder", f"cached {TENSORRT_FORM}")}
 
 
 def test_a_pass_that_forgets_the_scale_fails(copied):

@@ -7,7 +7,7 @@ from attendant.errors import ConfigError, ParityError
 from export.precision.precisions import PRECISIONS
 from export.quality.agreement import Agreement, StepDrift
 from export.quality.budgets import BUDGETS, budget_of, require_budget, verdicts_of
-from export.quality.measure import Quality, Right
+from export.quality.quality import Quality, Right
 
 BUDGET = BUDGETS["int4"]
 

@@ -5,7 +5,8 @@ import pytest
 
 from attendant.errors import ArtefactError, ParityError
 from export.quality.budgets import BUDGETS, require_budget, verdicts_of
-from export.quality.measure import SERVED, STANDARD, measure_quality
+from export.quality.measure import measure_quality
+from export.quality.quality import SERVED, STANDARD
 from tests.export.parity.test_check import damage
 
 

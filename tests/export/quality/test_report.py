@@ -9,7 +9,8 @@ from attendant.errors import ParityError
 from attendant.manifest import Manifest
 from export.quality.agreement import Agreement, StepDrift
 from export.quality.budgets import BUDGETS, verdicts_of
-from export.quality.measure import Quality
+from export.quality.measure import measure_artefact
+from export.quality.quality import Quality
 from export.quality.report import print_quality, quality_to_json
 from export.verbs import check
 from models.checkpoints.resolve import checkpoint_named
@@ -52,7 +53,7 @@ def test_check_writes_every_step_into_the_report_and_ends_with_1_beyond_a_budget
     assert "standard" not in {form for form, _ in broken}
 
 
-def test_check_loads_the_model_once(digits_artefact, monkeypatch):
+def test_an_artefact_is_measured_with_a_model_that_is_loaded_once(digits_artefact, monkeypatch):
     loaded = []
 
     def noted(name, *options):
@@ -60,7 +61,8 @@ def test_check_loads_the_model_once(digits_artefact, monkeypatch):
         return checkpoint_named(name, *options)
 
     monkeypatch.setattr("export.parity.check.checkpoint_named", noted)
-    assert check(digits_artefact) == 0
+    measurements, (quality,) = measure_artefact(digits_artefact)
+    assert measurements and quality.accuracy.total
     assert loaded == ["digits-vit"]
 
 

@@ -97,23 +97,42 @@ def test_every_graph_gets_an_engine_that_is_described_beside_it(builder, dates_a
     engines, done = build(dates_artefact, tmp_path / DATES)
     assert done and [one.graph for one in engines.engines] == ["encoder", "decoder"]
     assert [(name, profiles) for name, profiles, _ in builder.built] == [
-        ("encoder", ["every"]),
-        ("decoder", ["decode", "prefill"]),
+        ("encoder.tensorrt", ["every"]),
+        ("decoder.tensorrt", ["decode", "prefill"]),
     ]
-    assert (tmp_path / DATES / "decoder.plan").read_bytes() == b"plan of decoder"
+    assert (tmp_path / DATES / "decoder.plan").read_bytes() == b"plan of decoder.tensorrt"
     assert EngineManifest.read(tmp_path / DATES) == engines
     manifest = Manifest.read(tmp_path / DATES)
     manifest.verify(tmp_path / DATES)
     engines.verify(tmp_path / DATES, manifest)
     decoder = engines.engine("decoder")
+    assert decoder.source == manifest.file_for("decoder", "tensorrt") == "decoder.tensorrt.onnx"
     assert decoder.aliases == manifest.graph("decoder").aliases
     assert (decoder.device_bytes, decoder.weight_bytes) == (1 << 20, 1 << 20)
+
+
+def test_engines_in_fp8_are_refused_for_gpus_that_lack_it(builder, dates_artefact, tmp_path, monkeypatch):
+    folder = shutil.copytree(dates_artefact, tmp_path / "fp8")
+    dataclasses.replace(Manifest.read(folder), precision="fp8").write(folder)
+    with pytest.raises(
+        ConfigError, match=r"8\.9 or higher for 'dates-transformer' in fp8; found --hardware ampere-plus"
+    ):
+        build(folder, tmp_path / DATES, hardware="ampere-plus")
+    for capability in ("8.0", "8.6"):
+        monkeypatch.setattr(
+            stage, "this_platform", lambda found=capability: dataclasses.replace(H100, capability=found)
+        )
+        with pytest.raises(MachineError, match=rf"found NVIDIA .* {capability}; export it again: .*--precision fp16"):
+            build(folder, tmp_path / DATES)
+        assert build(dates_artefact, tmp_path / DATES)[1], "other precisions are built there"
+    monkeypatch.setattr(stage, "this_platform", lambda: dataclasses.replace(H100, capability="8.9"))
+    assert build(folder, tmp_path / "ada")[1]
 
 
 def test_the_second_build_uses_what_the_first_has_timed(builder, dates_artefact, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     build(dates_artefact, tmp_path / DATES)
-    assert [timings for _, _, timings in builder.built] == [b"", b"encoder"]
+    assert [timings for _, _, timings in builder.built] == [b"", b"encoder.tensorrt"]
 
 
 def test_unchanged_engines_are_left_alone(builder, dates_artefact, tmp_path):
@@ -149,6 +168,33 @@ def test_attention_that_was_not_fused_fails_and_writes_nothing(builder, dates_ar
     assert not (tmp_path / DATES).exists()
 
 
+def test_attention_that_fell_apart_is_accepted_and_counted_where_that_is_allowed(builder, dates_artefact, tmp_path):
+    builder.fused = False
+    engines, _ = build(dates_artefact, tmp_path / DATES, allow_decomposed=True)
+    assert [one.attention for one in engines.engines] == [{"decomposed": 2}, {"decomposed": 4}]
+    assert engines.command.endswith("--allow-decomposed")
+
+
+def test_what_is_expected_to_fuse_is_said_before_anything_is_built(builder, dates_artefact, tmp_path):
+    said = []
+    build_engines(
+        dates_artefact, tmp_path / DATES, (), EngineConfig(), lambda line: said.append((line, len(builder.built)))
+    )
+    assert said == [
+        ("encoder: 2 of 2 attentions are expected to fall apart: numbers of float32", 0),
+        ("decoder: 4 of 4 attentions are expected to fall apart: numbers of float32", 0),
+    ]
+
+
+def test_graphs_that_hand_each_other_another_type_get_their_engines_together(builder, exported, tmp_path):
+    artefact = exported(DATES, precision="int8")
+    builder.use(artefact)
+    with pytest.raises(ConfigError, match=r"engines of encoder and decoder.*--graphs without encoder"):
+        build(artefact, tmp_path / "a", graphs=("decoder",))
+    engines, _ = build(artefact, tmp_path / "b")
+    assert [one.source for one in engines.engines] == ["encoder.tensorrt.onnx", "decoder.tensorrt.onnx"]
+
+
 def test_an_engine_that_needs_more_memory_than_it_may_take_fails(builder, dates_artefact, tmp_path):
     builder.device_bytes = 100 << 20
     with pytest.raises(ExportError, match=r"at most 64 MiB.*1 MiB of weights and 100 MiB to compute"):
@@ -157,7 +203,7 @@ def test_an_engine_that_needs_more_memory_than_it_may_take_fails(builder, dates_
 
 def test_a_graph_that_tensorrt_does_not_read_is_refused_before_anything_is_built(builder, dates_artefact, tmp_path):
     shutil.copytree(dates_artefact, tmp_path / "a")
-    path = tmp_path / "a/decoder.onnx"
+    path = tmp_path / "a/decoder.tensorrt.onnx"
     model = onnx.load(path)
     node = next(node for node in model.graph.node if node.op_type == "Attention")
     others = [attribute for attribute in node.attribute if attribute.name != "softcap"]
@@ -165,7 +211,7 @@ def test_a_graph_that_tensorrt_does_not_read_is_refused_before_anything_is_built
     node.attribute.extend([*others, onnx.helper.make_attribute("softcap", 5.0)])
     onnx.save(model, path)
     manifest = Manifest.read(tmp_path / "a")
-    manifest.files["decoder.onnx"] = sha256_of(path)
+    manifest.files[path.name] = sha256_of(path)
     manifest.write(tmp_path / "a")
     with pytest.raises(ExportError, match=r"softcap.*as tensorrt wants.*in graph decoder"):
         build(tmp_path / "a", tmp_path / "b")
@@ -231,14 +277,15 @@ def test_with_plugins_the_engine_is_built_from_a_form_of_the_graph_that_has_them
     builder.fused = False  # no Attention is left that TensorRT should fuse
     engines, _ = build(dates_artefact, tmp_path / DATES, attention="plugin")
     assert [(name, profiles) for name, profiles, _ in builder.built] == [
-        ("encoder.tensorrt", ["every"]),
-        ("decoder.decode.tensorrt", ["decode"]),
-        ("decoder.prefill.tensorrt", ["prefill"]),
+        ("encoder.plugins", ["every"]),
+        ("decoder.decode.plugins", ["decode"]),
+        ("decoder.prefill.plugins", ["prefill"]),
     ]
     assert compiler == ["sm_90"] * 3
     assert [one.file for one in engines.of("decoder")] == ["decoder.decode.plan", "decoder.prefill.plan"]
     assert all(one.plugins == {"flash_attention": "0" * 64} for one in engines.engines)
     assert all((tmp_path / DATES / one.lowered.file).is_file() for one in engines.engines)
+    assert [one.source for one in engines.engines] == ["encoder.onnx", "decoder.onnx", "decoder.onnx"]
     assert EngineManifest.read(tmp_path / DATES) == engines and "--attention plugin" in engines.command
     engines.verify(tmp_path / DATES, Manifest.read(tmp_path / DATES))
     assert build(dates_artefact, tmp_path / DATES, attention="plugin")[1] is False
@@ -275,9 +322,9 @@ def test_caches_can_be_written_by_the_plugin_of_single_steps_alone(builder, comp
     builder.tells_aliases = False
     engines, _ = build(dates_artefact, tmp_path / DATES, attention="plugin", append_in_plugin=True)
     assert builder.aliased == {
-        "encoder.tensorrt": False,
-        "decoder.decode.tensorrt": True,
-        "decoder.prefill.tensorrt": False,
+        "encoder.plugins": False,
+        "decoder.decode.plugins": True,
+        "decoder.prefill.plugins": False,
     }
     steps, prompts = engines.of("decoder")
     assert {one["name"]: one["fired"] for one in steps.lowered.passes}["fuse_decode_append"] == 2

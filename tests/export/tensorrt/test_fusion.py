@@ -56,7 +56,8 @@ PLANNED = {"attention_1": "flash_attention", "attention_2.combined": "combine_sp
 
 def report(layers, attention=(), plugins=None, number=0):
     profiles = tuple(Profile(name=name, shapes={}) for name in ("prefill", "decode"))
-    form = Form(path=Path("g.onnx"), profiles=profiles, attention=tuple(attention), plugins=plugins or {})
+    nodes = tuple(attention)
+    form = Form(source="g.onnx", path=Path("g.onnx"), profiles=profiles, attention=nodes, plugins=plugins or {})
     return attention_report("decoder", number, layers, form)
 
 

@@ -41,7 +41,7 @@ def test_another_exports_engines_come_with_this_ones_weights_and_hashes(dates_ar
     copied(dates_artefact, tmp_path / DATES, name="dates-again")
     made = refit_engines(tmp_path / DATES, tmp_path / "old")
     assert [plan for plan, _ in refitted] == [b"the engine of encoder", b"the engine of decoder"]
-    assert [graph.name for _, graph in refitted] == ["encoder.onnx", "decoder.onnx"]
+    assert [graph.name for _, graph in refitted] == ["encoder.tensorrt.onnx", "decoder.tensorrt.onnx"]
     assert (tmp_path / DATES / "decoder.plan").read_bytes() == b"the engine of decoder refitted"
     assert made == EngineManifest.read(tmp_path / DATES) and made.name == "dates-again"
     made.verify(tmp_path / DATES, Manifest.read(tmp_path / DATES))

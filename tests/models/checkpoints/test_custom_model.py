@@ -1,22 +1,22 @@
+import re
+import subprocess
 import sys
+import time
 
 import pytest
 import torch
 
-from attendant.errors import ArtefactError, ConfigError
+from attendant.errors import ArtefactError, ConfigError, ExportError
+from models.checkpoints.custom_model import trace_custom_model
 from models.checkpoints.resolve import checkpoint_named
-from tests.models.checkpoints.custom_models import WHOLE, own_file
+from tests.models.checkpoints.custom_models import PROJECT, WHOLE, own_file, write_project
 
 
 def test_a_file_becomes_a_checkpoint_with_its_contract(tmp_path):
     path = own_file(tmp_path)
     checkpoint = checkpoint_named(str(path))
     (graph,) = checkpoint.graphs()
-    assert (checkpoint.name, checkpoint.family.task.name, checkpoint.code) == (
-        "pooled",
-        "predict",
-        (path, tmp_path / "neighbour.py"),
-    )
+    assert (checkpoint.name, checkpoint.family.task.name) == ("pooled", "predict")
     assert [spec.name for spec in graph.signature.inputs] == ["readings", "valid"]
     assert graph.largest == {"time": 12}
     assert checkpoint.serving_details() == {"unit": "volt"}
@@ -45,7 +45,9 @@ def test_an_answer_that_the_reader_gives_is_kept(tmp_path):
         ("x = (", "found SyntaxError"),
         ("def make(): pass", r"a function model\(\) in .*; found \['make'\]"),
         ("def model(): return 3", r"a CustomModel from model\(\) in .*; found int"),
-        ("def model(): raise OSError('no weights')", r"to return; found OSError: no weights"),
+        ("def model(): raise OSError('no weights')", r"found OSError: no weights \(at mine.py:1: def model"),
+        ("import sys\ndef model(): sys.exit(3)", r"to return; found it ended the process: 3"),
+        ("import os\ndef model(): os.kill(os.getpid(), 11)", r"to end well; found SIGSEGV"),
     ],
 )
 def test_a_file_that_gives_no_model_is_refused(tmp_path, text, message):
@@ -66,3 +68,71 @@ def test_a_contract_that_is_not_whole_is_refused(tmp_path, old, new, message):
     assert old in WHOLE
     with pytest.raises(ConfigError, match=message):
         checkpoint_named(str(own_file(tmp_path, WHOLE.replace(old, new))))
+
+
+@pytest.mark.parametrize("initialised", [True, False])
+def test_a_project_has_packages_of_the_names_of_ours(tmp_path, initialised):
+    checkpoint = checkpoint_named(str(write_project(tmp_path, initialised)))
+    assert checkpoint.name == "mine" and checkpoint.details == {"labels": ["a", "b", "c"]}
+    assert checkpoint.model(torch.ones(2, 4))[0].shape == (2, 3)
+
+
+def test_nothing_of_ours_but_the_contract_can_be_imported(tmp_path):
+    for name in ("models", "export", "serving", "clients", "commands"):
+        path = own_file(tmp_path, f"import {name}.verbs\n{WHOLE}")
+        with pytest.raises(ArtefactError, match=f"No module named '{name}'"):
+            checkpoint_named(str(path))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('("batch", 4)', '("batch", 5)', "forward() failed on x [2,5]: mat1 and mat2 shapes cannot be multiplied "
+         "(2x5 and 4x3) (at models/net.py:11: return self.head(x)); "),
+        ('("batch", 3)', '("batch", 2)', "expected scores float32 [2,2] from forward() on x [2,4]; found float32 [2,"),
+        ("Net()", "Net().double()", "forward() failed on x [2,4]: mat1 and mat2 must have the same dtype"),
+    ],
+)  # fmt: skip
+def test_a_mistake_of_shapes_is_told_in_one_line_with_the_users_own_before_anything_is_exported(
+    tmp_path, old, new, message
+):
+    path = write_project(tmp_path, True)
+    assert old in PROJECT["serve_me.py"]
+    path.write_text(PROJECT["serve_me.py"].replace(old, new))
+    command = [sys.executable, "-m", "attendant", "export", "onnx", str(path), "--out", str(tmp_path / "out")]
+    began = time.monotonic()
+    found = subprocess.run(command, capture_output=True, text=True)
+    assert time.monotonic() - began < 20, "3 s on a quiet machine"
+    assert found.returncode == 2 and found.stderr.startswith("error: ") and message in found.stderr
+    assert found.stderr.count("\n") == 1 and not re.search("\x1b", found.stderr) and not (tmp_path / "out").exists()
+
+
+def test_the_smallest_sizes_are_tried_as_well(tmp_path):
+    text = WHOLE.replace("mixed.mean(1)", "torch.avg_pool1d(mixed.transpose(1, 2), 3, 1).mean(2)").replace(
+        "[[0.5] * 8, [1.0] * 8]", "[[0.5] * 8] * 4"
+    )
+    text = text.replace("[True, True]", "[True] * 4")
+    with pytest.raises(ArtefactError, match=r"forward\(\) failed on readings \[1,1,8\], valid \[1,1\]: "):
+        checkpoint_named(str(own_file(tmp_path, text)))
+    whole = text.replace('largest={"time": 12}', 'largest={"time": 12}, smallest={"time": 3}')
+    with pytest.raises(ExportError, match=r"not every size in 3 <= time <= 12 keeps \(\(-2\) \+ it\) != 1; see"):
+        checkpoint_named(str(own_file(tmp_path, whole)))  # torch.export takes 1 for a constant, also within
+    (graph,) = checkpoint_named(str(own_file(tmp_path, whole.replace('{"time": 3}', '{"time": 4}')))).graphs()
+    assert graph.smallest == {"time": 4}
+
+
+def test_an_axis_that_python_makes_a_number_of_is_named(tmp_path):
+    text = WHOLE.replace("return mixed", "assert len(mixed) * 2 in (2, 4); return mixed")
+    with pytest.raises(ExportError, match=r"the exporter froze \['batch'\]"):
+        checkpoint_named(str(own_file(tmp_path, text)))
+
+
+def test_the_same_file_gives_the_same_bytes_and_a_dict_its_outputs_by_name(tmp_path):
+    text = WHOLE.replace("return mixed.mean(1), weights", 'return {"weights": weights, "mixed": mixed.mean(1)}')
+    path = own_file(tmp_path, text)
+    places = [tmp_path / "one", tmp_path / "two"]
+    for place in places:
+        place.mkdir()
+        trace_custom_model(path, place)
+    assert len({(place / "model.pt2").read_bytes() for place in places}) == 1
+    assert len(checkpoint_named(str(path)).example["answer"]["mixed"]) == 8

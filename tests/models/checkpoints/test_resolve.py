@@ -76,3 +76,16 @@ def test_a_name_that_is_nothing_is_refused_with_all_that_there_is(name, shipped)
     assert caught.value.remedy.startswith("name one of `attendant models list`")
     assert str(caught.value).startswith(f"unknown model {name[:100]!r}; ")
     assert ("did you mean 'vit-tiny'?" in str(caught.value)) is (name == "vit-tiney")
+
+
+@pytest.mark.parametrize(("name", "hub"), [("meta/Llama-3.2-1B", True), ("no/such/folder", False), ("nothing", False)])
+def test_an_id_of_the_hub_leads_to_a_download(name, hub):
+    with pytest.raises(UnknownNameError) as caught:
+        checkpoint_named(name)
+    assert (f"hf download {name} --local-dir Llama-3.2-1B" in caught.value.remedy) == hub
+
+
+def test_a_hugging_face_folder_is_refused_as_such_where_a_checkpoint_is_wanted(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "llama", "architectures": ["LlamaForCausalLM"]}')
+    with pytest.raises(ArtefactError, match=r"found a Hugging Face folder; import it: attendant models import"):
+        checkpoint_named(str(tmp_path))

@@ -6,7 +6,8 @@ from models.kernel_configs.gpu_targets import GPU_TARGETS, gpu_target, target_of
 
 
 def test_targets_are_named_as_by_nvidia():
-    assert [gpu_target(name).name for name in GPU_TARGETS] == ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"]
+    known = ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_110", "sm_120", "sm_121"]
+    assert [gpu_target(name).name for name in GPU_TARGETS] == known
 
 
 def test_an_unknown_target_is_refused_by_name():

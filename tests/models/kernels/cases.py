@@ -38,6 +38,14 @@ def flash(package=KERNELS, dtype="float32", device="cpu", **sizes):
     return [(found, _function(KERNELS, "flash_attention_reference")(q, k, v, lengths, **settings))]
 
 
+def hopper_flash(package=KERNELS, dtype="float16", device="cuda", **sizes):
+    q, k, v, lengths = attention_inputs(dtype, device, **sizes)
+    settings = {"causal": sizes["causal"], "scale": sizes.get("scale")}
+    found = _function(package, "hopper_flash_attention")(q, k, v, lengths, **settings)
+    wanted = _function(KERNELS, "flash_attention_reference")(q.double(), k.double(), v.double(), lengths, **settings)
+    return [(found, wanted)]
+
+
 def decode(package=KERNELS, dtype="float32", device="cpu", splits=3, **sizes):
     q, k, v, lengths = attention_inputs(dtype, device, **sizes)
     settings = {"causal": sizes["causal"], "scale": sizes.get("scale")}

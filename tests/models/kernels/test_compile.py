@@ -16,6 +16,7 @@ from models.kernels.ptx import parameters, version
 from models.kernels.ptxas import assemble
 
 pytestmark = pytest.mark.slow
+PRODUCTS = {"mma": "mma.sync", "wgmma": "wgmma.mma_async", "tcgen05": "tcgen05.mma"}
 COMBINE = combine_splits.specialise(64, 4, "float16")
 
 
@@ -78,6 +79,13 @@ def test_the_version_of_ptx_is_capped_at_what_the_driver_understands():
 def test_a_version_of_ptx_that_does_not_know_the_target_is_refused():
     with pytest.raises(ConfigError, match=r"PTX 8\.6 or newer for sm_100; found 8\.4"):
         compile_kernel(COMBINE, "sm_100", ptx_version=84)
+    with pytest.raises(ConfigError, match=r"PTX 9\.0 or newer for sm_110; found 8\.7"):
+        compile_kernel(COMBINE, "sm_110", ptx_version=87)
+
+
+@pytest.mark.parametrize(("target", "oldest"), [("sm_103", 88), ("sm_110", 90), ("sm_120", 87), ("sm_121", 88)])
+def test_a_target_that_came_later_gets_the_first_ptx_that_knows_it(target, oldest):
+    assert version(compile_kernel(COMBINE, target).ptx) == oldest
 
 
 def test_a_kernel_that_needs_more_shared_memory_than_the_target_has_is_refused():
@@ -103,13 +111,18 @@ def test_an_unknown_target_is_refused():
         compile_kernel(COMBINE, "sm_70")
 
 
-@pytest.mark.parametrize(
-    ("target", "instruction"), [("sm_80", "mma.sync"), ("sm_90", "wgmma.mma_async"), ("sm_100", "tcgen05.mma")]
-)
-def test_products_run_on_the_tensor_cores_of_the_target(target, instruction):
+@pytest.mark.parametrize("target", GPU_TARGETS)
+def test_products_run_on_the_matrix_unit_of_the_target(target):
     made = compile_kernel(USUAL["flash_attention"](GPU_TARGETS[target]), target)
-    assert instruction in made.ptx
+    found = [unit for unit, product in PRODUCTS.items() if product in made.ptx]
+    assert found == [GPU_TARGETS[target].matrix_unit]
     assert f".reqntid {made.threads}" in made.ptx
+
+
+def test_stages_load_ahead_and_one_stage_does_not():
+    two, one = (compile_kernel(replace(flash(BLOCK_T=32), stages=stages), "sm_90") for stages in (2, 1))
+    assert (two.stages, one.stages, one.async_copies) == (2, 1, 0)
+    assert two.async_copies > 0 and two.shared_bytes > one.shared_bytes
 
 
 def test_products_and_sums_are_fused():

@@ -1,20 +1,14 @@
 """The tests in interpreted/ in processes whose Triton interprets: one for the planted bugs and one for the rest."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.models.kernels.processes import ROOT, environment_with, pytest_in_a_process, require_success
+
 FILES = sorted(Path(__file__).with_name("interpreted").glob("test_*.py"))
 PLANTED = next(file for file in FILES if file.stem == "test_planted_bugs")
-ENVIRONMENT = ["env", "--unset=PYTEST_XDIST_WORKER", "--unset=PYTEST_XDIST_WORKER_COUNT", "TRITON_INTERPRET=1"]
-
-
-def pytest_in_a_process(*words, environment=()):
-    command = [*environment, sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *map(str, words)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+ENVIRONMENT = environment_with("TRITON_INTERPRET=1")
 
 
 @pytest.mark.slow
@@ -27,10 +21,6 @@ def test_the_comparisons_catch_every_planted_bug():
 def test_kernels_compute_what_their_references_do():
     others = [file for file in FILES if file != PLANTED]
     require_success(pytest_in_a_process("-m", "slow or not slow", *others, environment=ENVIRONMENT))
-
-
-def require_success(done):
-    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
 
 
 def test_there_is_a_file_for_every_kernel():

@@ -7,13 +7,15 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime.driver import driver
 
 from models.kernel_configs.gpu_targets import GPU_TARGETS
-from tests.models.kernels.cases import additive, append, decode, flash, windows
+from models.kernels.launch import keywords
+from tests.models.kernels.cases import additive, append, decode, flash, hopper_flash, windows
 
 LAUNCHERS = ("flash_attention", "decode_attention", "decode_append_attention", "combine_splits", "window_attention")
-LAUNCHERS += ("additive_attention",)
+LAUNCHERS += ("additive_attention", "hopper_flash_attention")
 ONE = {"heads": 4, "kv_heads": 2, "size": 64, "queries": 1, "dtype": "float16", "causal": True, "splits": 2}
 CALLS = {
     "flash_attention, one query": (flash, {**ONE, "capacity": 64, "lengths": [64]}),
+    "hopper_flash_attention, one query": (hopper_flash, {**ONE, "device": "cpu", "capacity": 1, "lengths": [1]}),
     "decode_attention, one head a key head": (decode, {**ONE, "heads": 2, "capacity": 1, "lengths": [1]}),
     "decode_append_attention": (append, {**ONE, "capacity": 64, "lengths": [3]}),
     "window_attention, one window": (windows, {"dtype": "float16", "window": 1, "shift": 0, "down": 1, "across": 1}),
@@ -40,8 +42,7 @@ def made(monkeypatch):
     kernels = []
 
     def compile_only(specialised, grid, arguments):
-        settings = {"num_warps": specialised.warps, "num_stages": specialised.stages, "enable_fp_fusion": True}
-        kernels.append(specialised.kernel.warmup(**arguments, **specialised.constants, **settings, grid=grid))
+        kernels.append(specialised.kernel.warmup(**keywords(specialised, arguments), grid=grid))
 
     for stem in LAUNCHERS:
         module = import_module(f"models.kernels.{stem}")

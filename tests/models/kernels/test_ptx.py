@@ -1,7 +1,7 @@
 import pytest
 
 from attendant.errors import ExportError
-from models.kernels.ptx import parameters, version, without_last_parameters
+from models.kernels.ptx import count_async_copies, count_instructions, parameters, version, without_last_parameters
 
 PTX = """.version 8.7
 .target sm_90a
@@ -44,3 +44,25 @@ def test_the_version_is_read():
     assert version(PTX) == 87
     with pytest.raises(ExportError, match=r"\.version"):
         version("")
+
+
+def test_copies_that_load_ahead_are_counted_and_waiting_for_them_is_not():
+    copies = (
+        "cp.async.cg.shared.global",
+        "cp.async.ca.shared.global",
+        "cp.async.bulk.tensor.2d.shared::cluster.global",
+    )
+    others = ("cp.async.commit_group;", "cp.async.wait_group 1;", "cp.async.bulk.wait_group 0;", "ld.global.b32")
+    assert count_async_copies("\n".join((*copies, *others))) == 3
+    assert count_async_copies(PTX) == 0
+
+
+def test_what_tma_stores_is_no_load_ahead():
+    store = "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%rd1, {%r1, %r2, %r3}], [%r4];"
+    load = "cp.async.bulk.tensor.3d.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2}], [%r3];"
+    assert count_async_copies(f"{store}\n@%p1 {load}") == 1
+
+
+def test_instructions_are_counted_by_their_whole_words():
+    ptx = "@%p1 mbarrier.init.shared::cta.b64 [%r1], 1;\nmbarrier.initial;\nx.mbarrier.init;\nmbarrier.init;"
+    assert count_instructions(ptx, "mbarrier.init") == 2

@@ -1,11 +1,17 @@
 """``attendant capacity plan`` from the command line: a table, JSON, and errors in one line."""
 
 import json
+import math
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from attendant.errors import ConfigError
+from clients.load.analysis.slo import parse_objectives
+from serving import verbs
+from serving.capacity.plan import plan_of_files
 from tests.serving.capacity.profiles import profile
 
 DEMAND = """
@@ -57,13 +63,39 @@ def test_a_plan_is_json_too_and_flags_win_over_the_file(files):
         ({"rate": "often"}, (), "expected a rate as 20"),
         ({"slo": "ttft<1"}, (), "metric_statistic<limit"),
         ({}, ("--max-num-seqs", "65"), "sizes of the profile's 'decode' up to 65"),
-        ({}, ("--max-num-seqs", "0"), "max_num_seqs of at least 1"),
+        ({}, ("--max-num-seqs", "0"), "max_num_seqs from 1 to 1048576"),
         ({"slo": "ttft_p95<1ms"}, (), "no number of replicas helps"),
     ],
 )
 def test_what_cannot_be_planned_is_said_in_one_line(files, asked, words, wanted):
     told = planned(*files(**asked), *words)
     assert told.returncode == 2 and wanted in told.stderr.splitlines()[-1] and told.stdout == ""
+
+
+@pytest.mark.parametrize("error", [0.2, 0.21, math.nan])
+def test_a_profile_whose_fit_is_poor_is_refused(files, tmp_path, error):
+    words = files()
+    profile(0.01, 0.02, gpus=1, fit_error={"decode": 0.01, "served": error}).write(tmp_path / "profile.json")
+    log, ends = [], []
+    for exploratory in (False, True):
+        try:
+            plan_of_files(*map(Path, words), parse_objectives, log.append, requests=300, exploratory=exploratory)
+            ends.append("")
+        except ConfigError as refused:
+            ends.append(str(refused))
+    assert ends[1] == ""
+    assert (ends[0] == "") == (error == 0.2)
+    assert not ends[0] or ("the fit errs by served" in ends[0] and "--exploratory" in ends[0])
+
+
+@pytest.mark.parametrize(("error", "status"), [(0.1, 0), (0.3, 1)])
+def test_a_measured_profile_whose_fit_is_poor_is_invalid(tmp_path, monkeypatch, capsys, error, status):
+    found = profile(0.01, 0.02, fit_error={"decode": error})
+    monkeypatch.setattr("serving.capacity.profiling.measure.measure_profile", lambda *_: found)
+    assert verbs.profile(tmp_path, tmp_path / "profile.json") == status
+    assert ("INVALID: the fit errs by decode 30%" in capsys.readouterr().out) == bool(status)
+    assert verbs.profile(tmp_path, tmp_path / "profile.json", exploratory=True) == 0
+    assert (tmp_path / "profile.json").is_file()
 
 
 def test_clients_import_nothing_of_serving_before_a_plan_is_asked_for():

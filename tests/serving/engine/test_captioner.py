@@ -55,7 +55,7 @@ def test_a_limit_ends_the_caption(captioner):
         ),
         (np.zeros((1, 16, 16)), None, "float64"),
         (np.full((1, 16, 16), np.nan, np.float32), None, "finite pixels"),
-        (np.zeros((1, 16, 16), np.float32), 0, "max_tokens of at least 1"),
+        (np.zeros((1, 16, 16), np.float32), 0, "max_tokens from 1 to"),
         (np.zeros((1, 16, 16), np.float32), 8, "max_tokens from 1 to 7"),
     ],
     ids=["shape", "type", "nan", "none", "too many"],

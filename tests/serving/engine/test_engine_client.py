@@ -133,12 +133,12 @@ def test_requests_wait_for_an_engine_that_is_started_anew_and_for_no_longer_than
     monkeypatch.setattr(engine_client, "HELD_S", 0.3)
     good, engine._load = engine._load, partial(LanguageModel, tmp_path, engine._load.args[2])
     os.kill(process_of(engine), signal.SIGKILL)
-    while not engine.health(known=False).loading:
+    while not engine.health().loading:
         time.sleep(0.01)
     engine.submit("held", *request(3))
     assert isinstance(answers.end_of("held"), LoadingError)
     engine._load = good
-    while engine.health(known=False).loading:
+    while engine.health().loading:
         time.sleep(0.05)
     engine.submit("next", *request(3))
     assert answers.end_of("next") == 3
@@ -154,10 +154,15 @@ def test_an_engine_that_is_started_anew_reads_no_file_that_was_changed(language_
     )
     (folder / "tokenizer.json").write_text((folder / "tokenizer.json").read_text() + " ")
     os.kill(process_of(client), signal.SIGKILL)
-    while not client.health(known=False).loading:
+    while not client.health().loading:
         time.sleep(0.01)
     client.submit("held", *request(3))
     assert isinstance(answers.end_of("held"), LoadingError)
+    ends_s = time.monotonic() + PATIENCE_S
+    while not client.health().failure:
+        assert time.monotonic() < ends_s
+        time.sleep(0.01)
+    assert "tokenizer.json" in client.health().failure
     client.stop()
 
 
@@ -257,8 +262,8 @@ def test_it_says_how_it_does(engine, answers):
     while not engine.meter.finished or not answers.ticks:
         assert time.monotonic() < ends_s
         time.sleep(0.05)
-    health = engine.health(known=True)
-    assert (health.alive, health.loading, health.known, health.busy) == (True, False, True, False)
+    health = engine.health(("a key",))
+    assert (health.alive, health.loading, health.unknown, health.busy) == (True, False, ("a key",), False)
     assert health.steps >= 8 and engine.meter.tokens == 9 and engine.ready.slots == EngineSettings().max_num_seqs
 
 

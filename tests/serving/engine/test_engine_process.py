@@ -10,7 +10,7 @@ import pytest
 from attendant.errors import AttendantError, InputError, MachineError
 from attendant.manifest import Manifest
 from attendant.sampling_params import SamplingParams
-from serving.engine.engine_process import Ask, Cancel, EngineLoop, Report, receive, send
+from serving.engine.engine_process import MOST_UNTRIED, Ask, Cancel, EngineLoop, Report, receive, send
 from serving.engine.settings import EngineSettings
 from serving.engine.text_generation_model import LanguageModel
 
@@ -146,6 +146,41 @@ def test_a_request_without_a_guide_does_not_wait_for_those_with_one(model, monke
     thread.join(PATIENCE_S)
     codes = {number: getattr(output, "code", "") for number, output in ended}
     assert ended[0][0] == 3 and codes == {1: "", 2: "cancelled", 3: ""} and not thread.is_alive()
+
+
+def test_guides_of_requests_that_are_cancelled_are_not_tried_and_of_new_ones_few_wait(model, monkeypatch):
+    cancelled, tried, whole = threading.Event(), [], model.request
+
+    def try_guide(inputs, options):
+        if options.structure is not None and options.structure.text != "known":
+            tried.append(options.structure.text)
+            assert cancelled.wait(PATIENCE_S)
+        return whole(inputs, options)
+
+    known = model.loaded.guides.prepare(SamplingParams(regex="known").structure)
+    monkeypatch.setattr(model, "request", try_guide)
+    ours, theirs = Pipe()
+    for number in range(1, MOST_UNTRIED + 3):
+        send(ours, request(number, 9, regex=f"a{{{number}}}"))
+    for number in range(2, MOST_UNTRIED):
+        send(ours, Cancel(number=number))
+    send(ours, request(99, 9, regex="known"))
+    send(ours, None)
+    thread = threading.Thread(target=EngineLoop(model, theirs).run)
+    thread.start()
+    ended = {}
+    while len(ended) < MOST_UNTRIED + 3:
+        assert ours.poll(PATIENCE_S)
+        if not isinstance(message := receive(ours), Report):
+            ended |= {
+                n: getattr(out, "code", "") for n, out in message if isinstance(out, AttendantError) or out.is_last
+            }
+        if 99 in ended:
+            cancelled.set()
+    thread.join(PATIENCE_S)
+    assert known and list(ended)[-1] != 99 and len(tried) <= 4
+    assert [number for number, code in ended.items() if code == "queue_full"] == [MOST_UNTRIED + 1, MOST_UNTRIED + 2]
+    assert {ended[number] for number in range(2, MOST_UNTRIED)} == {"cancelled"}
 
 
 def test_a_cancelled_request_ends_with_an_error(ask, model, monkeypatch):

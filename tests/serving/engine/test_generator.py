@@ -87,8 +87,7 @@ def test_a_prompt_that_leaves_room_for_one_token_gets_one(generator):
     [
         ("the" + " a" * (CAPACITY - 2), None, f"at most {CAPACITY - 1} tokens; found {CAPACITY}"),
         ("", None, "at least one token"),
-        (PROMPT, 0, "max_tokens of at least 1"),
-        (PROMPT, CAPACITY - 8, "max_tokens from 1 to 31, the cache's 40 positions less the prompt's 9"),
+        (PROMPT, CAPACITY - 8, "max_tokens from 0 to 31, the cache's 40 positions less the prompt's 9"),
     ],
 )
 def test_a_request_beyond_the_cache_is_refused(generator, text, limit, says):

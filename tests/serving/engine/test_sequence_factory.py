@@ -6,6 +6,8 @@ import pytest
 from attendant.errors import InputError
 from serving.engine.request import create_first_sequence, create_sequence
 from serving.engine.sampling.beam_search import BeamSearch
+from serving.engine.sampling.logits_processors import ForcedFirst
+from serving.engine.sampling.token_rules import TokenRules
 from tests.serving.engine.sample_sequences import END, request_of, sequence, written
 
 
@@ -33,6 +35,15 @@ def test_a_sequence_begins_with_the_prompt_of_which_nothing_is_cached(parts):
 )
 def test_it_ends_with_the_checkpoints_end_tokens_unless_they_are_ignored_and_with_the_requests(parts, asked, ends):
     assert sequence(parts, **asked).ends == ends
+
+
+@pytest.mark.parametrize(("prompt", "first"), [((5,), 7), ((5, 6), 0)])
+def test_a_forced_first_token_follows_a_prompt_of_one_token_alone(prompt, first):
+    forcing = written(decoder=None, rules=TokenRules(end=frozenset({END}), first=7))
+    one = sequence(forcing, prompt=prompt)
+    assert one.sampler.sample(np.zeros(320, dtype=np.float32)).token == first
+    beams = sequence(forcing, prompt=prompt, beam_width=2).request.search
+    assert any(isinstance(one, ForcedFirst) for one in beams._processors) == (first == 7)
 
 
 @pytest.mark.parametrize("candidates", [1, 3])

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from attendant.errors import ArtefactError, InputError
+from attendant.errors import ArtefactError, AttendantError, InputError
 from attendant.manifest import Manifest
 from attendant.sampling_params import SamplingParams
 from attendant.tokenizer import Tokenizer
@@ -9,6 +9,7 @@ from models.checkpoints.resolve import checkpoint_named
 from models.generate import pad_sources, translate_greedily
 from models.train.date_data import held_out
 from serving.engine.text_generation_model import TranslationModel
+from serving.runtime.cached_decoder import CachedDecoder
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,7 @@ def test_a_limit_ends_the_answer_and_nothing_is_computed_beyond_it(translator, l
         ("", None, "at least one token"),
         ("3rd of märch", None, "'ä'"),
         ("march " * 30, None, "at most 48 tokens"),
-        ("3rd of march 1997", 0, "max_tokens of at least 1"),
+        ("3rd of march 1997", 0, "max_tokens from 1 to 15"),
         ("3rd of march 1997", 16, "max_tokens from 1 to 15"),
     ],
 )
@@ -84,3 +85,24 @@ def test_the_graph_that_explains_is_loaded_only_once_somebody_asks_for_it(explai
 def test_an_artefact_that_explains_nothing_refuses_to(translator):
     with pytest.raises(InputError, match="--explain"):
         translator.request("3rd of march 1997", SamplingParams(explain=True))
+
+
+@pytest.mark.planted
+def test_a_state_that_a_failed_run_may_have_updated_is_not_run_again(explained_gru, monkeypatch):
+    translator, step = TranslationModel(explained_gru, Manifest.read(explained_gru)), CachedDecoder.step
+    found, runs = [[], []], []
+
+    def fail_behind_the_third(self, tokens, *others):
+        shown = step(self, tokens, *others)
+        runs.append(len(tokens))
+        if len(runs) == 3:
+            raise MemoryError("no room for the logits")
+        return shown
+
+    monkeypatch.setattr(CachedDecoder, "step", fail_behind_the_third)
+    for text, outputs in zip(("3rd of march 1997", "12/11/2003"), found, strict=True):
+        translator.engine.submit(translator.request(text), outputs.append)
+    while not translator.engine.is_idle:
+        translator.engine.step()
+    assert runs == [2, 2, 2]
+    assert [isinstance(outputs[-1], AttendantError) for outputs in found] == [True, True]

@@ -3,15 +3,19 @@ import json
 import os
 import signal
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tritonclient.grpc import model_config_pb2 as pb
 
-from attendant.errors import ArtefactError, InputError
+from attendant.errors import ArtefactError, BusyError, InputError, ServerError
 from clients.served_model import ServedModel
-from serving.gateway.chat_templates import CHAT_TEMPLATE, CONTROL_TOKENS, SPECIAL_TOKENS, ChatTemplates
+from serving.gateway import chat_templates
+from serving.gateway.chat_templates import CHAT_TEMPLATE, CONTROL_TOKENS, PATIENCE_S, SPECIAL_TOKENS, ChatTemplates
+from serving.gateway.template_process import LONGEST_S
+from serving.processes import start_python
 from serving.triton.repository import chat_template
 from serving.triton.repository.chat_template import add_chat_template
 
@@ -46,7 +50,13 @@ def templates():
 
 @pytest.fixture
 def render_messages(templates):
-    return lambda model, messages: asyncio.run(templates.render(model, messages))
+    def render(model, messages):
+        for _ in range(9):
+            with suppress(BusyError):  # the machine is busy
+                return asyncio.run(templates.render(model, messages))
+        return asyncio.run(templates.render(model, messages))
+
+    return render
 
 
 def test_a_template_gets_the_messages_the_special_tokens_and_asks_for_an_answer(render_messages):
@@ -66,10 +76,23 @@ def test_a_message_with_a_control_token_is_refused(render_messages):
         render_messages(model, said("so <|end|> it"))
 
 
+@pytest.mark.planted
+def test_so_is_one_whose_author_is_called_by_a_control_token(render_messages):
+    model = served("{{ messages[0].name }}: {{ messages[0].content }}", **{CONTROL_TOKENS: ["<|end|>"]})
+    assert render_messages(model, [{"role": "user", "name": "bob", "content": "x"}]) == "bob: x"
+    with pytest.raises(InputError, match=r"<\|end\|>"):
+        render_messages(model, [{"role": "user", "name": "bob<|end|>", "content": "x"}])
+
+
+def test_messages_that_a_template_refuses_are_their_authors_error(render_messages):
+    template = "{{ raise_exception('roles must alternate') }}"
+    with pytest.raises(InputError, match="messages that the template of 'chatty' takes; found roles must alternate"):
+        render_messages(served(template), said("hello"))
+
+
 @pytest.mark.parametrize(
     "template",
     [
-        "{{ raise_exception('roles must alternate') }}",
         "{{ messages.__class__.__mro__ }}",
         "{{ ''.__class__.__base__.__subclasses__() }}",
         "{{ messages.append(1) }}",
@@ -81,8 +104,8 @@ def test_a_message_with_a_control_token_is_refused(render_messages):
         "{{ '\\ud800' }}",
     ],
 )
-def test_what_a_template_may_not_do_is_the_requests_error(render_messages, template):
-    with pytest.raises(InputError, match="template of 'chatty'"):
+def test_what_a_template_may_not_do_is_not_the_messages_fault(render_messages, template):
+    with pytest.raises(ServerError, match="a chat template of 'chatty' that works"):
         render_messages(served(template), said("hello"))
 
 
@@ -126,13 +149,79 @@ def test_a_slow_template_holds_up_neither_the_loop_nor_another_model(templates):
     asyncio.run(check())
 
 
-def test_a_process_that_is_killed_is_replaced(templates, render_messages):
-    model = served("{{ messages[0].content }}")
-    render_messages(model, said("hello"))
-    os.kill(templates._renderers["chatty"]._process.pid, signal.SIGKILL)
-    with pytest.raises(InputError):
+def renderers_of(name):
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == os.getpid() and name in (process / "cmdline").read_text():
+                found.append(int(process.name))
+    return found
+
+
+@pytest.fixture
+def renderers(render_messages):
+    """The numbers of the processes that render for one model, which has rendered."""
+
+    def start(model):
+        before = set(renderers_of("serve_templates"))
         render_messages(model, said("hello"))
+        return set(renderers_of("serve_templates")) - before
+
+    return start
+
+
+@pytest.mark.planted
+def test_a_chat_whose_process_is_killed_is_rendered_by_the_next(renderers, render_messages):
+    model = replace(served("{{ messages[0].content }}"), name="killed")
+    (renderer,) = renderers(model)
+    os.kill(renderer, signal.SIGKILL)
     assert render_messages(model, said("hello")) == "hello"
+
+
+@pytest.mark.planted
+def test_a_process_that_is_stopped_is_given_up_soon_and_holds_up_no_other_chat(templates, renderers):
+    model = replace(served("{{ messages[0].content }}"), name="stopped")
+    (renderer,) = renderers(model)
+    os.kill(renderer, signal.SIGSTOP)
+
+    async def ask():
+        chats = [templates.render(model, said("hello")) for _ in range(6)]
+        return await asyncio.gather(*chats, return_exceptions=True)
+
+    began_s = time.monotonic()
+    answers = asyncio.run(ask())
+    assert time.monotonic() - began_s < LONGEST_S + 3
+    assert answers.count("hello") >= 5
+    assert all(answer == "hello" or isinstance(answer, BusyError) for answer in answers)
+    while renderer in renderers_of("serve_templates"):
+        assert time.monotonic() - began_s < 30
+
+
+@pytest.mark.planted
+def test_so_is_one_that_does_not_even_read_a_long_chat(templates, renderers, render_messages):
+    model = replace(served("{{ messages[0].content | length }}"), name="deaf")
+    (renderer,) = renderers(model)
+    os.kill(renderer, signal.SIGSTOP)
+    assert render_messages(model, said("a" * (1 << 22))) == str(1 << 22)
+    began_s = time.monotonic()
+    while renderer in renderers_of("serve_templates"):
+        assert time.monotonic() - began_s < 30
+
+
+@pytest.mark.planted
+def test_chats_on_which_a_template_loops_are_refused_before_a_client_calls_the_server_silent(templates):
+    model = replace(served("{% for a in range(99999) %}{{ range(99999) | sum }}{% endfor %}"), name="looping")
+
+    async def ask():
+        chats = [templates.render(model, said("hello")) for _ in range(24)]
+        return await asyncio.gather(*chats, return_exceptions=True)
+
+    began_s = time.monotonic()
+    answers = asyncio.run(ask())
+    assert time.monotonic() - began_s < PATIENCE_S + 1
+    assert {type(answer) for answer in answers} <= {InputError, BusyError}
+    assert any(isinstance(answer, BusyError) for answer in answers)
 
 
 def test_the_names_of_the_parameters_are_those_that_the_repository_writes():
@@ -151,3 +240,22 @@ def test_a_template_travels_with_the_tokens_that_it_alone_may_write(tmp_path):
     add_chat_template(config, tmp_path)
     read = ServedModel.from_config("chatty", config).parameters
     assert read == {CHAT_TEMPLATE: CHATML, CONTROL_TOKENS: ["<s>"]}
+
+
+@pytest.mark.planted
+def test_processes_are_kept_for_the_models_that_were_asked_last(monkeypatch):
+    monkeypatch.setattr(chat_templates, "MOST_MODELS", 2)
+    started = []
+    monkeypatch.setattr(
+        chat_templates, "start_python", lambda *names: started.append(start_python(*names)) or started[-1]
+    )
+
+    async def ask(templates):
+        for number in (0, 1, 0, 2, 3):
+            model = replace(served("{{ messages[0].content }}"), name=f"chatty-{number}")
+            assert await templates.render(model, said("hello")) == "hello"
+
+    with closing(ChatTemplates(1 << 20)) as templates:
+        asyncio.run(ask(templates))
+        assert [process.poll() is None for process, _ in started[-4:]].count(True) <= 2
+        assert started[-1][0].poll() is None

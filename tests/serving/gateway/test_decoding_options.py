@@ -3,6 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
+from attendant.errors import InputError
 from attendant.sampling_params import PARAMS, SamplingParams
 from serving.gateway.schemas.chat import ChatRequest
 from serving.gateway.schemas.completions import CompletionRequest
@@ -53,6 +54,9 @@ def test_openapi_says_the_bounds_of_the_table(request_type):
         bounds = {word: getattr(param, word) for word in BOUNDS if getattr(param, word) is not None}
         for word, bound in bounds.items():
             if said:
+                bound = (
+                    1 if (name, word, request_type) == ("max_tokens", "ge", ChatRequest) else bound
+                )  # a chat answers
                 assert (BOUNDS[word], min(bound, 2**31 - 1) if name != "seed" else bound) in said, (name, said)
                 checked.add(name)
         if said and param.max_items is not None:
@@ -64,6 +68,32 @@ def test_openapi_says_the_bounds_of_the_table(request_type):
 def test_a_native_request_takes_every_parameter_of_the_table():
     taken = TranslationRequest.model_fields.keys()
     assert PARAMS.keys() - taken == {"echo", "token_counts"}
+
+
+@pytest.mark.parametrize(
+    ("sent", "param"),
+    [
+        ({"guided_json": {"type": "object"}}, {"json_schema": '{"type": "object"}'}),
+        ({"guided_json": '{"type": "object"}'}, {"json_schema": '{"type": "object"}'}),
+        ({"guided_regex": "[ab]+"}, {"regex": "[ab]+"}),
+        ({"guided_grammar": "start: /a/"}, {"grammar": "start: /a/"}),
+        ({"guided_choice": ["yes", 'n"o']}, {"grammar": 'start: "yes" | "n\\"o"'}),
+        ({"structured_outputs": {"json": True}}, {"json_schema": "true"}),
+        ({"structured_outputs": {"json_object": True}}, {"json_object": True}),
+        ({"structured_outputs": {"choice": ["🙂"]}}, {"grammar": 'start: "🙂"'}),
+        ({"response_format": {"type": "json_object"}}, {"json_object": True}),
+        ({}, {}),
+    ],
+)
+def test_a_structure_is_said_as_vllm_and_openai_say_it(sent, param):
+    read = CompletionRequest.model_validate(ASKED | sent).sampling_params(counts=False)
+    assert read == SamplingParams(temperature=1.0, **param)
+
+
+def test_of_several_structures_none_is_passed_over():
+    sent = {"guided_choice": ["a"], "structured_outputs": {"grammar": "start: /b/"}}
+    with pytest.raises(InputError, match="one structure of an answer; found grammar, grammar"):
+        CompletionRequest.model_validate(ASKED | sent).sampling_params(counts=False)
 
 
 def test_another_name_is_refused():

@@ -1,3 +1,4 @@
+import asyncio
 import base64
 import io
 
@@ -5,7 +6,9 @@ import pytest
 from PIL import Image
 
 from attendant.errors import InputError
-from serving.gateway.images import FORMATS, bytes_of_base64, opened_image
+from clients.served_model import ServedModel
+from serving.gateway.budgets import Budget
+from serving.gateway.images import AT_ONCE_PIXELS, FORMATS, bytes_of_base64, opened_image, pixels_of
 from serving.gateway.settings import GatewaySettings
 
 SETTINGS = GatewaySettings(image_bytes=5_000, image_pixels=10_000)
@@ -53,3 +56,56 @@ def test_base64_may_be_a_data_url():
     assert bytes_of_base64(text) == bytes_of_base64(f"data:image/png;base64,{text}") == b"abc"
     with pytest.raises(InputError, match="base64"):
         bytes_of_base64("data:text/html;base64,YWJj")
+
+
+@pytest.mark.parametrize(
+    ("preprocessing", "sides", "taken"),
+    [
+        ({"size": [20, 20]}, (20, 20), 400),
+        ({"size": [300, 300]}, (-1, -1), 90_000),
+        ({"size": 80, "crop": [20, 20]}, (20, 20), 6400),
+    ],
+)
+def test_an_image_counts_as_large_as_it_is_made(preprocessing, sides, taken):
+    budget, settings = Taken(), GatewaySettings(image_pixels=100_000)
+    pixels = asyncio.run(pixels_of(packed("PNG"), served(preprocessing, sides), settings, budget))
+    assert pixels.shape[0] == 3 and budget.parts == ([taken] if taken > AT_ONCE_PIXELS else [])
+
+
+@pytest.mark.parametrize(
+    ("preprocessing", "sides", "message"),
+    [
+        ({"size": [9000, 9000]}, (20, 20), "which the model takes"),
+        ({"size": [4000, 4000]}, (-1, -1), "at most 100000 pixels"),
+    ],
+)
+def test_what_a_model_would_make_of_a_small_image_is_bounded(preprocessing, sides, message):
+    with pytest.raises(InputError, match=message):
+        asyncio.run(
+            pixels_of(packed("PNG"), served(preprocessing, sides), GatewaySettings(image_pixels=100_000), Taken())
+        )
+
+
+class Taken(Budget):
+    """A budget that notes what is taken of it."""
+
+    def __init__(self):
+        super().__init__(10**6)
+        self.parts = []
+
+    def take(self, amount):
+        self.parts.append(amount)
+        return super().take(amount)
+
+
+def served(preprocessing, sides):
+    prepared = {"mode": "RGB", "resample": "nearest", "scale": 1.0, "mean": [0.0], "deviation": [1.0], **preprocessing}
+    return ServedModel(
+        name="one",
+        decoupled=False,
+        max_batch=1,
+        inputs={"pixels": (3, *sides)},
+        outputs={},
+        dtypes={"pixels": "float32"},
+        parameters={"preprocessing": prepared},
+    )

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from attendant.errors import ConfigError
@@ -6,7 +8,14 @@ from serving.gateway.settings import OTLP_ENDPOINT, GatewaySettings, otlp_endpoi
 
 @pytest.mark.parametrize(
     ("wrong", "flag"),
-    [({"tritons": ("localhost",)}, "--server"), ({"tritons": ()}, "--server"), ({"timeout_s": 0.0}, "timeout_s")],
+    [
+        ({"tritons": ("localhost",)}, "--server"),
+        ({"tritons": ()}, "--server"),
+        ({"timeout_s": 0.0}, "timeout_s"),
+        ({"port": 70_000}, "port"),
+        ({"tritons": ("localhost:1", "localhost:1")}, "--server"),
+        *(({"request_timeout_s": odd}, "request_timeout_s") for odd in (1e-4, 2.2e6, math.inf, math.nan)),
+    ],
 )
 def test_a_value_that_cannot_be_is_refused_by_name(wrong, flag):
     with pytest.raises(ConfigError, match=flag):

@@ -1,4 +1,5 @@
 import asyncio
+import tempfile
 
 import pytest
 from starlette.requests import Request
@@ -13,9 +14,9 @@ FORM = (
 )
 
 
-def form(content_type):
+def form(content_type, body=FORM):
     async def receive():
-        return {"type": "http.request", "body": FORM, "more_body": False}
+        return {"type": "http.request", "body": body, "more_body": False}
 
     headers = [(b"content-type", content_type.encode())]
     return Request({"type": "http", "method": "POST", "headers": headers}, receive)
@@ -35,3 +36,11 @@ def test_a_form_is_read_in_utf8(charset):
 def test_no_other_codec_of_python_reads_a_form(charset):
     with pytest.raises(InputError, match="a form in UTF-8"):
         read(f'multipart/form-data; boundary=xx; charset="{charset}"')
+
+
+@pytest.mark.planted
+def test_a_large_image_needs_no_room_for_temporary_files(monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", "/dev/null/none")
+    image = bytes(3 << 20)
+    request = form("multipart/form-data; boundary=xx", FORM.replace(b"pixels", image))
+    assert asyncio.run(read_upload(request, ClassificationRequest))[1] == image

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from serving.lint.check import check_repository
+from serving.lint.check import MOST_FINDINGS, check_repository
 from serving.lint.registry import FILE_RULES, MODEL_RULES
+from serving.lint.report import print_problems
 from tests.serving.lint.broken_models import CASES
 from tests.serving.lint.sound_models import ENSEMBLE, GROWING, PLAIN, PYTHON, STATES, STEP
 
@@ -38,6 +39,23 @@ def found(folder, text, files=("1/model.onnx",)):
         assert problem.subject == "m"
         places.setdefault(problem.rule.name, []).append(problem.finding.where)
     return places
+
+
+def test_of_thousands_of_faults_so_many_are_told_as_somebody_reads(tmp_path):
+    states = "".join(
+        f'state {{ input_name: "a{number // 2}" output_name: "b{5000 - number}" data_type: TYPE_FP32 dims: 1 }}\n'
+        for number in range(3000)
+    )
+    versions = ", ".join(map(str, range(2, 3000)))
+    text = f"sequence_batching {{ {states} }} version_policy {{ specific {{ versions: [ {versions} ] }} }}"
+    places = found(tmp_path, text)
+    for rule, place in (("state-twice", "state 'a0'"), ("state-order", "state 'a0'"), ("version", "version_policy")):
+        assert places[rule][0] == place and places[rule][MOST_FINDINGS:] == [""], rule
+
+
+def test_brackets_in_the_title_of_a_report_are_text(capsys):
+    print_problems("q[/b]th[bold]", [])
+    assert "q[/b]th[bold]: 0 errors" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", CASES)

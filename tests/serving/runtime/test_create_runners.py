@@ -2,16 +2,19 @@ import os
 import sys
 from pathlib import Path
 
+import onnx
 import pytest
 import torch
 
-from attendant.errors import ConfigError, MachineError
+from attendant.errors import ArtefactError, ConfigError, MachineError
 from attendant.manifest import Manifest
-from export.artefact.stage import export_torch
+from attendant.tensor_names import EXPLAINED
+from export.artefact.stage import export_onnx, export_torch
 from serving.runtime import create_runners as module
 from serving.runtime.create_runners import create_runners
 from serving.runtime.openvino.runner import OpenVinoRunner, openvino_is_installed
 from serving.runtime.ort.runner import OrtRunner, RowByRow
+from tests.conftest import DIGITS
 
 needs_openvino = pytest.mark.skipif(not openvino_is_installed(), reason="OpenVINO is not installed")
 
@@ -102,3 +105,17 @@ def test_torch_gets_the_threads_that_were_asked_for(tmp_path, threads):
         assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.planted
+def test_a_graph_that_is_loaded_later_is_verified_then(tmp_path):
+    folder = tmp_path / DIGITS
+    export_onnx(DIGITS, folder, explain=True)
+    runners, others = (create_runners(folder, Manifest.read(folder)) for _ in range(2))
+    assert isinstance(others[EXPLAINED], OrtRunner)
+    for path in folder.glob(f"{EXPLAINED}*.onnx"):
+        model = onnx.load(path)
+        model.producer_name = "somebody else"
+        onnx.save(model, path)
+    with pytest.raises(ArtefactError, match=EXPLAINED):
+        runners[EXPLAINED]

@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 
+import onnx_ir as ir
 import pytest
 
 from attendant.errors import MachineError
 from attendant.manifest import Manifest
 from attendant.sampling_params import SamplingParams
+from export.passes.tensorrt.allow_decomposition import without_decomposition
 from serving.engine.text_generation_model import LanguageModel, TranslationModel
 from serving.runtime.create_runners import create_runners
 from serving.runtime.executable import require_executable
@@ -28,7 +30,8 @@ def gpu(monkeypatch):
         return drivers[-1]
 
     def load(folder, described, signature, device):
-        graph = folder / f"{signature.name}.onnx"
+        graph = folder / f"run.{described[0].source}"
+        ir.save(without_decomposition(ir.load(folder / described[0].source)), graph)
         engines = [(FakeEngine(device.driver, graph, signature, one), one) for one in described]
         return TrtRunner(engines, signature, device, "USER_MANAGED")
 
@@ -62,6 +65,19 @@ def test_a_prompt_is_continued_the_same_with_an_engine(language_model, tmp_path,
         answers.append([piece.token_ids for piece in model.stream(model.request("the quick brown fox"))])
     assert answers[0] == answers[1]
     assert gpu[0].replays > 5
+
+
+@pytest.mark.parametrize("precision", ["int8", "int4"])
+def test_of_integers_engines_hand_each_other_half_precision(exported, tmp_path, gpu, precision):
+    artefact = exported("dates-transformer", precision=precision)
+    with_engines(artefact, tmp_path / "a")
+    manifest = Manifest.read(tmp_path / "a")
+    runners = create_runners(tmp_path / "a", manifest)
+    decoder = runners["decoder"].signature
+    assert {decoder.input(name).dtype for name in decoder.aliases.values()} == {"float16"}
+    model = TranslationModel(tmp_path / "a", manifest)
+    pieces = [list(model.stream(model.request(text))) for text in ("3 May 1999", "12 June 2024")]
+    assert ["".join(piece.text for piece in answer) for answer in pieces] == ["1999-05-03", "2024-06-12"]
 
 
 def test_graphs_without_an_engine_run_where_they_did(dates_artefact, tmp_path, gpu):

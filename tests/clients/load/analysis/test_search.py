@@ -78,3 +78,52 @@ def test_a_sweep_measures_every_level_in_order():
     found = measure_all([40, 10], measured(20.0, calls))
     assert calls == [10, 40]
     assert [step.passes for step in found.steps] == [True, False]
+
+
+def few(level):
+    """A level at which too few requests come in the time."""
+    return summarize(run_of(records(rate=level, count=int(level * 4)), warmup_s=0.0), KEPT)
+
+
+def enough(level):
+    return few(level) if level * 4 < 40 else measured(47.0, [])(level)
+
+
+def test_a_level_of_too_few_requests_says_nothing_and_the_next_is_measured():
+    found = find_highest([4, 20, 80], enough, runs=8)
+    assert 47 / CLOSE < found.highest.level <= 47
+    assert (found.steps[0].passes, found.steps[0].fails) == (False, False)
+
+
+@pytest.mark.parametrize(("levels", "highest"), [([4], None), ([2, 4], None)])
+def test_too_few_requests_are_not_blamed_on_the_rate(levels, highest):
+    found = find_highest(levels, enough, runs=5)
+    assert found.highest is highest
+    assert "nothing is known of the server, for at 4 16 requests are too few: 40 at least; let it" in found.ended
+    assert "lower ones" not in found.ended
+
+
+def test_a_generator_at_its_limit_is_not_blamed_on_the_lowest_rate():
+    found = find_highest([5, 50], measured(99.0, [], cpu_share=1.0), runs=5)
+    assert found.highest is None
+    assert "nothing is known of the server, for at 5 the generator was the limit" in found.ended
+    assert "lower ones" not in found.ended
+    late = run_of(records(rate=20, count=100), lags_s=(0.5,) * 100)
+    found = find_highest([5], lambda level: summarize(late, KEPT), runs=5)
+    assert "at 5 the generator was the limit: the generator's event loop woke late" in found.ended
+
+
+@pytest.mark.parametrize("search", [measure_all, lambda levels, measure: find_highest(levels, measure, runs=2)])
+def test_a_search_that_is_cut_short_keeps_what_was_measured(search):
+    calls = []
+
+    def measure(level):
+        if level > 20:
+            raise KeyboardInterrupt
+        return measured(47.0, calls)(level)
+
+    found = search([10, 20, 40], measure)
+    assert ([step.level for step in found.steps], found.interrupted) == ([10, 20], True)
+    assert "cut short by Ctrl-C" in found.ended
+    with pytest.raises(KeyboardInterrupt):
+        search([30], measure)

@@ -104,7 +104,7 @@ def test_an_empty_run_is_invalid():
         command="",
         environment={},
     )
-    assert faults(run) == {Fault.ANSWERS, Fault.UNSTEADY}
+    assert faults(run) == {Fault.ANSWERS}
     assert "no request was sent" in told(run)
 
 
@@ -115,3 +115,49 @@ def test_what_one_should_bear_in_mind_is_remarked(calm):
     assert "12 requests passed their deadline: percentiles above p98 are lower bounds" in remarks
     assert "metrics could not be read" in remarks
     assert "overhead of serving is not known" in remarks
+
+
+def test_too_few_requests_are_no_fault_of_the_server_and_say_how_long_to_run():
+    few = run_of(records(rate=2, count=17), warmup_s=0.0)
+    assert faults(few) == {Fault.FEW}
+    seconds = few.records[-1].sent_s - few.records[0].scheduled_s
+    needed_s = int(told(few).rpartition(" ")[2])
+    assert told(few).startswith("17 requests are too few: 40 at least; let it run longer: --duration-s")
+    assert 40 < needed_s * 17 / seconds < 60
+
+
+def test_requests_that_were_not_answered_are_not_called_too_few():
+    found = records(rate=20, count=60)
+    lost = [replace(one, outcome=RequestOutcome.CANCELLED) if one.number % 2 else one for one in found]
+    assert faults(run_of(lost)) == {Fault.UNSTEADY}
+    assert "30 of 60 requests were answered" in told(run_of(lost))
+
+
+def test_each_reason_says_what_to_do(calm):
+    broken = [replace(calm[0], outcome=RequestOutcome.ERROR, error="gone"), *calm[1:]]
+    wrong = [replace(calm[0], outcome=RequestOutcome.WRONG, error="else"), *calm[1:]]
+    quick = ServerCounts(requests=600, failures=0, queue_s=0.1, compute_s=0.6)
+    runs = [
+        *(run_of(broken), run_of(wrong), run_of(calm, cpu_share=1.0), run_of(calm, lags_s=(0.03,) * 10)),
+        *(run_of(calm, server=quick), run_of(calm[:10]), run_of(records(rate=130, count=800))),
+        run_of(records(rate=20, count=600, lag_s=0.02)),
+    ]
+    remedies = {}
+    for run in runs:
+        for reason in summarize(run).validity.reasons:
+            remedies[reason.fault] = reason.remedy
+            assert reason.message == f"{reason.problem}; {reason.remedy}"
+    assert set(remedies) == set(Fault) - {Fault.STALL}  # which has a test of its own
+    assert all(len(remedy) > 20 for remedy in remedies.values())
+
+
+def test_late_requests_on_a_full_machine_name_it(calm):
+    run = run_of(calm, lags_s=(0.03,) * 10)
+    full = replace(run, generator=replace(run.generator, machine_share=0.99))
+    assert "on a machine that was 99% busy; let other programs end" in told(full)
+    assert "busy" not in told(run)
+
+
+def test_a_run_that_was_cut_short_says_so(calm):
+    remarks = summarize(replace(run_of(calm), interrupted=True)).validity.remarks
+    assert any(remark.startswith("cut short by Ctrl-C after") for remark in remarks)

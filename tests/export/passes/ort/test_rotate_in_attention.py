@@ -40,7 +40,7 @@ def test_the_tables_are_those_of_every_position(lowered):
 
 
 def test_the_rotated_graph_answers_as_the_module_in_every_split_of_a_decode(windowed_language_model):
-    (lowered,) = Manifest.read(windowed_language_model).lowered
+    (lowered,) = (one for one in Manifest.read(windowed_language_model).lowered if one.target == "ort-cpu")
     assert [one["fired"] for one in lowered.passes] == [2, 2]
     levels = {level.name: level for level in levels_of(check_parity(windowed_language_model))}
     assert levels["cached ort-cpu float32"].passed, levels

@@ -1,6 +1,7 @@
 import logging
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 from onnxruntime.quantization.matmul_nbits_quantizer import (
     DefaultWeightOnlyQuantConfig,
@@ -8,9 +9,10 @@ from onnxruntime.quantization.matmul_nbits_quantizer import (
     QuantFormat,
 )
 
-from export.passes.quantise.block_quantisers import half_quadratic, symmetric
+from export.passes.quantise.block_quantisers import Blocks, half_quadratic, positive, symmetric
 
 INPUTS, OUTPUTS = 100, 12
+HALF = ir.DataType.FLOAT16
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +48,29 @@ def test_the_error_is_half_a_step_and_a_whole_one_only_opposite_the_largest(matr
     clipped = blocks.levels.astype(np.int8) == 7
     assert steps[~clipped].max() <= 0.5 + 1e-5
     assert steps.max() <= 1 + 1e-5
+
+
+def test_scales_above_zero_lose_less_by_clipping_than_by_reaching_the_largest(matrix):
+    square = [np.square(restored(one, 20) - matrix).sum() for one in (reaching(matrix), positive(matrix, 20, 4, HALF))]
+    assert square[1] < 0.95 * square[0]
+
+
+def reaching(matrix):
+    largest = np.abs(matrix.reshape(-1, 20, OUTPUTS)).max(1)
+    scale = np.where(largest == 0, 1, largest / 7).astype(np.float32)
+    levels = np.rint(matrix.reshape(-1, 20, OUTPUTS) / scale[:, None]).reshape(matrix.shape)
+    return Blocks(levels=levels, scale=scale)
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("factor", [1, 1e-5, 1e-9, 0])
+def test_scales_are_above_zero_in_their_type_however_small_the_weights(matrix, bits, factor):
+    blocks = positive(matrix * np.float32(factor), 20, bits, HALF)
+    assert (blocks.scale.astype(np.float16) == blocks.scale).all() and (blocks.scale > 0).all()
+    whole = 2 ** (bits - 1)
+    levels = blocks.levels.astype(np.int8)
+    assert levels.min() >= -whole and levels.max() <= whole - 1
+    assert factor != 1 or levels.max() == whole - 1
 
 
 def test_zeros_between_whole_numbers_fit_the_bulk_better(matrix):

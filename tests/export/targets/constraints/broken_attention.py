@@ -5,11 +5,16 @@ from __future__ import annotations
 from tests.export.targets.constraints.graph_texts import (
     FLOAT,
     QUERY,
+    READ,
+    STANDARD,
     Case,
     attention,
+    blocks,
     branches,
+    float8_conv,
     graph,
     quantized,
+    rounded,
     unary,
     update,
 )
@@ -58,6 +63,28 @@ CASES = {
             weights="<int8[1,2,2] x = {1,2,3,4}, float[1,1,2] scale = {0.5,1.0}, int8[1,1,2] zero = {0,0}>",
         ),
     ),
+    "scale-sign": Case("w (DequantizeLinear)", quantized(), quantized(scale="-0.5")),
+    "scale-type": Case(  # 14336 are the bits of 0.5
+        "q (QuantizeLinear)", rounded("float16 scale = {14336}"), rounded("float scale = {0.5}")
+    ),
+    "dequantize-type": Case(
+        "w (DequantizeLinear)",
+        quantized(),
+        quantized().replace("DequantizeLinear", "DequantizeLinear <output_dtype = 1> "),
+    ),
+    "float8-convolution": Case(
+        "y (Conv)", float8_conv("float[16,16,5,5]", "16,12,12"), float8_conv("float[16,16,6,6]", "16,11,11")
+    ),
+    "scale-shape": Case(
+        "w (DequantizeLinear)",
+        blocks("float[2,2]", "axis = 0, block_size = 64", x="int4[128,2]"),
+        blocks("float[4,2]", "axis = 0, block_size = 32", x="int4[128,2]"),
+    ),
+    "even-count": Case(
+        "w (DequantizeLinear)",
+        blocks("float[1]", "axis = 0"),
+        blocks("float[1]", "axis = 0", x="int4[3,1]"),
+    ),
     "constant-value": Case(
         "c (Constant)",
         graph(f"{FLOAT} x", f"{FLOAT} y", "c = Constant <value_float = 2.0> () y = Mul(x, c)"),
@@ -83,17 +110,17 @@ CASES = {
     "attention-outputs": Case("y (Attention)", attention(), attention("y, , , scores = Attention(q, k, v)")),
     "attention-softcap": Case(
         "y (Attention)",
-        attention("y = Attention <softcap = 0.0> (q, k, v)"),
+        attention(f"y = Attention <softcap = 0.0, {READ}> (q, k, v)"),
         attention("y = Attention <softcap = 5.0> (q, k, v)"),
     ),
     "attention-score-mode": Case(
         "y (Attention)",
-        attention("y = Attention <qk_matmul_output_mode = 0> (q, k, v)"),
+        attention(f"y = Attention <qk_matmul_output_mode = 0, {READ}> (q, k, v)"),
         attention("y = Attention <qk_matmul_output_mode = 2> (q, k, v)"),
     ),
     "attention-causal-lengths": Case(
         "y (Attention)",
-        attention("y = Attention <is_causal = 1> (q, k, v)", key=QUERY),
+        attention(f"y = Attention <is_causal = 1, {READ}> (q, k, v)", key=QUERY),
         attention("y = Attention <is_causal = 1> (q, k, v)"),
     ),
     "attention-causal-mask": Case(
@@ -101,10 +128,20 @@ CASES = {
     ),
     "attention-heads": Case("y (Attention)", attention(), attention(query="float[B,H,S,8]")),
     "attention-in-if": Case("y1 (Attention)", branches(), branches(then="y1 = Attention(q, k, v)")),
-    "attention-mask-query-axis": Case("y (Attention)", attention(), attention(mask="bool[B,1,1,T]"), target="ort-cpu"),
+    "attention-softmax-precision": Case(
+        "y (Attention)", attention(), attention(f"y = Attention <softmax_precision = 1, {READ}> (q, k, v, m)")
+    ),
+    "attention-scale": Case(
+        "y (Attention)", attention(), attention("y = Attention <TRT_decomposable = 1> (q, k, v, m)")
+    ),
+    "attention-decomposable": Case("y (Attention)", attention(), attention("y = Attention <scale = 1.0> (q, k, v, m)")),
+    "attention-mask-axes": Case("y (Attention)", attention(), attention(mask="bool[B,1,1,T]")),
+    "attention-mask-query-axis": Case(
+        "y (Attention)", attention(STANDARD), attention(STANDARD, mask="bool[B,1,1,T]"), target="ort-cpu"
+    ),
     "attention-head-size-nonpad": Case(
         "y (Attention)",
-        attention(),
+        attention(STANDARD),
         attention(
             "y = Attention(q, k, v, , , , n)", query="float[B,4,S,512]", key="float[B,4,T,512]", more=", int64[B] n"
         ).replace(f"{QUERY} y", "float[B,4,S,512] y"),

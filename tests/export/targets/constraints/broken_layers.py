@@ -36,6 +36,7 @@ CASES = {
         graph(f"{FLOAT} x, float[8] w", f"{FLOAT} y", "y = LayerNormalization(x, w)"),
         graph(f"{FLOAT} x, float[8] w", f"{FLOAT} y, float[B,S,1] m", "y, m = LayerNormalization(x, w)"),
     ),
+    "recurrent-type": Case("y (GRU)", lstm("", "GRU"), lstm("", "GRU", "float16")),
     "recurrent-layout": Case("y (GRU)", lstm("", "GRU"), lstm(", layout = 1", "GRU")),
     "recurrent-activations": Case(
         "y (RNN)",

@@ -6,6 +6,7 @@ Shapes: B batch, S and T positions, 4 heads of 8, a capacity of 16.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 FLOAT = "float[B,S,8]"
 QUERY, KEY = "float[B,4,S,8]", "float[B,4,T,8]"
@@ -29,7 +30,13 @@ def graph(inputs, outputs, body, *, opset=24, ir=10, domains="", weights=""):
     return f"<ir_version: {ir}, opset_import: {imports}> g ({inputs}) => ({outputs}) {weights} {{ {body} }}"
 
 
-def attention(body="y = Attention(q, k, v, m)", query=QUERY, key=KEY, mask="bool[B,1,S,T]", more=""):
+READ = "scale = 1.0, TRT_decomposable = 1"
+"""What TensorRT's parser wants of every Attention."""
+ATTENTION = f"y = Attention <{READ}> (q, k, v, m)"
+STANDARD = "y = Attention(q, k, v, m)"
+
+
+def attention(body=ATTENTION, query=QUERY, key=KEY, mask="bool[B,1,S,T]", more=""):
     return graph(f"{query} q, {key} k, {key} v, {mask} m{more}", f"{QUERY} y", body)
 
 
@@ -64,11 +71,11 @@ def unary(operator, attributes="", kind=FLOAT, out=None):
     return graph(f"{kind} x", f"{out or kind} y", f"y = {operator} {attributes} (x)")
 
 
-def lstm(attributes, operator="LSTM"):
+def lstm(attributes, operator="LSTM", dtype="float"):
     gates, ways = {"LSTM": 16, "GRU": 12, "RNN": 4}[operator], 2 if "bidirectional" in attributes else 1
     return graph(
-        f"float[S,B,5] x, float[{ways},{gates},5] w, float[{ways},{gates},4] r",
-        f"float[S,{ways},B,4] y",
+        f"{dtype}[S,B,5] x, {dtype}[{ways},{gates},5] w, {dtype}[{ways},{gates},4] r",
+        f"{dtype}[S,{ways},B,4] y",
         f"y = {operator} <hidden_size = 4{attributes}> (x, w, r)",
     )
 
@@ -99,10 +106,51 @@ def loop(trips=""):
 FIXED = "<int64 n = {3}, bool go = {1}>"
 
 
-def quantized(point="{0}", x="int8[4]"):
+def quantized(point="{0}", x="int8[4]", scale="0.5"):
     return graph(
         "float[B,4] a",
         "float[B,4] y",
         "w = DequantizeLinear(x, scale, zero) y = Mul(a, w)",
-        weights=f"<{x} x = {{1,2,3,4}}, float scale = {{0.5}}, {x.split('[')[0]} zero = {point}>",
+        weights=f"<{x} x = {{1,2,3,4}}, float scale = {{{scale}}}, {x.split('[')[0]} zero = {point}>",
     )
+
+
+def blocks(scales, attributes, *, x="int4[4,2]"):
+    """A matrix of integers times scales, of which ``scales`` is the shape."""
+    out = f"float{x[x.index('[') :]}"
+    numbers, ones = (",".join(["1"] * prod(sizes(shape))) for shape in (x, scales))
+    return graph(
+        f"{out} a",
+        f"{out} y",
+        f"w = DequantizeLinear <{attributes}> (x, scale) y = Mul(a, w)",
+        weights=f"<{x} x = {{{numbers}}}, {scales} scale = {{{ones}}}>",
+    )
+
+
+TO_FLOAT8 = "QuantizeLinear <output_dtype = 17>"
+
+
+def rounded(scale):
+    """Activations of float16 that are rounded to E4M3 by a scale of some type, as the parser of texts writes it."""
+    return graph(
+        "float16[B,4] x",
+        f"{scale.split()[0]}[B,4] y",
+        f"q = {TO_FLOAT8} (x, scale) y = DequantizeLinear(q, scale)",
+        weights=f"<{scale}>",
+    )
+
+
+def float8_conv(weight, out, attributes=""):
+    """A convolution of images of 16 by 16 with weights in E4M3, of which ``weight`` is the shape."""
+    numbers = ",".join(["1"] * prod(sizes(weight)))
+    return graph(
+        "float[B,16,16,16] x",
+        f"float[B,{out}] y",
+        f"q = {TO_FLOAT8} (w, scale) r = DequantizeLinear(q, scale) y = Conv {attributes} (x, r)",
+        weights=f"<{weight} w = {{{numbers}}}, float scale = {{0.5}}>",
+    )
+
+
+def sizes(shape):
+    """The numbers of ``float[2,3]``."""
+    return [int(size) for size in shape[:-1].split("[")[1].split(",")]

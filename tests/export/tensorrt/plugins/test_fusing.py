@@ -6,6 +6,7 @@ import onnxruntime
 import pytest
 
 from attendant.manifest import Manifest
+from export.passes.tensorrt.passes import PASSES
 from export.targets.check import validate
 from export.targets.constraints.graph import Graph
 from export.targets.targets import target_named
@@ -45,7 +46,10 @@ def worst(found, wanted):
 
 
 def violations(folder, graph, path):
-    signature = Manifest.read(folder).graph(graph)
+    signature, model = Manifest.read(folder).graph(graph), ir.load(path)
+    for one in PASSES:
+        one(model)
+    ir.save(model, path)
     return [check for check in validate(Graph(path, signature), target_named("tensorrt")) if check.violations]
 
 

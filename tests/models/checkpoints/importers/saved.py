@@ -12,7 +12,7 @@ from tests.models.agreement import compare_models, parameters_that_do_not_matter
 from tests.oracles.timm_models import timm, timm_model
 
 SPECIALS = ["<pad>", "</s>", "<unk>", "<s>"]
-GONE = object()
+GONE = Ellipsis
 LETTERS = "abcdefghijklmnopqrstuvwxyzTH ."
 VOCABULARY = len(SPECIALS) + len(LETTERS)
 

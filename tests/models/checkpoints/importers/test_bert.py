@@ -1,9 +1,9 @@
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import BertConfig, BertForPreTraining, BertModel
+from transformers import BertConfig, BertForMaskedLM, BertForPreTraining, BertModel
 
-from attendant.errors import ArtefactError, ConfigError, UnknownNameError
+from attendant.errors import ConfigError, UnknownNameError
 from tests.models.agreement import both_precisions
 from tests.models.checkpoints.importers.saved import VOCABULARY, assert_same, imported, padding, rewrite, saved, tokens
 
@@ -76,14 +76,6 @@ def test_a_shorter_model_has_a_shorter_table(tmp_path):
     assert_same(checkpoint, BertModel, folder, reading(), indifferent=INDIFFERENT)
 
 
-def test_a_model_without_a_pooler_is_refused_by_the_tensor_that_is_missing(tmp_path):
-    folder = bert(tmp_path / "theirs")
-    tensors = {name: one for name, one in load_file(folder / "model.safetensors").items() if "pooler" not in name}
-    save_file(tensors, folder / "model.safetensors")
-    with pytest.raises(ArtefactError, match=r"no pooler\.dense\.weight, pooler\.dense\.bias"):
-        imported(folder)
-
-
 @pytest.mark.parametrize(
     "fields",
     [{"position_embedding_type": "relative_key"}, {"is_decoder": True}, {"add_cross_attention": True}],
@@ -101,3 +93,19 @@ def test_a_classifier_is_refused_with_what_is_supported(tmp_path):
     rewrite(folder / "config.json", architectures=["BertForSequenceClassification"])
     with pytest.raises(UnknownNameError, match=r"BertModel.*found \['BertForSequenceClassification'\]"):
         imported(folder)
+
+
+@pytest.mark.planted
+def test_a_masked_language_model_has_no_pooler_and_means_its_tokens(tmp_path):
+    folder = bert(tmp_path / "theirs", BertForMaskedLM)
+    assert not any("pooler" in name for name in load_file(folder / "model.safetensors"))
+    checkpoint = imported(folder)
+    ids, mask, types = tokens(2, 9), padding(9, 6), tokens(2, 9) % 2
+    theirs = BertModel.from_pretrained(folder, add_pooling_layer=False).eval()
+    with torch.no_grad():
+        hidden, pooled = checkpoint.model(ids, mask, types)
+        wanted = theirs(input_ids=ids, attention_mask=mask.long(), token_type_ids=types).last_hidden_state
+    assert torch.allclose(hidden[mask], wanted[mask], atol=1e-5)
+    means = torch.stack([row[kept].mean(0) for row, kept in zip(wanted, mask, strict=True)])
+    assert torch.allclose(pooled, means, atol=1e-5)
+    assert len(checkpoint.example["answer"]) == 8

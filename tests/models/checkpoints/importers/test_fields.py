@@ -114,3 +114,25 @@ def test_what_is_no_configuration_within_another_is_refused(value):
 )
 def test_a_field_within_another_is_named_with_its_place(ask, expected):
     assert refusal(lambda: ask(Fields({"text": {"a": "no"}}).part("text"))).expected == expected
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"id2label": ["a", "b"]},
+        {"label2id": 5},
+        {"eos_token_id": {"a": 1}},
+        {"bos_token_id": "x"},
+        {"pad_token_id": [1.5]},
+        {"num_labels": "x"},
+    ],
+    ids=str,
+)
+def test_what_every_model_may_have_is_refused_where_it_is_malformed(values):
+    with pytest.raises(ConfigError, match=next(iter(values))):
+        Fields(values).refuse_rest()
+
+
+@pytest.mark.parametrize("values", [{"eos_token_id": [1, 2]}, {"eos_token_id": None}, {"id2label": None}], ids=str)
+def test_and_taken_where_it_is_as_the_other_library_writes_it(values):
+    Fields(values).refuse_rest()

@@ -20,7 +20,10 @@ def test_the_fields_of_a_configuration_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "found"),
     [
-        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "'gptq'"),
+        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "GPTQ's integers: 'gptq'"),
+        ({"quantization_config": {"quant_method": "awq", "bits": 4}}, "AWQ's integers: 'awq'"),
+        ({"quantization_config": {"quant_method": "compressed-tensors"}}, "compressed-tensors: 'compressed-tensors'"),
+        ({"quantization_config": {"quant_method": ["x"]}}, "['x']"),
         ({"quantization_config": {"load_in_4bit": True}}, "load_in_4bit"),
         ({"compression_config": {"format": "pack"}}, "pack"),
     ],
@@ -30,6 +33,7 @@ def test_a_quantised_checkpoint_is_refused_with_what_is_supported(fields, found,
     with pytest.raises(ConfigError) as caught:
         read_config(folder(tmp_path / "theirs", model_type="llama", **fields))
     assert found in caught.value.found
+    assert "--precision int4" in caught.value.remedy
     assert caught.value.expected == "weights in float32, float16 or bfloat16"
 
 

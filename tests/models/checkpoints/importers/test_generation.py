@@ -52,7 +52,15 @@ def test_the_settings_of_sampling_are_kept():
 
 @pytest.mark.parametrize(
     "values",
-    [{"bad_words_ids": [5]}, {"bad_words_ids": "x"}, {"suppress_tokens": ["a"]}, {"forced_bos_token_id": "</s>"}],
+    [
+        {"bad_words_ids": [5]},
+        {"bad_words_ids": [["a", 1]]},
+        {"suppress_tokens": 5},
+        {"bad_words_ids": "x"},
+        {"suppress_tokens": ["a"]},
+        {"suppress_tokens": -1},
+        {"forced_bos_token_id": "</s>"},
+    ],
     ids=str,
 )
 def test_what_would_have_to_be_followed_and_makes_no_sense_is_refused(values):

@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 from PIL import Image
+from transformers.models.bit.image_processing_pil_bit import BitImageProcessorPil
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.deit.image_processing_pil_deit import DeiTImageProcessorPil
 from transformers.models.videomae.image_processing_pil_videomae import VideoMAEImageProcessorPil
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
@@ -61,6 +63,39 @@ def test_the_pixels_are_the_library_s_own(processor, size, tmp_path):
     assert np.abs(pixels_from_image(image, other) - wanted).max() > step
 
 
+@pytest.mark.planted
+@pytest.mark.parametrize("field", ["", "size", "image_mean", "image_std", "resample", "do_center_crop", "crop_size"])
+@pytest.mark.parametrize(
+    "processor", [ViTImageProcessorPil, DeiTImageProcessorPil, BitImageProcessorPil, CLIPImageProcessorPil], ids=str
+)
+def test_what_a_file_leaves_out_is_that_processors_own(processor, field, tmp_path):
+    folder = folder_of(processor(), tmp_path / "theirs")
+    values = json.loads((folder / PREPROCESSOR_NAME).read_text())
+    kept = {name: one for name, one in values.items() if name.endswith("_type") or (field and name != field)}
+    (folder / PREPROCESSOR_NAME).write_text(json.dumps(kept))
+    image, shape = photograph(LANDSCAPE), (3, 224, 224)
+    wanted = np.asarray(processor.from_pretrained(folder)(image, return_tensors="np")["pixel_values"]).reshape(shape)
+    found = pixels_from_image(image, image_details(folder, shape)["preprocessing"])
+    assert np.abs(found - wanted).max() <= 1e-3 * 4
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("size", [LANDSCAPE, PORTRAIT, SMALL], ids=str)
+@pytest.mark.parametrize("side", [11, 20, 23])
+def test_a_crop_larger_than_the_image_is_black_around_it(side, size, tmp_path):
+    processor = DeiTImageProcessorPil(size={"height": side, "width": 29}, crop_size=SQUARE)
+    preprocessing = image_details(folder_of(processor, tmp_path / "theirs"), SHAPE)["preprocessing"]
+    wanted = processor(photograph(size), return_tensors="np")["pixel_values"][0]
+    assert np.abs(pixels_from_image(photograph(size), preprocessing) - wanted).max() <= 1e-3 * 2 / 255
+
+
+@pytest.mark.parametrize(("model_type", "size"), [("deit", [256, 256]), ("timesformer", 224), ("vit", [224, 224])])
+def test_a_file_that_names_no_processor_means_the_models(model_type, size, tmp_path):
+    (tmp_path / PREPROCESSOR_NAME).write_text("{}")
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))
+    assert image_details(tmp_path, (3, 224, 224))["preprocessing"]["size"] == size
+
+
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
@@ -72,7 +107,10 @@ def test_the_pixels_are_the_library_s_own(processor, size, tmp_path):
             {"feature_extractor_type": "DeiTFeatureExtractor", "size": 26, "crop_size": 24},
             {"size": [26, 26], "resample": "bicubic", "crop": [24, 24]},
         ),
-        ({"feature_extractor_type": "VideoMAEFeatureExtractor", "size": 24}, {"size": 24, "crop": [24, 24]}),
+        (
+            {"feature_extractor_type": "VideoMAEFeatureExtractor", "size": 24, "crop_size": 24},
+            {"size": 24, "crop": [24, 24]},
+        ),
     ],
     ids=["ViT", "DeiT", "VideoMAE"],
 )
@@ -100,8 +138,16 @@ def test_a_folder_without_a_preprocessor_says_nothing(tmp_path):
         ({"size": {"longest_edge": 24}}, "a size of a height and a width"),
         ({"do_resize": False}, "images that are resized"),
         ({"resample": 4}, "resample, one of"),
+        ({"resample": [None]}, "resample, one of"),
         ({"image_mean": [0.5, 0.5]}, "image_mean of 3 numbers"),
         ({"do_pad": True}, "do_pad"),
+        ({"image_processor_type": "LevitImageProcessor"}, "LevitImageProcessor"),
+        ({"resample": [3]}, "resample, one of"),
+        ({"size": {"shortest_edge": "x"}}, "a size of a height and a width"),
+        ({"size": 10**9}, "a size of a height and a width"),
+        ({"image_std": [0.5, 0.0, 0.5]}, "image_std of 3 numbers"),
+        ({"image_mean": ["a", 0.5, 0.5]}, "image_mean of 3 numbers"),
+        ({"rescale_factor": "x"}, "rescale_factor, a number"),
     ],
     ids=str,
 )
@@ -109,6 +155,12 @@ def test_what_is_not_done_here_is_refused(changes, expected, tmp_path):
     folder = folder_of(ViTImageProcessorPil(size=SQUARE), tmp_path / "theirs", **changes)
     with pytest.raises(ConfigError, match=expected):
         image_details(folder, SHAPE)
+
+
+def test_a_model_of_neither_one_channel_nor_three_is_refused(tmp_path):
+    folder = folder_of(ViTImageProcessorPil(size=SQUARE), tmp_path / "theirs")
+    with pytest.raises(ConfigError, match=r"images of \[1, 3\] channels"):
+        image_details(folder, (2, 24, 24))
 
 
 @pytest.mark.parametrize("text", ["[]", "{"])

@@ -23,6 +23,14 @@ ROPES = {
     "linear": {"rope_theta": 100.0, "factor": 4.0},
     "dynamic": {"rope_theta": 100.0, "factor": 4.0},
     "llama3": {"rope_theta": 100.0, "factor": 8.0, **LLAMA3},
+    "yarn": {"rope_theta": 100.0, "factor": 4.0, "original_max_position_embeddings": 10},
+    "longrope": {
+        "rope_theta": 100.0,
+        "factor": 4.0,
+        "original_max_position_embeddings": 39,
+        "short_factor": [1.5, 2.0],
+        "long_factor": [3.0, 4.0],
+    },
 }
 
 
@@ -41,6 +49,7 @@ def mistral(folder, **settings):
         {},
         {"tie_word_embeddings": True},
         {"attention_bias": True},
+        {"mlp_bias": True},
         {"head_dim": 6, "num_key_value_heads": 4, "rms_norm_eps": 0.01, "hidden_act": "gelu_pytorch_tanh"},
     ],
     ids=str,
@@ -54,7 +63,35 @@ def test_an_imported_llama_computes_what_transformers_does(settings, tmp_path):
 @pytest.mark.parametrize("rope", ROPES)
 def test_every_supported_rope_type_is_transformers_own(rope, tmp_path):
     folder = llama(tmp_path / "theirs", rope_parameters={"rope_type": rope, **ROPES[rope]})
+    checkpoint = imported(folder)
+    assert_same(checkpoint, LlamaForCausalLM, folder, causal(checkpoint.config.max_length))
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"attention_factor": 1.3},
+        {"mscale": 0.7, "mscale_all_dim": 1.1},
+        {"mscale": 0.7},
+        {"truncate": False},
+        {"beta_fast": 6.0, "beta_slow": 0.5},
+        {"factor": None},
+        {"original_max_position_embeddings": 40, "factor": 1.0},
+    ],
+    ids=str,
+)
+def test_every_option_of_yarn_is_transformers_own(options, tmp_path):
+    rope = {"rope_type": "yarn", **ROPES["yarn"], **options}
+    folder = llama(tmp_path / "theirs", head_dim=16, rope_parameters=rope)
     assert_same(imported(folder), LlamaForCausalLM, folder, causal(40))
+
+
+def test_longrope_is_imported_up_to_the_length_where_the_other_library_changes_all_angles(tmp_path):
+    folder = llama(tmp_path / "theirs", rope_parameters={"rope_type": "longrope", **ROPES["longrope"]})
+    assert imported(folder).config.max_length == 39
+    with pytest.raises(ConfigError, match="a --max-length from 1 to 39"):
+        imported(folder, max_length=40)
 
 
 @pytest.mark.parametrize("key", ["type", "rope_type"])
@@ -79,8 +116,12 @@ def test_a_plain_rope_theta_needs_no_scaling(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "found"),
     [
-        ({"rope_scaling": {"type": "yarn", "factor": 4.0}}, "'yarn'"),
-        ({"rope_scaling": {"rope_type": "longrope", "factor": 4.0}}, "'longrope'"),
+        ({"rope_scaling": {"type": "proportional", "factor": 4.0}}, "'proportional'"),
+        ({"rope_scaling": {"rope_type": "longrope", "factor": 4.0}}, "None"),
+        ({"rope_scaling": {"rope_type": "longrope", "factor": 4.0, "short_factor": [1.0]}}, "1"),
+        ({"rope_scaling": {"type": "yarn", "factor": 4.0, "truncate": 3}}, "3"),
+        ({"rope_theta": "x", "rope_parameters": GONE}, "'x'"),
+        ({"rope_theta": 10**400, "rope_parameters": GONE}, "1000"),
         ({"rope_scaling": {"type": ["linear"], "factor": 4.0}}, "linear"),
         ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, "partial_rotary_factor 0.5"),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor 0.5"),
@@ -88,7 +129,7 @@ def test_a_plain_rope_theta_needs_no_scaling(tmp_path):
         ({"rope_scaling": {"type": "default", "mrope_section": [1, 1]}}, "mrope_section"),
         ({"rope_parameters": {"full_attention": {"rope_type": "default"}}}, "full_attention"),
         ({"rope_scaling": {"type": "linear", "factor": 0.5}}, "0.5"),
-        ({"mlp_bias": True}, "True"),
+        ({"mlp_bias": 1}, "1"),
         ({"hidden_act": "relu2"}, "'relu2'"),
     ],
     ids=str,
@@ -102,8 +143,8 @@ def test_what_the_decoder_does_not_do_is_refused(fields, found, tmp_path):
 
 
 def test_a_refused_rope_type_names_those_that_are_supported(tmp_path):
-    folder = llama(tmp_path / "theirs", changes={"rope_scaling": {"type": "yarn", "factor": 4.0}})
-    with pytest.raises(ConfigError, match=r"default.*dynamic.*linear.*llama3"):
+    folder = llama(tmp_path / "theirs", changes={"rope_scaling": {"type": "other", "factor": 4.0}})
+    with pytest.raises(ConfigError, match=r"default.*dynamic.*linear.*llama3.*longrope.*yarn"):
         imported(folder)
 
 

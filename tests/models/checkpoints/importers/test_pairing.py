@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -118,3 +120,10 @@ def test_a_part_of_a_tensor_does_not_keep_the_whole_in_memory(tmp_path):
         pairing = pair(module, table, architecture(), canonical_names(architecture(), opened))
         fill_from(module, pairing, opened, lambda name: None)
     assert module.weight.untyped_storage().nbytes() == 3 * 4 * 4
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_number_that_is_none_is_the_checkpoints_fault(value, tmp_path):
+    name, shape = next(iter(THEIRS.items()))
+    with pytest.raises(ArtefactError, match=f"finite numbers in {re.escape(name)} of the checkpoint"):
+        paired(tmp_path, changes={name: torch.full(shape, value)})

@@ -43,6 +43,14 @@ def test_the_last_blocks_may_have_a_window(kind, first, tmp_path):
     assert imported(folder).config == checkpoint.config
 
 
+@pytest.mark.planted
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("plan", [[SLIDING, FULL], [FULL, SLIDING], [SLIDING, SLIDING]], ids=str)
+def test_blocks_with_a_window_may_stand_anywhere(plan, kind, tmp_path):
+    folder = qwen(kind, tmp_path / "theirs", use_sliding_window=True, sliding_window=4, layer_types=plan)
+    assert_same(imported(folder), KINDS[kind][1], folder, causal(12))
+
+
 def test_a_window_that_is_switched_off_is_none(tmp_path):
     folder = qwen("qwen2", tmp_path / "theirs", use_sliding_window=False, sliding_window=4, max_window_layers=0)
     rewrite(folder / "config.json", sliding_window=4, layer_types=GONE)
@@ -52,7 +60,7 @@ def test_a_window_that_is_switched_off_is_none(tmp_path):
 @pytest.mark.parametrize(
     "fields",
     [
-        {"layer_types": [SLIDING, FULL], "use_sliding_window": True, "sliding_window": 4},
+        {"layer_types": [SLIDING, FULL, FULL], "use_sliding_window": True, "sliding_window": 4},
         {"layer_types": [FULL, SLIDING], "use_sliding_window": False},
         {"layer_types": [FULL]},
         {"layer_types": ["chunked_attention", FULL]},

@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 import torch
@@ -49,6 +50,12 @@ def test_every_tensor_is_found_and_read(layout, request):
 def test_a_shard_that_is_missing_is_refused_by_its_path(sharded):
     (sharded / "model-2.safetensors").unlink()
     assert refusal(sharded).expected == f"a whole safetensors file at {sharded / 'model-2.safetensors'}"
+
+
+def test_a_shard_that_is_a_pipe_is_refused_and_not_waited_for(sharded):
+    (sharded / "model-2.safetensors").unlink()
+    os.mkfifo(sharded / "model-2.safetensors")
+    assert "is no file" in refusal(sharded).found
 
 
 @pytest.mark.parametrize("keep", [0, 7, 100, -1])
@@ -106,3 +113,9 @@ def test_numbers_that_are_quantised_are_refused_by_the_tensors_name(kind, tmp_pa
     error = refusal(tmp_path, read=["h.0.weight"])
     assert error.expected.startswith("h.0.weight in a type of ['float32', 'float16', 'bfloat16'")
     assert error.found == str(kind)
+
+
+def test_a_folder_of_gguf_is_refused_by_that_name(tmp_path):
+    (tmp_path / "model-Q4_K_M.gguf").write_bytes(b"GGUF")
+    with pytest.raises(ArtefactError, match=r"GGUF, .*Q4_K_M.*unquantised"), opened_tensors(tmp_path):
+        pass

@@ -53,10 +53,13 @@ RUNS = {
 }
 
 
+POOLER = frozenset({"pooler.dense.weight"})  # as published files have it
+
+
 def config_of(values):
     """Our configuration, or nothing where it is refused."""
     fields = Fields(values)
-    config = architecture_of(values).config_from(ReferenceModel(fields=fields, generation=values))
+    config = architecture_of(values).config_from(ReferenceModel(fields=fields, generation=values, names=POOLER))
     fields.refuse_rest()
     return config
 
@@ -176,3 +179,10 @@ def test_another_model_of_the_architecture_is_refused():
 def test_names_of_architectures_that_are_no_list_of_names_are_refused(classes):
     with pytest.raises(UnknownNameError, match="one of the architectures"):
         architecture_of({"model_type": "gpt2", "architectures": classes})
+
+
+@pytest.mark.parametrize(("model_type", "experts"), [("mixtral", True), ("qwen2_moe", True), ("gemma2", False)])
+def test_an_architecture_that_is_not_supported_leads_to_a_module_of_ones_own(model_type, experts):
+    with pytest.raises(UnknownNameError, match=r"your-own-model\.md") as caught:
+        architecture_of({"model_type": model_type})
+    assert ("a mixture of experts" in caught.value.found) == experts

@@ -50,8 +50,9 @@ def test_an_imported_t5_computes_what_transformers_does(settings, tmp_path):
 
 
 @pytest.mark.planted
-def test_an_imported_t5_of_version_1_1_computes_what_transformers_does(tmp_path):
-    folder = t5(tmp_path / "theirs", own_head=True, **V1_1)
+@pytest.mark.parametrize("own_head", [True, False], ids=["published", "saved by transformers 5"])
+def test_an_imported_t5_of_version_1_1_computes_what_transformers_does(own_head, tmp_path):
+    folder = t5(tmp_path / "theirs", own_head=own_head, **V1_1)
     checkpoint = imported(folder)
     assert not checkpoint.config.tied
     assert checkpoint.config.activation == "gelu_tanh"

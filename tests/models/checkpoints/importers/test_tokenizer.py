@@ -5,6 +5,7 @@ import pytest
 import transformers
 from tokenizers import BertWordPieceTokenizer, ByteLevelBPETokenizer
 
+from attendant.chat_template import LONGEST_TEMPLATE
 from attendant.errors import ArtefactError, MachineError
 from attendant.tokenization import load_tokenizer
 from models.checkpoints.importers.library import quietly
@@ -177,4 +178,48 @@ def test_a_broken_tokenizer_configuration_is_refused_with_its_path(content, tmp_
     characters().save(str(source / "tokenizer.json"))
     (source / "tokenizer_config.json").write_text(content)
     with pytest.raises(ArtefactError, match=r"JSON in .*tokenizer_config\.json"):
+        kept(source)
+
+
+@pytest.mark.parametrize(
+    ("template", "fault"),
+    [
+        ("{% if %}", "line 1"),
+        ("a\n{% for m in messages %}", "line 2"),
+        ("{{ messages | nothing }}", "nothing"),
+        ("{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}", "nested too deep"),
+        ("x" * (LONGEST_TEMPLATE + 1), "characters"),
+    ],
+    ids=["unparsable", "open", "unknown filter", "deep", "long"],
+)
+def test_a_chat_template_that_cannot_be_read_is_refused_at_import(template, fault, tmp_path):
+    source = slow_folder(tmp_path / "theirs", "gpt2")
+    (source / "chat_template.jinja").write_text(template)
+    with pytest.raises(ArtefactError, match="a chat template that Jinja can read") as caught:
+        kept(source)
+    assert fault in caught.value.found
+
+
+def test_nothing_of_a_chat_template_runs_while_it_is_imported(tmp_path):
+    source = slow_folder(tmp_path / "theirs", "gpt2")
+    (source / "chat_template.jinja").write_text("{% generation %}{{ 'a' * 10**10 }}{% endgeneration %}")
+    kept(source)
+
+
+@pytest.mark.parametrize(
+    ("config", "fault"),
+    [
+        ({"chat_template": 5}, "chat_template"),
+        ({"chat_template": [{"name": ["x"], "template": "a"}, {"name": "default", "template": 1}]}, "chat_template"),
+        ({"chat_template": "a", "bos_token": {"x": 1}}, "bos_token"),
+        ({"chat_template": "a", "eos_token": 5}, "eos_token"),
+    ],
+    ids=str,
+)
+def test_a_malformed_configuration_of_a_tokenizer_is_refused_by_its_field(config, fault, tmp_path):
+    source = tmp_path / "theirs"
+    source.mkdir()
+    characters().save(str(source / "tokenizer.json"))
+    write(source / "tokenizer_config.json", **config)
+    with pytest.raises(ArtefactError, match=f"a text as {fault}"):
         kept(source)

@@ -68,6 +68,21 @@ def test_labels_with_a_gap_are_refused(tmp_path):
         imported(folder)
 
 
+@pytest.mark.parametrize("label", ["zero\nnull", "a\u2028b"])
+def test_labels_of_several_lines_are_refused(label, tmp_path):
+    folder = vit(tmp_path / "theirs", id2label=dict(enumerate([label, *LABELS[1:]])), label2id={})
+    with pytest.raises(ConfigError, match="labels of one line each"):
+        imported(folder)
+
+
+@pytest.mark.parametrize("fields", [{"size": {"shortest_edge": [1]}}, {"image_mean": [[], 1, 1]}], ids=str)
+def test_a_preprocessing_that_cannot_be_read_is_refused(fields, tmp_path):
+    folder = vit(tmp_path / "theirs")
+    rewrite(folder / "preprocessor_config.json", **fields)
+    with pytest.raises(ConfigError, match=r"labels, preprocessing and tokenizer in|a size of|image_mean"):
+        imported(folder)
+
+
 @pytest.mark.parametrize("fields", [{"qkv_bias": False}, {"hidden_act": "relu"}, {"mystery": 3}], ids=str)
 def test_what_the_family_does_not_do_is_refused(fields, tmp_path):
     folder = vit(tmp_path / "theirs")

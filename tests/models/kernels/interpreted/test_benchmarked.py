@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from benchmarks.gpu import attention, tiles
+from benchmarks.gpu import attention, goals, tiles
 from benchmarks.gpu.cases import decode, prefill
 from benchmarks.gpu.step_cases import additive, append
 from benchmarks.gpu.window_cases import windows
@@ -57,6 +57,18 @@ def test_a_trial_of_the_benchmark_has_a_table_of_every_kind(monkeypatch, tmp_pat
     numbers = json.loads(page.with_suffix(".json").read_text())
     assert {one["kind"] for one in numbers["measured"]} == {kind.removeprefix("## ") for kind in kinds}
     assert numbers["roofs"].keys() == {"bytes_per_second", "flops"}
+
+
+@pytest.mark.filterwarnings("ignore")  # of PyTorch, where a library does not run on a CPU
+def test_a_trial_of_the_goals_has_a_fraction_a_kernel_but_decides_nothing(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(sys, "argv", ["goals.py", "--quick", "--out", str(tmp_path)])
+    assert goals.main() == 0
+    page = capsys.readouterr().out
+    (record,) = tmp_path.glob("*-gpu-goals.json")
+    found = {one["goal"]: one for one in json.loads(record.read_text())["fractions"]}
+    assert found["plugin"]["value"] > 0 and found["decode"]["value"] > 0
+    assert "sm_90, which has wgmma; found sm_86" in found["hopper"]["reason"]
+    assert all(f"- {goal}: not measured" in page for goal in goals.GOALS)
 
 
 def test_the_best_of_the_candidates_is_kept_where_kernels_read_it(monkeypatch, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import serving.runtime.torch.attention as fused
+from attendant.errors import ConfigError
 from models.layers.attend import attend_in_groups
 from models.layers.relative_position_2d import OffsetBias
 from models.layers.window_attention import WindowAttention, attend_in_windows_by
@@ -125,3 +126,20 @@ def test_lengths_that_are_off_by_one_would_be_noticed(monkeypatch):
     found = decoded(runners("llama-tiny", attention)["decoder"])
     wanted = decoded(runners("llama-tiny", attend_in_groups)["decoder"])
     assert worst(found, wanted) > 50 * TOLERANCE
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_hoppers_prefill_has_many_positions_where_it_fits_and_flash_attention_has_the_rest(kernels, monkeypatch, fits):
+    by_flash, taken = fused.flash_attention, []
+
+    def hopper(*arguments):
+        if not fits:
+            raise ConfigError("heads of 64", "16", "")
+        taken.append(arguments)
+        return by_flash(*arguments)
+
+    monkeypatch.setattr(fused, "_FEW", 1)
+    found = decoded(runners("llama-tiny", FusedAttention(8, hopper))["decoder"])
+    assert worst(found, decoded(runners("llama-tiny", attend_in_groups)["decoder"])) < TOLERANCE
+    assert len(taken) == (4 if fits else 0) and kernels["flash_attention"] == 4
+    assert kernels["decode_attention"] == 4

@@ -8,7 +8,7 @@ from attendant.sampling_params import SamplingParams
 from models.checkpoints.resolve import checkpoint_named
 from models.explain.observe import observe
 from serving.engine.output.alignment import aligning_graph, alignment_of, require_aligning
-from serving.engine.text_generation_model import CaptionModel
+from serving.engine.text_generation_model import CaptionModel, TranslationModel
 from tests.conftest import CAPTIONER
 
 
@@ -34,18 +34,34 @@ def test_each_token_of_a_caption_comes_with_what_its_image_was_read_by(captioner
     assert [(piece.token_ids, piece.alignment) for piece in plain] == [(piece.token_ids, None) for piece in pieces]
 
 
-def test_of_a_transformer_it_is_the_mean_over_the_last_layers_heads_at_the_newest_position():
+def test_of_a_transformer_it_is_the_mean_over_the_last_layers_heads_at_its_position():
     weights_BLHTS = np.random.default_rng(0).random((2, 3, 2, 4, 5))
-    expected = (weights_BLHTS[1, 2, 0, 3] + weights_BLHTS[1, 2, 1, 3]) / 2
-    np.testing.assert_allclose(alignment_of({"cross_attention": weights_BLHTS}, 1, None), expected)
-    np.testing.assert_allclose(alignment_of({"cross_attention": weights_BLHTS}, 1, 3), expected[:3])
+    expected = (weights_BLHTS[1, 2, 0, 1] + weights_BLHTS[1, 2, 1, 1]) / 2
+    np.testing.assert_allclose(alignment_of({"cross_attention": weights_BLHTS}, 1, 1, None), expected)
+    np.testing.assert_allclose(alignment_of({"cross_attention": weights_BLHTS}, 1, 1, 3), expected[:3])
 
 
 def test_of_a_recurrent_decoder_it_is_its_own_and_stays_when_the_next_step_writes_over_it():
     weights_BTS = np.random.default_rng(0).random((1, 1, 5))
-    found, expected = alignment_of({"alignment": weights_BTS}, 0, None), weights_BTS[0, 0].copy()
+    found, expected = alignment_of({"alignment": weights_BTS}, 0, 0, None), weights_BTS[0, 0].copy()
     weights_BTS[:] = 0
     np.testing.assert_array_equal(found, expected)
+
+
+def test_a_neighbours_guesses_change_no_alignment(explained_dates):
+    served = TranslationModel(explained_dates, Manifest.read(explained_dates))
+    expected = list(served.stream(served.request("11 11 1111", SamplingParams(explain=True))))
+    found = []
+    for options, take in (
+        (SamplingParams(explain=True), found.append),
+        (SamplingParams(num_speculative_tokens=4), print),
+    ):
+        served.engine.submit(served.request("11 11 1111", options), take)
+    while not served.engine.is_idle:
+        served.engine.step()
+    assert served.engine.meter.drafted
+    alignments = [np.concatenate([piece.alignment for piece in pieces]) for pieces in (found, expected)]
+    np.testing.assert_allclose(*alignments, atol=1e-5)
 
 
 def test_the_graph_is_the_plain_one_unless_an_explanation_is_asked_for(dates_artefact, explained_dates):

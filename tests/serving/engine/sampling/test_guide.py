@@ -12,10 +12,11 @@ from tokenizers import Tokenizer as LibraryTokenizer
 from tokenizers import decoders, normalizers
 from tokenizers import models as library_models
 
-from attendant.errors import InputError, MachineError
+from attendant.errors import BusyError, InputError, MachineError
 from attendant.sampling_params import SamplingParams, Structure
 from attendant.tokenizer import Tokenizer
-from serving.engine.sampling.guide import Guides
+from serving.engine.sampling import guide as guide_module
+from serving.engine.sampling.guide import MOST_GRAMMARS, Guides
 from serving.engine.sampling.sampler import Sampler
 from serving.engine.sampling.token_rules import TokenRules
 from tests.conftest import ROOT
@@ -31,6 +32,7 @@ SCHEMA = {
     "required": ["name", "age"],
     "additionalProperties": False,
 }
+BLANKS = {"whitespace_flexible": True}
 MODELS = {  # its tokenizer, and its end token
     "stdlib-lm": (lambda: Tokenizer.load(shipped("stdlib-lm")), 0),
     "dates-gru": (lambda: Tokenizer.load(shipped("dates-gru")), 2),
@@ -119,7 +121,39 @@ def test_every_finished_answer_is_of_the_schema(models, name):
 def test_every_finished_answer_of_any_json_can_be_parsed(models, name):
     answers = [models[name].answer(Structure(kind="json"), seed, limit=60, temperature=1.0) for seed in range(20)]
     values = [json.loads(text) for text, is_whole in answers if is_whole]
-    assert values
+    assert values and all(isinstance(value, dict) for value in values)
+
+
+def grammar(text):
+    return Structure(kind="grammar", text=text)
+
+
+LARK = 'start: GREETING " " name "!"\nGREETING: "hi" | "bye"\nname: /[a-d]{2}/'
+GBNF = 'root ::= greeting " " [a-d] [a-d] "!"\ngreeting ::= "hi" | "bye"'
+
+
+@speaks
+@pytest.mark.parametrize("text", [LARK, GBNF], ids=["Lark", "GBNF"])
+def test_every_answer_is_of_the_grammar(models, name, text):
+    answers = [models[name].answer(grammar(text), seed, temperature=1.0) for seed in range(5)]
+    assert all(is_whole and re.fullmatch("(hi|bye) [a-d]{2}!", text) for text, is_whole in answers)
+
+
+def test_json_has_no_blanks_unless_the_schema_asks_for_them(models):
+    model = models["byte-level BPE"]
+    compact = {
+        "type": "object",
+        "properties": {"a": {"const": [1, 2]}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    text, is_whole = model.answer(schema(compact), 0)
+    assert is_whole and text.startswith('{"a":[1,2]') and not any(blank in text for blank in " \n\r\t")
+    brace, blank = (model.tokenizer.encode(text, 9)[-1] for text in ("{", " "))
+    for guide, allowed in ((schema(compact), False), (schema({**compact, "x-guidance": BLANKS}), True)):
+        ruled = model.guides.create(guide)
+        ruled.take(brace)
+        assert ruled.allowed()[blank] == allowed
 
 
 EXPRESSIONS = {
@@ -140,7 +174,7 @@ def test_a_regular_expression_is_matched_as_a_whole(models, name, seed):
 
 def test_blanks_between_json_are_bounded(models):
     model = models["byte-level BPE"]
-    ruled, encode = model.guides.create(Structure(kind="json")), byte_level_bpe().encode
+    ruled, encode = model.guides.create(schema({"type": "object", "x-guidance": BLANKS})), byte_level_bpe().encode
     (brace,), (blank,) = encode("{", add_special_tokens=False).ids, encode(" ", add_special_tokens=False).ids
     for token in (brace, *(blank,) * 40):
         assert ruled.allowed()[token]
@@ -190,6 +224,10 @@ def test_the_forced_first_token_is_none_of_the_guides(models):
         (regex("(?=a)b"), "look-around"),
         (regex("(" * 5000 + ")" * 5000), "nested parentheses"),
         (schema({"type": "strange"}), "strange"),
+        (grammar("start: other"), "other"),
+        (grammar("root ::= ("), "GBNF"),
+        (grammar("start: " + "(" * 5000 + '"a"' + ")" * 5000), "nested"),
+        (grammar("start: <|endoftext|>"), "special token"),
         (schema({"type": "object", "unevaluatedItems": 3}), "unevaluatedItems"),
         (Structure(kind="json_schema", text="{"), "EOF"),
         (Structure(kind="json_schema", text="[" * 100_000), "recursion"),
@@ -197,7 +235,7 @@ def test_the_forced_first_token_is_none_of_the_guides(models):
     ],
 )
 def test_a_guide_that_cannot_be_followed_is_refused_with_the_reason(models, guide, message):
-    with pytest.raises(InputError, match=rf"expected a (JSON schema|regular expression).*(?s:.*){message}"):
+    with pytest.raises(InputError, match=rf"expected a (JSON schema|regular expression|grammar).*(?s:.*){message}"):
         models["dates-gru"].guides.create(guide)
 
 
@@ -256,9 +294,45 @@ def test_no_guide_holds_up_a_step_for_long(guide):
     guides.prepare(Structure(kind="json"))  # the vocabulary is compiled once
     began = time.thread_time()
     with suppress(InputError):  # either end is good
+        guides.prepare(guide)  # by another thread than the one that decodes
+        began = time.thread_time()
         answer = guides.create(guide)
         for number in range(STEPS):
             allowed = [int(token) for token in answer.allowed().nonzero()[0] if token != end]
             by_length = sorted(allowed, key=lambda token: len(tokenizer.decode([token])))
             answer.take(by_length[-1 if number % 2 else 0])
     assert time.thread_time() - began < STEPS_S
+
+
+def test_a_guide_stays_compiled_as_long_as_a_request_has_it(monkeypatch):
+    guides = Model("dates-gru").guides
+    held = [guides.prepare(regex(f"[0-9]{{{number}}}")) for number in range(1, MOST_GRAMMARS + 9)]
+    monkeypatch.setattr(guides, "_compile", forbid)
+    assert all(guides.known(regex(f"[0-9]{{{number}}}")) is one for number, one in enumerate(held, start=1))
+    ruled = guides.create(regex("[0-9]{1}"))
+    ruled.take(30)
+    assert ruled.is_complete and not held[0].is_complete
+    del held
+    assert guides.known(regex("[0-9]{2}")) is None, "it would be held for ever"
+
+
+def test_a_guide_that_was_refused_is_not_tried_again(monkeypatch):
+    guides = Model("dates-gru").guides
+    for _ in range(2):
+        with pytest.raises(InputError, match="unclosed group"):
+            guides.create(regex("a("))
+        monkeypatch.setattr(guides, "_compile", forbid)
+    assert isinstance(guides.known(regex("a(")), InputError)
+
+
+def test_requests_hold_a_bounded_number_of_guides(monkeypatch):
+    monkeypatch.setattr(guide_module, "MOST_GUIDES", 3)
+    guides = Model("dates-gru").guides
+    held = [guides.prepare(regex("a" * number)) for number in range(1, 4)]
+    with pytest.raises(BusyError, match="retry later"):
+        guides.prepare(regex("b"))
+    assert guides.prepare(regex("a")) is held[0]
+
+
+def forbid(_):
+    raise AssertionError("tried and compiled again")

@@ -1,13 +1,16 @@
 """Guides of a few kB that llguidance compiles for long, or into much memory."""
 
+import errno
 import json
 import os
 import signal
+from multiprocessing.connection import Connection
 
 import pytest
 
-from attendant.errors import InputError
+from attendant.errors import InputError, LostError
 from attendant.sampling_params import Structure
+from serving.engine.sampling import guide_trial
 from serving.engine.sampling.guide_trial import GuideTrial
 
 
@@ -54,10 +57,26 @@ def test_what_is_not_is_refused_and_the_next_is_tried(trial, guide):
     trial.require_cheap(regex("a"))
 
 
-def test_a_trial_that_is_killed_is_replaced(trial):
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_trial_whose_process_is_killed_or_stands_still_is_made_in_another(trial, monkeypatch, number):
     trial.require_cheap(regex("a"))
     (process, _) = trial._end.peek()[2]
-    os.kill(process.pid, signal.SIGKILL)
-    with pytest.raises(InputError):
-        trial.require_cheap(regex("a"))
+    os.kill(process.pid, number)
+    if number == signal.SIGSTOP:
+        asked, poll = [], Connection.poll
+        monkeypatch.setattr(
+            Connection, "poll", lambda one, time_s: poll(one, time_s if asked.append(1) or asked[1:] else 0.1)
+        )
     trial.require_cheap(regex("a"))
+    assert process.poll() is not None
+
+
+def test_where_no_process_can_try_it_the_request_is_lost_and_is_no_mistake(trial, monkeypatch):
+    monkeypatch.setattr(guide_trial, "start_python", no_process)
+    monkeypatch.setattr(trial, "_connection", None)
+    with pytest.raises(LostError):
+        trial.require_cheap(regex("a"))
+
+
+def no_process(*_):
+    raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))

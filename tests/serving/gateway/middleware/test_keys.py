@@ -3,6 +3,7 @@ import os
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +42,8 @@ def test_a_name_is_given_once_and_a_limit_must_be_one(path):
         new_key(path, "ann")
     with pytest.raises(ConfigError, match="600/minute"):
         new_key(path, "ben", requests="many")
+    with pytest.raises(ConfigError, match="printable name"):
+        new_key(path, "two\nlines")
     assert len(json.loads(path.read_text())["keys"]) == 1
 
 
@@ -131,3 +134,18 @@ def test_a_file_that_may_not_be_read_says_how_it_may(path, monkeypatch):
     monkeypatch.setattr(os, "open", refuse)  # root, as whom tests may run, may read any file
     with pytest.raises(ArtefactError, match="chmod 640"):
         Keys(path)
+
+
+def test_what_a_killed_writer_has_left_is_cleared_away(path):
+    new_key(path, "ann")
+    path.with_name(f".{path.name}.abcdefgh.part").write_text("half")
+    new_key(path, "ben")
+    assert [one for one in path.parent.iterdir() if one.suffix == ".part"] == []
+
+
+def test_a_key_that_could_not_be_shown_is_not_kept(path):
+    new_key(path, "ann")
+    words = [sys.executable, "-m", "attendant", "keys", "new", "--name", "ben", "--file", str(path)]
+    with Path("/dev/full").open("w") as full:
+        assert subprocess.run(words, stdout=full, stderr=subprocess.PIPE, timeout=60).returncode == 1
+    assert [key["name"] for key in json.loads(path.read_text())["keys"]] == ["ann"]

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from serving.gateway.errors import RefusedError
@@ -58,3 +60,23 @@ def test_a_request_that_is_larger_than_the_quota_is_told_so_and_not_to_wait():
     refused = refusal(Quotas(), 61, 61)
     assert (refused.status, refused.param) == (400, "max_tokens") and "60 per 1 minute" in refused.message
     assert "Retry-After" not in refused.headers
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("jump_s", [86_400.0, 3.2e7, -3600.0])
+def test_tokens_come_back_in_their_time_whatever_the_wall_clock_does(jump_s, monkeypatch):
+    wall, monotonic = time.time, time.monotonic
+    passed_s, ahead_s = 0.0, jump_s
+    monkeypatch.setattr(time, "time", lambda: wall() + passed_s + ahead_s)
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + passed_s)
+    quotas = Quotas()
+    quotas.settle(KEY, 0, 60)
+    with pytest.raises(RefusedError) as refused:
+        quotas.admit(KEY)
+    assert 50 <= int(refused.value.headers["Retry-After"]) <= 60
+    ahead_s = 0.0
+    with pytest.raises(RefusedError) as refused:
+        quotas.admit(KEY)
+    assert 50 <= int(refused.value.headers["Retry-After"]) <= 60
+    passed_s = 61.0
+    assert quotas.admit(KEY)["RateLimit"].startswith('"tokens";r=60;')

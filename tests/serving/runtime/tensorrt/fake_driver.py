@@ -29,6 +29,8 @@ class FakeDriver:
     recordings: dict[int, list] = field(default_factory=dict)
     replays: int = 0
     counts: Counter = field(default_factory=Counter)
+    total: int = 1 << 40
+    recording_bytes: int = 0
     _next: int = _FIRST_ADDRESS
     _recording: tuple[int, list] | None = None
 
@@ -73,6 +75,11 @@ class FakeDriver:
             self.blocks[address].freed = True
 
         self._queue(stream, ("do", work))
+
+    def memory(self):
+        """Buffers come from a pool, which asks for more now and then; what is recorded is taken at once."""
+        kept = sum(record is not None for record in self.recordings.values())
+        return self.total - kept * self.recording_bytes, self.total
 
     def pin(self, nbytes):
         buffer = ctypes.create_string_buffer(nbytes)

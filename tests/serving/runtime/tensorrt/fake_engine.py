@@ -17,6 +17,7 @@ def described(signature, profiles, aliases=None, plugins=()):
     return Engine(
         graph=signature.name,
         sha256="",
+        source=f"{signature.name}.onnx",
         built_from={},
         profiles=tuple(profiles),
         aliases=dict(aliases or {}),

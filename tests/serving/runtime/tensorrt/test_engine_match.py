@@ -13,7 +13,7 @@ T4 = replace(H100, gpu="Tesla T4", capability="7.5")
 
 
 def engines(**said):
-    engine = Engine(graph="model", sha256="", built_from={}, profiles=(), **said)
+    engine = Engine(graph="model", sha256="", source="model.onnx", built_from={}, profiles=(), **said)
     return EngineManifest(name="vit", platform=H100, engines=(engine,), command="attendant export tensorrt vit")
 
 

@@ -1,3 +1,4 @@
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -54,25 +55,29 @@ def test_where_torch_is_missing_it_is_named(digits, monkeypatch):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
-def test_a_gpu_that_is_asked_for_and_missing_is_named(digits):
+@pytest.mark.parametrize("device", ["cuda", "cuda-no-gluon"])
+def test_a_gpu_that_is_asked_for_and_missing_is_named(digits, device):
     with pytest.raises(MachineError, match=r"a GPU that torch sees; .*--device cpu"):
-        create_runners(digits, Manifest.read(digits), device="cuda")
+        create_runners(digits, Manifest.read(digits), device=device)
 
 
 @pytest.mark.parametrize(
     ("form", "options", "message"),
     [
         ("torch", {"runtime": "onnxruntime"}, "runtime auto for 'digits-vit', which torch runs; found onnxruntime"),
-        ("onnx", {"device": "cuda"}, "an artefact of `export torch` for device cuda"),
-        ("torch", {"device": "tpu"}, r"a device, one of \['auto', 'cpu', 'cuda'\]; found 'tpu'"),
+        ("onnx", {"device": "cuda"}, "an artefact of `export torch` for device cuda;"),
+        ("onnx", {"device": "cuda-no-gluon"}, "an artefact of `export torch` for device cuda-no-gluon"),
+        ("torch", {"device": "tpu"}, r"a device, one of \['auto', 'cpu', 'cuda', 'cuda-no-gluon'\]; found 'tpu'"),
     ],
 )
-def test_what_an_artefacts_form_has_not_is_refused_before_anything_is_written(form, options, message, digits, tmp_path):
+def test_what_an_artefacts_form_has_not_is_refused_before_anything_is_written(
+    form, options, message, digits, digits_artefact, tmp_path
+):
     manifest = replace(Manifest.read(digits), form=form)
     with pytest.raises(ConfigError, match=message):
         create_runners(digits, manifest, **options)
     (tmp_path / "artefact").mkdir()
-    (tmp_path / "artefact/model.onnx").touch()
+    shutil.copy(digits_artefact / "model.onnx", tmp_path / "artefact")
     files = {"model.onnx": sha256_of(tmp_path / "artefact/model.onnx")}
     replace(manifest, files=files).write(tmp_path / "artefact")
     with pytest.raises(ConfigError, match=message):
@@ -88,7 +93,7 @@ def test_the_device_travels_in_the_configuration_unless_the_server_is_to_choose(
 
 @pytest.mark.parametrize(
     ("capability", "kind"),
-    [((9, 0), "FusedAttention"), ((8, 0), "FusedAttention"), ((7, 5), "function"), ((10, 3), "function")],
+    [((9, 0), "FusedAttention"), ((8, 0), "FusedAttention"), ((7, 5), "function"), ((13, 0), "function")],
 )
 def test_a_gpu_attends_by_our_kernels_where_they_are_made_for_it_and_by_torchs_elsewhere(monkeypatch, capability, kind):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
@@ -96,3 +101,31 @@ def test_a_gpu_attends_by_our_kernels_where_they_are_made_for_it_and_by_torchs_e
     attention = torch_loading.attention_on(torch.device("cuda"))
     assert type(attention).__name__ == kind
     assert torch_loading.attention_on(torch.device("cpu")) is attend_in_groups
+
+
+@pytest.mark.parametrize(("gluon", "found"), [(True, "hopper_flash_attention"), (False, None)])
+@pytest.mark.parametrize(("capability", "has_one"), [((9, 0), True), ((8, 0), False), ((10, 0), False)])
+def test_hopper_alone_prefills_by_gluon_unless_that_is_turned_off(monkeypatch, capability, has_one, gluon, found):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(multi_processor_count=4))
+    attention = torch_loading.attention_on(torch.device("cuda"), gluon)
+    assert getattr(attention._hopper, "__name__", None) == (found if has_one else None)
+
+
+@pytest.mark.parametrize(("device", "gluon"), [("auto", True), ("cuda", True), ("cuda-no-gluon", False)])
+def test_the_device_says_whether_gluon_may_be_chosen(digits, monkeypatch, device, gluon):
+    chosen = []
+    monkeypatch.setattr(torch_loading, "_device", lambda device: torch.device("cpu"))
+    monkeypatch.setattr(torch_loading, "attention_on", lambda device, gluon: chosen.append(gluon) or attend_in_groups)
+    torch_loading.TorchGraphs(digits, Manifest.read(digits), device=device)
+    assert chosen == [gluon]
+
+
+@pytest.mark.parametrize("missing", ["triton.experimental.gluon", "triton.experimental.gluon.language.nvidia.hopper"])
+def test_where_triton_has_no_gluon_hopper_prefills_like_other_gpus(monkeypatch, missing):
+    from serving.runtime.torch.attention import find_hopper_prefill
+
+    for module in ("hopper_partitions", "hopper_flash_attention"):
+        monkeypatch.delitem(sys.modules, f"models.kernels.{module}", raising=False)
+    monkeypatch.setitem(sys.modules, missing, None)
+    assert find_hopper_prefill() is None

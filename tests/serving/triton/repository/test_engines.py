@@ -4,15 +4,18 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from tritonclient.grpc import model_config_pb2 as pb
 
 from attendant.engine_manifest import EngineManifest
 from attendant.errors import ArtefactError, MachineError
 from attendant.manifest import Manifest
 from serving.lint.check import check_repository
 from serving.triton.repository import engine_check
-from serving.triton.repository.engine_check import check_engines
+from serving.triton.repository.engine_check import check_engines, find_unfit
 from serving.triton.repository.layout import write_repository
 from serving.triton.repository.pbtxt import config_from_pbtxt
+from serving.triton.server.model_folders import find_models
+from serving.triton.server.settings import ServerSettings
 from tests.conftest import DATES, DIGITS, TEXT_ENCODER
 from tests.nvidia.engines import H100, with_engines
 
@@ -66,6 +69,34 @@ def test_every_batch_size_runs_before_it_is_ready_and_is_a_cuda_graph(repository
     assert all(list(graph.input["pixels"].dim) == pixels for graph in cuda.graph_spec)
     assert all(list(warmup.inputs["pixels"].dims) == pixels for warmup in config.model_warmup)
     assert not config.dynamic_batching.HasField("default_queue_policy")
+
+
+def in_bfloat16(artefact, out):
+    """A copy of an artefact with an engine whose tensors are all bfloat16."""
+    with_engines(artefact, out)
+    manifest = Manifest.read(out)
+    (signature,) = (one for one in manifest.graphs if one.name == "model")
+    specs = [
+        tuple(replace(spec, dtype="bfloat16") for spec in specs) for specs in (signature.inputs, signature.outputs)
+    ]
+    narrow = replace(signature, inputs=specs[0], outputs=specs[1])
+    replace(manifest, task="predict", graphs=(narrow,), details={}, example={}).write(out)
+    return out
+
+
+def test_tensors_of_bfloat16_are_bf16_in_tensors_and_warm_ups_of_triton_s_own_backend(digits_artefact, tmp_path):
+    write_repository([in_bfloat16(digits_artefact, tmp_path / DIGITS)], tmp_path / "repository")
+    config = config_of(tmp_path / "repository", DIGITS)
+    assert config.backend == "tensorrt"
+    assert {one.data_type for one in (*config.input, *config.output)} == {pb.TYPE_BF16}
+    assert {warmup.inputs["pixels"].data_type for warmup in config.model_warmup} == {pb.TYPE_BF16}
+
+
+def test_a_body_in_python_is_given_no_bfloat16(digits_artefact, tmp_path):
+    folder = in_bfloat16(digits_artefact, tmp_path / DIGITS)
+    with pytest.raises(ArtefactError, match=r"bfloat16 in \['pixels', 'logits'\]; build its engine"):
+        write_repository([folder], tmp_path / "repository", runtime="onnxruntime")
+    assert not (tmp_path / "repository").exists()
 
 
 def test_the_linter_finds_nothing_in_either(repository):
@@ -158,6 +189,7 @@ def test_a_machine_without_a_gpu_is_refused_and_asked_nothing_without_engines(re
     with pytest.raises(MachineError, match=r"NVIDIA's driver|TensorRT"):
         check_engines(repository)
     assert check_engines(tmp_path) == []
+    assert check_engines(repository, ["another"]) == []
 
 
 def test_what_lies_in_the_repository_is_verified_too(repository, monkeypatch):
@@ -167,3 +199,36 @@ def test_what_lies_in_the_repository_is_verified_too(repository, monkeypatch):
         check_engines(repository)
     assert EngineManifest.read(repository / DIGITS / "1").engines[0].graph == "model"
     assert Manifest.read(repository / DIGITS / "1").name == DIGITS
+
+
+def test_a_damaged_engine_takes_its_own_model_away_and_no_other(repository, monkeypatch, capsys):
+    monkeypatch.setattr(engine_check, "this_platform", lambda: H100)
+    whole = (repository / DIGITS / "1/engine.json").read_bytes()
+    assert find_unfit(repository) == {}
+    (repository / DIGITS / "1/engine.json").write_bytes(b'{"format": 1')
+    unfit = find_unfit(repository)
+    assert unfit.keys() == {DIGITS} and "engine.json" in unfit[DIGITS]
+    assert find_models(ServerSettings(repository=repository)) == (DATES,)
+    assert f"not served: {DIGITS}: " in capsys.readouterr().err
+    (repository / DIGITS / "1/engine.json").write_bytes(whole)
+    assert set(find_models(ServerSettings(repository=repository))) == {DATES, DIGITS}, "mended"
+    (repository / DIGITS / "1/engine.json").write_bytes(b"")
+    (repository / DATES / "1/engine.json").write_bytes(b"")
+    with pytest.raises(ArtefactError, match=r"engine\.json"):
+        find_unfit(repository)
+
+
+@pytest.mark.parametrize(("folder", "policy"), [("docs", ""), ("2", "version_policy { specific { versions: 1 } }")])
+def test_an_engine_json_where_triton_does_not_look_says_nothing_of_the_model(repository, monkeypatch, folder, policy):
+    monkeypatch.setattr(engine_check, "this_platform", lambda: H100)
+    (repository / DIGITS / folder).mkdir()
+    (repository / DIGITS / folder / "engine.json").write_text('{"not": "ours"}')
+    with (repository / DIGITS / "config.pbtxt").open("a") as config:
+        config.write(policy)
+    assert find_unfit(repository) == {}
+
+
+def test_a_machine_without_a_gpu_serves_the_models_without_engines(repository, digits_artefact):
+    write_repository([digits_artefact], repository, runtime="onnxruntime")
+    unfit = find_unfit(repository)
+    assert unfit.keys() == {DATES} and "NVIDIA" in unfit[DATES]

@@ -51,6 +51,47 @@ def test_a_classifier_is_warmed_up_at_its_smallest_and_largest_batch(digits):
     assert {warmup.batch_size for warmup in digits.model_warmup} == {1, 32}
 
 
+def test_images_that_are_huge_are_not_held_to_warm_a_classifier_up(digits_artefact):
+    manifest = Manifest.read(digits_artefact)
+    (pixels,) = manifest.graph("model").inputs
+    for side, batches in ((512, {1}), (5000, set())):
+        wide = dataclasses.replace(pixels, axes=("batch", 3, side, side))
+        graph = dataclasses.replace(manifest.graph("model"), inputs=(wide,))
+        details = {**manifest.details, "preprocessing": {**manifest.details["preprocessing"], "size": [side, side]}}
+        config = model_config_from_manifest(dataclasses.replace(manifest, graphs=(graph,), details=details))
+        assert {warmup.batch_size for warmup in config.model_warmup} == batches
+
+
+ODD_AXES = {"none": {}, "large": {"batch": Axis(opt=2, max=2**31)}}
+
+
+@pytest.mark.parametrize("axes", ODD_AXES.values(), ids=ODD_AXES)
+def test_a_graph_without_a_batch_that_triton_can_count_is_refused(digits_artefact, axes):
+    manifest = Manifest.read(digits_artefact)
+    graph = dataclasses.replace(manifest.graph("model"), axes=axes)
+    with pytest.raises(ArtefactError, match="an axis 'batch' of at most 2147483647 rows"):
+        model_config_from_manifest(dataclasses.replace(manifest, graphs=(graph,)))
+
+
+@pytest.mark.parametrize("size", [2**63, -5])
+def test_a_size_that_no_axis_has_is_refused(digits_artefact, size):
+    manifest = Manifest.read(digits_artefact)
+    graph = manifest.graph("model")
+    pixels = dataclasses.replace(graph.inputs[0], axes=("batch", size, 8, 8))
+    with pytest.raises(ArtefactError, match="sizes of axes from 0 to 2147483647"):
+        model_config_from_manifest(
+            dataclasses.replace(manifest, graphs=(dataclasses.replace(graph, inputs=(pixels,)),))
+        )
+
+
+@pytest.mark.parametrize("labels", [["zero\nnull", "one"], ["a\r"], ["a", None], True, "ab"], ids=repr)
+def test_labels_that_are_no_lines_of_triton_s_file_are_refused(digits_artefact, labels):
+    manifest = Manifest.read(digits_artefact)
+    details = {**manifest.details, "labels": labels}
+    with pytest.raises(ArtefactError, match="labels of one line each in the manifest of 'digits-vit'"):
+        model_config_from_manifest(dataclasses.replace(manifest, details=details))
+
+
 def test_the_batcher_gathers_what_the_graph_was_made_for(digits_artefact):
     manifest = Manifest.read(digits_artefact)
     graph = dataclasses.replace(manifest.graph("model"), axes={"batch": Axis(opt=2, max=5)})
@@ -114,7 +155,7 @@ def test_what_a_client_needs_travels_in_the_parameters(digits, dates):
 def test_the_number_of_threads_travels_to_the_backend(digits_artefact):
     config = model_config_from_manifest(Manifest.read(digits_artefact), threads=4)
     assert config.parameters["threads"].string_value == "4"
-    with pytest.raises(ConfigError, match="at least one thread"):
+    with pytest.raises(ConfigError, match="from 1 to 1024 threads"):
         model_config_from_manifest(Manifest.read(digits_artefact), threads=0)
 
 
@@ -135,3 +176,11 @@ def test_more_slots_than_the_decoder_takes_rows_are_refused(dates_artefact):
         ConfigError, match="max_num_seqs of at most 32, the rows that 'dates-transformer' takes; found 33"
     ):
         model_config_from_manifest(Manifest.read(dates_artefact), engine=EngineSettings(max_num_seqs=33))
+
+
+@pytest.mark.parametrize("preprocessing", [{"size": [9000, 9000]}, {"size": 9000, "crop": [8, 8]}, {}, 5])
+def test_preprocessing_to_more_than_a_graph_takes_is_refused(digits_artefact, preprocessing):
+    manifest = Manifest.read(digits_artefact)
+    details = {**manifest.details, "preprocessing": preprocessing}
+    with pytest.raises(ArtefactError, match="preprocessing"):
+        model_config_from_manifest(dataclasses.replace(manifest, details=details))

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import stat
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -137,6 +140,27 @@ def test_a_key_file_is_written_once_for_this_user_alone_and_read_from_then_on(tm
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert load_admin_key(file) == read_admin_key(file) == key
     assert key.secret not in repr(key)
+
+
+def test_a_disk_that_is_full_leaves_no_file_that_keeps_the_next_start_away(tmp_path: Path):
+    file = tmp_path / "admin.key"
+    code = (
+        "import resource, signal; from pathlib import Path\n"
+        "from serving.triton.server.admin_key import load_admin_key\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+        f"load_admin_key(Path({str(file)!r}))"
+    )
+    failed = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, check=False)
+    assert "OutputError: expected a place to write the admin key" in failed.stderr
+    assert list(tmp_path.iterdir()) == []
+    assert load_admin_key(file) == read_admin_key(file)
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_servers_that_start_at_once_with_one_key_file_get_one_key(tmp_path: Path):
+    with ThreadPoolExecutor(8) as pool:
+        keys = list(pool.map(load_admin_key, [tmp_path / "admin.key"] * 32))
+    assert set(keys) == {read_admin_key(tmp_path / "admin.key")}
 
 
 def test_a_key_is_not_written_through_a_link(tmp_path: Path):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -10,7 +11,7 @@ def test_our_directories_come_before_the_users():
     inherited = {"LD_LIBRARY_PATH": "/cuda", "PATH": "/bin", "PYTHONPATH": "/mine"}
     environment = environment_from(inherited, (Path("/libs"), Path("/python")))
     assert environment["LD_LIBRARY_PATH"] == "/libs:/python:/cuda"
-    assert environment["PATH"] == f"{Path(sys.executable).parent}:/bin"
+    assert environment["PATH"] == f"{Path(sys.executable).parent}:/bin:{os.defpath}"
     assert environment["PYTHONPATH"] == f"{CHECKOUT}:/mine"
 
 

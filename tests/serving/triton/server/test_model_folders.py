@@ -28,6 +28,22 @@ def test_models_that_are_there_are_accepted(settings: ServerSettings):
     assert find_models(settings) == ("double", "tokens")
 
 
+def test_a_chosen_model_that_is_gone_later_takes_no_other_away(
+    settings: ServerSettings, capsys: pytest.CaptureFixture[str]
+):
+    chosen = replace(settings, models=("double", "tokens"))
+    (settings.repository / "double" / "-1").mkdir()
+    assert find_models(chosen, again=True) == ("tokens",)
+    shutil.rmtree(settings.repository / "double")
+    assert find_models(chosen, again=True) == ("tokens",)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.endswith("is no version") and second == "not served: double: it has no config.pbtxt any more"
+    with pytest.raises(ArtefactError, match="double"):
+        find_models(chosen)
+    with pytest.raises(ArtefactError, match="double"):
+        find_models(replace(settings, models=("double",)), again=True)
+
+
 def _pipe(model: Path) -> None:
     (model / "config.pbtxt").unlink()
     os.mkfifo(model / "config.pbtxt")
@@ -60,6 +76,50 @@ def test_a_number_that_is_no_version_takes_its_own_model_away(
     (settings.repository / "double" / version).mkdir()
     assert find_models(settings) == ("tokens",)
     assert "is no version" in capsys.readouterr().err
+
+
+def _labels_pipe(model: Path) -> None:
+    os.mkfifo(model / "labels.txt")
+
+
+def _labels_folder(model: Path) -> None:
+    (model / "labels.txt").mkdir()
+
+
+def _broken_link(model: Path) -> None:
+    (model / "1" / "weights").symlink_to("nothing")
+
+
+def _empty_version(model: Path) -> None:
+    (model / "2").mkdir()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (_labels_pipe, "'labels.txt' in it is no file"),
+        (_labels_folder, "'labels.txt' in it is no file"),
+        (_broken_link, "No such file"),
+        (_empty_version, "its version 2 is empty"),
+    ],
+)
+def test_what_triton_waits_for_or_ends_of_takes_its_own_model_away(
+    settings: ServerSettings, spoil: Callable[[Path], None], told: str, capsys: pytest.CaptureFixture[str]
+):
+    spoil(settings.repository / "double")
+    assert find_models(settings) == ("tokens",)
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["*", "a b", "a$(touch b)", "a\nb", "a;b", "'"])
+def test_a_name_that_is_more_to_a_shell_takes_its_own_model_away(
+    settings: ServerSettings, name: str, capsys: pytest.CaptureFixture[str]
+):
+    shutil.copytree(settings.repository / "double", settings.repository / name)
+    shutil.copytree(settings.repository / "double", settings.repository / "zwölf_2-b.c")
+    assert find_models(settings) == ("double", "tokens", "zwölf_2-b.c")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "its name has characters that a shell reads otherwise" in line
 
 
 def test_a_name_that_is_no_text_takes_its_own_model_away(settings: ServerSettings, capsys: pytest.CaptureFixture[str]):

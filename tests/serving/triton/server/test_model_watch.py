@@ -16,7 +16,7 @@ from serving.triton.server import model_watch
 from serving.triton.server.model_watch import ModelWatch, ServerPulse
 from serving.triton.server.ports import free_ports
 
-BUSY = EngineHealth(alive=True, known=False, running=1, waiting=0, steps=1, stalled_s=0.0)
+BUSY = EngineHealth(alive=True, running=1, waiting=0, steps=1, stalled_s=0.0)
 SERVED = ServedModel(
     name="odd",
     decoupled=True,

@@ -197,7 +197,7 @@ def test_a_server_that_has_hardly_begun_can_be_stopped(settings: ServerSettings)
 def test_what_killed_servers_left_is_removed_by_the_next_unless_another_runs(
     settings: ServerSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(workspace, "ENVIRONMENTS", tmp_path)
+    monkeypatch.setattr(workspace, "PLACE", tmp_path)
     (environment := tmp_path / "python_env_a1B2c3").mkdir()
     dead = tmp_path / f"{new_server_name(2**22 + 1)}_log"  # no process has such a number
     dead.mkdir()

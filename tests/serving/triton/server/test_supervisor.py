@@ -1,6 +1,8 @@
 """A supervised server, whose processes are killed or stopped, again and again."""
 
 import asyncio
+import contextlib
+import errno
 import os
 import signal
 import threading
@@ -11,9 +13,10 @@ import pytest
 import tritonclient.grpc as triton
 
 from attendant.errors import ServerError
+from serving.triton.server import process
 from serving.triton.server.process import TritonServer
 from serving.triton.server.resource_watch import ResourceBounds
-from serving.triton.server.supervisor import Supervision, supervise
+from serving.triton.server.supervisor import CRASHED_S, Supervision, supervise
 from serving.triton.server.workers import server_of, workers_of
 from tests.serving.triton.server import sample_models
 from tests.serving.triton.server.test_process import READY_S
@@ -125,6 +128,150 @@ def test_a_server_that_stands_still_is_replaced_and_one_that_pauses_is_not(setti
     assert "it has neither worked nor answered for" in capsys.readouterr().err
 
 
+@pytest.mark.patient
+@pytest.mark.planted
+def test_a_server_that_stands_still_while_it_loads_a_model_is_replaced(settings, capsys):
+    sample_models.write(settings.repository, "slow", sample_models.DOUBLE_CONFIG, sample_models.DOUBLE)
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        server = servers[0]
+        slow = settings.repository / "slow" / "1" / "model.py"
+        slow.write_text(sample_models.SLOW)
+        (worker,) = [one for one in workers_of(server.group) if one.model == "slow"]
+        worker.kill()
+        await until(lambda: [one for one in workers_of(server.group) if one.model == "slow" and one.pid != worker.pid])
+        os.kill(server_of(server.group).pid, signal.SIGSTOP)
+        slow.write_text(sample_models.DOUBLE)
+        await until(lambda: len(servers) == 2)
+        assert lacks[-1] == {} and doubles(triton.InferenceServerClient(servers[-1].endpoints.grpc))
+
+    supervised(settings, scenario)
+    assert "it has neither worked nor answered for" in capsys.readouterr().err
+
+
+@pytest.mark.patient
+@pytest.mark.planted
+def test_a_server_that_has_crashed_and_hangs_is_replaced_and_one_is_not_whose_model_says_so(settings, capsys):
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        with servers[0].log.open("a") as log:
+            log.write("what a model prints\nSignal (11) received.\n")
+        await asyncio.sleep(2 * CRASHED_S)
+        assert len(servers) == 1
+        for replaced in range(1, 6):  # the handler takes half a second: too short to be stopped in, now and then
+            server, log = server_of(servers[-1].group), servers[-1].log
+            os.kill(server.pid, signal.SIGABRT)
+            while server.lives and b"Signal (6) received." not in log.read_bytes():
+                pass
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(server.pid, signal.SIGSTOP)
+            await until(lambda replaced=replaced: len(servers) == replaced + 1)
+            if "it crashed, and hangs" in capsys.readouterr().err:
+                return
+        raise AssertionError("its hang should have been seen")
+
+    supervised(settings, scenario)
+
+
+@pytest.mark.patient
+@pytest.mark.planted
+def test_a_server_that_is_gone_is_replaced_though_its_guard_stands_still(settings, capsys):
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        server = server_of(servers[0].group)
+        os.kill(servers[0].group, signal.SIGSTOP)  # the guard, which leads the group
+        server.kill()
+        await until(lambda: len(servers) == 2)
+
+    supervised(settings, scenario)
+
+
+@pytest.mark.patient
+@pytest.mark.planted
+def test_nothing_that_the_machine_lacks_for_a_while_ends_the_supervision(settings, capsys, monkeypatch):
+    launches = []
+
+    def launch(*given):
+        launches.append(given)
+        if len(launches) in (2, 3):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return real_launch(*given)
+
+    real_launch = process.launch
+    monkeypatch.setattr(process, "launch", launch)
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        server_of(servers[0].group).kill()
+        await until(lambda: len(servers) == 2)
+
+    supervised(settings, scenario)
+    assert capsys.readouterr().err.count(os.strerror(errno.EMFILE)) == 2
+
+
+@pytest.mark.patient
+@pytest.mark.planted
+def test_a_model_whose_worker_is_killed_as_it_is_born_is_back_soon(settings, capsys):
+    """Whether Triton notices is a matter of milliseconds; where it does not, the server is replaced."""
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        killed, reported = set(), ""
+
+        def newborn():
+            return [one for one in workers_of(servers[-1].group) if one.model == "double" and one.pid not in killed]
+
+        async def kill_next():
+            while not (born := newborn()):
+                await asyncio.sleep(0.005)
+            os.kill(born[0].pid, signal.SIGKILL)
+            killed.add(born[0].pid)
+
+        await kill_next()
+        await kill_next()
+        ends_s = time.monotonic() + PATIENCE_S
+        while "double answers again" not in reported:
+            assert time.monotonic() < ends_s, reported
+            await asyncio.sleep(0.05)
+            reported += capsys.readouterr().err
+        assert doubles(triton.InferenceServerClient(servers[-1].endpoints.grpc))
+
+    supervised(settings, scenario)
+
+
+@pytest.mark.patient
+@pytest.mark.planted
+def test_a_model_whose_worker_is_stopped_as_it_is_born_is_back_soon(settings, capsys):
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        (worker,) = [one for one in workers_of(servers[0].group) if one.model == "double"]
+        worker.kill()
+        while not (born := [one for one in workers_of(servers[0].group) if one.model == "double" and one.lives]):
+            await asyncio.sleep(0.005)
+        os.kill(born[0].pid, signal.SIGSTOP)
+        await until(lambda: len(servers) == 2 and workers_of(servers[1].group))
+        await until(lambda: "double answers again" in capsys.readouterr().err)
+
+    supervised(settings, scenario)
+
+
+@pytest.mark.patient
+@pytest.mark.planted
+def test_a_model_that_is_never_loaded_at_the_first_start_keeps_no_other_from_being_served(
+    settings, capsys, monkeypatch
+):
+    monkeypatch.setattr(TritonServer, "late_models", lambda server: [])  # as where its worker died at its birth
+    sample_models.write(settings.repository, "endless", sample_models.DOUBLE_CONFIG, "import time\ntime.sleep(1e6)\n")
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        assert doubles(triton.InferenceServerClient(servers[0].endpoints.grpc))
+
+    supervised(settings, scenario, start_timeout_s=10.0)
+    assert "never loaded, for which Triton waits: endless" in capsys.readouterr().err
+
+
 @pytest.mark.planted
 def test_a_broken_model_is_not_served_until_it_is_mended_and_the_others_are(settings, capsys):
     sample_models.write(settings.repository, "broken", sample_models.DOUBLE_CONFIG, sample_models.BROKEN)
@@ -156,6 +303,54 @@ def test_a_model_that_is_never_loaded_keeps_no_other_from_being_served(settings,
 
     supervised(settings, scenario, start_timeout_s=10.0)
     assert "not loaded within 10 s, and ended: slow" in capsys.readouterr().err
+
+
+@pytest.mark.patient
+def test_a_server_that_dies_of_the_end_of_a_late_model_is_started_without_it(settings, capsys, monkeypatch):
+    real = TritonServer.end_late_workers
+
+    def end(server):
+        os.kill(server_of(server.group).pid, signal.SIGSEGV)  # as tritonserver 2.51 does where it was warming up
+        return real(server)
+
+    monkeypatch.setattr(TritonServer, "end_late_workers", end)
+    sample_models.write(settings.repository, "slow", sample_models.DOUBLE_CONFIG, sample_models.SLOW)
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        assert list(lacks[0]) == ["slow"]
+        assert doubles(triton.InferenceServerClient(servers[0].endpoints.grpc))
+
+    supervised(settings, scenario, start_timeout_s=10.0)
+    assert "starting the server anew: expected a running tritonserver" in capsys.readouterr().err
+
+
+def test_a_model_that_a_server_grew_with_is_left_alone_for_a_while(settings, capsys):
+    sample_models.write(settings.repository, "broken", sample_models.DOUBLE_CONFIG, sample_models.BROKEN)
+
+    async def scenario(servers, lacks):
+        await until(lambda: len(servers) == 3)
+        assert [list(one) for one in lacks] == [["broken"]] * 3
+
+    supervised(settings, scenario, bounds=ResourceBounds(descriptors=0.0, look_s=0.5, quiet_s=0.0))
+    told = capsys.readouterr().err
+    assert "broken is not loaded for 10 s: the server failed while it was being loaded" in told
+    assert "broken is not loaded for 20 s" in told
+    assert told.count("loaded anew: Internal: ValueError") == 1, "it troubles the next server"
+
+
+@pytest.mark.patient
+def test_where_no_model_is_loaded_in_time_all_are_given_as_much_again_before_one_is_ended(settings, capsys):
+    for name in ("double", "tokens"):
+        (settings.repository / name / "1" / "model.py").write_text(sample_models.SLOW)
+
+    async def scenario(servers, lacks):
+        await asyncio.sleep(PATIENCE_S)
+
+    with pytest.raises(ServerError):
+        supervised(settings, scenario, start_timeout_s=10.0)
+    told = capsys.readouterr().err
+    assert told.index("no model loaded within 10 s, as on a busy machine") < told.index("and ended: double, tokens")
 
 
 @pytest.mark.planted

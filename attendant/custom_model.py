@@ -1,0 +1,88 @@
+"""What a Python file of yours says of its model: all of Attendant that such a file imports.
+
+The file runs in a process where the packages of your own project are found, by any name, and none of ours but this one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from attendant.errors import ConfigError
+from attendant.signature import TensorSpec
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["Contract", "CustomModel", "TensorSpec"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """What goes into a module and what comes out.
+
+    Attributes:
+        inputs: in the order of the parameters of ``forward``; the first axis of each is ``batch``.
+        outputs: in the order in which ``forward`` returns them, or its keys where it returns a dict; the first axis of
+            each is ``batch``.
+        largest: the largest size of each other axis that varies.
+        smallest: the smallest size of those that cannot be 1.
+        below: for integer inputs, the number that all their values are below.
+
+    Raises:
+        ConfigError: a first axis is not the batch, a varying axis has no largest size or a smallest beyond it, or an
+            integer input no limit.
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    largest: dict[str, int] = field(default_factory=dict)
+    below: dict[str, int] = field(default_factory=dict)
+    smallest: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for spec in (*self.inputs, *self.outputs):
+            if not spec.axes or spec.axes[0] != "batch":
+                raise ConfigError(
+                    f"'batch' as the first axis of {spec.name!r}",
+                    spec.describe_axes(),
+                    "let forward() take and return batches",
+                )
+        varying = {axis for spec in (*self.inputs, *self.outputs) for axis in spec.axes[1:] if isinstance(axis, str)}
+        if varying != self.largest.keys():
+            raise ConfigError(
+                f"a largest size for each varying axis {sorted(varying)}",
+                str(self.largest),
+                "state them in largest, as in largest={'time': 128}",
+            )
+        if any(not 1 <= size <= self.largest.get(axis, 0) for axis, size in self.smallest.items()):
+            raise ConfigError(
+                f"smallest sizes from 1 to the largest ones, {self.largest}", str(self.smallest), "correct smallest"
+            )
+        integers = {spec.name for spec in self.inputs if spec.dtype.startswith(("int", "uint"))}
+        if integers != self.below.keys():
+            raise ConfigError(
+                f"a limit for each integer input {sorted(integers)}",
+                str(self.below),
+                "state them in below, as in below={'token_ids': 30522}",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomModel:
+    """What ``model()`` returns.
+
+    Attributes:
+        name: of the model everywhere: artefact, Triton.
+        module: the trained module, in float32.
+        contract: its inputs and outputs.
+        details: what clients are to know of it: labels, units; free JSON values.
+        example: ``{"inputs": {name: nested lists}, "answer": {name: nested lists}}``, one row each; the server counts
+            as ready when it answers it so. What the module itself says is the answer where none is given.
+    """
+
+    name: str
+    module: nn.Module
+    contract: Contract
+    details: dict[str, Any] = field(default_factory=dict)
+    example: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,78 @@
+"""Weights of products in 8 or 4 bits as TensorRT reads them; activations stay floating-point.
+
+    before    MatMul(x, W)
+    after     MatMul(x, DequantizeLinear(q, s))                W ≈ s q, s > 0
+
+With 8 bits s is [out], a scale a column. With 4 it is [blocks, out], and a block is 128 numbers where they divide the
+column, else 64: TensorRT has no other sizes, so a matrix whose columns neither divides gets 8 bits, and the result
+names it. The parser takes a block's size to be the quotient of both lengths, and reads no attribute. Scales are
+numbers of the type in which activations are computed, so that nothing is rounded later. A table of embeddings that is
+also a weight stays for lookups what it was: the parser takes a Gather of floats alone.
+
+Legend: W and q are [in, out].
+Source: onnx-tensorrt, onnxOpImporters.cpp, QuantDequantLinearHelper: "Scale coefficients must all be positive";
+TensorRT's guide, quantization schemes: 4-bit integers have "per-block scales" of "{64, 128}".
+"""
+
+from dataclasses import dataclass
+
+import onnx_ir as ir
+from onnx_ir.tape import Tape
+
+from export.graph.rewrite import Rewrite, RewriteResult
+from export.passes.match.products import Product, add_initializer, beyond_products, products_of, replace_product
+from export.passes.quantise.block_quantisers import positive
+
+BLOCK_SIZES = (128, 64)
+"""Of 4 bits, the larger first."""
+LEAST_INPUTS = 8
+"""Narrower products are left alone: the scale of a column is as large as four of its weights."""
+
+
+@dataclass(frozen=True)
+class QuantiseWeightsOnly(Rewrite):
+    """Rewrite every product of an activation with a constant matrix.
+
+    Attributes:
+        bits: 8 or 4; 8 too where no block of 4 divides a column, which ``kept`` names.
+        dtype: of the numbers that scales can be.
+        last_only: whether only products that are outputs of the graph are rewritten.
+    """
+
+    bits: int = 8
+    dtype: ir.DataType = ir.DataType.FLOAT16
+    last_only: bool = False
+
+    def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
+        result.refused += [] if self.last_only else beyond_products(graph)
+        tape = Tape(graph)
+        for product in products_of(graph):
+            if self.last_only and not product.is_last:
+                continue
+            inputs = product.sizes[0]
+            if inputs < LEAST_INPUTS:
+                result.refused.append(f"{product.name}: its rows have {inputs} numbers, less than {LEAST_INPUTS}")
+                continue
+            block = self._block_size(inputs)
+            if self.bits == 4 and not block:
+                sizes = " nor ".join(str(size) for size in sorted(BLOCK_SIZES))
+                result.kept.append(
+                    f"{product.name}: 8 bits, its rows have {inputs} numbers, which neither {sizes} divides"
+                )
+            weight = self._dequantise(tape, graph, product, block)
+            replace_product(tape, product, tape.op("MatMul", [product.activation, weight]))
+            result.fired += 1
+
+    def _block_size(self, inputs: int) -> int:
+        """Numbers of a block of 4 bits; 0 for 8 bits."""
+        return next((size for size in BLOCK_SIZES if inputs % size == 0), 0) if self.bits == 4 else 0
+
+    def _dequantise(self, tape: Tape, graph: ir.Graph, product: Product, block: int) -> ir.Value:
+        name, bits = product.weight.name, 4 if block else 8
+        if f"{name}.scale" not in graph.initializers:  # one weight of two products is stored once
+            blocks = positive(product.matrix(), block or product.sizes[0], bits, self.dtype)
+            add_initializer(graph, f"{name}.int{bits}", blocks.levels)
+            add_initializer(graph, f"{name}.scale", blocks.scale if block else blocks.scale[0])
+        parts = [graph.initializers[f"{name}.{part}"] for part in (f"int{bits}", "scale")]
+        attributes = {"axis": 0, "block_size": block} if block else {"axis": 1}
+        return tape.op("DequantizeLinear", parts, attributes)

@@ -1,0 +1,66 @@
+// Tensors → tensors: a field for each input of the model's contract, and each output as numbers or as labels.
+
+import { element, field } from "./dom.js";
+import { showLatency, Stopwatch } from "./latency.js";
+import { Runner } from "./run.js";
+import { ask } from "./server.js";
+
+const SHOWN = 10; // labels
+const MOST = 4096; // numbers of one output that the page prints
+const filled = (shape, value) =>
+  shape.length ? Array.from({ length: shape[0] ?? 1 }, () => filled(shape.slice(1), value)) : value;
+const sizes = (shape) => `[${shape.map((size) => size ?? "any").join(", ")}]`;
+
+export function predictView(card, question, answer, leaving) {
+  const fields = card.inputs.map((input) => {
+    const row = card.example.inputs?.[input.name] ?? filled(input.shape, input.dtype === "bool");
+    const text = element("textarea", { rows: input.shape.length > 1 ? 6 : 2, spellcheck: false, value: JSON.stringify(row) });
+    const about = input.shape.length ? `One row of ${input.dtype} ${sizes(input.shape)}, as JSON` : `One ${input.dtype}`;
+    return { name: input.name, text, element: field(input.name, text, about) };
+  });
+  const form = element("form", {}, ...fields.map((one) => one.element),
+    element("div", { className: "tools" }, element("button", { className: "primary" }, "Predict")));
+  const note = element("p", { className: "note" }, "The outputs appear here.");
+  const shown = element("div", { className: "stack", "aria-live": "polite" });
+  const runner = new Runner(leaving);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    runner.run(async (signal) => {
+      const inputs = Object.fromEntries(fields.map(({ name, text }) => [name, [parsed(name, text.value)]]));
+      const watch = new Stopwatch();
+      const found = await ask("v1/predict", { model: card.id, inputs }, signal);
+      showLatency([["Answer", watch.done(), "ms"]]);
+      note.hidden = true;
+      shown.replaceChildren(...Object.entries(found.outputs).map(([name, rows]) =>
+        output(name, rows[0], name in found.labels ? card.label_names : null)));
+    });
+  });
+  question.append(form);
+  answer.append(note, shown);
+}
+
+function parsed(name, text) {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw Object.assign(new Error(), { expected: `JSON in ${name}`, found: error.message, remedy: "Correct the field." });
+  }
+}
+
+function output(name, row, labels) {
+  const heading = element("h3", {}, name);
+  if (!labels) {
+    const text = JSON.stringify(row);
+    const most = MOST * 4;
+    return element("div", {}, heading, element("pre", { className: "prose numbers", tabIndex: 0 },
+      text.length > most ? `${text.slice(0, most)} …` : text));
+  }
+  const order = row.map((_, at) => at).sort((one, other) => row[other] - row[one]);
+  const [most, least] = [row[order[0]], row[order[order.length - 1]]];
+  return element("div", {}, heading, element("ol", { className: "bars" }, ...order.slice(0, SHOWN).map((at) => {
+    const bar = element("span", { className: "bar" });
+    bar.style.setProperty("--share", ((row[at] - least) / (most - least || 1)).toFixed(4));
+    return element("li", {}, element("div", { className: "bar-row" }, element("span", { className: "label" }, labels[at]), bar,
+      element("span", { className: "share" }, row[at].toPrecision(4))));
+  })));
+}

@@ -1,0 +1,41 @@
+"""Texts that are piped in: one that is refused, or bytes that are no text."""
+
+import asyncio
+import io
+import sys
+
+import pytest
+
+from attendant.errors import InputError
+from attendant.sampling_params import SamplingParams
+from clients.answer import Delta
+from clients.generation_verbs import lines, print_texts
+
+
+class Echo:
+    """Says what it is told, and refuses an empty text as a server does."""
+
+    async def stream(self, text, options):
+        if not text:
+            raise InputError("a text of at least one token", "''", "send some text")
+        yield Delta(text=text.upper())
+
+
+def test_a_line_that_is_refused_stops_none_of_the_others(capsys):
+    status = asyncio.run(print_texts(Echo(), ["a", "", "b"], SamplingParams(), json=False))
+    said = capsys.readouterr()
+    assert (status, said.out) == (2, "A\n\nB\n")
+    assert said.err.startswith("error: line 2: expected a text of at least one token")
+
+
+def test_a_single_text_that_is_refused_is_the_verbs_error():
+    with pytest.raises(InputError, match="at least one token"):
+        asyncio.run(print_texts(Echo(), [""], SamplingParams(), json=False))
+
+
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
+def test_standard_input_that_is_no_utf_8_is_refused_in_one_line(errors, monkeypatch):
+    piped = io.TextIOWrapper(io.BytesIO(b"ok\n\xff\xfe\n"), encoding="utf-8", errors=errors)
+    monkeypatch.setattr(sys, "stdin", piped)
+    with pytest.raises(InputError, match="standard input in UTF-8"):
+        lines()

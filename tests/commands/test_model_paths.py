@@ -1,0 +1,58 @@
+"""What `attendant serve PATH…` takes, and what it refuses before it works."""
+
+import pytest
+import torch
+from torch import nn
+
+from attendant.errors import AttendantError
+from attendant.manifest import Manifest
+from commands.model_paths import prepare_here
+from tests.end_to_end.imported_models import KINDS
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("absent/model", "a model at absent/model; found nothing there"),
+        ("absent.py", "a model at absent.py; found nothing there"),
+        ("empty", r"a config.json .* or a manifest.json .* in empty; found neither"),
+        ("repository", "serve it with --repository repository"),
+        ("vit-tny", "did you mean 'vit-tiny'"),
+    ],
+)
+def test_what_is_no_model_is_refused_before_any_work(tmp_path, monkeypatch, path, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "repository" / "mine").mkdir(parents=True)
+    (tmp_path / "repository" / "mine" / "config.pbtxt").touch()
+    with pytest.raises(AttendantError, match=message):
+        prepare_here(tmp_path / "cache", [path])
+    assert not list(tmp_path.glob("cache/**/*.onnx"))
+
+
+def test_an_artefact_is_taken_as_it_is(tmp_path, tiny_classifier):
+    prepared = prepare_here(tmp_path / "cache", [str(tiny_classifier)], tmp_path / "repository")
+    assert (prepared.repository, prepared.models) == (tmp_path / "repository", ("vit-tiny",))
+    assert (tmp_path / "repository" / "vit-tiny" / "config.pbtxt").is_file()
+
+
+def test_a_program_of_others_is_exported_and_verified_once(tmp_path, capfd):
+    shapes = ({0: torch.export.Dim("batch")},)
+    program = torch.export.export(nn.Linear(2, 3), (torch.ones(2, 2),), dynamic_shapes=shapes)
+    torch.export.save(program, tmp_path / "linear.pt2")
+    for shown in ("linear: verified\n", "linear: verified before\n"):
+        prepared = prepare_here(tmp_path / "cache", [str(tmp_path / "linear.pt2")])
+        assert prepared.models == ("linear",) and shown in capfd.readouterr().err
+    manifest = Manifest.read(prepared.repository / "linear" / "1")
+    assert manifest.graph("model").inputs[0].axes == ("batch", 2) and manifest.example["answer"]
+
+
+@pytest.mark.slow
+def test_a_hugging_face_folder_is_imported_once(tmp_path, capfd):
+    folder = KINDS["gpt2"].save(tmp_path / "theirs")
+    for shown in ("imported GPT2LMHeadModel\n", "imported before\n"):
+        prepared = prepare_here(tmp_path / "cache", [str(folder)])
+        assert prepared.models == ("theirs",) and shown in capfd.readouterr().err
+    (folder / "generation_config.json").write_text("{}")
+    prepare_here(tmp_path / "cache", [str(folder)])
+    assert "imported GPT2LMHeadModel\n" in capfd.readouterr().err

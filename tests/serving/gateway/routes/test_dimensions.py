@@ -1,0 +1,30 @@
+"""Vectors that are shortened as OpenAI does."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from tests.serving.gateway.fake_triton import FakeTriton, config_of, floats, gateway_of, integers
+
+MODEL = config_of("embedder", "embed", outputs=[("hidden", (4,)), ("token_mask", (1,)), ("pooled", (4,))])
+ANSWER = {"pooled": floats([[3, 4, 5, 6]]), "token_mask": integers([[1]])}
+
+
+def embed(**asked):
+    async def ask():
+        async with gateway_of(FakeTriton(MODEL, answer=ANSWER)) as client:
+            body = {"model": "embedder", "input": "a", "pooling": "pooled", **asked}
+            return (await client.post("/v1/embeddings", json=body)).json()
+
+    return asyncio.run(ask())
+
+
+def test_the_first_numbers_of_a_vector_are_scaled_to_length_1():
+    assert embed()["data"][0]["embedding"] == [3, 4, 5, 6]
+    np.testing.assert_allclose(embed(dimensions=2)["data"][0]["embedding"], [0.6, 0.8], rtol=1e-6)
+
+
+@pytest.mark.parametrize("dimensions", [0, 5])
+def test_more_than_there_are_and_none_are_refused(dimensions):
+    assert embed(dimensions=dimensions)["error"]["param"] == "dimensions"

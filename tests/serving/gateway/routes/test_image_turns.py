@@ -1,0 +1,55 @@
+"""How many images of a model's size a gateway holds, whatever number of small files comes at once."""
+
+import asyncio
+import base64
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.serving.gateway.fake_triton import GREY, FakeTriton, config_of, floats, gateway_of
+
+SIDE, CANARY = 16, 8
+
+
+def small_image():
+    file = io.BytesIO()
+    Image.new("L", (4, 4), 128).save(file, "PNG")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+class Counting(FakeTriton):
+    """Attributes: most images that were under way at once."""
+
+    def __init__(self):
+        preprocessing = json.dumps({**GREY, "size": [SIDE, SIDE]})
+        pixels, logits = ("pixels", (1, SIDE, SIDE)), ("logits", (3,))
+        super().__init__(config_of("vit", "classify", [pixels], [logits], 32, preprocessing=preprocessing))
+        self.under_way = self.most = 0
+
+    async def infer(self, request):
+        images = request.inputs[0].shape[0]
+        self.under_way += images
+        self.most = max(self.most, self.under_way)
+        await asyncio.sleep(0.1)
+        self.under_way -= images
+        return {"logits": floats(np.zeros((images, 3)))}
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize(
+    ("path", "requests", "most"),
+    [("/v1/explain", 12, 4 * 32), ("/v1/classify", 100, 64)],
+)
+def test_images_of_one_model_are_answered_in_turn(path, requests, most):
+    async def ask():
+        server = Counting()
+        async with gateway_of(server) as client:
+            body = {"model": "vit", "image": small_image()}
+            answers = await asyncio.gather(*(client.post(path, json=body) for _ in range(requests)))
+        assert {answer.status_code for answer in answers} == {200}
+        assert server.most <= most + CANARY
+
+    asyncio.run(ask())

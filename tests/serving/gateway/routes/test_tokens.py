@@ -1,0 +1,66 @@
+"""``/tokenize`` and ``/detokenize``: what they ask of a server, and how they answer as vLLM does."""
+
+import asyncio
+
+import pytest
+
+from tests.serving.gateway.fake_triton import FakeTriton, config_of, delta, gateway_of, integers, raw
+
+MODEL = config_of("writer", "generate", max_length="64", chat_template="<s>{{ messages[0].content }}")
+ECHO = delta(
+    "the cat",
+    finish_reason="length",
+    output_ids=integers([[0, 7, 8]]),
+    token_bytes=raw([[b"<s>", b"the", b" cat"]]),
+    num_prompt_tokens=integers([[3]]),
+)
+
+
+def ask(path, **sent):
+    server = FakeTriton(MODEL, deltas=[ECHO])
+
+    async def answer():
+        async with gateway_of(server) as client:
+            return await client.post(path, json={"model": "writer", **sent})
+
+    answered = asyncio.run(answer())
+    echoes = [one for one in server.requests if "exclude_input_in_output" in {tensor.name for tensor in one.inputs}]
+    return answered, echoes[0] if echoes else None  # others are canaries
+
+
+def test_a_text_becomes_tokens():
+    answered, asked = ask("/tokenize", prompt="the cat")
+    assert answered.json() == {"count": 3, "max_model_len": 64, "tokens": [0, 7, 8]}
+    assert "rendered" not in asked.parameters
+    assert "max_tokens" in {tensor.name for tensor in asked.inputs}
+
+
+def test_their_texts_come_where_they_are_asked_for():
+    answered, asked = ask("/tokenize", prompt="the cat", return_token_strs=True, add_special_tokens=False)
+    assert answered.json()["token_strs"] == ["<s>", "the", " cat"] and asked.parameters["rendered"].bool_param
+
+
+def test_a_chat_becomes_those_of_its_template():
+    answered, asked = ask("/tokenize", messages=[{"role": "user", "content": "the cat"}])
+    assert answered.json()["tokens"] == [0, 7, 8] and asked.parameters["rendered"].bool_param
+    assert any(content.endswith(b"<s>the cat") for content in asked.raw_input_contents)
+
+
+def test_tokens_become_a_text():
+    answered, asked = ask("/detokenize", tokens=[0, 7, 8])
+    assert answered.json() == {"prompt": "the cat"}
+    assert any(tensor.name == "input_ids" for tensor in asked.inputs)
+
+
+@pytest.mark.parametrize(
+    ("path", "sent", "found"),
+    [
+        ("/tokenize", {}, "prompt or messages"),
+        ("/tokenize", {"prompt": "a", "messages": [{"role": "user", "content": "a"}]}, "prompt or messages"),
+        ("/detokenize", {"tokens": []}, "tokens"),
+        ("/detokenize", {"tokens": [-1]}, "tokens"),
+    ],
+)
+def test_what_cannot_be_is_refused(path, sent, found):
+    answered, _ = ask(path, **sent)
+    assert answered.status_code == 400 and found in answered.json()["error"]["message"]

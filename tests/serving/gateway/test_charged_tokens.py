@@ -1,0 +1,66 @@
+"""What a request takes of its key's quota where it does not come to its end."""
+
+import asyncio
+
+import pytest
+
+from attendant.errors import DeadlineError, InputError
+from clients.answer import Delta
+from serving.gateway.answers import TokenUsage, count_tokens
+from serving.gateway.middleware.keys import new_key
+from tests.serving.gateway.fake_triton import FakeTriton, config_of, delta, floats, gateway_of, integers, texts
+
+
+async def fail(error, *deltas):
+    for one in deltas:
+        yield one
+    if error is None:
+        await asyncio.sleep(3600)
+    raise error
+
+
+def charged(error, *deltas):
+    async def read():
+        usage = TokenUsage()
+        reading = asyncio.ensure_future(anext(count_tokens(fail(error, *deltas), usage, "four words of text")))
+        await asyncio.wait({reading}, timeout=0.05)
+        reading.cancel()
+        await asyncio.wait({reading})
+        return usage.prompt + usage.unanswered
+
+    return asyncio.run(read())
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("error", [None, DeadlineError("an answer", "none", "wait")], ids=["left", "late"])
+def test_a_prompt_whose_answer_is_given_up_is_charged_as_it_is_estimated(error):
+    assert charged(error) == 5
+
+
+def test_one_that_is_refused_is_not_and_one_that_is_answered_is_charged_as_counted():
+    assert charged(InputError("a prompt", "another", "correct it")) == 0
+    assert charged(None, Delta(text="a", input_tokens=3)) == 3
+
+
+@pytest.mark.planted
+def test_an_explained_text_is_charged_with_its_prompt(tmp_path):
+    answer = delta(
+        alignment=floats([[[1, 0]]]),
+        token_texts=texts("a"),
+        source_texts=texts("x", "y"),
+        num_input_tokens=integers([[17]]),
+    )
+    server = FakeTriton(
+        config_of("translator", "translate", outputs=[("alignment", (1,))], max_length="64"), deltas=[answer]
+    )
+    key = new_key(tmp_path / "keys.json", "ann", tokens="1000/day")
+
+    async def ask():
+        async with gateway_of(server, keys=tmp_path / "keys.json") as client:
+            headers = {"Authorization": f"Bearer {key}"}
+            explained = await client.post("/v1/explain", json={"model": "translator", "input": "a"}, headers=headers)
+            assert explained.status_code == 200, explained.text
+            return await client.get("/v1/models", headers=headers)
+
+    left = asyncio.run(ask()).headers["RateLimit"]
+    assert "num_input_tokens" in str(server.requests[-1].inputs) and '"tokens";r=982;' in left

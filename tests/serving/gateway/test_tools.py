@@ -1,0 +1,206 @@
+"""Calls of tools: what holds an answer to them, how they are read, and what the official client makes of them."""
+
+import asyncio
+import json
+
+import pytest
+from llguidance import LLMatcher, LLTokenizer, grammar_from
+from openai import AsyncOpenAI
+
+from attendant.errors import InputError
+from serving.gateway.tools import HERMES, LLAMA, MISTRAL, ToolCall, Tools, tool_format
+from tests.serving.gateway.fake_triton import FakeTriton, config_of, delta, gateway_of, integers
+
+ADD = {
+    "type": "object",
+    "properties": {"a": {"$ref": "#/$defs/Number"}},
+    "required": ["a"],
+    "additionalProperties": False,
+    "$defs": {"Number": {"type": "integer"}},
+}
+SCHEMAS = {"add": ADD, "now": {"type": "object", "additionalProperties": False}}
+TOOLS = [
+    {"type": "function", "function": {"name": "add", "description": "adds", "parameters": ADD}},
+    {"type": "function", "function": {"name": "now", "parameters": SCHEMAS["now"]}},
+]
+TEMPLATE = (
+    "{% for t in tools or [] %}{{ t.function.name }} {% endfor %}{% for m in messages %}{{ m | tojson }}{% endfor %}"
+)
+FORMATS = {"hermes": HERMES, "llama": LLAMA, "mistral": MISTRAL}
+formats = pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
+
+
+def call(form, name="add", arguments='{"a": 1}'):
+    return f'{{"name": "{name}", "{form.arguments}": {arguments}}}'
+
+
+def calls(form, *ones, forced=False):
+    return ("" if forced else form.begin) + form.between.join(ones) + form.end
+
+
+def takes(tools, text):
+    matcher = LLMatcher(LLTokenizer("byte"), grammar_from("grammar", tools.grammar()), log_level=0)
+    assert not matcher.is_error(), matcher.get_error()
+    tokens = list(text.encode())
+    return matcher.try_consume_tokens(tokens) == len(tokens) and matcher.is_accepting()
+
+
+@formats
+def test_a_call_that_must_come_is_of_the_schema(form):
+    tools = Tools(schemas=SCHEMAS, format=form, is_forced=True)
+    assert takes(tools, calls(form, call(form), call(form, "now", "{}"), forced=True))
+    for wrong in (call(form, arguments='{"a": "1"}'), call(form, "other"), "hello"):
+        assert not takes(tools, calls(form, wrong, forced=True))
+    alone = Tools(schemas=SCHEMAS, format=form, is_forced=True, are_parallel=False)
+    assert takes(alone, calls(form, call(form), forced=True))
+    assert not takes(alone, calls(form, call(form), call(form), forced=True))
+
+
+@pytest.mark.parametrize("form", [HERMES, LLAMA], ids=["hermes", "llama"])
+def test_one_that_may_come_is_too_and_text_is_free(form):
+    tools = Tools(schemas=SCHEMAS, format=form)
+    assert takes(tools, "hello, {you}") and takes(tools, calls(form, call(form), call(form, "now", "{}")))
+    assert not takes(tools, calls(form, call(form, arguments='{"a": "1"}')))
+    alone = Tools(schemas=SCHEMAS, format=form, are_parallel=False)
+    assert takes(alone, calls(form, call(form))) and not takes(alone, calls(form, call(form), call(form)))
+
+
+def test_where_a_special_token_begins_calls_no_guide_can_ask_for_it():
+    assert Tools(schemas=SCHEMAS, format=MISTRAL).grammar() is None
+
+
+@formats
+@pytest.mark.parametrize("is_forced", [False, True])
+def test_calls_are_read_as_they_were_written(form, is_forced):
+    tools = Tools(schemas=SCHEMAS, format=form, is_forced=is_forced)
+    written = calls(form, call(form), call(form, "now", "{}"), forced=is_forced)
+    expected = [ToolCall(name="add", arguments='{"a": 1}'), ToolCall(name="now", arguments="{}")]
+    assert tools.read(written) == ("", expected)
+    cut = written[: len(written) // 3]
+    assert tools.read(cut) == (cut, [])
+    if not is_forced:
+        assert tools.read("hello { [1] ") == ("hello { [1] ", [])
+
+
+def test_text_before_calls_is_content_and_unknown_tools_are_text():
+    tools = Tools(schemas=SCHEMAS, format=HERMES)
+    assert tools.read("so: " + calls(HERMES, call(HERMES)))[0] == "so: "
+    unknown = calls(HERMES, call(HERMES, "other"))
+    assert tools.read(unknown) == (unknown, [])
+    assert Tools(schemas=SCHEMAS, format=MISTRAL).read("[" + call(MISTRAL) + "]")[1]  # without its special token
+    deep = "<tool_call>" + "[" * 100_000
+    assert tools.read(deep) == (deep, [])
+
+
+@pytest.mark.parametrize(
+    ("template", "form"),
+    [
+        ("{{ tools }}<tool_call>", HERMES),
+        ("{{ tools }}[TOOL_CALLS]", MISTRAL),
+        ('{{ tools }}{"name": "f", "parameters": {}}', LLAMA),
+    ],
+)
+def test_a_template_says_how_its_model_calls(template, form):
+    assert tool_format(template) is form
+
+
+@pytest.mark.parametrize("template", ["{{ messages }}", "{{ tools }}", "{{ tools }}<tool_call><function="])
+def test_one_that_does_not_is_refused(template):
+    with pytest.raises(InputError, match="a chat template that calls tools"):
+        tool_format(template)
+
+
+class Server(FakeTriton):
+    """A model that says something character by character."""
+
+    def __init__(self, text, template=f"{TEMPLATE}<tool_call>"):
+        counts = {"num_input_tokens": integers([[3]]), "num_output_tokens": integers([[1]])}
+        pieces = [delta(one, finish_reason="", **counts) for one in text]
+        super().__init__(
+            config_of("chatty", "generate", max_length="999", chat_template=template),
+            deltas=[*pieces, delta("", finish_reason="stop", **counts)],
+        )
+
+
+def prompt_to(server):
+    texts = [raw.decode(errors="replace") for request in server.requests for raw in request.raw_input_contents]
+    return next(text for text in texts if "user" in text)
+
+
+def converse(server, use, **asked):
+    async def ask():
+        async with gateway_of(server) as http:
+            client = AsyncOpenAI(base_url="http://127.0.0.1:8080/v1", api_key="none", http_client=http, max_retries=0)
+            body = {"model": "chatty", "messages": [{"role": "user", "content": "hi"}], "tools": TOOLS, **asked}
+            return await use(client.chat.completions, body)
+
+    return asyncio.run(ask())
+
+
+async def whole(chat, body):
+    return (await chat.create(**body)).choices[0]
+
+
+async def streamed(chat, body):
+    async with chat.stream(**body) as stream:
+        kinds = [event.type async for event in stream]
+        assert kinds[0] == "chunk"
+        return (await stream.get_final_completion()).choices[0]
+
+
+@pytest.mark.parametrize("use", [whole, streamed])
+def test_the_official_client_reads_calls(use):
+    said = "so " + calls(HERMES, call(HERMES, arguments='{"a": 3}'), call(HERMES, "now", "{}"))
+    choice = converse(Server(said), use)
+    found = [(one.function.name, json.loads(one.function.arguments)) for one in choice.message.tool_calls]
+    assert found == [("add", {"a": 3}), ("now", {})] and choice.message.content == "so "
+    assert choice.finish_reason == "tool_calls" and len({one.id for one in choice.message.tool_calls}) == 2
+
+
+@pytest.mark.parametrize("use", [whole, streamed])
+def test_text_stays_text(use):
+    choice = converse(Server("a < b <tool"), use)
+    assert choice.message.content == "a < b <tool" and not choice.message.tool_calls and choice.finish_reason == "stop"
+
+
+def test_what_must_be_called_is_begun_in_the_prompt_and_the_model_is_told_its_tools_and_results():
+    server = Server(call(HERMES) + HERMES.end)
+    history = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": CALLED}], "content": None},
+        {"role": "tool", "tool_call_id": "c1", "content": "3"},
+    ]
+    chosen = {"type": "function", "function": {"name": "add"}}
+    choice = converse(server, whole, tool_choice=chosen, messages=history)
+    assert choice.message.tool_calls[0].function.name == "add" and choice.message.content is None
+    prompt = prompt_to(server)
+    assert prompt.endswith("<tool_call>\n") and 'add {"role": "user"' in prompt and "now" not in prompt
+    assert '"arguments": {"a": 2}' in prompt and '"tool_call_id": "c1"' in prompt
+
+
+CALLED = {"name": "add", "arguments": '{"a": 2}'}
+
+
+@pytest.mark.parametrize(
+    ("asked", "param"),
+    [
+        ({"tool_choice": {"type": "function", "function": {"name": "other"}}}, "tool_choice"),
+        ({"tools": [], "tool_choice": "required"}, "tool_choice"),
+        ({"response_format": {"type": "json_object"}}, "tools"),
+        ({"messages": [{"role": "user"}]}, "messages.0"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(asked, param):
+    async def ask():
+        async with gateway_of(Server("a")) as http:
+            body = {"model": "chatty", "messages": [{"role": "user", "content": "hi"}], "tools": TOOLS, **asked}
+            return await http.post("/v1/chat/completions", json=body)
+
+    answer = asyncio.run(ask())
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param), answer.text
+
+
+def test_none_calls_nothing_and_tells_of_nothing():
+    server = Server("plain")
+    assert converse(server, whole, tool_choice="none").message.content == "plain"
+    assert "add" not in prompt_to(server) and "user" in prompt_to(server)

@@ -1,0 +1,115 @@
+"""Which server the gateway asks, when it gives one up, and what counts as a failure."""
+
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import numpy as np
+import pytest
+
+from attendant.errors import LateError
+from clients.classify import Classifier
+from serving.gateway.upstream import pool as pools
+from serving.gateway.upstream import server as servers
+from serving.gateway.upstream.pool import Pool
+from tests.serving.gateway.upstream.test_strangers import IMAGES, PIXELS, Stranger, logits_of, serving
+
+SILENCE = np.ones_like(PIXELS)
+WAIT_S = 0.4
+
+
+class Counting(Stranger):
+    """A classifier that takes 0.1 s for an image, and never answers to :data:`SILENCE`; it counts requests."""
+
+    def __init__(self):
+        super().__init__(logits=logits_of())
+        self.count = 0
+
+    async def ModelInfer(self, request, context):  # noqa: N802  gRPC names it
+        self.count += 1
+        await asyncio.sleep(60 if request.raw_input_contents[0] == SILENCE.tobytes() else 0.1)
+        return await super().ModelInfer(request, context)
+
+
+@asynccontextmanager
+async def pool_of(*strangers):
+    async with AsyncExitStack() as stack:
+        addresses = [(await stack.enter_async_context(serving(one)))[0] for one in strangers]
+        pool = Pool(tuple(addresses), timeout_s=10.0, probe_s=60.0)
+        for upstream in pool.upstreams:
+            await upstream.model(IMAGES)
+        try:
+            yield pool
+        finally:
+            for upstream in pool.upstreams:
+                await upstream.close()
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch):
+    monkeypatch.setattr(pools, "FIRST_WAIT_S", WAIT_S)
+    monkeypatch.setattr(servers, "CANARY_S", WAIT_S)
+    monkeypatch.setattr("clients.calls.LATE_CALLS_S", 0.1)
+
+
+async def ask_once(upstream, model, pixels=PIXELS):
+    return await Classifier(upstream.client, model).logits(pixels)
+
+
+@pytest.mark.planted
+def test_a_heavy_request_is_not_given_up_while_its_calls_are_answered():
+    async def ask(upstream, model):
+        return [await ask_once(upstream, model) for _ in range(8)]
+
+    async def run():
+        strangers = Counting(), Counting()
+        async with pool_of(*strangers) as pool:
+            assert len(await pool.once(IMAGES, ask)) == 8
+            assert sorted(one.count for one in strangers) == [0, 8]
+
+    asyncio.run(run())
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_a_late_answer_counts_as_a_failure_unless_the_model_answers_others(is_alone):
+    async def ask_silently(upstream, model):
+        return await ask_once(upstream, model, SILENCE)
+
+    async def keep_asking(pool):
+        while True:
+            await pool.once(IMAGES, ask_once)
+
+    async def run():
+        async with pool_of(Counting()) as pool:
+            (upstream,) = pool.upstreams
+            upstream.client.timeout_s = WAIT_S
+            others = None if is_alone else asyncio.ensure_future(keep_asking(pool))
+            silent = (pool.once(IMAGES, ask_silently) for _ in range(3))
+            for error in await asyncio.gather(*silent, return_exceptions=True):
+                assert isinstance(error, LateError)
+            assert upstream.is_ejected(IMAGES) is is_alone
+            if others is not None:
+                others.cancel()
+
+    asyncio.run(run())
+
+
+@pytest.mark.planted
+def test_calls_that_a_server_never_ends_do_not_add_up(monkeypatch):
+    monkeypatch.setattr(servers, "MOST_LATE_CALLS", 3, raising=False)
+
+    async def run():
+        async with pool_of(Counting()) as pool:
+            (upstream,) = pool.upstreams
+            first = upstream.client
+            first.timeout_s = WAIT_S
+            silent = (first.infer(IMAGES, {"pixels": SILENCE}) for _ in range(3))
+            await asyncio.gather(*silent, return_exceptions=True)
+            assert first.late_calls == 3
+            await upstream.probe()
+            assert upstream.client is not first and IMAGES in upstream.models
+            await upstream._replace_client(upstream._connect())
+            await asyncio.sleep(0.2)
+            assert first.late_calls == 0
+
+    asyncio.run(run())
