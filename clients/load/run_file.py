@@ -2,14 +2,15 @@
 
 import json
 import os
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import msgspec
 
-from attendant.errors import ArtefactError, OutputError
+from attendant.errors import ArtefactError, ConfigError, OutputError
 from attendant.records import parse_json, read_file
 from clients.load.record import LoadRun, RequestRecord
+from clients.load.scenario_file import scenario_from
 
 FORMAT = "attendant load run"
 VERSION = 2
@@ -76,7 +77,7 @@ def require_writable(*paths: Path | None) -> None:
 
 
 def read_run(path: Path) -> LoadRun:
-    """Read a run.
+    """Read a run; its scenario has the defaults of keys that have come since it was written.
 
     Raises:
         ArtefactError: the file is missing, truncated, of another kind, or of another version.
@@ -99,6 +100,10 @@ def read_run(path: Path) -> LoadRun:
         columns = values["records"]
         names = [field.name for field in fields(RequestRecord)]
         rows = [dict(zip(names, row, strict=True)) for row in zip(*(columns[name] for name in names), strict=True)]
-        return msgspec.convert({**values, "records": rows}, LoadRun)
+        run = msgspec.convert({**values, "records": rows}, LoadRun)
     except (KeyError, TypeError, ValueError) as error:
         raise ArtefactError(f"every field of a run in {path}", f"{type(error).__name__}: {error}", _AGAIN) from error
+    try:
+        return replace(run, scenario=scenario_from(run.scenario).plain())
+    except (ConfigError, TypeError, ValueError):  # of a load test that no scenario describes
+        return run

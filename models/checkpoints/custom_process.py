@@ -14,10 +14,10 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,6 +51,14 @@ class OwnFirst(MetaPathFinder):
         return spec
 
 
+class Uncached(SourceFileLoader):
+    """Compiles a file as it stands: bytecode that Python kept is taken for a file's of the same size and second."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The file's code, compiled now."""
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def trace(path: Path, out: Path) -> None:
     """Write ``model.pt2`` for a file that has a ``model()``.
 
@@ -81,7 +89,7 @@ def trace(path: Path, out: Path) -> None:
 
 
 def _load(path: Path) -> ModuleType:
-    spec = spec_from_file_location(path.stem, path)
+    spec = spec_from_file_location(path.stem, path, loader=Uncached(path.stem, str(path)))
     assert spec is not None and spec.loader is not None
     file = module_from_spec(spec)
     sys.modules.setdefault(path.stem, file)  # as dataclasses and pickle look it up

@@ -38,5 +38,6 @@ def clean_page(browser, url, expected_errors=(), **context):
         page.goto(url)
         yield page
         origin = "/".join(url.split("/")[:3])
-        assert [line for line in said if not any(known in line for known in expected_errors)] == []
+        unexpected = [line for line in said if not any(known in line for known in expected_errors)]
+        assert unexpected == [], unexpected
         assert [one for one in asked if not one.startswith((f"{origin}/", "data:", "blob:"))] == []
