@@ -16,8 +16,8 @@ ECHO = delta(
 )
 
 
-def ask(path, **sent):
-    server = FakeTriton(MODEL, deltas=[ECHO])
+def ask(path, model=MODEL, **sent):
+    server = FakeTriton(model, deltas=[ECHO])
 
     async def answer():
         async with gateway_of(server) as client:
@@ -38,6 +38,26 @@ def test_a_text_becomes_tokens():
 def test_their_texts_come_where_they_are_asked_for():
     answered, asked = ask("/tokenize", prompt="the cat", return_token_strs=True, add_special_tokens=False)
     assert answered.json()["token_strs"] == ["<s>", "the", " cat"] and asked.parameters["rendered"].bool_param
+
+
+def test_special_tokens_are_read_in_a_text_where_that_is_said_and_those_of_the_model_are_put_around_it():
+    _, asked = ask("/tokenize", prompt="the <s>cat", parse_special=True)
+    assert "parse_special" in {tensor.name for tensor in asked.inputs} and "rendered" not in asked.parameters
+    _, asked = ask("/tokenize", prompt="the <s>cat")
+    assert "parse_special" not in {tensor.name for tensor in asked.inputs}
+
+
+def test_a_model_without_a_tokenizer_makes_no_text_of_tokens():
+    numbers = config_of("writer", "generate", max_length="64", token_ids_only="true")
+    answered, asked = ask("/detokenize", numbers, tokens=[0, 7])
+    assert answered.status_code == 400 and "no tokenizer" in answered.json()["error"]["message"] and asked is None
+
+
+def test_completions_say_the_tokens_of_answers_where_there_is_no_text_or_that_is_asked_for():
+    numbers = config_of("writer", "generate", max_length="64", token_ids_only="true")
+    for model, sent, said in ((MODEL, {}, None), (MODEL, {"return_token_ids": True}, []), (numbers, {}, [])):
+        (choice,) = ask("/v1/completions", model, prompt=[0, 7, 8], **sent)[0].json()["choices"]
+        assert choice.get("token_ids") == said  # all three that the server says are the prompt's
 
 
 def test_a_chat_becomes_those_of_its_template():
