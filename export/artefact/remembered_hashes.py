@@ -1,8 +1,9 @@
 """SHA-256 of large files, remembered for a user from run to run, so that gigabytes are hashed once.
 
 A file is known again by device, inode, size and both of its times: content cannot change without the second, which no
-program can set, once the kernel has written the file to disk; before, memory that is shared with a process may (``mmap``).
-A file without a disk (tmpfs) is never safe from such a process. Forgetting, or a place that cannot be written, costs time and nothing else.
+program can set, once the kernel has written the file to disk; before, a process that shares its memory can change it
+(``mmap``), and always where there is no disk (tmpfs). Forgetting, or a place that cannot be written, costs time and
+nothing else.
 """
 
 import contextlib
@@ -18,7 +19,7 @@ from attendant.manifest import sha256_of
 SMALL = 1 << 20
 _MOST = 1000
 # The first write to a page of shared memory moves the times, and none does until the page is on disk: 30 s later, as
-# vm.dirty_expire_centisecs says, and 5 s until the kernel looks. Of two writes within a tick of its clock neither is told.
+# vm.dirty_expire_centisecs says, and 5 s until the kernel looks. Two writes within a tick of its clock are one as well.
 _SETTLED_NS = 60_000_000_000
 
 
