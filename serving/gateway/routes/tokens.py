@@ -1,11 +1,13 @@
 """``POST /tokenize`` and ``POST /detokenize``: a language model's tokenizer, as vLLM has them; no graph is run."""
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from attendant.no_tokenizer import no_text
 from attendant.sampling_params import SamplingParams
 from clients.answer import Answer, Delta, only_answer
 from clients.generate import Generator
@@ -32,7 +34,8 @@ async def tokenize(request: Request, body: TokenizeRequest) -> Response:
             told = plain_tools([tool.model_dump() for tool in body.tools or ()])
             messages = [message.plain() for message in body.messages]
             prompt, rendered = await gateway.templates.render(model.model, messages, told), True
-        async for delta in model.chat(prompt, ECHO) if rendered else model.stream(prompt, ECHO):
+        params = replace(ECHO, parse_special=body.parse_special)
+        async for delta in model.chat(prompt, ECHO) if rendered else model.stream(prompt, params):
             yield delta
 
     answer = await _echo(request, body.model, ask)
@@ -54,6 +57,8 @@ async def tokenize(request: Request, body: TokenizeRequest) -> Response:
 @router.post("/detokenize", response_model=None, responses={200: {"model": Text}})
 async def detokenize(request: Request, body: DetokenizeRequest) -> dict[str, Any]:
     """The text of tokens, without special ones."""
+    if await Gateway.of(request).has_token_ids_only(body.model):
+        raise no_text("tokens that are to become a text")
     answer = await _echo(request, body.model, lambda model: model.stream(body.tokens, ECHO))
     return {"prompt": answer.text}
 

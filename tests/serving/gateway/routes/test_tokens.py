@@ -19,8 +19,8 @@ ECHO = delta(
 )
 
 
-def ask(path, echo=ECHO, **sent):
-    server = FakeTriton(MODEL, deltas=[echo])
+def ask(path, model=MODEL, echo=ECHO, **sent):
+    server = FakeTriton(model, deltas=[echo])
 
     async def answer():
         async with gateway_of(server) as client:
@@ -53,9 +53,29 @@ def test_those_of_a_long_text_become_json_beside_the_event_loop(monkeypatch):
     monkeypatch.setattr(large_answers, "to_json", note_thread)
     tokens = np.arange(20_000)[None]
     long = delta("a", output_ids=integers(tokens), token_bytes=raw([[b"a"] * 20_000]))
-    answered, _ = ask("/tokenize", long, prompt="the cat", return_token_strs=True)
+    answered, _ = ask("/tokenize", echo=long, prompt="the cat", return_token_strs=True)
     assert answered.json()["tokens"] == tokens[0].tolist() and len(answered.json()["token_strs"]) == 20_000
     assert threads and threading.main_thread() not in threads
+
+
+def test_special_tokens_are_read_in_a_text_where_that_is_said_and_those_of_the_model_are_put_around_it():
+    _, asked = ask("/tokenize", prompt="the <s>cat", parse_special=True)
+    assert "parse_special" in {tensor.name for tensor in asked.inputs} and "rendered" not in asked.parameters
+    _, asked = ask("/tokenize", prompt="the <s>cat")
+    assert "parse_special" not in {tensor.name for tensor in asked.inputs}
+
+
+def test_a_model_without_a_tokenizer_makes_no_text_of_tokens():
+    numbers = config_of("writer", "generate", max_length="64", token_ids_only="true")
+    answered, asked = ask("/detokenize", numbers, tokens=[0, 7])
+    assert answered.status_code == 400 and "no tokenizer" in answered.json()["error"]["message"] and asked is None
+
+
+def test_completions_say_the_tokens_of_answers_where_there_is_no_text_or_that_is_asked_for():
+    numbers = config_of("writer", "generate", max_length="64", token_ids_only="true")
+    for model, sent, said in ((MODEL, {}, None), (MODEL, {"return_token_ids": True}, []), (numbers, {}, [])):
+        (choice,) = ask("/v1/completions", model, prompt=[0, 7, 8], **sent)[0].json()["choices"]
+        assert choice.get("token_ids") == said  # all three that the server says are the prompt's
 
 
 def test_a_chat_becomes_those_of_its_template():
