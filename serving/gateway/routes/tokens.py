@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request
+from starlette.responses import Response
 
 from attendant.no_tokenizer import no_text
 from attendant.sampling_params import SamplingParams
@@ -13,6 +14,7 @@ from clients.generate import Generator
 from serving.gateway.answers import read_all
 from serving.gateway.bodies import JsonRoute
 from serving.gateway.gateway import Gateway, while_connected
+from serving.gateway.large_answers import json_response
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.tokens import DetokenizeRequest, Text, TokenizeRequest, Tokens
 from serving.gateway.tools import plain_tools
@@ -22,7 +24,7 @@ router = APIRouter(tags=["text"], responses=FAILURES, route_class=JsonRoute)
 
 
 @router.post("/tokenize", response_model=None, responses={200: {"model": Tokens}})
-async def tokenize(request: Request, body: TokenizeRequest) -> dict[str, Any]:
+async def tokenize(request: Request, body: TokenizeRequest) -> Response:
     """The tokens of a text, or of a chat."""
     gateway = Gateway.of(request)
 
@@ -37,15 +39,19 @@ async def tokenize(request: Request, body: TokenizeRequest) -> dict[str, Any]:
             yield delta
 
     answer = await _echo(request, body.model, ask)
-    served = (await gateway.pool.models())[body.model]
-    found: dict[str, Any] = {
-        "count": len(answer.token_ids),
-        "max_model_len": served.parameters.get("max_length"),
-        "tokens": list(answer.token_ids),
-    }
-    if body.return_token_strs:
-        found["token_strs"] = [piece.decode(errors="replace") for piece in answer.token_bytes]
-    return found
+    served = await gateway.pool.model(body.model)
+
+    def found() -> dict[str, Any]:
+        value: dict[str, Any] = {
+            "count": len(answer.token_ids),
+            "max_model_len": served.parameters.get("max_length"),
+            "tokens": list(answer.token_ids),
+        }
+        if body.return_token_strs:
+            value["token_strs"] = [piece.decode(errors="replace") for piece in answer.token_bytes]
+        return value
+
+    return await json_response(found, 2 * len(answer.token_ids))
 
 
 @router.post("/detokenize", response_model=None, responses={200: {"model": Text}})
