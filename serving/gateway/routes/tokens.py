@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 
 from attendant.no_tokenizer import no_text
 from attendant.sampling_params import SamplingParams
-from clients.answer import Answer, Delta, whole_answers
+from clients.answer import Answer, Delta, only_answer
 from clients.generate import Generator
 from serving.gateway.answers import read_all
 from serving.gateway.bodies import JsonRoute
@@ -59,5 +59,4 @@ async def detokenize(request: Request, body: DetokenizeRequest) -> dict[str, Any
 
 async def _echo(request: Request, name: str, ask: Callable[[Generator], AsyncIterator[Delta]]) -> Answer:
     deltas = Gateway.of(request).stream(Generator, name, ask)
-    (answer,) = whole_answers(await while_connected(request, read_all(deltas)))
-    return answer
+    return only_answer(await while_connected(request, read_all(deltas)))

@@ -1,3 +1,4 @@
+import os
 import re
 import subprocess
 import sys
@@ -48,11 +49,30 @@ def test_an_answer_that_the_reader_gives_is_kept(tmp_path):
         ("def model(): raise OSError('no weights')", r"found OSError: no weights \(at mine.py:1: def model"),
         ("import sys\ndef model(): sys.exit(3)", r"to return; found it ended the process: 3"),
         ("import os\ndef model(): os.kill(os.getpid(), 11)", r"to end well; found SIGSEGV"),
+        ("import os\ndef model(): os._exit(0)", r"to end well; found status 0"),
     ],
 )
 def test_a_file_that_gives_no_model_is_refused(tmp_path, text, message):
     with pytest.raises(ArtefactError, match=message):
         checkpoint_named(str(own_file(tmp_path, text)))
+
+
+def test_a_change_of_the_same_size_in_the_same_second_is_seen(tmp_path):
+    for found, value in (("int", "3"), ("str", "''"), ("set", "{3}")):
+        path = own_file(tmp_path, f"def model(): return {value:3}")
+        os.utime(path, (1e9, 1e9))
+        with pytest.raises(ArtefactError, match=f"found {found}"):
+            checkpoint_named(str(path))
+
+
+def test_what_an_earlier_run_left_in_the_folder_is_no_answer(tmp_path):
+    wrong = own_file(tmp_path, "def model(): return 3")
+    with pytest.raises(ArtefactError, match="found int"):
+        trace_custom_model(wrong, tmp_path)
+    program = trace_custom_model(own_file(tmp_path), tmp_path)
+    assert program.is_file()
+    with pytest.raises(ArtefactError, match="found status 0"):
+        trace_custom_model(own_file(tmp_path, "import os\nos._exit(0)"), tmp_path)
 
 
 @pytest.mark.parametrize(
