@@ -14,8 +14,8 @@ from typing import Literal
 
 import numpy as np
 
-from attendant.errors import InputError
-from attendant.tensor_names import HIDDEN, POOLED, TEXT_INPUT, TOKEN_MASK
+from attendant.errors import InputError, ServerError
+from attendant.tensor_names import HIDDEN, POOLED, TEXT_INPUT, TOKEN_IDS, TOKEN_MASK
 from clients.served_model import ServedModel
 from clients.statuses import reading
 from clients.triton_client import Array, TritonClient
@@ -60,6 +60,21 @@ class Embedder:
         step = self._model.max_batch or 1
         parts = [await self._embed_batch(texts[begin : begin + step], pooling) for begin in range(0, len(texts), step)]
         return np.concatenate([vectors for vectors, _ in parts]), sum(count for _, count in parts)
+
+    async def tokenize(self, text: str) -> list[int]:
+        """The tokens of a text, with the special ones that the model expects around it.
+
+        Raises:
+            InputError: the server refused it.
+            ServerError: it failed, did not answer in time, or says no tokens.
+        """
+        if TOKEN_IDS not in self._model.outputs:
+            remedy = "lay its repository out again: attendant repository"
+            raise ServerError(f"a model {self._model.name!r} that says tokens", "an older one", remedy)
+        inputs = {TEXT_INPUT: np.array([[text.encode()]], dtype=object)}
+        outputs = await self._client.infer(self._model.name, inputs, (TOKEN_IDS,))
+        with reading(self._model.name, self._client.server):
+            return [int(token) for token in outputs[TOKEN_IDS].reshape(-1)]
 
     async def _embed_batch(self, texts: Sequence[str], pooling: Pooling) -> tuple[Array, int]:
         inputs = {TEXT_INPUT: np.array([[text.encode()] for text in texts], dtype=object)}

@@ -25,9 +25,10 @@ SENTENCES = [
 ]
 
 
-def write_language_model(folder, **changes):
+def write_language_model(folder, name=LANGUAGE_MODEL, template=CHAT_TEMPLATE, special=(), **changes):
     """A tiny Llama behind a byte-level BPE that begins every text with <s>; its answer to PROMPT ends with a stop."""
     tokenizer = byte_level_bpe()
+    tokenizer.add_special_tokens(list(special))
     settings = {
         "vocabulary_size": tokenizer.get_vocab_size(),
         "max_length": CAPACITY,
@@ -42,8 +43,8 @@ def write_language_model(folder, **changes):
         "answer": tokenizer.decode(answer[:STOPS_AFTER]),
     }
     details = {"end_tokens": [answer[STOPS_AFTER]]}
-    written = _written(folder, LANGUAGE_MODEL, "decoder", model, tokenizer, details, example)
-    (written / CHAT_TEMPLATE_NAME).write_text(CHAT_TEMPLATE)
+    written = _written(folder, name, "decoder", model, tokenizer, details, example)
+    (written / CHAT_TEMPLATE_NAME).write_text(template)
     return written
 
 

@@ -16,8 +16,12 @@ ECHO = delta(
 )
 
 
+TRANSLATOR = config_of("translator", "translate", max_source_length="24")
+ENCODER = config_of("encoder", "embed", [("text_input", (1,))], [("token_ids", (-1,))], max_batch=8, max_length="24")
+
+
 def ask(path, **sent):
-    server = FakeTriton(MODEL, deltas=[ECHO])
+    server = FakeTriton(MODEL, TRANSLATOR, ENCODER, deltas=[ECHO], answer={"token_ids": integers([[2, 7, 3]])})
 
     async def answer():
         async with gateway_of(server) as client:
@@ -50,6 +54,37 @@ def test_tokens_become_a_text():
     answered, asked = ask("/detokenize", tokens=[0, 7, 8])
     assert answered.json() == {"prompt": "the cat"}
     assert any(tensor.name == "input_ids" for tensor in asked.inputs)
+
+
+def test_a_source_of_a_translator_becomes_tokens_and_tokens_a_text():
+    answered, _ = ask("/tokenize", model="translator", prompt="the cat", return_token_strs=True)
+    strs = ["<s>", "the", " cat"]
+    assert answered.json() == {"count": 3, "max_model_len": 24, "tokens": [0, 7, 8], "token_strs": strs}
+    answered, _ = ask("/detokenize", model="translator", tokens=[7, 8])
+    assert answered.json() == {"prompt": "the cat"}
+
+
+def test_a_text_to_embed_becomes_tokens():
+    answered, _ = ask("/tokenize", model="encoder", prompt="the cat")
+    assert answered.json() == {"count": 3, "max_model_len": 24, "tokens": [2, 7, 3]}
+
+
+CHAT = [{"role": "user", "content": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("path", "sent", "param"),
+    [
+        ("/tokenize", {"model": "translator", "messages": CHAT}, "messages"),
+        ("/tokenize", {"model": "encoder", "messages": CHAT}, "messages"),
+        ("/tokenize", {"model": "translator", "prompt": "a", "add_special_tokens": False}, "add_special_tokens"),
+        ("/tokenize", {"model": "encoder", "prompt": "a", "return_token_strs": True}, "return_token_strs"),
+        ("/detokenize", {"model": "encoder", "tokens": [1]}, "model"),
+    ],
+)
+def test_what_a_models_task_cannot_is_refused_by_name(path, sent, param):
+    answered, _ = ask(path, **sent)
+    assert (answered.status_code, answered.json()["error"]["param"]) == (400, param), answered.text
 
 
 @pytest.mark.parametrize(
