@@ -17,6 +17,7 @@ CANCEL_KEY = "cancel_key"  # the parameter with the secret that cancels a reques
 CANCEL = "cancel"  # the parameter that cancels the request of the given key
 HEALTH = "health"  # the parameter that asks how the engine is doing, and if it knows the requests of the given keys
 HEALTH_SEPARATOR = ","  # of such keys
+PARSE_SPECIAL = "parse_special"  # the parameter that has special tokens in texts to embed read as such
 RENDERED = "rendered"  # the parameter that says that a prompt was made by a chat template
 ALIGNMENT = "alignment"
 CROSS_ATTENTION = "cross_attention"

@@ -35,10 +35,15 @@ async def print_labels(client: TritonClient, model: str | None, images: Sequence
 
 
 async def print_vectors(
-    client: TritonClient, model: str | None, texts: Sequence[str], pooling: Pooling, json: bool
+    client: TritonClient,
+    model: str | None,
+    texts: Sequence[str],
+    pooling: Pooling,
+    parse_special: bool,
+    json: bool,
 ) -> int:
     """A vector for each text, and how similar two texts or more are."""
-    vectors_BE = await (await Embedder.find(client, model)).embed(texts, pooling)
+    vectors_BE = await (await Embedder.find(client, model)).embed(texts, pooling, parse_special)
     values = [
         dumps({"text": text, "vector": vector_E.tolist()}) for text, vector_E in zip(texts, vectors_BE, strict=True)
     ]

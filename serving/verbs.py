@@ -59,6 +59,8 @@ def repository(
             a request whose client leaves is decoded to its end: nobody knows which process has it.
         engine: how much at once, of generative models.
     """
+    from attendant.no_tokenizer import NOTE
+    from attendant.tokenization import has_tokenizer
     from serving.engine.cache_plan import CachePlan
     from serving.triton.repository.layout import write_repository
 
@@ -67,7 +69,8 @@ def repository(
     for manifest in write_repository(folders, out, threads, runtime, engine, device, instances):
         decoders = [manifest.signature_for(one.name, "ort-cpu") for one in manifest.graphs if one.name == "decoder"]
         plans = "".join(f"; {CachePlan.of(decoder, engine.max_num_seqs)}" for decoder in decoders)
-        sys.stdout.write(f"{out / manifest.name}: {manifest.task}, {len(manifest.graphs)} graph(s){plans}\n")
+        note = f"; {NOTE}" if manifest.task == "generate" and not has_tokenizer(manifest.files) else ""
+        sys.stdout.write(f"{out / manifest.name}: {manifest.task}, {len(manifest.graphs)} graph(s){plans}{note}\n")
     return 0
 
 

@@ -24,7 +24,7 @@ DECODING = {
     *("--beam-width", "--length-penalty", "--early-stopping"),
     *("--stop", "--stop-token-ids", "--ignore-eos"),
     *("--json-object", "--json-schema", "--regex", "--grammar"),
-    *("--echo", "--logprobs", "--top-logprobs", "--token-counts"),
+    *("--parse-special", "--echo", "--logprobs", "--top-logprobs", "--token-counts"),
     *("--num-speculative-tokens", "--priority", "--deadline-ms"),
 }
 LOAD = {
@@ -116,8 +116,8 @@ FROZEN = {
     "classify": {"--server", "--model", "--top", "--timeout-s", "--json", *TLS},
     "caption": ASKING | DECODING,
     "translate": ASKING | DECODING,
-    "generate": ASKING | DECODING,
-    "embed": {"--server", "--model", "--pooling", "--timeout-s", "--json", *TLS},
+    "generate": {"--token-ids"} | ASKING | DECODING,
+    "embed": {"--server", "--model", "--pooling", "--parse-special", "--timeout-s", "--json", *TLS},
     "predict": {"--server", "--model", "--timeout-s", *TLS},
     "explain": {"--server", "--model", "--out", "--timeout-s", *TLS},
     "health": {"--server", "--timeout-s", "--json", *TLS},

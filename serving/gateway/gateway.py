@@ -198,6 +198,15 @@ class Gateway:
             most += most_prompt_tokens(prompt)
         request.state.reserved = request.state.quotas.reserve(key, likely, most)
 
+    async def has_token_ids_only(self, model: str) -> bool:
+        """Whether a model has no tokenizer, so that prompts and answers are token ids.
+
+        Raises:
+            UnreachableError: no server answers.
+        """
+        served = (await self.pool.models()).get(model)
+        return served is not None and served.token_ids_only  # that there is none, its stream says
+
     def counts_prompts(self, request: Request) -> bool:
         """Whether the tokens of questions must be counted though the client does not ask: its key has a quota."""
         key: Key | None = getattr(request.state, "key", None)

@@ -120,8 +120,11 @@ def tool_format(template: str) -> ToolFormat:
 
 
 def plain_tools(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Tools as templates know them: what is not said is left out."""
-    return [{**tool, "function": {k: v for k, v in tool["function"].items() if v is not None}} for tool in tools]
+    """Tools as templates know them: what is not said is left out, but for parameters, as templates walk them."""
+    nothing = {"parameters": {"type": "object", "properties": {}}}
+    return [
+        {**tool, "function": nothing | {k: v for k, v in tool["function"].items() if v is not None}} for tool in tools
+    ]
 
 
 def _quoted(text: str) -> str:

@@ -40,9 +40,10 @@ def test_a_program_of_others_is_exported_and_verified_once(tmp_path, capfd):
     shapes = ({0: torch.export.Dim("batch")},)
     program = torch.export.export(nn.Linear(2, 3), (torch.ones(2, 2),), dynamic_shapes=shapes)
     torch.export.save(program, tmp_path / "linear.pt2")
-    for shown in ("linear: verified\n", "linear: verified before\n"):
+    for shown in ("linear: verified\n", "linear: verified before\n", "linear: verified before\n"):
         prepared = prepare_here(tmp_path / "cache", [str(tmp_path / "linear.pt2")])
         assert prepared.models == ("linear",) and shown in capfd.readouterr().err
+        (prepared.repository / ".DS_Store").touch()
     manifest = Manifest.read(prepared.repository / "linear" / "1")
     assert manifest.graph("model").inputs[0].axes == ("batch", 2) and manifest.example["answer"]
 

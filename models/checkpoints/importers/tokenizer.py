@@ -18,8 +18,15 @@ from models.checkpoints.importers.library import quietly, transformers
 # What tokenizers without a tokenizer.json consist of, and whose they are.
 _SLOW = (("vocab.json", "merges.txt"), ("vocab.txt",), ("spiece.model",), ("tokenizer.model",))
 _SPECIALS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
+_SETTINGS = ("special_tokens_map.json", "tokenizer_config.json")
 TEXTS = ("The house is small.", "Three cats, 2 dogs and 1 naïve fox!", "日本 😀")
 """What tokenizers are compared on; of punctuation only what no version of Marian's rewrites."""
+
+
+def has_any_tokenizer(source: Path) -> bool:
+    """Whether an imported folder has the files of a tokenizer, or settings of one."""
+    names = {TOKENIZER_NAME, *_SETTINGS, *MARIAN_FILES, *(name for names in _SLOW for name in names)}
+    return any((source / name).is_file() for name in names)
 
 
 def keep_tokenizer(source: Path, folder: Path) -> dict[str, Any]:

@@ -20,6 +20,7 @@ import numpy as np
 from tokenizers import decoders
 
 from attendant.errors import BusyError, InputError, MachineError
+from attendant.no_tokenizer import NoTokenizer, no_text
 from attendant.sampling_params import Structure
 from attendant.tokenizer import TextTokenizer, Tokenizer
 from serving.engine.sampling.guide_grammar import byte_vocabulary, compile_guide, on_one_line
@@ -153,6 +154,8 @@ class Guides:
             from llguidance import LLTokenizer, TokenizerWrapper
         except ImportError as error:
             raise MachineError("the package llguidance", str(error), "run `pip install llguidance`") from error
+        if isinstance(self._tokenizer, NoTokenizer):
+            raise no_text("a guide")
         if not isinstance(self._tokenizer, Tokenizer):
             raise _no_guide(f"a {type(self._tokenizer).__name__}")
         if not self._end:

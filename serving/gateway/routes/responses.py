@@ -14,7 +14,7 @@ from uuid import uuid4
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from clients.answer import whole_answers
+from clients.answer import only_answer
 from serving.gateway.answers import TokenUsage, read_all
 from serving.gateway.bodies import JsonRoute
 from serving.gateway.conversation import Conversation, converse, parse_delta
@@ -36,7 +36,7 @@ async def respond(request: Request, body: ResponseRequest) -> Response:
     if body.stream:
         return await event_stream(request, _events(head, conversation))
     read = await while_connected(request, read_all(conversation.deltas))
-    (answer,) = whole_answers(read)
+    answer = only_answer(read)
     output = [_message(item) if isinstance(item, str) else _call(item) for item in conversation.read(answer.text)]
     return await json_response(
         lambda: _whole(head, output or [_message("")], answer.finish_reason, conversation.usage), len(read)

@@ -1,14 +1,16 @@
 """``POST /tokenize`` and ``POST /detokenize``: a model's tokenizer, as vLLM has them; no graph is run."""
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
 
 from attendant.errors import InputError
+from attendant.no_tokenizer import no_text
 from attendant.sampling_params import SamplingParams
-from clients.answer import Answer, Delta, whole_answers
+from clients.answer import Answer, Delta, only_answer
 from clients.embed import TASK as EMBED
 from clients.embed import Embedder
 from clients.generate import Generator
@@ -34,10 +36,10 @@ async def tokenize(request: Request, body: TokenizeRequest) -> dict[str, Any]:
     if served.task != Generator.task:
         _require_plain(served, body)
     if served.task == EMBED:
-        tokens = await while_connected(
-            request, gateway.pool.once(body.model, partial(_tokenize, text=str(body.prompt)))
-        )
+        tokens = await while_connected(request, gateway.pool.once(body.model, partial(_tokenize, body=body)))
         return {"count": len(tokens), "max_model_len": served.parameters.get("max_length"), "tokens": tokens}
+
+    params = replace(ECHO, parse_special=body.parse_special)
 
     async def ask(model: Generator) -> AsyncIterator[Delta]:
         prompt, rendered = body.prompt or "", not body.add_special_tokens
@@ -45,11 +47,11 @@ async def tokenize(request: Request, body: TokenizeRequest) -> dict[str, Any]:
             told = plain_tools([tool.model_dump() for tool in body.tools or ()])
             messages = [message.plain() for message in body.messages]
             prompt, rendered = await gateway.templates.render(model.model, messages, told), True
-        async for delta in model.chat(prompt, ECHO) if rendered else model.stream(prompt, ECHO):
+        async for delta in model.chat(prompt, ECHO) if rendered else model.stream(prompt, params):
             yield delta
 
     if served.task == Translator.task:
-        answer = await _echo(request, Translator, body.model, lambda model: model.stream(body.prompt or "", ECHO))
+        answer = await _echo(request, Translator, body.model, lambda model: model.stream(body.prompt or "", params))
     else:
         answer = await _echo(request, Generator, body.model, ask)
     found: dict[str, Any] = {
@@ -65,6 +67,8 @@ async def tokenize(request: Request, body: TokenizeRequest) -> dict[str, Any]:
 @router.post("/detokenize", response_model=None, responses={200: {"model": Text}})
 async def detokenize(request: Request, body: DetokenizeRequest) -> dict[str, Any]:
     """The text of tokens, without special ones."""
+    if await Gateway.of(request).has_token_ids_only(body.model):
+        raise no_text("tokens that are to become a text")
     task = (await Gateway.of(request).pool.model(body.model)).task
     if task == EMBED:
         remedy = "ask a model that answers with text"
@@ -76,8 +80,8 @@ async def detokenize(request: Request, body: DetokenizeRequest) -> dict[str, Any
     return {"prompt": answer.text}
 
 
-async def _tokenize(upstream: Upstream, served: ServedModel, text: str) -> list[int]:
-    return await Embedder(upstream.client, served).tokenize(text)
+async def _tokenize(upstream: Upstream, served: ServedModel, body: TokenizeRequest) -> list[int]:
+    return await Embedder(upstream.client, served).tokenize(body.prompt or "", body.parse_special)
 
 
 def _require_plain(served: ServedModel, body: TokenizeRequest) -> None:
@@ -94,5 +98,4 @@ def _require_plain(served: ServedModel, body: TokenizeRequest) -> None:
 
 async def _echo(request: Request, kind: type[Model], name: str, ask: Callable[[Model], AsyncIterator[Delta]]) -> Answer:
     deltas = Gateway.of(request).stream(kind, name, ask)
-    (answer,) = whole_answers(await while_connected(request, read_all(deltas)))
-    return answer
+    return only_answer(await while_connected(request, read_all(deltas)))

@@ -16,6 +16,7 @@ from attendant.errors import ArtefactError, ConfigError, InputError
 from attendant.images import require_fitting_size
 from attendant.labels import label_fault
 from attendant.manifest import Manifest
+from attendant.no_tokenizer import TOKEN_IDS_ONLY
 from attendant.parameters import DEVICE, GRAPH_MODEL, RUNTIME, THREADS, Device, Runtime
 from attendant.sampling_tensors import SPECS
 from attendant.signature import GraphSignature, TensorSpec
@@ -35,6 +36,7 @@ from attendant.tensor_names import (
     TOKEN_MASK,
     TOKEN_TEXTS,
 )
+from attendant.tokenization import has_tokenizer
 from serving.engine.output.alignment import aligning_graph
 from serving.engine.settings import EngineSettings
 from serving.triton.repository.chat_template import CHAT_TEMPLATE, CONTROL_TOKENS, TOOL_CALLS_ID
@@ -50,7 +52,7 @@ _ALIGNED = (
     TensorSpec(name=TOKEN_TEXTS, dtype="string", axes=("tokens",)),
     TensorSpec(name=SOURCE_TEXTS, dtype="string", axes=("source",)),
 )
-_OURS = (THREADS, RUNTIME, DEVICE, GRAPH_MODEL, CHAT_TEMPLATE, CONTROL_TOKENS, TOOL_CALLS_ID)
+_OURS = (THREADS, RUNTIME, DEVICE, GRAPH_MODEL, CHAT_TEMPLATE, CONTROL_TOKENS, TOOL_CALLS_ID, TOKEN_IDS_ONLY)
 _TYPES = {
     "bool": pb.TYPE_BOOL,
     "int32": pb.TYPE_INT32,
@@ -207,6 +209,8 @@ def configure_text_generator(config: Any, manifest: Manifest) -> None:
     _generative_model(config)
     _add_inputs(config, (*TEXT_REQUEST, *IDS_REQUEST), optional=True)
     _add_alignment(config, manifest)
+    if not has_tokenizer(manifest.files):
+        _add_parameters(config, {TOKEN_IDS_ONLY: True})
 
 
 def _generative_model(config: Any) -> None:

@@ -3,7 +3,7 @@ import pytest
 
 from attendant.errors import InputError
 from attendant.manifest import Manifest
-from attendant.tokenizer import Tokenizer
+from attendant.tokenizer import SpecialText, Tokenizer
 from models.checkpoints.resolve import checkpoint_named
 from serving.engine.embedder import TextEmbedder, pad_texts
 from serving.runtime.create_runners import create_runners
@@ -79,6 +79,11 @@ def test_a_bad_text_earns_its_own_request_an_error(embedder, eager, bad, says):
         raise error
     assert_embedded(first, [PROMPT], eager)
     assert last.vectors["pooled"].shape == (1, 16)
+
+
+def test_special_tokens_are_read_where_the_client_says_so(embedder):
+    plain, special = embedder.embed([["the [SEP] cat"], [SpecialText("the [SEP] cat")]])
+    assert plain.vectors["hidden"].shape[1] > special.vectors["hidden"].shape[1] == 5
 
 
 def test_the_longest_text_that_fits_is_embedded(embedder):

@@ -14,18 +14,16 @@ ECHO = delta(
     token_bytes=raw([[b"<s>", b"the", b" cat"]]),
     num_prompt_tokens=integers([[3]]),
 )
-
-
 TRANSLATOR = config_of("translator", "translate", max_source_length="24")
 ENCODER = config_of("encoder", "embed", [("text_input", (1,))], [("token_ids", (-1,))], max_batch=8, max_length="24")
 
 
-def ask(path, **sent):
-    server = FakeTriton(MODEL, TRANSLATOR, ENCODER, deltas=[ECHO], answer={"token_ids": integers([[2, 7, 3]])})
+def ask(path, model=MODEL, **sent):
+    server = FakeTriton(model, TRANSLATOR, ENCODER, deltas=[ECHO], answer={"token_ids": integers([[2, 7, 3]])})
 
     async def answer():
         async with gateway_of(server) as client:
-            return await client.post(path, json={"model": "writer", **sent})
+            return await client.post(path, json={"model": model.name, **sent})
 
     answered = asyncio.run(answer())
     echoes = [one for one in server.requests if "exclude_input_in_output" in {tensor.name for tensor in one.inputs}]
@@ -44,6 +42,26 @@ def test_their_texts_come_where_they_are_asked_for():
     assert answered.json()["token_strs"] == ["<s>", "the", " cat"] and asked.parameters["rendered"].bool_param
 
 
+def test_special_tokens_are_read_in_a_text_where_that_is_said_and_those_of_the_model_are_put_around_it():
+    _, asked = ask("/tokenize", prompt="the <s>cat", parse_special=True)
+    assert "parse_special" in {tensor.name for tensor in asked.inputs} and "rendered" not in asked.parameters
+    _, asked = ask("/tokenize", prompt="the <s>cat")
+    assert "parse_special" not in {tensor.name for tensor in asked.inputs}
+
+
+def test_a_model_without_a_tokenizer_makes_no_text_of_tokens():
+    numbers = config_of("writer", "generate", max_length="64", token_ids_only="true")
+    answered, asked = ask("/detokenize", numbers, tokens=[0, 7])
+    assert answered.status_code == 400 and "no tokenizer" in answered.json()["error"]["message"] and asked is None
+
+
+def test_completions_say_the_tokens_of_answers_where_there_is_no_text_or_that_is_asked_for():
+    numbers = config_of("writer", "generate", max_length="64", token_ids_only="true")
+    for model, sent, said in ((MODEL, {}, None), (MODEL, {"return_token_ids": True}, []), (numbers, {}, [])):
+        (choice,) = ask("/v1/completions", model, prompt=[0, 7, 8], **sent)[0].json()["choices"]
+        assert choice.get("token_ids") == said  # all three that the server says are the prompt's
+
+
 def test_a_chat_becomes_those_of_its_template():
     answered, asked = ask("/tokenize", messages=[{"role": "user", "content": "the cat"}])
     assert answered.json()["tokens"] == [0, 7, 8] and asked.parameters["rendered"].bool_param
@@ -57,15 +75,15 @@ def test_tokens_become_a_text():
 
 
 def test_a_source_of_a_translator_becomes_tokens_and_tokens_a_text():
-    answered, _ = ask("/tokenize", model="translator", prompt="the cat", return_token_strs=True)
+    answered, _ = ask("/tokenize", TRANSLATOR, prompt="the cat", return_token_strs=True)
     strs = ["<s>", "the", " cat"]
     assert answered.json() == {"count": 3, "max_model_len": 24, "tokens": [0, 7, 8], "token_strs": strs}
-    answered, _ = ask("/detokenize", model="translator", tokens=[7, 8])
+    answered, _ = ask("/detokenize", TRANSLATOR, tokens=[7, 8])
     assert answered.json() == {"prompt": "the cat"}
 
 
 def test_a_text_to_embed_becomes_tokens():
-    answered, _ = ask("/tokenize", model="encoder", prompt="the cat")
+    answered, _ = ask("/tokenize", ENCODER, prompt="the cat")
     assert answered.json() == {"count": 3, "max_model_len": 24, "tokens": [2, 7, 3]}
 
 
@@ -73,17 +91,17 @@ CHAT = [{"role": "user", "content": "a"}]
 
 
 @pytest.mark.parametrize(
-    ("path", "sent", "param"),
+    ("path", "model", "sent", "param"),
     [
-        ("/tokenize", {"model": "translator", "messages": CHAT}, "messages"),
-        ("/tokenize", {"model": "encoder", "messages": CHAT}, "messages"),
-        ("/tokenize", {"model": "translator", "prompt": "a", "add_special_tokens": False}, "add_special_tokens"),
-        ("/tokenize", {"model": "encoder", "prompt": "a", "return_token_strs": True}, "return_token_strs"),
-        ("/detokenize", {"model": "encoder", "tokens": [1]}, "model"),
+        ("/tokenize", TRANSLATOR, {"messages": CHAT}, "messages"),
+        ("/tokenize", ENCODER, {"messages": CHAT}, "messages"),
+        ("/tokenize", TRANSLATOR, {"prompt": "a", "add_special_tokens": False}, "add_special_tokens"),
+        ("/tokenize", ENCODER, {"prompt": "a", "return_token_strs": True}, "return_token_strs"),
+        ("/detokenize", ENCODER, {"tokens": [1]}, "model"),
     ],
 )
-def test_what_a_models_task_cannot_is_refused_by_name(path, sent, param):
-    answered, _ = ask(path, **sent)
+def test_what_a_models_task_cannot_is_refused_by_name(path, model, sent, param):
+    answered, _ = ask(path, model, **sent)
     assert (answered.status_code, answered.json()["error"]["param"]) == (400, param), answered.text
 
 
