@@ -28,7 +28,7 @@ TOOLS = [{"type": "function", "function": {"name": "lamp", "parameters": STRICT}
 
 def artefact_of(exported, kind):
     def write(folder):
-        special = [SPECIAL] * (kind == "mistral")
+        special = SPECIAL if kind == "mistral" else "</s>"
         return write_language_model(folder, name=kind, template=KINDS[kind], special=special, max_length=160)
 
     return exported(exported.checkpoint(f"calls-{kind}", write))

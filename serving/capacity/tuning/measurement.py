@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from clients.load.analysis.search import SweepResult
 from clients.load.analysis.slo import Objective
 from clients.load.analysis.summary import summarize
 from clients.load.arrivals import Arrivals, ClosedLoop, Constant, Gamma, Poisson
@@ -29,6 +28,8 @@ from serving.triton.server.settings import ServerSettings
 
 LEVELS, BISECTIONS = (0.4, 0.7, 1.0, 1.4), 2
 """Shares of the rate that is expected, and how often the gap between two is halved."""
+_SWEEPS, _LOWER, _HIGHER = 3, 0.25, 2.5
+"""How often rates are tried anew, where all were too high or too low, and how much lower or higher."""
 _INPUTS, _START_S, _WARMUP_S = 256, 120.0, 1.0
 
 
@@ -40,12 +41,14 @@ class Measured:
         value: of the goal; None where nothing valid was found.
         interval: its 95 % interval, where one run gave it; of a search, the rates between which it lies.
         problem: why it is not valid, or not within the objectives, and what to do; empty if it is.
+        remark: what to bear in mind.
         interrupted: whether it was cut short by Ctrl-C.
     """
 
     value: float | None
     interval: tuple[float, float] | None = None
     problem: str = ""
+    remark: str = ""
     interrupted: bool = False
 
 
@@ -99,10 +102,25 @@ class Bench:
                     seed=task.seed,
                 )
                 if task.goal == "throughput" and self.objectives:
-                    run = partial(run_with_progress, keep_interrupted=True)
-                    levels = [share * expected for share in LEVELS]
-                    return _highest(sweep(scenario, "rate", levels, run, self.objectives, BISECTIONS))
+                    return self._search(scenario, expected)
                 return self._measure_once(scenario, title)
+
+    def _search(self, scenario: Scenario, expected: float) -> Measured:
+        run = partial(run_with_progress, keep_interrupted=True)
+        for _ in range(_SWEEPS):
+            levels = [share * expected for share in LEVELS]
+            found = sweep(scenario, "rate", levels, run, self.objectives, BISECTIONS)
+            highest, failing = found.highest, [step.level for step in found.steps if step.fails]
+            if found.interrupted or (highest is None and not failing):
+                break
+            if highest is not None and failing:
+                return Measured(value=highest.level, interval=(highest.level, min(failing)))
+            if highest is not None and highest.level < levels[-1]:
+                break
+            expected *= _LOWER if highest is None else _HIGHER
+        if highest is None or found.interrupted:
+            return Measured(value=None, problem=found.ended, interrupted=found.interrupted)
+        return Measured(value=highest.level, remark=f"at least: {found.ended}")
 
     def _measure_once(self, scenario: Scenario, title: str) -> Measured:
         run = run_with_progress(scenario, title, keep_interrupted=True)
@@ -122,12 +140,3 @@ def _arrivals(demand: Demand) -> Arrivals:
     if demand.arrivals == "constant":
         return Constant(rate=demand.rate)
     return Poisson(rate=demand.rate) if demand.arrivals == "poisson" else Gamma(rate=demand.rate, shape=demand.shape)
-
-
-def _highest(found: SweepResult) -> Measured:
-    highest = found.highest
-    if highest is None or found.interrupted:
-        return Measured(value=None, problem=found.ended, interrupted=found.interrupted)
-    above = [step.level for step in found.steps if step.fails]
-    problem = "" if above else found.ended
-    return Measured(value=highest.level, interval=(highest.level, min(above, default=highest.level)), problem=problem)

@@ -51,6 +51,8 @@ def conclusion(tuning: Tuning, artefact: str) -> Iterator[str]:
     for trial in tuning.trials:
         if trial.measured and trial.measured.problem:
             yield f"INVALID, {trial.candidate.flags}: {trial.measured.problem}"
+        elif trial.measured and trial.measured.remark:
+            yield f"{trial.candidate.flags}: {trial.measured.remark}"
         error = tuning.error(trial)
         if error is not None and abs(error) > APART:
             yield (
@@ -85,6 +87,7 @@ def tuning_json(tuning: Tuning) -> dict[str, Any]:
                 "measured": trial.measured and trial.measured.value,
                 "interval": trial.measured and trial.measured.interval,
                 "problem": trial.measured.problem if trial.measured else "",
+                "remark": trial.measured.remark if trial.measured else "",
                 "disagreement": tuning.error(trial),
             }
             for trial in tuning.trials

@@ -1,4 +1,4 @@
-"""The verb that tunes: how a generative model is served best on this machine (docs/guides/capacity.md)."""
+"""The verb that tunes: how a generative model is served best on this machine (docs/guides/tune.md)."""
 
 import re
 import sys
