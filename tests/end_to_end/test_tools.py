@@ -39,6 +39,10 @@ def openai(exported, tmp_path_factory):
     artefacts = [artefact_of(exported, kind) for kind in KINDS]
     repository = tmp_path_factory.mktemp("tools") / "repository"
     write_repository(artefacts, repository)
+    old = repository / "llama/config.pbtxt"  # as one that was laid out before there was this output
+    head, found, tail = old.read_text().partition('output {\n  name: "num_cached_tokens"')
+    assert found
+    old.write_text(head + tail.partition("}\n")[2])
     with (
         started(repository) as server,
         gateway_before(server.endpoints.grpc) as gateway,
@@ -77,6 +81,11 @@ def test_where_text_may_come_a_call_that_a_special_token_begins_is_held_to_its_s
     (call,) = choice.message.tool_calls
     assert call.function.name == "lamp" and type(json.loads(call.function.arguments)["on"]) is bool
     assert choice.finish_reason == "tool_calls" and choice.message.content is None
+
+
+def test_a_repository_that_was_laid_out_before_says_no_cached_tokens_and_answers(openai):
+    usage = openai.chat.completions.create(**ask("llama", 3, max_tokens=1)).usage
+    assert usage.prompt_tokens_details is None and usage.prompt_tokens > 2
 
 
 def test_a_prompt_that_was_asked_before_is_said_to_be_cached(openai):
