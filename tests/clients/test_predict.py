@@ -59,6 +59,8 @@ def test_rows_become_arrays_of_the_models_type(value, options, array):
         ([[1, None]], {}, "found null"),
         ([[1, {}]], {}, "found an object"),
         ({"a": 1}, {}, "found an object"),
+        (5, {}, r"an array of \[batch <= 8, 2\] for 'x'; found \[\]"),
+        (np.array(5), {}, r"found \[\]"),
         ([[1, 2], [3]], {}, "found lists of 1 and of 2 values"),
         ([[1, 2], 3], {}, "found a value beside a list"),
         ([1, [2, 3]], {}, "found a list beside a value"),

@@ -188,6 +188,12 @@ def test_outputs_of_texts_come_as_json_alone():
     assert as_file.status_code == 400 and "accept application/json" in as_file.text
 
 
+def test_a_number_in_the_place_of_rows_is_the_clients_mistake():
+    bodies = [{"json": {"model": "m", "inputs": {"x": 5}}}, of_file(saved(np.array(5.0)), NPY), of_file(packed(x=5))]
+    for found in ask(Server([("x", [-1])]), *bodies):
+        assert found.status_code == 400 and "for 'x'; found []" in found.json()["error"]["message"]
+
+
 def test_a_damaged_file_is_the_clients_mistake():
     bodies = [of_file(data, kind) for data in (b"", b"x", saved(np.zeros(2))[:-1]) for kind in (NPY, NPZ)]
     assert {found.status_code for found in ask(Server([("x", [2])]), *bodies)} == {400}
