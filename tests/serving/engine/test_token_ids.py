@@ -71,7 +71,7 @@ def test_a_prompt_is_no_longer_than_longrope_has_one_set_of_angles_for(language_
     manifest = Manifest.read(language_model)
     long = LanguageModel(language_model, replace(manifest, details=manifest.details | {"max_prompt_length": 3}))
     assert long.request([1, 2, 3]).max_tokens > 3  # an answer goes on beyond it
-    with pytest.raises(InputError, match="a prompt of at most 3 tokens, as longrope has other angles.*; found 4"):
+    with pytest.raises(InputError, match=r"a prompt of at most 3 tokens, as longrope has other angles.*; found 4"):
         long.request([1, 2, 3, 4])
 
 
