@@ -284,6 +284,10 @@ class LanguageModel(TextGenerationModel):
         if isinstance(self.tokenizer, NoTokenizer) and options.stop:
             raise no_text("stop texts")
         prompt = self.tokens(inputs, options.parse_special)
+        most = int(self.details.get("max_prompt_length", longest))
+        if len(prompt) > most:
+            expected = f"a prompt of at most {most} tokens, as longrope has other angles for all of a longer one's"
+            raise InputError(expected, str(len(prompt)), "shorten the prompt; its answer may go on beyond")
         why = f"the cache's {longest} positions less the prompt's {len(prompt)}"
         return Request(
             prompt=prompt,

@@ -164,7 +164,8 @@ CAPTIONER = Comparison(inputs=_images_and_captions, run=_caption)
 def _prompts(config: Any, random: torch.Generator) -> Inputs:
     window = config.window or 0
     length = window + 8 if _LENGTH < window + 8 <= min(_LONGEST, config.max_length) else _LENGTH
-    return {"token_ids": _tokens(config.vocabulary_size, min(length, config.max_length), random)}
+    longest = config.rope.original_length if config.rope and config.rope.long_factors else config.max_length
+    return {"token_ids": _tokens(config.vocabulary_size, min(length, longest, config.max_length), random)}
 
 
 def _generate(model: Any, inputs: Inputs) -> list[Tensor]:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
+from starlette.responses import Response
 
 from attendant.errors import InputError
 from attendant.no_tokenizer import no_text
@@ -19,6 +20,7 @@ from clients.translate import Translator
 from serving.gateway.answers import read_all
 from serving.gateway.bodies import JsonRoute
 from serving.gateway.gateway import Gateway, Model, while_connected
+from serving.gateway.large_answers import json_response
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.tokens import DetokenizeRequest, Text, TokenizeRequest, Tokens
 from serving.gateway.tools import plain_tools
@@ -29,7 +31,7 @@ router = APIRouter(tags=["text"], responses=FAILURES, route_class=JsonRoute)
 
 
 @router.post("/tokenize", response_model=None, responses={200: {"model": Tokens}})
-async def tokenize(request: Request, body: TokenizeRequest) -> dict[str, Any]:
+async def tokenize(request: Request, body: TokenizeRequest) -> Response:
     """The tokens of a text, or of a chat."""
     gateway = Gateway.of(request)
     served = await gateway.pool.model(body.model)
@@ -37,7 +39,8 @@ async def tokenize(request: Request, body: TokenizeRequest) -> dict[str, Any]:
         _require_plain(served, body)
     if served.task == EMBED:
         tokens = await while_connected(request, gateway.pool.once(body.model, partial(_tokenize, body=body)))
-        return {"count": len(tokens), "max_model_len": served.parameters.get("max_length"), "tokens": tokens}
+        counted = {"count": len(tokens), "max_model_len": served.parameters.get("max_length"), "tokens": tokens}
+        return await json_response(lambda: counted, len(tokens))
 
     params = replace(ECHO, parse_special=body.parse_special)
 
@@ -54,14 +57,18 @@ async def tokenize(request: Request, body: TokenizeRequest) -> dict[str, Any]:
         answer = await _echo(request, Translator, body.model, lambda model: model.stream(body.prompt or "", params))
     else:
         answer = await _echo(request, Generator, body.model, ask)
-    found: dict[str, Any] = {
-        "count": len(answer.token_ids),
-        "max_model_len": served.parameters.get("max_length", served.parameters.get("max_source_length")),
-        "tokens": list(answer.token_ids),
-    }
-    if body.return_token_strs:
-        found["token_strs"] = [piece.decode(errors="replace") for piece in answer.token_bytes]
-    return found
+
+    def found() -> dict[str, Any]:
+        value: dict[str, Any] = {
+            "count": len(answer.token_ids),
+            "max_model_len": served.parameters.get("max_length", served.parameters.get("max_source_length")),
+            "tokens": list(answer.token_ids),
+        }
+        if body.return_token_strs:
+            value["token_strs"] = [piece.decode(errors="replace") for piece in answer.token_bytes]
+        return value
+
+    return await json_response(found, 2 * len(answer.token_ids))
 
 
 @router.post("/detokenize", response_model=None, responses={200: {"model": Text}})

@@ -67,6 +67,14 @@ def test_special_tokens_in_a_prompt_are_text_unless_the_request_says_otherwise(g
     assert generator.request(rendered, special).prompt == generator.request(rendered).prompt == parsed[1:]
 
 
+def test_a_prompt_is_no_longer_than_longrope_has_one_set_of_angles_for(language_model):
+    manifest = Manifest.read(language_model)
+    long = LanguageModel(language_model, replace(manifest, details=manifest.details | {"max_prompt_length": 3}))
+    assert long.request([1, 2, 3]).max_tokens > 3  # an answer goes on beyond it
+    with pytest.raises(InputError, match=r"a prompt of at most 3 tokens, as longrope has other angles.*; found 4"):
+        long.request([1, 2, 3, 4])
+
+
 def test_a_captioner_has_no_text_in_which_they_could_be_read(captioner_artefact):
     captioner = CaptionModel(captioner_artefact, Manifest.read(captioner_artefact))
     with pytest.raises(InputError, match="an image without a text; found parse_special"):

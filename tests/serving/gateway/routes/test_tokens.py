@@ -1,9 +1,12 @@
 """``/tokenize`` and ``/detokenize``: what they ask of a server, and how they answer as vLLM does."""
 
 import asyncio
+import threading
 
+import numpy as np
 import pytest
 
+from serving.gateway import large_answers
 from tests.serving.gateway.fake_triton import FakeTriton, config_of, delta, gateway_of, integers, raw
 
 MODEL = config_of("writer", "generate", max_length="64", chat_template="<s>{{ messages[0].content }}")
@@ -18,8 +21,8 @@ TRANSLATOR = config_of("translator", "translate", max_source_length="24")
 ENCODER = config_of("encoder", "embed", [("text_input", (1,))], [("token_ids", (-1,))], max_batch=8, max_length="24")
 
 
-def ask(path, model=MODEL, **sent):
-    server = FakeTriton(model, TRANSLATOR, ENCODER, deltas=[ECHO], answer={"token_ids": integers([[2, 7, 3]])})
+def ask(path, model=MODEL, echo=ECHO, **sent):
+    server = FakeTriton(model, TRANSLATOR, ENCODER, deltas=[echo], answer={"token_ids": integers([[2, 7, 3]])})
 
     async def answer():
         async with gateway_of(server) as client:
@@ -40,6 +43,21 @@ def test_a_text_becomes_tokens():
 def test_their_texts_come_where_they_are_asked_for():
     answered, asked = ask("/tokenize", prompt="the cat", return_token_strs=True, add_special_tokens=False)
     assert answered.json()["token_strs"] == ["<s>", "the", " cat"] and asked.parameters["rendered"].bool_param
+
+
+def test_those_of_a_long_text_become_json_beside_the_event_loop(monkeypatch):
+    threads, to_json = set(), large_answers.to_json
+
+    def note_thread(value, **options):
+        threads.add(threading.current_thread())
+        return to_json(value, **options)
+
+    monkeypatch.setattr(large_answers, "to_json", note_thread)
+    tokens = np.arange(20_000)[None]
+    long = delta("a", output_ids=integers(tokens), token_bytes=raw([[b"a"] * 20_000]))
+    answered, _ = ask("/tokenize", echo=long, prompt="the cat", return_token_strs=True)
+    assert answered.json()["tokens"] == tokens[0].tolist() and len(answered.json()["token_strs"]) == 20_000
+    assert threads and threading.main_thread() not in threads
 
 
 def test_special_tokens_are_read_in_a_text_where_that_is_said_and_those_of_the_model_are_put_around_it():
