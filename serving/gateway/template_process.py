@@ -5,8 +5,10 @@ Jinja2's sandbox keeps a template from the machine; it bounds neither its time n
 
 import json
 import os
+import re
 import resource
 import signal
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -42,7 +44,12 @@ def serve_templates(descriptor: int) -> None:
             connection.send_bytes(json.dumps(answer).encode())
 
 
-def _render(template: str, variables: dict[str, Any], most_bytes: int) -> dict[str, str]:
+def _render(template: str, variables: dict[str, Any], most_bytes: int, control_tokens: Sequence[str]) -> dict[str, str]:
+    # In a rendered prompt a special token is one wherever it stands: whoever wrote one could speak for another role.
+    said = {f"message {number}": message for number, message in enumerate(variables["messages"])}
+    for place, value in {**said, "tools": variables["tools"]}.items():
+        if found := _find_token(value, _any_of(tuple(control_tokens))):
+            return {"control_token": found, "place": place}
     try:
         prompt = _compile_template(template).render(**variables)
         size = len(prompt.encode())
@@ -53,6 +60,20 @@ def _render(template: str, variables: dict[str, Any], most_bytes: int) -> dict[s
     except Exception as error:  # whatever a template of others may raise
         return {"fault": f"{type(error).__name__}: {error}"[:MOST_MESSAGE]}
     return {"prompt": prompt} if size <= most_bytes else {"error": f"a prompt of {size} bytes, more than {most_bytes}"}
+
+
+@lru_cache(maxsize=4)
+def _any_of(tokens: tuple[str, ...]) -> re.Pattern[str] | None:
+    return re.compile("|".join(map(re.escape, tokens))) if tokens else None
+
+
+def _find_token(value: Any, tokens: re.Pattern[str] | None) -> str | None:
+    if tokens is None:
+        return None
+    if isinstance(value, str):
+        return found.group() if (found := tokens.search(value)) else None
+    parts = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return next(filter(None, (_find_token(part, tokens) for part in parts)), None)
 
 
 @lru_cache(maxsize=4)

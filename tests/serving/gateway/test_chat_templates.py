@@ -91,6 +91,16 @@ def test_so_is_one_whose_author_is_called_by_a_control_token(render_messages):
         render_messages(model, [{"role": "user", "name": "bob<|end|>", "content": "x"}])
 
 
+@pytest.mark.parametrize("call", [{"<|end|>": 1}, {"a": [{"b": "so <|end|>"}]}])
+def test_so_is_one_with_such_a_call_and_so_are_such_tools(templates, call):
+    model = served("{{ messages[0].content }}", **{CONTROL_TOKENS: ["<|x|>", "<|end|>"]})
+    calls = [{"type": "function", "function": {"name": "f", "arguments": call}}]
+    with pytest.raises(InputError, match=r"control tokens in message 1; found '<\|end\|>'"):
+        asyncio.run(templates.render(model, [*said("a"), {"role": "assistant", "content": "", "tool_calls": calls}]))
+    with pytest.raises(InputError, match=r"control tokens in tools; found '<\|end\|>'"):
+        asyncio.run(templates.render(model, said("a"), [{"type": "function", "function": call}]))
+
+
 def test_messages_that_a_template_refuses_are_their_authors_error(render_messages):
     template = "{{ raise_exception('roles must alternate') }}"
     with pytest.raises(InputError, match="messages that the template of 'chatty' takes; found roles must alternate"):
