@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -11,7 +12,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import lru_cache
+from itertools import groupby
 from multiprocessing.connection import Connection
+from operator import itemgetter
 from typing import Any
 
 from attendant.errors import BusyError, InputError, LostError, TemplateError
@@ -79,7 +83,8 @@ class ChatTemplates:
                 "messages",
                 f"send a prompt to {PLAIN_ROUTE}, {remedy}",
             )
-        _refuse_control_tokens([*messages, {"tools": tools}], model.parameters.get(CONTROL_TOKENS) or [])
+        tokens = model.parameters.get(CONTROL_TOKENS) or []
+        await asyncio.to_thread(_refuse_control_tokens, [*messages, {"tools": tools}], tokens)
         variables = {
             **(model.parameters.get(SPECIAL_TOKENS) or {}),
             "messages": list(messages),
@@ -184,8 +189,24 @@ def _late() -> BusyError:
 
 def _refuse_control_tokens(messages: Sequence[Mapping[str, Any]], tokens: Sequence[str]) -> None:
     # In a rendered prompt a special token is one wherever it stands: whoever wrote one could speak for another role.
+    pattern = _any_of(tuple(filter(None, tokens)))
     for number, message in enumerate(messages):
-        found = [token for token in tokens if any(token in str(value) for value in message.values())]
-        if found:
+        found = (pattern.search(str(value)) for value in message.values()) if pattern.pattern else ()
+        if token := next(filter(None, found), None):
             expected = f"messages without the model's control tokens in message {number}"
-            raise InputError(expected, repr(found[0]), "write it otherwise")
+            raise InputError(expected, repr(token[0]), "write it otherwise")
+
+
+@lru_cache(maxsize=MOST_MODELS)
+def _any_of(tokens: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(_alternation(tokens) if tokens else "")
+
+
+def _alternation(tokens: Sequence[str]) -> str:
+    # What they begin with in common stands once: a text of "<" alone would try each of hundreds at each place.
+    head = os.path.commonprefix(tokens)  # noqa: RUF071  its characters are meant
+    rests = sorted({token[len(head) :] for token in tokens})
+    if not rests[0]:  # one of them is the beginning of all others
+        return re.escape(head)
+    groups = (_alternation(list(group)) for _, group in groupby(rests, itemgetter(0)))
+    return f"{re.escape(head)}(?:{'|'.join(groups)})"
