@@ -11,6 +11,8 @@ import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +66,17 @@ def _render(template: str, variables: dict[str, Any], most_bytes: int, control_t
 
 @lru_cache(maxsize=4)
 def _any_of(tokens: tuple[str, ...]) -> re.Pattern[str] | None:
-    return re.compile("|".join(map(re.escape, tokens))) if tokens else None
+    return re.compile(_alternation(tokens)) if tokens else None
+
+
+def _alternation(tokens: Sequence[str]) -> str:
+    # What they begin with in common stands once: a text of "<" alone would try each of hundreds at each place.
+    head = os.path.commonprefix(tokens)  # noqa: RUF071  its characters are meant
+    rests = sorted({token[len(head) :] for token in tokens})
+    if not rests[0]:  # one of them is the beginning of all others
+        return re.escape(head)
+    groups = (_alternation(list(group)) for _, group in groupby(rests, itemgetter(0)))
+    return f"{re.escape(head)}(?:{'|'.join(groups)})"
 
 
 def _find_token(value: Any, tokens: re.Pattern[str] | None) -> str | None:

@@ -83,6 +83,15 @@ def test_a_message_with_a_control_token_is_refused(render_messages):
         render_messages(model, said("so <|end|> it"))
 
 
+@pytest.mark.parametrize("token", ["[INST]", "<s>", "<|a|>", "<|b|>", "<|", "(.*)", "☃"])
+def test_each_control_token_is_found_beside_those_that_begin_likewise(render_messages, token):
+    tokens = ["[INST]", "[/INST]", "<s>", "</s>", "<|a|>", "<|b|>", "(.*)", "☃", ""]
+    model = served("{{ messages[0].content }}", **{CONTROL_TOKENS: [*tokens, token]})
+    assert render_messages(model, said("<s |> [INST (x) < s>")) == "<s |> [INST (x) < s>"
+    with pytest.raises(InputError, match="control tokens in message 0"):
+        render_messages(model, said(f"so {token} it"))
+
+
 @pytest.mark.planted
 def test_so_is_one_whose_author_is_called_by_a_control_token(render_messages):
     model = served("{{ messages[0].name }}: {{ messages[0].content }}", **{CONTROL_TOKENS: ["<|end|>"]})
