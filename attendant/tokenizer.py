@@ -96,7 +96,7 @@ class Tokenizer:
             require_bounded_growth(tokenizer)
             return cls(tokenizer, unknown)
         except BaseException as error:  # the library raises bare Exception for every parse error
-            _require_failure(error)
+            require_failure(error)
             raise ArtefactError(f"a readable tokenizer at {path}", str(error), "copy or export it again") from error
 
     @property
@@ -115,7 +115,7 @@ class Tokenizer:
         except InputError:
             raise
         except BaseException as error:  # a bare one: characters outside a vocabulary that has no token for them
-            _require_failure(error)
+            require_failure(error)
             raise InputError(
                 f"text of the model's vocabulary {self._alphabet()}",
                 f"{error}, for {shortened(text)!r}",
@@ -150,7 +150,7 @@ class Tokenizer:
         try:
             text: str = self._tokenizer.decode(list(token_ids), skip_special_tokens=True)
         except BaseException as error:
-            _require_failure(error)
+            require_failure(error)
             raise ArtefactError("a tokenizer that decodes its tokens", str(error), "use another tokenizer") from error
         return text
 
@@ -191,8 +191,9 @@ class Tokenizer:
         return repr("".join(sorted(words))) if len(words) <= 100 else f"of {len(words)} entries"
 
 
-def _require_failure(error: BaseException) -> None:
-    # The library is in Rust: where it panics, what it raises is no Exception.
+def require_failure(error: BaseException) -> None:
+    """Raise again what is no failure of the library, as Ctrl-C is."""
+    # It is in Rust: where it panics, what it raises is no Exception.
     if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
         raise error
 

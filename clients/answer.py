@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from attendant.errors import ServerError
 from attendant.tensor_names import (
     ALIGNMENT,
+    CACHED_TOKENS,
     CANDIDATE,
     FINISH_REASON,
     INPUT_TOKENS,
@@ -55,6 +56,7 @@ class Delta:
         prompt_tokens: how many of the tokens, in front, are the prompt's; the first has a log-probability of NaN.
         score: of a beam, with the length penalty.
         input_tokens: how many tokens the input has, if asked for.
+        cached_tokens: how many of them a prefix cache held, as far as the server says it.
         output_tokens: how many this delta adds, if asked for.
         alignment: for each token the weights of the source's positions, float32 ``[T, S]``; only if asked for.
         token_texts: what each token adds to the text; only with an alignment.
@@ -72,6 +74,7 @@ class Delta:
     prompt_tokens: int = 0
     score: float | None = None
     input_tokens: int | None = None
+    cached_tokens: int | None = None
     output_tokens: int | None = None
     alignment: Array | None = None
     token_texts: tuple[str, ...] = ()
@@ -113,6 +116,7 @@ class Delta:
             prompt_tokens=prompt_tokens,
             score=float(outputs[SCORE].reshape(-1)[0]) if SCORE in outputs else None,
             input_tokens=_read_count(outputs, INPUT_TOKENS),
+            cached_tokens=_read_count(outputs, CACHED_TOKENS),
             output_tokens=_read_count(outputs, OUTPUT_TOKENS),
             alignment=_read_row(outputs[ALIGNMENT], "f", 3, rows_expected) if ALIGNMENT in outputs else None,
             token_texts=token_texts,

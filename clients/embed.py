@@ -14,8 +14,8 @@ from typing import Literal
 
 import numpy as np
 
-from attendant.errors import InputError
-from attendant.tensor_names import HIDDEN, PARSE_SPECIAL, POOLED, TEXT_INPUT, TOKEN_MASK
+from attendant.errors import InputError, ServerError
+from attendant.tensor_names import HIDDEN, PARSE_SPECIAL, POOLED, TEXT_INPUT, TOKEN_IDS, TOKEN_MASK
 from clients.served_model import ServedModel
 from clients.statuses import reading
 from clients.triton_client import Array, TritonClient
@@ -64,6 +64,26 @@ class Embedder:
         batches = [texts[begin : begin + step] for begin in range(0, len(texts), step)]
         parts = [await self._embed_batch(batch, pooling, parse_special) for batch in batches]
         return np.concatenate([vectors for vectors, _ in parts]), sum(count for _, count in parts)
+
+    async def tokenize(self, text: str, parse_special: bool = False) -> list[int]:
+        """The tokens of a text, with the special ones that the model expects around it.
+
+        Args:
+            text: that is to be embedded.
+            parse_special: whether special tokens that stand in it are read as such.
+
+        Raises:
+            InputError: the server refused it.
+            ServerError: it failed, did not answer in time, or says no tokens.
+        """
+        if TOKEN_IDS not in self._model.outputs:
+            remedy = "lay its repository out again: attendant repository"
+            raise ServerError(f"a model {self._model.name!r} that says tokens", "an older one", remedy)
+        inputs = {TEXT_INPUT: np.array([[text.encode()]], dtype=object)}
+        parameters = {PARSE_SPECIAL: True} if parse_special else None
+        outputs = await self._client.infer(self._model.name, inputs, (TOKEN_IDS,), parameters)
+        with reading(self._model.name, self._client.server):
+            return [int(token) for token in outputs[TOKEN_IDS].reshape(-1)]
 
     async def _embed_batch(self, texts: Sequence[str], pooling: Pooling, parse_special: bool) -> tuple[Array, int]:
         inputs = {TEXT_INPUT: np.array([[text.encode()] for text in texts], dtype=object)}

@@ -24,13 +24,8 @@ _TYPES = {
     TOKEN_IDS_ONLY: bool,
 }
 _SIZES = {
-    "image_size",
-    "max_length",
-    "max_prompt_length",
-    "max_num_seqs",
-    "max_queue_size",
-    "max_source_length",
-    "max_target_length",
+    *("image_size", "max_length", "max_prompt_length", "max_num_seqs", "max_queue_size"),
+    *("max_source_length", "max_target_length", "tool_calls_token_id"),
 }
 MOST_VALUES = 1 << 25
 """Of all inputs of one row: several times what models of published sizes take. Tensors of them are made here."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attendant.errors import ArtefactError, UserError
+from attendant.folders import one_at_a_time
 from attendant.manifest import MANIFEST_NAME, Manifest
 from attendant.progress import Advance, progress
 from attendant.records import read_json
@@ -105,21 +106,22 @@ def _prepare(path: str, folder: Path, advance: Advance) -> Path:
         for step in _SHOWN:
             advance(f"{name}: {step}: an artefact already")
         return place
-    if place.is_file() and path.endswith(OWN_SUFFIX):
-        traced = folder / "traced"
-        traced.mkdir(parents=True, exist_ok=True)
-        source, imported = str(trace_custom_model(place, traced)), PROGRAM_NAME
-    elif _is_hugging_face(place):
-        source, imported = str(folder / "checkpoint"), _import(place, folder / "checkpoint")
-    advance(f"{path}: {imported}")
     artefact = folder / "artefact"
-    manifest, done = export_onnx(source, artefact)
-    advance(f"{manifest.name}: {'exported' if done else 'exported before'}")
-    if done or not _has_passed(artefact):
-        verify_artefact(artefact, source).require()
-        advance(f"{manifest.name}: verified")
-    else:
-        advance(f"{manifest.name}: verified before")
+    with one_at_a_time(folder):  # another process would trace or import beneath this one's export
+        if place.is_file() and path.endswith(OWN_SUFFIX):
+            traced = folder / "traced"
+            traced.mkdir(parents=True, exist_ok=True)
+            source, imported = str(trace_custom_model(place, traced)), PROGRAM_NAME
+        elif _is_hugging_face(place):
+            source, imported = str(folder / "checkpoint"), _import(place, folder / "checkpoint")
+        advance(f"{path}: {imported}")
+        manifest, done = export_onnx(source, artefact)
+        advance(f"{manifest.name}: {'exported' if done else 'exported before'}")
+        if done or not _has_passed(artefact):
+            verify_artefact(artefact, source).require()
+            advance(f"{manifest.name}: verified")
+        else:
+            advance(f"{manifest.name}: verified before")
     return artefact
 
 

@@ -91,6 +91,7 @@ FROZEN = {
         "--threads",
         "--runtime",
         "--device",
+        "--instances",
         "--max-num-seqs",
         "--max-prefill-tokens",
         "--max-queue-size",
@@ -133,6 +134,10 @@ FROZEN = {
         *("--slo", "--runs", "--out", "--html", "--json", "--exploratory"),
         *LOAD,
         *TLS,
+    },
+    "load tune": {
+        *("--goal", "--objective", "--rate", "--max-num-seqs", "--max-prefill-tokens", "--threads", "--instances"),
+        *("--finalists", "--duration-s", "--requests", "--seed", "--profiles", "--json", "--exploratory"),
     },
     "load compare": {"--tolerance", "--json"},
     "capacity plan": {

@@ -132,7 +132,7 @@ class OutputProcessor:
 
     def _emit(self, request: Request, output: RequestOutput) -> None:
         if request.options.token_counts:
-            output = replace(output, input_tokens=request.input_tokens)
+            output = replace(output, input_tokens=request.input_tokens, cached_tokens=request.cached_tokens)
         if request.source_texts:
             output, request.source_texts = replace(output, source_texts=request.source_texts), ()
         if not request.stream:

@@ -183,7 +183,7 @@ class TranslationModel(TextGenerationModel):
         return int(self.details["max_source_length"])
 
     def request(self, inputs: str | Sequence[int], options: SamplingParams | None = None, /) -> Request:
-        """Check a source, a text or its tokens; the limit is 1 … capacity − 1.
+        """Check a source, a text or its tokens; the limit is 1 … capacity − 1, and 0 where it alone is echoed.
 
         Raises:
             InputError: it cannot be translated or explained, or a limit is out of reach.
@@ -191,7 +191,7 @@ class TranslationModel(TextGenerationModel):
         options = options or SamplingParams()
         seed = self._check_options(options)
         if options.echo:
-            raise InputError(*NO_ECHO)
+            return self._echo(self.tokens(inputs, options.parse_special), inputs, options)
         source_BS = np.array([self.tokens(inputs, options.parse_special)], dtype=np.int64)
         longest = int(self.details["max_target_length"]) - 1
         return Request(
@@ -203,6 +203,13 @@ class TranslationModel(TextGenerationModel):
             input_tokens=source_BS.size,
             guide=self._guide(options),
         )
+
+    def _echo(self, tokens: tuple[int, ...], inputs: str | Sequence[int], options: SamplingParams) -> Request:
+        # A source's tokens or their text, and nothing of an answer: no decoder has read them.
+        if options.max_tokens != 0 or options.logprobs:
+            raise InputError(*NO_ECHO)
+        text = inputs if isinstance(inputs, str) else self.tokenizer.decode(inputs)
+        return Request(prompt=tokens, max_tokens=0, options=options, text=text, input_tokens=len(tokens))
 
 
 class CaptionModel(TextGenerationModel):

@@ -22,6 +22,8 @@ from serving.processes import start_python
 CHAT_TEMPLATE = "chat_template"
 CONTROL_TOKENS = "control_tokens"
 SPECIAL_TOKENS = "special_tokens"
+TOOL_CALLS_ID = "tool_calls_token_id"
+"""Of ``[TOOL_CALLS]``, where it is a special token."""
 RENDERERS = 2
 """Of a model: one chat on which its template loops leaves a way for the others."""
 MOST_MODELS = 8

@@ -10,7 +10,7 @@ import numpy as np
 
 from attendant.errors import InputError
 from attendant.param import BYTES_OF_CHARACTER
-from attendant.tensor_names import TEXT_INPUT, TOKEN_MASK
+from attendant.tensor_names import TEXT_INPUT, TOKEN_IDS, TOKEN_MASK
 from attendant.tokenizer import SpecialText
 from serving.engine.embedder import EncodedTexts, TextEmbedder
 from serving.triton.backends import triton_api
@@ -44,6 +44,6 @@ class TritonPythonModel:
 
 
 def _response(request: Any, answer: EncodedTexts) -> Any:
-    outputs = {**answer.vectors, TOKEN_MASK: answer.token_mask}
+    outputs = {**answer.vectors, TOKEN_MASK: answer.token_mask, TOKEN_IDS: answer.token_ids.astype(np.int32)}
     requested = triton_api.requested_outputs(request)
     return triton_api.response({name: np.ascontiguousarray(outputs[name]) for name in outputs if name in requested})

@@ -144,6 +144,15 @@ def engine_settings(arguments: dict[str, str]) -> EngineSettings:
     return EngineSettings.from_parameters({name: one["string_value"] for name, one in parameters.items()})
 
 
+def declared_outputs(arguments: dict[str, str]) -> frozenset[str]:
+    """The outputs that ``config.pbtxt`` names.
+
+    Args:
+        arguments: what Triton hands to ``initialize``.
+    """
+    return frozenset(output["name"] for output in json.loads(arguments["model_config"])["output"])
+
+
 def tensors_of(request: Any) -> dict[str, Array]:
     """The inputs that a client sent."""
     return {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}

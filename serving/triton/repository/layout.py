@@ -43,6 +43,7 @@ def write_repository(
     runtime: Runtime = "auto",
     engine: EngineSettings | None = None,
     device: Device = "auto",
+    instances: int = 1,
 ) -> list[Manifest]:
     """Add or replace models in a repository; models that are not named stay.
 
@@ -53,12 +54,13 @@ def write_repository(
         runtime: that runs their graphs; ``auto`` takes the engines that lie in an artefact.
         engine: how much at once, of models that write.
         device: that torch runs artefacts of ``export torch`` on.
+        instances: processes of each model.
 
     Returns:
         The manifests of the models written.
 
     Raises:
-        ConfigError: fewer than one thread, or a runtime or device that an artefact's form has not.
+        ConfigError: fewer than one thread or instance, or a runtime or device that an artefact's form has not.
         ArtefactError: an artefact is damaged, incomplete, or shares its name with another.
         MachineError: no runtime on a CPU executes one.
         OutputError: the repository cannot be written, or holds something that is no model.
@@ -71,7 +73,7 @@ def write_repository(
     require_different_names(manifests)
     with replaced_models(out, {name for manifest in manifests for name in _model_names(manifest)}) as staged:
         for folder, manifest in artefacts:
-            config = model_config_from_manifest(manifest, threads, runtime, engine, device)
+            config = model_config_from_manifest(manifest, threads, runtime, engine, device, instances)
             if TEMPLATE_NAME in manifest.files and has_tokenizer(manifest.files):
                 add_chat_template(config, folder)
             engines = plans[manifest.name]

@@ -108,6 +108,12 @@ def test_vectors_that_nobody_wants_are_not_fetched(embedder, monkeypatch):
     assert asked == [["pooled"]] and answer.vectors.keys() == {"pooled"} and answer.token_mask.shape[0] == 1
 
 
+def test_tokens_alone_need_no_run(embedder, monkeypatch):
+    monkeypatch.setattr(embedder, "_graph", lambda *_: pytest.fail("run"))
+    (answer,) = embedder.embed([["fish", "the cat"]], {"token_ids"})
+    assert answer.token_ids.shape == answer.token_mask.shape and answer.token_ids[0, 0] == 2 and not answer.vectors
+
+
 def test_more_texts_than_the_graph_takes_are_refused_and_touch_no_other(embedder):
     many, one = embedder.embed([["a house"] * 33, ["a house"]])
     assert isinstance(many, InputError) and "1 to 32 texts; found 33" in str(many)
