@@ -16,9 +16,9 @@ from export.artefact.fingerprint import Option, current_artefact, fingerprint_of
 from export.artefact.imported import imported_name
 from export.artefact.own_process import start_importing
 from export.artefact.source import Source
-from export.precision.precisions import Precision, precision_named, require_calibrated
+from export.precision.precisions import Precision, precision_named, require_calibrated, require_keeping
 from models.checkpoints.custom_model import traced
-from models.checkpoints.file_names import CONFIG_NAME
+from models.checkpoints.file_names import BITS_NAME, CONFIG_NAME
 from models.checkpoints.place import place_of, shipped_names
 
 TorchPrecision = Literal["fp32", "fp16", "bf16"]
@@ -54,12 +54,13 @@ def export_onnx(
     Raises:
         UnknownNameError, ArtefactError, ConfigError: the checkpoint cannot be had, or explained; no precision has that
             name.
-        InputError: the precision is not for this model, or there are no samples to calibrate it with.
+        InputError: the precision is not for this model or its integers, or there are no samples to calibrate it with.
         ExportError: a graph does not keep its signature.
         OutputError: the folder cannot be written, or holds something else.
     """
     require_calibrated(precision_named(precision), calibration)
     require_samples(name, precision_named(precision), calibration)
+    require_kept_bits(name, precision_named(precision))
     options: dict[str, Option] = {"explain": explain, "uint8": uint8, "precision": precision_named(precision).name}
     if calibration is not None:
         options["calibration"] = str(calibration.resolve())
@@ -140,6 +141,21 @@ def require_samples(name: str, precision: Precision, calibration: Path | None) -
         raise InputError(
             f"inputs to calibrate {found} with, whose training data is not here", "no --calibration", remedy
         )
+
+
+def require_kept_bits(name: str, precision: Precision) -> None:
+    """Refuse, before anything is exported, a precision that would quantise a checkpoint's integers once more.
+
+    Raises:
+        InputError: it would.
+    """
+    place = place_of(name)
+    try:
+        bits = None if place is None else read_json(place / CONFIG_NAME)["details"].get(BITS_NAME)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return  # and what reads it says so
+    if bits is not None:
+        require_keeping(precision, bits)
 
 
 def refuse_foreign(out: Path) -> None:

@@ -139,6 +139,7 @@ class Architecture:
         spellings: pairs of a pattern and its replacement, for names that older versions of the library wrote.
         ignored: patterns of tensors that are masks, tables that we compute, or heads of other tasks.
         library: whose it is.
+        input_first: whether the matrices of its linear layers are [in, out].
     """
 
     model_type: str
@@ -150,6 +151,7 @@ class Architecture:
     spellings: tuple[tuple[str, str], ...] = ()
     ignored: tuple[str, ...] = ()
     library: Library = "transformers"
+    input_first: bool = False
 
     def canonical(self, name: str) -> str:
         """A tensor's name without the prefix and in the newest spelling."""

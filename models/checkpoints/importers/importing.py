@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from attendant.errors import ConfigError
 from attendant.names import require_plain_name
@@ -11,6 +12,7 @@ from attendant.suppression import suppression_fault
 from attendant.tokenization import load_tokenizer
 from models.checkpoints.blank import blank
 from models.checkpoints.example import example_for, image_example
+from models.checkpoints.file_names import BITS_NAME
 from models.checkpoints.fitting import require_fitting
 from models.checkpoints.folder import replaced_checkpoint
 from models.checkpoints.importers import compare
@@ -21,7 +23,9 @@ from models.checkpoints.importers.folder import generation_values, read_config, 
 from models.checkpoints.importers.generation import end_tokens, generation_details
 from models.checkpoints.importers.library import LIBRARIES
 from models.checkpoints.importers.pairing import canonical_names, fill_from, pair
-from models.checkpoints.importers.reader import opened_tensors
+from models.checkpoints.importers.quantised.scheme import dequantised
+from models.checkpoints.importers.quantised.schemes import scheme_of, without_scheme
+from models.checkpoints.importers.reader import TensorSource, opened_tensors
 from models.checkpoints.importers.registry import architecture_of
 from models.checkpoints.importers.timm import flatten_config, is_timm
 from models.checkpoints.store import Checkpoint, load_checkpoint, save_checkpoint, write_config
@@ -78,7 +82,10 @@ def import_checkpoint(source: Path, out: Path, name: str | None = None, max_leng
     values = read_config(source)
     architecture = architecture_of(values)
     refuse_place(source, out)
-    with opened_tensors(source) as tensors, replaced_checkpoint(out) as staged:
+    scheme = scheme_of(values)
+    values = without_scheme(values)
+    with opened_tensors(source) as stored, replaced_checkpoint(out) as staged:
+        tensors = stored if scheme is None else dequantised(stored, scheme, architecture.input_first)
         names = canonical_names(architecture, tensors)
         reference = ReferenceModel(
             fields=Fields(flatten_config(values) if is_timm(values) else values),
@@ -110,11 +117,20 @@ def import_checkpoint(source: Path, out: Path, name: str | None = None, max_leng
                 f"{len(pairing.ignored)} tensors that the model does not need: {pairing.ignored[0]} …"
             )
         with progress(f"import {checkpoint.name}", len(pairing.origins)) as advance:
-            fill_from(model, pairing, tensors, advance)
-        save_checkpoint(checkpoint, staged)
+            integers = fill_from(model, pairing, tensors, advance)
+        if integers:
+            bits = min(one.bits for one in integers.values())
+            details[BITS_NAME] = bits
+            reference.notes.append(
+                f"{len(integers)} matrices in integers of {bits} bits: export with --precision int{bits} to keep them,"
+                " or with fp32 to compute with the numbers that they stand for"
+            )
+            reference.notes.extend([scheme.note] if scheme and scheme.note else [])
+        save_checkpoint(checkpoint, staged, integers)
         parameters = sum(int(tensor.numel()) for tensor in model.state_dict().values())
         model.to("meta")  # its memory is needed for what follows
-        difference = _compare(staged, source, architecture, reference.notes)
+        read = (values, tensors) if scheme else None
+        difference = _compare(staged, source, architecture, reference.notes, read)
     return Imported(
         name=checkpoint.name,
         family=architecture.family,
@@ -125,7 +141,13 @@ def import_checkpoint(source: Path, out: Path, name: str | None = None, max_leng
     )
 
 
-def _compare(staged: Path, source: Path, architecture: Architecture, notes: list[str]) -> float | None:
+def _compare(
+    staged: Path,
+    source: Path,
+    architecture: Architecture,
+    notes: list[str],
+    read: tuple[dict[str, Any], TensorSource] | None,
+) -> float | None:
     loaded = load_checkpoint(staged)
     tokenizer = load_tokenizer(staged, loaded.details["tokenizer"]) if "tokenizer" in loaded.details else None
     example = image_example(loaded) if tokenizer is None else example_for(loaded, tokenizer)
@@ -139,6 +161,6 @@ def _compare(staged: Path, source: Path, architecture: Architecture, notes: list
     found = compare.ours(loaded, inputs)
     unpooled = getattr(loaded.config, "pooler", None) is False
     del loaded  # two models at a time would be twice the memory
-    wanted = compare.theirs(library, architecture, source, task, inputs)
+    wanted = compare.theirs(library, architecture, source, task, inputs, read)
     compared = 1 if unpooled else len(found)  # the library makes a pooler up where the file has none
     return compare.largest_difference(found[:compared], wanted[:compared], inputs.get("mask"))
