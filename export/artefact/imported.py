@@ -6,11 +6,11 @@ from typing import Any
 
 from attendant.records import read_json
 from models.checkpoints.file_names import CONFIG_NAME
-from models.checkpoints.place import is_hugging_face, place_of
+from models.checkpoints.place import gguf_in, is_hugging_face, place_of
 
 
 def imported_name(name: str, out: Path) -> str:
-    """What is to be exported: the name, or the folder of the checkpoint that a Hugging Face folder becomes.
+    """What is to be exported: the name, or the folder of the checkpoint that another library's becomes.
 
     Nothing is done where that checkpoint is there, and no file of the Hugging Face folder has changed since.
 
@@ -31,7 +31,8 @@ def imported_name(name: str, out: Path) -> str:
 
         from models.checkpoints.importers.importing import import_checkpoint  # torch: seconds
 
-        sys.stderr.write(f"{name} is a Hugging Face folder: it is imported to {folder} first\n")
+        kind = "Hugging Face folder" if gguf_in(source) is None else "GGUF file"
+        sys.stderr.write(f"{name} is a {kind}: it is imported to {folder} first\n")
         done = import_checkpoint(source, folder)
         sys.stderr.writelines(f"{note}\n" for note in done.notes)
         place.write_text(dumps(state), encoding="utf-8")
@@ -39,7 +40,7 @@ def imported_name(name: str, out: Path) -> str:
 
 
 def _state(source: Path) -> dict[str, Any]:
-    files = sorted(path for path in source.iterdir() if path.is_file())
+    files = [source] if source.is_file() else sorted(path for path in source.iterdir() if path.is_file())
     sizes = {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in files}
     return {"source": str(source.resolve()), "files": sizes}
 

@@ -60,6 +60,11 @@ class Integers:
             blocked -= self.minimum[..., None]
         return blocked.view(self.levels.shape)
 
+    def take(self, rows: Tensor) -> "Integers":
+        """Some of its rows, or all in another order, by their numbers."""
+        zero, minimum = (None if part is None else part[rows] for part in (self.zero, self.minimum))
+        return Integers(bits=self.bits, levels=self.levels[rows], scale=self.scale[rows], zero=zero, minimum=minimum)
+
     def rearrange(self, change: Callable[[Tensor], Tensor]) -> "Integers | None":
         """What a matrix becomes whose rows are chosen, moved or parted; none where a change does more than that.
 

@@ -72,6 +72,7 @@ class ReferenceModel:
         fields: of ``config.json``, those of a timm model's arguments among them.
         values: ``config.json`` itself.
         generation: the fields of ``generation_config.json``, or of ``config.json`` where there is none.
+        tokenizer: what the model states of its tokenizer beside its files, by the names of ``tokenizer_config.json``.
         names: of the tensors in the files, as :meth:`Architecture.canonical` has them.
         asked_length: the length that the user wants, if any.
         notes: what the user should read.
@@ -80,6 +81,7 @@ class ReferenceModel:
     fields: Fields
     generation: Mapping[str, Any]
     values: Mapping[str, Any] = field(default_factory=dict)
+    tokenizer: Mapping[str, Any] = field(default_factory=dict)
     names: Collection[str] = ()
     asked_length: int | None = None
     notes: list[str] = field(default_factory=list)

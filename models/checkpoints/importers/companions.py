@@ -17,7 +17,7 @@ def keep_companions(source: Path, staged: Path, task: Task, reference: Reference
     """Copy what the task needs beside the weights.
 
     Args:
-        source: the imported folder.
+        source: the imported folder, or GGUF file.
         staged: where the imported checkpoint is written.
         task: of our family.
         reference: what is known of the folder.
@@ -56,5 +56,5 @@ def _keep(source: Path, staged: Path, task: Task, reference: ReferenceModel, con
         named = any(label != f"LABEL_{index}" for index, label in enumerate(labels))
         details |= {"labels": labels} if named else {}
     if "text" in (task.reads, task.answers):
-        details |= keep_tokenizer(source, staged)
+        details |= keep_tokenizer(source, staged, reference.tokenizer)
     return details

@@ -136,10 +136,6 @@ def _damaged_file(path: str, error: Exception) -> ArtefactError:
 
 
 def _nothing_to_read(folder: Path) -> ArtefactError:
-    ggufs = sorted(path.name for path in folder.glob("*.gguf"))
-    if ggufs:
-        remedy = "import the unquantised checkpoint that it was made of, and export it with --precision int4 or int8"
-        return ArtefactError(f"{SINGLE_NAME} or {INDEX_NAME} in {folder}", f"GGUF, {ggufs[:3]}", remedy)
     pickles = sorted(path.name for pattern in _PICKLES for path in folder.glob(pattern))
     if not pickles:
         found = str(sorted(path.name for path in folder.iterdir())[:8])

@@ -22,12 +22,13 @@ TEXTS = ("The house is small.", "Three cats, 2 dogs and 1 naïve fox!", "日本 
 """What tokenizers are compared on; of punctuation only what no version of Marian's rewrites."""
 
 
-def keep_tokenizer(source: Path, folder: Path) -> dict[str, Any]:
+def keep_tokenizer(source: Path, folder: Path, stated: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Copy or convert a tokenizer, and copy the chat template.
 
     Args:
-        source: the imported folder.
+        source: the imported folder, or GGUF file: files beside it come before what is in it.
         folder: where the imported checkpoint is written.
+        stated: what it says of ``tokenizer_config.json`` itself.
 
     Returns:
         Details of the checkpoint: ``tokenizer``, the options of its loading, and where there is a chat template
@@ -37,7 +38,10 @@ def keep_tokenizer(source: Path, folder: Path) -> dict[str, Any]:
         ArtefactError: there is no tokenizer, or it or the chat template cannot be read.
         MachineError: it has to be converted, and the library for that is not installed.
     """
-    config = {**_json(source / "special_tokens_map.json"), **_json(source / "tokenizer_config.json")}
+    options = {"gguf_file": source.name} if source.is_file() else {}
+    source = source.parent if options else source
+    beside = {**_json(source / "special_tokens_map.json"), **_json(source / "tokenizer_config.json")}
+    config = {**(stated or {}), **beside}
     if (source / TOKENIZER_NAME).is_file():
         shutil.copyfile(source / TOKENIZER_NAME, folder / TOKENIZER_NAME)
     elif all((source / name).is_file() for name in MARIAN_FILES):
@@ -46,6 +50,7 @@ def keep_tokenizer(source: Path, folder: Path) -> dict[str, Any]:
     else:
         path = folder / TOKENIZER_NAME
         present = [names for names in _SLOW if all((source / name).is_file() for name in names)]
+        present += [(name,) for name in options.values()]
         if not present:
             wanted = f"{TOKENIZER_NAME}, or {' or '.join('+'.join(names) for names in (MARIAN_FILES, *_SLOW))}"
             raise ArtefactError(f"a tokenizer in {source}: {wanted}", "none", "put the model's tokenizer beside it")
@@ -58,7 +63,7 @@ def keep_tokenizer(source: Path, folder: Path) -> dict[str, Any]:
             )
         try:
             with quietly():
-                tokenizer = library.AutoTokenizer.from_pretrained(str(source), local_files_only=True)
+                tokenizer = library.AutoTokenizer.from_pretrained(str(source), local_files_only=True, **options)
                 tokenizer.backend_tokenizer.save(str(path))
         except Exception as error:  # whatever a reader of other people's files may raise
             raise ArtefactError(
