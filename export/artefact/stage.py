@@ -32,7 +32,7 @@ def export_onnx(
     out: Path,
     explain: bool = False,
     uint8: bool = False,
-    precision: str = "fp32",
+    precision: str | None = None,
     calibration: Path | None = None,
     exported: Path | None = None,
 ) -> tuple[Manifest, bool]:
@@ -43,7 +43,8 @@ def export_onnx(
         out: the artefact's folder; replaced in one step.
         explain: whether graphs are added that show what the model attends to.
         uint8: whether graphs take the bytes of images.
-        precision: of the graphs, a name of :data:`export.precision.precisions.PRECISIONS`.
+        precision: of the graphs, a name of :data:`export.precision.precisions.PRECISIONS`; if not given fp32, or of a
+            checkpoint in integers the one that keeps them.
         calibration: a file or folder with samples, for a precision that is calibrated
             (:func:`export.precision.calibration.samples.samples_for`).
         exported: an artefact; where it is this export in fp32, its graphs are rewritten instead of others.
@@ -58,10 +59,16 @@ def export_onnx(
         ExportError: a graph does not keep its signature.
         OutputError: the folder cannot be written, or holds something else.
     """
-    require_calibrated(precision_named(precision), calibration)
-    require_samples(name, precision_named(precision), calibration)
-    require_kept_bits(name, precision_named(precision))
-    options: dict[str, Option] = {"explain": explain, "uint8": uint8, "precision": precision_named(precision).name}
+    if precision is not None:
+        require_calibrated(precision_named(precision), calibration)
+        require_samples(name, precision_named(precision), calibration)
+    name = imported_name(name, out)
+    bits = _bits_of(name)
+    chosen = precision_named(precision or ("fp32" if bits is None else f"int{bits}"))
+    require_calibrated(chosen, calibration)
+    if bits is not None:
+        require_keeping(chosen, bits)
+    options: dict[str, Option] = {"explain": explain, "uint8": uint8, "precision": chosen.name}
     if calibration is not None:
         options["calibration"] = str(calibration.resolve())
     return _export("onnx", name, out, options, partial(_write_graphs, exported=exported))
@@ -143,19 +150,14 @@ def require_samples(name: str, precision: Precision, calibration: Path | None) -
         )
 
 
-def require_kept_bits(name: str, precision: Precision) -> None:
-    """Refuse, before anything is exported, a precision that would quantise a checkpoint's integers once more.
-
-    Raises:
-        InputError: it would.
-    """
+def _bits_of(name: str) -> int | None:
+    """Of a checkpoint's weights, where they are integers."""
     place = place_of(name)
     try:
-        bits = None if place is None else read_json(place / CONFIG_NAME)["details"].get(BITS_NAME)
+        found = None if place is None else read_json(place / CONFIG_NAME)["details"].get(BITS_NAME)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return  # and what reads it says so
-    if bits is not None:
-        require_keeping(precision, bits)
+        return None  # and what reads it says so
+    return found if found in (4, 8) else None
 
 
 def refuse_foreign(out: Path) -> None:

@@ -16,8 +16,10 @@ from export.parity.check import check_parity
 from export.parity.parity import levels_of
 from export.precision.precisions import precision_named
 from models.checkpoints.importers.importing import import_checkpoint
+from models.checkpoints.store import stored_integers
 from serving.engine.settings import EngineSettings
 from serving.engine.text_generation_model import LanguageModel
+from tests.models.checkpoints.importers.quantised.ggufs import KIND, theirs_of, write_gguf
 from tests.models.checkpoints.importers.quantised.packed import SCHEMES, gpt2, llama, quantised, qwen2
 from tests.models.checkpoints.importers.saved import VOCABULARY
 
@@ -26,8 +28,15 @@ NEW_TOKENS = 20
 MODELS = {"llama": (llama, LlamaForCausalLM), "qwen2": (qwen2, Qwen2ForCausalLM), "gpt2": (gpt2, GPT2LMHeadModel)}
 
 
-ORDINARY = {("llama", "GPTQ"), ("llama", "compressed-tensors, 8 bits"), ("qwen2", "AWQ"), ("gpt2", "GPTQ, 8 bits")}
-EVERY = ORDINARY | {("llama", scheme) for scheme in SCHEMES}
+GGUF = {"GGUF, Q8_0": KIND.Q8_0, "GGUF, Q4_0": KIND.Q4_0, "GGUF, Q4_K and Q6_K": KIND.Q4_K}
+ORDINARY = {
+    ("llama", "GPTQ"),
+    ("llama", "GGUF, Q4_K and Q6_K"),
+    ("llama", "compressed-tensors, 8 bits"),
+    ("qwen2", "AWQ"),
+    ("gpt2", "GPTQ, 8 bits"),
+}
+EVERY = ORDINARY | {("llama", scheme) for scheme in (*SCHEMES, *GGUF)}
 
 
 @dataclass(frozen=True)
@@ -50,12 +59,21 @@ class Road:
 )
 def road(request, tmp_path_factory):
     model, scheme = request.param
-    place, bits = tmp_path_factory.mktemp("road"), SCHEMES[scheme][0]
-    folder = MODELS[model][0](place / "theirs")
-    plain, matrices = quantised(folder, scheme, turned=model == "gpt2")
-    import_checkpoint(folder, place / "ours")
-    export_onnx(str(place / "ours"), place / "fp32")
-    export_onnx(str(place / "ours"), place / "kept", precision=f"int{bits}", exported=place / "fp32")
+    place, matrices = tmp_path_factory.mktemp("road"), {}
+    if scheme in GGUF:
+        bits, plain = 8 if "Q8" in scheme else 4, place / "theirs"
+        theirs = theirs_of(plain)
+        mixed = {"blk.1.attn_v.weight": KIND.Q6_K, "output.weight": KIND.Q6_K} if "Q6" in scheme else {}
+        (place / "gguf").mkdir()
+        source = write_gguf(theirs, place / "gguf" / "tiny.gguf", GGUF[scheme], others=mixed)
+        theirs.save_pretrained(plain)
+    else:
+        bits, source = SCHEMES[scheme][0], MODELS[model][0](place / "theirs")
+        plain, matrices = quantised(source, scheme, turned=model == "gpt2")
+    import_checkpoint(source, place / "ours")
+    export_onnx(str(place / "ours"), place / "fp32", precision="fp32")
+    made, _ = export_onnx(str(place / "ours"), place / "kept", exported=place / "fp32")
+    assert made.precision == f"int{bits}"
     return Road(model, bits, place / "fp32", place / "kept", plain, matrices)
 
 
@@ -91,6 +109,8 @@ def test_tokens_are_transformers_own_on_the_dequantised_weights(road):
 
 
 def test_a_graph_in_integers_has_the_very_levels_scales_and_zero_points(road):
+    if not road.matrices:
+        pytest.skip("what a GGUF file holds is held to gguf-py's numbers in tests/models")
     weights = weights_of(road.kept)
     down = next(name for name in road.matrices if name.endswith((".1.mlp.down_proj", ".1.mlp.c_proj")))
     together = [one for one in road.matrices if ".1." in one and one.endswith(("q_proj", "k_proj", "v_proj", "c_attn"))]
@@ -108,6 +128,27 @@ def test_a_graph_in_integers_has_the_very_levels_scales_and_zero_points(road):
         if zeros[0] is not None:
             assert np.array_equal(weights[f"{prefix}zero_point"].astype(int), np.concatenate(zeros).T)
     assert not any(name.endswith(".shift") for name in weights)
+
+
+def test_every_matrix_of_the_checkpoint_is_in_the_graph_to_the_last_bit(road):
+    weights, found = weights_of(road.kept), 0
+    stored = {name: one.read() for name, one in stored_integers(road.fp32.with_name("ours")).items()}
+    for name in [one for one in weights if one.rpartition(".")[2] in ("int8", "int4", "uint4")]:
+        prefix, _, kind = name.rpartition(".")
+        parameters = [part.removeprefix("model.").removesuffix(".transposed") for part in prefix.split("|")]
+        if not all(one in stored for one in parameters):
+            continue  # the table of embeddings and the last layer, which the checkpoint has in floating point
+        joined = [stored[one] for one in parameters]
+        found += len(joined)
+        assert np.array_equal(weights[name].astype(int), torch.cat([one.levels for one in joined]).T.numpy())
+        scale = torch.cat([one.scale for one in joined]).T.numpy()
+        assert np.array_equal(weights[f"{prefix}.scale"].reshape(scale.shape), scale)
+        assert {4: "int4", 8: "int8"}[joined[0].bits] in kind
+        if joined[0].minimum is not None:
+            zero, minimum = weights[f"{prefix}.zero_point"], torch.cat([one.minimum for one in joined]).T.numpy()
+            exact = zero.astype(np.float64) * scale - minimum.astype(np.float64)
+            assert np.array_equal(weights[f"{prefix}.shift"], exact.astype(np.float32))
+    assert found == len(stored) >= 8
 
 
 def test_its_products_compute_with_exactly_those_weights(road):

@@ -114,12 +114,12 @@ def import_checkpoint(source: Path, out: Path, name: str | None = None, max_leng
             )
         with progress(f"import {checkpoint.name}", len(pairing.origins)) as advance:
             integers = fill_from(model, pairing, tensors, advance)
-        if integers:
-            bits = min(one.bits for one in integers.values())
+        bits = min((one.bits for one in integers.values()), default=None)
+        if bits == 8 or (bits and family.task.answers == "text"):
             details[BITS_NAME] = bits
             reference.notes.append(
-                f"{len(integers)} matrices in integers of {bits} bits: export with --precision int{bits} to keep them,"
-                " or with fp32 to compute with the numbers that they stand for"
+                f"{len(integers)} matrices in integers of {bits} bits: an export keeps them, in int{bits}; one with"
+                " --precision fp32 computes with the numbers that they stand for"
             )
         save_checkpoint(checkpoint, staged, integers)
         parameters = sum(int(tensor.numel()) for tensor in model.state_dict().values())

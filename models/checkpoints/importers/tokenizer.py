@@ -69,7 +69,7 @@ def keep_tokenizer(source: Path, folder: Path, stated: Mapping[str, Any] | None 
             raise ArtefactError(
                 f"a tokenizer that transformers can convert in {source}",
                 f"{'+'.join(present[0])}: {error}",
-                "replace it",
+                f"install the package gguf, or put {TOKENIZER_NAME} beside the file" if options else "replace it",
             ) from error
         if present[0][0].endswith(".model"):
             _require_same_pieces(path, source / present[0][0])

@@ -13,7 +13,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from tests.models.checkpoints.importers.saved import VOCABULARY, characters, saved
+from tests.models.checkpoints.importers.saved import SPECIALS, VOCABULARY, characters, saved
 
 SIZES = {
     "vocab_size": VOCABULARY,
@@ -81,7 +81,7 @@ def turned(tensor, heads):
     return np.array([row for pair in parts for row in pair])
 
 
-def write_gguf(theirs, path, kind, architecture="llama", others=None, metadata=None, factors=None):
+def write_gguf(theirs, path, kind, architecture="llama", others=None, metadata=None, factors=None, tokenizer=None):
     """Write a model to a GGUF file, and put the numbers that the file stands for in its place.
 
     Args:
@@ -92,6 +92,7 @@ def write_gguf(theirs, path, kind, architecture="llama", others=None, metadata=N
         others: name in the file → the type of a tensor that has another.
         metadata: what is added, or put in the place of what is written otherwise.
         factors: of the rotation's frequencies.
+        tokenizer: tokens and merges that are written into the file; a tokenizer.json beside it if not given.
     """
     config, writer = theirs.config, gguf.GGUFWriter(path, architecture)
     writer.add_block_count(config.num_hidden_layers)
@@ -107,6 +108,13 @@ def write_gguf(theirs, path, kind, architecture="llama", others=None, metadata=N
     for key, value in (metadata or {}).items():
         writer.kv_data[0].pop(key, None)
         writer.add_key_value(key, value, gguf.GGUFValueType.get_type(value))
+    if tokenizer is not None:
+        tokens, merges = tokenizer
+        writer.add_tokenizer_model("gpt2")
+        writer.add_tokenizer_pre("gpt-2")
+        writer.add_token_list(tokens)
+        writer.add_token_types([3 if token in SPECIALS else 1 for token in tokens])
+        writer.add_token_merges(merges)
     if factors is not None:
         writer.add_tensor("rope_freqs.weight", factors)
     state = theirs.state_dict()
@@ -134,6 +142,6 @@ def write_gguf(theirs, path, kind, architecture="llama", others=None, metadata=N
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    if not (path.parent / "tokenizer.json").exists():
+    if tokenizer is None:
         characters().save(str(path.parent / "tokenizer.json"))
     return path

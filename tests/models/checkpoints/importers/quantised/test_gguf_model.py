@@ -2,10 +2,11 @@ import numpy as np
 import pytest
 
 from attendant.errors import ArtefactError, ConfigError
+from attendant.tokenization import load_tokenizer
 from models.checkpoints.importers.importing import import_checkpoint
 from models.checkpoints.store import load_checkpoint, stored_integers
 from tests.models.checkpoints.importers.quantised.ggufs import KIND, MODELS, theirs_of, write_gguf
-from tests.models.checkpoints.importers.saved import assert_same, causal
+from tests.models.checkpoints.importers.saved import LETTERS, SPECIALS, assert_same, causal
 
 KINDS = [KIND.Q8_0, KIND.Q4_0, KIND.Q4_K, KIND.Q6_K]
 
@@ -108,3 +109,22 @@ def test_a_folder_is_taken_for_its_one_file_and_not_of_two(tmp_path):
     path.with_name("other.gguf").write_bytes(path.read_bytes())
     with pytest.raises(ConfigError, match="one GGUF file in"):
         import_checkpoint(path.parent, tmp_path / "ours")
+
+
+def test_a_tokenizer_and_a_chat_template_in_the_file_travel_with_the_weights(tmp_path):
+    letters = ["th" if letter == "T" else letter.replace(" ", "Ġ") for letter in LETTERS]
+    tokens, template = [*SPECIALS, *letters], "{{ messages[0].content }}{{ eos_token }}"
+    path, _ = written(tmp_path, KIND.Q8_0, tokenizer=(tokens, ["t h"]), metadata={"tokenizer.chat_template": template})
+    _, checkpoint = imported(path)
+    assert [one.name for one in checkpoint.companions()] == ["tokenizer.json", "chat_template.jinja"]
+    assert (checkpoint.folder / "chat_template.jinja").read_text() == template
+    assert checkpoint.details["special_tokens"] == {"eos_token": "</s>"}
+    found = load_tokenizer(checkpoint.folder, checkpoint.details["tokenizer"]).encode("the hat.", longest=20)
+    assert found == [tokens.index(token) for token in ("th", "e", "Ġ", "h", "a", "t", ".")]
+
+
+def test_a_file_without_a_tokenizer_says_what_is_wanted(tmp_path):
+    path, _ = written(tmp_path, KIND.Q8_0)
+    (path.parent / "tokenizer.json").unlink()
+    with pytest.raises(ArtefactError, match=r"put tokenizer\.json beside the file"):
+        import_checkpoint(path, tmp_path / "ours")

@@ -67,7 +67,7 @@ def test_an_import_says_how_many_matrices_there_are_and_what_keeps_them(folder, 
     done = import_checkpoint(folder, tmp_path / "ours")
     assert done.difference is not None
     assert done.notes == (
-        "14 matrices in integers of 4 bits: export with --precision int4 to keep them, or with fp32 to compute with the"
+        "14 matrices in integers of 4 bits: an export keeps them, in int4; one with --precision fp32 computes with the"
         " numbers that they stand for",
     )
     assert load_checkpoint(tmp_path / "ours").details["weight_bits"] == 4
