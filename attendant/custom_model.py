@@ -79,6 +79,9 @@ class CustomModel:
         details: what clients are to know of it: labels, units; free JSON values.
         example: ``{"inputs": {name: nested lists}, "answer": {name: nested lists}}``, one row each; the server counts
             as ready when it answers it so. What the module itself says is the answer where none is given.
+
+    Raises:
+        ConfigError: a value is of another type.
     """
 
     name: str
@@ -86,3 +89,9 @@ class CustomModel:
     contract: Contract
     details: dict[str, Any] = field(default_factory=dict)
     example: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        kinds = {"name": str, "contract": Contract, "details": dict, "example": dict}
+        for field_name, kind in kinds.items():
+            if not isinstance(value := getattr(self, field_name), kind):
+                raise ConfigError(f"{field_name} of a CustomModel, a {kind.__name__}", f"{value!r:.100}", "correct it")

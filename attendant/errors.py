@@ -183,6 +183,12 @@ class ServerError(AttendantError):
     code = "server_failed"
 
 
+class TemplateError(ServerError):
+    """A chat template that fails, whatever the server does."""
+
+    code = "template_failed"
+
+
 class LateError(ServerError):
     """A server that said nothing for too long."""
 

@@ -20,7 +20,7 @@ from sentencepiece import SentencePieceProcessor, sentencepiece_model_pb2
 
 from attendant.errors import ArtefactError, InputError
 from attendant.text_bounds import most_characters, require_short, shortened
-from attendant.tokenizer import MARIAN_FILES, UNKNOWN_TOKEN, Unknown, empty_text, within
+from attendant.tokenizer import MARIAN_FILES, UNKNOWN_TOKEN, SpecialText, Unknown, empty_text, within
 from attendant.tokenizer_growth import require_bounded_charsmap
 
 _END_TOKEN, _PAD_TOKEN = "</s>", "<pad>"
@@ -43,6 +43,7 @@ class MarianTokenizer:
         self._end, self._unknown = vocabulary[_END_TOKEN], vocabulary[UNKNOWN_TOKEN]
         self._specials = {vocabulary.get(token) for token in (_END_TOKEN, UNKNOWN_TOKEN, _PAD_TOKEN)}
         self._refuses = unknown == "refuse"
+        self._special = re.compile("(" + "|".join((_END_TOKEN, UNKNOWN_TOKEN, _PAD_TOKEN)) + ")")
 
     @classmethod
     def load(cls, folder: Path, unknown: Unknown = "refuse") -> MarianTokenizer:
@@ -76,9 +77,10 @@ class MarianTokenizer:
             InputError: the text is empty, is longer than ``longest`` tokens, or has pieces outside the vocabulary.
         """
         require_short(text, longest, self._widest, lambda beginning: len(self._source.encode(beginning)))
-        code = _LANGUAGE.match(text)
-        language, said = ([code.group()], text[code.end() :]) if code else ([], text)
-        pieces = [*language, *self._source.encode(said, out_type=str)]
+        parts = self._special.split(text) if isinstance(text, SpecialText) else [text]
+        pieces = [
+            piece for place, part in enumerate(parts) for piece in ([part] if place % 2 else self._pieces_of(part))
+        ]
         if not pieces:
             raise empty_text(text)
         strangers = sorted({piece for piece in pieces if self._id(piece) == self._unknown})
@@ -105,6 +107,11 @@ class MarianTokenizer:
     def most_characters(self, longest: int) -> int:
         """How many characters a text of at most so many tokens may have."""
         return most_characters(longest, self._widest)
+
+    def _pieces_of(self, text: str) -> list[str]:
+        code = _LANGUAGE.match(text)
+        language, said = ([code.group()], text[code.end() :]) if code else ([], text)
+        return [*language, *self._source.encode(said, out_type=str)]
 
     def _id(self, piece: str) -> int:
         return self._vocabulary.get(piece, self._unknown)

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from attendant.errors import InputError
 from attendant.signature import DType
 
-Group = Literal["Length", "Sampling", "Penalties", "Beams", "Stops", "Structured output", "Report", "Schedule"]
+Group = Literal[
+    "Length", "Sampling", "Penalties", "Beams", "Stops", "Structured output", "Prompt", "Report", "Schedule"
+]
 LARGE = 1e9
 BYTES_OF_CHARACTER = 4
 """At most, in UTF-8."""

@@ -233,6 +233,12 @@ class SamplingParams:
         "the answer is text of this grammar: Lark's, as llguidance reads it, or llama.cpp's GBNF",
         max_length=MOST_GUIDE_CHARACTERS,
     )
+    parse_special: bool = param_field(
+        False,
+        "Prompt",
+        "parse_special bool",
+        "special tokens that stand in the text, as `<extra_id_0>`, are read as such; without, a text is text",
+    )
     echo: bool = param_field(
         False,
         "Report",

@@ -17,6 +17,7 @@ CANCEL_KEY = "cancel_key"  # the parameter with the secret that cancels a reques
 CANCEL = "cancel"  # the parameter that cancels the request of the given key
 HEALTH = "health"  # the parameter that asks how the engine is doing, and if it knows the requests of the given keys
 HEALTH_SEPARATOR = ","  # of such keys
+PARSE_SPECIAL = "parse_special"  # the parameter that has special tokens in texts to embed read as such
 RENDERED = "rendered"  # the parameter that says that a prompt was made by a chat template
 ALIGNMENT = "alignment"
 CROSS_ATTENTION = "cross_attention"
@@ -36,10 +37,11 @@ TOKEN_BYTES, TOP_BYTES = "token_bytes", "top_token_bytes"  # of the tokens whose
 PROMPT_TOKENS = "num_prompt_tokens"  # of a response: how many of its tokens are the prompt's, in front
 SCORE = "cum_log_probs"
 INPUT_TOKENS, OUTPUT_TOKENS = "num_input_tokens", "num_output_tokens"
+CACHED_TOKENS = "num_cached_tokens"  # how many of the input's the prefix cache held
 
 POOLED = "pooled"
 HIDDEN = "hidden"
-TOKEN_MASK = "token_mask"  # noqa: S105  (no password)
+TOKEN_MASK, TOKEN_IDS = "token_mask", "token_ids"  # of texts that are embedded
 
 TEXT_REQUEST = (TensorSpec(name=TEXT_INPUT, dtype="string", axes=(1,)),)
 IDS_REQUEST = (TensorSpec(name=INPUT_IDS, dtype="int32", axes=("tokens",)),)
@@ -59,4 +61,5 @@ TEXT_RESPONSE = (
     TensorSpec(name=SCORE, dtype="float32", axes=(1,)),
     TensorSpec(name=INPUT_TOKENS, dtype="int32", axes=(1,)),
     TensorSpec(name=OUTPUT_TOKENS, dtype="int32", axes=(1,)),
+    TensorSpec(name=CACHED_TOKENS, dtype="int32", axes=(1,)),
 )

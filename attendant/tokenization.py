@@ -1,12 +1,20 @@
 """Text to token ids and back: which tokenizer the files beside a checkpoint's weights make."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from attendant.errors import ConfigError
 from attendant.marian_tokenization import MarianTokenizer
 from attendant.tokenizer import MARIAN_FILES, TOKENIZER_NAME, TextTokenizer, Tokenizer, Unknown
+
+TOKENIZER_FILES = ((TOKENIZER_NAME,), MARIAN_FILES)
+"""The kinds of a tokenizer, each with its files."""
+
+
+def has_tokenizer(files: Collection[str]) -> bool:
+    """Whether a tokenizer is among files of these names."""
+    return any(set(names) <= set(files) for names in TOKENIZER_FILES)
 
 
 def load_tokenizer(folder: Path, options: Mapping[str, Any] | None = None) -> TextTokenizer:

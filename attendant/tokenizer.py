@@ -29,6 +29,12 @@ class RenderedText(str):
     __slots__ = ()
 
 
+class SpecialText(str):
+    """A text whose special tokens are meant as such; those that the model expects are put around it."""
+
+    __slots__ = ()
+
+
 class TextTokenizer(Protocol):
     """What every tokenizer does."""
 
@@ -38,6 +44,8 @@ class TextTokenizer(Protocol):
 
     def encode(self, text: str, longest: int) -> list[int]:
         """Token ids of a text, with the special tokens that the model expects around it.
+
+        Those that stand in it are text, unless it is a :class:`RenderedText` or a :class:`SpecialText`.
 
         Raises:
             InputError: the text is empty, is longer than ``longest`` tokens, or cannot be said.
@@ -64,6 +72,7 @@ class Tokenizer:
         # What a user writes is text, even "</s>". The flag alone does not do: a Unigram or WordLevel model finds the
         # token among its entries again, unless no part of a text that it is given holds one whole.
         tokenizer.encode_special_tokens = True
+        self._own_pre_tokenizer = tokenizer.pre_tokenizer
         specials = [token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special]
         divisible = [content for content in specials if len(content) > 1]
         if divisible:
@@ -87,7 +96,7 @@ class Tokenizer:
             require_bounded_growth(tokenizer)
             return cls(tokenizer, unknown)
         except BaseException as error:  # the library raises bare Exception for every parse error
-            _require_failure(error)
+            require_failure(error)
             raise ArtefactError(f"a readable tokenizer at {path}", str(error), "copy or export it again") from error
 
     @property
@@ -106,7 +115,7 @@ class Tokenizer:
         except InputError:
             raise
         except BaseException as error:  # a bare one: characters outside a vocabulary that has no token for them
-            _require_failure(error)
+            require_failure(error)
             raise InputError(
                 f"text of the model's vocabulary {self._alphabet()}",
                 f"{error}, for {shortened(text)!r}",
@@ -114,13 +123,14 @@ class Tokenizer:
             ) from error
 
     def _encode(self, text: str, longest: int) -> list[int]:
-        require_short(text, longest, self._widest, lambda beginning: len(self._tokenizer.encode(beginning).ids))
+        tokenizer = self._with_specials if isinstance(text, (RenderedText, SpecialText)) else self._tokenizer
+        require_short(text, longest, self._widest, lambda beginning: len(tokenizer.encode(beginning).ids))
         if isinstance(text, RenderedText):
-            ids: list[int] = self._with_specials.encode(text, add_special_tokens=False).ids
+            ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
             if not ids:
                 raise empty_text(text)
             return within(ids, longest, text)
-        encoding = self._tokenizer.encode(text)
+        encoding = tokenizer.encode(text)
         if all(encoding.special_tokens_mask):
             raise empty_text(text)
         if self._refused is not None and self._refused in encoding.ids:
@@ -140,7 +150,7 @@ class Tokenizer:
         try:
             text: str = self._tokenizer.decode(list(token_ids), skip_special_tokens=True)
         except BaseException as error:
-            _require_failure(error)
+            require_failure(error)
             raise ArtefactError("a tokenizer that decodes its tokens", str(error), "use another tokenizer") from error
         return text
 
@@ -169,6 +179,7 @@ class Tokenizer:
         # A copy, made when first needed: few models chat, and a vocabulary is large.
         tokenizer = _Tokenizer.from_str(self._tokenizer.to_str())
         tokenizer.encode_special_tokens = False
+        tokenizer.pre_tokenizer = self._own_pre_tokenizer
         return tokenizer
 
     def _strangers(self, text: str, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -> list[str]:
@@ -180,8 +191,9 @@ class Tokenizer:
         return repr("".join(sorted(words))) if len(words) <= 100 else f"of {len(words)} entries"
 
 
-def _require_failure(error: BaseException) -> None:
-    # The library is in Rust: where it panics, what it raises is no Exception.
+def require_failure(error: BaseException) -> None:
+    """Raise again what is no failure of the library, as Ctrl-C is."""
+    # It is in Rust: where it panics, what it raises is no Exception.
     if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
         raise error
 

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attendant.errors import ServerError
 from attendant.tensor_names import (
     ALIGNMENT,
+    CACHED_TOKENS,
     CANDIDATE,
     FINISH_REASON,
     INPUT_TOKENS,
@@ -32,6 +34,7 @@ from attendant.tensor_names import (
 )
 
 Array = NDArray[Any]
+_LOG = "look at the server's log"
 TopTokens = tuple[tuple[int, float], ...]
 """Tokens and their log-probabilities, most probable first."""
 
@@ -53,6 +56,7 @@ class Delta:
         prompt_tokens: how many of the tokens, in front, are the prompt's; the first has a log-probability of NaN.
         score: of a beam, with the length penalty.
         input_tokens: how many tokens the input has, if asked for.
+        cached_tokens: how many of them a prefix cache held, as far as the server says it.
         output_tokens: how many this delta adds, if asked for.
         alignment: for each token the weights of the source's positions, float32 ``[T, S]``; only if asked for.
         token_texts: what each token adds to the text; only with an alignment.
@@ -70,6 +74,7 @@ class Delta:
     prompt_tokens: int = 0
     score: float | None = None
     input_tokens: int | None = None
+    cached_tokens: int | None = None
     output_tokens: int | None = None
     alignment: Array | None = None
     token_texts: tuple[str, ...] = ()
@@ -83,6 +88,8 @@ class Delta:
             KeyError, TypeError, ValueError: a tensor is missing, or of another type, shape or range.
         """
         token_ids = _read_row(outputs[OUTPUT_IDS], "iu")
+        if (prompt_tokens := _read_count(outputs, PROMPT_TOKENS) or 0) > len(token_ids):
+            raise ValueError(f"{PROMPT_TOKENS} of at most {len(token_ids)} tokens; found {prompt_tokens}")
         tops: tuple[TopTokens, ...] = ()
         if TOP_IDS in outputs:
             ids_TK, values_TK = (
@@ -105,17 +112,20 @@ class Delta:
             token_bytes=tuple(_read_row(outputs[TOKEN_BYTES], "O", length=len(token_ids)))
             if TOKEN_BYTES in outputs
             else (),
-            top_bytes=tuple(map(tuple, _read_row(outputs[TOP_BYTES], "O", 3, len(token_ids))))
-            if TOP_BYTES in outputs
-            else (),
-            prompt_tokens=_read_count(outputs, PROMPT_TOKENS) or 0,
+            top_bytes=_read_top_bytes(outputs[TOP_BYTES], tops) if TOP_BYTES in outputs else (),
+            prompt_tokens=prompt_tokens,
             score=float(outputs[SCORE].reshape(-1)[0]) if SCORE in outputs else None,
             input_tokens=_read_count(outputs, INPUT_TOKENS),
+            cached_tokens=_read_count(outputs, CACHED_TOKENS),
             output_tokens=_read_count(outputs, OUTPUT_TOKENS),
             alignment=_read_row(outputs[ALIGNMENT], "f", 3, rows_expected) if ALIGNMENT in outputs else None,
             token_texts=token_texts,
             source_texts=_read_texts(outputs, SOURCE_TEXTS),
         )
+
+    def parts(self) -> tuple[bool, ...]:
+        """Which parts its tokens have: log-probabilities, the most probable ones, and the bytes of both."""
+        return tuple(map(bool, (self.logprobs, self.top_logprobs, self.token_bytes, self.top_bytes)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,11 +163,29 @@ class Answer:
 
 
 def whole_answers(deltas: Iterable[Delta]) -> list[Answer]:
-    """The answers that deltas make, in the order of the candidates."""
+    """The answers that deltas make, in the order of the candidates.
+
+    Raises:
+        ServerError: there is none.
+    """
     by_candidate: dict[int, list[Delta]] = {}
     for delta in deltas:
         by_candidate.setdefault(delta.candidate, []).append(delta)
+    if not by_candidate:
+        raise ServerError("an answer", "none", _LOG)
     return [_merge(by_candidate[candidate]) for candidate in sorted(by_candidate)]
+
+
+def only_answer(deltas: Iterable[Delta]) -> Answer:
+    """The whole answer of a request that has one.
+
+    Raises:
+        ServerError: there is none, or there are several.
+    """
+    answers = whole_answers(deltas)
+    if len(answers) > 1:
+        raise ServerError("one answer", str(len(answers)), _LOG)
+    return answers[0]
 
 
 def _merge(deltas: list[Delta]) -> Answer:
@@ -187,6 +215,13 @@ def _read_row(array: Array, kinds: str, ndim: int = 2, length: int | None = None
         raise ValueError(f"one row of {expected} values in {ndim} axes; found {array.dtype} {list(array.shape)}")
     row: Array = array[0]
     return row
+
+
+def _read_top_bytes(array: Array, tops: tuple[TopTokens, ...]) -> tuple[tuple[bytes, ...], ...]:
+    rows = tuple(map(tuple, _read_row(array, "O", 3, len(tops))))
+    if [len(row) for row in rows] != [len(top) for top in tops]:
+        raise ValueError(f"{TOP_BYTES} of as many tokens as {TOP_IDS}; found {list(array.shape)}")
+    return rows
 
 
 def _read_count(outputs: Mapping[str, Array], name: str) -> int | None:

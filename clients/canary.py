@@ -15,7 +15,7 @@ from attendant.errors import ServerError
 from attendant.sampling_params import SamplingParams
 from attendant.sampling_tensors import prompt_tensors
 from attendant.tasks import TASKS, resolve
-from attendant.tensor_names import HEALTH, PIXELS, POOLED, TEXT_OUTPUT
+from attendant.tensor_names import HEALTH, INPUT_IDS, PIXELS, POOLED, TEXT_OUTPUT
 from clients.answer import Delta
 from clients.caption import Captioner
 from clients.classify import Classifier
@@ -30,6 +30,7 @@ from clients.triton_client import Array, TritonClient
 STALLED_S = 60.0
 """A step that takes longer is taken for a fault, wherever nothing else is known of the process."""
 HARMLESS_TEXT = "a"
+HARMLESS_PROMPT = (0,)
 HARMLESS_TOKENS = 2
 MOST_DELTAS = 1 << 13
 """Of an answer to an example: more than any of ours has."""
@@ -111,9 +112,11 @@ async def check_text(client: TritonClient, model: ServedModel, inputs: Mapping[s
     """Few tokens, and an end that says why."""
     if (verdict := await _check_engine(client, model)) is not None:
         return verdict
-    text = inputs.get("text", HARMLESS_TEXT)
-    limit = inputs.get("max_tokens") if "text" in inputs else HARMLESS_TOKENS
-    return await _check_stream(TextModel(client, model).stream(text, SamplingParams(max_tokens=limit)), limit, answer)
+    harmless = HARMLESS_PROMPT if model.token_ids_only else HARMLESS_TEXT
+    prompt = inputs.get(INPUT_IDS, inputs.get("text"))
+    limit = HARMLESS_TOKENS if prompt is None else inputs.get("max_tokens")
+    prompt = harmless if prompt is None else prompt
+    return await _check_stream(TextModel(client, model).stream(prompt, SamplingParams(max_tokens=limit)), limit, answer)
 
 
 async def _check_stream(stream: AsyncIterator[Delta], limit: int | None, answer: Any) -> CanaryResult:
@@ -124,10 +127,10 @@ async def _check_stream(stream: AsyncIterator[Delta], limit: int | None, answer:
             return CanaryResult(found=f"no end after {MOST_DELTAS} deltas", right=False)
     if not deltas:
         return CanaryResult(found="an end without an answer", right=False)
-    found = "".join(delta.text for delta in deltas)
-    count = sum(len(delta.token_ids) for delta in deltas)
-    whole = deltas[-1].finish_reason in ("stop", "length") and (limit is None or count <= limit)
-    return CanaryResult(found=found, right=whole and answer in (None, found))
+    text, tokens = "".join(delta.text for delta in deltas), [token for delta in deltas for token in delta.token_ids]
+    found: str | list[int] = tokens if isinstance(answer, list) else text
+    whole = deltas[-1].finish_reason in ("stop", "length") and (limit is None or len(tokens) <= limit)
+    return CanaryResult(found=str(found) if found else "", right=whole and answer in (None, found))
 
 
 async def check_captioner(

@@ -14,8 +14,8 @@ from typing import Literal
 
 import numpy as np
 
-from attendant.errors import InputError
-from attendant.tensor_names import HIDDEN, POOLED, TEXT_INPUT, TOKEN_MASK
+from attendant.errors import InputError, ServerError
+from attendant.tensor_names import HIDDEN, PARSE_SPECIAL, POOLED, TEXT_INPUT, TOKEN_IDS, TOKEN_MASK
 from clients.served_model import ServedModel
 from clients.statuses import reading
 from clients.triton_client import Array, TritonClient
@@ -40,31 +40,56 @@ class Embedder:
         """
         return cls(client, await client.model_for(TASK, name))
 
-    async def embed(self, texts: Sequence[str], pooling: Pooling = "mean") -> Array:
+    async def embed(self, texts: Sequence[str], pooling: Pooling = "mean", parse_special: bool = False) -> Array:
         """One vector for each text: float32 ``[B, E]``.
 
         Args:
             texts: any number; as many go into one request as the model takes.
             pooling: how the vectors of a text's tokens become one.
+            parse_special: whether special tokens that stand in a text, as ``[MASK]``, are read as such.
 
         Raises:
             InputError: there is no text, or the server refused one.
             ServerError: it failed, or did not answer in time.
         """
-        return (await self.embed_counted(texts, pooling))[0]
+        return (await self.embed_counted(texts, pooling, parse_special))[0]
 
-    async def embed_counted(self, texts: Sequence[str], pooling: Pooling = "mean") -> tuple[Array, int]:
+    async def embed_counted(
+        self, texts: Sequence[str], pooling: Pooling = "mean", parse_special: bool = False
+    ) -> tuple[Array, int]:
         """The vectors, as :meth:`embed` gives them, and how many tokens the texts have together."""
         if not texts:
             raise InputError("a text", "none", "give one or more")
         step = self._model.max_batch or 1
-        parts = [await self._embed_batch(texts[begin : begin + step], pooling) for begin in range(0, len(texts), step)]
+        batches = [texts[begin : begin + step] for begin in range(0, len(texts), step)]
+        parts = [await self._embed_batch(batch, pooling, parse_special) for batch in batches]
         return np.concatenate([vectors for vectors, _ in parts]), sum(count for _, count in parts)
 
-    async def _embed_batch(self, texts: Sequence[str], pooling: Pooling) -> tuple[Array, int]:
+    async def tokenize(self, text: str, parse_special: bool = False) -> list[int]:
+        """The tokens of a text, with the special ones that the model expects around it.
+
+        Args:
+            text: that is to be embedded.
+            parse_special: whether special tokens that stand in it are read as such.
+
+        Raises:
+            InputError: the server refused it.
+            ServerError: it failed, did not answer in time, or says no tokens.
+        """
+        if TOKEN_IDS not in self._model.outputs:
+            remedy = "lay its repository out again: attendant repository"
+            raise ServerError(f"a model {self._model.name!r} that says tokens", "an older one", remedy)
+        inputs = {TEXT_INPUT: np.array([[text.encode()]], dtype=object)}
+        parameters = {PARSE_SPECIAL: True} if parse_special else None
+        outputs = await self._client.infer(self._model.name, inputs, (TOKEN_IDS,), parameters)
+        with reading(self._model.name, self._client.server):
+            return [int(token) for token in outputs[TOKEN_IDS].reshape(-1)]
+
+    async def _embed_batch(self, texts: Sequence[str], pooling: Pooling, parse_special: bool) -> tuple[Array, int]:
         inputs = {TEXT_INPUT: np.array([[text.encode()] for text in texts], dtype=object)}
         names = (POOLED if pooling == "pooled" else HIDDEN, TOKEN_MASK)
-        outputs = await self._client.infer(self._model.name, inputs, names)
+        parameters = {PARSE_SPECIAL: True} if parse_special else None
+        outputs = await self._client.infer(self._model.name, inputs, names, parameters)
         with reading(self._model.name, self._client.server), np.errstate(invalid="ignore", divide="ignore"):
             if pooling == "pooled":
                 vectors = outputs[POOLED]

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
 from json import dumps
 from math import exp
@@ -26,14 +26,17 @@ HIDDEN = ("text", "alignment", "token_texts", "source_texts")
 """Not among the values of a JSON line: the text is its `answer`, and `attendant explain` saves the rest."""
 
 
-async def print_texts(model: TextModel, texts: Sequence[str], options: SamplingParams, json: bool) -> int:
-    """The answers to each text, and a new line behind each; of several texts, one that is refused stops no other."""
-    status = 0
-    for number, text in enumerate(texts, 1):
+async def print_texts(
+    model: TextModel, prompts: Sequence[str | Sequence[int]], options: SamplingParams, json: bool
+) -> int:
+    """The answers to each prompt, and a new line behind each; of several, one that is refused stops no other."""
+    status, in_ids = 0, model.model.token_ids_only
+    for number, prompt in enumerate(prompts, 1):
+        source = {"text": prompt} if isinstance(prompt, str) else {"input_ids": list(prompt)}
         try:
-            await _print_answers({"text": text}, "", model.stream(text, options), options, json)
+            await _print_answers(source, "", model.stream(prompt, options), options, json, in_ids)
         except InputError as error:
-            if len(texts) == 1:
+            if len(prompts) == 1:
                 raise
             sys.stdout.write("" if json else "\n")  # its line: answers stay beside their texts
             sys.stdout.flush()
@@ -50,14 +53,19 @@ async def print_captions(captioner: Captioner, images: Sequence[Path], options: 
 
 
 async def _print_answers(
-    source: dict[str, str], title: str, stream: AsyncIterator[Delta], options: SamplingParams, json: bool
+    source: Mapping[str, Any],
+    title: str,
+    stream: AsyncIterator[Delta],
+    options: SamplingParams,
+    json: bool,
+    in_ids: bool = False,
 ) -> None:
     at_once = not json and options.n == 1
     deltas: list[Delta] = []
     _write(title if at_once else "")
     async for delta in stream:
         deltas.append(delta)
-        _write(delta.text if at_once else "")
+        _write(_said(delta, in_ids) if at_once else "")
     answers = whole_answers(deltas)
     for number, answer in enumerate(answers):
         if json:
@@ -66,9 +74,14 @@ async def _print_answers(
             known = {name: value for name, value in values.items() if name not in HIDDEN and value not in (None, ())}
             _write(dumps({**source, "candidate": number, "answer": answer.text, **known}) + "\n")
             continue
-        _write("" if at_once else f"{title}[{number + 1}] {answer.text}")
+        _write("" if at_once else f"{title}[{number + 1}] {_said(answer, in_ids)}")
         _write("\n" + "".join(f"{line}\n" for line in _format_notes(answer)))
         _write("".join(f"{line}\n" for line in _format_tokens(deltas, number)))
+
+
+def _said(answer: Delta | Answer, in_ids: bool) -> str:
+    # Of a model without a tokenizer the tokens themselves, each with a blank behind it.
+    return "".join(f"{token} " for token in answer.token_ids) if in_ids else answer.text
 
 
 def _format_notes(answer: Answer) -> Iterator[str]:
@@ -181,6 +194,7 @@ def translate(
 
 def generate(
     prompt: Positional[tuple[str, ...]] = (),
+    token_ids: tuple[int, ...] = (),
     client: OmitArgPrefixes[ClientFlags] = _CLIENT,
     decoding: Flags = _DEFAULTS,
 ) -> int:
@@ -188,10 +202,15 @@ def generate(
 
     Args:
         prompt: the words of one prompt; standard input is read if there are none.
+        token_ids: a prompt by its tokens, in place of words; the answer of a model without a tokenizer is tokens too.
         client: which server, and how long to wait.
         decoding: how the answer is decoded.
     """
-    return _print_lines(Generator, prompt, client, decoding)
+    if not token_ids:
+        return _print_lines(Generator, prompt, client, decoding)
+    if prompt:
+        raise InputError("a prompt in words or by its tokens", "both", "leave the words or --token-ids out")
+    return _run(Generator, client, lambda model: print_texts(model, [token_ids], _params(decoding), client.json))
 
 
 def lines() -> list[str]:

@@ -10,6 +10,7 @@ from tritonclient.grpc import model_config_pb2
 from tritonclient.utils import triton_to_np_dtype
 
 from attendant.errors import UnknownNameError
+from attendant.no_tokenizer import TOKEN_IDS_ONLY
 from attendant.tasks import TASKS
 
 _TYPES = {
@@ -20,8 +21,12 @@ _TYPES = {
     "chat_template": str,
     "special_tokens": dict,
     "control_tokens": list,
+    TOKEN_IDS_ONLY: bool,
 }
-_SIZES = {"image_size", "max_length", "max_num_seqs", "max_queue_size", "max_source_length", "max_target_length"}
+_SIZES = {
+    *("image_size", "max_length", "max_prompt_length", "max_num_seqs", "max_queue_size"),
+    *("max_source_length", "max_target_length", "tool_calls_token_id"),
+}
 MOST_VALUES = 1 << 25
 """Of all inputs of one row: several times what models of published sizes take. Tensors of them are made here."""
 
@@ -80,6 +85,11 @@ class ServedModel:
     def says_health(self) -> bool:
         """Whether it tells how its engine is doing: one process of ours has every request of the model."""
         return self.decoupled and self.task in TASKS and self.instances == 1
+
+    @property
+    def token_ids_only(self) -> bool:
+        """Whether it has no tokenizer: prompts and answers are token ids."""
+        return bool(self.parameters.get(TOKEN_IDS_ONLY, False))
 
     def is_for(self, task: str) -> bool:
         """Whether it is for a task; ``predict`` is asked in the place of one without a verb of its own."""

@@ -73,7 +73,7 @@ class StreamingModel:
         """
         options = options or SamplingParams()
         parameters = {**(parameters or {}), **({EXPLAIN: True} if options.explain else {})}
-        began_s, has_begun = time.monotonic(), False
+        began_s, has_begun, parts = time.monotonic(), False, None
         ends_s = None if options.deadline_ms is None else began_s + options.deadline_ms / 1e3
         for tries in count(1):
             try:
@@ -91,6 +91,10 @@ class StreamingModel:
                             raise DeadlineError("an answer in the request's time", found, "allow more")
                         with reading(self.model.name, self._client.server):
                             delta = Delta.of(outputs)
+                            if delta.token_ids:
+                                if parts not in (None, delta.parts()):
+                                    raise ValueError("tokens that all have the same parts; found others")
+                                parts = delta.parts()
                         yield delta
                 return
             except RETRIED as error:

@@ -1,4 +1,4 @@
-"""The only importer of tritonclient's client API: asyncio, one stream a request, errors with a remedy."""
+"""The only importer of tritonclient's client: asyncio, one stream a request, errors with a remedy."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from typing import Any
 
 import grpc
 import msgspec
-import numpy as np
 from numpy.typing import NDArray
-from tritonclient.grpc import aio
-from tritonclient.grpc.aio import InferInput, InferRequestedOutput
-from tritonclient.utils import InferenceServerException, np_to_triton_dtype
+from tritonclient.grpc import aio, service_pb2
+from tritonclient.utils import InferenceServerException
 
 from attendant.engine_health import EngineHealth
 from attendant.errors import (
@@ -37,6 +35,7 @@ from clients.retry import RetryPolicy
 from clients.served_model import ServedModel
 from clients.silences import Silences, lost
 from clients.statuses import START, error_from, reading
+from clients.tensors import create_message, create_tensor, read_arrays, read_response
 from clients.tls import Tls
 
 Array = NDArray[Any]
@@ -48,6 +47,7 @@ _CHANNEL = [
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.use_local_subchannel_pool", 1),
 ]
+_INFER = "/inference.GRPCInferenceService/ModelInfer"
 RETRIED = (BusyError, UnreachableError)  # the request was not begun
 _OF_REQUESTS = (InputError, UnfinishedError)
 
@@ -224,23 +224,16 @@ class TritonClient:
             InputError: the server refused the tensors.
             ServerError: it failed, or did not answer in time.
         """
-        tensors = [_create_tensor(name, array) for name, array in inputs.items()]
-        requested = None if outputs is None else [InferRequestedOutput(name) for name in outputs]
+        message = await create_message(model, inputs, outputs or (), parameters or {}, request_id.get())
 
         def call() -> Any:
-            return self._client.infer(
-                model,
-                tensors,
-                outputs=requested,
-                request_id=request_id.get(),
-                headers=headers.get(),
-                parameters=dict(parameters or {}),
-            )
+            infer = self._client._channel.unary_unary(_INFER, None, service_pb2.ModelInferResponse.FromString)
+            return infer(message, metadata=tuple((headers.get() or {}).items()))
 
         answer = await self._call_with_retries(call, model)
         self.answered_s[model] = time.monotonic()
         with reading(model, self.server):
-            return _read_arrays(answer)
+            return await read_response(answer)
 
     async def stream(
         self,
@@ -270,7 +263,7 @@ class TritonClient:
             ServerError: it failed, or the next response did not come in time.
         """
         # tritonserver 2.51 can die of the header triton_grpc_error (docs/log.md): errors come without a status.
-        tensors = [_create_tensor(name, array) for name, array in inputs.items()]
+        tensors = [create_tensor(name, array) for name, array in inputs.items()]
         start = partial(self._client.stream_infer, headers=headers.get())
         request = {
             "model_name": model,
@@ -323,7 +316,7 @@ class TritonClient:
                     stream.complete()
                 if answer.outputs:
                     with reading(model, self.server):
-                        outputs = _read_arrays(result)
+                        outputs = read_arrays(result)
                     yield outputs
                     silence.end()  # who reads it may have taken any time
         finally:
@@ -385,15 +378,5 @@ class TritonClient:
             ) from error
 
 
-def _create_tensor(name: str, array: Array) -> Any:
-    tensor = InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
-    tensor.set_data_from_numpy(np.ascontiguousarray(array))
-    return tensor
-
-
 def _read_text(result: Any) -> bytes:
     return bytes(result.as_numpy(TEXT_OUTPUT).reshape(-1)[0])
-
-
-def _read_arrays(result: Any) -> dict[str, Array]:
-    return {output.name: result.as_numpy(output.name) for output in result.get_response().outputs}

@@ -43,6 +43,7 @@ def embed(
     server: str = DEFAULT_SERVER,
     model: str | None = None,
     pooling: Pooling = "mean",
+    parse_special: bool = False,
     timeout_s: float = 10.0,
     security: OmitArgPrefixes[Tls] = _NO_TLS,
     json: bool = False,
@@ -54,12 +55,18 @@ def embed(
         server: host and port of the gRPC endpoint.
         model: which text encoder, where the server has more than one.
         pooling: the mean of the tokens' vectors, the first one, or what the model itself makes of the first.
+        parse_special: special tokens that stand in a text, as [MASK], are read as such; without, a text is text.
         timeout_s: longest wait for an answer, in seconds.
         security: TLS towards the server.
         json: one JSON object a line, with the whole vector.
     """
     given = list(texts) or lines()
-    return _run(server, timeout_s, security, lambda client: terminal.print_vectors(client, model, given, pooling, json))
+    return _run(
+        server,
+        timeout_s,
+        security,
+        lambda client: terminal.print_vectors(client, model, given, pooling, parse_special, json),
+    )
 
 
 def predict(

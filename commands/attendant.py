@@ -59,6 +59,7 @@ VERBS: Verbs = {
             "sweep": "clients.load.report_verbs:sweep",
             "compare": "clients.load.report_verbs:compare",
             "report": "clients.load.report_verbs:report",
+            "tune": "serving.capacity.tuning.verb:tune",
         },
     ),
     "capacity": Group(

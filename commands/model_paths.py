@@ -4,30 +4,30 @@ What was made stays in the user's cache, and is taken again while the model, the
 """
 
 import hashlib
-import json
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from attendant.errors import ArtefactError, UserError
+from attendant.folders import one_at_a_time
 from attendant.manifest import MANIFEST_NAME, Manifest
 from attendant.progress import Advance, progress
 from attendant.records import read_json
-from export.artefact.fingerprint import ROOT, hash_code_below, versions
-from export.artefact.remembered_hashes import memory_file, remembered_sha256
+from export.artefact.imported import import_once
+from export.artefact.remembered_hashes import memory_file
 from export.artefact.stage import export_onnx
 from export.bounded.process import run_bounded
 from export.parity.parity import PARITY_NAME
 from export.quality.verification import verify_artefact
 from models.checkpoints.custom_model import PROGRAM_NAME, trace_custom_model
 from models.checkpoints.file_names import CHECKPOINT_FIELDS, CONFIG_NAME
-from models.checkpoints.place import GGUF_SUFFIX, OWN_SUFFIX, gguf_in, place_of
+from models.checkpoints.folder import OURS
+from models.checkpoints.place import OWN_SUFFIX, gguf_in, place_of
 from serving.triton.repository.layout import CONFIG_NAME as PBTXT_NAME
 from serving.triton.repository.layout import write_repository
 
 _SHOWN = "import", "export", "verify"
-_READ = {".json", ".safetensors", GGUF_SUFFIX, ".model", ".jinja", ".txt", ".spm"}
-"""Endings of the files of a Hugging Face folder that an import reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +74,8 @@ def prepare_here(cache: Path, paths: Sequence[str], repository: Path | None = No
     with progress("serve", len(_SHOWN) * len(paths) + 1) as advance:
         artefacts = [_prepare(path, folder, advance) for path, folder in zip(paths, folders, strict=True)]
         out = repository or cache / "served" / _key(*paths) / "repository"
+        if repository is None:
+            _remove_strays(out, lambda one: (one / PBTXT_NAME).is_file())
         manifests = write_repository(artefacts, out)
         advance(f"repository {out}")
     return Prepared(repository=out, models=tuple(manifest.name for manifest in manifests))
@@ -107,21 +109,22 @@ def _prepare(path: str, folder: Path, advance: Advance) -> Path:
         for step in _SHOWN:
             advance(f"{name}: {step}: an artefact already")
         return place
-    if place.is_file() and path.endswith(OWN_SUFFIX):
-        traced = folder / "traced"
-        traced.mkdir(parents=True, exist_ok=True)
-        source, imported = str(trace_custom_model(place, traced)), PROGRAM_NAME
-    elif _is_hugging_face(place):
-        source, imported = str(folder / "checkpoint"), _import(place, folder / "checkpoint")
-    advance(f"{path}: {imported}")
     artefact = folder / "artefact"
-    manifest, done = export_onnx(source, artefact)
-    advance(f"{manifest.name}: {'exported' if done else 'exported before'}")
-    if done or not _has_passed(artefact):
-        verify_artefact(artefact, source).require()
-        advance(f"{manifest.name}: verified")
-    else:
-        advance(f"{manifest.name}: verified before")
+    with one_at_a_time(folder):  # another process would trace or import beneath this one's export
+        if place.is_file() and path.endswith(OWN_SUFFIX):
+            traced = folder / "traced"
+            traced.mkdir(parents=True, exist_ok=True)
+            source, imported = str(trace_custom_model(place, traced)), PROGRAM_NAME
+        elif _is_hugging_face(place):
+            source, imported = str(folder / "checkpoint"), _import(place, folder / "checkpoint")
+        advance(f"{path}: {imported}")
+        manifest, done = export_onnx(source, artefact)
+        advance(f"{manifest.name}: {'exported' if done else 'exported before'}")
+        if done or not _has_passed(artefact):
+            verify_artefact(artefact, source).require()
+            advance(f"{manifest.name}: verified")
+        else:
+            advance(f"{manifest.name}: verified before")
     return artefact
 
 
@@ -137,24 +140,19 @@ def _is_hugging_face(place: Path) -> bool:
 
 
 def _import(place: Path, out: Path) -> str:
-    folder = place.parent if place.is_file() else place  # a tokenizer may stand beside a GGUF file
-    files = sorted(path for path in folder.iterdir() if path.is_file() and path.suffix in _READ)
-    parts = {
-        "files": {path.name: remembered_sha256(path) for path in files},
-        "code": hash_code_below(ROOT / "models"),
-        "versions": versions(),
-    }
-    fingerprint = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-    known = out.with_name("imported")
-    if known.is_file() and known.read_text() == fingerprint and (out / CONFIG_NAME).is_file():
-        return "imported before"
-    from models.checkpoints.importers.importing import import_checkpoint
+    _remove_strays(out, lambda one: one.name in OURS)
+    architecture = import_once(place, out)
+    return "imported before" if architecture is None else f"imported {architecture}"
 
-    out.parent.mkdir(parents=True, exist_ok=True)
-    known.unlink(missing_ok=True)
-    done = import_checkpoint(place, out)
-    known.write_text(fingerprint)
-    return f"imported {done.architecture}"
+
+def _remove_strays(folder: Path, is_ours: Callable[[Path], bool]) -> None:
+    # What a system leaves in a folder of the cache, as .DS_Store, must not keep it from being replaced.
+    for place in folder.iterdir() if folder.is_dir() else ():
+        if not is_ours(place):
+            if place.is_dir() and not place.is_symlink():
+                shutil.rmtree(place)
+            else:
+                place.unlink()
 
 
 def _has_passed(artefact: Path) -> bool:

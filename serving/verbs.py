@@ -41,6 +41,7 @@ def repository(
     threads: int = 1,
     runtime: Runtime = "auto",
     device: Device = "auto",
+    instances: int = 1,
     engine: OmitArgPrefixes[EngineSettings] = _ENGINE,
 ) -> int:
     """Lay exported artefacts out as a Triton model repository, in one step; models not named stay.
@@ -54,17 +55,22 @@ def repository(
             with bf16, and about three digits exact.
         device: that artefacts of `attendant export torch` run on. auto: a GPU, where the server's torch sees one.
             cuda-no-gluon: a GPU, without kernels in Triton's experimental language Gluon.
+        instances: processes of each model, each with slots and memory of its own. Of a generative model with several,
+            a request whose client leaves is decoded to its end: nobody knows which process has it.
         engine: how much at once, of generative models.
     """
+    from attendant.no_tokenizer import NOTE
+    from attendant.tokenization import has_tokenizer
     from serving.engine.cache_plan import CachePlan
     from serving.triton.repository.layout import write_repository
 
     if not folders:
         raise UserError("an artefact's folder", "none", "name one or more after the verb")
-    for manifest in write_repository(folders, out, threads, runtime, engine, device):
+    for manifest in write_repository(folders, out, threads, runtime, engine, device, instances):
         decoders = [manifest.signature_for(one.name, "ort-cpu") for one in manifest.graphs if one.name == "decoder"]
         plans = "".join(f"; {CachePlan.of(decoder, engine.max_num_seqs)}" for decoder in decoders)
-        sys.stdout.write(f"{out / manifest.name}: {manifest.task}, {len(manifest.graphs)} graph(s){plans}\n")
+        note = f"; {NOTE}" if manifest.task == "generate" and not has_tokenizer(manifest.files) else ""
+        sys.stdout.write(f"{out / manifest.name}: {manifest.task}, {len(manifest.graphs)} graph(s){plans}{note}\n")
     return 0
 
 

@@ -26,8 +26,11 @@ ON_A_SHARED_SERVER = (
         )
     ),
     *(f"{END_TO_END}/test_{name}.py" for name in ("gateway_operation", "gateway_schema", "generate", "health", "load")),
-    *(f"{END_TO_END}/test_{name}.py" for name in ("openai_front_end", "playground", "playground_guide", "translate")),
-    *(f"{END_TO_END}/test_{name}.py" for name in ("metrics_reference", "waiting")),
+    *(
+        f"{END_TO_END}/test_{name}.py"
+        for name in ("openai_front_end", "playground", "playground_guide", "playground_texts")
+    ),
+    *(f"{END_TO_END}/test_{name}.py" for name in ("metrics_reference", "translate", "waiting")),
 )
 README = f"{END_TO_END}/test_readme.py"
 # Part of an id → the group of its tests, where that is not their file.

@@ -24,7 +24,7 @@ DECODING = {
     *("--beam-width", "--length-penalty", "--early-stopping"),
     *("--stop", "--stop-token-ids", "--ignore-eos"),
     *("--json-object", "--json-schema", "--regex", "--grammar"),
-    *("--echo", "--logprobs", "--top-logprobs", "--token-counts"),
+    *("--parse-special", "--echo", "--logprobs", "--top-logprobs", "--token-counts"),
     *("--num-speculative-tokens", "--priority", "--deadline-ms"),
 }
 LOAD = {
@@ -91,6 +91,7 @@ FROZEN = {
         "--threads",
         "--runtime",
         "--device",
+        "--instances",
         "--max-num-seqs",
         "--max-prefill-tokens",
         "--max-queue-size",
@@ -116,8 +117,8 @@ FROZEN = {
     "classify": {"--server", "--model", "--top", "--timeout-s", "--json", *TLS},
     "caption": ASKING | DECODING,
     "translate": ASKING | DECODING,
-    "generate": ASKING | DECODING,
-    "embed": {"--server", "--model", "--pooling", "--timeout-s", "--json", *TLS},
+    "generate": {"--token-ids"} | ASKING | DECODING,
+    "embed": {"--server", "--model", "--pooling", "--parse-special", "--timeout-s", "--json", *TLS},
     "predict": {"--server", "--model", "--timeout-s", *TLS},
     "explain": {"--server", "--model", "--out", "--timeout-s", *TLS},
     "health": {"--server", "--timeout-s", "--json", *TLS},
@@ -133,6 +134,10 @@ FROZEN = {
         *("--slo", "--runs", "--out", "--html", "--json", "--exploratory"),
         *LOAD,
         *TLS,
+    },
+    "load tune": {
+        *("--goal", "--objective", "--rate", "--max-num-seqs", "--max-prefill-tokens", "--threads", "--instances"),
+        *("--finalists", "--duration-s", "--requests", "--seed", "--profiles", "--json", "--exploratory"),
     },
     "load compare": {"--tolerance", "--json"},
     "capacity plan": {

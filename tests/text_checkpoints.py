@@ -25,9 +25,9 @@ SENTENCES = [
 ]
 
 
-def write_language_model(folder, **changes):
+def write_language_model(folder, name=LANGUAGE_MODEL, template=CHAT_TEMPLATE, special="</s>", **changes):
     """A tiny Llama behind a byte-level BPE that begins every text with <s>; its answer to PROMPT ends with a stop."""
-    tokenizer = byte_level_bpe()
+    tokenizer = byte_level_bpe(special=special)
     settings = {
         "vocabulary_size": tokenizer.get_vocab_size(),
         "max_length": CAPACITY,
@@ -42,8 +42,8 @@ def write_language_model(folder, **changes):
         "answer": tokenizer.decode(answer[:STOPS_AFTER]),
     }
     details = {"end_tokens": [answer[STOPS_AFTER]]}
-    written = _written(folder, LANGUAGE_MODEL, "decoder", model, tokenizer, details, example)
-    (written / CHAT_TEMPLATE_NAME).write_text(CHAT_TEMPLATE)
+    written = _written(folder, name, "decoder", model, tokenizer, details, example)
+    (written / CHAT_TEMPLATE_NAME).write_text(template)
     return written
 
 
@@ -90,14 +90,14 @@ def _written(folder, name, family, model, tokenizer, details, example):
     return folder
 
 
-def byte_level_bpe(sentences=SENTENCES):
+def byte_level_bpe(sentences=SENTENCES, special="</s>"):
     """GPT-2's and Llama 3's kind: every byte has a token, so that every text does."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
-        vocab_size=320, special_tokens=["<s>", "</s>"], initial_alphabet=alphabet, show_progress=False
+        vocab_size=320, special_tokens=["<s>", special], initial_alphabet=alphabet, show_progress=False
     )
     tokenizer.train_from_iterator(sentences, trainer)
     tokenizer.post_processor = processors.TemplateProcessing("<s> $A", special_tokens=[("<s>", 0)])

@@ -21,6 +21,7 @@ from attendant.errors import ConfigError
 
 Times = NDArray[np.float64]
 BLOCK = 4096
+MOST_CLIENTS = 100_000
 MOST_TIMES = 10_000_000
 """They are drawn before the run, and all are kept."""
 
@@ -30,13 +31,13 @@ class ClosedLoop:
     """So many clients at once, each of which sends its next request when its last one has ended.
 
     Raises:
-        ConfigError: there is not even one.
+        ConfigError: there is not even one, or there are more than :data:`MOST_CLIENTS`.
     """
 
     concurrency: int = 1
 
     def __post_init__(self) -> None:
-        _require(self, "concurrency", self.concurrency >= 1, "of at least 1")
+        _require(self, "concurrency", 1 <= self.concurrency <= MOST_CLIENTS, f"from 1 to {MOST_CLIENTS}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

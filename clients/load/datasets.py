@@ -23,7 +23,9 @@ def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         InputError: the file cannot be read, has too many lines, or one is no JSON object.
     """
     try:
-        lines = read_file(path).decode().splitlines()
+        lines = (
+            read_file(path).decode("utf-8-sig").removesuffix("\n").split("\n")
+        )  # texts may hold what else ends a line
     except (OSError, ValueError) as error:
         raise InputError(f"lines of JSON in UTF-8 at {path}", str(error), "correct the file or its name") from error
     if len(lines) > MOST_LINES:

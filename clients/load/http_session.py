@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 
-from attendant.errors import ServerError, UnreachableError
+from attendant.errors import LateError, ServerError, UnreachableError
 from clients.load.in_flight import InFlightRequest
 from clients.tls import Tls, handshake_error
 
@@ -23,16 +23,18 @@ MOST_BYTES = 1 << 26
 class HttpSession:
     """Requests to one server; it is opened by the first one, in a running event loop."""
 
-    def __init__(self, headers: dict[str, str] | None = None, tls: Tls | None = None) -> None:
+    def __init__(self, timeout_s: float, headers: dict[str, str] | None = None, tls: Tls | None = None) -> None:
         """Open nothing yet.
 
         Args:
+            timeout_s: longest wait for the whole answer of :meth:`get` and :meth:`ask`.
             headers: that every request will carry.
             tls: how connections to https are made; like a browser's if not given.
 
         Raises:
             ConfigError: a file of certificates cannot be read.
         """
+        self._timeout_s = timeout_s
         self._headers = headers or {}
         self._tls = tls or Tls()
         self._context = self._tls.create_context() if self._tls.is_on else True
@@ -56,15 +58,27 @@ class HttpSession:
         except (aiohttp.ClientError, ValueError) as error:
             raise ServerError(f"a whole answer from {url}", repr(error), "look at the server's log") from error
 
+    async def ask(self, url: str, body: bytes, headers: dict[str, str] | None = None) -> tuple[int, bytes]:
+        """Status and body of the whole answer to a body.
+
+        Raises:
+            UnreachableError: nothing answers.
+            LateError: it is not there in time.
+            ServerError: the connection broke, or it is too long.
+        """
+        async with self._in_time(url), self.post(url, body, headers) as response:
+            return response.status, await read_whole(response)
+
     async def get(self, url: str) -> tuple[int, dict[str, Any]]:
         """Status and JSON of a page.
 
         Raises:
             UnreachableError: nothing answers.
+            LateError: it is not there in time.
             ServerError: what answers is no JSON object.
         """
         try:
-            async with self._opened().get(url, server_hostname=self._name) as response:
+            async with self._in_time(url), self._opened().get(url, server_hostname=self._name) as response:
                 found = json.loads(await read_whole(response))
         except aiohttp.ClientError as error:
             raise _unreachable(error, url) from error
@@ -78,6 +92,15 @@ class HttpSession:
         """Close all connections."""
         if self._session is not None:
             await self._session.close()
+
+    @asynccontextmanager
+    async def _in_time(self, url: str) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                yield
+        except TimeoutError:
+            remedy = "look at the server, or allow more with target.timeout_s"
+            raise LateError(f"an answer from {url} in {self._timeout_s:g} s", "none", remedy) from None
 
     @property
     def _name(self) -> str | None:

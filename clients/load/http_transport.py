@@ -58,7 +58,7 @@ class HttpTransport:
         """
         self.notes: dict[str, str] = {}
         self._root = f"{'https' if target.security.is_on else 'http'}://{target.address}/v2"
-        self._session = HttpSession(tls=target.security)
+        self._session = HttpSession(target.timeout_s, tls=target.security)
         self._admin = read_admin_key(Path(target.admin_key_file)).http_headers if target.admin_key_file else {}
         self._shared = SharedTensors(self._register) if target.shared_memory else None
 
@@ -148,9 +148,9 @@ class HttpTransport:
     async def _register(self, region: str, key: str, size: int | None) -> None:
         verb, body = ("unregister", {}) if size is None else ("register", {"key": key, "offset": 0, "byte_size": size})
         url = f"{self._root}/systemsharedmemory/region/{region}/{verb}"
-        async with self._session.post(url, json.dumps(body).encode(), self._admin) as response:
-            if response.status != _OK:
-                raise self._error(response.status, await read_whole(response), "")
+        status, content = await self._session.ask(url, json.dumps(body).encode(), self._admin)
+        if status != _OK:
+            raise self._error(status, content, "")
 
     def _error(self, status: int, content: bytes, model: str) -> AttendantError:
         try:

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import np_to_triton_dtype, serialize_byte_tensor, triton_to_np_dtype
 
-from attendant.errors import InputError
 from attendant.tensor_names import CANCEL_KEY
+from clients.tensors import set_parameters
 
 Array = NDArray[Any]
 ID_TAG = bytes([3 << 3 | 2])  # field 3 of ModelInferRequest, a string
@@ -41,13 +41,13 @@ def create_message(
         tensor = message.inputs.add(name=name, datatype=np_to_triton_dtype(array.dtype), shape=array.shape)
         if places and name in places:
             region, offset, size = places[name]
-            _set_parameters(tensor, {"shared_memory_region": region, "shared_memory_byte_size": size})
-            _set_parameters(tensor, {"shared_memory_offset": offset} if offset else {})
+            set_parameters(tensor, {"shared_memory_region": region, "shared_memory_byte_size": size})
+            set_parameters(tensor, {"shared_memory_offset": offset} if offset else {})
         else:
             message.raw_input_contents.append(tensor_bytes(array))
     for name in outputs:
         message.outputs.add(name=name)
-    _set_parameters(message, parameters or {})
+    set_parameters(message, parameters or {})
     return message
 
 
@@ -95,13 +95,3 @@ def tensor_bytes(array: Array) -> bytes:
         return np.ascontiguousarray(array).tobytes()
     serialised = serialize_byte_tensor(array)
     return bytes(serialised.item()) if serialised.size else b""
-
-
-def _set_parameters(message: Any, parameters: Mapping[str, Any]) -> None:
-    for name, value in parameters.items():
-        for kind, field in ((bool, "bool_param"), (int, "int64_param"), (float, "double_param"), (str, "string_param")):
-            if isinstance(value, kind):
-                setattr(message.parameters[name], field, value)
-                break
-        else:
-            raise InputError(f"the parameter {name!r} as a text, number or truth value", repr(value), "correct it")

@@ -78,7 +78,8 @@ class OpenAITransport:
         """
         self.notes: dict[str, str] = {}
         self._root = target.address.rstrip("/")
-        self._session = HttpSession({"Content-Type": "application/json", **_read_key(target.key_file)}, target.security)
+        headers = {"Content-Type": "application/json", **_read_key(target.key_file)}
+        self._session = HttpSession(target.timeout_s, headers, target.security)
 
     async def model(self, name: str) -> ServedModel | None:
         """Such a server describes no inputs: None, once it is known to have the model."""
@@ -118,13 +119,10 @@ class OpenAITransport:
         body = _create_body(workload, request_input, stream=False)
         if workload.endpoint != "embeddings":
             body = {name: value for name, value in body.items() if name not in ("min_tokens", "n")} | {"max_tokens": 1}
-        url = self._root + _PATHS[workload.endpoint]
-        async with self._session.post(url, json.dumps(body).encode()) as response:
-            content = await read_whole(response)
-        if response.status != _OK:
-            raise _error(response.status, content)
-        usage = parse_json(content).get("usage") or {}
-        return int(usage.get("prompt_tokens") or 0)
+        status, content = await self._session.ask(self._root + _PATHS[workload.endpoint], json.dumps(body).encode())
+        if status != _OK:
+            raise _error(status, content)
+        return _count_tokens(parse_json(content), "prompt_tokens")
 
     async def send(self, prepared: OpenAIRequest, request: InFlightRequest) -> None:
         """Send a request; see :meth:`Transport.send`."""
@@ -186,7 +184,10 @@ def _read_whole(content: bytes, kind: str, request: InFlightRequest) -> None:
 
 
 def _count_tokens(answer: Any, name: str, before: int = 0) -> int:
-    found = (answer.get("usage") or {}).get(name)
+    usage = answer.get("usage") if isinstance(answer, dict) else answer
+    if not isinstance(usage or {}, dict):
+        raise ServerError("an object of usage", f"{usage!r:.100}", "look at the server")
+    found = (usage or {}).get(name)
     if found is None:
         return before
     if type(found) is not int or not 0 <= found <= MOST_TOKENS:

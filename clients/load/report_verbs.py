@@ -21,7 +21,7 @@ from clients.load.report.sweep_rows import sweep_json
 from clients.load.report.sweep_terminal import print_sweep
 from clients.load.run_file import read_run, require_writable
 from clients.load.run_with_progress import run_with_progress
-from clients.load.sweep import SweptLoad
+from clients.load.sweep import SweptLoad, level_file
 from clients.load.sweep import sweep as run_sweep
 from clients.tls import Tls
 
@@ -87,7 +87,7 @@ def sweep(
     load: SweptLoad = "rate" if rates else "concurrency"
     levels = rates or tuple(map(float, concurrency))
     objectives, config = parse_objectives(slo), lay_over(scenario, requests, tls=security)
-    require_writable(html)
+    require_writable(html, out and level_file(out, load, levels[0]))
     found = run_sweep(config, load, levels, partial(run_with_progress, keep_interrupted=True), objectives, runs, out)
     if html is not None:
         write_page(sweep_page(found, load), html)

@@ -74,6 +74,8 @@ def create_inputs(workload: Workload, model: ServedModel | None, rng: np.random.
         created = [RequestInput(tensors={TEXT_INPUT: text_tensor([text])}) for text in inputs.texts]
     elif inputs.kind == "files":
         created = [one for name in inputs.files for one in _read_file(Path(name), model)]
+        if not created:
+            raise InputError("inputs in the files", f"none in {list(inputs.files)}", "write one a line, or a row")
     elif model is None:
         raise InputError("inputs of the kind texts or files", repr(inputs.kind), "such a server describes no inputs")
     elif inputs.kind == "example":
@@ -167,5 +169,12 @@ def _generate_text(inputs: Inputs, rng: np.random.Generator) -> str:
 
 
 def text_tensor(texts: Sequence[str]) -> Array:
-    """Texts as a tensor of bytes, object ``[N, 1]``."""
-    return np.array([[text.encode()] for text in texts], dtype=object)
+    """Texts as a tensor of bytes, object ``[N, 1]``.
+
+    Raises:
+        InputError: one holds half of a character, which UTF-8 has not.
+    """
+    try:
+        return np.array([[text.encode()] for text in texts], dtype=object)
+    except UnicodeEncodeError as error:
+        raise InputError("texts of whole characters", f"half of one: {error}", "correct the text") from error

@@ -1,5 +1,6 @@
 """What a load test does: which server it loads, when, with what, and what the right answer is."""
 
+import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -263,6 +264,9 @@ class Scenario:
 
     def __post_init__(self) -> None:
         _require_above_0(self, "duration_s", "requests", "max_concurrency")
+        for name in ("warmup_s", "duration_s"):
+            if (seconds := getattr(self, name)) is not None and not 0 <= seconds < math.inf:
+                raise ConfigError(f"{name}, a number of seconds", str(seconds), f"correct {name}")
         if self.seed < 0:
             raise ConfigError("a seed of at least 0", str(self.seed), "correct seed")
         names = [workload.name for workload in self.workloads]

@@ -1,6 +1,7 @@
 """What is sent, and when, drawn before a run: the same seed sends the same requests."""
 
 import csv
+import io
 import math
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -17,7 +18,7 @@ from clients.load.scenario import Scenario
 from clients.load.transport import PreparedWorkload
 
 BLOCK = 1024
-MOST_TRACE_BYTES, MOST_TRACE_LINES = 1 << 28, 2_000_000
+MOST_TRACE_BYTES, MOST_TRACE_LINES, MOST_TRACE_S = 1 << 28, 2_000_000, 1e7
 _ARRIVALS, _MIX, INPUTS = range(3)  # a stream of random numbers each, so that one does not change another
 
 
@@ -80,11 +81,14 @@ def draw_schedule(scenario: Scenario) -> tuple[Times, list[str]]:
 def _read_schedule(replay: Replay, scenario: Scenario) -> tuple[Times, list[str]]:
     path = Path(replay.trace)
     try:
-        lines = read_file(path, MOST_TRACE_BYTES).decode().splitlines()
+        text = read_file(path, MOST_TRACE_BYTES).decode("utf-8-sig")
+        lines = text.removesuffix("\n").split("\n")
         if len(lines) > MOST_TRACE_LINES:
             raise ValueError(f"more than {MOST_TRACE_LINES} lines")
         rows: list[Any] = (
-            list(csv.DictReader(lines)) if path.suffix == ".csv" else [parse_json(line) for line in lines if line]
+            list(csv.DictReader(io.StringIO(text, newline="")))
+            if path.suffix == ".csv"
+            else [parse_json(line) for line in lines if line.strip()]
         )
         requests = sorted(
             ((float(row["scheduled_s"]), str(row.get("workload") or "")) for row in rows),
@@ -92,7 +96,9 @@ def _read_schedule(replay: Replay, scenario: Scenario) -> tuple[Times, list[str]
         )
         if not all(math.isfinite(time_s) for time_s, _ in requests):
             raise ValueError("a scheduled_s that is no finite number")
-    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+        if requests and (lasts_s := (requests[-1][0] - requests[0][0]) / replay.speed) > MOST_TRACE_S:
+            raise ValueError(f"{lasts_s:g} s, more than {MOST_TRACE_S:g}")
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, csv.Error) as error:
         raise InputError(
             f"a trace at {path}, .csv or .jsonl with scheduled_s and perhaps workload", repr(error), "correct it"
         ) from error

@@ -27,6 +27,11 @@ def scenario_at(scenario: Scenario, load: SweptLoad, level: float) -> Scenario:
     return replace(scenario, arrivals=Poisson(rate=level))
 
 
+def level_file(folder: Path, load: SweptLoad, level: float) -> Path:
+    """Where the run at a level is written."""
+    return folder / f"{load}-{level:.4g}.json"
+
+
 def sweep(
     scenario: Scenario,
     load: SweptLoad,
@@ -56,7 +61,7 @@ def sweep(
         if found.interrupted:  # too short to be compared with the other levels
             raise KeyboardInterrupt
         if folder is not None:
-            write_run(found, folder / f"{load}-{level:.4g}.json")
+            write_run(found, level_file(folder, load, level))
         return summarize(found, objectives)
 
     if objectives:

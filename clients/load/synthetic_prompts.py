@@ -30,6 +30,7 @@ NOTE = "synthetic prompts"
 """How the notes of a run begin that say what was found."""
 _FIRST, _SECOND = 8, 32  # words of the first two probes
 _MOST_PROBES = 8
+_MOST_WORDS = 16  # for each token that is wished: common words are of one token or more
 _ANSWER_TOKENS = 32  # of the assistant's messages in a conversation, where no length of the answers was given
 
 
@@ -59,19 +60,23 @@ async def find_length(tokens: int, make: Callable[[int], RequestInput], count: C
         count: what the server counts in it.
 
     Raises:
-        InputError: the server does not say what it counts, or one word is longer already.
+        InputError: the server does not say what it counts, or counts no more in more words, or one word is longer
+            already.
     """
     counted: dict[int, int] = {}
 
     async def probe(words: int) -> int:
+        if words > _SECOND + _MOST_WORDS * tokens:
+            raise _uncounted(f"{counted}, by words")
         if not (found := await count(make(words))):
-            remedy = "use --prompt or --dataset, or a server that counts"
-            raise InputError("a server that counts the tokens of prompts (usage.prompt_tokens)", "none", remedy)
+            raise _uncounted("none")
         counted[words] = found
         return found
 
     first, second = await probe(_FIRST), await probe(_SECOND)
-    slope = max((second - first) / (_SECOND - _FIRST), 1e-3)
+    if second <= first:
+        raise _uncounted(f"{counted}, by words")
+    slope = (second - first) / (_SECOND - _FIRST)
     if (shortest := round(first - slope * (_FIRST - 1))) > tokens:
         raise InputError(f"--input-tokens of at least {shortest}, of one word", str(tokens), "ask for more")
     words = max(1, round((tokens - first) / slope + _FIRST))
@@ -80,6 +85,11 @@ async def find_length(tokens: int, make: Callable[[int], RequestInput], count: C
         words = max(1, words + round((tokens - found) / slope))
     best = min(counted, key=lambda one: (abs(counted[one] - tokens), one))
     return PromptLength(words=best, tokens_per_word=slope, tokens=counted[best], probes=len(counted))
+
+
+def _uncounted(found: str) -> InputError:
+    remedy = "use --prompt or --dataset, or a server that counts"
+    return InputError("a server that counts the tokens of prompts (usage.prompt_tokens)", found, remedy)
 
 
 async def create_synthetic(

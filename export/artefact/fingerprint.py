@@ -62,9 +62,6 @@ def require_unchanged(name: str, options: Mapping[str, Option], fingerprint: str
     Raises:
         ArtefactError: weights, configuration or code have changed since; graphs may be of both.
     """
-    place = place_of(name)
-    if place is not None and place.is_file():
-        return  # a user's own: what it gave is a file that nobody else writes
     if fingerprint_of(name, options, form) != fingerprint:
         raise ArtefactError(
             f"{name} and the code to stay as they are during an export",

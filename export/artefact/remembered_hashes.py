@@ -1,7 +1,9 @@
 """SHA-256 of large files, remembered for a user from run to run, so that gigabytes are hashed once.
 
 A file is known again by device, inode, size and both of its times: content cannot change without the second, which no
-program can set. Forgetting, or a place that cannot be written, costs time and nothing else.
+program can set, once the kernel has written the file to disk; before, a process that shares its memory can change it
+(``mmap``), and always where there is no disk (tmpfs). Forgetting, or a place that cannot be written, costs time and
+nothing else.
 """
 
 import contextlib
@@ -16,8 +18,9 @@ from attendant.manifest import sha256_of
 
 SMALL = 1 << 20
 _MOST = 1000
-# Two writes within one tick of the kernel's clock leave the same times: what is younger is not remembered.
-_TICK_NS = 20_000_000
+# The first write to a page of shared memory moves the times, and none does until the page is on disk: 30 s later, as
+# vm.dirty_expire_centisecs says, and 5 s until the kernel looks. Two writes within a tick of its clock are one as well.
+_SETTLED_NS = 60_000_000_000
 
 
 def remembered_sha256(path: Path) -> str:
@@ -36,7 +39,7 @@ def remembered_sha256(path: Path) -> str:
     known = _read_hashes().get(key)
     if isinstance(known, list) and known[:-1] == state:
         return str(known[-1])
-    settled = time.time_ns() - max(before.st_mtime_ns, before.st_ctime_ns) > _TICK_NS
+    settled = time.time_ns() - max(before.st_mtime_ns, before.st_ctime_ns) > _SETTLED_NS
     found = sha256_of(path)
     if settled and _state(path.stat()) == state:
         others = {name: value for name, value in _read_hashes().items() if name != key}

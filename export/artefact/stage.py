@@ -131,14 +131,22 @@ def _write_weights(source: Source, out: Path, options: Options, fingerprint: str
 
 
 def require_samples(name: str, precision: Precision, calibration: Path | None) -> None:
-    """Refuse, before anything is exported, to calibrate a model with its training data where that is not here.
+    """Refuse, before anything is exported, to calibrate a model with samples that are not here or cannot be read.
 
     Raises:
-        InputError: the precision measures, no samples are given, and the model is not a shipped one.
+        InputError: the precision measures; and no samples are given for a model that is not a shipped one, or texts
+            and images for a preset, which has neither a tokenizer nor a preprocessing.
     """
-    if not precision.calibrated or calibration is not None:
+    if not precision.calibrated:
         return
     place = place_of(name)
+    if calibration is not None:
+        if not calibration.exists():
+            raise InputError("a file or a folder of samples", f"nothing at {calibration}", "correct --calibration")
+        if place is None and calibration.suffix != ".npz":
+            expected = "tensors to calibrate a preset with, which has neither a tokenizer nor a preprocessing"
+            raise InputError(expected, str(calibration), "give an .npz of tensors with --calibration")
+        return
     try:
         found = name if place is None else read_json(place / CONFIG_NAME)["name"]
     except (OSError, ValueError, KeyError, TypeError):

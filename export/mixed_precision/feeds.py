@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from attendant.errors import InputError
+from export.precision.calibration.arrays import read_arrays
 from serving.runtime.base import Array
 
 MOST = 32
@@ -106,13 +107,7 @@ def table_rows(value: ir.Value) -> int:
 
 def _read(model: ir.Model, file: Path) -> Iterator[Feed]:
     names = [str(value.name) for value in model.graph.inputs]
-    if not file.is_file():  # a pipe would wait
-        raise InputError("a file of samples", f"none at {file}", "write it with numpy.savez")
-    try:
-        loaded = np.load(file, allow_pickle=False)
-        arrays = {names[0]: loaded} if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"arrays of numbers in {file}", str(error), "write it with numpy.savez") from error
+    arrays = read_arrays(file, next(iter(names), ""))
     if sorted(arrays) != sorted(names):
         raise InputError(f"the inputs {sorted(names)} in {file}", str(sorted(arrays)), "name arrays as the inputs are")
     parts = {str(value.name): _parts(value, arrays[str(value.name)], file) for value in model.graph.inputs}

@@ -23,7 +23,7 @@ def read_source(path: Path) -> ir.Model:
 
     Raises:
         ArtefactError: it is no ONNX file, one that nothing should open (:mod:`attendant.onnx_file`), takes weights from
-            elsewhere, or has a value whose type neither onnx nor ONNX Runtime knows.
+            elsewhere, or has a value that nothing gives, or whose type neither onnx nor ONNX Runtime knows.
     """
     if not path.is_file():
         raise InputError("an ONNX file", f"none at {path}", "correct the path")
@@ -56,6 +56,10 @@ def _prepare(proto: onnx.ModelProto, path: Path) -> ir.Model:
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     _read_constants_directly(model)
     model.graph.sort()
+    read = [value for node in model.graph.all_nodes() for value in node.inputs if value is not None]
+    for value in (*read, *(value for graph in graphs_of(model) for value in graph.outputs)):
+        if value.producer() is None and not (value.is_graph_input() or value.is_initializer()):
+            raise ArtefactError(f"{value.name!r} of {path} as an input, a weight or an output", "none", _NOT_OURS)
     _require_types(model, path)
     return model
 

@@ -52,12 +52,15 @@ def trace_custom_model(path: Path, folder: Path) -> Path:
     """
     environment = {"PYTHONWARNINGS": "ignore", **os.environ}  # noqa: TID251  (a process launcher)
     command = [sys.executable, "-P", str(_PROCESS), str(path), str(folder)]
+    program, failure = folder / PROGRAM_NAME, folder / "error.json"
+    for former in (program, failure):
+        former.unlink(missing_ok=True)
     sys.stderr.flush()
     # What the file prints goes where it disturbs no output of ours.
     status = subprocess.run(command, stdout=_STANDARD_ERROR, env=environment, check=False).returncode  # nosec B603
-    if (failure := folder / "error.json").exists():
+    if failure.exists():
         raise error_from_json(json.loads(failure.read_text(encoding="utf-8")))
-    if status:
-        ending = f"status {status}" if status > 0 else Signals(-status).name
+    if status or not program.exists():
+        ending = f"status {status}" if status >= 0 else Signals(-status).name
         raise ArtefactError(f"a process that runs {path} to end well", ending, "see what it printed above")
-    return folder / PROGRAM_NAME
+    return program

@@ -16,6 +16,7 @@ from dataclasses import asdict
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
+from inspect import Parameter, signature
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -67,7 +68,7 @@ def trace(path: Path, out: Path) -> None:
         ConfigError: the contract is not whole, or not what forward() does.
     """
     from attendant.custom_model import CustomModel
-    from attendant.errors import ArtefactError
+    from attendant.errors import ArtefactError, ConfigError
 
     file = _run(path, lambda: _load(path), f"a Python file that runs at {path}")
     if not callable(function := getattr(file, "model", None)):
@@ -78,6 +79,8 @@ def trace(path: Path, out: Path) -> None:
         raise ArtefactError(f"a CustomModel from model() in {path}", type(custom).__name__, REMEDY)
     import torch
 
+    if not isinstance(custom.module, torch.nn.Module):
+        raise ConfigError("module of a CustomModel, an nn.Module", f"{custom.module!r:.100}", REMEDY)
     torch.backends.mha.set_fastpath_enabled(False)  # which no exporter knows
     module = custom.module.eval().requires_grad_(False)
     with torch.no_grad():
@@ -104,7 +107,7 @@ def _run(path: Path, call: Callable[[], Any], expected: str) -> Any:
         return call()
     except AttendantError:
         raise
-    except Exception as error:
+    except BaseException as error:  # also what ends a process
         raise ArtefactError(
             expected, f"{type(error).__name__}: {_cause(error)}{_place(error, path)}", REMEDY
         ) from error
@@ -199,8 +202,9 @@ def _example_with_answer(path: Path, module: Any, custom: Any) -> dict[str, Any]
     inputs, specs = custom.example.get("inputs"), custom.contract.inputs
     if inputs is None or "answer" in custom.example:
         return dict(custom.example)
-    if inputs.keys() != {spec.name for spec in specs}:
-        raise ConfigError(f"an example for the inputs {[spec.name for spec in specs]}", str(sorted(inputs)), REMEDY)
+    if not isinstance(inputs, dict) or inputs.keys() != {spec.name for spec in specs}:
+        found = str(list(inputs)) if isinstance(inputs, dict) else type(inputs).__name__
+        raise ConfigError(f"an example for the inputs {[spec.name for spec in specs]}", found, REMEDY)
     rows = _run(
         path,
         lambda: tuple(torch.as_tensor(inputs[spec.name], dtype=getattr(torch, spec.dtype))[None] for spec in specs),
@@ -236,15 +240,15 @@ def _export(path: Path, module: Any, custom: Any, samples: tuple[Any, ...], out:
         {index: symbols[axis] for index, axis in enumerate(spec.axes) if isinstance(axis, str)}
         for spec in contract.inputs
     ]
-    code = module.forward.__code__
-    named = code.co_argcount - 1
     warnings.simplefilter("ignore")
     logging.getLogger("torch").setLevel(logging.CRITICAL)
     try:
+        kinds = [parameter.kind for parameter in signature(module.forward).parameters.values()]
+        named = kinds.index(Parameter.VAR_POSITIONAL) if Parameter.VAR_POSITIONAL in kinds else None
         program = torch.export.export(
             module,
             samples,
-            dynamic_shapes=(*shapes[:named], tuple(shapes[named:])) if code.co_flags & 0x04 else tuple(shapes),
+            dynamic_shapes=tuple(shapes) if named is None else (*shapes[:named], tuple(shapes[named:])),
             strict=False,
         )
     except Exception as error:
@@ -270,8 +274,11 @@ def _listed(sizes: Sequence[Any]) -> str:
     return f"[{','.join(map(str, sizes))}]"
 
 
-def _cause(error: Exception) -> str:
-    text = " ".join(_ANSI.sub("", str(error)).split())
+def _cause(error: BaseException) -> str:
+    try:
+        text = " ".join(_ANSI.sub("", str(error)).split())
+    except Exception:
+        return "its text cannot be made"
     return text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS] + " …"
 
 
@@ -309,15 +316,14 @@ def main(path: Path, out: Path) -> None:
     kept = [place for place in sys.path if not _holds_ours(place) or Path(place).resolve() in libraries]
     sys.path[:] = [*(project := _project(path)), *kept]
     sys.meta_path.insert(0, OwnFirst(project))
-    from attendant.errors import ArtefactError, AttendantError
+    from attendant.errors import AttendantError
 
     try:
-        trace(path, out)
+        _run(path, lambda: trace(path, out), f"a custom model in {path}")
     except AttendantError as error:
-        (out / "error.json").write_text(json.dumps(error.to_json()), encoding="utf-8")
-    except SystemExit as error:
-        ended = ArtefactError(f"model() in {path} to return", f"it ended the process: {error}", REMEDY)
-        (out / "error.json").write_text(json.dumps(ended.to_json()), encoding="utf-8")
+        staged = out / "error.part"
+        staged.write_text(json.dumps(error.to_json()), encoding="utf-8")  # or not, where the disk is full
+        staged.replace(out / "error.json")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from attendant.errors import InputError
+from attendant.tensor_names import INPUT_IDS
 from attendant.tokenizer import TextTokenizer
 from models.checkpoints.store import Checkpoint
 
@@ -20,6 +21,21 @@ TOLD_VALUES = 8
 _MARGIN = 1e-3
 _BROKEN = "\N{REPLACEMENT CHARACTER}"
 Score = Callable[[Sequence[int]], Tensor]
+
+
+def token_ids_example(checkpoint: Checkpoint, most_tokens: int = MOST_TOKENS) -> dict[str, Any]:
+    """Some tokens, and those with which a language model continues them, where it has no tokenizer.
+
+    Returns:
+        The checkpoint's ``example``; without an answer if no token is certain.
+    """
+    config = checkpoint.config
+    prompt = list(range(1, min(most_tokens + 1, config.vocabulary_size, config.max_length)))
+    tokens, limit = _decode_while_certain(
+        _continue(checkpoint, prompt), checkpoint, min(most_tokens, config.max_length - len(prompt)), None
+    )
+    inputs = {INPUT_IDS: prompt, "max_tokens": max(1, limit)}
+    return {"inputs": inputs, "answer": tokens} if limit else {"inputs": inputs}
 
 
 def example_for(
@@ -94,13 +110,16 @@ def _decode_while_certain(score: Score, checkpoint: Checkpoint, most: int, force
 def _continuation(checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str) -> tuple[Score, int, int]:
     longest = checkpoint.config.max_length
     prompt = tokenizer.encode(text, longest - 1)
+    return _continue(checkpoint, prompt), longest - len(prompt), len(prompt)
 
+
+def _continue(checkpoint: Checkpoint, prompt: Sequence[int]) -> Score:
     @torch.no_grad()
     def score(tokens: Sequence[int]) -> Tensor:
         logits_V: Tensor = checkpoint.model(torch.tensor([[*prompt, *tokens]]))[0, -1]
         return logits_V
 
-    return score, longest - len(prompt), len(prompt)
+    return score
 
 
 def _translation(checkpoint: Checkpoint, tokenizer: TextTokenizer, text: str) -> tuple[Score, int, int]:

@@ -8,7 +8,9 @@
     linear: f_i / factor        ntk: θ′ = θ · factor^(D/(D−2))
     llama3: (1 − s) f_i / factor + s f_i        s = (original_length · f_i / 2π − low) / (high − low), held in [0, 1]
     yarn: (1 − s) f_i / factor + s f_i          s falls from 1 to 0 between the pairs that turn high and low times in
-        the original length        longrope: f_i / factors_i        cos and sin of both times attention_factor
+        the original length        longrope: f_i / factors_i, and from position original_length on f_i / long_factors_i
+        cos and sin of both times attention_factor
+    proportional: f_i / factor, and 0 from pair rotated_pairs on
 
 Legend: B batch, S positions, H heads, D head size.
 Source: Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", section 3.2 (interleaved; the
@@ -21,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import torch
@@ -30,7 +32,7 @@ from torch import Tensor, nn
 from attendant.config import require, require_positive
 
 Layout = Literal["half", "interleaved"]
-Scaling = Literal["none", "linear", "ntk", "llama3", "yarn", "longrope"]
+Scaling = Literal["none", "linear", "ntk", "llama3", "yarn", "longrope", "proportional"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +46,11 @@ class RopeConfig:
         factor: how many times longer the context becomes; every scaling but "none" and "longrope" has it.
         low_frequency_factor: llama3 and yarn: turns within the original length below which a pair is slowed in full.
         high_frequency_factor: llama3 and yarn: turns above which it is left as it was.
-        original_length: llama3 and yarn: positions of the training context.
+        original_length: llama3 and yarn: positions of the training context; longrope: those before ``long_factors``.
         truncated: yarn alone: whether those turns are rounded to whole pairs.
-        factors: longrope alone: what each pair is slowed by.
+        factors: longrope alone: what each pair is slowed by, or one number for all.
+        long_factors: longrope alone: the same of positions from ``original_length`` on, if there are such.
+        rotated_pairs: proportional alone: how many pairs turn, the fastest.
         attention_factor: yarn and longrope: what cosines and sines are multiplied by.
     """
 
@@ -59,27 +63,37 @@ class RopeConfig:
     original_length: int = 0
     truncated: bool = True
     factors: tuple[float, ...] = ()
+    long_factors: tuple[float, ...] = ()
+    rotated_pairs: int = 0
     attention_factor: float = 1.0
 
     def __post_init__(self) -> None:
-        require(_is_at_least_one(self.theta), "theta to be a number of at least 1", repr(self.theta))
+        require(_is_positive(self.theta), "theta to be a positive number", repr(self.theta))
         require(self.layout in get_args(Layout), f"a layout of {get_args(Layout)}", repr(self.layout))
         require(self.scaling in get_args(Scaling), f"a scaling of {get_args(Scaling)}", repr(self.scaling))
-        require(_is_at_least_one(self.factor), "factor to be a number of at least 1", repr(self.factor))
+        require(_is_positive(self.factor), "factor to be a positive number", repr(self.factor))
         require(self.scaling != "none" or self.factor == 1, "a factor of 1 without scaling", repr(self.factor))
         scaled = self.scaling in ("yarn", "longrope")
         require(_is_positive(self.attention_factor), "a positive attention_factor", repr(self.attention_factor))
         require(scaled or self.attention_factor == 1, "no attention_factor", repr(self.attention_factor))
         require(bool(self.factors) == (self.scaling == "longrope"), "factors under longrope only", repr(self.factors))
-        require(all(map(_is_positive, self.factors)), "positive factors", repr(self.factors)[:200])
+        every = (*self.factors, *self.long_factors)
+        require(all(map(_is_positive, every)), "positive factors", repr(every)[:200])
+        long = bool(self.long_factors)
+        require(not long or bool(self.factors), "long_factors under longrope only", repr(self.long_factors)[:200])
+        pairs = self.rotated_pairs if self.scaling == "proportional" else 0
+        require(type(pairs) is int and pairs >= 0, "rotated_pairs of at least 0", repr(self.rotated_pairs))
+        require(pairs == self.rotated_pairs, "rotated_pairs under proportional only", repr(self.rotated_pairs))
         if self.scaling in ("llama3", "yarn"):
             low, high = self.low_frequency_factor, self.high_frequency_factor
-            numbers = type(low) in (int, float) and type(high) in (int, float)
+            ordered = self.scaling == "yarn" or (_is_positive(low) and _is_positive(high) and low < high)
             require(
-                numbers and 0 < low < high < math.inf,
+                _is_positive(low) and _is_positive(high) and ordered,
                 "0 < low_frequency_factor < high_frequency_factor",
                 repr((low, high)),
             )
+            require_positive(self, "original_length")
+        elif long:
             require_positive(self, "original_length")
         else:
             bounds = self.low_frequency_factor, self.high_frequency_factor, self.original_length
@@ -121,22 +135,33 @@ class Rope(nn.Module):
     """
 
     frequencies: Tensor
+    long_frequencies: Tensor | None
 
     def __init__(self, head_size: int, config: RopeConfig) -> None:
         super().__init__()
         require(head_size > 0 and head_size % 2 == 0, "an even head size", head_size, "change the head size")
-        require(config.scaling != "yarn" or config.theta > 1, "a theta above 1 under yarn scaling", config.theta)
+        require(config.scaling != "yarn" or config.theta != 1, "another theta than 1 under yarn scaling", config.theta)
         require(config.scaling != "ntk" or head_size > 2, "a head size above 2 under ntk scaling", head_size)
-        count = len(config.factors)
-        require(count in (0, head_size // 2), f"{head_size // 2} factors, one a pair", count)
+        for count in (len(config.factors), len(config.long_factors)):
+            require(count in (0, 1, head_size // 2), f"{head_size // 2} factors, one a pair", count)
         self.layout: Layout = config.layout
         self.attention_factor = config.attention_factor
         self.register_buffer("frequencies", _frequencies(head_size, config), persistent=False)
+        self.original_length = config.original_length
+        long = None
+        if config.long_factors:
+            long = replace(config, factors=config.long_factors, long_factors=(), original_length=0)
+        frequencies = None if long is None else _frequencies(head_size, long)
+        self.register_buffer("long_frequencies", frequencies, persistent=False)
 
     def forward(self, positions: Tensor) -> Rotation:
         """The rotation of int64 positions ``[B, S]``; angles are computed in float32 or better."""
         precise = torch.promote_types(self.frequencies.dtype, torch.float32)
-        angles_B1SF = positions[:, None, :, None].to(precise) * self.frequencies.to(precise)
+        positions_B1S1, frequencies = positions[:, None, :, None], self.frequencies.to(precise)
+        if self.long_frequencies is not None:
+            is_long = positions_B1S1 >= self.original_length
+            frequencies = torch.where(is_long, self.long_frequencies.to(precise), frequencies)
+        angles_B1SF = positions_B1S1.to(precise) * frequencies
         cos, sin = angles_B1SF.cos(), angles_B1SF.sin()
         if self.attention_factor != 1:
             cos, sin = cos * self.attention_factor, sin * self.attention_factor
@@ -144,15 +169,12 @@ class Rope(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Rope:
         # A model cast to half precision keeps these: rounded to 11 bits, position 4096 would be off by a radian.
-        exact = self.frequencies
+        exact, exact_long = self.frequencies, self.long_frequencies
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if torch.finfo(self.frequencies.dtype).bits < 32:
             self.frequencies = exact.to(self.frequencies.device)
+            self.long_frequencies = None if exact_long is None else exact_long.to(self.frequencies.device)
         return self
-
-
-def _is_at_least_one(value: object) -> bool:
-    return isinstance(value, int | float) and type(value) is not bool and 1 <= value < math.inf
 
 
 def _is_positive(value: object) -> bool:
@@ -169,7 +191,9 @@ def _frequencies(head_size: int, config: RopeConfig) -> Tensor:
     if config.scaling == "longrope":
         return 1.0 / (torch.tensor(config.factors) * powers_F)
     frequencies_F = 1.0 / powers_F
-    if config.scaling == "linear":
+    if config.scaling == "proportional":
+        frequencies_F[config.rotated_pairs :] = 0
+    if config.scaling in ("linear", "proportional"):
         return frequencies_F / config.factor
     return _smooth(frequencies_F, config) if config.scaling == "llama3" else frequencies_F
 

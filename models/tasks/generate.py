@@ -32,8 +32,10 @@ def graphs(model: Decoder) -> tuple[TaskGraph, ...]:
 
 
 def details(config: DecoderConfig) -> dict[str, Any]:
-    """The longest sequence; the tokens that end one are among the checkpoint's own details."""
-    return {"max_length": config.max_length}
+    """The longest sequence and prompt; the tokens that end one are among the checkpoint's own details."""
+    rope = config.rope
+    longest_prompt = {"max_prompt_length": rope.original_length} if rope is not None and rope.long_factors else {}
+    return {"max_length": config.max_length, **longest_prompt}
 
 
 def typical_inputs(config: DecoderConfig) -> tuple[Tensor, ...]:

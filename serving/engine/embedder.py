@@ -31,10 +31,12 @@ class EncodedTexts:
         vectors: those that were requested, float32: ``pooled`` ``[B, E]``, one a text; ``hidden`` ``[B, T, E]``, one a
             token.
         token_mask: bool ``[B, T]``, false where a text has ended.
+        token_ids: int64 ``[B, T]``; the padding token there.
     """
 
     vectors: dict[str, Array]
     token_mask: Array
+    token_ids: Array
 
 
 class TextEmbedder:
@@ -80,7 +82,7 @@ class TextEmbedder:
 
         Args:
             requests: one text or more each.
-            outputs_needed: which vectors; ``hidden`` is large, and seldom needed.
+            outputs_needed: which vectors; ``hidden`` is large, and seldom needed. Without any the graph is not run.
 
         Returns:
             For each request its vectors, cut to its own longest text, or the error that it earned.
@@ -103,13 +105,14 @@ class TextEmbedder:
             return
         token_ids_BT, mask_BT = pad_texts([tokens for texts in requests for tokens in texts], self._pad)
         feeds = {"token_ids": token_ids_BT, "mask": mask_BT, "token_types": np.zeros_like(token_ids_BT)}
-        outputs = self._graph(feeds, [name for name in VECTORS if name in outputs_needed] or [POOLED])
+        needed = [name for name in VECTORS if name in outputs_needed]
+        outputs = self._graph(feeds, needed) if needed else {}
         begin = 0
         for texts in requests:
             rows, length = slice(begin, begin + len(texts)), max(map(len, texts))
             begin += len(texts)
             cut = {name: array[rows, :length] if name == HIDDEN else array[rows] for name, array in outputs.items()}
-            yield EncodedTexts(vectors=cut, token_mask=mask_BT[rows, :length])
+            yield EncodedTexts(vectors=cut, token_mask=mask_BT[rows, :length], token_ids=token_ids_BT[rows, :length])
 
 
 def _run_by(runner: Runner) -> Graph:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from attendant.errors import AttendantError
+from attendant.no_tokenizer import NoTokenizer
 from serving.engine.kv_cache import Rows
 from serving.engine.loaded_model import LoadedModel
 from serving.engine.meter import Meter
@@ -36,6 +37,7 @@ class OutputProcessor:
     def echo(self, request: Request) -> None:
         """Answer with the prompt's text and tokens, of which nothing is to be decoded; from any thread."""
         tokens = request.prompt if request.options.echo else ()
+        spelled = () if isinstance(self._tokenizer, NoTokenizer) else tokens
         for candidate in range(request.options.n):
             output = RequestOutput(
                 text=request.text,
@@ -43,7 +45,7 @@ class OutputProcessor:
                 candidate=candidate,
                 finish_reason="length",
                 is_last=candidate == request.options.n - 1,
-                token_bytes=tuple(map(self._tokenizer.token_bytes, tokens)),
+                token_bytes=tuple(map(self._tokenizer.token_bytes, spelled)),
                 prompt_tokens=len(tokens),
                 input_tokens=request.input_tokens if request.options.token_counts else None,
             )
@@ -130,7 +132,7 @@ class OutputProcessor:
 
     def _emit(self, request: Request, output: RequestOutput) -> None:
         if request.options.token_counts:
-            output = replace(output, input_tokens=request.input_tokens)
+            output = replace(output, input_tokens=request.input_tokens, cached_tokens=request.cached_tokens)
         if request.source_texts:
             output, request.source_texts = replace(output, source_texts=request.source_texts), ()
         if not request.stream:

@@ -47,6 +47,7 @@ class Request:
         arrived_s: when it came, by the engine's clock.
         memories: what the encoder made of the source; None until it has been run.
         scored: the prompt's tokens with their log-probabilities, as far as they are known.
+        cached_tokens: of the prompt, how many the prefix cache held; None without one.
         source_length: how many positions its own source has, of those the rows are laid out for.
         sequences: of its rows; one until its prompt is done.
         search: of beams.
@@ -69,6 +70,7 @@ class Request:
     arrived_s: float = 0.0
     memories: Mapping[str, Array] | None = field(init=False, default=None)
     scored: list[SampledToken] = field(init=False, default_factory=list)
+    cached_tokens: int | None = field(init=False, default=None)
     source_length: int = field(init=False, default=0)
     sequences: list[Sequence] = field(init=False, default_factory=list)
     search: BeamSearch | None = field(init=False, default=None)

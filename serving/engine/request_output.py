@@ -31,6 +31,7 @@ class RequestOutput:
         token_texts: what each token adds to the text; only with an alignment.
         source_texts: what stands at each of the S positions; with the first part of an alignment to a text.
         input_tokens: how many tokens the request has, if requested.
+        cached_tokens: how many of them the prefix cache held, beside that; none of a model without one.
     """
 
     text: str
@@ -48,3 +49,4 @@ class RequestOutput:
     token_texts: tuple[str, ...] = ()
     source_texts: tuple[str, ...] = ()
     input_tokens: int | None = None
+    cached_tokens: int | None = None

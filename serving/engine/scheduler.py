@@ -183,12 +183,14 @@ class Scheduler:
         self._batch.rows.append(sequence)
         self._reserved[request] = request.rows
         self._meter.prompt_tokens += len(request.prompt)
-        if self._batch.prefixes is not None and not request.scores_prompt:  # which needs logits of every position
-            blocks = self._batch.prefixes.match(request.prompt[:-1])  # the last token's logits are needed
+        if (prefixes := self._batch.prefixes) is not None:
+            # The last token's logits are needed, and those of every position where the prompt is scored.
+            blocks = [] if request.scores_prompt else prefixes.match(request.prompt[:-1])
             if blocks:
                 joined = [np.concatenate(parts, axis=1) for parts in zip(*blocks, strict=True)]
                 self._batch.cache.restore(sequence.row, 0, joined)
                 sequence.cached = BLOCK * len(blocks)
+            request.cached_tokens = sequence.cached
             self._meter.prefix_tokens += sequence.cached
         if sequence.num_pending == 1:
             self._batch.rows.promote(sequence)

@@ -10,11 +10,13 @@ import numpy as np
 
 from attendant.errors import InputError
 from attendant.manifest import Manifest
+from attendant.no_tokenizer import NoTokenizer, no_text
 from attendant.parameters import Device, Runtime
 from attendant.sampling_params import SamplingParams
 from attendant.sampling_tensors import Tensors, prompt_from_tensors
 from attendant.tensor_names import PIXELS
-from attendant.tokenization import load_tokenizer
+from attendant.tokenization import has_tokenizer, load_tokenizer
+from attendant.tokenizer import RenderedText, SpecialText, TextTokenizer
 from serving.engine.classifier import require_finite
 from serving.engine.engine import Engine
 from serving.engine.loaded_model import LoadedModel
@@ -60,7 +62,7 @@ class TextGenerationModel:
         """
         self.details = manifest.details
         self.runners = create_runners(folder, manifest, threads, runtime, device)
-        self.tokenizer = load_tokenizer(folder, self.details.get("tokenizer"))
+        self.tokenizer = self.load_tokenizer(folder, manifest)
         self._aligning = aligning_graph(manifest)
         self.vocabulary_size = int(manifest.graph("decoder").outputs[0].axes[-1])
         self._input_vocabulary = manifest.input_vocabulary
@@ -74,6 +76,15 @@ class TextGenerationModel:
             guides=Guides(self.tokenizer, self.vocabulary_size, rules.end),
         )
         self.engine = Engine(self.loaded, settings or EngineSettings(), meter)
+
+    @staticmethod
+    def load_tokenizer(folder: Path, manifest: Manifest) -> TextTokenizer:
+        """The artefact's tokenizer.
+
+        Raises:
+            ArtefactError: there is none, or it cannot be read.
+        """
+        return load_tokenizer(folder, manifest.details.get("tokenizer"))
 
     @staticmethod
     def read_input(tensors: Tensors, max_tokens: int, max_characters: int) -> Any:
@@ -115,14 +126,20 @@ class TextGenerationModel:
         """How many characters a text of so many tokens may have."""
         return self.tokenizer.most_characters(self.max_input_tokens)
 
-    def tokens(self, inputs: str | Sequence[int]) -> tuple[int, ...]:
+    def tokens(self, inputs: str | Sequence[int], parse_special: bool = False) -> tuple[int, ...]:
         """The tokens of a text, or those that were sent.
+
+        Args:
+            inputs: a text or its tokens.
+            parse_special: whether special tokens in a text are read as such, if it is none of a chat template's.
 
         Raises:
             InputError: there are none, too many, or one outside the vocabulary.
         """
         longest = self.max_input_tokens
         if isinstance(inputs, str):
+            if parse_special and not isinstance(inputs, RenderedText):
+                inputs = SpecialText(inputs)
             inputs = self.tokenizer.encode(inputs, longest)
         if not 1 <= len(inputs) <= longest:
             raise InputError(f"1 to {longest} tokens", str(len(inputs)), "shorten the input")
@@ -166,7 +183,7 @@ class TranslationModel(TextGenerationModel):
         return int(self.details["max_source_length"])
 
     def request(self, inputs: str | Sequence[int], options: SamplingParams | None = None, /) -> Request:
-        """Check a source, a text or its tokens; the limit is 1 … capacity − 1.
+        """Check a source, a text or its tokens; the limit is 1 … capacity − 1, and 0 where it alone is echoed.
 
         Raises:
             InputError: it cannot be translated or explained, or a limit is out of reach.
@@ -174,8 +191,8 @@ class TranslationModel(TextGenerationModel):
         options = options or SamplingParams()
         seed = self._check_options(options)
         if options.echo:
-            raise InputError(*NO_ECHO)
-        source_BS = np.array([self.tokens(inputs)], dtype=np.int64)
+            return self._echo(self.tokens(inputs, options.parse_special), inputs, options)
+        source_BS = np.array([self.tokens(inputs, options.parse_special)], dtype=np.int64)
         longest = int(self.details["max_target_length"]) - 1
         return Request(
             prompt=(int(self.details["start_token"]),),
@@ -186,6 +203,13 @@ class TranslationModel(TextGenerationModel):
             input_tokens=source_BS.size,
             guide=self._guide(options),
         )
+
+    def _echo(self, tokens: tuple[int, ...], inputs: str | Sequence[int], options: SamplingParams) -> Request:
+        # A source's tokens or their text, and nothing of an answer: no decoder has read them.
+        if options.max_tokens != 0 or options.logprobs:
+            raise InputError(*NO_ECHO)
+        text = inputs if isinstance(inputs, str) else self.tokenizer.decode(inputs)
+        return Request(prompt=tokens, max_tokens=0, options=options, text=text, input_tokens=len(tokens))
 
 
 class CaptionModel(TextGenerationModel):
@@ -213,6 +237,8 @@ class CaptionModel(TextGenerationModel):
         seed = self._check_options(options)
         if options.echo:
             raise InputError(*NO_ECHO)
+        if options.parse_special:
+            raise InputError("an image without a text", "parse_special", "leave it out", param="parse_special")
         signature = self.runners["encoder"].signature
         signature.check(signature.input(PIXELS), inputs.dtype.name, (1, *inputs.shape))
         require_finite(inputs)
@@ -229,7 +255,18 @@ class CaptionModel(TextGenerationModel):
 
 
 class LanguageModel(TextGenerationModel):
-    """One artefact of the task ``generate``, loaded."""
+    """One artefact of the task ``generate``, loaded; one without a tokenizer is for token ids alone."""
+
+    @staticmethod
+    def load_tokenizer(folder: Path, manifest: Manifest) -> TextTokenizer:
+        """The artefact's tokenizer, or what stands in its place.
+
+        Raises:
+            ArtefactError: it cannot be read.
+        """
+        if not has_tokenizer(manifest.files):
+            return NoTokenizer()
+        return load_tokenizer(folder, manifest.details.get("tokenizer"))
 
     @property
     def max_input_tokens(self) -> int:
@@ -244,7 +281,13 @@ class LanguageModel(TextGenerationModel):
         """
         options = options or SamplingParams()
         seed, longest = self._check_options(options), int(self.details["max_length"])
-        prompt = self.tokens(inputs)
+        if isinstance(self.tokenizer, NoTokenizer) and options.stop:
+            raise no_text("stop texts")
+        prompt = self.tokens(inputs, options.parse_special)
+        most = int(self.details.get("max_prompt_length", longest))
+        if len(prompt) > most:
+            expected = f"a prompt of at most {most} tokens, as longrope has other angles for all of a longer one's"
+            raise InputError(expected, str(len(prompt)), "shorten the prompt; its answer may go on beyond")
         why = f"the cache's {longest} positions less the prompt's {len(prompt)}"
         return Request(
             prompt=prompt,

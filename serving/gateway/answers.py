@@ -25,6 +25,7 @@ class TokenUsage:
         model: its name.
         question: the prompt in words, where it is to be logged.
         prompt: tokens of its prompts, where they are counted.
+        cached: how many of them prefix caches held; None where no server says so.
         completion: tokens of its answers.
         unanswered: about how many of prompts whose answers were given up before their first token.
         first_s: when its first token came, by ``time.perf_counter``.
@@ -33,6 +34,7 @@ class TokenUsage:
     model: str = ""
     question: str | None = None
     prompt: int = 0
+    cached: int | None = None
     completion: int = 0
     unanswered: int = 0
     first_s: float | None = None
@@ -42,9 +44,10 @@ class TokenUsage:
         """Those of prompts and answers together."""
         return self.prompt + self.completion
 
-    def to_json(self) -> dict[str, int]:
+    def to_json(self) -> dict[str, Any]:
         """The same as OpenAI says it."""
-        return {"prompt_tokens": self.prompt, "completion_tokens": self.completion, "total_tokens": self.tokens}
+        counts = {"prompt_tokens": self.prompt, "completion_tokens": self.completion, "total_tokens": self.tokens}
+        return counts if self.cached is None else {**counts, "prompt_tokens_details": {"cached_tokens": self.cached}}
 
     def log_fields(self) -> dict[str, Any]:
         """What the log line holds of it."""
@@ -67,6 +70,8 @@ async def count_tokens(
             if first:
                 usage.first_s = usage.first_s or time.perf_counter()
                 usage.prompt += delta.input_tokens or 0
+                if delta.cached_tokens is not None:
+                    usage.cached = (usage.cached or 0) + delta.cached_tokens
                 first = False
             usage.completion += len(delta.token_ids) - delta.prompt_tokens
             yield delta

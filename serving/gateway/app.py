@@ -62,8 +62,13 @@ def create_app(settings: GatewaySettings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with Pool(settings.tritons, settings.timeout_s, settings.probe_s, settings.tls) as pool:
             with closing(ChatTemplates(settings.text_bytes)) as templates:
-                budget = Budget(settings.image_pixels)
-                app.state.gateway = Gateway(settings=settings, pool=pool, decoding=budget, templates=templates)
+                app.state.gateway = Gateway(
+                    settings=settings,
+                    pool=pool,
+                    decoding=Budget(settings.image_pixels),
+                    tensors=Budget(settings.tensor_bytes),
+                    templates=templates,
+                )
                 app.state.metrics.registry.register(Upstreams(pool))
                 yield
         if app.state.tracing is not None:

@@ -55,16 +55,21 @@ class _JsonRequest(Request):
         return self.parsed
 
 
-def parse_json(data: bytes | str) -> Any:
+def parse_json(data: bytes | str, most_values: int = MOST_VALUES) -> Any:
     """What a text of JSON says.
+
+    Args:
+        data: the text.
+        most_values: that it may have.
 
     Raises:
         InputError: it is none, it is too deep, it has too many values, or a text in it holds half a character.
     """
     if isinstance(data, str):
         data = data.encode("utf-8", "surrogatepass")
-    if data.count(b",") >= MOST_VALUES:  # those within texts are counted as well, which is no matter at such a number
-        raise InputError(f"JSON of at most {MOST_VALUES} values", "more commas than that", "send less at a time")
+    for sign, kind in ((b",", "commas"), (b"[", "lists"), (b"{", "objects")):
+        if data.count(sign) >= most_values:  # those within texts count as well, which is no matter at such a number
+            raise InputError(f"JSON of at most {most_values} values", f"more {kind} than that", "send less at a time")
     try:
         value = from_json(data, allow_inf_nan=False)
     except ValueError as error:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
-from attendant.errors import BusyError, InputError, LostError, ServerError
+from attendant.errors import BusyError, InputError, LostError, TemplateError
 from clients.served_model import ServedModel
 from serving.gateway.template_process import LONGEST_S, MOST_BYTES, MOST_S, serve_templates
 from serving.processes import start_python
@@ -22,6 +22,8 @@ from serving.processes import start_python
 CHAT_TEMPLATE = "chat_template"
 CONTROL_TOKENS = "control_tokens"
 SPECIAL_TOKENS = "special_tokens"
+TOOL_CALLS_ID = "tool_calls_token_id"
+"""Of ``[TOOL_CALLS]``, where it is a special token."""
 RENDERERS = 2
 """Of a model: one chat on which its template loops leaves a way for the others."""
 MOST_MODELS = 8
@@ -63,7 +65,7 @@ class ChatTemplates:
             tools: that the answer may call.
 
         Raises:
-            ServerError: the template is wrong, whatever the messages are.
+            TemplateError: it is wrong, whatever the messages are.
             InputError: the model has no template, the template refuses the messages or takes too much to render them,
                 or a message holds a control token.
             BusyError: it takes too long: others are rendered first, or the machine is busy.
@@ -94,7 +96,7 @@ class ChatTemplates:
             raise InputError(f"messages that the template of {model.name!r} takes", answer["error"], "change them")
         if "fault" in answer:
             remedy = f"correct its chat_template.jinja and export it again, or send a prompt to {PLAIN_ROUTE}"
-            raise ServerError(f"a chat template of {model.name!r} that works", answer["fault"], remedy)
+            raise TemplateError(f"a chat template of {model.name!r} that works", answer["fault"], remedy)
         return answer["prompt"]
 
     def _end_oldest(self) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from starlette.requests import Request
@@ -12,10 +12,11 @@ from attendant.sampling_params import SamplingParams
 from clients.answer import Delta
 from clients.generate import Generator
 from serving.gateway.answers import TokenUsage, count_tokens
-from serving.gateway.chat_templates import CHAT_TEMPLATE
+from serving.gateway.chat_templates import CHAT_TEMPLATE, TOOL_CALLS_ID
 from serving.gateway.gateway import Gateway
 from serving.gateway.schemas.chat import ChatRequest
-from serving.gateway.tools import ToolCall, Tools, plain_tools, tool_format
+from serving.gateway.tool_parser import ToolCall, ToolCallDelta, ToolParser, read_calls
+from serving.gateway.tools import Tools, plain_tools, tool_format
 
 ROLE = "<|assistant|>\n"
 """What a template writes around each message is about as long."""
@@ -35,36 +36,18 @@ class Conversation:
     usage: TokenUsage
     tools: Tools | None
 
-    def read(self, answer: str) -> tuple[str, list[ToolCall]]:
-        """The text of a whole answer, and its calls of tools."""
-        return (answer, []) if self.tools is None else self.tools.read(answer)
+    def parser(self) -> ToolParser | None:
+        """What reads one of its answers, where it may call tools."""
+        return None if self.tools is None else ToolParser(self.tools)
+
+    def read(self, answer: str) -> list[str | ToolCall]:
+        """Text and calls of a whole answer, in their order."""
+        return [answer] if self.tools is None else read_calls(self.tools, answer)
 
 
-@dataclass(slots=True)
-class AnswerStream:
-    """One answer as its deltas come: what may be a call is held back to the end.
-
-    Attributes:
-        tools: that it may call.
-        is_new: whether nothing of it has come.
-    """
-
-    tools: Tools | None
-    _text: str = field(init=False, default="")
-    _sent: int = field(init=False, default=0)
-    is_new: bool = field(init=False, default=True)
-
-    def add(self, delta: Delta) -> tuple[str, list[ToolCall]]:
-        """What can be sent now; calls come with the last delta."""
-        self.is_new = False
-        if self.tools is None:
-            return delta.text, []
-        self._text += delta.text
-        if delta.finish_reason:
-            content, calls = self.tools.read(self._text)
-            return content[self._sent :], calls
-        begin, self._sent = self._sent, max(self._sent, self.tools.holds_back(self._text))
-        return self._text[begin : self._sent], []
+def parse_delta(parser: ToolParser | None, delta: Delta) -> list[str | ToolCallDelta]:
+    """Text and parts of calls that can be sent when a delta has come."""
+    return [delta.text] if parser is None else parser.add(delta.text, bool(delta.finish_reason))
 
 
 async def converse(request: Request, body: ChatRequest) -> Conversation:
@@ -105,12 +88,12 @@ async def _tools_of(gateway: Gateway, body: ChatRequest) -> Tools | None:
     if not (chosen := body.chosen_tools()):
         return None
     served = (await gateway.pool.models()).get(body.model)
-    template = "" if served is None else str(served.parameters.get(CHAT_TEMPLATE, ""))
-    if not template:  # which its stream says
+    if served is None or not (template := str(served.parameters.get(CHAT_TEMPLATE, ""))):  # which its stream says
         return None
     return Tools(
         schemas={tool.function.name: tool.function.parameters or {"type": "object"} for tool in chosen},
         format=tool_format(template),
+        marker_token=served.parameters.get(TOOL_CALLS_ID),
         is_forced=body.forces_tools,
         are_parallel=body.parallel_tool_calls and not body.names_tool,
     )

@@ -5,6 +5,7 @@ UnknownNameError   404 not_found_error            UnreachableError   503 server_
 BusyError          429 rate_limit_error           ServerError        502 server_error
 DeadlineError      408 timeout_error              LoadingError       503 server_error
 anything else      500 server_error               LostError          503 server_error
+                                                  MemoryError        503 server_error
 """
 
 import logging
@@ -90,6 +91,9 @@ def body_of(error: Exception) -> tuple[int, dict[str, Any], dict[str, str]]:
         return error.status, _body(error.message, kind, error.param, code), error.headers
     if isinstance(error, ClientDisconnect):  # in the midst of its body
         error = CancelledError("a client that waits", "it disconnected", "stay connected")
+    if isinstance(error, MemoryError):
+        message = "expected memory for the request; found too little; send less at once, or retry later"
+        return 503, _body(message, "server_error", None, "overloaded"), {"Retry-After": RETRY_AFTER_S}
     for of, status, kind in _KINDS:
         if isinstance(error, of):
             headers = {"Retry-After": RETRY_AFTER_S} if status in (429, 503) else {}
@@ -102,7 +106,7 @@ def install(app: FastAPI) -> None:
     """Let an application answer every failure so."""
     app.add_exception_handler(RequestValidationError, _handle_invalid)
     app.add_exception_handler(HTTPException, _handle_http)
-    for kind in (AttendantError, RefusedError, Exception):
+    for kind in (AttendantError, RefusedError, MemoryError, Exception):
         app.add_exception_handler(kind, _handle_failure)
 
 

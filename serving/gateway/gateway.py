@@ -33,6 +33,8 @@ GRACE_S = 1.0
 SPECIAL_TOKENS = 2
 CLASSIFIED_AT_ONCE, EXPLAINED_AT_ONCE, PREDICTED_AT_ONCE = 64, 4, 64
 """Images for one model: each is of the model's size, however small its file, and an explained one is many."""
+MOST_UNREAD_BYTES = 1 << 28
+"""Of all answers of tensors that wait for their readers: as much as one message of a server has."""
 Result = TypeVar("Result")
 Model = TypeVar("Model", bound=StreamingModel)
 
@@ -49,15 +51,21 @@ class Gateway:
         classified: who may have an image classified now, by the name of the model.
         explained: who may have one explained.
         predicted: who may have tensors predicted.
+        tensors: bytes of the tensors that are under way.
+        answer_bytes: the most that the outputs of a model had, by its name.
+        unread: bytes of answers of tensors whose clients have not read them.
     """
 
     settings: GatewaySettings
     pool: Pool
     decoding: Budget
     templates: ChatTemplates
+    tensors: Budget
     classified: Turns = field(default_factory=lambda: Turns(CLASSIFIED_AT_ONCE))
     explained: Turns = field(default_factory=lambda: Turns(EXPLAINED_AT_ONCE))
     predicted: Turns = field(default_factory=lambda: Turns(PREDICTED_AT_ONCE))
+    answer_bytes: dict[str, int] = field(default_factory=dict)
+    unread: Budget = field(default_factory=lambda: Budget(MOST_UNREAD_BYTES))
 
     @classmethod
     def of(cls, request: Request) -> Gateway:
@@ -197,6 +205,15 @@ class Gateway:
             likely += estimate_tokens(prompt)
             most += most_prompt_tokens(prompt)
         request.state.reserved = request.state.quotas.reserve(key, likely, most)
+
+    async def has_token_ids_only(self, model: str) -> bool:
+        """Whether a model has no tokenizer, so that prompts and answers are token ids.
+
+        Raises:
+            UnreachableError: no server answers.
+        """
+        served = (await self.pool.models()).get(model)
+        return served is not None and served.token_ids_only  # that there is none, its stream says
 
     def counts_prompts(self, request: Request) -> bool:
         """Whether the tokens of questions must be counted though the client does not ask: its key has a quota."""

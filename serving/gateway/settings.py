@@ -34,6 +34,7 @@ class GatewaySettings(AccessSettings):
         bodies_bytes: of all bodies together; one that would be too much is refused.
         image_bytes: largest file of an image.
         image_pixels: most pixels of an image, and of all that are decoded at once.
+        tensor_bytes: most bytes of a request's tensors, unpacked and in the model's types, and of all at once.
         log_prompts: whether questions stand in the log.
         otlp: base URL to which traces go by OTLP over HTTP; empty sends none.
         tls: towards the Tritons.
@@ -56,6 +57,7 @@ class GatewaySettings(AccessSettings):
     bodies_bytes: int = 64 * MIB_BYTES
     image_bytes: int = 10 * MIB_BYTES
     image_pixels: int = 25_000_000
+    tensor_bytes: int = 100 * MIB_BYTES  # a body of bytes, unpacked and as float32
     log_prompts: bool = False
     otlp: str = ""
     tls: Tls = field(default_factory=Tls)
@@ -70,10 +72,11 @@ class GatewaySettings(AccessSettings):
         if len(set(self.tritons)) < len(self.tritons):
             raise ConfigError("each Triton once", ", ".join(self.tritons), "correct --server")
         if not SHORTEST_S <= self.request_timeout_s <= LONGEST_S:
-            bounds = f"request_timeout_s from {SHORTEST_S:g} to {LONGEST_S:g}"
-            raise ConfigError(bounds, str(self.request_timeout_s), "correct request_timeout_s")
+            expected = f"request_timeout_s from {SHORTEST_S:g} to {LONGEST_S:g}"
+            raise ConfigError(expected, str(self.request_timeout_s), "correct request_timeout_s")
         above_zero = ("timeout_s", "first_timeout_s", "request_timeout_s", "drain_timeout_s", "probe_s")
-        for name in (*above_zero, "body_bytes", "text_bytes", "bodies_bytes", "image_bytes", "image_pixels"):
+        bounds = ("body_bytes", "text_bytes", "bodies_bytes", "image_bytes", "image_pixels", "tensor_bytes")
+        for name in (*above_zero, *bounds):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} above 0", str(getattr(self, name)), f"correct {name}")
 

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import numpy as np
 import pytest
 
 from attendant.errors import ServerError
@@ -11,7 +12,7 @@ from clients.served_model import ServedModel
 TRANSLATOR = {"task": "translate", "example": {"inputs": {"text": "a"}, "answer": "b"}}
 
 
-def served(instances):
+def served(instances, **parameters):
     return ServedModel(
         name="odd",
         decoupled=True,
@@ -19,7 +20,7 @@ def served(instances):
         inputs={},
         outputs={},
         dtypes={},
-        parameters=TRANSLATOR,
+        parameters=parameters or TRANSLATOR,
         instances=instances,
     )
 
@@ -37,6 +38,32 @@ class EmptyStreams:
 def test_a_stream_without_a_response_is_a_wrong_answer():
     result = asyncio.run(check_answer(EmptyStreams(), served(instances=2)))
     assert (result.right, result.found) == (False, "an end without an answer")
+
+
+@pytest.mark.parametrize(("answer", "right"), [([7, 8], True), ([7, 9], False)])
+def test_tokens_are_judged_where_the_example_is_of_tokens(answer, right):
+    client = Tokens()
+    example = {"inputs": {"input_ids": [5, 6], "max_tokens": 2}, "answer": answer}
+    result = asyncio.run(check_answer(client, served(2, task="generate", example=example, token_ids_only=True)))
+    assert (result.right, result.found) == (right, "[7, 8]")
+    assert client.asked["input_ids"].tolist() == [[5, 6]]
+
+
+def test_a_model_without_a_tokenizer_or_an_example_is_asked_a_token():
+    client = Tokens()
+    assert asyncio.run(check_answer(client, served(2, task="generate", token_ids_only=True))).right
+    assert client.asked["input_ids"].tolist() == [[0]]
+
+
+class Tokens(EmptyStreams):
+    """Says two tokens."""
+
+    server = "here"
+
+    async def stream(self, name, inputs, *args, **kwargs):
+        self.asked = inputs
+        ids, text = np.array([[7, 8]], np.int32), np.array([[b""]], object)
+        yield {"text_output": text, "finish_reason": np.array([[b"length"]], object), "output_ids": ids}
 
 
 def test_a_stream_without_a_response_is_an_error_of_the_server_that_should_say_its_health():

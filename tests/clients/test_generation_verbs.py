@@ -3,17 +3,20 @@
 import asyncio
 import io
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from attendant.errors import InputError
 from attendant.sampling_params import SamplingParams
 from clients.answer import Delta
-from clients.generation_verbs import lines, print_texts
+from clients.generation_verbs import generate, lines, print_texts
 
 
 class Echo:
     """Says what it is told, and refuses an empty text as a server does."""
+
+    model = SimpleNamespace(token_ids_only=False)
 
     async def stream(self, text, options):
         if not text:
@@ -26,6 +29,27 @@ def test_a_line_that_is_refused_stops_none_of_the_others(capsys):
     said = capsys.readouterr()
     assert (status, said.out) == (2, "A\n\nB\n")
     assert said.err.startswith("error: line 2: expected a text of at least one token")
+
+
+class Successors:
+    """Has no tokenizer, and says the number behind each."""
+
+    model = SimpleNamespace(token_ids_only=True)
+
+    async def stream(self, prompt, options):
+        for token in prompt:
+            yield Delta(text="", token_ids=(token + 1,))
+
+
+@pytest.mark.parametrize(("json", "said"), [(False, "6 8 \n"), (True, '"input_ids": [5, 7]')])
+def test_a_model_without_a_tokenizer_answers_with_the_numbers_of_its_tokens(json, said, capsys):
+    assert asyncio.run(print_texts(Successors(), [(5, 7)], SamplingParams(), json)) == 0
+    assert said in capsys.readouterr().out
+
+
+def test_words_and_tokens_together_are_refused_before_a_server_is_asked():
+    with pytest.raises(InputError, match="a prompt in words or by its tokens"):
+        generate(prompt=("a",), token_ids=(1,))
 
 
 def test_a_single_text_that_is_refused_is_the_verbs_error():

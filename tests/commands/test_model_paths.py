@@ -1,10 +1,14 @@
 """What `attendant serve PATH…` takes, and what it refuses before it works."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from torch import nn
 
-from attendant.errors import AttendantError
+from attendant.errors import ArtefactError, AttendantError
+from attendant.folders import one_at_a_time
 from attendant.manifest import Manifest
 from commands.model_paths import prepare_here
 from tests.end_to_end.imported_models import KINDS
@@ -40,11 +44,32 @@ def test_a_program_of_others_is_exported_and_verified_once(tmp_path, capfd):
     shapes = ({0: torch.export.Dim("batch")},)
     program = torch.export.export(nn.Linear(2, 3), (torch.ones(2, 2),), dynamic_shapes=shapes)
     torch.export.save(program, tmp_path / "linear.pt2")
-    for shown in ("linear: verified\n", "linear: verified before\n"):
+    for shown in ("linear: verified\n", "linear: verified before\n", "linear: verified before\n"):
         prepared = prepare_here(tmp_path / "cache", [str(tmp_path / "linear.pt2")])
         assert prepared.models == ("linear",) and shown in capfd.readouterr().err
+        (prepared.repository / ".DS_Store").touch()
     manifest = Manifest.read(prepared.repository / "linear" / "1")
     assert manifest.graph("model").inputs[0].axes == ("batch", 2) and manifest.example["answer"]
+
+
+def test_of_two_that_prepare_one_path_the_second_waits(tmp_path, capfd):
+    path = tmp_path / "mine.py"
+    path.write_text("def model(): return 3")
+    with pytest.raises(ArtefactError, match="found int"):
+        prepare_here(tmp_path / "cache", [str(path)])
+    (folder,) = (tmp_path / "cache" / "served").iterdir()
+    former = folder / "traced" / "model.pt2"
+    former.write_bytes(b"which another exports")
+    with ThreadPoolExecutor() as pool:
+        with one_at_a_time(folder):
+            second = pool.submit(prepare_here, tmp_path / "cache", [str(path)])
+            while "waiting until it has ended" not in capfd.readouterr().err:
+                assert not second.done()
+                time.sleep(0.01)
+            assert former.exists()
+        with pytest.raises(ArtefactError, match="found int"):
+            second.result()
+    assert not former.exists()
 
 
 @pytest.mark.slow

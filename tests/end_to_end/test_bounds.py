@@ -120,6 +120,13 @@ def test_an_image_that_is_too_large_or_too_small_is_the_clients_mistake(server, 
         caption(server, image(*sides))
 
 
-def test_a_request_of_too_many_rows_is_refused_by_the_batcher(server):
-    with pytest.raises(InputError, match="<= 32"):
+def test_a_request_of_too_many_rows_is_refused_by_the_client_and_by_the_batcher(server):
+    async def asked():
+        inputs = {"readings": np.ones((33, 2, 8), np.float32), "valid": np.ones((33, 2), dtype=bool)}
+        async with TritonClient(server) as client:
+            await client.infer(NAMES[0], inputs)
+
+    with pytest.raises(InputError, match=r"batch <= 32, any, 8\] for 'readings'; found \[33, 12, 8\]"):
         mixed(server, 33, 12)
+    with pytest.raises(InputError, match="<= 32"):
+        asyncio.run(asked())

@@ -152,6 +152,18 @@ def test_a_translation_streams_what_it_answers_as_a_whole(http):
     assert "".join(piece["text"] for piece in pieces) == "1997-03-03" and last["usage"] == whole["usage"]
 
 
+def test_sources_and_texts_to_embed_are_said_in_their_models_tokens(http, text_encoder, dates_artefact):
+    def tokens(model, text):
+        return http.post("/tokenize", json={"model": model, "prompt": text}).json()["tokens"]
+
+    expected = Tokenizer.from_file(str(text_encoder / "tokenizer.json")).encode(PROMPT).ids
+    assert tokens(TEXT_ENCODER, PROMPT) == expected and expected[0] == 2
+    source = tokens(DATES, "3rd of march")
+    assert source == Tokenizer.from_file(str(dates_artefact / "tokenizer.json")).encode("3rd of march").ids
+    back = http.post("/detokenize", json={"model": DATES, "tokens": source})
+    assert back.json() == {"prompt": "3rd of march"}
+
+
 def test_native_options_have_the_names_of_the_guide(http):
     asked = {"model": DATES, "input": "3rd of march 1997", "beam_width": 4, "n": 2}
     best, other = http.post("/v1/translate", json=asked).json()["answers"]

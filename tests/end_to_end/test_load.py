@@ -22,6 +22,7 @@ from tests.text_checkpoints import CAPACITY
 KNOWN = Expect(kind="example")
 SAME = Expect(kind="same")
 LONG = CAPACITY // 2
+RUNS = 20
 WORDS = Inputs(kind="random", number=4, size=3)
 WORKLOADS = {
     DIGITS: Workload(name="digits", model=DIGITS, expect=KNOWN),
@@ -130,10 +131,13 @@ def test_requests_that_are_taken_back_are_seen_by_the_server(server):
         decoding=SamplingParams(max_tokens=LONG, ignore_eos=True),
         cancel=Cancel(share=1.0, after_tokens=1),
     )
-    found = ran(server, one, requests=100)
-    assert outcomes(found)[0] <= {RequestOutcome.CANCELLED, RequestOutcome.OK}
-    assert found.server is not None
-    assert found.server.other["attendant_requests_total{cancelled}"] > 0
+    for _ in range(RUNS):  # where the client gets no time, every answer is whole before it cancels
+        found = ran(server, one, requests=100)
+        assert outcomes(found)[0] <= {RequestOutcome.CANCELLED, RequestOutcome.OK}
+        assert found.server is not None
+        if found.server.other["attendant_requests_total{cancelled}"] > 0:
+            return
+    pytest.fail("no request was cancelled")
 
 
 def test_what_a_server_refuses_is_an_error_with_its_reason(server):

@@ -1,4 +1,4 @@
-"""Objectives as people write them: ``ttft_p95<200ms,itl_p95<50ms``."""
+"""Objectives as people write them: ``ttft_p95<200ms,itl_p95<50ms``, or with blanks."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -18,7 +18,7 @@ METRICS = {
 """What objectives call the metrics → their keys. What a caller waits counts from the scheduled time."""
 _UNITS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 _STATISTICS = ("avg", "max", "p50", "p75", "p90", "p95", "p99", "p99.9")
-_FORM = re.compile(r"\s*([a-z_]+)_([a-z0-9.]+)\s*(<=?)\s*([0-9.]+)\s*([a-zµ]*)\s*")
+_FORM = re.compile(r"\s*([a-z_]+?)(?:_|\s+)([a-z0-9.]+)\s*(<=?)\s*([0-9.]+)\s*([a-zµ]*)\s*")
 _EXAMPLE = "write it as ttft_p95<200ms"
 
 
@@ -54,7 +54,7 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
         matched = _FORM.fullmatch(part)
         if matched is None:
             raise ConfigError("metric_statistic<limit", repr(part.strip()), _EXAMPLE)
-        name, statistic, _, number, unit = matched.groups()
+        name, statistic, sign, number, unit = matched.groups()
         _require_one_of("metric", name, METRICS)
         _require_one_of("statistic", statistic, _STATISTICS)
         _require_one_of("unit", unit, _UNITS)
@@ -67,7 +67,7 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
         metric = METRICS[name]
         if (metric, statistic) in found:
             raise ConfigError("one limit for each statistic", f"two of {metric} {statistic}", "leave one out")
-        written = re.sub(r"\s", "", part)
+        written = f"{name}_{statistic}{sign}{number}{unit}"
         found[metric, statistic] = Objective(metric=metric, statistic=statistic, limit_s=limit_s, text=written)
     return tuple(found.values())
 

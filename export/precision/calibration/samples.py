@@ -18,6 +18,7 @@ from attendant.signature import GraphSignature
 from attendant.tasks import resolve
 from attendant.tensor_names import PIXELS
 from attendant.tokenization import load_tokenizer
+from export.precision.calibration.arrays import read_arrays
 from export.precision.calibration.files import sample_files
 from models.checkpoints.store import Checkpoint
 from models.tasks.from_bytes import example_in_bytes, takes_bytes
@@ -155,15 +156,11 @@ def prompt_sample(tokens: list[int], details: dict[str, Any]) -> Sample:
 
 
 def _tensors(path: Path, signature: GraphSignature) -> tuple[Sample, ...]:
-    try:
-        with np.load(path) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError) as error:
-        raise InputError(f"an .npz of tensors at {path}", str(error), "write it with numpy.savez") from error
+    arrays = read_arrays(path, signature.inputs[0].name)
     specs = {spec.name: spec for spec in signature.inputs}
     wanted = {"token_ids"} if "start" in specs else specs.keys()
-    counts = {len(array) for array in arrays.values() if array.ndim}
-    if arrays.keys() != wanted or len(counts) != 1:
+    counts = {array.shape[:1] for array in arrays.values()}
+    if arrays.keys() != wanted or len(counts) != 1 or () in counts:
         found = {name: list(array.shape) for name, array in arrays.items()}
         raise InputError(
             f"tensors {sorted(wanted)} with as many samples each in {path}", str(found), "correct the file"
@@ -172,7 +169,7 @@ def _tensors(path: Path, signature: GraphSignature) -> tuple[Sample, ...]:
         signature.check(specs[name], array.dtype.name, (1, *array.shape[1:]))
     return tuple(
         {name: array[number : number + 1] for name, array in arrays.items()}
-        for number in _spread_evenly(range(*counts))
+        for number in _spread_evenly(range(*counts.pop()))
     )
 
 

@@ -5,12 +5,13 @@ from typing import Any
 
 from attendant.errors import ConfigError
 from attendant.labels import label_fault
+from attendant.no_tokenizer import NOTE as NO_TOKENIZER
 from attendant.tasks import Task
 from models.checkpoints.importers import timm
 from models.checkpoints.importers.architecture import ReferenceModel
 from models.checkpoints.importers.images import image_details
 from models.checkpoints.importers.timm import is_timm
-from models.checkpoints.importers.tokenizer import keep_tokenizer
+from models.checkpoints.importers.tokenizer import has_any_tokenizer, keep_tokenizer
 
 
 def keep_companions(source: Path, staged: Path, task: Task, reference: ReferenceModel, config: Any) -> dict[str, Any]:
@@ -56,5 +57,8 @@ def _keep(source: Path, staged: Path, task: Task, reference: ReferenceModel, con
         named = any(label != f"LABEL_{index}" for index, label in enumerate(labels))
         details |= {"labels": labels} if named else {}
     if "text" in (task.reads, task.answers):
-        details |= keep_tokenizer(source, staged, reference.tokenizer)
+        if task.name == "generate" and not (has_any_tokenizer(source) or reference.tokenizer):
+            reference.notes.append(NO_TOKENIZER)
+        else:
+            details |= keep_tokenizer(source, staged, reference.tokenizer)
     return details

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attendant.errors import MachineError, ParityError
 from attendant.tasks import TASKS, resolve
-from attendant.tokenizer import TextTokenizer
+from attendant.tokenizer import SpecialText, TextTokenizer, Tokenizer
 from models.checkpoints.importers.architecture import Architecture
 from models.checkpoints.importers.library import quietly
 from models.checkpoints.importers.reader import TensorSource
@@ -115,10 +115,12 @@ def other_tokens(library: Any, folder: Path, tokenizer: TextTokenizer) -> list[s
     try:
         with quietly():
             other = library.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-            wanted = {text: list(other(text)["input_ids"]) for text in TEXTS}
+            specials = [SpecialText(f"a{token}b") for token in other.all_special_tokens]
+            texts = [*TEXTS, *(specials if isinstance(tokenizer, Tokenizer) else ())]
+            wanted = {text: list(other(text)["input_ids"]) for text in texts}
     except Exception as error:  # whatever a reader of other people's files may raise
         return [f"tokenizer not compared with transformers: {error}"]
-    found = {text: tokenizer.encode(text, longest=10**6) for text in TEXTS}
+    found = {text: tokenizer.encode(text, longest=10**6) for text in texts}
     different = [text for text, ids in wanted.items() if found[text] != ids]
     return [f"transformers has other tokens for {text!r}: {wanted[text]}, here {found[text]}" for text in different[:1]]
 
@@ -189,7 +191,8 @@ CAPTIONER = Comparison(inputs=_images_and_captions, run=_caption)
 def _prompts(config: Any, random: torch.Generator) -> Inputs:
     window = config.window or 0
     length = window + 8 if _LENGTH < window + 8 <= min(_LONGEST, config.max_length) else _LENGTH
-    return {"token_ids": _tokens(config.vocabulary_size, min(length, config.max_length), random)}
+    longest = config.rope.original_length if config.rope and config.rope.long_factors else config.max_length
+    return {"token_ids": _tokens(config.vocabulary_size, min(length, longest, config.max_length), random)}
 
 
 def _generate(model: Any, inputs: Inputs) -> list[Tensor]:

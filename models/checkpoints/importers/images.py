@@ -51,7 +51,7 @@ _PROCESSORS: dict[str, dict[str, Any]] = {
     "Siglip": {"default_to_square": False, "resample": 3},
     "Pvt": {"resample": 3, "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]},
 }
-"""What each processor takes where its file is silent or says null: its difference from ``_ALL``."""
+"""What each processor takes where its file is silent: its difference from ``_ALL``. A null of ``do_…`` means no."""
 _OF_MODEL_TYPES = {"deit": "DeiT", "timesformer": "VideoMAE"}
 """The processor of files that name none; ViT's for others."""
 _UNDERSTOOD = {
@@ -84,8 +84,7 @@ def image_details(source: Path, pixel_shape: tuple[int, ...]) -> dict[str, Any]:
     unknown = {name: value for name, value in values.items() if value and name not in _UNDERSTOOD}
     if unknown:
         raise _unsupported_preprocessing(f"only {sorted(_UNDERSTOOD)}", str(unknown)[:300])
-    given = {name: value for name, value in values.items() if value is not None}
-    values = {**_ALL, **_PROCESSORS[_processor(values, source)], **given}
+    values = {**_ALL, **_PROCESSORS[_processor(values, source)], **values}
     channels, height, width = pixel_shape[-3:]
     filter_number = values["resample"]
     if type(filter_number) is not int or filter_number not in _RESAMPLING:
@@ -126,7 +125,7 @@ def _processor(values: Mapping[str, Any], source: Path) -> str:
 
 def _size(values: Mapping[str, Any]) -> int | list[int]:
     if not values["do_resize"]:
-        raise _unsupported_preprocessing("images that are resized", "do_resize: false")
+        raise _unsupported_preprocessing("images that are resized", f"do_resize: {values['do_resize']}")
     size = values["size"]
     if isinstance(size, dict) and set(size) == {"shortest_edge"}:
         size = size["shortest_edge"]

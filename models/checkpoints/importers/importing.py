@@ -10,7 +10,7 @@ from attendant.progress import progress
 from attendant.suppression import suppression_fault
 from attendant.tokenization import load_tokenizer
 from models.checkpoints.blank import blank
-from models.checkpoints.example import example_for, image_example
+from models.checkpoints.example import example_for, image_example, token_ids_example
 from models.checkpoints.file_names import BITS_NAME
 from models.checkpoints.fitting import require_fitting
 from models.checkpoints.folder import replaced_checkpoint
@@ -138,7 +138,10 @@ def import_checkpoint(source: Path, out: Path, name: str | None = None, max_leng
 def _compare(staged: Path, opened: ImportSource, architecture: Architecture, notes: list[str]) -> float | None:
     loaded = load_checkpoint(staged)
     tokenizer = load_tokenizer(staged, loaded.details["tokenizer"]) if "tokenizer" in loaded.details else None
-    example = image_example(loaded) if tokenizer is None else example_for(loaded, tokenizer)
+    if tokenizer is not None:
+        example = example_for(loaded, tokenizer)
+    else:
+        example = token_ids_example(loaded) if loaded.family.task.name == "generate" else image_example(loaded)
     write_config(replace(loaded, example=example), staged)
     library = LIBRARIES[architecture.library]()
     if library is None:

@@ -8,7 +8,7 @@ from typing import Any
 from models.checkpoints.importers.activations import ACTIVATION_NAMES
 from models.checkpoints.importers.architecture import Architecture, ReferenceModel, Table, origin, same
 from models.checkpoints.importers.fields import Fields
-from models.checkpoints.importers.rope import longest_of, rope_from
+from models.checkpoints.importers.rope import rope_from
 from models.families.decoder import DecoderConfig
 
 _BLOCKS = same(
@@ -48,6 +48,8 @@ def gated_decoder(reference: ReferenceModel, defaults: dict[str, int], **setting
     fields = reference.fields
     width, heads = fields.size("hidden_size", 4096), fields.size("num_attention_heads", 32)
     trained = fields.size("max_position_embeddings", defaults["max_position_embeddings"])
+    length = reference.length(trained)
+    head_size = fields.size("head_dim", defaults.get("head_dim", width // heads))
     groups = defaults.get("num_key_value_heads", heads)
     return DecoderConfig(
         vocabulary_size=fields.size("vocab_size", defaults["vocab_size"]),
@@ -55,10 +57,10 @@ def gated_decoder(reference: ReferenceModel, defaults: dict[str, int], **setting
         width=width,
         heads=heads,
         kv_heads=fields.size("num_key_value_heads", heads if fields.is_null("num_key_value_heads") else groups),
-        head_size=fields.size("head_dim", defaults.get("head_dim", width // heads)),
+        head_size=head_size,
         mlp_width=fields.size("intermediate_size", defaults["intermediate_size"]),
-        max_length=reference.length(longest_of(reference, trained)),
-        rope=rope_from(reference),
+        max_length=length,
+        rope=rope_from(reference, trained, length, head_size),
         norm_eps=fields.number("rms_norm_eps", 1e-6),
         activation=fields.choice("hidden_act", ACTIVATION_NAMES, "silu"),
         tied=fields.flag("tie_word_embeddings", False),

@@ -10,16 +10,24 @@ from tokenizers import Tokenizer
 
 from attendant.chat_template import template_fault
 from attendant.errors import ArtefactError, MachineError
-from attendant.records import read_file, read_json
+from attendant.records import read_file
 from attendant.tokenizer import MARIAN_FILES, TOKENIZER_NAME
 from models.checkpoints.file_names import CHAT_TEMPLATE_NAME
+from models.checkpoints.importers.added_tokens import add_tokens, named_tokens, read_settings
 from models.checkpoints.importers.library import quietly, transformers
 
 # What tokenizers without a tokenizer.json consist of, and whose they are.
 _SLOW = (("vocab.json", "merges.txt"), ("vocab.txt",), ("spiece.model",), ("tokenizer.model",))
-_SPECIALS = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
+_SETTINGS = ("special_tokens_map.json", "tokenizer_config.json")
 TEXTS = ("The house is small.", "Three cats, 2 dogs and 1 naïve fox!", "日本 😀")
 """What tokenizers are compared on; of punctuation only what no version of Marian's rewrites."""
+
+
+def has_any_tokenizer(source: Path) -> bool:
+    """Whether an imported folder, or that of a file, has the files of a tokenizer, or settings of one."""
+    folder = source.parent if source.is_file() else source
+    names = {TOKENIZER_NAME, *_SETTINGS, *MARIAN_FILES, *(name for names in _SLOW for name in names)}
+    return any((folder / name).is_file() for name in names)
 
 
 def keep_tokenizer(source: Path, folder: Path, stated: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -38,12 +46,12 @@ def keep_tokenizer(source: Path, folder: Path, stated: Mapping[str, Any] | None 
         ArtefactError: there is no tokenizer, or it or the chat template cannot be read.
         MachineError: it has to be converted, and the library for that is not installed.
     """
-    options = {"gguf_file": source.name} if source.is_file() else {}
-    source = source.parent if options else source
-    beside = {**_json(source / "special_tokens_map.json"), **_json(source / "tokenizer_config.json")}
-    config = {**(stated or {}), **beside}
+    options = {"gguf_file": source.name} if stated else {}
+    source = source.parent if source.is_file() else source
+    settings = {**(stated or {}), **read_settings(source)}
     if (source / TOKENIZER_NAME).is_file():
         shutil.copyfile(source / TOKENIZER_NAME, folder / TOKENIZER_NAME)
+        add_tokens(folder / TOKENIZER_NAME, settings)
     elif all((source / name).is_file() for name in MARIAN_FILES):
         for name in MARIAN_FILES:
             shutil.copyfile(source / name, folder / name)
@@ -74,20 +82,14 @@ def keep_tokenizer(source: Path, folder: Path, stated: Mapping[str, Any] | None 
         if present[0][0].endswith(".model"):
             _require_same_pieces(path, source / present[0][0])
     details: dict[str, Any] = {"tokenizer": {"unknown": "keep"}}
-    template = _template(source, config)
+    template = _template(source, settings)
     if template is None:
         return details
     if fault := template_fault(template):
         remedy = f"correct {CHAT_TEMPLATE_NAME} or tokenizer_config.json, or take the template out"
         raise ArtefactError(f"a chat template that Jinja can read in {source}", fault, remedy)
     (folder / CHAT_TEMPLATE_NAME).write_text(template, encoding="utf-8")
-    tokens = {name: config[name] for name in _SPECIALS if config.get(name)}
-    texts = {name: token.get("content") if isinstance(token, dict) else token for name, token in tokens.items()}
-    wrong = [name for name, text in texts.items() if not isinstance(text, str)]
-    if wrong:
-        expected = f"a text as {wrong[0]} in tokenizer_config.json, or an object with its content"
-        raise ArtefactError(expected, repr(tokens[wrong[0]])[:100], "correct it")
-    return {**details, "special_tokens": texts}
+    return {**details, "special_tokens": named_tokens(settings)}
 
 
 def _require_same_pieces(path: Path, model: Path) -> None:
@@ -102,27 +104,17 @@ def _require_same_pieces(path: Path, model: Path) -> None:
             )
 
 
-def _template(source: Path, config: Mapping[str, Any]) -> str | None:
+def _template(source: Path, settings: Mapping[str, Any]) -> str | None:
     path = source / CHAT_TEMPLATE_NAME
     if path.is_file():
         try:
             return read_file(path).decode()
         except (OSError, ValueError) as error:
             raise ArtefactError(f"a chat template at {path}", str(error), "copy the file again") from error
-    found = config.get("chat_template")
+    found = settings.get("chat_template")
     if isinstance(found, list):  # several, by name
         every = [one for one in found if isinstance(one, dict)]
         found = next((one.get("template") for one in every if one.get("name") == "default"), None)
     if found is not None and not isinstance(found, str):
         raise ArtefactError("a text as chat_template in tokenizer_config.json", repr(found)[:100], "correct it")
     return found
-
-
-def _json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        value = read_json(path)
-    except (OSError, ValueError) as error:
-        raise ArtefactError(f"JSON in {path}", str(error), "copy the file again") from error
-    return value if isinstance(value, dict) else {}

@@ -35,7 +35,7 @@ def write_inputs(model: TextGenerationModel, lengths: Iterable[tuple[int, int]],
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
-def send_load(
+def create_scenario(
     address: str,
     name: str,
     inputs_file: Path,
@@ -44,8 +44,8 @@ def send_load(
     warmup_s: float,
     duration_s: float,
     seed: int = 0,
-) -> LoadRun:
-    """Send requests to a server for some seconds; tokens are sent as they come.
+) -> Scenario:
+    """A load of some seconds on a server; tokens are sent as they come.
 
     Args:
         address: of its gRPC endpoint.
@@ -55,12 +55,9 @@ def send_load(
         warmup_s: seconds before those that count.
         duration_s: seconds that count.
         seed: of the arrivals.
-
-    Raises:
-        ServerError: it does not answer.
     """
     inputs: Any = Inputs(kind="files", files=(str(inputs_file),))
-    scenario = Scenario(
+    return Scenario(
         workloads=(Workload(name=name, model=name, inputs=inputs, stream=True),),
         target=Target(address=address, timeout_s=60.0),
         arrivals=arrivals,
@@ -68,4 +65,12 @@ def send_load(
         duration_s=duration_s,
         seed=seed,
     )
-    return asyncio.run(run_load(scenario))
+
+
+def send_load(address: str, name: str, inputs_file: Path, arrivals: Arrivals, **bounds: Any) -> LoadRun:
+    """Send such a load; see :func:`create_scenario`.
+
+    Raises:
+        ServerError: the server does not answer.
+    """
+    return asyncio.run(run_load(create_scenario(address, name, inputs_file, arrivals, **bounds)))

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from attendant.no_tokenizer import NoTokenizer
 from attendant.sampling_params import SamplingParams
 from attendant.tokenizer import TextTokenizer
 from serving.engine.request_output import FinishReason, RequestOutput
@@ -109,6 +110,7 @@ class OutputBuilder:
         self._stop = StopText(options.stop) if options.stop else None
         self._tokenizer, self._options, self._candidate = tokenizer, options, candidate
         self._count = 0
+        self._spells = options.logprobs and not isinstance(tokenizer, NoTokenizer)
 
     @property
     def is_stopped(self) -> bool:
@@ -135,8 +137,8 @@ class OutputBuilder:
             candidate=self._candidate,
             logprobs=(choice.logprob,) if self._options.logprobs else (),
             top_logprobs=(choice.top,) if self._options.top_logprobs else (),
-            token_bytes=self._bytes_of([choice.token]) if self._options.logprobs else (),
-            top_bytes=(self._bytes_of(token for token, _ in choice.top),) if self._options.top_logprobs else (),
+            token_bytes=self._bytes_of([choice.token]),
+            top_bytes=self._bytes_of_tops([choice.top]),
         )
 
     def prompt(self, text: str, scored: Sequence[SampledToken]) -> RequestOutput:
@@ -155,12 +157,19 @@ class OutputBuilder:
             logprobs=tuple(one.logprob for one in scored),
             top_logprobs=tops if self._options.top_logprobs else (),
             token_bytes=self._bytes_of(one.token for one in scored),
-            top_bytes=tuple(self._bytes_of(token for token, _ in top) for top in tops) if unknown else (),
+            top_bytes=self._bytes_of_tops(tops),
             prompt_tokens=len(scored),
         )
 
     def _bytes_of(self, tokens: Iterable[int]) -> tuple[bytes, ...]:
+        if not self._spells:
+            return ()
         return tuple(self._tokenizer.token_bytes(token) if token >= 0 else b"" for token in tokens)
+
+    def _bytes_of_tops(self, tops: Iterable[tuple[tuple[int, float], ...]]) -> tuple[tuple[bytes, ...], ...]:
+        if not self._spells or not self._options.top_logprobs:
+            return ()
+        return tuple(self._bytes_of(token for token, _ in top) for top in tops)
 
     def rest(self, reason: FinishReason, alignment: Array | None) -> RequestOutput:
         """The last output: what was held back."""

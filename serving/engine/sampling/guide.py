@@ -9,7 +9,9 @@ Source: M. Moskal et al., llguidance, https://github.com/guidance-ai/llguidance.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -18,6 +20,7 @@ import numpy as np
 from tokenizers import decoders
 
 from attendant.errors import BusyError, InputError, MachineError
+from attendant.no_tokenizer import NoTokenizer, no_text
 from attendant.sampling_params import Structure
 from attendant.tokenizer import TextTokenizer, Tokenizer
 from serving.engine.sampling.guide_grammar import byte_vocabulary, compile_guide, on_one_line
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 MOST_GRAMMARS = 16  # that are kept compiled
 MOST_GUIDES = 64  # that requests may hold at once, each of up to 64 MiB
 MOST_REFUSED = 64  # that are remembered
+_NUMBERED_TOKEN = re.compile(r"<\[\d+\]>")
 
 
 class TokenGuide:
@@ -134,9 +138,12 @@ class Guides:
         vocabulary = self._vocabulary
         if len(self._compiled) >= MOST_GUIDES:
             raise BusyError(f"requests of at most {MOST_GUIDES} guides at once", "one more", "retry later")
-        self._trial.require_cheap(guide)
-        if guide.kind == "grammar":  # it may name tokens, which the trial does not know: such a one is not tried out
-            compile_guide(byte_vocabulary(), guide)
+        tried = guide
+        if guide.kind == "grammar":  # the trial knows no tokens: any of its own stands for one that is named by number
+            tried = replace(guide, text=_NUMBERED_TOKEN.sub("<[0]>", guide.text))
+        self._trial.require_cheap(tried)
+        if guide.kind == "grammar":  # one that names tokens by their texts was not tried out, and is refused here
+            compile_guide(byte_vocabulary(), tried)
         compiled = TokenGuide(compile_guide(vocabulary, guide), self._vocabulary_size)
         compiled.copy().allowed()
         return compiled
@@ -147,6 +154,8 @@ class Guides:
             from llguidance import LLTokenizer, TokenizerWrapper
         except ImportError as error:
             raise MachineError("the package llguidance", str(error), "run `pip install llguidance`") from error
+        if isinstance(self._tokenizer, NoTokenizer):
+            raise no_text("a guide")
         if not isinstance(self._tokenizer, Tokenizer):
             raise _no_guide(f"a {type(self._tokenizer).__name__}")
         if not self._end:

@@ -12,13 +12,14 @@ from starlette.responses import Response
 from clients.answer import Answer, Delta, whole_answers
 from serving.gateway.answers import read_all
 from serving.gateway.bodies import JsonRoute
-from serving.gateway.conversation import AnswerStream, Conversation, converse
+from serving.gateway.conversation import Conversation, converse, parse_delta
 from serving.gateway.events import EVENTS, event, event_stream
 from serving.gateway.gateway import while_connected
 from serving.gateway.large_answers import json_response
 from serving.gateway.logprobs import chat_logprobs, count_values
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.chat import ChatCompletion, ChatRequest
+from serving.gateway.tool_parser import ToolCall, ToolParser
 
 router = APIRouter(prefix="/v1", tags=["text"], responses=FAILURES, route_class=JsonRoute)
 
@@ -45,19 +46,23 @@ async def chat(request: Request, body: ChatRequest) -> Response:
 
 async def _events(head: dict[str, Any], conversation: Conversation, body: ChatRequest) -> AsyncGenerator[bytes, None]:
     head = {**head, "object": "chat.completion.chunk"}
-    answers: dict[int, AnswerStream] = {}
+    parsers: dict[int, ToolParser | None] = {}
     async with aclosing(conversation.deltas) as deltas:
         async for delta in deltas:
-            message: dict[str, Any] = {}
-            if delta.candidate not in answers:
-                answers[delta.candidate] = AnswerStream(conversation.tools)
-                message = {"role": "assistant"}
-            text, calls = answers[delta.candidate].add(delta)
-            message |= {"content": text} if text or not calls else {}
-            if calls:
-                message["tool_calls"] = [{"index": place, **call.to_json()} for place, call in enumerate(calls)]
-            choice = _choice(delta.candidate, delta, body, bool(calls))
-            yield event({**head, "choices": [{**choice, "delta": message}]})
+            is_first = delta.candidate not in parsers
+            parser = parsers.setdefault(delta.candidate, conversation.parser())
+            messages: list[dict[str, Any]] = [
+                {"content": part} if isinstance(part, str) else {"tool_calls": [part.to_json()]}
+                for part in parse_delta(parser, delta) or [""]
+            ]
+            if is_first:
+                messages[0] = {"role": "assistant", **messages[0]}
+            *before, last = messages
+            choice = _choice(delta.candidate, delta, body, parser is not None and parser.calls > 0)
+            for message in before:
+                part = {**choice, "finish_reason": None, "logprobs": None, "delta": message}
+                yield event({**head, "choices": [part]})
+            yield event({**head, "choices": [{**choice, "delta": last}]})
         if body.counts_usage:
             yield event({**head, "choices": [], "usage": conversation.usage.to_json()})
 
@@ -65,10 +70,12 @@ async def _events(head: dict[str, Any], conversation: Conversation, body: ChatRe
 def _choices(deltas: list[Delta], body: ChatRequest, conversation: Conversation) -> list[dict[str, Any]]:
     choices = []
     for index, answer in enumerate(whole_answers(deltas)):
-        content, calls = conversation.read(answer.text)
+        items = conversation.read(answer.text)
+        calls = [item.to_json() for item in items if isinstance(item, ToolCall)]
+        content = "".join(item for item in items if isinstance(item, str))
         message: dict[str, Any] = {"role": "assistant", "content": content if content or not calls else None}
         if calls:
-            message["tool_calls"] = [call.to_json() for call in calls]
+            message["tool_calls"] = calls
         choices.append({**_choice(index, answer, body, bool(calls)), "message": message})
     return choices
 
@@ -77,6 +84,6 @@ def _choice(index: int, answer: Delta | Answer, body: ChatRequest, calls: bool) 
     logprobs = {"content": chat_logprobs(answer, body.return_tokens_as_token_ids)} if answer.logprobs else None
     return {
         "index": index,
-        "finish_reason": "tool_calls" if calls and answer.finish_reason else answer.finish_reason or None,
+        "finish_reason": "tool_calls" if calls and answer.finish_reason == "stop" else answer.finish_reason or None,
         "logprobs": logprobs,
     }

@@ -34,6 +34,7 @@ async def complete(request: Request, body: CompletionRequest) -> Response:
             body.counts_usage or gateway.counts_prompts(request),
             max_tokens=body.max_tokens,
             echo=body.echo,
+            parse_special=body.parse_special,
             logprobs=body.logprobs is not None,
             top_logprobs=body.logprobs or 0,
         )
@@ -41,6 +42,7 @@ async def complete(request: Request, body: CompletionRequest) -> Response:
     if not body.stream:
         await gateway.require_bounded(body.model, body.prompts(), options)
     await gateway.reserve_tokens(request, body.model, body.prompts(), options)
+    in_ids = body.return_token_ids or await gateway.has_token_ids_only(body.model)
     began_s = time.monotonic()
 
     def ask(model: Generator, prompt: str | Sequence[int]) -> AsyncIterator[Delta]:
@@ -50,10 +52,10 @@ async def complete(request: Request, body: CompletionRequest) -> Response:
     deltas = gateway.stream_all(Generator, body.model, body.prompts(), ask, usage)
     head = {"id": f"cmpl-{uuid4().hex}", "object": "text_completion", "created": int(time.time()), "model": body.model}
     if body.stream:
-        return await event_stream(request, _events(head, deltas, body, usage))
+        return await event_stream(request, _events(head, deltas, body, usage, in_ids))
     read = await while_connected(request, _read_all(deltas, body))
     return await json_response(
-        lambda: {**head, "choices": _choices(read, body), "usage": usage.to_json()},
+        lambda: {**head, "choices": _choices(read, body, in_ids), "usage": usage.to_json()},
         sum(map(count_values, read)),
     )
 
@@ -63,12 +65,13 @@ async def _events(
     deltas: AsyncGenerator[tuple[int, Delta], None],
     body: CompletionRequest,
     usage: TokenUsage,
+    in_ids: bool,
 ) -> AsyncGenerator[bytes, None]:
     answers, said = body.n or 1, defaultdict[int, int](int)
     try:
         async for number, delta in deltas:
             index = number * answers + delta.candidate
-            yield event({**head, "choices": [_choice(index, delta, body, said[index])]})
+            yield event({**head, "choices": [_choice(index, delta, body, in_ids, said[index])]})
             said[index] += len(delta.text)
         if body.counts_usage:
             yield event({**head, "choices": [], "usage": usage.to_json()})
@@ -83,13 +86,17 @@ async def _read_all(deltas: AsyncGenerator[tuple[int, Delta], None], body: Compl
     return read
 
 
-def _choices(read: list[list[Delta]], body: CompletionRequest) -> list[dict[str, Any]]:
+def _choices(read: list[list[Delta]], body: CompletionRequest, in_ids: bool) -> list[dict[str, Any]]:
     answers = [answer for deltas in read for answer in whole_answers(deltas)]
-    return [_choice(index, answer, body) for index, answer in enumerate(answers)]
+    return [_choice(index, answer, body, in_ids) for index, answer in enumerate(answers)]
 
 
-def _choice(index: int, answer: Delta | Answer, body: CompletionRequest, begin: int = 0) -> dict[str, Any]:
+def _choice(
+    index: int, answer: Delta | Answer, body: CompletionRequest, in_ids: bool, begin: int = 0
+) -> dict[str, Any]:
+    token_ids = {"token_ids": list(answer.token_ids[answer.prompt_tokens :])} if in_ids else {}
     return {
+        **token_ids,
         "index": index,
         "text": answer.text,
         "finish_reason": answer.finish_reason or None,

@@ -28,7 +28,7 @@ async def embed(request: Request, body: EmbeddingRequest) -> Response:
 
     async def vectors(upstream: Upstream, served: ServedModel) -> tuple[Array, int]:
         model = Embedder(upstream.client, require_task(served, TASK))
-        return await model.embed_counted(body.texts(), body.pooling)
+        return await model.embed_counted(body.texts(), body.pooling, body.parse_special)
 
     gateway = Gateway.of(request)
     usage = gateway.usage(request, body.model, body.input)

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from attendant.errors import InputError
 from attendant.sampling_params import SamplingParams
 from attendant.tensor_names import LOGITS
-from clients.answer import Answer, Delta, whole_answers
+from clients.answer import Answer, Delta, only_answer
 from clients.caption import Captioner
 from clients.classify import Classifier, Guess
 from clients.occlusion import occlusion_maps
@@ -196,7 +196,7 @@ async def _whole(deltas: AsyncGenerator[Delta, None], usage: TokenUsage, prompt:
     # The answer and its weights, a row for each of its tokens.
     read = await read_all(count_tokens(deltas, usage, prompt))
     with reading(usage.model):
-        answer = whole_answers(read)[0]
+        answer = only_answer(read)
         weights_TS: Array = np.zeros((0, 0)) if answer.alignment is None else answer.alignment
         if len(weights_TS) != len(answer.token_texts) or not np.isfinite(weights_TS).all():
             raise ValueError(f"{len(answer.token_texts)} texts of tokens, and weights of shape {weights_TS.shape}")

@@ -70,6 +70,7 @@ def card(model: ServedModel) -> dict[str, Any]:
         "explains": kinds_of(model),
         "max_length": model.parameters.get("max_length"),
         "chat": CHAT_TEMPLATE in model.parameters,
+        "token_ids_only": model.token_ids_only,
         **_tensors(model, labels),
     }
 

@@ -4,8 +4,9 @@ Source: OpenAI, API reference, Responses: objects and streaming events.
 """
 
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 from uuid import uuid4
@@ -13,16 +14,16 @@ from uuid import uuid4
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from clients.answer import whole_answers
+from clients.answer import only_answer
 from serving.gateway.answers import TokenUsage, read_all
 from serving.gateway.bodies import JsonRoute
-from serving.gateway.conversation import AnswerStream, Conversation, converse
+from serving.gateway.conversation import Conversation, converse, parse_delta
 from serving.gateway.events import EVENTS, event, event_stream
 from serving.gateway.gateway import while_connected
 from serving.gateway.large_answers import json_response
 from serving.gateway.schemas.base import FAILURES
 from serving.gateway.schemas.responses import ResponseBody, ResponseRequest
-from serving.gateway.tools import ToolCall
+from serving.gateway.tool_parser import ToolCall, ToolCallDelta
 
 router = APIRouter(prefix="/v1", tags=["text"], responses=FAILURES, route_class=JsonRoute)
 
@@ -35,49 +36,77 @@ async def respond(request: Request, body: ResponseRequest) -> Response:
     if body.stream:
         return await event_stream(request, _events(head, conversation))
     read = await while_connected(request, read_all(conversation.deltas))
-    (answer,) = whole_answers(read)
-    text, calls = conversation.read(answer.text)
-    output = _output(text, calls, _id("msg"))
-    return await json_response(lambda: _whole(head, output, answer.finish_reason, conversation.usage), len(read))
+    answer = only_answer(read)
+    output = [_message(item) if isinstance(item, str) else _call(item) for item in conversation.read(answer.text)]
+    return await json_response(
+        lambda: _whole(head, output or [_message("")], answer.finish_reason, conversation.usage), len(read)
+    )
 
 
 async def _events(head: dict[str, Any], conversation: Conversation) -> AsyncGenerator[bytes, None]:
-    numbers, name = count(), _id("msg")
-    place: dict[str, Any] = {"item_id": name, "output_index": 0, "content_index": 0}
-
-    def said(kind: str, **fields: Any) -> bytes:
-        return event({"type": f"response.{kind}", "sequence_number": next(numbers), **fields})
-
-    def opened() -> bytes:
-        item = {**_message("", name), "status": "in_progress", "content": []}
-        return said("output_item.added", output_index=0, item=item) + said(
-            "content_part.added", **place, part=_part("")
-        )
-
-    text, calls, reason, answer = "", list[ToolCall](), "", AnswerStream(conversation.tools)
+    items, reason, parser, is_new = _ItemEvents(), "", conversation.parser(), True
     async with aclosing(conversation.deltas) as deltas:
         async for delta in deltas:
-            if answer.is_new:
+            if is_new:
                 begun = {**head, "status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
-                yield said("created", response=begun) + said("in_progress", response=begun)
-            piece, calls = answer.add(delta)
+                yield items.say("created", response=begun) + items.say("in_progress", response=begun)
+                is_new = False
             reason = delta.finish_reason
-            if piece:
-                yield (b"" if text else opened()) + said("output_text.delta", **place, delta=piece, logprobs=[])
-                text += piece
-    output = _output(text, calls, name)
-    for index, item in enumerate(output):
+            if said := b"".join(items.add(part) for part in parse_delta(parser, delta) if part):
+                yield said
+    if said := (b"" if items.output else items.add("")) + items.close():
+        yield said
+    whole = _whole(head, items.output, reason, conversation.usage)
+    yield items.say(whole["status"], response=whole)
+
+
+@dataclass(slots=True)
+class _ItemEvents:
+    """Events of the items of a stream; the last item of ``output`` may be open."""
+
+    output: list[dict[str, Any]] = field(default_factory=list)
+    _is_open: bool = False
+    _numbers: Iterator[int] = field(default_factory=count)
+
+    def say(self, kind: str, **fields: Any) -> bytes:
+        return event({"type": f"response.{kind}", "sequence_number": next(self._numbers), **fields})
+
+    def add(self, part: str | ToolCallDelta) -> bytes:
+        if isinstance(part, str):
+            said = b"" if self._is_open and self.output[-1]["type"] == "message" else self._open(_message(""))
+            self.output[-1]["content"][0]["text"] += part
+            place = {**self._place(), "content_index": 0}
+            return said + (self.say("output_text.delta", **place, delta=part, logprobs=[]) if part else b"")
+        said = self._open(_call(ToolCall(name=part.name, arguments="", id=part.id))) if part.id else b""
+        self.output[-1]["arguments"] += part.arguments
+        delta = {**self._place(), "delta": part.arguments}
+        return said + (self.say("function_call_arguments.delta", **delta) if part.arguments else b"")
+
+    def close(self) -> bytes:
+        if not self._is_open:
+            return b""
+        self._is_open, item, place = False, self.output[-1], self._place()
         if item["type"] == "message":
-            yield (b"" if text else opened()) + said("output_text.done", **place, text=text, logprobs=[])
-            yield said("content_part.done", **place, part=_part(text))
+            (part,), place = item["content"], {**place, "content_index": 0}
+            said = self.say("output_text.done", **place, text=part["text"], logprobs=[])
+            said += self.say("content_part.done", **place, part=part)
         else:
-            yield said("output_item.added", output_index=index, item={**item, "status": "in_progress", "arguments": ""})
-            called: dict[str, Any] = {"item_id": item["id"], "output_index": index}
-            yield said("function_call_arguments.delta", **called, delta=item["arguments"])
-            yield said("function_call_arguments.done", **called, name=item["name"], arguments=item["arguments"])
-        yield said("output_item.done", output_index=index, item=item)
-    whole = _whole(head, output, reason, conversation.usage)
-    yield said(whole["status"], response=whole)
+            called = {"name": item["name"], "arguments": item["arguments"]}
+            said = self.say("function_call_arguments.done", **place, **called)
+        return said + self.say("output_item.done", output_index=len(self.output) - 1, item=item)
+
+    def _open(self, item: dict[str, Any]) -> bytes:
+        said = self.close()
+        self.output.append(item)
+        self._is_open, place = True, self._place()
+        begun = {**item, "status": "in_progress"}
+        if item["type"] == "message":
+            said += self.say("output_item.added", output_index=place["output_index"], item={**begun, "content": []})
+            return said + self.say("content_part.added", **place, content_index=0, part=_part(""))
+        return said + self.say("output_item.added", output_index=place["output_index"], item=begun)
+
+    def _place(self) -> dict[str, Any]:
+        return {"item_id": self.output[-1]["id"], "output_index": len(self.output) - 1}
 
 
 def _head(body: ResponseRequest) -> dict[str, Any]:
@@ -114,18 +143,14 @@ def _whole(head: dict[str, Any], output: list[dict[str, Any]], reason: str, usag
             "input_tokens": usage.prompt,
             "output_tokens": usage.completion,
             "total_tokens": usage.tokens,
-            "input_tokens_details": {"cached_tokens": 0},  # the field must be there; servers do not say it of a request
+            "input_tokens_details": {"cached_tokens": usage.cached or 0},
             "output_tokens_details": {"reasoning_tokens": 0},
         },
     }
 
 
-def _output(text: str, calls: Sequence[ToolCall], name: str) -> list[dict[str, Any]]:
-    return [*([_message(text, name)] if text or not calls else []), *map(_call, calls)]
-
-
-def _message(text: str, name: str) -> dict[str, Any]:
-    return {"type": "message", "id": name, "role": "assistant", "status": "completed", "content": [_part(text)]}
+def _message(text: str) -> dict[str, Any]:
+    return {"type": "message", "id": _id("msg"), "role": "assistant", "status": "completed", "content": [_part(text)]}
 
 
 def _part(text: str) -> dict[str, Any]:
@@ -134,7 +159,7 @@ def _part(text: str) -> dict[str, Any]:
 
 def _call(call: ToolCall) -> dict[str, Any]:
     said = {"name": call.name, "arguments": call.arguments, "status": "completed"}
-    return {"type": "function_call", "id": _id("fc"), "call_id": _id("call"), **said}
+    return {"type": "function_call", "id": _id("fc"), "call_id": call.id, **said}
 
 
 def _id(kind: str) -> str:

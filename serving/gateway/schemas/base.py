@@ -26,12 +26,19 @@ class FailureBody(BaseModel):
     error: Failure
 
 
+class PromptTokens(BaseModel):
+    """Of the tokens of prompts: how many needed no computing, as a prefix cache held them."""
+
+    cached_tokens: int
+
+
 class Usage(BaseModel):
     """How many tokens a request took."""
 
     prompt_tokens: int
     completion_tokens: int = 0
     total_tokens: int
+    prompt_tokens_details: PromptTokens | None = None
 
 
 class StreamOptions(Strict):

@@ -51,11 +51,15 @@ class Message(Strict):
         return {**found, **{name: value for name, value in others.items() if value}}
 
 
-def _read(call: Call) -> Any:
+def _read(call: Call) -> dict[str, Any]:
+    expected, remedy = "arguments of a call, an object of JSON", "send what the call had"
     try:
-        return parse_json(call.function.arguments)
+        found = parse_json(call.function.arguments)
     except InputError as error:
-        raise InputError("arguments of JSON", error.found, "send what the call had", param="messages") from error
+        raise InputError(expected, error.found, remedy, param="messages") from error
+    if not isinstance(found, dict):
+        raise InputError(expected, call.function.arguments[:80], remedy, param="messages")
+    return found
 
 
 class ChatRequest(DecodingFields):

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
+from attendant.sampling_params import PARAMS
 from serving.gateway.schemas.base import Name, Usage
 from serving.gateway.schemas.sampling_params import DecodingFields, MaxTokens, Token, TopLogprobs
 
@@ -23,6 +24,10 @@ class CompletionRequest(DecodingFields):
     ) = Field(examples=["Open a file and"])
     max_tokens: MaxTokens | None = Field(default=None, description="as many as the model allows if not given")
     echo: bool = False
+    parse_special: bool = Field(default=False, description=PARAMS["parse_special"].help)
+    return_token_ids: bool = Field(
+        default=False, description="answers say their tokens, as vLLM's do; those of a model without a tokenizer always"
+    )
     logprobs: TopLogprobs | None = Field(
         default=None, description="how many of the most probable tokens come beside each token"
     )
@@ -52,6 +57,7 @@ class CompletionChoice(BaseModel):
     text: str
     finish_reason: Literal["stop", "length"] | None
     logprobs: CompletionLogprobs | None = None
+    token_ids: list[int] | None = None
 
 
 class Completion(BaseModel):

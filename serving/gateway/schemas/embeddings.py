@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
+from attendant.sampling_params import PARAMS
 from clients.embed import Pooling
 from serving.gateway.schemas.base import Name, Strict, Usage
 
@@ -22,6 +23,7 @@ class EmbeddingRequest(Strict):
         default=None, description="the first so many of each vector, scaled to length 1"
     )
     pooling: Pooling = Field(default="mean", description="how the vectors of a text's tokens become one")
+    parse_special: bool = Field(default=False, description=PARAMS["parse_special"].help)
     user: str | None = Field(default=None, description="taken, and not used")
 
     def texts(self) -> list[str]:

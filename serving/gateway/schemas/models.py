@@ -32,6 +32,7 @@ class ModelCard(BaseModel):
         explains: what ``/v1/explain`` can show of it.
         max_length: most positions of its cache; none if it writes no text.
         chat: whether it has a chat template.
+        token_ids_only: whether it has no tokenizer, so that prompts and answers are token ids.
         inputs: of a custom model, as ``/v1/predict`` takes them; none of another.
         outputs: of a custom model: name → sizes, likewise.
         label_names: of a custom model's last axis, if its maker named them.
@@ -49,6 +50,7 @@ class ModelCard(BaseModel):
     explains: list[str]
     max_length: int | None
     chat: bool
+    token_ids_only: bool
     inputs: list[TensorCard] | None
     outputs: dict[str, list[int | None]] | None
     label_names: list[str] | None

@@ -16,8 +16,17 @@ TopLogprobs = Annotated[int, Field(ge=PARAMS["top_logprobs"].ge, le=PARAMS["top_
 StopText = Annotated[str, Field(min_length=1, max_length=PARAMS["stop"].max_length)]
 Token = Annotated[int, Field(ge=0, le=INT32)]
 Metadata = Annotated[dict[str, str], Field(max_length=16)]
-_SPELLED_OTHERWISE = {"json_object", "json_schema", "logprobs", "top_logprobs", "max_tokens", "stop", "echo"}
-"""Parameters that have another form in OpenAI's requests, or in some of them."""
+_SPELLED_OTHERWISE = {
+    "json_object",
+    "json_schema",
+    "logprobs",
+    "top_logprobs",
+    "max_tokens",
+    "stop",
+    "echo",
+    "parse_special",
+}
+"""Parameters that have another form in OpenAI's requests, or only some of them."""
 
 
 def fields_of(names: Iterable[str]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, Field, model_validator
 
+from attendant.sampling_params import PARAMS
 from serving.gateway.schemas.base import Name, Strict
 from serving.gateway.schemas.chat import MOST_MESSAGES, Message
 from serving.gateway.schemas.sampling_params import Token
@@ -20,6 +21,7 @@ class TokenizeRequest(Strict):
     add_special_tokens: bool = Field(
         default=True, description="of a prompt: those that the model expects; without, special tokens are read in it"
     )
+    parse_special: bool = Field(default=False, description=PARAMS["parse_special"].help)
     return_token_strs: bool = False
 
     @model_validator(mode="after")

@@ -20,6 +20,7 @@ from attendant.errors import (
     AttendantError,
     LateError,
     ServerError,
+    TemplateError,
     UnfinishedError,
     UnknownNameError,
     UnreachableError,
@@ -262,4 +263,4 @@ class Upstream:
 
 
 def _is_no_failure(error: BaseException) -> bool:
-    return not isinstance(error, ServerError)
+    return not isinstance(error, ServerError) or isinstance(error, TemplateError)

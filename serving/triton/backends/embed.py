@@ -10,7 +10,8 @@ import numpy as np
 
 from attendant.errors import InputError
 from attendant.param import BYTES_OF_CHARACTER
-from attendant.tensor_names import TEXT_INPUT, TOKEN_MASK
+from attendant.tensor_names import TEXT_INPUT, TOKEN_IDS, TOKEN_MASK
+from attendant.tokenizer import SpecialText
 from serving.engine.embedder import EncodedTexts, TextEmbedder
 from serving.triton.backends import triton_api
 
@@ -38,10 +39,11 @@ class TritonPythonModel:
         array = triton_api.tensor_of(request, TEXT_INPUT)
         assert array is not None, "Triton lets no request without it pass"
         enough = BYTES_OF_CHARACTER * self._embedder.max_characters + 1  # to see that a text is too long
-        return [text[:enough].decode(errors="replace") for text in array.reshape(-1)]
+        kind = SpecialText if triton_api.parses_special(request) else str
+        return [kind(text[:enough].decode(errors="replace")) for text in array.reshape(-1)]
 
 
 def _response(request: Any, answer: EncodedTexts) -> Any:
-    outputs = {**answer.vectors, TOKEN_MASK: answer.token_mask}
+    outputs = {**answer.vectors, TOKEN_MASK: answer.token_mask, TOKEN_IDS: answer.token_ids.astype(np.int32)}
     requested = triton_api.requested_outputs(request)
     return triton_api.response({name: np.ascontiguousarray(outputs[name]) for name in outputs if name in requested})

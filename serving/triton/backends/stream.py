@@ -6,6 +6,7 @@ that come while a response is sent leave as one. Every request ends with one FIN
 
 import secrets
 import threading
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from attendant.errors import AttendantError
 from attendant.sampling_tensors import params_from_tensors
 from attendant.tensor_names import (
     ALIGNMENT,
+    CACHED_TOKENS,
     CANDIDATE,
     FINISH_REASON,
     INPUT_TOKENS,
@@ -54,6 +56,7 @@ class StreamingBody:
         """Start the engine's process, which loads tokenizer and graphs and allocates the KV cache."""
         settings = triton_api.engine_settings(args)
         load = partial(load_verified, type(self).load, *triton_api.find_artefact(args), settings=settings)
+        self._declared = triton_api.declared_outputs(args)
         self._cancel_keys: dict[Any, str] = {}  # of what is to be answered: Triton's response sender → its secret
         self._metrics: EngineMetrics | None = None
         most_requests = 2 * (settings.max_queue_size + settings.max_num_seqs)  # the engine refuses, and counts, before
@@ -115,7 +118,7 @@ class StreamingBody:
             is_last = output.is_last
         for number, parts in enumerate(by_candidate.values(), start=1):
             final = is_last and number == len(by_candidate)
-            sender.send(create_response(merge_outputs(parts)), flags=triton_api.FINAL if final else 0)
+            sender.send(create_response(merge_outputs(parts), self._declared), flags=triton_api.FINAL if final else 0)
         if is_last:
             self._cancel_keys.pop(sender, None)
 
@@ -127,8 +130,13 @@ class StreamingBody:
         self._cancel_keys.pop(sender, None)
 
 
-def create_response(output: RequestOutput) -> Any:
-    """A part of an answer as Triton's response; T tokens, K most probable tokens of each."""
+def create_response(output: RequestOutput, declared: Collection[str]) -> Any:
+    """A part of an answer as Triton's response; T tokens, K most probable tokens of each.
+
+    Args:
+        output: the part.
+        declared: outputs of ``config.pbtxt``: a repository that was laid out before may lack one.
+    """
     tensors: dict[str, Array] = {
         TEXT_OUTPUT: np.array([output.text.encode()], dtype=object),
         FINISH_REASON: np.array([output.finish_reason.encode()], dtype=object),
@@ -156,7 +164,9 @@ def create_response(output: RequestOutput) -> Any:
     if output.input_tokens is not None:
         tensors[INPUT_TOKENS] = np.array([output.input_tokens], dtype=np.int32)
         tensors[OUTPUT_TOKENS] = np.array([len(output.token_ids) - output.prompt_tokens], dtype=np.int32)
-    return triton_api.response({name: array[None] for name, array in tensors.items()})
+    if output.cached_tokens is not None:
+        tensors[CACHED_TOKENS] = np.array([output.cached_tokens], dtype=np.int32)
+    return triton_api.response({name: array[None] for name, array in tensors.items() if name in declared})
 
 
 def _strings(texts: tuple[str, ...]) -> Array:

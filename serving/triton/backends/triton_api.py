@@ -25,7 +25,16 @@ from attendant.errors import (
 )
 from attendant.manifest import Manifest
 from attendant.parameters import DEVICE, GRAPH_MODEL, RUNTIME, THREADS, Device, Runtime
-from attendant.tensor_names import CANCEL, CANCEL_KEY, EXPLAIN, HEALTH, HEALTH_SEPARATOR, RENDERED, TEXT_OUTPUT
+from attendant.tensor_names import (
+    CANCEL,
+    CANCEL_KEY,
+    EXPLAIN,
+    HEALTH,
+    HEALTH_SEPARATOR,
+    PARSE_SPECIAL,
+    RENDERED,
+    TEXT_OUTPUT,
+)
 from serving.engine.settings import EngineSettings
 from serving.runtime.base import Array
 
@@ -135,6 +144,15 @@ def engine_settings(arguments: dict[str, str]) -> EngineSettings:
     return EngineSettings.from_parameters({name: one["string_value"] for name, one in parameters.items()})
 
 
+def declared_outputs(arguments: dict[str, str]) -> frozenset[str]:
+    """The outputs that ``config.pbtxt`` names.
+
+    Args:
+        arguments: what Triton hands to ``initialize``.
+    """
+    return frozenset(output["name"] for output in json.loads(arguments["model_config"])["output"])
+
+
 def tensors_of(request: Any) -> dict[str, Array]:
     """The inputs that a client sent."""
     return {tensor.name(): tensor.as_numpy() for tensor in request.inputs()}
@@ -182,6 +200,15 @@ def is_rendered(request: Any) -> bool:
         InputError: the parameter is neither true nor false.
     """
     return _read_bool(request, RENDERED)
+
+
+def parses_special(request: Any) -> bool:
+    """Whether special tokens in the texts of a request are read as such.
+
+    Raises:
+        InputError: the parameter is neither true nor false.
+    """
+    return _read_bool(request, PARSE_SPECIAL)
 
 
 def cancel_key(request: Any) -> str:
@@ -250,6 +277,7 @@ def error_response(error: Exception) -> Any:
 def _refused_explanation(request: Any) -> InputError | None:
     try:
         explain = asks_to_explain(request)
+        parses_special(request)  # whose error must not be that of the whole batch
     except InputError as error:
         return error
     remedy = "leave the parameter explain out"

@@ -19,7 +19,7 @@ from attendant.folders import one_at_a_time, replaced_folder
 from attendant.manifest import Manifest
 from attendant.parameters import GRAPH_MODEL, Device, Runtime
 from attendant.tasks import task_named
-from attendant.tokenizer import MARIAN_FILES, TOKENIZER_NAME
+from attendant.tokenization import TOKENIZER_FILES, has_tokenizer
 from serving.engine.settings import EngineSettings
 from serving.runtime.create_runners import engines_for
 from serving.runtime.executable import require_executable
@@ -31,7 +31,6 @@ from serving.triton.repository.tensorrt_config import serve_with_tensorrt, token
 
 CONFIG_NAME = "config.pbtxt"
 VERSION = "1"
-_TOKENIZERS = ((TOKENIZER_NAME,), MARIAN_FILES)
 _MODEL_PY = '''"""Triton looks for this class here; its body is {path}.py."""
 from {body} import TritonPythonModel as TritonPythonModel
 '''
@@ -44,6 +43,7 @@ def write_repository(
     runtime: Runtime = "auto",
     engine: EngineSettings | None = None,
     device: Device = "auto",
+    instances: int = 1,
 ) -> list[Manifest]:
     """Add or replace models in a repository; models that are not named stay.
 
@@ -54,12 +54,13 @@ def write_repository(
         runtime: that runs their graphs; ``auto`` takes the engines that lie in an artefact.
         engine: how much at once, of models that write.
         device: that torch runs artefacts of ``export torch`` on.
+        instances: processes of each model.
 
     Returns:
         The manifests of the models written.
 
     Raises:
-        ConfigError: fewer than one thread, or a runtime or device that an artefact's form has not.
+        ConfigError: fewer than one thread or instance, or a runtime or device that an artefact's form has not.
         ArtefactError: an artefact is damaged, incomplete, or shares its name with another.
         MachineError: no runtime on a CPU executes one.
         OutputError: the repository cannot be written, or holds something that is no model.
@@ -72,8 +73,8 @@ def write_repository(
     require_different_names(manifests)
     with replaced_models(out, {name for manifest in manifests for name in _model_names(manifest)}) as staged:
         for folder, manifest in artefacts:
-            config = model_config_from_manifest(manifest, threads, runtime, engine, device)
-            if TEMPLATE_NAME in manifest.files:
+            config = model_config_from_manifest(manifest, threads, runtime, engine, device, instances)
+            if TEMPLATE_NAME in manifest.files and has_tokenizer(manifest.files):
                 add_chat_template(config, folder)
             engines = plans[manifest.name]
             if tokens_engine(manifest, engines) is not None:
@@ -109,10 +110,9 @@ def replaced_models(out: Path, names: Collection[str]) -> Iterator[Path]:
 def _read_artefact(folder: Path) -> tuple[Path, Manifest]:
     manifest = Manifest.read(folder)
     manifest.verify(folder)
-    if task_named(manifest.task).reads == "text" and not any(
-        manifest.files.keys() >= set(names) for names in _TOKENIZERS
-    ):
-        either = ", or ".join(" and ".join(names) for names in _TOKENIZERS)
+    needs_one = task_named(manifest.task).reads == "text" and manifest.task != "generate"
+    if needs_one and not has_tokenizer(manifest.files):
+        either = ", or ".join(" and ".join(names) for names in TOKENIZER_FILES)
         raise ArtefactError(
             f"a tokenizer in the artefact {folder}, to {manifest.task} text: {either}",
             f"{sorted(manifest.files)}",

@@ -16,6 +16,7 @@ from attendant.errors import ArtefactError, ConfigError, InputError
 from attendant.images import require_fitting_size
 from attendant.labels import label_fault
 from attendant.manifest import Manifest
+from attendant.no_tokenizer import TOKEN_IDS_ONLY
 from attendant.parameters import DEVICE, GRAPH_MODEL, RUNTIME, THREADS, Device, Runtime
 from attendant.sampling_tensors import SPECS
 from attendant.signature import GraphSignature, TensorSpec
@@ -31,12 +32,14 @@ from attendant.tensor_names import (
     SOURCE_TEXTS,
     TEXT_REQUEST,
     TEXT_RESPONSE,
+    TOKEN_IDS,
     TOKEN_MASK,
     TOKEN_TEXTS,
 )
+from attendant.tokenization import has_tokenizer
 from serving.engine.output.alignment import aligning_graph
 from serving.engine.settings import EngineSettings
-from serving.triton.repository.chat_template import CHAT_TEMPLATE, CONTROL_TOKENS
+from serving.triton.repository.chat_template import CHAT_TEMPLATE, CONTROL_TOKENS, TOOL_CALLS_ID
 
 LABELS_NAME = "labels.txt"
 MOST_THREADS = 1024
@@ -49,7 +52,7 @@ _ALIGNED = (
     TensorSpec(name=TOKEN_TEXTS, dtype="string", axes=("tokens",)),
     TensorSpec(name=SOURCE_TEXTS, dtype="string", axes=("source",)),
 )
-_OURS = (THREADS, RUNTIME, DEVICE, GRAPH_MODEL, CHAT_TEMPLATE, CONTROL_TOKENS)
+_OURS = (THREADS, RUNTIME, DEVICE, GRAPH_MODEL, CHAT_TEMPLATE, CONTROL_TOKENS, TOOL_CALLS_ID, TOKEN_IDS_ONLY)
 _TYPES = {
     "bool": pb.TYPE_BOOL,
     "int32": pb.TYPE_INT32,
@@ -70,6 +73,7 @@ def model_config_from_manifest(
     runtime: Runtime = "auto",
     engine: EngineSettings | None = None,
     device: Device = "auto",
+    instances: int = 1,
 ) -> Any:
     """The configuration under which Triton serves an artefact.
 
@@ -79,15 +83,18 @@ def model_config_from_manifest(
         engine: how much at once, of a model that writes; read back there too.
         runtime: that runs its graphs; read back there too. ``auto`` is not written: it is chosen where it is served.
         device: that torch runs them on; the same.
+        instances: processes that run it, each with an engine of its own.
 
     Raises:
         ArtefactError: nothing serves the artefact's task.
-        ConfigError: fewer than one thread, or more slots than the decoder takes rows.
+        ConfigError: fewer than one thread or instance, or more slots than the decoder takes rows.
     """
     if not 1 <= threads <= MOST_THREADS:
         raise ConfigError(f"from 1 to {MOST_THREADS} threads", str(threads), "correct --threads")
     config = pb.ModelConfig(name=manifest.name, backend="python")
-    config.instance_group.add(count=1, kind=pb.ModelInstanceGroup.KIND_CPU)
+    if not 1 <= instances <= MOST_THREADS:
+        raise ConfigError(f"from 1 to {MOST_THREADS} instances", str(instances), "correct --instances")
+    config.instance_group.add(count=instances, kind=pb.ModelInstanceGroup.KIND_CPU)
     resolve(task_named(manifest.task).config)(config, manifest)
     own = {"task": manifest.task, "example": manifest.example}
     taken = sorted(manifest.details.keys() & {*own, *_OURS, *(one.name for one in fields(EngineSettings))})
@@ -186,7 +193,8 @@ def configure_embedder(config: Any, manifest: Manifest) -> None:
     signature = manifest.graph("model")
     made = {spec.name: _per_request(spec) for spec in signature.outputs}
     mask = TensorSpec(name=TOKEN_MASK, dtype="bool", axes=("tokens",))
-    _batch(config, signature, TEXT_REQUEST, (made[POOLED], made[HIDDEN], mask))
+    ids = TensorSpec(name=TOKEN_IDS, dtype="int32", axes=("tokens",))
+    _batch(config, signature, TEXT_REQUEST, (made[POOLED], made[HIDDEN], mask, ids))
 
 
 def configure_captioner(config: Any, manifest: Manifest) -> None:
@@ -201,6 +209,8 @@ def configure_text_generator(config: Any, manifest: Manifest) -> None:
     _generative_model(config)
     _add_inputs(config, (*TEXT_REQUEST, *IDS_REQUEST), optional=True)
     _add_alignment(config, manifest)
+    if not has_tokenizer(manifest.files):
+        _add_parameters(config, {TOKEN_IDS_ONLY: True})
 
 
 def _generative_model(config: Any) -> None:

@@ -32,6 +32,20 @@ def test_texts_have_their_lengths_and_answers(written):
     assert (second.text, second.max_tokens, second.answer) == ("c", None, None)
 
 
+@pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85", "\x0c"])
+def test_a_text_may_hold_what_else_ends_a_line(tmp_path, end):
+    path = tmp_path / "dataset.jsonl"
+    lines = [json.dumps({"text": f"a{end}b"}, ensure_ascii=False)] * 2
+    path.write_text("\ufeff" + "\r\n".join(lines) + "\r\n", encoding="utf-8", newline="")
+    assert [one.text for one in created(path)] == [f"a{end}b"] * 2
+
+
+@pytest.mark.parametrize("line", ["", {"text": "\ud800"}])
+def test_a_file_of_nothing_and_half_a_character_are_refused(written, line):
+    with pytest.raises(InputError, match=r"inputs in the files|whole characters"):
+        created(written(line))
+
+
 def test_a_conversation_is_a_request_a_turn_with_all_messages_before_it(written):
     messages = [
         {"role": role, "content": text}

@@ -10,12 +10,14 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from attendant.errors import InputError, ServerError, UnknownNameError
+from attendant.errors import InputError, LateError, ServerError, UnknownNameError
 from attendant.sampling_params import SamplingParams
+from attendant.tensor_names import TEXT_INPUT
 from clients.load.arrivals import ClosedLoop
 from clients.load.http_session import MOST_BYTES
-from clients.load.openai_transport import OpenAITransport
+from clients.load.openai_transport import OpenAITransport, _count_tokens
 from clients.load.record import RequestOutcome
+from clients.load.request_inputs import RequestInput, text_tensor
 from clients.load.run import run_load
 from clients.load.scenario import Cancel, Expect, Inputs, Scenario, Target, Workload
 
@@ -230,6 +232,37 @@ def test_a_count_that_is_none_fails_its_request_and_no_other(ran, model):
     run = ran(model, stream=False)
     assert [record.outcome for record in run.records] == [RequestOutcome.ERROR] * 3
     assert "a number of tokens as prompt_tokens" in run.records[0].error
+
+
+@pytest.mark.parametrize("path", ["/models", "/completions"])
+def test_a_server_that_takes_a_question_and_says_nothing_is_given_up(path):
+    async def say_nothing(reader, writer):
+        await reader.read()
+        writer.close()
+
+    async def ask():
+        async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            transport = OpenAITransport(
+                Target(transport="openai", address=f"http://127.0.0.1:{port}/v1", timeout_s=0.3)
+            )
+            workload = Workload(name="w", model="m", inputs=Inputs(kind="texts", texts=("a",)))
+            try:
+                if path == "/models":
+                    await transport.model("m")
+                else:
+                    await transport.probe_tokens(workload, None, RequestInput(tensors={TEXT_INPUT: text_tensor(["a"])}))
+            finally:
+                await transport.close()
+
+    with pytest.raises(LateError, match=f"{path} in 0.3 s"):
+        asyncio.run(asyncio.wait_for(ask(), 30))
+
+
+@pytest.mark.parametrize("body", [[1], {"usage": [1]}, {"usage": "x"}, {"usage": {"prompt_tokens": -1}}])
+def test_a_probe_whose_answer_counts_nothing_is_the_servers_failure(body):
+    with pytest.raises(ServerError, match="look at the server"):
+        _count_tokens(body, "prompt_tokens")
 
 
 def test_a_count_that_is_null_is_none(ran):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from attendant.errors import ConfigError, InputError
+from attendant.errors import ConfigError, InputError, OutputError
 from clients.load import report_verbs
 from clients.load.flags import LoadFlags
 from clients.load.record import RequestOutcome
@@ -124,6 +124,14 @@ def test_a_sweep_finds_the_highest_rate_and_keeps_its_runs(swept, tmp_path, caps
     assert type(asked[0][0]).__name__ == "Constant"
     assert asked[0][2] == "digits, 20 requests/s offered"
     assert "highest load that keeps the objectives" in page.read_text()
+
+
+def test_a_sweep_that_cannot_write_its_runs_measures_nothing(swept, tmp_path):
+    path, asked = swept
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="a place to write"):
+        report_verbs.sweep(path, rates=(1.0,), out=tmp_path / "file")
+    assert not asked
 
 
 def test_a_sweep_of_concurrency_measures_every_level(swept, capsys):

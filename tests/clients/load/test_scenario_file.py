@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from attendant.errors import ConfigError, InputError
@@ -112,6 +114,9 @@ def test_every_kind_of_arrivals_has_a_name(told, arrivals):
         ({"arrivals": {"kind": "poisson"}}, "arrivals.rate"),
         ({"arrivals": {"kind": "poisson", "rate": 0}}, "arrivals with rate"),
         ({"duration_s": None}, "duration_s nor requests"),
+        *(({"warmup_s": seconds}, "warmup_s, a number of seconds") for seconds in (-5, math.nan, math.inf)),
+        ({"duration_s": math.inf}, "duration_s, a number of seconds"),
+        ({"arrivals": {"kind": "closed", "concurrency": 10**9}}, "concurrency from 1 to"),
     ],
 )
 def test_what_is_wrong_is_told_by_its_key(change, key):

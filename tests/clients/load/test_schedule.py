@@ -92,6 +92,8 @@ def test_a_trace_without_workloads_is_mixed_by_the_weights(tmp_path):
             '{"scheduled_s": NaN}\n',
             '{"scheduled_s": Infinity}\n',
             '{"scheduled_s": 1, "workload": [1]}\n',
+            '{"scheduled_s": 0}\n{"scheduled_s": 1e300}\n',
+            f'{{"scheduled_s": {"9" * 400}}}\n',
             "[" * 99_999,
         ),
     ],
@@ -101,6 +103,13 @@ def test_a_trace_that_cannot_be_replayed_is_refused(tmp_path, text):
     path.write_text(text)
     with pytest.raises(InputError):
         draw_schedule(scenario(arrivals=Replay(trace=str(path))))
+
+
+def test_a_trace_may_be_stretched_within_reason(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("scheduled_s\n1\n2\n")
+    with pytest.raises(InputError, match="more than 1e\\+07"):
+        draw_schedule(scenario(arrivals=Replay(trace=str(path), speed=1e-300)))
 
 
 def test_a_trace_of_too_many_lines_is_refused(tmp_path, monkeypatch):

@@ -68,6 +68,9 @@ def test_turns_carry_all_messages_before_them():
 def test_a_server_that_does_not_count_and_a_template_that_is_longer_are_said():
     with pytest.raises(InputError, match=r"usage\.prompt_tokens"):
         made(count=lambda text: 0, input_tokens=50)
+    for odd in (lambda text: 9, lambda text: 1000 - len(text.split()), lambda text: 100 + len(text.split()) // 32):
+        with pytest.raises(InputError, match=r"usage\.prompt_tokens.*by words"):
+            made(count=odd, input_tokens=20_000)
     with pytest.raises(InputError, match="at least 31"):
         made(count=lambda text: 30 + len(text.split()), input_tokens=20)
 

@@ -106,3 +106,13 @@ def test_a_checkpoint_that_changes_during_its_export_is_refused(checkpoint_folde
     config.write_text(config.read_text() + " ")
     with pytest.raises(ArtefactError, match="export again when nothing is writing them"):
         require_unchanged(str(checkpoint_folder), PLAIN, before)
+
+
+def test_a_program_that_changes_during_its_export_is_refused(tmp_path):
+    program = tmp_path / "model.pt2"
+    program.write_bytes(b"one")
+    before = fingerprint_of(str(program), PLAIN)
+    require_unchanged(str(program), PLAIN, before)
+    program.write_bytes(b"two")
+    with pytest.raises(ArtefactError, match="export again when nothing is writing them"):
+        require_unchanged(str(program), PLAIN, before)

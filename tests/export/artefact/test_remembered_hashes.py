@@ -1,5 +1,7 @@
 import json
+import mmap
 import os
+import time
 
 import pytest
 
@@ -8,12 +10,13 @@ from export.artefact import remembered_hashes
 from export.artefact.remembered_hashes import SMALL, memory_file, remembered_sha256
 
 LONG_AGO_NS = 10**18
+SETTLED_NS = remembered_hashes._SETTLED_NS
 
 
 @pytest.fixture(autouse=True)
 def _memory_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(remembered_hashes, "_TICK_NS", 0)
+    monkeypatch.setattr(remembered_hashes, "_SETTLED_NS", 0)
 
 
 @pytest.fixture
@@ -74,12 +77,23 @@ def test_a_file_put_in_the_place_of_another_is_noticed(weights, tmp_path):
     assert remembered_sha256(weights) == sha256_of(weights) != before
 
 
-def test_a_file_as_young_as_a_tick_of_the_clock_is_not_remembered(weights, hashed, monkeypatch):
-    monkeypatch.setattr(remembered_hashes, "_TICK_NS", 10**18)
+def test_a_file_that_was_just_written_is_not_remembered(weights, hashed, monkeypatch):
+    monkeypatch.setattr(remembered_hashes, "_SETTLED_NS", 10**18)
     remembered_sha256(weights)
     remembered_sha256(weights)
     assert hashed == ["weights", "weights"]
     assert not memory_file().exists()
+
+
+def test_a_write_to_shared_memory_that_moves_no_time_is_noticed(weights, monkeypatch):
+    monkeypatch.setattr(remembered_hashes, "_SETTLED_NS", SETTLED_NS)
+    with weights.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+        memory[:1] = bytes([memory[0] ^ 1])
+        time.sleep(0.1)
+        before, state = remembered_sha256(weights), remembered_hashes._state(weights.stat())
+        memory[1:2] = bytes([memory[1] ^ 1])
+        assert remembered_hashes._state(weights.stat()) == state
+        assert remembered_sha256(weights) == sha256_of(weights) != before
 
 
 def test_a_small_file_is_not_remembered(tmp_path):

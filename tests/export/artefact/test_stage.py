@@ -220,6 +220,10 @@ def test_a_precision_that_measures_wants_samples_before_anything_is_exported(pre
     monkeypatch.setattr("export.artefact.stage._export", None)
     with pytest.raises(InputError, match=r"inputs to calibrate tinyllama-1\.1b with.*--calibration"):
         export_onnx("tinyllama-1.1b", tmp_path / "artefact", precision=precision)
+    (tmp_path / "texts.txt").write_text("the house is small")
+    for samples, found in (("texts.txt", "neither a tokenizer nor a preprocessing"), ("gone.npz", "nothing at")):
+        with pytest.raises(InputError, match=found):
+            export_onnx("tinyllama-1.1b", tmp_path / "artefact", precision=precision, calibration=tmp_path / samples)
 
 
 @pytest.mark.parametrize(("bits", "precision"), [(4, "int8"), (4, "int4-hqq"), (8, "int4"), (8, "fp8")])

@@ -5,7 +5,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from attendant.errors import InputError
+from attendant.errors import ArtefactError, InputError
 from export.mixed_precision.bisect import bisect_files
 from export.mixed_precision.request import Request
 from tests.export.mixed_precision.small_graphs import (
@@ -96,3 +96,15 @@ def test_graphs_of_other_inputs_or_other_names_cannot_be_compared(tmp_path):
     onnx.save(model, other)
     with pytest.raises(InputError, match="values of one name"):
         bisect_files(path, other, REQUEST, 0.01)
+
+
+@pytest.mark.parametrize(("kind", "at"), [("initializer", 0), ("node", 0), ("node", -1)])
+def test_a_value_that_nothing_gives_is_named(tmp_path, kind, at):
+    path = write_convolving(tmp_path / "conv.onnx")
+    model = onnx.load(path)
+    del getattr(model.graph, kind)[at]
+    onnx.save(model, path)
+    with pytest.raises(
+        ArtefactError, match=r"expected '\w+' of .*conv.onnx as an input, a weight or an output; found no"
+    ):
+        bisect_files(path, None, REQUEST, 0.01)

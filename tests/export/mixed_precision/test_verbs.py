@@ -204,10 +204,13 @@ def test_an_index_is_followed_through_any_number_of_nodes():
     assert table_rows(model.graph.inputs[0]) == 5
 
 
-def test_a_pipe_in_the_place_of_samples_is_refused(conv, tmp_path):
+def test_a_pipe_and_half_a_file_in_the_place_of_samples_are_refused(conv, tmp_path):
     os.mkfifo(tmp_path / "samples.npz")
-    with pytest.raises(InputError, match="a file of samples; found none at"):
-        feeds_for(read_source(conv), tmp_path / "samples.npz", 1, {})
+    np.savez(tmp_path / "cut.npz", x=np.zeros((1, 2, 6, 6), np.float32))
+    os.truncate(tmp_path / "cut.npz", 200)
+    for name, message in (("cut.npz", "BadZipFile"), ("samples.npz", "is no file")):
+        with pytest.raises(InputError, match=f"arrays of numbers in .*{message}"):
+            feeds_for(read_source(conv), tmp_path / name, 1, {})
 
 
 def test_an_operator_that_nobody_knows_is_named(conv):

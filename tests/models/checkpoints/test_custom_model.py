@@ -1,3 +1,4 @@
+import os
 import re
 import subprocess
 import sys
@@ -46,13 +47,67 @@ def test_an_answer_that_the_reader_gives_is_kept(tmp_path):
         ("def make(): pass", r"a function model\(\) in .*; found \['make'\]"),
         ("def model(): return 3", r"a CustomModel from model\(\) in .*; found int"),
         ("def model(): raise OSError('no weights')", r"found OSError: no weights \(at mine.py:1: def model"),
-        ("import sys\ndef model(): sys.exit(3)", r"to return; found it ended the process: 3"),
+        ("import sys\ndef model(): sys.exit(3)", r"to return; found SystemExit: 3 \(at mine.py:2: def model"),
+        ("def model(): raise KeyboardInterrupt", r"to return; found KeyboardInterrupt:  \(at mine.py:1"),
+        (
+            "class E(Exception):\n  def __str__(self): raise self\ndef model(): raise E",
+            "found E: its text cannot be made",
+        ),
+        ("import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (9, 9))", "to end well; found status 1"),
         ("import os\ndef model(): os.kill(os.getpid(), 11)", r"to end well; found SIGSEGV"),
+        ("import os\ndef model(): os._exit(0)", r"to end well; found status 0"),
     ],
 )
 def test_a_file_that_gives_no_model_is_refused(tmp_path, text, message):
     with pytest.raises(ArtefactError, match=message):
         checkpoint_named(str(own_file(tmp_path, text)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind", "message"),
+    [
+        ("module=Pooled()", "module=Pooled", ConfigError, "module of a CustomModel, an nn.Module; found <class"),
+        ("module=Pooled()", "module=torch.jit.trace(nn.ReLU(), torch.ones(1))", ArtefactError, r"forward\(\) failed"),
+        ('name="pooled"', "name=None", ConfigError, "name of a CustomModel, a str; found None"),
+        ('{"unit": "volt"}', "['volt']", ConfigError, r"details of a CustomModel, a dict; found \['volt'\]"),
+        ('{"inputs": {"readings"', '[{"readings"', ConfigError, "example of a CustomModel, a dict"),
+        ('largest={"time": 12}', 'largest={"time": 10**15}, smallest={"time": 10**12}', ArtefactError, "found Runtime"),
+        ('("batch", "time", 8)', '("batch", "time", -8)', ArtefactError, "found RuntimeError: .*negative dimension"),
+    ],
+)
+def test_what_is_of_another_type_or_size_is_one_error(tmp_path, old, new, kind, message):
+    assert old in WHOLE
+    text = WHOLE.replace(old, new).replace("True]}}", "True]}]" if new.startswith("[{") else "True]}}")
+    with pytest.raises(kind, match=message):
+        checkpoint_named(str(own_file(tmp_path, text)))
+
+
+def test_a_module_without_code_of_its_own_in_forward_is_traced_or_one_error(tmp_path):
+    text = WHOLE.replace("module=Pooled()", "module=as_partial(Pooled())").replace(
+        "def model",
+        "def as_partial(module):\n    module.forward = partial(module.forward)\n    return module\n\ndef model",
+    )
+    assert checkpoint_named(str(own_file(tmp_path, f"from functools import partial\n{text}"))).name == "pooled"
+    with pytest.raises(ArtefactError, match=r"a custom model in .* is not supported on ScriptModules"):
+        checkpoint_named(str(own_file(tmp_path, WHOLE.replace("module=Pooled()", "module=torch.jit.script(Pooled())"))))
+
+
+def test_a_change_of_the_same_size_in_the_same_second_is_seen(tmp_path):
+    for found, value in (("int", "3"), ("str", "''"), ("set", "{3}")):
+        path = own_file(tmp_path, f"def model(): return {value:3}")
+        os.utime(path, (1e9, 1e9))
+        with pytest.raises(ArtefactError, match=f"found {found}"):
+            checkpoint_named(str(path))
+
+
+def test_what_an_earlier_run_left_in_the_folder_is_no_answer(tmp_path):
+    wrong = own_file(tmp_path, "def model(): return 3")
+    with pytest.raises(ArtefactError, match="found int"):
+        trace_custom_model(wrong, tmp_path)
+    program = trace_custom_model(own_file(tmp_path), tmp_path)
+    assert program.is_file()
+    with pytest.raises(ArtefactError, match="found status 0"):
+        trace_custom_model(own_file(tmp_path, "import os\nos._exit(0)"), tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import pytest
 
 from attendant.errors import InputError
 from attendant.manifest import Manifest
-from attendant.tokenizer import Tokenizer
+from attendant.tokenizer import SpecialText, Tokenizer
 from models.checkpoints.resolve import checkpoint_named
 from serving.engine.embedder import TextEmbedder, pad_texts
 from serving.runtime.create_runners import create_runners
@@ -81,6 +81,11 @@ def test_a_bad_text_earns_its_own_request_an_error(embedder, eager, bad, says):
     assert last.vectors["pooled"].shape == (1, 16)
 
 
+def test_special_tokens_are_read_where_the_client_says_so(embedder):
+    plain, special = embedder.embed([["the [SEP] cat"], [SpecialText("the [SEP] cat")]])
+    assert plain.vectors["hidden"].shape[1] > special.vectors["hidden"].shape[1] == 5
+
+
 def test_the_longest_text_that_fits_is_embedded(embedder):
     (answer,) = embedder.embed([["fish " * (LONGEST - 2)]])
     assert answer.vectors["hidden"].shape[1] == LONGEST
@@ -101,6 +106,12 @@ def test_vectors_that_nobody_wants_are_not_fetched(embedder, monkeypatch):
     monkeypatch.setattr(embedder, "_graph", lambda feeds, wanted: asked.append(wanted) or graph(feeds, wanted))
     (answer,) = embedder.embed([["fish"]], {"pooled", "token_mask"})
     assert asked == [["pooled"]] and answer.vectors.keys() == {"pooled"} and answer.token_mask.shape[0] == 1
+
+
+def test_tokens_alone_need_no_run(embedder, monkeypatch):
+    monkeypatch.setattr(embedder, "_graph", lambda *_: pytest.fail("run"))
+    (answer,) = embedder.embed([["fish", "the cat"]], {"token_ids"})
+    assert answer.token_ids.shape == answer.token_mask.shape and answer.token_ids[0, 0] == 2 and not answer.vectors
 
 
 def test_more_texts_than_the_graph_takes_are_refused_and_touch_no_other(embedder):

@@ -228,6 +228,20 @@ def test_a_prompt_that_begins_as_an_earlier_one_is_not_computed_again(language_m
     assert model.engine.meter.prefix_tokens == 32, "another beginning is another prompt"
 
 
+def test_every_output_says_how_many_of_the_prompts_tokens_were_cached(language_model):
+    model = loaded(LanguageModel, language_model, EngineSettings(max_num_seqs=2))
+    prompt = list(range(2, 38))
+
+    def cached(**options):
+        options = SamplingParams(max_tokens=2, ignore_eos=True, token_counts=True, **options)
+        return {output.cached_tokens for output in model.stream(model.request(prompt, options))}
+
+    assert [cached(), cached(), cached(echo=True, logprobs=True)] == [{0}, {32}, {0}]
+    without = loaded(LanguageModel, language_model, EngineSettings(prefix_cache_bytes=0))
+    options = SamplingParams(max_tokens=2, token_counts=True)
+    assert {output.cached_tokens for output in without.stream(without.request(prompt, options))} == {None}
+
+
 def test_a_prompt_whose_last_token_is_left_to_the_next_step_is_remembered_too(language_model):
     model = loaded(LanguageModel, language_model, EngineSettings(max_num_seqs=2, max_prefill_tokens=32))
     for _ in range(2):

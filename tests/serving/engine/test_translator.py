@@ -31,6 +31,18 @@ def test_cached_decoding_equals_the_eager_model_without_a_cache(translator, date
     assert [answer(translator, text)[0] for text in texts] == [tokenizer.decode(tokens) for tokens in expected]
 
 
+def test_a_source_is_echoed_in_tokens_where_nothing_is_to_be_decoded(translator, dates_artefact):
+    tokens = tuple(Tokenizer.load(dates_artefact / "tokenizer.json").encode("3rd of march", 48))
+    echo = SamplingParams(echo=True, max_tokens=0)
+    (output,) = translator.stream(translator.request("3rd of march", echo))
+    assert (output.text, output.token_ids, output.finish_reason) == ("3rd of march", tokens, "length")
+    (back,) = translator.stream(translator.request(tokens, echo))
+    assert back.text == "3rd of march"
+    for options in ({"max_tokens": 3}, {}, {"max_tokens": 0, "logprobs": True}):
+        with pytest.raises(InputError, match="an answer without its question"):
+            translator.request("3rd of march", SamplingParams(echo=True, **options))
+
+
 def test_tokens_come_one_by_one_and_the_last_piece_says_why(translator):
     pieces = list(translator.stream(translator.request("3rd of march 1997")))
     assert [piece.text for piece in pieces] == [*"1997-03-03", ""]

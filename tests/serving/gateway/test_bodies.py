@@ -3,7 +3,7 @@ import tracemalloc
 import pytest
 
 from attendant.errors import InputError
-from serving.gateway.bodies import MOST_FIELDS, parse_json
+from serving.gateway.bodies import MOST_FIELDS, MOST_VALUES, parse_json
 
 DEPTH, WIDTH = 180, 130_000
 MOST_MIB = 64
@@ -55,3 +55,9 @@ def test_too_many_fields_are_refused_with_their_place():
     with pytest.raises(InputError, match=f"at most {MOST_FIELDS} fields") as refused:
         parse_json(f'{{"a": [0, {{{fields}}}]}}')
     assert refused.value.param == "a.1"
+
+
+@pytest.mark.parametrize("part", ["[" * 150 + "]" * 150, '{"":' * 150 + "0" + "}" * 150], ids=["lists", "objects"])
+def test_too_many_lists_and_objects_are_refused_though_few_values_are_beside_each_other(part):
+    with pytest.raises(InputError, match=f"at most {MOST_VALUES} values"):
+        parse_json("[" + ",".join([part] * 1000) + "]")

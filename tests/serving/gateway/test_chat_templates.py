@@ -13,7 +13,14 @@ from tritonclient.grpc import model_config_pb2 as pb
 from attendant.errors import ArtefactError, BusyError, InputError, ServerError
 from clients.served_model import ServedModel
 from serving.gateway import chat_templates
-from serving.gateway.chat_templates import CHAT_TEMPLATE, CONTROL_TOKENS, PATIENCE_S, SPECIAL_TOKENS, ChatTemplates
+from serving.gateway.chat_templates import (
+    CHAT_TEMPLATE,
+    CONTROL_TOKENS,
+    PATIENCE_S,
+    SPECIAL_TOKENS,
+    TOOL_CALLS_ID,
+    ChatTemplates,
+)
 from serving.gateway.template_process import LONGEST_S
 from serving.processes import start_python
 from serving.triton.repository import chat_template
@@ -225,7 +232,8 @@ def test_chats_on_which_a_template_loops_are_refused_before_a_client_calls_the_s
 
 
 def test_the_names_of_the_parameters_are_those_that_the_repository_writes():
-    assert (chat_template.CHAT_TEMPLATE, chat_template.CONTROL_TOKENS) == (CHAT_TEMPLATE, CONTROL_TOKENS)
+    written = (chat_template.CHAT_TEMPLATE, chat_template.CONTROL_TOKENS, chat_template.TOOL_CALLS_ID)
+    assert written == (CHAT_TEMPLATE, CONTROL_TOKENS, TOOL_CALLS_ID)
 
 
 def test_a_template_travels_with_the_tokens_that_it_alone_may_write(tmp_path):
@@ -235,11 +243,15 @@ def test_a_template_travels_with_the_tokens_that_it_alone_may_write(tmp_path):
     (tmp_path / "chat_template.jinja").write_text(CHATML)
     with pytest.raises(ArtefactError, match=r"tokenizer\.json"):
         add_chat_template(config, tmp_path)
-    tokens = [{"content": "<s>", "special": True}, {"content": "word", "special": False}]
+    tokens = [{"id": 1, "content": "<s>", "special": True}, {"id": 2, "content": "word", "special": False}]
     (tmp_path / "tokenizer.json").write_text(json.dumps({"added_tokens": tokens}))
     add_chat_template(config, tmp_path)
     read = ServedModel.from_config("chatty", config).parameters
     assert read == {CHAT_TEMPLATE: CHATML, CONTROL_TOKENS: ["<s>"]}
+    tokens.append({"id": 5, "content": "[TOOL_CALLS]", "special": True})
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"added_tokens": tokens}))
+    add_chat_template(config, tmp_path)
+    assert ServedModel.from_config("chatty", config).parameters[TOOL_CALLS_ID] == 5
 
 
 @pytest.mark.planted

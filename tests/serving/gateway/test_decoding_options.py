@@ -35,6 +35,14 @@ def test_a_field_has_the_bounds_of_its_row(name):
         TranslationRequest.model_validate(body)
 
 
+def test_completions_and_translations_may_read_special_tokens_and_chats_never_do():
+    assert CompletionRequest.model_validate(ASKED | {"parse_special": True}).parse_special
+    assert TranslationRequest.model_validate({"model": "a", "input": "a", "parse_special": True}).parse_special
+    chat = {"model": "a", "messages": [{"role": "user", "content": "a"}], "parse_special": True}
+    with pytest.raises(ValidationError, match="parse_special"):
+        ChatRequest.model_validate(chat)
+
+
 def _keywords(schema):
     """Every keyword of a JSON schema and its values, however deep."""
     if isinstance(schema, dict):

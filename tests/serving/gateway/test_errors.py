@@ -49,3 +49,9 @@ def test_a_message_is_bounded_and_can_be_sent_whatever_it_repeats():
 def test_an_unexpected_failure_tells_strangers_nothing(caplog):
     status, body, _ = body_of(ValueError("a secret"))
     assert status == 500 and "secret" not in str(body) and "a secret" in caplog.text
+
+
+def test_a_lack_of_memory_is_a_refusal_that_may_be_tried_again(caplog):
+    status, body, headers = body_of(MemoryError())
+    assert (status, headers, caplog.records) == (503, {"Retry-After": "1"}, [])
+    assert "send less at once" in body["error"]["message"]

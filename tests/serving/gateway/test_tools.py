@@ -6,9 +6,12 @@ import json
 import pytest
 from llguidance import LLMatcher, LLTokenizer, grammar_from
 from openai import AsyncOpenAI
+from tokenizers import Tokenizer, decoders, pre_tokenizers
+from tokenizers.models import BPE
 
 from attendant.errors import InputError
-from serving.gateway.tools import HERMES, LLAMA, MISTRAL, ToolCall, Tools, tool_format
+from serving.gateway.tool_parser import ToolCall, ToolCallDelta, ToolParser, read_calls
+from serving.gateway.tools import HERMES, LLAMA, MISTRAL, Tools, tool_format
 from tests.serving.gateway.fake_triton import FakeTriton, config_of, delta, gateway_of, integers
 
 ADD = {
@@ -26,7 +29,8 @@ TOOLS = [
 TEMPLATE = (
     "{% for t in tools or [] %}{{ t.function.name }} {% endfor %}{% for m in messages %}{{ m | tojson }}{% endfor %}"
 )
-FORMATS = {"hermes": HERMES, "llama": LLAMA, "mistral": MISTRAL}
+QWEN = tool_format("{{ tools }}<tool_call></tool_call>")
+FORMATS = {"hermes": HERMES, "qwen": QWEN, "llama": LLAMA, "mistral": MISTRAL}
 formats = pytest.mark.parametrize("form", FORMATS.values(), ids=FORMATS)
 
 
@@ -65,8 +69,41 @@ def test_one_that_may_come_is_too_and_text_is_free(form):
     assert takes(alone, calls(form, call(form))) and not takes(alone, calls(form, call(form), call(form)))
 
 
-def test_where_a_special_token_begins_calls_no_guide_can_ask_for_it():
+def test_where_a_special_token_begins_calls_the_guide_asks_for_it_by_its_number():
+    grammar = Tools(schemas=SCHEMAS, format=MISTRAL, marker_token=TOOL_CALLS).grammar()
+    matcher = LLMatcher(with_special_token(), grammar_from("grammar", grammar), log_level=0)
+    assert not matcher.is_error(), matcher.get_error()
+
+    def takes_tokens(tokens):
+        one = matcher.deep_copy()
+        return one.try_consume_tokens(tokens) == len(tokens) and one.is_accepting()
+
+    def spelled(text):
+        return [SPELLED[byte] for byte in text.encode()]
+
+    written = f" [{call(MISTRAL)}, {call(MISTRAL, 'now', '{}')}]"
+    assert takes_tokens([TOOL_CALLS, *spelled(written)])
+    wrong = f"[{call(MISTRAL, arguments=chr(123) + chr(125))}]"
+    assert not takes_tokens([TOOL_CALLS, *spelled(wrong)])
+    assert not takes_tokens(spelled(wrong)), "written without the token it would be read as a call"
+    assert takes_tokens(spelled('[{"a": 1}] hello')) and takes_tokens([])
     assert Tools(schemas=SCHEMAS, format=MISTRAL).grammar() is None
+
+
+TOOL_CALLS = 257
+_LETTERS = sorted(pre_tokenizers.ByteLevel.alphabet())
+_OF_BYTES = {letter: number for number, letter in enumerate(_LETTERS)}
+
+
+def with_special_token():
+    library = Tokenizer(BPE(_OF_BYTES, []))
+    library.pre_tokenizer, library.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    library.add_special_tokens(["</s>", "[TOOL_CALLS]"])
+    SPELLED.update({byte: library.encode(chr(byte)).ids[0] for byte in range(128)})
+    return LLTokenizer(library.to_str(), n_vocab=258, eos_token=[256])
+
+
+SPELLED = {}
 
 
 @formats
@@ -75,21 +112,53 @@ def test_calls_are_read_as_they_were_written(form, is_forced):
     tools = Tools(schemas=SCHEMAS, format=form, is_forced=is_forced)
     written = calls(form, call(form), call(form, "now", "{}"), forced=is_forced)
     expected = [ToolCall(name="add", arguments='{"a": 1}'), ToolCall(name="now", arguments="{}")]
-    assert tools.read(written) == ("", expected)
-    cut = written[: len(written) // 3]
-    assert tools.read(cut) == (cut, [])
+    assert read_calls(tools, written) == expected
+    cut = written[: len(written) // 4]
+    assert read_calls(tools, cut) == [cut]
     if not is_forced:
-        assert tools.read("hello { [1] ") == ("hello { [1] ", [])
+        assert read_calls(tools, "hello { [1] ") == ["hello { [1] "]
 
 
-def test_text_before_calls_is_content_and_unknown_tools_are_text():
+def test_text_around_calls_is_content_and_unknown_tools_are_text():
     tools = Tools(schemas=SCHEMAS, format=HERMES)
-    assert tools.read("so: " + calls(HERMES, call(HERMES)))[0] == "so: "
+    one = ToolCall(name="add", arguments='{"a": 1}')
+    assert read_calls(tools, f"so: {calls(HERMES, call(HERMES))}\n so") == ["so: ", one, "so"]
     unknown = calls(HERMES, call(HERMES, "other"))
-    assert tools.read(unknown) == (unknown, [])
-    assert Tools(schemas=SCHEMAS, format=MISTRAL).read("[" + call(MISTRAL) + "]")[1]  # without its special token
-    deep = "<tool_call>" + "[" * 100_000
-    assert tools.read(deep) == (deep, [])
+    assert read_calls(tools, unknown) == [unknown]
+    assert read_calls(tools, unknown + calls(HERMES, call(HERMES))) == [unknown, one]
+    assert read_calls(Tools(schemas=SCHEMAS, format=MISTRAL), "[" + call(MISTRAL) + "]") == [one]  # without its token
+    for deep in ("[" * 100_000, '{"name": "' + "a" * 100_000):
+        assert read_calls(tools, "<tool_call>" + deep) == ["<tool_call>" + deep]
+
+
+def test_a_call_that_the_limit_cuts_is_a_call_as_far_as_it_came():
+    written = '{"name": "add", "arguments": {"a": "1\\'
+    assert read_calls(Tools(schemas=SCHEMAS, format=HERMES), f"<tool_call>{written}") == [
+        ToolCall(name="add", arguments='{"a": "1\\')
+    ]
+
+
+ODD = '{"a": "}]\\"</tool_call>", "b": [{}, "\\\\"], "c": "é"}'
+
+
+@formats
+@pytest.mark.parametrize("is_forced", [False, True])
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+@pytest.mark.planted
+def test_in_pieces_of_any_size_a_call_is_its_name_and_then_its_arguments(form, is_forced, size):
+    tools = Tools(schemas=SCHEMAS, format=form, is_forced=is_forced)
+    written = calls(form, call(form, arguments=ODD), call(form, "now", "{}"), forced=is_forced)
+    parser, parts = ToolParser(tools), []
+    for begin in range(0, len(written), size):
+        parts += parser.add(written[begin : begin + size], begin + size >= len(written))
+    assert all(isinstance(part, ToolCallDelta) for part in parts), parts
+    for index, (name, arguments) in enumerate([("add", ODD), ("now", "{}")]):
+        first, *rest = [part for part in parts if part.index == index]
+        assert (first.name, first.arguments) == (name, "") and first.id.startswith("call_")
+        assert "".join(part.arguments for part in rest) == arguments and not any(part.id or part.name for part in rest)
+        assert len(rest) >= len(arguments) // (2 * size), "fragments wait for the end of an escape alone"
+    whole = [ToolCall(name="add", arguments=ODD), ToolCall(name="now", arguments="{}")]
+    assert read_calls(tools, written) == whole
 
 
 @pytest.mark.parametrize(
@@ -145,16 +214,44 @@ async def streamed(chat, body):
     async with chat.stream(**body) as stream:
         kinds = [event.type async for event in stream]
         assert kinds[0] == "chunk"
+        if stream.current_completion_snapshot.choices[0].message.tool_calls:
+            assert "tool_calls.function.arguments.delta" in kinds and "tool_calls.function.arguments.done" in kinds
         return (await stream.get_final_completion()).choices[0]
 
 
+TEMPLATES = {
+    "hermes": "{# tools #}<tool_call>",
+    "qwen": "{# tools #}<tool_call></tool_call>",
+    "llama": '{# tools "parameters" #}',
+    "mistral": "{# tools [TOOL_CALLS] #}",
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("use", [whole, streamed])
-def test_the_official_client_reads_calls(use):
-    said = "so " + calls(HERMES, call(HERMES, arguments='{"a": 3}'), call(HERMES, "now", "{}"))
-    choice = converse(Server(said), use)
+def test_the_official_client_reads_calls(use, name):
+    form = FORMATS[name]
+    before = "so " if form.speaks_marker else ""
+    written = before + calls(form, call(form, arguments='{"a": 3}'), call(form, "now", "{}"))
+    choice = converse(Server(written.removeprefix("[TOOL_CALLS]"), TEMPLATES[name] + TEMPLATE), use)
     found = [(one.function.name, json.loads(one.function.arguments)) for one in choice.message.tool_calls]
-    assert found == [("add", {"a": 3}), ("now", {})] and choice.message.content == "so "
+    assert found == [("add", {"a": 3}), ("now", {})] and (choice.message.content or "") == before
     assert choice.finish_reason == "tool_calls" and len({one.id for one in choice.message.tool_calls}) == 2
+
+
+def test_a_stream_says_the_name_before_the_arguments_have_come():
+    async def chunks(chat, body):
+        return [chunk async for chunk in await chat.create(**body, stream=True)]
+
+    said = "so " + calls(HERMES, call(HERMES, arguments='{"a": 12345}'))
+    found = converse(Server(said), chunks)
+    deltas = [call for chunk in found for call in chunk.choices[0].delta.tool_calls or ()]
+    first, *rest = deltas
+    assert (first.index, first.function.name, first.function.arguments) == (0, "add", "") and first.id
+    assert [one.function.arguments for one in rest] == list('{"a": 12345}')
+    assert not any(one.id or one.function.name for one in rest)
+    reasons = [chunk.choices[0].finish_reason for chunk in found]
+    assert reasons[-1] == "tool_calls" and not any(reasons[:-1])
 
 
 @pytest.mark.parametrize("use", [whole, streamed])

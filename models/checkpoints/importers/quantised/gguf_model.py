@@ -168,13 +168,16 @@ def _rope(file: GgufFile, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def gguf_tokenizer(file: GgufFile) -> dict[str, Any]:
-    """What of ``tokenizer_config.json`` the file says itself: the chat template, and the tokens that it may name."""
-    tokens, found = (
-        file.values.get("tokenizer.ggml.tokens"),
-        {"chat_template": file.values.get("tokenizer.chat_template")},
-    )
-    for name in ("bos", "eos", "unk", "pad"):
-        number = file.values.get(f"tokenizer.ggml.{'unknown' if name == 'unk' else name}_token_id")
-        if isinstance(tokens, list) and type(number) is int and 0 <= number < len(tokens):
+    """What of ``tokenizer_config.json`` the file says itself: the chat template, and the tokens that it may name.
+
+    Nothing where there is no tokenizer in the file.
+    """
+    tokens = file.values.get("tokenizer.ggml.tokens")
+    if not isinstance(tokens, list):
+        return {}
+    found: dict[str, Any] = {"vocab_size": len(tokens), "chat_template": file.values.get("tokenizer.chat_template")}
+    for name, theirs in {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}.items():
+        number = file.values.get(f"tokenizer.ggml.{theirs}_token_id")
+        if type(number) is int and 0 <= number < len(tokens):
             found[f"{name}_token"] = tokens[number]
     return {name: value for name, value in found.items() if value is not None}

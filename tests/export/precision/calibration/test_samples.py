@@ -1,5 +1,6 @@
 """Where samples come from, and what a reader is told who gives none, or the wrong ones."""
 
+import os
 import shutil
 from dataclasses import replace
 
@@ -114,6 +115,7 @@ def test_tensors_of_a_file_are_taken_one_by_one_and_of_many_as_many_as_are_used_
         ({"images": np.zeros((2, 1, 8, 8), np.float32)}, r"tensors \['pixels'\] .*found {'images': \[2, 1, 8, 8\]}"),
         ({"pixels": np.zeros((2, 1, 9, 8), np.float32)}, r"\[batch, 1, 8, 8\]; found float32 \[1, 1, 9, 8\]"),
         ({"pixels": np.zeros((2, 1, 8, 8), np.float64)}, "of type float32 .*found float64"),
+        ({"pixels": np.float32(1)}, r"as many samples each in .*found {'pixels': \[\]}"),
         ({"pixels": np.zeros((0, 1, 8, 8), np.float32)}, "at least one sample in .*found none"),
         ({"pixels": np.full((2, 1, 8, 8), np.nan, np.float32)}, "finite numbers in .*found NaN or infinity in 2 sam"),
     ],
@@ -132,11 +134,13 @@ def test_a_model_without_data_of_its_own_needs_a_file(digits):
 def test_what_cannot_be_read_is_refused_by_name(digits, dates, tmp_path):
     shutil.copyfile(__file__, tmp_path / "code.npz")
     (tmp_path / "noise").write_bytes(b"\xff\xfe\xff")
+    os.truncate(write(tmp_path / "cut.npz", pixels=np.zeros((1, 1, 8, 8), np.float32)), 200)
     preset = replace(digits[0], details={})
     Image.new("L", (8, 8)).save(tmp_path / "a.png")
     for checkpoint, path, told in (
+        (digits, tmp_path / "cut.npz", "arrays of numbers in .*BadZipFile"),
         (digits, tmp_path / "nowhere", "nothing at .*nowhere"),
-        (digits, tmp_path / "code.npz", "an .npz of tensors"),
+        (digits, tmp_path / "code.npz", "arrays of numbers in .*code.npz"),
         (digits, tmp_path / "noise", "an image file at .*noise"),
         (dates, tmp_path / "noise", "UTF-8 text, one sample a line"),
         ((preset, digits[1]), tmp_path / "a.png", "says how an image is prepared"),

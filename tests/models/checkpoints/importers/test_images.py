@@ -79,6 +79,16 @@ def test_what_a_file_leaves_out_is_that_processors_own(processor, field, tmp_pat
     assert np.abs(found - wanted).max() <= 1e-3 * 4
 
 
+@pytest.mark.parametrize("field", ["do_rescale", "do_normalize", "do_center_crop", "default_to_square"])
+@pytest.mark.parametrize("processor", [ViTImageProcessorPil, DeiTImageProcessorPil, CLIPImageProcessorPil], ids=str)
+def test_a_null_switches_a_step_off(processor, field, tmp_path):
+    size = {"size": SQUARE, "crop_size": SQUARE}
+    folder = folder_of(processor(**size), tmp_path / "theirs", **{field: None})
+    wanted = np.asarray(processor.from_pretrained(folder)(photograph(LANDSCAPE), return_tensors="np")["pixel_values"])
+    found = pixels_from_image(photograph(LANDSCAPE), image_details(folder, SHAPE)["preprocessing"])
+    assert np.abs(found - wanted[0]).max() <= 1e-4 * np.abs(wanted).max()
+
+
 @pytest.mark.planted
 @pytest.mark.parametrize("size", [LANDSCAPE, PORTRAIT, SMALL], ids=str)
 @pytest.mark.parametrize("side", [11, 20, 23])
@@ -148,6 +158,11 @@ def test_a_folder_without_a_preprocessor_says_nothing(tmp_path):
         ({"image_std": [0.5, 0.0, 0.5]}, "image_std of 3 numbers"),
         ({"image_mean": ["a", 0.5, 0.5]}, "image_mean of 3 numbers"),
         ({"rescale_factor": "x"}, "rescale_factor, a number"),
+        ({"rescale_factor": None}, "rescale_factor, a number"),
+        ({"image_std": None}, "image_std of 3 numbers"),
+        ({"size": None}, "a size of a height and a width"),
+        ({"resample": None}, "resample, one of"),
+        ({"do_resize": None}, "images that are resized"),
     ],
     ids=str,
 )

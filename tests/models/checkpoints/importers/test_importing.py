@@ -41,6 +41,20 @@ def test_a_checkpoint_in_many_files_is_read_as_one(folder, tmp_path):
     assert_same(parts, LlamaForCausalLM, folder, causal())
 
 
+def test_a_language_model_without_a_tokenizer_is_imported_for_token_ids_alone_and_the_import_says_so(folder, tmp_path):
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(ArtefactError, match="a tokenizer in"):  # settings of one that is not there
+        import_checkpoint(folder, tmp_path / "ours")
+    (folder / "tokenizer_config.json").unlink()
+    done = import_checkpoint(folder, tmp_path / "ours")
+    assert done.notes == ("no tokenizer: it is served for token ids alone",)
+    checkpoint = load_checkpoint(tmp_path / "ours")
+    prompt, limit = checkpoint.example["inputs"]["input_ids"], checkpoint.example["inputs"]["max_tokens"]
+    theirs = LlamaForCausalLM.from_pretrained(folder).eval()
+    answer = theirs.generate(torch.tensor([prompt]), max_new_tokens=limit, do_sample=False)[0, len(prompt) :].tolist()
+    assert checkpoint.example["answer"] == answer and "tokenizer" not in checkpoint.details
+
+
 def test_an_import_says_what_it_did(folder, tmp_path):
     rewrite(folder / "generation_config.json", eos_token_id=[2, 3], no_repeat_ngram_size=3, temperature=0.6)
     done = import_checkpoint(folder, tmp_path / "ours", name="my-llama", max_length=20)

@@ -6,7 +6,17 @@ from safetensors.torch import load_file
 from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
 
 from attendant.errors import ConfigError
-from tests.models.checkpoints.importers.saved import GONE, VOCABULARY, assert_same, causal, imported, rewrite, saved
+from models.checkpoints.importers.importing import import_checkpoint
+from tests.models.checkpoints.importers.saved import (
+    GONE,
+    VOCABULARY,
+    assert_same,
+    causal,
+    imported,
+    rewrite,
+    saved,
+    tokens,
+)
 
 SIZES = {
     "vocab_size": VOCABULARY,
@@ -31,6 +41,7 @@ ROPES = {
         "short_factor": [1.5, 2.0],
         "long_factor": [3.0, 4.0],
     },
+    "proportional": {"rope_theta": 100.0, "partial_rotary_factor": 0.5, "factor": 2.0},
 }
 
 
@@ -64,7 +75,7 @@ def test_an_imported_llama_computes_what_transformers_does(settings, tmp_path):
 def test_every_supported_rope_type_is_transformers_own(rope, tmp_path):
     folder = llama(tmp_path / "theirs", rope_parameters={"rope_type": rope, **ROPES[rope]})
     checkpoint = imported(folder)
-    assert_same(checkpoint, LlamaForCausalLM, folder, causal(checkpoint.config.max_length))
+    assert_same(checkpoint, LlamaForCausalLM, folder, causal(39))
 
 
 @pytest.mark.planted
@@ -78,6 +89,11 @@ def test_every_supported_rope_type_is_transformers_own(rope, tmp_path):
         {"beta_fast": 6.0, "beta_slow": 0.5},
         {"factor": None},
         {"original_max_position_embeddings": 40, "factor": 1.0},
+        {"factor": 0.5},
+        {"truncate": None},
+        {"beta_fast": 0.5, "beta_slow": 6.0},
+        {"beta_fast": None, "beta_slow": 0, "mscale": None},
+        {"rope_theta": 0.5},
     ],
     ids=str,
 )
@@ -87,11 +103,64 @@ def test_every_option_of_yarn_is_transformers_own(options, tmp_path):
     assert_same(imported(folder), LlamaForCausalLM, folder, causal(40))
 
 
-def test_longrope_is_imported_up_to_the_length_where_the_other_library_changes_all_angles(tmp_path):
-    folder = llama(tmp_path / "theirs", rope_parameters={"rope_type": "longrope", **ROPES["longrope"]})
-    assert imported(folder).config.max_length == 39
-    with pytest.raises(ConfigError, match="a --max-length from 1 to 39"):
-        imported(folder, max_length=40)
+@pytest.mark.planted
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("linear", {"factor": 0.5}),
+        ("linear", {"factor": 3, "rope_theta": 1}),
+        ("proportional", {"partial_rotary_factor": 0.0, "factor": 1.0}),
+        ("proportional", {"partial_rotary_factor": 0.3, "factor": 0.7}),
+        ("proportional", {"partial_rotary_factor": 1}),
+        ("longrope", {"short_factor": [2.5], "long_factor": [4]}),  # one for all pairs, as it broadcasts
+        ("longrope", {"factor": None}),
+        ("longrope", {"attention_factor": 1.7, "original_max_position_embeddings": 1000}),
+        ("default", {"partial_rotary_factor": 0.5}),  # which transformers' Llama does not read
+    ],
+    ids=str,
+)
+def test_odd_settings_of_other_kinds_are_transformers_own(kind, options, tmp_path):
+    rope = {"rope_type": kind, **ROPES[kind], **options}
+    folder = llama(tmp_path / "theirs", rope_parameters=rope)
+    assert_same(imported(folder), LlamaForCausalLM, folder, causal(39))
+
+
+def test_a_factor_that_is_not_read_is_named(tmp_path):
+    folder = llama(tmp_path / "theirs", rope_parameters={"rope_type": "default", "partial_rotary_factor": 0.5})
+    (note,) = import_checkpoint(folder, tmp_path / "ours").notes
+    assert note.startswith("partial_rotary_factor 0.5 is not read: transformers rotates the heads")
+
+
+LONG = {"rope_type": "longrope", **ROPES["longrope"], "original_max_position_embeddings": 9}
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("prompt_length", [3, 8, 9])
+def test_longrope_beyond_its_first_length_is_what_transformers_says_with_its_cache(prompt_length, tmp_path):
+    folder = llama(tmp_path / "theirs", rope_parameters=LONG)
+    checkpoint = imported(folder)
+    assert checkpoint.config.max_length == 40
+    theirs = LlamaForCausalLM.from_pretrained(folder).eval()
+    answered = theirs.generate(
+        tokens(1, prompt_length),
+        max_new_tokens=20,
+        do_sample=False,
+        eos_token_id=-1,
+        output_logits=True,
+        return_dict_in_generate=True,
+    )
+    found = checkpoint.model(answered.sequences)[0, prompt_length - 1 : -1]
+    assert torch.equal(found.argmax(-1), answered.sequences[0, prompt_length:])
+    torch.testing.assert_close(found, torch.cat(answered.logits), atol=2e-5, rtol=0)
+
+
+def test_a_prompt_beyond_it_is_refused_by_name_as_all_of_its_angles_would_be_others(tmp_path):
+    folder = llama(tmp_path / "theirs", rope_parameters=LONG)
+    checkpoint = imported(folder)
+    assert checkpoint.serving_details()["max_prompt_length"] == 9
+    (note,) = import_checkpoint(folder, tmp_path / "ours").notes
+    assert note == "longrope: prompts of at most 9 tokens, and answers up to 40 with them"
+    assert "max_prompt_length" not in imported(folder, max_length=9).serving_details()
 
 
 @pytest.mark.parametrize("key", ["type", "rope_type"])
@@ -116,19 +185,29 @@ def test_a_plain_rope_theta_needs_no_scaling(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "found"),
     [
-        ({"rope_scaling": {"type": "proportional", "factor": 4.0}}, "'proportional'"),
+        ({"rope_scaling": {"type": "proportional", "partial_rotary_factor": 1.5}}, "1.5"),
         ({"rope_scaling": {"rope_type": "longrope", "factor": 4.0}}, "None"),
-        ({"rope_scaling": {"rope_type": "longrope", "factor": 4.0, "short_factor": [1.0]}}, "1"),
+        ({"rope_scaling": {"rope_type": "longrope", "factor": 4.0, "short_factor": [1.0]}}, "None"),
+        (
+            {"rope_scaling": {"rope_type": "longrope", "factor": 4.0, "short_factor": [1] * 3, "long_factor": [1] * 3}},
+            "3",
+        ),
         ({"rope_scaling": {"type": "yarn", "factor": 4.0, "truncate": 3}}, "3"),
         ({"rope_theta": "x", "rope_parameters": GONE}, "'x'"),
         ({"rope_theta": 10**400, "rope_parameters": GONE}, "1000"),
         ({"rope_scaling": {"type": ["linear"], "factor": 4.0}}, "linear"),
-        ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, "partial_rotary_factor 0.5"),
-        ({"partial_rotary_factor": 0.5}, "partial_rotary_factor 0.5"),
+        (
+            {"rope_scaling": {"type": "linear", "factor": 2.0, "partial_rotary_factor": 0.5}},
+            "partial_rotary_factor 0.5",
+        ),
+        (
+            {"rope_scaling": {"type": "linear", "factor": 2.0}, "partial_rotary_factor": 0.5},
+            "partial_rotary_factor 0.5",
+        ),
         ({"rope_scaling": {"type": "linear"}}, "None"),
         ({"rope_scaling": {"type": "default", "mrope_section": [1, 1]}}, "mrope_section"),
         ({"rope_parameters": {"full_attention": {"rope_type": "default"}}}, "full_attention"),
-        ({"rope_scaling": {"type": "linear", "factor": 0.5}}, "0.5"),
+        ({"rope_scaling": {"type": "linear", "factor": 0}}, "0"),
         ({"mlp_bias": 1}, "1"),
         ({"hidden_act": "relu2"}, "'relu2'"),
     ],

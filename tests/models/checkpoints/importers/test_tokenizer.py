@@ -8,6 +8,7 @@ from tokenizers import BertWordPieceTokenizer, ByteLevelBPETokenizer
 from attendant.chat_template import LONGEST_TEMPLATE
 from attendant.errors import ArtefactError, MachineError
 from attendant.tokenization import load_tokenizer
+from attendant.tokenizer import RenderedText
 from models.checkpoints.importers.library import quietly
 from models.checkpoints.importers.tokenizer import keep_tokenizer
 from tests.models.checkpoints.importers.saved import characters, write
@@ -132,6 +133,41 @@ def test_files_that_transformers_cannot_read_are_refused(tmp_path):
     (source / "vocab.json").write_text("{")
     with pytest.raises(ArtefactError, match="a tokenizer that transformers can convert"):
         kept(source)
+
+
+START = {"content": "<|start|>", "lstrip": False, "rstrip": True, "normalized": False, "special": True}
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"tokenizer_config.json": {"added_tokens_decoder": {"99": START, "7": {**START, "content": "<x>"}}}},
+        {"tokenizer_config.json": {"added_tokens_decoder": {"99": {**START, "special": False}}}},
+        {"tokenizer_config.json": {"extra_special_tokens": ["<x>", "<|start|>"]}},
+        {"tokenizer_config.json": {"extra_special_tokens": {"image_token": "<|start|>"}, "audio_token": "<x>"}},
+        {"tokenizer_config.json": {"additional_special_tokens": ["<|start|>"], "sep_token": "<x>", "bos_token": "<s>"}},
+        {"tokenizer_config.json": {"mask_token": {"__type": "AddedToken", **START}, "add_bos_token": True}},
+        {"special_tokens_map.json": {"additional_special_tokens": ["<|start|>"], "bos_token": START}},
+        {"added_tokens.json": {"<|start|>": 99, "<x>": 98}, "special_tokens_map.json": {"sep_token": "<|start|>"}},
+        {"tokenizer_config.json": {"added_tokens_decoder": {}}, "special_tokens_map.json": {"bos_token": "<x>"}},
+    ],
+    ids=str,
+)
+def test_tokens_that_a_folder_adds_elsewhere_are_tokens_as_in_transformers(files, tmp_path):
+    source = tmp_path / "theirs"
+    source.mkdir()
+    characters().save(str(source / "tokenizer.json"))
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", **files.get("tokenizer_config.json", {})}
+    for name, values in {**files, "tokenizer_config.json": settings, "config.json": {"model_type": "gpt2"}}.items():
+        write(source / name, **values)
+    details, folder = kept(source)
+    ours = load_tokenizer(folder, details["tokenizer"])
+    with quietly():
+        theirs = transformers.AutoTokenizer.from_pretrained(source)
+    for text in ("a<|start|> b", "<x>a</s>b<s>", "<|start|><x>"):
+        ids = theirs(text, add_special_tokens=False)["input_ids"]
+        assert ours.encode(RenderedText(text), longest=99) == ids
+        assert ours.decode(ids) == theirs.decode(ids, skip_special_tokens=True)
 
 
 TEMPLATE = "{% for message in messages %}{{ message.content }}{% endfor %}{{ eos_token }}"

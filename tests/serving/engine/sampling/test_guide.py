@@ -209,6 +209,13 @@ def test_special_tokens_and_those_beyond_the_vocabulary_never_come(models):
         assert not allowed[special].any() and not allowed[-7:].any() and allowed.sum() > 20
 
 
+def test_a_grammar_may_ask_for_a_special_token_by_its_number(models):
+    guide = models["dates-gru"].guides.create(grammar('start: <[3]> "a"'))
+    assert np.flatnonzero(guide.allowed()).tolist() == [3]
+    guide.take(3)
+    assert np.flatnonzero(guide.allowed()).tolist() == [4]
+
+
 def test_the_forced_first_token_is_none_of_the_guides(models):
     model = models["dates-gru"]
     rules = TokenRules(end=frozenset({2}), first=1)
@@ -228,6 +235,8 @@ def test_the_forced_first_token_is_none_of_the_guides(models):
         (grammar("root ::= ("), "GBNF"),
         (grammar("start: " + "(" * 5000 + '"a"' + ")" * 5000), "nested"),
         (grammar("start: <|endoftext|>"), "special token"),
+        (grammar("start: <[32000]>"), "too large"),
+        (grammar("start: <[99999999999999999999]>"), "too large"),
         (schema({"type": "object", "unevaluatedItems": 3}), "unevaluatedItems"),
         (Structure(kind="json_schema", text="{"), "EOF"),
         (Structure(kind="json_schema", text="[" * 100_000), "recursion"),

@@ -25,6 +25,26 @@ def test_the_first_numbers_of_a_vector_are_scaled_to_length_1():
     np.testing.assert_allclose(embed(dimensions=2)["data"][0]["embedding"], [0.6, 0.8], rtol=1e-6)
 
 
+def test_special_tokens_are_read_in_texts_where_that_is_said():
+    assert asked_parameters(parse_special=True) == {"parse_special": True} and asked_parameters() == {}
+
+
+def asked_parameters(**sent):
+    class Listening(FakeTriton):
+        async def infer(self, request):
+            self.requests.append({name: value.bool_param for name, value in request.parameters.items()})
+            return await super().infer(request)
+
+    server = Listening(MODEL, answer=ANSWER)
+
+    async def ask():
+        async with gateway_of(server) as client:
+            await client.post("/v1/embeddings", json={"model": "embedder", "input": "a", **sent})
+
+    asyncio.run(ask())
+    return server.requests[-1]
+
+
 @pytest.mark.parametrize("dimensions", [0, 5])
 def test_more_than_there_are_and_none_are_refused(dimensions):
     assert embed(dimensions=dimensions)["error"]["param"] == "dimensions"

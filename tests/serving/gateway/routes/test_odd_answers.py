@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.serving.gateway.fake_triton import GREY, FakeTriton, config_of, delta, floats, gateway_of, integers, texts
+from tests.serving.gateway.fake_triton import (
+    GREY,
+    FakeTriton,
+    config_of,
+    delta,
+    floats,
+    gateway_of,
+    integers,
+    raw,
+    texts,
+)
 
 PREPROCESSING = json.dumps({**GREY, "size": [8, 8]})
 PIXELS, LOGITS = ("pixels", (1, 8, 8)), ("logits", (10,))
@@ -49,6 +59,7 @@ def ask_each(server, questions):
     return asyncio.run(ask())
 
 
+LOGPROB, TOPS, TOP_LOGPROBS = floats([[-1]]), integers([[[1, 2]]]), floats([[[-1, -2]]])
 ODD_DELTAS = {
     "log-probabilities of another length": [delta(output_log_probs=floats([[-1, -1, -1]]))],
     "log-probabilities of texts": [delta(output_log_probs=texts("x"))],
@@ -58,6 +69,25 @@ ODD_DELTAS = {
     "a candidate below none": [delta(sequence_index=integers([[-7]]))],
     "tokens that are texts": [{**delta(), "output_ids": texts("a")}],
     "nested tokens": [{**delta(), "output_ids": integers([[[1], [2]]])}],
+    "a prompt longer than its tokens": [delta(num_prompt_tokens=integers([[2]]))],
+    "the most probable in one delta alone": [
+        delta(finish_reason="", output_log_probs=LOGPROB, top_ids=TOPS, top_log_probs=TOP_LOGPROBS),
+        delta(output_log_probs=LOGPROB),
+    ],
+    "log-probabilities in the last delta alone": [delta(finish_reason=""), delta(output_log_probs=LOGPROB)],
+    "bytes in the first delta alone": [
+        delta(finish_reason="", output_log_probs=LOGPROB, token_bytes=raw([[b"a"]])),
+        delta(output_log_probs=LOGPROB),
+    ],
+    "bytes of fewer than the most probable": [
+        delta(
+            output_log_probs=LOGPROB,
+            top_ids=TOPS,
+            top_log_probs=TOP_LOGPROBS,
+            token_bytes=raw([[b"a"]]),
+            top_token_bytes=raw([[[b"a"]]]),
+        )
+    ],
 }
 
 
@@ -66,6 +96,41 @@ ODD_DELTAS = {
 def test_odd_parts_of_an_answer_are_the_servers_failure(deltas):
     for answer in ask_each(FakeTriton(*CONFIGS, deltas=deltas), GENERATED):
         assert answer.status_code == 502, answer.text
+
+
+ONE_ANSWER = [
+    ("/v1/responses", {"model": "writer", "input": "a"}),
+    ("/tokenize", {"model": "writer", "prompt": "a"}),
+    ("/detokenize", {"model": "writer", "tokens": [1]}),
+]
+
+
+@pytest.mark.planted
+@pytest.mark.parametrize("deltas", [[], [delta(), delta(sequence_index=integers([[1]]))]], ids=["none", "two"])
+def test_so_are_none_and_two_answers_where_one_was_asked_for(deltas):
+    for answer in ask_each(FakeTriton(*CONFIGS, deltas=deltas), ONE_ANSWER):
+        assert answer.status_code == 502, answer.text
+
+
+def test_a_template_that_fails_on_a_chat_takes_its_model_from_nobody():
+    template = "{% for m in messages %}{{ m.nothing.at.all }}{% endfor %}"
+    server = FakeTriton(config_of("chatty", "generate", chat_template=template, max_length="64"), deltas=[delta()])
+    chat = ("/v1/chat/completions", {"model": "chatty", "messages": [{"role": "user", "content": "a"}]})
+    tokenize = ("/tokenize", {"model": "chatty", "messages": [{"role": "user", "content": "a"}]})
+    *failed, last = ask_each(server, [chat, tokenize] * 4 + [("/v1/completions", {"model": "chatty", "prompt": "a"})])
+    for answer in failed:
+        assert (answer.status_code, answer.json()["error"]["code"]) == (502, "template_failed")
+    assert last.status_code == 200, last.text
+
+
+@pytest.mark.parametrize("arguments", ["5", "[1]", "null", "{"])
+def test_arguments_of_a_call_that_are_no_object_are_refused(arguments):
+    calls = [{"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}]
+    messages = [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": calls}]
+    (answer,) = ask_each(
+        FakeTriton(*CONFIGS, deltas=[delta()]), [("/v1/chat/completions", {"model": "writer", "messages": messages})]
+    )
+    assert answer.status_code == 400 and "an object of JSON" in answer.json()["error"]["message"]
 
 
 ODD_ALIGNMENTS = {

@@ -55,6 +55,28 @@ def test_calls_are_items_behind_the_text(use):
     assert message.content[0].text == "so " and (called.name, called.arguments) == ("add", '{"a": 1}')
 
 
+def test_a_stream_says_a_calls_name_before_its_arguments_which_come_as_they_are_written():
+    async def events(responses, body):
+        return [event async for event in await responses.create(**body, stream=True)]
+
+    said = "so " + calls(HERMES, call(HERMES, arguments='{"a": 12}'), call(HERMES)) + "\nand"
+    found = respond(Server(said), events, tools=TOOLS)
+    added = [event.item for event in found if event.type == "response.output_item.added"]
+    assert [(item.type, getattr(item, "arguments", None)) for item in added] == [
+        *(("message", None), ("function_call", ""), ("function_call", ""), ("message", None))
+    ]
+    deltas = [event for event in found if event.type == "response.function_call_arguments.delta"]
+    for place, (item, arguments) in enumerate(zip(added[1:3], ('{"a": 12}', '{"a": 1}'), strict=True), start=1):
+        own = [event for event in deltas if event.item_id == item.id]
+        assert [event.delta for event in own] == list(arguments) and {event.output_index for event in own} == {place}
+    done = [event.item for event in found if event.type == "response.output_item.done"]
+    assert done == found[-1].response.output and [item.type for item in done] == [item.type for item in added]
+    whole_answer = respond(Server(said), whole, tools=TOOLS)
+    assert [(item.type, getattr(item, "arguments", None)) for item in whole_answer.output] == [
+        (item.type, getattr(item, "arguments", None)) for item in done
+    ]
+
+
 def test_an_answer_that_is_cut_is_incomplete():
     server = Server("hel")
     server.deltas[-1]["finish_reason"] = texts("length")

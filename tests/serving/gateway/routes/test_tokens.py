@@ -1,9 +1,12 @@
 """``/tokenize`` and ``/detokenize``: what they ask of a server, and how they answer as vLLM does."""
 
 import asyncio
+import threading
 
+import numpy as np
 import pytest
 
+from serving.gateway import large_answers
 from tests.serving.gateway.fake_triton import FakeTriton, config_of, delta, gateway_of, integers, raw
 
 MODEL = config_of("writer", "generate", max_length="64", chat_template="<s>{{ messages[0].content }}")
@@ -14,14 +17,16 @@ ECHO = delta(
     token_bytes=raw([[b"<s>", b"the", b" cat"]]),
     num_prompt_tokens=integers([[3]]),
 )
+TRANSLATOR = config_of("translator", "translate", max_source_length="24")
+ENCODER = config_of("encoder", "embed", [("text_input", (1,))], [("token_ids", (-1,))], max_batch=8, max_length="24")
 
 
-def ask(path, **sent):
-    server = FakeTriton(MODEL, deltas=[ECHO])
+def ask(path, model=MODEL, echo=ECHO, **sent):
+    server = FakeTriton(model, TRANSLATOR, ENCODER, deltas=[echo], answer={"token_ids": integers([[2, 7, 3]])})
 
     async def answer():
         async with gateway_of(server) as client:
-            return await client.post(path, json={"model": "writer", **sent})
+            return await client.post(path, json={"model": model.name, **sent})
 
     answered = asyncio.run(answer())
     echoes = [one for one in server.requests if "exclude_input_in_output" in {tensor.name for tensor in one.inputs}]
@@ -40,6 +45,41 @@ def test_their_texts_come_where_they_are_asked_for():
     assert answered.json()["token_strs"] == ["<s>", "the", " cat"] and asked.parameters["rendered"].bool_param
 
 
+def test_those_of_a_long_text_become_json_beside_the_event_loop(monkeypatch):
+    threads, to_json = set(), large_answers.to_json
+
+    def note_thread(value, **options):
+        threads.add(threading.current_thread())
+        return to_json(value, **options)
+
+    monkeypatch.setattr(large_answers, "to_json", note_thread)
+    tokens = np.arange(20_000)[None]
+    long = delta("a", output_ids=integers(tokens), token_bytes=raw([[b"a"] * 20_000]))
+    answered, _ = ask("/tokenize", echo=long, prompt="the cat", return_token_strs=True)
+    assert answered.json()["tokens"] == tokens[0].tolist() and len(answered.json()["token_strs"]) == 20_000
+    assert threads and threading.main_thread() not in threads
+
+
+def test_special_tokens_are_read_in_a_text_where_that_is_said_and_those_of_the_model_are_put_around_it():
+    _, asked = ask("/tokenize", prompt="the <s>cat", parse_special=True)
+    assert "parse_special" in {tensor.name for tensor in asked.inputs} and "rendered" not in asked.parameters
+    _, asked = ask("/tokenize", prompt="the <s>cat")
+    assert "parse_special" not in {tensor.name for tensor in asked.inputs}
+
+
+def test_a_model_without_a_tokenizer_makes_no_text_of_tokens():
+    numbers = config_of("writer", "generate", max_length="64", token_ids_only="true")
+    answered, asked = ask("/detokenize", numbers, tokens=[0, 7])
+    assert answered.status_code == 400 and "no tokenizer" in answered.json()["error"]["message"] and asked is None
+
+
+def test_completions_say_the_tokens_of_answers_where_there_is_no_text_or_that_is_asked_for():
+    numbers = config_of("writer", "generate", max_length="64", token_ids_only="true")
+    for model, sent, said in ((MODEL, {}, None), (MODEL, {"return_token_ids": True}, []), (numbers, {}, [])):
+        (choice,) = ask("/v1/completions", model, prompt=[0, 7, 8], **sent)[0].json()["choices"]
+        assert choice.get("token_ids") == said  # all three that the server says are the prompt's
+
+
 def test_a_chat_becomes_those_of_its_template():
     answered, asked = ask("/tokenize", messages=[{"role": "user", "content": "the cat"}])
     assert answered.json()["tokens"] == [0, 7, 8] and asked.parameters["rendered"].bool_param
@@ -50,6 +90,37 @@ def test_tokens_become_a_text():
     answered, asked = ask("/detokenize", tokens=[0, 7, 8])
     assert answered.json() == {"prompt": "the cat"}
     assert any(tensor.name == "input_ids" for tensor in asked.inputs)
+
+
+def test_a_source_of_a_translator_becomes_tokens_and_tokens_a_text():
+    answered, _ = ask("/tokenize", TRANSLATOR, prompt="the cat", return_token_strs=True)
+    strs = ["<s>", "the", " cat"]
+    assert answered.json() == {"count": 3, "max_model_len": 24, "tokens": [0, 7, 8], "token_strs": strs}
+    answered, _ = ask("/detokenize", TRANSLATOR, tokens=[7, 8])
+    assert answered.json() == {"prompt": "the cat"}
+
+
+def test_a_text_to_embed_becomes_tokens():
+    answered, _ = ask("/tokenize", ENCODER, prompt="the cat")
+    assert answered.json() == {"count": 3, "max_model_len": 24, "tokens": [2, 7, 3]}
+
+
+CHAT = [{"role": "user", "content": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("path", "model", "sent", "param"),
+    [
+        ("/tokenize", TRANSLATOR, {"messages": CHAT}, "messages"),
+        ("/tokenize", ENCODER, {"messages": CHAT}, "messages"),
+        ("/tokenize", TRANSLATOR, {"prompt": "a", "add_special_tokens": False}, "add_special_tokens"),
+        ("/tokenize", ENCODER, {"prompt": "a", "return_token_strs": True}, "return_token_strs"),
+        ("/detokenize", ENCODER, {"tokens": [1]}, "model"),
+    ],
+)
+def test_what_a_models_task_cannot_is_refused_by_name(path, model, sent, param):
+    answered, _ = ask(path, model, **sent)
+    assert (answered.status_code, answered.json()["error"]["param"]) == (400, param), answered.text
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,10 @@ from attendant.errors import ArtefactError, OutputError
 from attendant.folders import one_at_a_time
 from attendant.manifest import FORMAT, Manifest, sha256_of
 from attendant.tokenizer import MARIAN_FILES
+from clients.served_model import ServedModel
 from serving.triton.repository import layout
 from serving.triton.repository.layout import write_repository
+from serving.triton.repository.pbtxt import config_from_pbtxt
 from tests.conftest import DATES, LANGUAGE_MODEL, TEXT_ENCODER
 
 ROOT = Path(__file__).parents[4]
@@ -118,13 +120,29 @@ def test_a_damaged_artefact_is_refused_before_anything_is_written(digits_artefac
     assert not (tmp_path / "repository").exists()
 
 
-@pytest.mark.parametrize("artefact", ["tiny_translator", "language_model", "text_encoder"])
+@pytest.mark.parametrize("artefact", ["tiny_translator", "text_encoder"])
 def test_a_text_model_without_a_tokenizer_is_refused(artefact, tmp_path, request):
     folder = shutil.copytree(request.getfixturevalue(artefact), tmp_path / "artefact")
     with_files(folder, without=("tokenizer.json",))
     with pytest.raises(ArtefactError, match=r"tokenizer\.json, or source\.spm and target\.spm and vocab\.json"):
         write_repository([folder], tmp_path / "repository")
     assert not (tmp_path / "repository").exists()
+
+
+def test_a_language_model_without_a_tokenizer_is_for_token_ids_alone_and_its_configuration_says_so(
+    language_model, tmp_path
+):
+    folder = shutil.copytree(language_model, tmp_path / "artefact")
+    with_files(folder, without=("tokenizer.json",))
+    write_repository([folder], tmp_path / "repository")
+    served = read_served(tmp_path / "repository", LANGUAGE_MODEL)
+    assert served.token_ids_only and "chat_template" not in served.parameters  # which it cannot write tokens with
+    write_repository([language_model], tmp_path / "repository")
+    assert not read_served(tmp_path / "repository", LANGUAGE_MODEL).token_ids_only
+
+
+def read_served(repository, name):
+    return ServedModel.from_config(name, config_from_pbtxt((repository / name / "config.pbtxt").read_text()))
 
 
 def test_marians_three_files_are_a_tokenizer_and_two_of_them_are_none(tiny_translator, tmp_path):

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from attendant.errors import ArtefactError, ConfigError
+from attendant.no_tokenizer import NOTE
 from attendant.tokenization import load_tokenizer
 from models.checkpoints.importers.importing import import_checkpoint
 from models.checkpoints.store import load_checkpoint, stored_integers
@@ -123,8 +124,9 @@ def test_a_tokenizer_and_a_chat_template_in_the_file_travel_with_the_weights(tmp
     assert found == [tokens.index(token) for token in ("th", "e", "Ġ", "h", "a", "t", ".")]
 
 
-def test_a_file_without_a_tokenizer_says_what_is_wanted(tmp_path):
+def test_a_file_without_a_tokenizer_is_for_token_ids_alone_and_says_so(tmp_path):
     path, _ = written(tmp_path, KIND.Q8_0)
     (path.parent / "tokenizer.json").unlink()
-    with pytest.raises(ArtefactError, match=r"put tokenizer\.json beside the file"):
-        import_checkpoint(path, tmp_path / "ours")
+    done, checkpoint = imported(path)
+    assert NOTE in done.notes
+    assert "tokenizer" not in checkpoint.details

@@ -1,0 +1,38 @@
+"""A way to serve on a real Triton: its figure, or why there is none."""
+
+import pytest
+
+from clients.load.analysis.slo import parse_objectives
+from serving.capacity.demand import Demand
+from serving.capacity.lengths import ConstantLength
+from serving.capacity.tuning.measurement import Bench
+from serving.capacity.tuning.prediction import TuningTask
+from serving.capacity.tuning.search_space import Candidate
+
+
+def bench(artefact, goal, objectives="", duration_s=3.0):
+    demand = Demand(rate=20.0, prompt=ConstantLength(tokens=4), answer=ConstantLength(tokens=6))
+    task = TuningTask(goal=goal, demand=demand, objectives=parse_objectives(objectives))
+    return Bench(artefact=artefact, task=task, objectives=task.objectives, duration_s=duration_s)
+
+
+def has_figure(measured, most):
+    return measured.value is not None and 0 < measured.value < most
+
+
+@pytest.mark.timeout(300)
+def test_a_latency_is_measured_at_the_demands_rate_and_a_miss_is_named(language_model):
+    two = Candidate(max_num_seqs=2, instances=2)
+    found = bench(language_model, "latency").measure(two, 0.1, "two processes")
+    assert has_figure(found, 5.0) and (not found.problem or ";" in found.problem)
+    missed = bench(language_model, "ttft", "ttft p95 < 1 us").measure(Candidate(), 0.1, "an objective")
+    assert missed.value is None and missed.problem
+
+
+@pytest.mark.timeout(300)
+def test_a_rate_is_that_of_slots_which_are_always_full_or_the_highest_within_objectives(language_model):
+    full = bench(language_model, "throughput").measure(Candidate(max_num_seqs=2), 100.0, "full slots")
+    assert has_figure(full, 1e5)
+    within = bench(language_model, "throughput", "latency p95 < 5 s", 2.0).measure(Candidate(), 60.0, "within")
+    assert within.problem or within.value >= 0.4 * 60
+    assert within.problem or within.remark or within.interval[0] < within.interval[1]
