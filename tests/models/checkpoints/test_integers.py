@@ -81,22 +81,21 @@ def test_of_a_checkpoint_in_floating_point_there_are_none(tmp_path):
     assert stored_integers(tmp_path) == {}
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {".scale": None},
-        {".scale": torch.ones(3, 1)},
-        {".scale": torch.ones(1)},
-        {".scale": lambda one: one.half()},
-        {".levels": lambda one: one.float()},
-        {".levels": lambda one: one[0]},
-        {".levels": lambda one: one[:, :-1]},
-        {".zero": torch.ones(1, dtype=torch.int8)},
-        {".zero": lambda one: None, ".minimum": torch.ones(2)},
-        {"": torch.ones(2)},
-    ],
-    ids=str,
-)
+MISFITS = {
+    "no scale": {".scale": None},
+    "a scale of more rows": {".scale": torch.ones(3, 1)},
+    "a scale of one axis": {".scale": torch.ones(1)},
+    "a scale in half precision": {".scale": lambda one: one.half()},
+    "levels in float": {".levels": lambda one: one.float()},
+    "levels of one row": {".levels": lambda one: one[0]},
+    "levels of fewer columns": {".levels": lambda one: one[:, :-1]},
+    "a zero of one axis": {".zero": torch.ones(1, dtype=torch.int8)},
+    "a minimum of other sizes": {".zero": lambda one: None, ".minimum": torch.ones(2)},
+    "a weight beside its levels": {"": torch.ones(2)},
+}
+
+
+@pytest.mark.parametrize("change", MISFITS.values(), ids=MISFITS)
 def test_parts_that_do_not_fit_each_other_are_refused_by_name(change, folder):
     path = folder / "model.safetensors"
     tensors = load_file(path)
