@@ -25,6 +25,7 @@ clients as JSON. The message is made of it, for people alone: nothing parses it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
@@ -92,6 +93,16 @@ class UnknownNameError(UserError):
     """A model, preset or task that does not exist."""
 
     code = "model_not_found"
+
+
+@contextmanager
+def of_param(param: str) -> Iterator[None]:
+    """Let errors that name no parameter of a request name this one."""
+    try:
+        yield
+    except AttendantError as error:
+        error.param = error.param or param
+        raise
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str], remedy: str) -> UnknownNameError:

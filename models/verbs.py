@@ -130,8 +130,9 @@ def explain(
 
     A classifier: the rollout of its layers, each head of the last layer, and the evidence for a label, over the image;
     one with windows: how much attention each place of a layer gets. A captioner: where it looks while it chooses each
-    word. A translator: which characters or tokens of the source it looks at while it writes each of its own. Without
-    an image or a text: how alike a vision model's learned positions are.
+    word. A translator: which characters or tokens of the source it looks at while it writes each of its own. A language
+    model: which tokens before it each token looks at that it adds to a text. Without an image or a text: how alike a
+    vision model's learned positions are.
 
     Args:
         name: a checkpoint folder or a shipped checkpoint.

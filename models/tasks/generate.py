@@ -16,6 +16,7 @@ from attendant.tensor_names import LOGITS
 from models.families.decoder import Decoder, DecoderConfig
 from models.task_graph import GraphBuilder, TaskGraph
 from models.tasks import cache
+from models.tasks.explained import explained_language_model
 
 
 def graphs(model: Decoder) -> tuple[TaskGraph, ...]:
@@ -29,6 +30,12 @@ def graphs(model: Decoder) -> tuple[TaskGraph, ...]:
             below=cache.below(config.vocabulary_size),
         ),
     )
+
+
+def explained_graphs(model: Decoder) -> tuple[TaskGraph, ...]:
+    """One graph more: the decoder with its last layer's attention; see :mod:`models.tasks.explained`."""
+    (plain,) = graphs(model)
+    return (explained_language_model(plain, model.config.layers, model.config.heads),)
 
 
 def details(config: DecoderConfig) -> dict[str, Any]:
@@ -76,4 +83,6 @@ class LanguageModelGraph(nn.Module):
         return [logits, *cache.flat(present)]
 
 
-GRAPHS = GraphBuilder(task="generate", build=graphs, details=details, typical_inputs=typical_inputs)
+GRAPHS = GraphBuilder(
+    task="generate", build=graphs, details=details, typical_inputs=typical_inputs, explained=explained_graphs
+)
