@@ -97,12 +97,13 @@ def train(name: Name, out: Out = None, seed: int = 0) -> int:
 
 
 def import_(folder: Folder, out: NewFolder, max_length: Length = None, name: NewName = None) -> int:
-    """Turn a Hugging Face folder into a checkpoint, and compare it with transformers where that is installed.
+    """Turn a Hugging Face folder or a GGUF file into a checkpoint, and compare it with transformers if installed.
 
-    docs/reference/features.md lists the architectures that are known. Only safetensors are read, never pickle.
+    docs/reference/features.md lists the architectures that are known, and the kinds of integers that weights may be:
+    GPTQ, AWQ, compressed-tensors, GGUF. Only safetensors and GGUF are read, never pickle.
 
     Args:
-        folder: with config.json, model.safetensors (or its parts and their index) and a tokenizer.
+        folder: with config.json, model.safetensors (or its parts and their index) and a tokenizer; or a .gguf file.
         out: folder to write.
         max_length: longest sequence, for which a cache is kept; without it the model's own, but at most 4096.
         name: of the checkpoint; without it the folder's.

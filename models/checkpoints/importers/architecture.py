@@ -73,6 +73,7 @@ class ReferenceModel:
         fields: of ``config.json``, those of a timm model's arguments among them.
         values: ``config.json`` itself.
         generation: the fields of ``generation_config.json``, or of ``config.json`` where there is none.
+        tokenizer: what the model states of its tokenizer beside its files, by the names of ``tokenizer_config.json``.
         names: of the tensors in the files, as :meth:`Architecture.canonical` has them.
         asked_length: the length that the user wants, if any.
         notes: what the user should read.
@@ -81,6 +82,7 @@ class ReferenceModel:
     fields: Fields
     generation: Mapping[str, Any]
     values: Mapping[str, Any] = field(default_factory=dict)
+    tokenizer: Mapping[str, Any] = field(default_factory=dict)
     names: Collection[str] = ()
     asked_length: int | None = None
     notes: list[str] = field(default_factory=list)
@@ -149,6 +151,7 @@ class Architecture:
         spellings: pairs of a pattern and its replacement, for names that older versions of the library wrote.
         ignored: patterns of tensors that are masks, tables that we compute, or heads of other tasks.
         library: whose it is.
+        input_first: whether the matrices of its linear layers are [in, out].
     """
 
     model_type: str
@@ -160,6 +163,7 @@ class Architecture:
     spellings: tuple[tuple[str, str], ...] = ()
     ignored: tuple[str, ...] = ()
     library: Library = "transformers"
+    input_first: bool = False
 
     def canonical(self, name: str) -> str:
         """A tensor's name without the prefix and in the newest spelling."""

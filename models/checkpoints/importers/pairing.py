@@ -10,7 +10,8 @@ from attendant.errors import ArtefactError
 from attendant.progress import Advance
 from models.checkpoints.blank import fill
 from models.checkpoints.importers.architecture import Architecture, Origin, Table, origin_of
-from models.checkpoints.importers.reader import Tensors
+from models.checkpoints.importers.reader import TensorSource
+from models.checkpoints.integers import Integers
 
 _REMEDY = "pair the weights with their own config.json"
 
@@ -29,7 +30,7 @@ class Pairing:
     ignored: tuple[str, ...]
 
 
-def canonical_names(architecture: Architecture, tensors: Tensors) -> dict[str, str]:
+def canonical_names(architecture: Architecture, tensors: TensorSource) -> dict[str, str]:
     """The names in the files by the names without prefix.
 
     Raises:
@@ -72,23 +73,33 @@ def pair(module: nn.Module, table: Table, architecture: Architecture, names: Map
     return Pairing(origins={ours: (origin, found[ours]) for ours, origin in wanted.items()}, ignored=ignored)
 
 
-def fill_from(module: nn.Module, pairing: Pairing, tensors: Tensors, advance: Advance) -> None:
+def fill_from(module: nn.Module, pairing: Pairing, tensors: TensorSource, advance: Advance) -> dict[str, Integers]:
     """Read, change and place one tensor after another, in the types of the files.
+
+    Returns:
+        Our name → the same in integers, of weights of linear layers that the files hold so.
 
     Raises:
         ArtefactError: a shape is not the configuration's, or tensors that should be one differ, or a number is none.
     """
     shapes = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
 
+    linear = {f"{name}.weight" for name, part in module.named_modules() if isinstance(part, nn.Linear)}
+    found: dict[str, Integers] = {}
+
     def read_all() -> Iterator[tuple[str, Tensor]]:
         for ours, (origin, theirs) in pairing.origins.items():
             yield ours, _read_tensor(tensors, origin, theirs, shapes[ours])
+            integers = tensors.integers(theirs[0], origin.change) if ours in linear and theirs else None
+            if integers is not None:
+                found[ours] = integers
             advance(ours)
 
     fill(module, read_all())
+    return found
 
 
-def _read_tensor(tensors: Tensors, origin: Origin, names: tuple[str, ...], shape: tuple[int, ...]) -> Tensor:
+def _read_tensor(tensors: TensorSource, origin: Origin, names: tuple[str, ...], shape: tuple[int, ...]) -> Tensor:
     if not names:
         return torch.zeros(shape)
     stored = tensors.read(names[0])

@@ -176,6 +176,61 @@ def test_the_smallest_sizes_are_tried_as_well(tmp_path):
     assert graph.smallest == {"time": 4}
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("mixed.mean(1), weights", "mixed.mean(1) - 0.1 * mixed.mean((0, 1)), weights"),
+        ("mixed.mean(1), weights", "mixed.mean(1), weights.softmax(0)"),
+        ("mixed.mean(1), weights", "mixed.mean(1) + 0.1 * torch.rand(8), weights"),
+        ("nn.MultiheadAttention(8, HEADS, batch_first=True)", "Mixing()"),
+    ],
+)
+def test_a_row_that_depends_on_others_or_on_chance_is_refused(tmp_path, old, new):
+    assert old in WHOLE
+    text = f"""{WHOLE.replace(old, new)}
+
+class Mixing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(8, 2)  # along the batch
+
+    def forward(self, x, *_, **__):
+        return self.layer(x), torch.ones(len(x), x.shape[1], x.shape[1])
+"""
+    with pytest.raises(
+        ConfigError, match=r"of a row from forward\(\) to be the same alone and beside another; found \["
+    ):
+        checkpoint_named(str(own_file(tmp_path, text)))
+
+
+def test_a_row_of_integers_that_depends_on_others_is_refused(tmp_path):
+    text = """
+from torch import nn
+from attendant.custom_model import Contract, CustomModel, TensorSpec
+
+
+class Embedded(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(7, 3)
+
+    def forward(self, ids):
+        rows = self.table(ids).mean(1)
+        return rows - rows.mean(0)
+
+
+def model():
+    inputs = (TensorSpec(name="ids", dtype="int64", axes=("batch", 4)),)
+    outputs = (TensorSpec(name="y", dtype="float32", axes=("batch", 3)),)
+    contract = Contract(inputs=inputs, outputs=outputs, below={"ids": 7})
+    return CustomModel(name="ids", module=Embedded(), contract=contract)
+"""
+    with pytest.raises(ConfigError, match="y of a row from"):
+        checkpoint_named(str(own_file(tmp_path, text)))
+    whole = text.replace("rows - rows.mean(0)", "rows")
+    assert checkpoint_named(str(own_file(tmp_path, whole))).name == "ids"
+
+
 def test_an_axis_that_python_makes_a_number_of_is_named(tmp_path):
     text = WHOLE.replace("return mixed", "assert len(mixed) * 2 in (2, 4); return mixed")
     with pytest.raises(ExportError, match=r"the exporter froze \['batch'\]"):
