@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from attendant.errors import InputError
-from attendant.printable import printable
+from attendant.printable import for_output, printable
 from attendant.records import read_json
 from clients.classify import Classifier
 from clients.embed import Embedder, Pooling
@@ -31,7 +31,7 @@ async def print_labels(client: TritonClient, model: str | None, images: Sequence
     classifier = await Classifier.find(client, model)
     for path in images:
         guesses = await classifier.classify_file(path, top)
-        words = "  ".join(f"{guess.label} ({guess.probability:.1%})" for guess in guesses)
+        words = printable("  ".join(f"{guess.label} ({guess.probability:.1%})" for guess in guesses))
         value = {"image": str(path), "guesses": [asdict(guess) for guess in guesses]}
         _print(dumps(value) if json else f"{path}: {words}")
     return 0
@@ -72,7 +72,7 @@ async def print_explanation(client: TritonClient, model: str, subject: str, out:
     """The answer and the shape of each array of its explanation, which goes into a file."""
     explanation = await explain(client, model, subject)
     explanation.save(out)
-    _print(explanation.answer)
+    _print(for_output(explanation.answer))
     for name, array in explanation.arrays.items():
         _print(f"{name}: {array.dtype} {list(array.shape)}")
     return 0

@@ -68,7 +68,7 @@ def import_once(source: Path, folder: Path) -> str | None:
 
 def _read_hashes(source: Path) -> dict[str, str]:
     if source.is_dir():
-        return {name: value for name, value in _hashes(source).items() if Path(name).suffix in _READ}
+        return _hashes(source)  # all of them: an index of weights may name files of any ending
     beside = [path for path in source.parent.iterdir() if path.is_file() and path.suffix in _READ - {GGUF_SUFFIX}]
     return {path.name: remembered_sha256(path) for path in sorted([source, *beside])}
 

@@ -25,6 +25,7 @@ PARITY_NAME = "parity.json"
 # accumulates in longer or shorter vectors makes its own larger or smaller by as much again; the rest is margin.
 SAFETY = PRECISIONS["fp32"].safety
 YARDSTICK = "eager float32"
+ROWS_ALONE = f"{YARDSTICK}, each row alone"
 _EPSILON_RATIO = float(np.finfo(np.float64).eps / np.finfo(np.float32).eps)
 
 
@@ -134,10 +135,13 @@ def require_parity(levels: Iterable[ParityLevel], report: Path) -> None:
     """
     for level in levels:
         if not level.passed:
+            remedy = "export again, and suspect the weights first and the masks second"
+            if level.name == ROWS_ALONE:
+                remedy = "let no row of forward() depend on another: is batch_first=True missing?"
             raise ParityError(
                 f"{level.graph} on {level.name} within {level.tolerance:.2g} of the float64 reference",
                 f"{level.worst.error:.2g} in case {level.worst.case!r}",
-                f"see {report}; export again, and suspect the weights first and the masks second",
+                f"see {report}; {remedy}",
             )
 
 

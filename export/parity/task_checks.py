@@ -23,7 +23,7 @@ from export.parity.cases import (
     translation_cases,
 )
 from export.parity.eager import full_forward
-from export.parity.parity import YARDSTICK, Measurement, compare
+from export.parity.parity import ROWS_ALONE, YARDSTICK, Measurement, compare
 from models.checkpoints.store import Checkpoint
 from models.task_graph import TaskGraph
 from models.tasks.from_bytes import CaptionerFromBytes, takes_bytes
@@ -52,13 +52,24 @@ def check_classifier(checkpoint: Checkpoint, runners: Runners, spreads: Spreads)
 
 
 def check_predictor(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:
-    """Random tensors through the graph ``model``."""
+    """Random tensors through the graph ``model``, and the rows of each case alone, as the server joins requests."""
     (graph,) = checkpoint.graphs()
     cases = list(tensor_cases(graph, spreads))
     with progress("parity", len(cases)) as advance:
         for name, feeds in cases:
             yield from _measure("model", name, feeds, runners)
+            yield from _measure_rows(name, feeds, runners)
             advance(name)
+
+
+def _measure_rows(case: str, feeds: dict[str, Array], runners: Runners) -> Iterator[Measurement]:
+    rows = range(len(next(iter(feeds.values()))))
+    alone = [
+        runners[YARDSTICK]["model"].run({name: array[row : row + 1] for name, array in feeds.items()}) for row in rows
+    ]
+    for output, reference in runners[REFERENCE]["model"].run(dict(feeds)).items():
+        found = np.concatenate([one[output].numpy() for one in alone])
+        yield compare("model", ROWS_ALONE, f"{case}, {output}", found, reference.numpy())
 
 
 def check_embedder(checkpoint: Checkpoint, runners: Runners, spreads: Spreads) -> Iterator[Measurement]:

@@ -6,6 +6,7 @@ and only then traces it. What crosses to Attendant is ``model.pt2`` with the con
 
 import ctypes
 import json
+import os
 import re
 import signal
 import sys
@@ -119,12 +120,30 @@ def _run_eagerly(path: Path, module: Any, custom: Any) -> tuple[Any, ...]:
     usual = {axis: max(contract.smallest.get(axis, 1), min(size, 5 + n)) for n, (axis, size) in _numbered(contract)}
     smallest = {axis: contract.smallest.get(axis, 1) for axis in contract.largest}
     samples = _inputs(contract, {"batch": 2, **usual})
-    for sizes, tensors in (
-        ({"batch": 2, **usual}, samples),
-        ({"batch": 1, **smallest}, _inputs(contract, {"batch": 1, **smallest})),
-    ):
-        _require_outputs(custom, tensors, forward(path, module, custom, tensors), sizes)
+    outputs = forward(path, module, custom, samples)
+    _require_outputs(custom, samples, outputs, {"batch": 2, **usual})
+    shortest = _inputs(contract, {"batch": 1, **smallest})
+    _require_outputs(custom, shortest, forward(path, module, custom, shortest), {"batch": 1, **smallest})
+    for row in range(2):
+        alone = forward(path, module, custom, tuple(tensor[row : row + 1] for tensor in samples))
+        _require_same_row(custom, alone, [output[row : row + 1] for output in outputs])
     return samples
+
+
+def _require_same_row(custom: Any, alone: list[Any], joined: list[Any]) -> None:
+    import torch
+
+    from attendant.errors import ConfigError
+
+    for spec, one, other in zip(custom.contract.outputs, alone, joined, strict=True):
+        rounding = torch.finfo(one.dtype).eps ** 0.5 if one.is_floating_point() else 0.0
+        scale = max(1.0, float(other.double().abs().nan_to_num().max())) if other.numel() else 1.0
+        if not torch.allclose(one.double(), other.double(), rtol=0, atol=rounding * scale, equal_nan=True):
+            expected = f"{spec.name} of a row from forward() to be the same alone and beside another"
+            remedy = (
+                "let no row depend on others or on chance: the server joins requests (is batch_first=True missing?)"
+            )
+            raise ConfigError(expected, f"{one.flatten()[:3].tolist()} and {other.flatten()[:3].tolist()}", remedy)
 
 
 def _numbered(contract: Any) -> list[tuple[int, tuple[str, int]]]:
@@ -136,9 +155,12 @@ def _inputs(contract: Any, sizes: dict[str, int]) -> tuple[Any, ...]:
 
     def tensor(spec: Any) -> Any:
         shape = spec.shape(sizes)
-        if spec.dtype.startswith("float"):
+        if "float" in spec.dtype:
             return torch.randn(shape).to(getattr(torch, spec.dtype))
-        return torch.full(shape, spec.dtype == "bool", dtype=getattr(torch, spec.dtype))
+        if spec.dtype == "bool":
+            return torch.ones(shape, dtype=torch.bool)
+        rows = torch.arange(shape[0]).reshape(-1, *(1,) * (len(shape) - 1)) % contract.below[spec.name]
+        return rows.expand(shape).to(getattr(torch, spec.dtype))
 
     torch.manual_seed(0)
     return tuple(tensor(spec) for spec in contract.inputs)
@@ -324,6 +346,9 @@ def main(path: Path, out: Path) -> None:
         staged = out / "error.part"
         staged.write_text(json.dumps(error.to_json()), encoding="utf-8")  # or not, where the disk is full
         staged.replace(out / "error.json")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # and wait for no thread or callback that the file has left
 
 
 if __name__ == "__main__":

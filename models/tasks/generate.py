@@ -33,9 +33,9 @@ def graphs(model: Decoder) -> tuple[TaskGraph, ...]:
 
 def details(config: DecoderConfig) -> dict[str, Any]:
     """The longest sequence and prompt; the tokens that end one are among the checkpoint's own details."""
-    rope = config.rope
-    longest_prompt = {"max_prompt_length": rope.original_length} if rope is not None and rope.long_factors else {}
-    return {"max_length": config.max_length, **longest_prompt}
+    if config.rope is None or not config.rope.long_factors:
+        return {"max_length": config.max_length}
+    return {"max_length": config.max_length, "max_prompt_length": config.rope.original_length}
 
 
 def typical_inputs(config: DecoderConfig) -> tuple[Tensor, ...]:

@@ -10,6 +10,7 @@ import pytest
 
 from attendant.errors import InputError
 from clients import terminal
+from clients.classify import Guess
 from clients.served_model import ServedModel
 
 
@@ -27,6 +28,19 @@ class Client:
 
     async def infer(self, model, inputs):
         return self._outputs
+
+
+def test_labels_reach_the_terminal_without_their_control_characters(monkeypatch, capsys):
+    class Classifier:
+        async def classify_file(self, path, top):
+            return [Guess(label="\x1b[2Ja\nb: 100.0%", probability=0.5)]
+
+    async def find(client, model):
+        return Classifier()
+
+    monkeypatch.setattr(terminal.Classifier, "find", find)
+    asyncio.run(terminal.print_labels(None, None, ["x.png"], 1, json=False))
+    assert capsys.readouterr().out == "x.png: \\x1b[2Ja\\nb: 100.0% (50.0%)\n"
 
 
 def predict(file, **outputs):

@@ -2,10 +2,13 @@
 
 import onnx
 import pytest
+import torch
+from torch import nn
 
+from attendant.errors import ParityError
 from export.artefact.stage import export_onnx
 from export.parity.check import check_parity
-from export.parity.parity import levels_of
+from export.parity.parity import ROWS_ALONE, levels_of, require_parity
 from tests.export.parity.test_check import RUNTIMES, damage, failed, nudged
 from tests.models.checkpoints.custom_models import WHOLE, own_file
 
@@ -29,6 +32,18 @@ def test_it_passes_the_parity_check_over_batches_and_lengths_and_a_changed_weigh
     assert failed(folder) == {("model", runtime) for runtime in RUNTIMES}
     (folder / "model.onnx").write_bytes(original[0])
     (folder / "manifest.json").write_bytes(original[1])
+
+
+def test_a_program_whose_rows_depend_on_each_other_fails_the_parity_check(tmp_path):
+    shapes = ({0: torch.export.Dim("batch")},)
+    layer = nn.TransformerEncoderLayer(8, 2).eval()  # it attends along the batch
+    program = torch.export.export(layer, (torch.randn(2, 3, 8),), dynamic_shapes=shapes)
+    torch.export.save(program, tmp_path / "mixing.pt2")
+    export_onnx(str(tmp_path / "mixing.pt2"), tmp_path / "artefact")
+    levels = levels_of(check_parity(tmp_path / "artefact"))
+    assert [level.name for level in levels if not level.passed] == [ROWS_ALONE]
+    with pytest.raises(ParityError, match=r"let no row of forward.. depend on another: is batch_first=True missing"):
+        require_parity(levels, tmp_path / "parity.json")
 
 
 def test_a_key_padding_mask_has_its_query_axis_written_out(exported):

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from attendant.errors import ConfigError
 from models.checkpoints.importers.fields import Fields
+from models.checkpoints.importers.generation import end_tokens
 
 Change = Callable[[Tensor], Tensor]
 Table = Mapping[str, "Origin"]
@@ -110,6 +111,15 @@ class ReferenceModel:
         if labels and not isinstance(labels, Mapping):
             raise ConfigError("id2label, an object from numbers to labels", repr(labels)[:100], "correct config.json")
         return len(labels) if labels else self.fields.size("num_labels", 2)
+
+    def end_token(self) -> int:
+        """The first of the tokens that end an answer; all of them are among the checkpoint's details.
+
+        Raises:
+            ConfigError: there is none, or one is no token id.
+        """
+        ends = end_tokens(self.generation)
+        return ends[0] if ends else self.token("eos_token_id")
 
     def token(self, name: str) -> int:
         """The token id that a field of the generation's configuration gives, or else one of the model's.

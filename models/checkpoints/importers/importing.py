@@ -100,8 +100,9 @@ def import_checkpoint(source: Path, out: Path, name: str | None = None, max_leng
         if fault := suppression_fault(details, vocabulary) if details else "":
             expected = "suppress_tokens and bad_words_ids that leave a token to say"
             raise ConfigError(expected, fault, "correct generation_config.json or config.json")
-        if family.task.name == "generate":
-            details["end_tokens"] = end_tokens(reference.generation)
+        ends = end_tokens(reference.generation) if family.task.answers == "text" else []
+        if family.task.name == "generate" or len(ends) > 1:  # others have one of their own
+            details["end_tokens"] = ends
         for field, value in details.get("generation_not_followed", {}).items():
             reference.notes.append(f"not followed yet when answers are decoded: {field} {value}")
         details |= keep_companions(opened.place, staged, family.task, reference, config)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from attendant.errors import ArtefactError, ConfigError, ExportError
+from models.checkpoints import custom_model
 from models.checkpoints.custom_model import trace_custom_model
 from models.checkpoints.resolve import checkpoint_named
 from tests.models.checkpoints.custom_models import PROJECT, WHOLE, own_file, write_project
@@ -100,6 +101,24 @@ def test_a_change_of_the_same_size_in_the_same_second_is_seen(tmp_path):
             checkpoint_named(str(path))
 
 
+LEFT = {
+    "a thread": "import threading, time\nthreading.Thread(target=time.sleep, args=(600,)).start()\n",
+    "a callback": "import atexit, time\natexit.register(time.sleep, 600)\n",
+}
+
+
+@pytest.mark.parametrize("left", LEFT.values(), ids=LEFT)
+def test_what_a_file_leaves_running_is_not_waited_for(tmp_path, left):
+    assert trace_custom_model(own_file(tmp_path, left + WHOLE), tmp_path).is_file()
+
+
+def test_a_file_that_runs_for_long_is_told_of(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(custom_model, "SILENCE_S", 0.1)
+    with pytest.raises(ArtefactError, match="found int"):
+        trace_custom_model(own_file(tmp_path, "import time\ntime.sleep(0.5)\ndef model(): return 3"), tmp_path)
+    assert "mine.py has run for 0.1 s" in capfd.readouterr().err
+
+
 def test_what_an_earlier_run_left_in_the_folder_is_no_answer(tmp_path):
     wrong = own_file(tmp_path, "def model(): return 3")
     with pytest.raises(ArtefactError, match="found int"):
@@ -174,6 +193,61 @@ def test_the_smallest_sizes_are_tried_as_well(tmp_path):
         checkpoint_named(str(own_file(tmp_path, whole)))  # torch.export takes 1 for a constant, also within
     (graph,) = checkpoint_named(str(own_file(tmp_path, whole.replace('{"time": 3}', '{"time": 4}')))).graphs()
     assert graph.smallest == {"time": 4}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("mixed.mean(1), weights", "mixed.mean(1) - 0.1 * mixed.mean((0, 1)), weights"),
+        ("mixed.mean(1), weights", "mixed.mean(1), weights.softmax(0)"),
+        ("mixed.mean(1), weights", "mixed.mean(1) + 0.1 * torch.rand(8), weights"),
+        ("nn.MultiheadAttention(8, HEADS, batch_first=True)", "Mixing()"),
+    ],
+)
+def test_a_row_that_depends_on_others_or_on_chance_is_refused(tmp_path, old, new):
+    assert old in WHOLE
+    text = f"""{WHOLE.replace(old, new)}
+
+class Mixing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(8, 2)  # along the batch
+
+    def forward(self, x, *_, **__):
+        return self.layer(x), torch.ones(len(x), x.shape[1], x.shape[1])
+"""
+    with pytest.raises(
+        ConfigError, match=r"of a row from forward\(\) to be the same alone and beside another; found \["
+    ):
+        checkpoint_named(str(own_file(tmp_path, text)))
+
+
+def test_a_row_of_integers_that_depends_on_others_is_refused(tmp_path):
+    text = """
+from torch import nn
+from attendant.custom_model import Contract, CustomModel, TensorSpec
+
+
+class Embedded(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(7, 3)
+
+    def forward(self, ids):
+        rows = self.table(ids).mean(1)
+        return rows - rows.mean(0)
+
+
+def model():
+    inputs = (TensorSpec(name="ids", dtype="int64", axes=("batch", 4)),)
+    outputs = (TensorSpec(name="y", dtype="float32", axes=("batch", 3)),)
+    contract = Contract(inputs=inputs, outputs=outputs, below={"ids": 7})
+    return CustomModel(name="ids", module=Embedded(), contract=contract)
+"""
+    with pytest.raises(ConfigError, match="y of a row from"):
+        checkpoint_named(str(own_file(tmp_path, text)))
+    whole = text.replace("rows - rows.mean(0)", "rows")
+    assert checkpoint_named(str(own_file(tmp_path, whole))).name == "ids"
 
 
 def test_an_axis_that_python_makes_a_number_of_is_named(tmp_path):
