@@ -18,7 +18,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         ArtefactError: there is none, it is no JSON object, or it is a checkpoint of ours.
         ConfigError: the model is code in the folder.
     """
-    values = _json(folder / CONFIG_NAME)
+    values = read_object(folder / CONFIG_NAME)
     if set(values) >= CHECKPOINT_FIELDS:
         raise ArtefactError("a Hugging Face folder", f"a checkpoint of ours in {folder}", "it needs no import")
     if values.get("auto_map"):
@@ -40,7 +40,7 @@ def generation_values(folder: Path, config: Mapping[str, Any]) -> Mapping[str, A
         decoder = config.get("decoder")
         own = {name: one for name, one in config.items() if one is not None}
         return {**decoder, **own} if isinstance(decoder, dict) else config
-    values = _json(path)
+    values = read_object(path)
     # Some files leave the end to the model's configuration; without it no answer would ever end.
     return {
         "eos_token_id": config.get("eos_token_id"),
@@ -56,13 +56,18 @@ def refuse_place(source: Path, out: Path) -> None:
     """
     if out.resolve() == source.resolve():
         raise OutputError("a folder beside the one that is read", str(out), "choose another --out")
-    if (out / CONFIG_NAME).is_file() and not set(_json(out / CONFIG_NAME)) >= CHECKPOINT_FIELDS:
+    if (out / CONFIG_NAME).is_file() and not set(read_object(out / CONFIG_NAME)) >= CHECKPOINT_FIELDS:
         raise OutputError(
             f"a new folder, or a checkpoint of ours, at {out}", "another library's", "choose another --out"
         )
 
 
-def _json(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> dict[str, Any]:
+    """A JSON object in a file.
+
+    Raises:
+        ArtefactError: there is none.
+    """
     try:
         value = read_json(path)
     except (OSError, ValueError) as error:

@@ -108,7 +108,7 @@ def import_checkpoint(source: Path, out: Path, name: str | None = None, max_leng
         details |= keep_companions(opened.place, staged, family.task, reference, config)
         model = blank(build)
         checkpoint = Checkpoint(name=name, family=family, model=model, details=details)
-        pairing = pair(model, architecture.origins(config), architecture, names)
+        pairing = pair(model, architecture.origins(config), architecture, names, tensors.zeros)
         if pairing.ignored:
             reference.notes.append(
                 f"{len(pairing.ignored)} tensors that the model does not need: {pairing.ignored[0]} …"

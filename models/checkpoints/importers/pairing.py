@@ -1,6 +1,6 @@
 """Pair every tensor of an imported folder with one of ours; none may be left over on either side."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -44,7 +44,13 @@ def canonical_names(architecture: Architecture, tensors: TensorSource) -> dict[s
     return names
 
 
-def pair(module: nn.Module, table: Table, architecture: Architecture, names: Mapping[str, str]) -> Pairing:
+def pair(
+    module: nn.Module,
+    table: Table,
+    architecture: Architecture,
+    names: Mapping[str, str],
+    zeros: Collection[str] = (),
+) -> Pairing:
     """Find a place for every tensor.
 
     Args:
@@ -52,6 +58,7 @@ def pair(module: nn.Module, table: Table, architecture: Architecture, names: Map
         table: its modules and theirs.
         architecture: what may be ignored.
         names: as :func:`canonical_names` gives them.
+        zeros: of the tensors in the files, what may be ignored as well.
 
     Raises:
         ArtefactError: a tensor is missing, or one has no place; the message names them.
@@ -66,7 +73,9 @@ def pair(module: nn.Module, table: Table, architecture: Architecture, names: Map
     if missing:
         raise ArtefactError("every tensor of the model in the files", f"no {_name_some(missing)}", _REMEDY)
     used = {name for some in found.values() for name in some}
-    ignored = tuple(name for one, name in names.items() if name not in used and architecture.is_ignored(one))
+    ignored = tuple(
+        name for one, name in names.items() if name not in used and (name in zeros or architecture.is_ignored(one))
+    )
     left = sorted(set(names.values()) - used - set(ignored))
     if left:
         raise ArtefactError("only tensors that the model has", _name_some(left), _REMEDY)

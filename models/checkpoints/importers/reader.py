@@ -3,7 +3,7 @@
 Source: the safetensors format, https://huggingface.co/docs/safetensors; a sharded folder's ``weight_map``.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -31,6 +31,10 @@ class TensorSource(Protocol):
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
         """Of every tensor, by name."""
 
+    @property
+    def zeros(self) -> Collection[str]:
+        """Biases that are nothing but 0, and that a model without biases does not need."""
+
     def read(self, name: str) -> Tensor:
         """One tensor, of a floating-point type."""
 
@@ -44,7 +48,10 @@ class Tensors:
     Attributes:
         shapes: of every tensor, by its name in the files.
         files: the name of the file that holds each tensor.
+        zeros: none that are known.
     """
+
+    zeros: Collection[str] = ()
 
     def __init__(self, files: Mapping[str, Any]) -> None:
         """Take the open files, by path."""

@@ -68,7 +68,7 @@ def opened_source(source: Path) -> Iterator[ImportSource]:
         )
         return
     values = read_config(source)
-    architecture, scheme = architecture_of(values), scheme_of(values)
+    architecture, scheme = architecture_of(values), scheme_of(values, source)
     values = without_scheme(values)
     with opened_tensors(source) as stored:
         yield ImportSource(

@@ -2,6 +2,7 @@
 
     Q8_0    32 numbers      d · q                               q of 8 bits
     Q4_0    32              d · (q − 8)                         q of 4, the first half of a block in lower halves
+    Q4_1    32              d · q + m                           the same
     Q4_K    8 × 32          (d · s) · q − (d' · m)              q of 4, s and m of 6
     Q6_K    16 × 16         (d · s) · (q − 32)                  q of 6, s of 8
 
@@ -47,6 +48,11 @@ def _q4_0(blocks: Bytes) -> Integers:
     return _integers(4, halves.view(np.int8) - np.int8(8), _half(blocks[..., :2]))
 
 
+def _q4_1(blocks: Bytes) -> Integers:
+    halves = np.concatenate((blocks[..., 4:] & 15, blocks[..., 4:] >> 4), -1)
+    return _integers(4, halves.view(np.int8), _half(blocks[..., :2]), -_half(blocks[..., 2:4]))
+
+
 def _q4_k(blocks: Bytes) -> Integers:
     packed, words = blocks[..., 4:16], blocks[..., 16:].reshape(*blocks.shape[:2], 4, 32)
     first, second, both = packed[..., :4], packed[..., 4:8], packed[..., 8:]
@@ -84,4 +90,10 @@ def _integers(bits: int, levels: npt.NDArray[np.int8], scale: _Floats, minimum: 
 
 
 _FLOATS = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
-_INTEGERS: Mapping[str, Callable[[Bytes], Integers]] = {"Q8_0": _q8_0, "Q4_0": _q4_0, "Q4_K": _q4_k, "Q6_K": _q6_k}
+_INTEGERS: Mapping[str, Callable[[Bytes], Integers]] = {
+    "Q8_0": _q8_0,
+    "Q4_0": _q4_0,
+    "Q4_1": _q4_1,
+    "Q4_K": _q4_k,
+    "Q6_K": _q6_k,
+}

@@ -5,7 +5,7 @@ with the very levels and scales. To all else of the importer the matrix is one o
 have if nobody had quantised it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -20,7 +20,7 @@ from models.checkpoints.integers import LEAST_BLOCK, Bits, Integers
 
 SUPPORTED = (
     "floating-point weights, or integers of GPTQ (4 or 8 bits), AWQ (4), compressed-tensors (4 or 8) or GGUF (Q4_0,"
-    " Q4_K, Q6_K, Q8_0)"
+    " Q4_1, Q4_K, Q6_K, Q8_0)"
 )
 UNQUANTISED = (
     "import the model's unquantised checkpoint, and let `attendant export onnx --precision int4` or int8 quantise it"
@@ -59,10 +59,15 @@ class QuantisedTensors:
 
     Attributes:
         shapes: of every tensor, as if none were in integers.
+        zeros: biases that are nothing but 0, which some programs give every matrix in integers.
     """
 
     def __init__(
-        self, shapes: Mapping[str, Shape], sources: Mapping[str, Callable[[], Tensor | Integers]], turned: bool = False
+        self,
+        shapes: Mapping[str, Shape],
+        sources: Mapping[str, Callable[[], Tensor | Integers]],
+        turned: bool = False,
+        zeros: Collection[str] = (),
     ) -> None:
         """Take what reads each tensor.
 
@@ -70,8 +75,9 @@ class QuantisedTensors:
             shapes: by name; of matrices in integers [out, in].
             sources: by the same names.
             turned: whether the library takes matrices in integers as [in, out].
+            zeros: the names of biases that are nothing but 0.
         """
-        self.shapes = dict(shapes)
+        self.shapes, self.zeros = dict(shapes), frozenset(zeros)
         self._sources, self._turned = sources, turned
 
     def read(self, name: str) -> Tensor:
@@ -98,8 +104,8 @@ def dequantised(stored: Tensors, scheme: Scheme, turned: bool = False) -> Quanti
     """
     levels, scale = scheme.parts[:2]
     modules = [name.removesuffix(levels) for name in stored.shapes if name.endswith(levels)]
-    shapes, sources = dict(stored.shapes), {name: partial(stored.read, name) for name in stored.shapes}
-    readers: dict[str, Callable[[], Tensor | Integers]] = dict(sources)
+    shapes, zeros = dict(stored.shapes), []
+    sources: dict[str, Callable[[], Tensor | Integers]] = {name: partial(stored.read, name) for name in shapes}
     for module in modules:
         if f"{module}{scale}" not in stored.shapes:  # where levels are called as floats are
             continue
@@ -113,8 +119,10 @@ def dequantised(stored: Tensors, scheme: Scheme, turned: bool = False) -> Quanti
             order = stored.read_stored(parts[scheme.order])
             _guarded(scheme, name, partial(_require_in_order, scheme, order, shape[1]))
         shapes[name] = shape[::-1] if turned else shape
-        readers[name] = partial(_read, stored, scheme, name, parts)
-    return QuantisedTensors(shapes, readers, turned)
+        sources[name] = partial(_read, stored, scheme, name, parts)
+        bias = f"{module}.bias"
+        zeros += [bias] if bias in shapes and not stored.read(bias).any() else []
+    return QuantisedTensors(shapes, sources, turned, zeros)
 
 
 def _read(stored: Tensors, scheme: Scheme, name: str, parts: Mapping[str, str]) -> Integers:

@@ -7,7 +7,7 @@ from models.checkpoints.importers.quantised.gguf_file import BLOCKS, read_gguf
 from models.checkpoints.integers import Integers
 
 ROWS, COLUMNS = 5, 512
-HALVES = {"Q8_0": [0], "Q4_0": [0], "Q4_K": [0, 2], "Q6_K": [208]}
+HALVES = {"Q8_0": [0], "Q4_0": [0], "Q4_1": [0, 2], "Q4_K": [0, 2], "Q6_K": [208]}
 """Type → where the floating-point numbers of a block are."""
 
 

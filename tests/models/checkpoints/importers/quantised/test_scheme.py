@@ -7,7 +7,7 @@ from attendant.errors import ArtefactError, ConfigError
 from models.checkpoints.importers.importing import import_checkpoint
 from models.checkpoints.store import load_checkpoint, stored_integers
 from tests.models.checkpoints.importers.quantised.packed import SCHEMES, gpt2, llama, quantised, qwen2
-from tests.models.checkpoints.importers.saved import assert_same, causal, imported, rewrite
+from tests.models.checkpoints.importers.saved import GONE, assert_same, causal, imported, rewrite, write
 
 QUERY, DOWN = "model.layers.1.self_attn.q_proj", "model.layers.1.mlp.down_proj"
 OURS = {QUERY: "blocks.1.attention.query.weight", DOWN: "blocks.1.mlp.contract.weight"}
@@ -139,6 +139,37 @@ def test_parts_that_do_not_fit_each_other_are_refused_by_name(scheme, part, chan
     changed(folder, **{name: change and change(stored)})
     with pytest.raises(ArtefactError, match=r"model.layers.1.mlp.down_proj|layers\.1\.mlp\.down_proj"):
         imported(folder)
+
+
+def test_biases_of_nothing_but_zeros_are_left_out_and_others_are_refused(folder):
+    plain, matrices = quantised(folder, "GPTQ")
+    changed(folder, **{f"{module}.bias": torch.zeros(len(matrix.levels)) for module, matrix in matrices.items()})
+    assert_same(imported(folder), LlamaForCausalLM, plain, causal())
+    changed(folder, **{f"{DOWN}.bias": torch.ones(64)})
+    with pytest.raises(ArtefactError, match=r"down_proj\.bias"):
+        imported(folder)
+
+
+def test_biases_of_zeros_that_the_model_has_are_kept(tmp_path):
+    folder = qwen2(tmp_path / "theirs")
+    plain, _ = quantised(folder, "GPTQ")
+    zeros = {
+        name: torch.zeros_like(one) for name, one in load_file(plain / "model.safetensors").items() if "bias" in name
+    }
+    for place in (folder, plain):
+        save_file({**load_file(place / "model.safetensors"), **zeros}, place / "model.safetensors", {"format": "pt"})
+    assert_same(imported(folder), Qwen2ForCausalLM, plain, causal(), indifferent=("attention.key.bias",))
+
+
+@pytest.mark.parametrize(("scheme", "name"), [("GPTQ", "quantize_config.json"), ("AWQ", "quant_config.json")])
+def test_the_scheme_may_stand_in_a_file_of_its_own(scheme, name, folder):
+    plain, _ = quantised(folder, scheme)
+    config = {key: value for key, value in SCHEMES[scheme][4].items() if key != "quant_method"}
+    if scheme == "AWQ":
+        config = {"w_bit": 4, "q_group_size": 32, "zero_point": True, "version": "GEMM"}
+    rewrite(folder / "config.json", quantization_config=GONE)
+    write(folder / name, **config)
+    assert_same(imported(folder), LlamaForCausalLM, plain, causal())
 
 
 def test_a_matrix_that_is_there_twice_is_refused(folder):
