@@ -95,16 +95,17 @@ def tune(
 
     def profile(count: int) -> ReplicaProfile:
         path = None if profiles is None else profiles / f"threads-{count}.json"
-        if path is not None and path.is_file():
+        is_known = path is not None and path.is_file()
+        if path is not None and is_known:
             found = ReplicaProfile.read(path)
         else:
             found = measure_profile(artefact, engine, count, served=False)
-            if path is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                found.write(path)
         if found.misfit and not exploratory:
-            remedy = "or give --exploratory for a look"
+            remedy = f"{f'delete {path}, ' if is_known else ''}or give --exploratory for a look"
             raise ConfigError(f"a profile of {count} thread(s) that fits what was measured", found.misfit, remedy)
+        if path is not None and not is_known and not found.misfit:  # one that does not fit is measured again
+            path.parent.mkdir(parents=True, exist_ok=True)
+            found.write(path)
         return found
 
     found = search(task, candidates, profile, bench.measure, finalists)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from attendant.errors import ConfigError
+from serving.capacity.profiling import measure
 from serving.capacity.tuning import measurement
 from serving.capacity.tuning.measurement import Measured
 from serving.capacity.tuning.verb import tune
@@ -19,17 +20,17 @@ def asked(tmp_path, language_model, monkeypatch):
     """A function that tunes a demand, with a profile that fits or does not; servers answer a rate of their slots."""
     measured = []
 
-    def measure(bench, candidate, expected, title):
+    def answer(bench, candidate, expected, title):
         measured.append(candidate.max_num_seqs)
         return Measured(value=float(candidate.max_num_seqs))
 
-    monkeypatch.setattr(measurement.Bench, "measure", measure)
+    monkeypatch.setattr(measurement.Bench, "measure", answer)
 
     def ask(more="", error=0.1, **flags):
         (tmp_path / "demand.toml").write_text(DEMAND + more)
         (tmp_path / "profiles").mkdir(exist_ok=True)
         profile(fit_error={"decode": error}).write(tmp_path / "profiles/threads-1.json")
-        status = tune(language_model, tmp_path / "demand.toml", profiles=tmp_path / "profiles", **{**FEW, **flags})
+        status = tune(language_model, tmp_path / "demand.toml", **{"profiles": tmp_path / "profiles", **FEW, **flags})
         return status, measured
 
     return ask
@@ -52,9 +53,18 @@ def test_json_says_the_same(asked, capsys):
 
 @pytest.mark.planted
 def test_a_profile_that_does_not_fit_is_refused_as_a_plan_refuses_it(asked):
-    with pytest.raises(ConfigError, match=r"the fit errs by decode 30%.*; or give --exploratory"):
+    with pytest.raises(
+        ConfigError, match=r"the fit errs by decode 30%.*; delete .*threads-1.json, or give --exploratory"
+    ):
         asked(error=0.3)
     assert asked(error=0.3, exploratory=True)[0] == 0
+
+
+@pytest.mark.parametrize("error", [0.1, 0.3])
+def test_a_measured_profile_is_kept_only_where_it_fits(asked, tmp_path, monkeypatch, error):
+    monkeypatch.setattr(measure, "measure_profile", lambda *_, **__: profile(fit_error={"decode": error}))
+    assert asked(profiles=tmp_path / "new", exploratory=True)[0] == 0
+    assert (tmp_path / "new/threads-1.json").exists() == (error < 0.2)
 
 
 def test_what_ctrl_c_left_is_printed_with_its_status_and_without_anything_valid_it_is_1(asked, capsys, monkeypatch):
