@@ -73,9 +73,7 @@ def measure(name: str, precision: str, threads: int, sizes: tuple[int, int, int]
         ready_s = perf_counter() - began_s
         first_s, rate = asyncio.run(ask(server.endpoints.grpc, manifest, *sizes))
         assert server.group is not None
-        group = server.group
-        assert group is not None
-        memory = memory_bytes(group)
+        memory = memory_bytes(server.group)
     return {
         "export_s": export_s,
         "artefact_bytes": size,
