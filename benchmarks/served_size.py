@@ -47,13 +47,13 @@ def memory_bytes(group: int) -> int:
     return sum(1024 * int(rollup.partition("\nPss:")[2].split()[0]) for rollup in rollups)
 
 
-async def ask(address: str, name: str, prompt_tokens: int, tokens: int, answers: int) -> tuple[float, float]:
+async def ask(address: str, manifest: Manifest, prompt_tokens: int, tokens: int, answers: int) -> tuple[float, float]:
     """Ask for some answers in turn; seconds to the first token and tokens a second, medians."""
     firsts, rates, random = [], [], np.random.default_rng(0)
     async with TritonClient(address, timeout_s=300.0) as client:
-        generator = await Generator.find(client, name)
+        generator = await Generator.find(client, manifest.name)
         for _ in range(answers):
-            prompt = random.integers(3, 1000, prompt_tokens).tolist()
+            prompt = random.integers(manifest.input_vocabulary or 1, size=prompt_tokens).tolist()
             began_s, first_s, count = perf_counter(), 0.0, 0
             async for delta in generator.stream(prompt, SamplingParams(max_tokens=tokens, ignore_eos=True)):
                 first_s, count = first_s or perf_counter(), count + len(delta.token_ids)
@@ -68,10 +68,10 @@ def measure(name: str, precision: str, threads: int, sizes: tuple[int, int, int]
     artefact = scratch / f"{Path(name).name}-{precision}"
     export_s = export(name, precision, artefact)
     size = sum(path.stat().st_size for path in artefact.iterdir())
-    served, began_s = Manifest.read(artefact).name, perf_counter()
-    with triton_over({served: artefact}, scratch, EngineSettings(max_num_seqs=4), threads) as server:
+    manifest, began_s = Manifest.read(artefact), perf_counter()
+    with triton_over({manifest.name: artefact}, scratch, EngineSettings(max_num_seqs=4), threads) as server:
         ready_s = perf_counter() - began_s
-        first_s, rate = asyncio.run(ask(server.endpoints.grpc, served, *sizes))
+        first_s, rate = asyncio.run(ask(server.endpoints.grpc, manifest, *sizes))
         assert server.group is not None
         memory = memory_bytes(server.group)
     return {
