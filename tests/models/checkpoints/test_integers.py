@@ -95,7 +95,7 @@ def test_of_a_checkpoint_in_floating_point_there_are_none(tmp_path):
         {".zero": lambda one: None, ".minimum": torch.ones(2)},
         {"": torch.ones(2)},
     ],
-    ids=str,
+    ids=lambda change: " and ".join(change) or "the parameter itself",
 )
 def test_parts_that_do_not_fit_each_other_are_refused_by_name(change, folder):
     path = folder / "model.safetensors"
