@@ -94,7 +94,7 @@ def _require_model(path: str) -> None:
         if any(place.glob(f"*/{PBTXT_NAME}")):
             raise UserError("a model", f"the model repository {path}", f"serve it with --repository {path}")
         raise ArtefactError(
-            f"a {CONFIG_NAME} (Hugging Face, or a checkpoint), a {MANIFEST_NAME} (an artefact) or GGUF in {path}",
+            f"a {CONFIG_NAME} (Hugging Face, or a checkpoint) or a {MANIFEST_NAME} (an artefact) in {path}",
             "neither",
             "name the model's own folder, or a .gguf, .py or .pt2 file (docs/tutorials/your-own-model.md)",
         )
