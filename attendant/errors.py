@@ -17,6 +17,7 @@
     │   ├── DeadlineError        its time is over
     │   └── CancelledError       it was cancelled
     └── ServerError              a server that refused, failed or cannot be reached
+        ├── TemplateError        a chat template that fails, whatever the server does
         ├── LateError            it said nothing for too long
         └── UnreachableError     nothing answers at the address, or what answers cannot work
 
