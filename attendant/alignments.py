@@ -15,11 +15,14 @@ Array = NDArray[Any]
 def join_alignments(parts: Sequence[Array]) -> Array | None:
     """Those of the parts of an answer ``[T, S]``, one below the other; narrower ones end in zeros. None of no parts.
 
+    A part of no tokens may have any width: an answer ends with the end token's, which is not among its tokens.
+
     Raises:
         ValueError: their widths are neither equal nor one more for each token.
     """
     if not parts:
         return None
+    parts = [part for part in parts if len(part)] or parts[:1]
     widths = np.array([part.shape[1] for part in parts])
     begins = widths - np.cumsum([len(part) for part in parts])
     if len(set(widths)) > 1 and len(set(begins)) > 1:

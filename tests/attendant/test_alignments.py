@@ -18,6 +18,11 @@ def test_rows_that_grow_by_one_a_token_end_in_zeros():
     np.testing.assert_array_equal(joined, np.tril(ones(4, 6), 2))
 
 
+def test_the_end_of_an_answer_has_no_row_and_any_width():
+    assert join_alignments([ones(1, 5), ones(1, 6), ones(0, 7)]).shape == (2, 6)
+    assert join_alignments([ones(0, 7), ones(0, 5)]).shape == (0, 7)
+
+
 @pytest.mark.parametrize("widths", [(2, 4), (3, 2), (2, 3, 3)])
 def test_others_are_refused(widths):
     with pytest.raises(ValueError, match="of one width"):

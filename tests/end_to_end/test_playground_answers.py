@@ -241,6 +241,36 @@ def test_hostile_texts_are_copied_as_what_they_are_and_a_key_never(visit, shippe
     assert list(tmp_path.iterdir()) == [], "nothing in the text was run"
 
 
+def test_a_malformed_address_names_no_model_and_harms_no_other(visit):
+    with visit("%E0%A4%A") as page:
+        page.get_by_text('no model "%E0%A4%A" here').wait_for()
+        page.get_by_role("radio", name="dates-gru").check()
+        expect(page.locator(".tokens").first).to_have_text("1997-03-03")
+
+
+PREDICT = """async ({ inputs, outputs }) => {
+    const { predictView } = await import("/playground/predict.js");
+    const card = { id: "mine", task: "predict", inputs, example: {}, label_names: ["a", "b", "c"] };
+    const [question, answer] = [document.createElement("div"), document.createElement("div")];
+    document.getElementById("question-body").replaceChildren(question);
+    document.getElementById("answer-body").replaceChildren(answer);
+    sessionStorage.setItem("attendant-answer:mine", JSON.stringify(
+        { task: "predict", at: 0, value: { texts: [], outputs, labelled: ["scores"], latency: [] } }));
+    predictView(card, question, answer, new AbortController().signal);
+}"""
+
+
+def test_a_custom_model_may_have_large_inputs_and_scores_that_are_no_numbers(visit):
+    image = {"name": "image", "dtype": "float32", "shape": [3, 2048, 2048]}
+    with visit("dates-gru") as page:
+        page.locator(".tokens").first.wait_for()
+        page.evaluate(PREDICT, {"inputs": [image], "outputs": {"scores": [None, -2.5, 1]}})
+        assert field(page, "image").input_value() == ""
+        assert "a .npy file" in described(page, field(page, "image"))
+        expect(page.locator(".bars .label")).to_have_text(["c", "b", "a"])
+        expect(page.locator(".bars .share")).to_have_text(["1.000", "-2.500", "none"])
+
+
 def test_with_keys_the_reference_asks_for_one_and_a_new_key_forgets_what_was_kept(browser, shipped_server, tmp_path):
     secret = new_key(tmp_path / "keys.json", "visitor", "", "")
     with (
@@ -250,6 +280,11 @@ def test_with_keys_the_reference_asks_for_one_and_a_new_key_forgets_what_was_kep
         page.get_by_text("A key is needed").wait_for()
         page.get_by_role("link", name="Playground").click()
         page.evaluate("sessionStorage.setItem('attendant-answer:of another', '{}')")
+        for mistaken in (f"{secret}\u200b", f"{secret} x", "ü"):  # which no header can carry
+            field(page, "API key").fill(mistaken)
+            button(page, "Use this key").click()
+            assert page.evaluate("document.activeElement.id") == "key-value"
+            assert "attendant-key" not in page.evaluate("Object.keys(sessionStorage)")
         field(page, "API key").fill(secret)
         button(page, "Use this key").click()
         page.get_by_text("6 models ready").wait_for()

@@ -3,7 +3,7 @@
 import { captionView } from "./caption.js";
 import { chatView } from "./chat.js";
 import { classifyView } from "./classify.js";
-import { choice, element, find } from "./dom.js";
+import { choice, element, find, fragment } from "./dom.js";
 import { embedView } from "./embed.js";
 import { hideFailure, showFailure } from "./failure.js";
 import { generateView } from "./generate.js";
@@ -49,7 +49,7 @@ async function start() {
 function showModels(cards) {
   const list = find("models");
   const isFirst = location.hash === "";
-  const asked = decodeURIComponent(location.hash.slice(1));
+  const asked = fragment();
   const chosen = asked ? cards.find((card) => card.id === asked) : cards[0];
   const options = cards.map((card) => modelOption(card, card === chosen));
   list.replaceChildren(list.querySelector("legend"), element("div", { className: "model-list" }, ...options));

@@ -1,6 +1,6 @@
 // The routes of openapi.json as a page to read: what each takes, field by field, and what it answers.
 
-import { element, find } from "./dom.js";
+import { element, find, fragment } from "./dom.js";
 import { read } from "./server.js";
 
 const NAME = /^#\/components\/schemas\/(.+)$/;
@@ -88,7 +88,7 @@ function show(description) {
     element("h3", {}, name), element("p", {}, schema.description ?? ""), reference.fields(schema)));
   find("contents").replaceChildren(...links);
   find("routes").replaceChildren(element("h2", {}, "Routes"), ...sections, element("h2", {}, "Types"), ...schemas);
-  if (location.hash) find(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
+  if (location.hash) find(fragment())?.scrollIntoView();
 }
 
 async function start() {

@@ -13,6 +13,16 @@ export function element(name, properties = {}, ...children) {
 
 export const find = (id) => document.getElementById(id);
 
+// What stands behind the # of the address; a malformed one as it is.
+export function fragment() {
+  const text = location.hash.slice(1);
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 let numbers = 0;
 export const freshId = (stem) => `${stem}-${(numbers += 1)}`;
 

@@ -29,6 +29,7 @@ export function showFailure(error, again) {
   box.replaceChildren(element("strong", {}, title), list, ...[button, id].filter(Boolean));
   box.hidden = false;
   if (input) input.focus();
+  if (error.status === 401) (find("key") ?? {}).hidden = false;
   box.scrollIntoView({ block: "nearest" });
   hideLatency();
 }

@@ -9,16 +9,18 @@ import { Runner } from "./run.js";
 import { ask } from "./server.js";
 
 const SHOWN = 10; // labels
-const MOST = 4096; // numbers of one output that the page prints
+const MOST = 4096; // numbers of one output that the page prints, and of one input that it fills in
 const filled = (shape, value) =>
   shape.length ? Array.from({ length: shape[0] ?? 1 }, () => filled(shape.slice(1), value)) : value;
 const sizes = (shape) => `[${shape.map((size) => size ?? "any").join(", ")}]`;
 
 export function predictView(card, question, answer, leaving) {
   const fields = card.inputs.map((input) => {
-    const row = card.example.inputs?.[input.name] ?? filled(input.shape, input.dtype === "bool");
-    const text = element("textarea", { rows: input.shape.length > 1 ? 6 : 2, spellcheck: false, value: JSON.stringify(row) });
-    const about = input.shape.length ? `One row of ${input.dtype} ${sizes(input.shape)}, as JSON` : `One ${input.dtype}`;
+    const isLarge = input.shape.reduce((count, size) => count * (size ?? 1), 1) > MOST;
+    const row = card.example.inputs?.[input.name] ?? (isLarge ? null : filled(input.shape, input.dtype === "bool"));
+    const text = element("textarea", { rows: input.shape.length > 1 ? 6 : 2, spellcheck: false, value: row === null ? "" : JSON.stringify(row) });
+    const kind = input.shape.length ? `One row of ${input.dtype} ${sizes(input.shape)}, as JSON` : `One ${input.dtype}`;
+    const about = row === null ? `${kind}; a row of so many numbers is better sent as a .npy file to /v1/predict` : kind;
     return { name: input.name, text, element: field(input.name, text, about, `inputs.${input.name}`) };
   });
   const form = element("form", {}, ...fields.map((one) => one.element),
@@ -85,12 +87,14 @@ function output(name, row, labels) {
     return element("div", {}, heading, element("pre", { className: "prose numbers", tabIndex: 0 },
       text.length > most ? `${text.slice(0, most)} …` : text));
   }
-  const order = row.map((_, at) => at).sort((one, other) => row[other] - row[one]);
-  const [most, least] = [row[order[0]], row[order[order.length - 1]]];
+  const known = row.flatMap((value, at) => (value === null ? [] : [at])).sort((one, other) => row[other] - row[one]);
+  const order = [...known, ...row.flatMap((value, at) => (value === null ? [at] : []))]; // what is no number comes last
+  const [most, least] = [row[known[0]], row[known[known.length - 1]]];
   return element("div", {}, heading, element("ol", { className: "bars" }, ...order.slice(0, SHOWN).map((at) => {
     const bar = element("span", { className: "bar" });
-    bar.style.setProperty("--share", ((row[at] - least) / (most - least || 1)).toFixed(4));
+    const value = row[at];
+    bar.style.setProperty("--share", value === null ? "0" : ((value - least) / (most - least || 1)).toFixed(4));
     return element("li", {}, element("div", { className: "bar-row" }, element("span", { className: "label" }, labels[at]), bar,
-      element("span", { className: "share" }, row[at].toPrecision(4))));
+      element("span", { className: "share" }, value === null ? "none" : value.toPrecision(4))));
   })));
 }
