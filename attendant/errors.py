@@ -17,6 +17,7 @@
     │   ├── DeadlineError        its time is over
     │   └── CancelledError       it was cancelled
     └── ServerError              a server that refused, failed or cannot be reached
+        ├── TemplateError        a chat template that fails, whatever the server does
         ├── LateError            it said nothing for too long
         └── UnreachableError     nothing answers at the address, or what answers cannot work
 
@@ -25,6 +26,7 @@ clients as JSON. The message is made of it, for people alone: nothing parses it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
@@ -92,6 +94,16 @@ class UnknownNameError(UserError):
     """A model, preset or task that does not exist."""
 
     code = "model_not_found"
+
+
+@contextmanager
+def of_param(param: str) -> Iterator[None]:
+    """Let errors that name no parameter of a request name this one."""
+    try:
+        yield
+    except AttendantError as error:
+        error.param = error.param or param
+        raise
 
 
 def unknown_name(kind: str, name: object, known: Iterable[str], remedy: str) -> UnknownNameError:

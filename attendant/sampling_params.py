@@ -310,6 +310,7 @@ class SamplingParams:
             (beams and self.num_speculative_tokens > 0, "beams without speculative tokens"),
             (beams and self.explain, "one beam to be explained"),
             (beams and self.logprobs, "beams without log-probabilities of their tokens"),
+            (self.echo and self.explain, "no echo of a prompt before an answer that is explained"),
             (self.num_speculative_tokens > 0 and self.explain, "no speculative tokens in an answer that is explained"),
             (structured and self.ignore_eos, "structured output without ignore_eos: it says where an answer ends"),
             (self.top_logprobs > 0 and not self.logprobs, "top_logprobs together with logprobs"),

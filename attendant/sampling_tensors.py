@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attendant.errors import InputError
+from attendant.errors import InputError, of_param
 from attendant.param import BYTES_OF_CHARACTER
 from attendant.sampling_params import EARLY_STOPPING, PARAMS, STRUCTURES, SamplingParams, default_of, is_set
 from attendant.signature import TensorSpec
@@ -127,7 +127,8 @@ def prompt_from_tensors(
     if text.name in tensors:
         sent = tensors[text.name].reshape(-1)[0]
         if len(sent) > BYTES_OF_CHARACTER * most_characters:
-            raise too_long(f"{len(sent)} bytes", most_tokens, most_characters)
+            with of_param(text.name):
+                raise too_long(f"{len(sent)} bytes", most_tokens, most_characters)
         return _text(sent)
     if not 1 <= tensors[ids.name].size <= most_tokens:
         raise InputError(f"1 to {most_tokens} tokens", str(tensors[ids.name].size), "shorten the input", param=ids.name)

@@ -120,6 +120,7 @@ TASKS = {
             random_inputs="export.quality.random_questions:no_inputs",
             calibration="export.precision.calibration.samples:prompt_sample",
             comparison="models.checkpoints.importers.compare:GENERATOR",
+            explain="models.explanation:explain_continuation",
         ),
         Task(
             name="embed",

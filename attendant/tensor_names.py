@@ -20,7 +20,7 @@ HEALTH_SEPARATOR = ","  # of such keys
 PARSE_SPECIAL = "parse_special"  # the parameter that has special tokens in texts to embed read as such
 RENDERED = "rendered"  # the parameter that says that a prompt was made by a chat template
 ALIGNMENT = "alignment"
-CROSS_ATTENTION = "cross_attention"
+CROSS_ATTENTION, SELF_ATTENTION = "cross_attention", "self_attention"
 TOKEN_TEXTS, SOURCE_TEXTS = "token_texts", "source_texts"  # what stands at the two sides of an alignment
 
 TEXT_INPUT = "text_input"

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
+from attendant.alignments import join_alignments
 from attendant.errors import ServerError
 from attendant.tensor_names import (
     ALIGNMENT,
@@ -58,9 +58,11 @@ class Delta:
         input_tokens: how many tokens the input has, if asked for.
         cached_tokens: how many of them a prefix cache held, as far as the server says it.
         output_tokens: how many this delta adds, if asked for.
-        alignment: for each token the weights of the source's positions, float32 ``[T, S]``; only if asked for.
+        alignment: for each token the weights of the source's positions, float32 ``[T, S]``; of a language model those
+            of the prompt and of the answer's tokens before it. Only if asked for.
         token_texts: what each token adds to the text; only with an alignment.
-        source_texts: what stands at each of the S positions; with the first delta of an alignment to a text.
+        source_texts: what stands at each of the S positions, of a source or of a prompt; with the first delta of an
+            alignment to a text.
     """
 
     text: str
@@ -190,7 +192,6 @@ def only_answer(deltas: Iterable[Delta]) -> Answer:
 
 def _merge(deltas: list[Delta]) -> Answer:
     last = deltas[-1]
-    alignments = [delta.alignment for delta in deltas if delta.alignment is not None]
     return Answer(
         text="".join(delta.text for delta in deltas),
         finish_reason=last.finish_reason,
@@ -203,7 +204,7 @@ def _merge(deltas: list[Delta]) -> Answer:
         score=last.score,
         input_tokens=last.input_tokens,
         output_tokens=None if last.output_tokens is None else sum(delta.output_tokens or 0 for delta in deltas),
-        alignment=np.concatenate(alignments) if alignments else None,
+        alignment=join_alignments([delta.alignment for delta in deltas if delta.alignment is not None]),
         token_texts=tuple(text for delta in deltas for text in delta.token_texts),
         source_texts=next((delta.source_texts for delta in deltas if delta.source_texts), ()),
     )

@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar
 from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 
 from attendant.errors import InputError
+from attendant.printable import for_output
 from attendant.sampling_params import PARAMS, TYPES, SamplingParams, default_of
 from clients.answer import Answer, Delta, whole_answers
 from clients.caption import Captioner
@@ -101,11 +102,11 @@ def _format_tokens(deltas: Sequence[Delta], candidate: int) -> Iterator[str]:
         for place, (token, value, top) in enumerate(zip(delta.token_ids, delta.logprobs, tops, strict=True), 1):
             alternatives = "".join(f"  {other}: {logprob:.4f}" for other, logprob in top)
             text = repr(delta.text) if place == len(delta.token_ids) else "…"
-            yield f"    {token:>7}  {value:>9.4f}  {exp(value):>11.2%}  {text}{alternatives}"
+            yield f"    {token:>7}  {value:>9.4f}  {exp(min(value, 0.0)):>11.2%}  {text}{alternatives}"
 
 
 def _write(text: str) -> None:
-    sys.stdout.write(text)
+    sys.stdout.write(for_output(text))
     sys.stdout.flush()
 
 
@@ -220,7 +221,7 @@ def lines() -> list[str]:
         InputError: there is none, or it is no UTF-8.
     """
     try:
-        found = [line.rstrip("\n") for line in sys.stdin]
+        found = [line.removesuffix("\n").removesuffix("\r") for line in sys.stdin]
         "".join(found).encode()
     except UnicodeError as error:
         expected = "standard input in UTF-8"

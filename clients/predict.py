@@ -69,7 +69,8 @@ class Predictor:
             if not fits or (most and shape[0] > most):
                 axes = ["any" if size == -1 else str(size) for size in sizes]
                 wanted = ", ".join([f"batch <= {most}", *axes[1:]] if most else axes)
-                raise InputError(f"an array of [{wanted}] for {name!r}", str(list(shape)), "correct the request")
+                expected_array, param = f"an array of [{wanted}] for {name!r}", f"inputs.{name}"
+                raise InputError(expected_array, str(list(shape)), "correct the request", param=param)
         return sum(prod(shape) * np.dtype(self._model.dtypes[name]).itemsize for name, shape in shapes.items())
 
     async def predict(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
@@ -150,4 +151,5 @@ def _convert(name: str, values: Any, shape: tuple[int, ...], dtype: str) -> Arra
 
 def _no_rows(name: str, dtype: str, found: str) -> InputError:
     kind = "texts" if dtype == TEXT else "numbers"
-    return InputError(f"rows of {kind} of equal lengths for {name!r}", found, "correct the request")
+    expected, param = f"rows of {kind} of equal lengths for {name!r}", f"inputs.{name}"
+    return InputError(expected, found, "correct the request", param=param)

@@ -47,9 +47,9 @@ async def create_message(
 
 async def read_response(response: Any) -> dict[str, Array]:
     """The arrays of a ``ModelInferResponse`` by their names."""
-    size = sum(map(len, response.raw_output_contents))
     result = InferResult(response)
-    return read_arrays(result) if size <= FEW_BYTES else await asyncio.to_thread(read_arrays, result)
+    is_small = response.ByteSize() <= FEW_BYTES
+    return read_arrays(result) if is_small else await asyncio.to_thread(read_arrays, result)
 
 
 def create_tensor(name: str, array: Array) -> Any:

@@ -3,13 +3,16 @@
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from json import dumps, loads
+from json import dumps
+from math import isfinite
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from attendant.errors import InputError
-from attendant.printable import printable
+from attendant.printable import for_output, printable
+from attendant.records import read_json
 from clients.classify import Classifier
 from clients.embed import Embedder, Pooling
 from clients.explain import explain
@@ -28,7 +31,7 @@ async def print_labels(client: TritonClient, model: str | None, images: Sequence
     classifier = await Classifier.find(client, model)
     for path in images:
         guesses = await classifier.classify_file(path, top)
-        words = "  ".join(f"{guess.label} ({guess.probability:.1%})" for guess in guesses)
+        words = printable("  ".join(f"{guess.label} ({guess.probability:.1%})" for guess in guesses))
         value = {"image": str(path), "guesses": [asdict(guess) for guess in guesses]}
         _print(dumps(value) if json else f"{path}: {words}")
     return 0
@@ -55,13 +58,13 @@ async def print_vectors(
 async def print_prediction(client: TritonClient, model: str | None, request: Path) -> int:
     """The outputs of one request as one JSON object: output name → nested lists."""
     try:
-        inputs = loads(request.read_text(encoding="utf-8"))
+        inputs = read_json(request)
     except (OSError, ValueError) as error:
         raise InputError(f"a JSON file at {request}", str(error), "see docs/tutorials/your-own-model.md") from error
     if not isinstance(inputs, dict):
         raise InputError(f"an object in {request}: input name → rows", type(inputs).__name__, "name the inputs")
     outputs = await (await Predictor.find(client, model)).predict(inputs)
-    _print(dumps({name: array.tolist() for name, array in outputs.items()}))
+    _print(dumps({name: _lists(array) for name, array in outputs.items()}))
     return 0
 
 
@@ -69,7 +72,7 @@ async def print_explanation(client: TritonClient, model: str, subject: str, out:
     """The answer and the shape of each array of its explanation, which goes into a file."""
     explanation = await explain(client, model, subject)
     explanation.save(out)
-    _print(explanation.answer)
+    _print(for_output(explanation.answer))
     for name, array in explanation.arrays.items():
         _print(f"{name}: {array.dtype} {list(array.shape)}")
     return 0
@@ -100,6 +103,17 @@ def _format_vectors(texts: Sequence[str], vectors_BE: Array) -> Iterator[str]:
         yield "   " + "".join(f"{number:>8}" for number in range(1, len(unit_BE) + 1))
         for number, row_B in enumerate(unit_BE @ unit_BE.T, 1):
             yield f"{number:>3}" + "".join(f"{value:>8.3f}" for value in row_B)
+
+
+def _lists(array: Array) -> Any:
+    # As the gateway has them: a number that JSON has not is null.
+    if array.dtype.kind in "OS":
+        values = [text.decode(errors="replace") for text in array.flat]
+    elif array.dtype.kind in "biu":
+        return array.tolist()
+    else:
+        values = [value if isfinite(value) else None for value in array.reshape(-1).tolist()]
+    return np.array(values, object).reshape(array.shape).tolist()
 
 
 def _print(line: str) -> None:

@@ -35,7 +35,7 @@ from clients.retry import RetryPolicy
 from clients.served_model import ServedModel
 from clients.silences import Silences, lost
 from clients.statuses import START, error_from, reading
-from clients.tensors import create_message, create_tensor, read_arrays, read_response
+from clients.tensors import create_message, create_tensor, read_response
 from clients.tls import Tls
 
 Array = NDArray[Any]
@@ -316,7 +316,7 @@ class TritonClient:
                     stream.complete()
                 if answer.outputs:
                     with reading(model, self.server):
-                        outputs = read_arrays(result)
+                        outputs = await read_response(answer)
                     yield outputs
                     silence.end()  # who reads it may have taken any time
         finally:

@@ -96,10 +96,10 @@ def explain(
     timeout_s: float = 10.0,
     security: OmitArgPrefixes[Tls] = _NO_TLS,
 ) -> int:
-    """Save what a model attends to as arrays: attention maps of a classifier, the alignment of a text.
+    """Save what a model attends to as arrays: attention maps of a classifier, the alignment of a text to what it read.
 
     Args:
-        subject: an image file, or of a translator a text in quotes.
+        subject: an image file, or of a translator or a language model a text in quotes.
         model: one that was exported so that it can be explained, or a recurrent one with attention.
         out: the .npz file.
         server: host and port of the gRPC endpoint.

@@ -23,7 +23,7 @@ from export.quality.verification import verify_artefact
 from models.checkpoints.custom_model import PROGRAM_NAME, trace_custom_model
 from models.checkpoints.file_names import CHECKPOINT_FIELDS, CONFIG_NAME
 from models.checkpoints.folder import OURS
-from models.checkpoints.place import OWN_SUFFIX, place_of
+from models.checkpoints.place import OWN_SUFFIX, gguf_in, place_of
 from serving.triton.repository.layout import CONFIG_NAME as PBTXT_NAME
 from serving.triton.repository.layout import write_repository
 
@@ -49,7 +49,8 @@ def prepare_models(paths: Sequence[str], repository: Path | None = None) -> Prep
     In a process of its own, as what serves needs neither torch nor what an export leaves behind.
 
     Args:
-        paths: Hugging Face folders, checkpoints, .py and .pt2 files, artefacts; also names of `attendant models list`.
+        paths: Hugging Face folders, checkpoints, .gguf, .py and .pt2 files, artefacts; also names of `attendant models
+            list`.
         repository: the one to write; a folder of the cache if not given.
 
     Raises:
@@ -87,13 +88,15 @@ def _key(*paths: str) -> str:
 
 def _require_model(path: str) -> None:
     place = Path(path)
+    if gguf_in(place) is not None:
+        return
     if place.is_dir() and not any((place / name).is_file() for name in (CONFIG_NAME, MANIFEST_NAME)):
         if any(place.glob(f"*/{PBTXT_NAME}")):
             raise UserError("a model", f"the model repository {path}", f"serve it with --repository {path}")
         raise ArtefactError(
             f"a {CONFIG_NAME} (Hugging Face, or a checkpoint) or a {MANIFEST_NAME} (an artefact) in {path}",
             "neither",
-            "name the model's own folder, or a .py or .pt2 file (docs/tutorials/your-own-model.md)",
+            "name the model's own folder, or a .gguf, .py or .pt2 file (docs/tutorials/your-own-model.md)",
         )
     if not place.exists() and place_of(path) is None and ("/" in path or place.suffix):
         raise ArtefactError(f"a model at {path}", "nothing there", "correct the path, or see `attendant models list`")
@@ -126,6 +129,8 @@ def _prepare(path: str, folder: Path, advance: Advance) -> Path:
 
 
 def _is_hugging_face(place: Path) -> bool:
+    if gguf_in(place) is not None:
+        return True
     if not (place / CONFIG_NAME).is_file():
         return False
     try:

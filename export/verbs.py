@@ -18,13 +18,16 @@ _NO_KERNELS = (
     "ONNX Runtime's CPU provider has no operators of {0}: the graphs run there in fp32, and round wherever {0} rounds\n"
 )
 _CONFIG = EngineConfig()
-_Precision = Annotated[PrecisionName, arg(help=describe_precisions())]
+_Precision = Annotated[
+    PrecisionName | None,
+    arg(help=f"{describe_precisions()} Without it fp32, or what keeps the weights of a checkpoint in integers."),
+]
 
 
 def onnx(
     model: Positional[str],
     out: Path,
-    precision: _Precision = "fp32",
+    precision: _Precision = None,
     calibration: Path | None = None,
     explain: bool = False,
     uint8: bool = False,
@@ -35,8 +38,8 @@ def onnx(
 
     Args:
         model: a checkpoint folder, a .py or .pt2 file of your own (docs/tutorials/your-own-model.md), a shipped
-            checkpoint, or a preset (see `attendant models list`); a Hugging Face folder is imported first, to
-            OUT-checkpoint.
+            checkpoint, or a preset (see `attendant models list`); a Hugging Face folder or a .gguf file is imported
+            first, to OUT-checkpoint.
         out: the artefact's folder; replaced in one step.
         precision: of the graphs; :data:`export.precision.precisions.PRECISIONS` says what each is.
         calibration: real inputs for fp8, int8-static and int4-kv8: a folder of images, a file with a text in each line,

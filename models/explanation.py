@@ -18,10 +18,13 @@ from models.explain.alignments import alignments
 from models.explain.captions import caption_attention, word_maps
 from models.explain.drawing import draw_alignment, draw_maps, draw_over_image
 from models.explain.images import attention_maps, class_gradient_rollout, class_rollout, patch_map
+from models.explain.observe import observe
 from models.explain.positions import position_similarity
 from models.explain.rollout import Fusion
 from models.explain.windows import received_attention
-from models.generate import caption_greedily, translate_greedily
+from models.generate import caption_greedily, continue_greedily, translate_greedily
+
+_CONTINUED = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +127,26 @@ def explain_text(checkpoint: Checkpoint, options: ExplainOptions) -> str:
     weights_LHTS = alignments(model, source_1S, mask_1S, torch.tensor([[config.start_token, *answer[:-1]]]))[0]
     rows = [[_show_spaces(tokenizer.decode([token])) for token in tokens] for tokens in (source, answer)]
     draw_alignment(rows[0], rows[1], weights_LHTS[-1].mean(0).numpy(), options.out)
+    return tokenizer.decode(answer)
+
+
+def explain_continuation(checkpoint: Checkpoint, options: ExplainOptions) -> str:
+    """A language model: what each token that it adds looks at, in its last layer, by the mean of its heads."""
+    if checkpoint.folder is None:
+        raise ConfigError("a checkpoint with a tokenizer", "a preset", "explain another model")
+    tokenizer, model = load_tokenizer(checkpoint.folder, checkpoint.details.get("tokenizer")), checkpoint.model
+    prompt = tokenizer.encode(options.subject, checkpoint.config.max_length - 1)
+    limit = min(_CONTINUED, checkpoint.config.max_length - len(prompt))
+    answer = continue_greedily(model, prompt, limit, checkpoint.details.get("end_tokens") or ())
+    if not answer:
+        raise InputError("a prompt that the model continues", "one that it ends at once", "give another")
+    tokens = [*prompt, *answer[:-1]]
+    with torch.no_grad(), observe(model) as maps:
+        model(torch.tensor([tokens]))
+    ((last_HTT,),) = list(maps.values())[-1]
+    rows = [[_show_spaces(tokenizer.decode([token])) for token in shown] for shown in (tokens, answer)]
+    weights_TS = last_HTT.mean(0)[len(prompt) - 1 :].numpy()
+    draw_alignment(rows[0], rows[1], weights_TS, options.out, read="tokens before")
     return tokenizer.decode(answer)
 
 

@@ -35,7 +35,7 @@ def nothing_to_explain(model: Any) -> tuple[TaskGraph, ...]:
     Raises:
         ConfigError: always.
     """
-    known = "a classifier over patches or windows of an image, or a decoder that attends to a source"
+    known = "a classifier over patches or windows of an image, or a model that writes text and attends to what it reads"
     raise ConfigError(known, type(model).__name__, "leave --explain out")
 
 

@@ -97,12 +97,13 @@ def train(name: Name, out: Out = None, seed: int = 0) -> int:
 
 
 def import_(folder: Folder, out: NewFolder, max_length: Length = None, name: NewName = None) -> int:
-    """Turn a Hugging Face folder into a checkpoint, and compare it with transformers where that is installed.
+    """Turn a Hugging Face folder or a GGUF file into a checkpoint, and compare it with transformers if installed.
 
-    docs/reference/features.md lists the architectures that are known. Only safetensors are read, never pickle.
+    docs/reference/features.md lists the architectures that are known, and the kinds of integers that weights may be:
+    GPTQ, AWQ, compressed-tensors, GGUF. Only safetensors and GGUF are read, never pickle.
 
     Args:
-        folder: with config.json, model.safetensors (or its parts and their index) and a tokenizer.
+        folder: with config.json, model.safetensors (or its parts and their index) and a tokenizer; or a .gguf file.
         out: folder to write.
         max_length: longest sequence, for which a cache is kept; without it the model's own, but at most 4096.
         name: of the checkpoint; without it the folder's.
@@ -129,8 +130,9 @@ def explain(
 
     A classifier: the rollout of its layers, each head of the last layer, and the evidence for a label, over the image;
     one with windows: how much attention each place of a layer gets. A captioner: where it looks while it chooses each
-    word. A translator: which characters or tokens of the source it looks at while it writes each of its own. Without
-    an image or a text: how alike a vision model's learned positions are.
+    word. A translator: which characters or tokens of the source it looks at while it writes each of its own. A language
+    model: which tokens before it each token looks at that it adds to a text. Without an image or a text: how alike a
+    vision model's learned positions are.
 
     Args:
         name: a checkpoint folder or a shipped checkpoint.

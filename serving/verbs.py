@@ -152,7 +152,7 @@ def serve(
     started anew. A model that cannot be loaded, or answers its example wrongly, is not served, and tried again later.
 
     Args:
-        paths: of models: Hugging Face folders, checkpoints, .py or .pt2 files of your own, artefacts, or names of
+        paths: of models: Hugging Face folders, .gguf files, checkpoints, .py or .pt2 files, artefacts, or names of
             `attendant models list`; without any, a repository is served.
         repository: what `attendant repository` wrote; model_repository if not given. With PATHS, where they are laid
             out; a folder of the cache if not given.

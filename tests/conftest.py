@@ -17,7 +17,6 @@ from tests.scheduling import Scheduling, rank_of
 ROOT = Path(__file__).parent.parent
 DIGITS, DATES, CAPTIONER = "digits-vit", "dates-transformer", "digits-captioner"
 LANGUAGE_MODEL, TEXT_ENCODER = "language-model", "text-encoder"
-UNEXPLAINED = "stdlib-lm"  # it attends to nothing but its own text
 NARROW_WAITING = 2
 NARROW_LENGTH = 32_768  # an answer of as many tokens outlasts what a test does meanwhile
 EVERY_TASK = (DIGITS, DATES, CAPTIONER, LANGUAGE_MODEL, TEXT_ENCODER)
@@ -175,13 +174,13 @@ def text_encoder(exported):
 
 @pytest.fixture(scope="session")
 def repository(exported, tmp_path_factory):
-    """A Triton repository of every shipped checkpoint, each with its explanation if it has one."""
+    """A Triton repository of every shipped checkpoint, each with its explanation."""
     from models.checkpoints.place import shipped_names
     from serving.triton.repository.layout import write_repository
 
     out = tmp_path_factory.mktemp("serving") / "model_repository"
     names = shipped_names()
-    write_repository([exported(name, explain=name != UNEXPLAINED) for name in names], out)
+    write_repository([exported(name, explain=True) for name in names], out)
     return out
 
 

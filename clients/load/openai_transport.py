@@ -23,7 +23,7 @@ from attendant.errors import (
     UnreachableError,
     unknown_name,
 )
-from attendant.records import parse_json
+from attendant.records import parse_json, read_file
 from attendant.sampling_params import is_set
 from attendant.tensor_names import POOLED
 from clients.load.http_session import HttpSession, cancel_by_closing, read_events, read_whole
@@ -228,6 +228,6 @@ def _read_key(name: str) -> dict[str, str]:
     if not name:
         return {}
     try:
-        return {"Authorization": f"Bearer {Path(name).read_text(encoding='utf-8').strip()}"}
-    except OSError as error:
+        return {"Authorization": f"Bearer {read_file(Path(name)).decode().strip()}"}
+    except (OSError, ValueError) as error:
         raise InputError(f"a key in {name}", str(error), "correct target.key_file") from error

@@ -15,6 +15,7 @@ from clients.load.scenario_file import scenario_from
 FORMAT = "attendant load run"
 VERSION = 2
 MOST_RUN_BYTES = 1 << 30
+MOST_SECONDS, MOST_COUNT = 1e9, 1 << 40
 _AGAIN = "run the load test again, or read it with the release that wrote it"
 
 
@@ -101,9 +102,20 @@ def read_run(path: Path) -> LoadRun:
         names = [field.name for field in fields(RequestRecord)]
         rows = [dict(zip(names, row, strict=True)) for row in zip(*(columns[name] for name in names), strict=True)]
         run = msgspec.convert({**values, "records": rows}, LoadRun)
+        for record in run.records:
+            _require_sensible(record)
     except (KeyError, TypeError, ValueError) as error:
         raise ArtefactError(f"every field of a run in {path}", f"{type(error).__name__}: {error}", _AGAIN) from error
     try:
         return replace(run, scenario=scenario_from(run.scenario).plain())
     except (ConfigError, TypeError, ValueError):  # of a load test that no scenario describes
         return run
+
+
+def _require_sensible(record: RequestRecord) -> None:
+    times_s = (record.scheduled_s, record.sent_s, record.ended_s, *record.responses_s)
+    counts = (record.input_tokens, record.images, *record.tokens)
+    if len(record.tokens) != len(record.responses_s):
+        raise ValueError(f"{len(record.responses_s)} responses and tokens of {len(record.tokens)}")
+    if not all(abs(time_s) <= MOST_SECONDS for time_s in times_s) or not all(0 <= n <= MOST_COUNT for n in counts):
+        raise ValueError(f"times or counts of request {record.number} that no run has")

@@ -20,6 +20,7 @@ ADDRESSES: dict[Transport, str] = {
     "openai": "http://127.0.0.1:8080/v1",
 }
 """Where a server is sought that no address is given of: Triton's own ports, and the gateway's."""
+MOST_WEIGHT = 1e9
 MOST_SYNTHETIC_TOKENS = 20_000_000
 
 
@@ -196,7 +197,7 @@ class Workload:
         endpoint: of the OpenAI protocol.
 
     Raises:
-        ConfigError: a number is not above 0.
+        ConfigError: a number is not above 0, or the weight is beyond reason.
     """
 
     name: str
@@ -214,6 +215,8 @@ class Workload:
 
     def __post_init__(self) -> None:
         _require_above_0(self, "weight")
+        if self.weight > MOST_WEIGHT:
+            raise ConfigError(f"weight of at most {MOST_WEIGHT:g}", str(self.weight), "correct weight")
         if self.inputs.turns > 1 and self.endpoint != "chat":
             raise ConfigError("turns of the endpoint chat", repr(self.endpoint), "choose chat, or one turn")
 

@@ -10,6 +10,7 @@
 Files that are named are sought from the scenario's own folder.
 """
 
+import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
@@ -40,7 +41,7 @@ def read_scenario(path: Path) -> Scenario:
     """
     try:
         table = tomllib.loads(read_file(path).decode())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"a scenario in TOML at {path}", str(error), "correct the file or its name") from error
     return scenario_from(table, path.parent)
 
@@ -101,6 +102,10 @@ def _parse_workload(table: Any, where: str, folder: Path) -> Workload:
         parts["expect"] = replace(parts["expect"], file=_resolve(folder, parts["expect"].file))
     if "parameters" in rest:
         parts["parameters"] = dict(_require_table(rest.pop("parameters"), f"{where}.parameters"))
+        try:
+            json.dumps(parts["parameters"], allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ConfigError(f"values of JSON in {where}.parameters", str(error), "correct them") from error
     return _build(Workload, {"name": rest.get("model"), **rest}, where, parts)
 
 
@@ -131,8 +136,8 @@ def _parse_value(hint: Any, value: Any, key: str) -> Any:
         return tuple(_parse_value(get_args(hint)[0], one, key) for one in value)
     if get_origin(hint) is Mapping:
         for name in _require_table(value, key):
-            _require(name.lstrip("-").isdigit(), name, "a token's number", key)
-        return {int(name): float(one) for name, one in value.items()}
+            _require(name.removeprefix("-").isdecimal(), name, "a token's number", key)
+        return {int(name): _parse_value(float, one, key) for name, one in value.items()}
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     return _require(isinstance(value, hint) and (hint is bool) == isinstance(value, bool), value, hint.__name__, key)

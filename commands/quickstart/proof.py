@@ -1,6 +1,6 @@
 """Exports, each compared with the model that it was made from."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 
 from attendant.progress import progress
@@ -10,19 +10,19 @@ from export.parity.parity import levels_of, require_parity, write_report
 from export.parity.report import print_levels
 
 
-def export_and_prove(folders: Mapping[Path, bool]) -> None:
-    """Export shipped checkpoints, and check each one's parity.
+def export_and_prove(folders: Sequence[Path]) -> None:
+    """Export shipped checkpoints so that they also show what they attend to, and check each one's parity.
 
     Args:
-        folders: of the artefacts, called like their checkpoints → whether they also show what they attend to.
+        folders: of the artefacts, called like their checkpoints.
 
     Raises:
         ParityError: a level does not hold; every one was measured and printed.
     """
     levels, reports = {}, {}
     with progress("export and compare", 2 * len(folders)) as advance:
-        for folder, explained in folders.items():
-            export_onnx(folder.name, folder, explained)
+        for folder in folders:
+            export_onnx(folder.name, folder, explain=True)
             advance(f"{folder.name} exported")
             measurements = check_parity(folder)
             levels[folder] = levels_of(measurements)

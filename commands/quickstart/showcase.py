@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from rich.console import Console
 
@@ -27,13 +26,8 @@ PAIRS_SHOWN = 2
 
 @dataclass(frozen=True, slots=True)
 class Showcase(ABC):
-    """One checkpoint with its questions.
+    """One checkpoint with its questions."""
 
-    Attributes:
-        explained: whether it can show what it attends to.
-    """
-
-    explained: ClassVar[bool] = True
     name: str
 
     @abstractmethod
@@ -124,8 +118,6 @@ class Captions(Showcase):
 
 class Prompts(Showcase):
     """A few beginnings, to be continued."""
-
-    explained = False
 
     def ask(self, folder: Path, server: str) -> Outcome:
         """See :class:`Showcase`."""

@@ -52,7 +52,7 @@ def run_stages(build: Path, repository: Path, texts: int) -> int:
     from commands.quickstart.showcase import showcases
 
     models = showcases(texts)
-    export_and_prove({build / model.name: model.explained for model in models})
+    export_and_prove([build / model.name for model in models])
 
     _announce(4, f"write {repository}, and serve all {len(MODELS)} models by Triton")
     from attendant.progress import progress

@@ -23,6 +23,7 @@ from export.artefact.reproduction import write_reproduction
 from export.artefact.source import Source
 from export.graph.exported_graph import ExportedGraph
 from export.graph.onnx_graph import onnx_from_torch
+from export.precision.kept import kept_matrices
 from export.precision.precisions import PRECISIONS, precision_named, require_task
 from export.precision.rewriting import lower_graphs, rewrite_graphs, weights_only_for_tensorrt
 from models.checkpoints.resolve import checkpoint_named
@@ -63,8 +64,12 @@ def write_artefact(
             if folder != exported:
                 _export_graphs(source.loaded, checkpoint, tasks, folder)
             float32 = [ExportedGraph.read(folder, signature) for signature in signatures_of(tasks)]
-            sources = weights_only_for_tensorrt(precision, float32)
-            graphs = rewrite_graphs(precision, checkpoint, folder, float32, samples)
+            kept = {
+                graph.name: kept_matrices(checkpoint, _parameters(checkpoint, task, graph))
+                for graph, task in zip(float32, tasks, strict=True)
+            }
+            sources = weights_only_for_tensorrt(precision, float32, kept)
+            graphs = rewrite_graphs(precision, checkpoint, folder, float32, samples, kept)
             for graph in graphs if folder != staged else ():
                 graph.write(staged)
             lowered = lower_graphs(graphs, staged, precision, sources)

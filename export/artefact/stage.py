@@ -16,9 +16,9 @@ from export.artefact.fingerprint import Option, current_artefact, fingerprint_of
 from export.artefact.imported import imported_name
 from export.artefact.own_process import start_importing
 from export.artefact.source import Source
-from export.precision.precisions import Precision, precision_named, require_calibrated
+from export.precision.precisions import Precision, precision_named, require_calibrated, require_keeping
 from models.checkpoints.custom_model import traced
-from models.checkpoints.file_names import CONFIG_NAME
+from models.checkpoints.file_names import BITS_NAME, CONFIG_NAME
 from models.checkpoints.place import place_of, shipped_names
 
 TorchPrecision = Literal["fp32", "fp16", "bf16"]
@@ -32,7 +32,7 @@ def export_onnx(
     out: Path,
     explain: bool = False,
     uint8: bool = False,
-    precision: str = "fp32",
+    precision: str | None = None,
     calibration: Path | None = None,
     exported: Path | None = None,
 ) -> tuple[Manifest, bool]:
@@ -43,7 +43,8 @@ def export_onnx(
         out: the artefact's folder; replaced in one step.
         explain: whether graphs are added that show what the model attends to.
         uint8: whether graphs take the bytes of images.
-        precision: of the graphs, a name of :data:`export.precision.precisions.PRECISIONS`.
+        precision: of the graphs, a name of :data:`export.precision.precisions.PRECISIONS`; if not given fp32, or of a
+            checkpoint in integers the one that keeps them.
         calibration: a file or folder with samples, for a precision that is calibrated
             (:func:`export.precision.calibration.samples.samples_for`).
         exported: an artefact; where it is this export in fp32, its graphs are rewritten instead of others.
@@ -54,13 +55,20 @@ def export_onnx(
     Raises:
         UnknownNameError, ArtefactError, ConfigError: the checkpoint cannot be had, or explained; no precision has that
             name.
-        InputError: the precision is not for this model, or there are no samples to calibrate it with.
+        InputError: the precision is not for this model or its integers, or there are no samples to calibrate it with.
         ExportError: a graph does not keep its signature.
         OutputError: the folder cannot be written, or holds something else.
     """
-    require_calibrated(precision_named(precision), calibration)
-    require_samples(name, precision_named(precision), calibration)
-    options: dict[str, Option] = {"explain": explain, "uint8": uint8, "precision": precision_named(precision).name}
+    if precision is not None:
+        require_calibrated(precision_named(precision), calibration)
+        require_samples(name, precision_named(precision), calibration)
+    name = imported_name(name, out)
+    bits = _bits_of(name)
+    chosen = precision_named(precision or ("fp32" if bits is None else f"int{bits}"))
+    require_calibrated(chosen, calibration)
+    if bits is not None:
+        require_keeping(chosen, bits)
+    options: dict[str, Option] = {"explain": explain, "uint8": uint8, "precision": chosen.name}
     if calibration is not None:
         options["calibration"] = str(calibration.resolve())
     return _export("onnx", name, out, options, partial(_write_graphs, exported=exported))
@@ -148,6 +156,16 @@ def require_samples(name: str, precision: Precision, calibration: Path | None) -
         raise InputError(
             f"inputs to calibrate {found} with, whose training data is not here", "no --calibration", remedy
         )
+
+
+def _bits_of(name: str) -> int | None:
+    """Of a checkpoint's weights, where they are integers."""
+    place = place_of(name)
+    try:
+        found = None if place is None else read_json(place / CONFIG_NAME)["details"].get(BITS_NAME)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None  # and what reads it says so
+    return found if found in (4, 8) else None
 
 
 def refuse_foreign(out: Path) -> None:

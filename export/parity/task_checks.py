@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from attendant.progress import progress
-from attendant.tensor_names import LOGITS, PIXELS
+from attendant.tensor_names import LOGITS, PIXELS, SELF_ATTENTION
 from export.parity.cases import (
     NORMAL,
     DecodeCase,
@@ -189,7 +189,10 @@ def _decode_in_chunks(graph: str, case: DecodeCase, graphs: dict[str, Runner]) -
         for name, output in decoder.step(np.take_along_axis(case.target, positions, axis=1), start).items():
             places = seen.setdefault(name, {})
             for row, step in np.ndindex(positions.shape):
-                places[row, int(positions[row, step])] = output[row].take(step, axis=steps[name] - 1)
+                shown = output[row].take(step, axis=steps[name] - 1)
+                if name == SELF_ATTENTION:  # of as many positions as a step attends to: those behind it have none
+                    shown = np.pad(shown, [(0, 0)] * (shown.ndim - 1) + [(0, length - shown.shape[-1])])
+                places[row, int(positions[row, step])] = shown
     return {
         name: np.stack([np.stack([places[row, position] for position in range(length)]) for row in range(rows)])
         for name, places in seen.items()

@@ -227,6 +227,11 @@ _EVERY = (
 PRECISIONS: dict[str, Precision] = {precision.name: precision for precision in _EVERY}
 
 
+_OF_NUMBERS: tuple[PrecisionName, ...] = ("fp32", "fp16", "bf16")
+_KEEPING: dict[int, tuple[PrecisionName, ...]] = {4: ("int4", "int4-kv8"), 8: ("int8",)}
+"""Bits of a checkpoint's weights → the precisions that keep their levels and scales."""
+
+
 def precision_named(name: str) -> Precision:
     """The record of a precision.
 
@@ -264,6 +269,25 @@ def require_task(precision: Precision, task: str) -> None:
             f"a model for {task}",
             remedy,
             message=f"precision {precision.name} is for models that {tasks}; this one can {task}; {remedy}",
+        )
+
+
+def require_keeping(precision: Precision, bits: int) -> None:
+    """Refuse to quantise once more, and otherwise, what a checkpoint has in integers.
+
+    Args:
+        precision: of the export.
+        bits: of the checkpoint's weights.
+
+    Raises:
+        InputError: the precision neither keeps its levels nor computes with the numbers that they stand for.
+    """
+    fitting = (*_OF_NUMBERS, *_KEEPING.get(bits, ()))
+    if precision.name not in fitting:
+        raise InputError(
+            f"a precision for weights that are integers of {bits} bits already: {', '.join(fitting)}",
+            precision.name,
+            "choose one of these, or import the unquantised checkpoint",
         )
 
 

@@ -7,7 +7,7 @@ A weight that a pass replaces keeps its name in front: ``W`` becomes ``W.int8`` 
 to the checkpoint's parameters stays whole.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from export.graph.rewrite import Rewrite, Rewrites
 from export.passes.lowering import LOWERINGS, lower_graph
 from export.passes.ort.pack_products import BETWEEN, PackProducts
 from export.passes.quantise.block_quantisers import half_quadratic
+from export.passes.quantise.keep_integers import KeepIntegers, Kept
 from export.passes.quantise.lower_precision import LowerPrecision
 from export.passes.quantise.quantise_caches import QuantiseCaches
 from export.passes.quantise.quantise_dynamic import QuantiseDynamic
@@ -48,6 +49,7 @@ class PassInputs:
         graph: the one to rewrite.
         signature: the graph's, in the precision.
         samples: the file or folder with other samples for calibration; none if not given.
+        kept: which of the graph's weights the checkpoint holds in integers.
     """
 
     checkpoint: Checkpoint
@@ -56,6 +58,7 @@ class PassInputs:
     graph: ExportedGraph
     signature: GraphSignature
     samples: Path | None
+    kept: Kept
 
 
 def _narrow(dtype: ir.DataType) -> Callable[[PassInputs], Sequence[Rewrite]]:
@@ -84,7 +87,7 @@ def _float8_passes(inputs: PassInputs) -> Sequence[Rewrite]:
 
 def _cached_passes(inputs: PassInputs) -> Sequence[Rewrite]:
     # The last product in 4 bits as well: a step of many rows reads it, their caches, and little else.
-    weights = (PackProducts(), QuantiseWeights(block_size=256), QuantiseTables())
+    weights = _kept_passes(inputs) or (PackProducts(), QuantiseWeights(block_size=256), QuantiseTables())
     if not any(spec.name == "self_mask" for spec in inputs.signature.inputs):
         return weights
     from export.precision.calibration.calibrate import calibrate_caches
@@ -93,27 +96,39 @@ def _cached_passes(inputs: PassInputs) -> Sequence[Rewrite]:
     return (*weights, QuantiseCaches(found.largest, found.to_json()))
 
 
+def _kept_passes(inputs: PassInputs) -> Sequence[Rewrite]:
+    if not inputs.kept:
+        return ()
+    kinds = {name: one.kind for name, one in inputs.kept.items()}
+    return (PackProducts(kinds), KeepIntegers(inputs.kept), QuantiseDynamic(last_only=True), QuantiseTables())
+
+
 _LAST_IN_8_BITS = (PackProducts(), QuantiseDynamic(last_only=True), QuantiseTables())
 PASSES: dict[str, Callable[[PassInputs], Sequence[Rewrite]]] = {
     "fp32": lambda _: (),
     "fp16": _narrow(_HALF),
     "bf16": _narrow(ir.DataType.BFLOAT16),
     "fp8": _float8_passes,
-    "int8": lambda _: (PackProducts(), QuantiseDynamic(), QuantiseTables()),
+    "int8": lambda inputs: _kept_passes(inputs) or (PackProducts(), QuantiseDynamic(), QuantiseTables()),
     "int8-static": _static_passes,
-    "int4": lambda _: (*_LAST_IN_8_BITS, QuantiseWeights(block_size=256)),
+    "int4": lambda inputs: _kept_passes(inputs) or (*_LAST_IN_8_BITS, QuantiseWeights(block_size=256)),
     "int4-hqq": lambda _: (*_LAST_IN_8_BITS, QuantiseWeights(block_size=64, quantiser=half_quadratic)),
     "int4-kv8": _cached_passes,
 }
 """Precision → the passes for a graph, in order."""
 DEFINED_BY = {"fp8": "quantise_float8"}
 """Precision → the pass without which it is another one: a graph of half precision alone is fp16."""
-_LAST_ALONE_IN_8_BITS = (QuantiseWeightsOnly(bits=8, last_only=True), QuantiseWeightsOnly(bits=4))
-WEIGHTS_ONLY: dict[str, Sequence[Rewrite]] = {
-    "int8": (QuantiseWeightsOnly(bits=8),),
-    "int4": _LAST_ALONE_IN_8_BITS,
-    "int4-hqq": _LAST_ALONE_IN_8_BITS,
-    "int4-kv8": (QuantiseWeightsOnly(bits=4),),
+
+
+def _last_alone_in_8_bits(kept: Kept) -> Sequence[Rewrite]:
+    return QuantiseWeightsOnly(bits=8, last_only=True, kept=kept), QuantiseWeightsOnly(bits=4, kept=kept)
+
+
+WEIGHTS_ONLY: dict[str, Callable[[Kept], Sequence[Rewrite]]] = {
+    "int8": lambda kept: (QuantiseWeightsOnly(bits=8, kept=kept),),
+    "int4": _last_alone_in_8_bits,
+    "int4-hqq": _last_alone_in_8_bits,
+    "int4-kv8": lambda kept: (QuantiseWeightsOnly(bits=4, kept=kept),),
 }
 """Precision whose integers TensorRT's parser does not read → the passes for the weights of its form."""
 
@@ -124,6 +139,7 @@ def rewrite_graphs(
     folder: Path,
     graphs: Sequence[ExportedGraph],
     samples: Path | None = None,
+    kept: Mapping[str, Kept] | None = None,
 ) -> list[ExportedGraph]:
     """Rewrite the graphs of an artefact in a precision, in place.
 
@@ -133,6 +149,7 @@ def rewrite_graphs(
         folder: where their files lie, in float32.
         graphs: all of them.
         samples: as :func:`export.precision.calibration.samples.samples_for` takes them.
+        kept: graph → which of its weights the checkpoint holds in integers.
 
     Raises:
         ExportError: a pass missed a place, or left a graph that is not of the standard.
@@ -142,7 +159,13 @@ def rewrite_graphs(
     chosen = [
         PASSES[precision.name](
             PassInputs(
-                checkpoint=checkpoint, folder=folder, graphs=graphs, graph=graph, signature=signature, samples=samples
+                checkpoint=checkpoint,
+                folder=folder,
+                graphs=graphs,
+                graph=graph,
+                signature=signature,
+                samples=samples,
+                kept=(kept or {}).get(graph.name, {}),
             )
         )
         for graph, signature in zip(graphs, signatures, strict=True)
@@ -161,12 +184,15 @@ def rewrite_graphs(
     return done
 
 
-def weights_only_for_tensorrt(precision: Precision, graphs: Sequence[ExportedGraph]) -> list[ExportedGraph]:
+def weights_only_for_tensorrt(
+    precision: Precision, graphs: Sequence[ExportedGraph], kept: Mapping[str, Kept] | None = None
+) -> list[ExportedGraph]:
     """What TensorRT reads in the place of graphs that multiply integers: weights of integers, all else half precision.
 
     Args:
         precision: which one.
         graphs: all of the artefact's, in float32; left as they are.
+        kept: as :func:`rewrite_graphs` takes it.
 
     Returns:
         As many, caches and memories in half precision; none where the precision's own graphs are read.
@@ -178,7 +204,11 @@ def weights_only_for_tensorrt(precision: Precision, graphs: Sequence[ExportedGra
         return []
     signatures = signatures_in(PRECISIONS["fp16"], (graph.signature for graph in graphs))
     return [
-        rewrite_graph(graph.copy(), (*WEIGHTS_ONLY[precision.name], _lower_precision(_HALF, signature)), signature)
+        rewrite_graph(
+            graph.copy(),
+            (*WEIGHTS_ONLY[precision.name]((kept or {}).get(graph.name, {})), _lower_precision(_HALF, signature)),
+            signature,
+        )
         for graph, signature in zip(graphs, signatures, strict=True)
     ]
 

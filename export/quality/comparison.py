@@ -50,7 +50,7 @@ def compare_models(models: Sequence[str], precisions: Sequence[str], out: Path, 
         place = out / Path(model).stem
         if len(precisions) > 1:
             with suppress(AttendantError):  # which every precision then tells of itself
-                export_onnx(model, place / "fp32")  # once, for all of them
+                export_onnx(model, place / "fp32", precision="fp32")  # once, for all of them
         for precision in precisions:
             yield _compare_model(model, precision, place / precision, full)
 

@@ -6,6 +6,7 @@ import subprocess  # nosec B404
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from signal import Signals
 from tempfile import TemporaryDirectory
@@ -16,6 +17,8 @@ from models.checkpoints.place import OWN_SUFFIX
 PROGRAM_NAME = "model.pt2"
 _PROCESS = Path(__file__).with_name("custom_process.py")
 _STANDARD_ERROR = 2
+SILENCE_S = 60.0
+"""After which we say that a file still runs."""
 
 
 @contextmanager
@@ -57,10 +60,25 @@ def trace_custom_model(path: Path, folder: Path) -> Path:
         former.unlink(missing_ok=True)
     sys.stderr.flush()
     # What the file prints goes where it disturbs no output of ours.
-    status = subprocess.run(command, stdout=_STANDARD_ERROR, env=environment, check=False).returncode  # nosec B603
+    with subprocess.Popen(command, stdout=_STANDARD_ERROR, env=environment) as process:  # nosec B603
+        try:
+            status = _wait(process, path)
+        finally:
+            process.kill()
     if failure.exists():
         raise error_from_json(json.loads(failure.read_text(encoding="utf-8")))
     if status or not program.exists():
         ending = f"status {status}" if status >= 0 else Signals(-status).name
         raise ArtefactError(f"a process that runs {path} to end well", ending, "see what it printed above")
     return program
+
+
+def _wait(process: subprocess.Popen[bytes], path: Path) -> int:
+    for waited_s in count(SILENCE_S, SILENCE_S):
+        try:
+            return process.wait(SILENCE_S)
+        except subprocess.TimeoutExpired:
+            sys.stderr.write(
+                f"{path} has run for {waited_s:g} s: its model(), forward() or their trace; Ctrl-C ends it\n"
+            )
+    raise AssertionError("count() has no end")

@@ -6,6 +6,7 @@ and only then traces it. What crosses to Attendant is ``model.pt2`` with the con
 
 import ctypes
 import json
+import os
 import re
 import signal
 import sys
@@ -345,6 +346,9 @@ def main(path: Path, out: Path) -> None:
         staged = out / "error.part"
         staged.write_text(json.dumps(error.to_json()), encoding="utf-8")  # or not, where the disk is full
         staged.replace(out / "error.json")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # and wait for no thread or callback that the file has left
 
 
 if __name__ == "__main__":

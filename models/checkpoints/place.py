@@ -3,11 +3,12 @@
 import re
 from pathlib import Path
 
+from attendant.errors import ConfigError
 from attendant.records import read_json
 from models.checkpoints.file_names import CONFIG_NAME
 
 PRETRAINED = Path(__file__).parent.parent / "pretrained"
-OWN_SUFFIX, PROGRAM_SUFFIX = ".py", ".pt2"
+OWN_SUFFIX, PROGRAM_SUFFIX, GGUF_SUFFIX = ".py", ".pt2", ".gguf"
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
@@ -17,18 +18,36 @@ def shipped_names() -> list[str]:
 
 
 def place_of(name: str) -> Path | None:
-    """The checkpoint folder, Python file or exported program that a name stands for; none where it is a preset's."""
+    """The folder, Python file, exported program or GGUF file that a name stands for; none where it is a preset's."""
     path = Path(name)
     try:
-        if path.exists() and (path.is_dir() or name.endswith((OWN_SUFFIX, PROGRAM_SUFFIX))):
+        if path.exists() and (path.is_dir() or name.endswith((OWN_SUFFIX, PROGRAM_SUFFIX, GGUF_SUFFIX))):
             return path
     except OSError:  # longer than any path can be
         pass
     return PRETRAINED / name if name in shipped_names() else None
 
 
+def gguf_in(place: Path) -> Path | None:
+    """The GGUF file that a path is, or the one of a folder without safetensors; none where it is something else.
+
+    Raises:
+        ConfigError: the folder has several.
+    """
+    if place.is_file():
+        return place if place.suffix == GGUF_SUFFIX else None
+    if not place.is_dir() or any(place.glob("*.safetensors")):
+        return None
+    found = sorted(place.glob(f"*{GGUF_SUFFIX}"))
+    if len(found) > 1:
+        raise ConfigError(f"one GGUF file in {place}", f"{len(found)}, first {found[0].name}", "name one of them")
+    return found[0] if found else None
+
+
 def is_hugging_face(folder: Path) -> bool:
-    """Whether a folder is another library's checkpoint, Hugging Face's or timm's, and no one of ours."""
+    """Whether a path is another library's checkpoint, Hugging Face's, timm's or a GGUF file, and no one of ours."""
+    if gguf_in(folder) is not None:
+        return True
     try:
         values = read_json(folder / CONFIG_NAME)
     except (OSError, ValueError):

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import torch
 
-from attendant.errors import unknown_name
+from attendant.errors import ArtefactError, unknown_name
 from models.checkpoints.blank import blank
 from models.checkpoints.custom_model import traced
 from models.checkpoints.exported_program import load_program
-from models.checkpoints.place import place_of, remedy_for, shipped_names
+from models.checkpoints.place import gguf_in, place_of, remedy_for, shipped_names
 from models.checkpoints.store import Checkpoint, Weights, load_checkpoint
 from models.presets import PRESETS
 from models.registry import FAMILIES
@@ -30,6 +30,9 @@ def checkpoint_named(name: str, weights: Weights = "read") -> Checkpoint:
     """
     place = place_of(name)
     if place is not None:
+        if gguf_in(place) is not None:
+            remedy = f"import it: attendant models import {place} --out NEW_FOLDER"
+            raise ArtefactError(f"a checkpoint of ours at {place}", "GGUF", remedy)
         if place.is_dir():
             return load_checkpoint(place, weights)
         with traced(str(place)) as program:

@@ -1,7 +1,7 @@
 """A checkpoint folder: ``config.json``, ``model.safetensors``, and the files that the task needs beside them."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import nn
+from torch import Tensor, nn
 
 from attendant.config import config_from_json, config_to_json
 from attendant.errors import ArtefactError, ConfigError
@@ -20,6 +20,7 @@ from attendant.tensor_names import PIXELS
 from models.checkpoints.blank import blank, fill
 from models.checkpoints.file_names import COMPANIONS, CONFIG_NAME, WEIGHTS_NAME
 from models.checkpoints.fitting import require_bounded_header, require_fitting
+from models.checkpoints.integers import LEVELS, PARTS, SCALE, Integers, logical_shapes, read_integers
 from models.checkpoints.place import is_hugging_face
 from models.families.family import Family
 from models.registry import family_named
@@ -86,10 +87,20 @@ class Checkpoint:
         return tuple(self.folder / name for name in COMPANIONS if (self.folder / name).is_file()) if self.folder else ()
 
 
-def save_checkpoint(checkpoint: Checkpoint, folder: Path) -> None:
-    """Write weights and configuration; companions are written by whoever makes them."""
+def save_checkpoint(checkpoint: Checkpoint, folder: Path, integers: Mapping[str, Integers] | None = None) -> None:
+    """Write weights and configuration; companions are written by whoever makes them.
+
+    Args:
+        checkpoint: what to write.
+        folder: where to.
+        integers: name → what is written in the place of the parameter of that name.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    save_file(checkpoint.model.state_dict(), folder / WEIGHTS_NAME)
+    tensors = checkpoint.model.state_dict()
+    for name, one in (integers or {}).items():
+        del tensors[name]
+        tensors |= one.tensors(name)
+    save_file(tensors, folder / WEIGHTS_NAME)
     (folder / WEIGHTS_NAME).chmod(0o644)  # the library writes for its own user alone; a server may be another
     write_config(checkpoint, folder)
 
@@ -148,9 +159,51 @@ def load_checkpoint(folder: Path, weights: Weights = "read") -> Checkpoint:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredIntegers:
+    """A parameter that a checkpoint folder holds in integers.
+
+    Attributes:
+        kind: equal for parameters that can be put beside each other: what parts there are, their types, the blocks.
+        read: it.
+    """
+
+    kind: tuple[object, ...]
+    read: Callable[[], Integers]
+
+
+def stored_integers(folder: Path) -> dict[str, StoredIntegers]:
+    """What a checkpoint folder holds in integers, by the names of parameters.
+
+    Raises:
+        ArtefactError: the weights are missing or damaged.
+    """
+    path, found = folder / WEIGHTS_NAME, {}
+    with _opened(path, "mapped") as file:
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+        for name in [one.removesuffix(LEVELS) for one in slices if one.endswith(LEVELS)]:
+            parts = [part for part in PARTS if f"{name}{part}" in slices]
+            kind = (*parts, slices[f"{name}{LEVELS}"].get_dtype(), slices[f"{name}{SCALE}"].get_shape()[1])
+            found[name] = StoredIntegers(kind=kind, read=partial(_read_one, path, name))
+    return found
+
+
+def _read_one(path: Path, name: str) -> Integers:
+    with _opened(path, "mapped") as file:
+        found = read_integers(name, set(file.keys()), file.get_tensor)
+    assert found is not None
+    return found
+
+
 def _read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     with _opened(path, "mapped") as file:
-        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        return _shapes_in(file)
+
+
+def _shapes_in(file: Any) -> dict[str, tuple[int, ...]]:
+    slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+    shapes = {name: tuple(one.get_shape()) for name, one in slices.items()}
+    return logical_shapes(shapes, {name: one.get_dtype() for name, one in slices.items()})
 
 
 @contextmanager
@@ -166,7 +219,7 @@ def _opened(path: Path, weights: Weights) -> Iterator[Any]:
 
 def _load_weights(model: nn.Module, path: Path, weights: Weights) -> None:
     with _opened(path, weights) as file:
-        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        shapes, names = _shapes_in(file), set(file.keys())
         wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
         if wanted != shapes:
             different = sorted(name for name in wanted.keys() | shapes.keys() if wanted.get(name) != shapes.get(name))
@@ -176,5 +229,12 @@ def _load_weights(model: nn.Module, path: Path, weights: Weights) -> None:
                 "pair the weights with their own config.json",
             )
         if weights != "absent":
-            read = ((name, file.get_tensor(name)) for name in shapes)
-            fill(model, ((name, one.float() if one.is_floating_point() else one) for name, one in read))
+            fill(model, ((name, _read_tensor(file, names, name)) for name in shapes))
+
+
+def _read_tensor(file: Any, names: set[str], name: str) -> Tensor:
+    integers = read_integers(name, names, file.get_tensor)
+    if integers is not None:
+        return integers.dequantise()
+    tensor: Tensor = file.get_tensor(name)
+    return tensor.float() if tensor.is_floating_point() else tensor

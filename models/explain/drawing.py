@@ -70,24 +70,31 @@ def draw_maps(maps: Sequence[Map], columns: int, path: Path) -> None:
     _write(figure, path)
 
 
-def draw_alignment(source: Sequence[str], target: Sequence[str], weights: Map, path: Path) -> None:
-    """A matrix of grey squares, the darker the more a target token looks at a source token.
+def draw_alignment(
+    source: Sequence[str], target: Sequence[str], weights: Map, path: Path, read: str = "source tokens"
+) -> None:
+    """A matrix of grey squares, the darker the more a target token looks at a source token; axes and scale are named.
 
     Args:
         source: S tokens, from left to right.
         target: T tokens, from top to bottom.
         weights: ``[T, S]``.
         path: the file to write.
+        read: what stands from left to right.
 
     Raises:
         OutputError: the file cannot be written.
     """
     figure = Figure(figsize=(1.2 + 0.22 * len(source), 1.2 + 0.22 * len(target)), layout="constrained")
     axis = figure.subplots()
-    axis.imshow(weights, cmap="gray_r", vmin=0, vmax=1)
+    drawn = axis.imshow(weights, cmap="gray_r", vmin=0, vmax=1)
     axis.set_xticks(range(len(source)), source, fontsize=8)
     axis.set_yticks(range(len(target)), target, fontsize=8)
     axis.xaxis.tick_top()
+    axis.set_xlabel(read, fontsize=8)
+    axis.xaxis.set_label_position("top")
+    axis.set_ylabel("answer tokens", fontsize=8)
+    figure.colorbar(drawn, ax=axis, shrink=0.8, label="attention").ax.tick_params(labelsize=7)
     axis.tick_params(length=0)
     axis.set_xticks(np.arange(-0.5, len(source)), minor=True)
     axis.set_yticks(np.arange(-0.5, len(target)), minor=True)

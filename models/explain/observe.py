@@ -15,19 +15,21 @@ Maps = dict[str, list[Tensor]]
 
 
 @contextmanager
-def observe(model: nn.Module, inside: str = "") -> Iterator[Maps]:
+def observe(model: nn.Module, inside: str = "", beside: bool = False) -> Iterator[Maps]:
     """Collect attention weights as long as the block lasts; they keep their gradients.
 
     Args:
         model: any of ours.
         inside: watch only layers whose path has this in it, as ``cross_attention``.
+        beside: let them compute what they compute unobserved, and the weights beside it.
     """
     layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, Attend) and inside in name}
     maps: Maps = {name.removesuffix(".attend"): [] for name in layers}
     try:
         for name, layer in layers.items():
             layer.observer = maps[name.removesuffix(".attend")].append
+            layer.is_watched_beside = beside
         yield maps
     finally:
         for layer in layers.values():
-            layer.observer = None
+            layer.observer, layer.is_watched_beside = None, False

@@ -86,6 +86,7 @@ class Attend(nn.Module):
     Attributes:
         observer: told the weights of every call, if there is one.
         kernel: what computes the sum while nobody observes.
+        is_watched_beside: whether it computes the sum all the same, and the weights are made for the observer alone.
     """
 
     def __init__(self, scale: float | None = None) -> None:
@@ -93,6 +94,7 @@ class Attend(nn.Module):
         self.scale = scale
         self.observer: Observer | None = None
         self.kernel: Kernel = attend
+        self.is_watched_beside = False
 
     def forward(
         self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None, bias: Tensor | None = None
@@ -101,6 +103,8 @@ class Attend(nn.Module):
             return self.kernel(queries, keys, values, mask, bias, self.scale)
         weights_BHST = attention_weights(queries, keys, mask, bias, self.scale)
         self.observer(weights_BHST)
+        if self.is_watched_beside:
+            return self.kernel(queries, keys, values, mask, bias, self.scale)
         return weights_BHST @ _repeat_heads(values, queries.shape[1])
 
 

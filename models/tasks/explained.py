@@ -2,11 +2,13 @@
 
     of a classifier over tokens    pixels → logits, attention [B, L, H, S, S], rollout [B, rows, columns]
     of one over windows            pixels → logits, received_1 … received_n [B, h, w], one a layer
-    of a decoder                   as the decoder, and behind its logits cross_attention [B, L, H, T, S]
+    of a decoder with a source     as the decoder, and behind its logits cross_attention [B, L, H, T, S]
+    of a language model            as the decoder, and behind its logits self_attention [B, H, T, A], of the last layer
 
 A recurrent decoder shows its alignment in any case.
 
-Legend: B batch, L layers, H heads, S tokens or source positions, T target positions, h and w height and width of a map.
+Legend: B batch, L layers, H heads, S tokens or source positions, T target positions, A attended cache positions,
+h and w height and width of a map.
 Source: see :mod:`models.explain.rollout` and :mod:`models.explain.windows`.
 """
 
@@ -16,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from attendant.signature import TensorSpec
-from attendant.tensor_names import CROSS_ATTENTION, EXPLAINED
+from attendant.tensor_names import CROSS_ATTENTION, EXPLAINED, SELF_ATTENTION
 from models.explain.images import among_patches, patch_map
 from models.explain.observe import observe
 from models.explain.rollout import rollout
@@ -58,6 +60,14 @@ def explained_decoder(plain: TaskGraph) -> TaskGraph:
     return replace(plain, signature=signature, module=CrossAttentionShown(plain.module))
 
 
+def explained_language_model(plain: TaskGraph, layers: int, heads: int) -> TaskGraph:
+    """The graph of a language model's cached decoder with the weights of its last layer, all others as they are."""
+    spec = TensorSpec(name=SELF_ATTENTION, dtype="float32", axes=("batch", heads, "steps", "attended"))
+    logits, *caches = plain.signature.outputs
+    signature = replace(plain.signature, name=EXPLAINED, outputs=(logits, spec, *caches))
+    return replace(plain, signature=signature, module=LastAttentionShown(plain.module, layers))
+
+
 class TokensShown(nn.Module):
     """A classifier over tokens, with every layer's weights and their rollout."""
 
@@ -96,3 +106,21 @@ class CrossAttentionShown(nn.Module):
         with observe(self.decoder, inside="cross_attention") as maps:
             logits, *caches = self.decoder(token_ids, *others)
         return [logits, torch.stack([one for calls in maps.values() for one in calls], dim=1), *caches]
+
+
+class LastAttentionShown(nn.Module):
+    """The graph of a cached decoder of some layers, with the last one's self-attention behind its logits.
+
+    The sums are computed as in the plain graph: its answers are the same, and its caches may be kept in 8 bits.
+    """
+
+    def __init__(self, decoder: nn.Module, layers: int) -> None:
+        super().__init__()
+        self.decoder = decoder
+        self.layer = f"blocks.{layers - 1}."
+
+    def forward(self, token_ids: Tensor, *others: Tensor) -> list[Tensor]:
+        with observe(self.decoder, inside=self.layer, beside=True) as maps:
+            logits, *caches = self.decoder(token_ids, *others)
+        ((weights_BHTA,),) = maps.values()
+        return [logits, weights_BHTA, *caches]

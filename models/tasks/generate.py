@@ -16,6 +16,7 @@ from attendant.tensor_names import LOGITS
 from models.families.decoder import Decoder, DecoderConfig
 from models.task_graph import GraphBuilder, TaskGraph
 from models.tasks import cache
+from models.tasks.explained import explained_language_model
 
 
 def graphs(model: Decoder) -> tuple[TaskGraph, ...]:
@@ -31,10 +32,17 @@ def graphs(model: Decoder) -> tuple[TaskGraph, ...]:
     )
 
 
+def explained_graphs(model: Decoder) -> tuple[TaskGraph, ...]:
+    """One graph more: the decoder with its last layer's attention; see :mod:`models.tasks.explained`."""
+    (plain,) = graphs(model)
+    return (explained_language_model(plain, model.config.layers, model.config.heads),)
+
+
 def details(config: DecoderConfig) -> dict[str, Any]:
     """The longest sequence and prompt; the tokens that end one are among the checkpoint's own details."""
-    switches = config.rope is not None and config.rope.long_factors
-    return {"max_length": config.max_length, **({"max_prompt_length": config.rope.original_length} if switches else {})}
+    if config.rope is None or not config.rope.long_factors:
+        return {"max_length": config.max_length}
+    return {"max_length": config.max_length, "max_prompt_length": config.rope.original_length}
 
 
 def typical_inputs(config: DecoderConfig) -> tuple[Tensor, ...]:
@@ -75,4 +83,6 @@ class LanguageModelGraph(nn.Module):
         return [logits, *cache.flat(present)]
 
 
-GRAPHS = GraphBuilder(task="generate", build=graphs, details=details, typical_inputs=typical_inputs)
+GRAPHS = GraphBuilder(
+    task="generate", build=graphs, details=details, typical_inputs=typical_inputs, explained=explained_graphs
+)

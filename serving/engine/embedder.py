@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from attendant.errors import InputError
+from attendant.errors import InputError, of_param
 from attendant.manifest import Manifest
 from attendant.parameters import Device, Runtime
-from attendant.tensor_names import HIDDEN, POOLED
+from attendant.tensor_names import HIDDEN, POOLED, TEXT_INPUT
 from attendant.tokenization import load_tokenizer
 from serving.runtime.base import Array, Runner
 from serving.runtime.create_runners import create_runners
@@ -96,7 +96,8 @@ class TextEmbedder:
         try:
             if not 1 <= len(texts) <= self._most_texts:
                 raise InputError(f"1 to {self._most_texts} texts", str(len(texts)), "split the request")
-            return [self._tokenizer.encode(text, self._longest) for text in texts]
+            with of_param(TEXT_INPUT):
+                return [self._tokenizer.encode(text, self._longest) for text in texts]
         except InputError as error:
             return error
 

@@ -252,7 +252,7 @@ def read_request(model: TextGenerationModel, ask: Ask) -> Request:
     request = model.request(subject, ask.options)
     request.stream = ask.stream
     if ask.options.explain:
-        request.source_texts = source_texts(request.source, model.tokenizer)
+        request.source_texts = source_texts(request.shown_tokens, model.tokenizer)
     return request
 
 

@@ -65,12 +65,12 @@ class Executor:
         busy = bool(len(self._rows))
         budget = self._settings.max_prefill_tokens
         while budget > 0 and (batch := self._select_prompts(budget)):
-            width = min(max(sequence.num_pending for sequence in batch), budget)
+            width = min(max(sequence.num_prefill for sequence in batch), budget)
             scores_prompt = batch[0].request.scores_prompt
             if scores_prompt:
                 width = min(width, self._scored_at_once)
             budget = 0 if scores_prompt else budget - width * len(batch)
-            counts = [min(sequence.num_pending, width) for sequence in batch]
+            counts = [min(sequence.num_prefill, width) for sequence in batch]
             scored_BL = np.arange(width)[None] if scores_prompt else np.array(counts)[:, None] - 1
             results = self._run(batch, width, scored_BL, self._model.decoder)
             for sequence, count in zip(batch, counts, strict=True):
@@ -208,7 +208,8 @@ class Executor:
         for row, sequence in enumerate(batch):
             alignment, length = None, sequence.request.source_length or None
             if sequence.request.options.explain:  # no guesses of its own, but a neighbour's may widen the step
-                alignment = alignment_of(shown, row, scored_BL[row, 0], length)
+                position = int(scored_BL[row, 0])
+                alignment = alignment_of(shown, row, position, length, int(start_B[row]) + position)
             results.append(Scored(shown[LOGITS][row], alignment))
         return results
 

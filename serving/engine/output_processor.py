@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-
+from attendant.alignments import join_alignments
 from attendant.errors import AttendantError
 from attendant.no_tokenizer import NoTokenizer
 from serving.engine.kv_cache import Rows
@@ -162,7 +161,6 @@ def merge_outputs(outputs: list[RequestOutput]) -> RequestOutput:
     """Parts of one answer, in their order, as one."""
     if len(outputs) == 1:
         return outputs[0]
-    alignments = [output.alignment for output in outputs if output.alignment is not None]
     return replace(
         outputs[-1],
         text="".join(output.text for output in outputs),
@@ -172,7 +170,7 @@ def merge_outputs(outputs: list[RequestOutput]) -> RequestOutput:
         token_bytes=tuple(one for output in outputs for one in output.token_bytes),
         top_bytes=tuple(top for output in outputs for top in output.top_bytes),
         prompt_tokens=sum(output.prompt_tokens for output in outputs),
-        alignment=np.concatenate(alignments) if alignments else None,
+        alignment=join_alignments([output.alignment for output in outputs if output.alignment is not None]),
         token_texts=tuple(text for output in outputs for text in output.token_texts),
         source_texts=outputs[0].source_texts,
     )

@@ -108,6 +108,13 @@ class Request:
         return self.options.echo and self.options.logprobs
 
     @property
+    def shown_tokens(self) -> tuple[int, ...]:
+        """The tokens that an alignment begins with: of a source, or without one the prompt's; none of an image."""
+        if not self.source:
+            return self.prompt
+        return tuple(self.source["source_ids"][0].tolist()) if "source_ids" in self.source else ()
+
+    @property
     def needs_no_run(self) -> bool:
         """Whether the prompt itself is all that is asked for."""
         return self.max_tokens == 0 and not self.scores_prompt
@@ -157,6 +164,11 @@ class Sequence:
     def num_pending(self) -> int:
         """How many tokens the cache does not hold yet: 1 while it is decoded one by one, more of a prompt."""
         return len(self.tokens) - self.cached
+
+    @property
+    def num_prefill(self) -> int:
+        """How many of them a prefill reads; of a prompt whose answer is explained, not the last: a step shows that."""
+        return self.num_pending - (self.request.options.explain and self.num_pending > 1)
 
     @property
     def output_length(self) -> int:

@@ -27,7 +27,8 @@ class RequestOutput:
         top_bytes: the same of the most probable ones.
         prompt_tokens: how many of the tokens, in front, are the prompt's.
         score: of a beam, with the length penalty.
-        alignment: for each token the weights of the source's positions, float32 ``[T, S]``; only if requested.
+        alignment: for each token the weights of the source's positions, float32 ``[T, S]``, or of all before it of a
+            language model's; only if requested.
         token_texts: what each token adds to the text; only with an alignment.
         source_texts: what stands at each of the S positions; with the first part of an alignment to a text.
         input_tokens: how many tokens the request has, if requested.

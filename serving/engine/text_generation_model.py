@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from attendant.errors import InputError
+from attendant.errors import InputError, of_param
 from attendant.manifest import Manifest
 from attendant.no_tokenizer import NoTokenizer, no_text
 from attendant.parameters import Device, Runtime
 from attendant.sampling_params import SamplingParams
 from attendant.sampling_tensors import Tensors, prompt_from_tensors
-from attendant.tensor_names import PIXELS
+from attendant.tensor_names import INPUT_IDS, PIXELS, TEXT_INPUT
 from attendant.tokenization import has_tokenizer, load_tokenizer
 from attendant.tokenizer import RenderedText, SpecialText, TextTokenizer
 from serving.engine.classifier import require_finite
@@ -140,10 +140,11 @@ class TextGenerationModel:
         if isinstance(inputs, str):
             if parse_special and not isinstance(inputs, RenderedText):
                 inputs = SpecialText(inputs)
-            inputs = self.tokenizer.encode(inputs, longest)
+            with of_param(TEXT_INPUT):
+                inputs = self.tokenizer.encode(inputs, longest)
         if not 1 <= len(inputs) <= longest:
-            raise InputError(f"1 to {longest} tokens", str(len(inputs)), "shorten the input")
-        require_tokens(inputs, "input_ids", self._input_vocabulary)
+            raise InputError(f"1 to {longest} tokens", str(len(inputs)), "shorten the input", param=INPUT_IDS)
+        require_tokens(inputs, INPUT_IDS, self._input_vocabulary)
         return tuple(int(token) for token in inputs)
 
     def _check_options(self, options: SamplingParams) -> int:

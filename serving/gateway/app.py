@@ -80,7 +80,7 @@ def create_app(settings: GatewaySettings) -> FastAPI:
         title="Attendant",
         summary="OpenAI's API in front of Triton",
         lifespan=lifespan,
-        docs_url=None,  # their pages load scripts from elsewhere
+        docs_url=None,  # its pages load scripts from elsewhere; ours is routes/page.py
         redoc_url=None,
     )
     app.state.metrics = Metrics()

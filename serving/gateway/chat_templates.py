@@ -79,7 +79,6 @@ class ChatTemplates:
                 "messages",
                 f"send a prompt to {PLAIN_ROUTE}, {remedy}",
             )
-        _refuse_control_tokens([*messages, {"tools": tools}], model.parameters.get(CONTROL_TOKENS) or [])
         variables = {
             **(model.parameters.get(SPECIAL_TOKENS) or {}),
             "messages": list(messages),
@@ -90,8 +89,18 @@ class ChatTemplates:
         renderer = self._renderers[model.name] = self._renderers.pop(model.name, _Renderers())
         self._end_oldest()
         answer = await renderer.render(
-            {"template": str(template), "variables": variables, "most_bytes": self._most_bytes}
+            {
+                "template": str(template),
+                "variables": variables,
+                "most_bytes": self._most_bytes,
+                "control_tokens": [
+                    token for token in model.parameters.get(CONTROL_TOKENS) or [] if token and isinstance(token, str)
+                ],
+            }
         )
+        if "control_token" in answer:
+            expected = f"messages without the model's control tokens in {answer['place']}"
+            raise InputError(expected, repr(answer["control_token"]), "write it otherwise")
         if "error" in answer:
             raise InputError(f"messages that the template of {model.name!r} takes", answer["error"], "change them")
         if "fault" in answer:
@@ -180,12 +189,3 @@ class _Renderers:
 
 def _late() -> BusyError:
     return BusyError("a chat template rendered in time", f"none after {PATIENCE_S:g} s", RETRY)
-
-
-def _refuse_control_tokens(messages: Sequence[Mapping[str, Any]], tokens: Sequence[str]) -> None:
-    # In a rendered prompt a special token is one wherever it stands: whoever wrote one could speak for another role.
-    for number, message in enumerate(messages):
-        found = [token for token in tokens if any(token in str(value) for value in message.values())]
-        if found:
-            expected = f"messages without the model's control tokens in message {number}"
-            raise InputError(expected, repr(found[0]), "write it otherwise")

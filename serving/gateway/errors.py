@@ -31,6 +31,7 @@ from attendant.errors import (
     UnknownNameError,
     UnreachableError,
 )
+from attendant.tensor_names import INPUT_IDS, TEXT_INPUT
 
 RETRY_AFTER_S = "1"
 GONE = 499
@@ -84,8 +85,17 @@ class RefusedError(Exception):
         self.status, self.message, self.param, self.headers = status, message, param, headers or {}
 
 
-def body_of(error: Exception) -> tuple[int, dict[str, Any], dict[str, str]]:
-    """Status, body and headers of the response to a failure."""
+_FIELDS = {"/v1/completions": "prompt", "/v1/chat/completions": "messages", "/tokenize": "prompt"}
+"""Path → the field that holds the text; of other routes it is ``input``."""
+
+
+def body_of(error: Exception, path: str = "") -> tuple[int, dict[str, Any], dict[str, str]]:
+    """Status, body and headers of the response to a failure.
+
+    Args:
+        error: the failure.
+        path: of the request, by which a model's tensor is known as a field.
+    """
     if isinstance(error, RefusedError):
         kind, code = _OF_STATUS.get(error.status, (INVALID, "invalid_value"))
         return error.status, _body(error.message, kind, error.param, code), error.headers
@@ -97,7 +107,8 @@ def body_of(error: Exception) -> tuple[int, dict[str, Any], dict[str, str]]:
     for of, status, kind in _KINDS:
         if isinstance(error, of):
             headers = {"Retry-After": RETRY_AFTER_S} if status in (429, 503) else {}
-            return status, _body(str(error), kind, error.param or None, error.code), headers
+            param = _FIELDS.get(path, "input") if path and error.param in (TEXT_INPUT, INPUT_IDS) else error.param
+            return status, _body(str(error), kind, param or None, error.code), headers
     logging.getLogger(__name__).error("an unexpected failure", exc_info=error)
     return 500, _body("an unexpected failure of the gateway; its log says more", "server_error", None, "internal"), {}
 
@@ -111,7 +122,7 @@ def install(app: FastAPI) -> None:
 
 
 async def _handle_failure(request: Request, error: Exception) -> JSONResponse:
-    status, body, headers = body_of(error)
+    status, body, headers = body_of(error, request.url.path)
     return JSONResponse(body, status, headers)
 
 

@@ -71,15 +71,15 @@ async def event_stream(request: Request, events: AsyncGenerator[bytes, None]) ->
         if gone:
             raise CancelledError("a client that waits", "it disconnected", "stay connected")
         first.result()
-    return EventStream(_sent(events, first), headers=_HEADERS)
+    return EventStream(_sent(events, first, request.url.path), headers=_HEADERS)
 
 
 async def _sent(
-    events: AsyncGenerator[bytes, None], first: asyncio.Future[bytes | None]
+    events: AsyncGenerator[bytes, None], first: asyncio.Future[bytes | None], path: str
 ) -> AsyncGenerator[bytes, None]:
     # The server is read as fast as it answers, whatever the client does: only so does it keep nothing of it.
     outbox = _Outbox()
-    reading = asyncio.ensure_future(_read(events, first, outbox))
+    reading = asyncio.ensure_future(_read(events, first, outbox, path))
     try:
         while (chunk := await outbox.next()) is not None:
             yield chunk
@@ -121,7 +121,9 @@ class _Outbox:
         return chunk or None
 
 
-async def _read(events: AsyncGenerator[bytes, None], first: asyncio.Future[bytes | None], outbox: _Outbox) -> None:
+async def _read(
+    events: AsyncGenerator[bytes, None], first: asyncio.Future[bytes | None], outbox: _Outbox, path: str
+) -> None:
     try:
         one = await first
         while one is not None:
@@ -130,7 +132,7 @@ async def _read(events: AsyncGenerator[bytes, None], first: asyncio.Future[bytes
             outbox.put(one)
             one = await anext(events, None)
     except Exception as error:
-        outbox.put(event(body_of(error)[1]))
+        outbox.put(event(body_of(error, path)[1]))
     finally:
         await _close(events, first)
         outbox.put(DONE)

@@ -53,6 +53,12 @@ def answer_to_json(index: int, answer: Delta | Answer) -> dict[str, Any]:
         ]
     if answer.score is not None:
         value["score"] = answer.score
+    return value | alignment_to_json(answer)
+
+
+def alignment_to_json(answer: Delta | Answer) -> dict[str, Any]:
+    """What was read for each token, as far as that was asked for."""
+    value: dict[str, Any] = {}
     if answer.alignment is not None:
         value |= {"alignment": round_values(answer.alignment), "tokens": list(answer.token_texts)}
     if answer.source_texts:

@@ -29,7 +29,6 @@ PART_VALUES = 1 << 14
 """So many are turned into JSON by one call: 3 ms."""
 SLICE_BYTES = 1 << 18
 INT32 = 2**31 - 1
-_POSITIONS = "max_source_length"
 _PATCHES = 1024
 _TEXT_BYTES = 16
 
@@ -64,7 +63,7 @@ def require_bounded(
         tokens += min(prompt_tokens, int(parameters.get("max_length", INT32)))
     per_token = 1 + options.logprobs + options.top_logprobs
     if options.explain:
-        per_token += int(parameters.get(_POSITIONS, _PATCHES))
+        per_token += int(parameters.get("max_source_length", parameters.get("max_length", _PATCHES)))
     # A model that says no length generates nothing, which its stream says.
     if tokens < INT32 and answers * tokens * per_token > MOST_VALUES:
         raise InputError(

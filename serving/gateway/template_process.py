@@ -5,10 +5,14 @@ Jinja2's sandbox keeps a template from the machine; it bounds neither its time n
 
 import json
 import os
+import re
 import resource
 import signal
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +46,12 @@ def serve_templates(descriptor: int) -> None:
             connection.send_bytes(json.dumps(answer).encode())
 
 
-def _render(template: str, variables: dict[str, Any], most_bytes: int) -> dict[str, str]:
+def _render(template: str, variables: dict[str, Any], most_bytes: int, control_tokens: Sequence[str]) -> dict[str, str]:
+    # In a rendered prompt a special token is one wherever it stands: whoever wrote one could speak for another role.
+    said = {f"message {number}": message for number, message in enumerate(variables["messages"])}
+    for place, value in {**said, "tools": variables["tools"]}.items():
+        if found := _find_token(value, _any_of(tuple(control_tokens))):
+            return {"control_token": found, "place": place}
     try:
         prompt = _compile_template(template).render(**variables)
         size = len(prompt.encode())
@@ -53,6 +62,30 @@ def _render(template: str, variables: dict[str, Any], most_bytes: int) -> dict[s
     except Exception as error:  # whatever a template of others may raise
         return {"fault": f"{type(error).__name__}: {error}"[:MOST_MESSAGE]}
     return {"prompt": prompt} if size <= most_bytes else {"error": f"a prompt of {size} bytes, more than {most_bytes}"}
+
+
+@lru_cache(maxsize=4)
+def _any_of(tokens: tuple[str, ...]) -> re.Pattern[str] | None:
+    return re.compile(_alternation(tokens)) if tokens else None
+
+
+def _alternation(tokens: Sequence[str]) -> str:
+    # What they begin with in common stands once: a text of "<" alone would try each of hundreds at each place.
+    head = os.path.commonprefix(tokens)  # noqa: RUF071  its characters are meant
+    rests = sorted({token[len(head) :] for token in tokens})
+    if not rests[0]:  # one of them is the beginning of all others
+        return re.escape(head)
+    groups = (_alternation(list(group)) for _, group in groupby(rests, itemgetter(0)))
+    return f"{re.escape(head)}(?:{'|'.join(groups)})"
+
+
+def _find_token(value: Any, tokens: re.Pattern[str] | None) -> str | None:
+    if tokens is None:
+        return None
+    if isinstance(value, str):
+        return found.group() if (found := tokens.search(value)) else None
+    parts = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return next(filter(None, (_find_token(part, tokens) for part in parts)), None)
 
 
 @lru_cache(maxsize=4)

@@ -2,7 +2,7 @@ import pytest
 
 from attendant.cli import run
 from attendant.errors import ServerError
-from attendant.printable import printable
+from attendant.printable import for_output, printable
 from serving.lint.report import print_problems
 
 HOSTILE = "a\x1b]0;pwned\x07\x1b[2J\r\n: ok \u202e\x9b31m \udcff é 数 x"
@@ -11,6 +11,12 @@ HARMLESS = "a\\x1b]0;pwned\\x07\\x1b[2J\\r\\n: ok \\u202e\\x9b31m \\udcff é 数
 
 def test_what_a_terminal_would_obey_is_shown():
     assert printable(HOSTILE) == HARMLESS
+
+
+@pytest.mark.parametrize(("is_terminal", "found"), [(False, "a\x1b[2J\n\tb\r"), (True, "a\\x1b[2J\n\tb\\r")])
+def test_what_a_model_says_is_harmless_on_a_terminal_and_itself_in_a_pipe(monkeypatch, is_terminal, found):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal)
+    assert for_output("a\x1b[2J\n\tb\r") == found
 
 
 def test_an_error_and_the_linter_show_it(capsys):

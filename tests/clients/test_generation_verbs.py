@@ -52,6 +52,20 @@ def test_words_and_tokens_together_are_refused_before_a_server_is_asked():
         generate(prompt=("a",), token_ids=(1,))
 
 
+def test_lines_may_end_as_on_windows(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("a\r\nb \n\r\n", newline=""))
+    assert lines() == ["a", "b ", ""]
+
+
+def test_a_log_probability_that_is_none_loses_no_token(capsys):
+    class Odd(Echo):
+        async def stream(self, text, options):
+            yield Delta(text=text, token_ids=(1, 2), logprobs=(-1.0, 1e9))
+
+    assert asyncio.run(print_texts(Odd(), ["a"], SamplingParams(), json=False)) == 0
+    assert "36.79%" in (said := capsys.readouterr().out) and "100.00%" in said
+
+
 def test_a_single_text_that_is_refused_is_the_verbs_error():
     with pytest.raises(InputError, match="at least one token"):
         asyncio.run(print_texts(Echo(), [""], SamplingParams(), json=False))

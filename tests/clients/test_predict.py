@@ -59,6 +59,8 @@ def test_rows_become_arrays_of_the_models_type(value, options, array):
         ([[1, None]], {}, "found null"),
         ([[1, {}]], {}, "found an object"),
         ({"a": 1}, {}, "found an object"),
+        (5, {}, r"an array of \[batch <= 8, 2\] for 'x'; found \[\]"),
+        (np.array(5), {}, r"found \[\]"),
         ([[1, 2], [3]], {}, "found lists of 1 and of 2 values"),
         ([[1, 2], 3], {}, "found a value beside a list"),
         ([1, [2, 3]], {}, "found a list beside a value"),
@@ -71,8 +73,9 @@ def test_rows_become_arrays_of_the_models_type(value, options, array):
     ],
 )
 def test_what_is_no_rows_of_the_models_type_is_refused(value, options, message):
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=message) as refused:
         sent(value, **options)
+    assert refused.value.param == f"inputs.{options.get('name', 'x')}"
 
 
 @pytest.mark.parametrize(
@@ -87,8 +90,9 @@ def test_what_is_no_rows_of_the_models_type_is_refused(value, options, message):
     ],
 )
 def test_what_is_of_another_shape_than_the_model_takes_is_refused(shape, options, message):
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=message) as refused:
         sent(np.zeros(shape), **options)
+    assert refused.value.param == "inputs.x"
     with pytest.raises(InputError, match=message):
         sent(np.zeros(shape).tolist(), **options)
 

@@ -10,11 +10,13 @@ import torch
 from PIL import Image
 
 from attendant.images import pixels_from_file
+from attendant.tokenization import load_tokenizer
 from models.checkpoints.resolve import checkpoint_named
 from models.explain.captions import caption_attention, word_maps
 from models.explain.images import attention_maps, class_rollout
+from models.explain.observe import observe
 from models.explain.windows import received_attention
-from tests.conftest import ROOT
+from tests.conftest import LANGUAGE_MODEL, ROOT
 
 THREE, PAIR = ROOT / "docs/examples/three.png", ROOT / "docs/examples/pair.png"
 TEXT = "3rd of march 1997"
@@ -107,6 +109,43 @@ def test_a_translation_is_told_with_its_alignment_whole_and_in_a_stream(http, na
     )
 
 
+def test_a_continuation_is_told_with_its_attention_to_all_before_each_token_whole_and_in_a_stream(http):
+    checkpoint = checkpoint_named("stdlib-lm")
+    whole = explain(http, "stdlib-lm", input="Open a file and", max_tokens=6).json()
+    assert "".join(whole["source"]) == "Open a file and" and "".join(whole["tokens"]) == whole["answer"]
+    prompt, weights_TS = load_tokenizer(checkpoint.folder, None).encode("Open a file and", 100), whole["alignment"]
+    asked = {"model": "stdlib-lm", "prompt": "Open a file and", "max_tokens": 6, "temperature": 0}
+    said = events(http.post("/v1/completions", json={**asked, "stream": True, "explain": True}))
+    choices = [choice for event in said for choice in event["choices"]]
+    rows = [row for choice in choices for row in choice.get("alignment", [])]
+    assert [len(row) for row in rows] == [len(prompt) + at for at in range(6)]
+    assert np.shape(weights_TS) == (6, len(prompt) + 5)
+    for row, padded in zip(rows, weights_TS, strict=True):
+        np.testing.assert_allclose(row, padded[: len(row)], atol=2e-4)
+        assert not any(padded[len(row) :])
+    tokens = http.post("/v1/completions", json={**asked, "logprobs": 0, "return_tokens_as_token_ids": True}).json()
+    ids = [int(one.removeprefix("token_id:")) for one in tokens["choices"][0]["logprobs"]["tokens"]]
+    with torch.no_grad(), observe(checkpoint.model) as seen:
+        checkpoint.model(torch.tensor([[*prompt, *ids[:-1]]]))
+    expected_TS = list(seen.values())[-1][0][0].mean(0)[len(prompt) - 1 :]
+    np.testing.assert_allclose(weights_TS, expected_TS, atol=2e-4)
+    assert choices[0]["source"] == whole["source"] and [one for c in choices for one in c["tokens"]] == whole["tokens"]
+    assert not {"alignment", "source", "tokens"} & tokens["choices"][0].keys()
+    assert len(explain(http, "stdlib-lm", input="Open").json()["tokens"]) <= 32
+    drawn = picture(explain(http, "stdlib-lm", input="Open a file and", max_tokens=6, format="png"))
+    assert drawn.shape[0] > 6 * 24 and drawn.shape[1] > (len(prompt) + 5) * 24
+
+
+def test_a_model_that_was_exported_without_its_explanation_is_refused(gateway):
+    for path, body in (
+        ("explain", {"model": LANGUAGE_MODEL, "input": "the cat"}),
+        ("completions", {"model": LANGUAGE_MODEL, "prompt": "the cat", "max_tokens": 2, "explain": True}),
+    ):
+        refused = httpx.post(f"{gateway.url}/v1/{path}", json=body, timeout=60)
+        assert refused.status_code == 400
+        assert "a model that shows what it attends to" in refused.json()["error"]["message"]
+
+
 def test_each_word_of_a_caption_has_a_map(http):
     model, pixels_1CHW = pixels("digits-captioner", PAIR)
     answer = explain(http, "digits-captioner", PAIR)
@@ -153,7 +192,9 @@ def test_an_alignment_is_darkest_where_its_weight_is_largest(http):
 @pytest.mark.parametrize(
     ("model", "asked", "says"),
     [
-        ("stdlib-lm", {"input": "a"}, "a model that shows what it attends to"),
+        ("stdlib-lm", {}, "the text to continue"),
+        ("stdlib-lm", {"input": "a", "max_tokens": 0}, "max_tokens"),
+        ("stdlib-lm", {"input": "a", "kind": "rollout"}, "['alignment']"),
         ("nobody", {"input": "a"}, "nobody"),
         ("dates-gru", {}, "the text to translate"),
         ("dates-gru", {"input": "§"}, "§"),
@@ -192,7 +233,7 @@ def test_a_card_says_what_can_be_shown(http):
         "digits-captioner": ["alignment"],
         "digits-swin": ["received", "occlusion"],
         "digits-vit": ["rollout", "attention", "occlusion"],
-        "stdlib-lm": [],
+        "stdlib-lm": ["alignment"],
     }
 
 

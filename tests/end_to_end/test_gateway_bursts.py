@@ -6,25 +6,24 @@ import time
 import httpx
 import pytest
 
-from tests.conftest import UNEXPLAINED
 from tests.end_to_end.asking import PATIENCE_S
 from tests.end_to_end.gateways import started as gateway_before
 from tests.end_to_end.servers import started
 
 pytestmark = pytest.mark.patient
 
-PROMPT = "Open a file and"
+MODEL, PROMPT = "stdlib-lm", "Open a file and"
 SOON_S = 5.0
 BURST = 26
 MANY = {
-    "model": UNEXPLAINED,
+    "model": MODEL,
     "prompt": [PROMPT] * 64,
     "max_tokens": 100,
     "ignore_eos": True,
     "seed": 1,
     "logprobs": 20,
 }
-ONE = {"model": UNEXPLAINED, "prompt": PROMPT, "max_tokens": 4}
+ONE = {"model": MODEL, "prompt": PROMPT, "max_tokens": 4}
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +32,7 @@ def running(exported, tmp_path_factory):
     from serving.triton.repository.layout import write_repository
 
     repository = tmp_path_factory.mktemp("bursts") / "repository"
-    write_repository([exported(UNEXPLAINED)], repository)
+    write_repository([exported(MODEL)], repository)
     with started(repository) as server, gateway_before(server.endpoints.grpc) as gateway:
         yield gateway
 

@@ -26,7 +26,7 @@ def test_a_command_is_answered(command, shipped_gateway, tmp_path):
 
 
 def test_the_guide_starts_what_it_asks():
-    assert "attendant serve --gateway-port 8080" in commands(GUIDE) and len(ASKING) == 6
+    assert "attendant serve --gateway-port 8080" in commands(GUIDE) and len(ASKING) == 7
 
 
 def test_every_picture_of_the_guide_is_there_and_small():

@@ -35,4 +35,51 @@ def test_texts_are_compared_and_a_conversation_is_held(gateway, browser):
         button(page, "Continue a text").click()
         field(page, "Prompt").fill("the cat")
         button(page, "Continue").click()
-        expect(page.locator("#answer-body .prose")).to_contain_text("the cat")
+        expect(page.locator(".prose [aria-live]")).to_have_attribute("aria-busy", "false")
+        expect(page.locator(".prose [aria-live]")).not_to_be_empty()
+        assert page.get_by_role("alert").count() == 0, "64 tokens would be more than the model keeps"
+
+
+def test_an_error_of_a_text_or_a_message_stands_at_its_field(gateway, browser):
+    with clean_page(browser, f"{gateway.url}/#{TEXT_ENCODER}", expected_errors=("400 (Bad Request)",)) as page:
+        field(page, "Texts").fill("the cat\n" + "the cat sat on the mat " * 9)
+        button(page, "Compare").click()
+        expect(field(page, "Texts")).to_be_focused()
+        page.get_by_role("alert").get_by_text("Shorten the text").wait_for()
+        page.get_by_role("radio", name=LANGUAGE_MODEL).check()
+        field(page, "Message").fill("the cat sat on the mat " * 9)
+        button(page, "Send").click()
+        expect(field(page, "Message")).to_be_focused()
+        page.get_by_role("alert").get_by_text("Shorten the text").wait_for()
+        assert field(page, "Message").input_value().startswith("the cat"), "it can be corrected"
+        expect(page.locator(".chat li")).to_have_count(0)
+        field(page, "Message").fill("the cat")
+        button(page, "Send").click()
+        expect(page.locator(".chat li")).to_have_count(2)
+        expect(page.locator(".chat")).to_have_attribute("aria-busy", "false")
+        assert page.get_by_role("alert").count() == 0
+
+
+def test_vectors_and_conversations_stay_while_another_model_is_asked(gateway, browser):
+    with clean_page(browser, f"{gateway.url}/#{TEXT_ENCODER}") as page:
+        button(page, "Compare").click()
+        expect(page.locator(".cosines tbody tr")).to_have_count(3)
+        cosines = page.locator(".cosines").inner_text()
+        page.get_by_role("radio", name=LANGUAGE_MODEL).check()
+        field(page, "Instructions").fill("be kind")
+        field(page, "Message").fill("the cat")
+        button(page, "Send").click()
+        expect(page.locator(".chat li")).to_have_count(2)
+        expect(page.locator(".chat")).to_have_attribute("aria-busy", "false")
+        said = page.locator(".chat").inner_text()
+        page.get_by_role("radio", name=TEXT_ENCODER).check()
+        expect(page.locator(".cosines")).to_have_text(cosines, use_inner_text=True)
+        page.reload()
+        expect(page.locator(".cosines")).to_have_text(cosines, use_inner_text=True)
+        page.get_by_role("radio", name=LANGUAGE_MODEL).check()
+        expect(page.locator(".chat li")).to_have_count(2)
+        assert page.locator(".chat").inner_text() == said and field(page, "Instructions").input_value() == "be kind"
+        button(page, "New chat").click()
+        page.get_by_role("radio", name=TEXT_ENCODER).check()
+        page.get_by_role("radio", name=LANGUAGE_MODEL).check()
+        expect(page.locator(".chat li")).to_have_count(0)

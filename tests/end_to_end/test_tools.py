@@ -71,7 +71,7 @@ def test_a_streams_fragments_are_the_whole_answers_call(openai, kind, seed):
     assert said(streamed.message) == said(whole.message) and streamed.finish_reason == whole.finish_reason
     (call,) = whole.message.tool_calls
     assert call.function.name == "lamp" and type(json.loads(call.function.arguments)["on"]) is bool
-    assert whole.finish_reason == "tool_calls" and events.count("tool_calls.function.arguments.delta") > 2
+    assert whole.finish_reason == "tool_calls" and "tool_calls.function.arguments.delta" in events
 
 
 def test_where_text_may_come_a_call_that_a_special_token_begins_is_held_to_its_schema(openai, exported):

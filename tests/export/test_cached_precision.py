@@ -1,6 +1,7 @@
 """int4-kv8 from end to end: caches in bytes that are answered from, shared, moved, and explained from."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +20,9 @@ from serving.engine.text_generation_model import LanguageModel, TranslationModel
 from serving.runtime.cached_decoder import CachedDecoder
 from serving.runtime.create_runners import create_runners
 from serving.runtime.ort.runner import OrtBuffer, OrtRunner
+from tests.conftest import LANGUAGE_MODEL
 from tests.export.rewritten import rewritten
+from tests.text_checkpoints import write_language_model
 
 PRECISION, QUERIES = "int4-kv8", "ORT_MLAS_QKGEMM_S8_APPROX_VNNI"
 IDS = np.array([[5, 9, 12, 7, 30, 8], [6, 31, 22, 8, 7, 10]])
@@ -177,6 +180,25 @@ def test_the_graph_that_explains_reads_the_same_bytes(explained_dates, tmp_path)
     for name in served["decoder"].aliases.values():
         assert served["explained"].input(name) == served["decoder"].input(name)
         assert served["decoder"].input(name).dtype == "int8"
+
+
+def test_a_language_model_shows_its_attention_over_the_same_bytes(exported, prompts, tmp_path):
+    explained = exported(exported.checkpoint(LANGUAGE_MODEL, write_language_model), explain=True)
+    folder = rewritten(explained, PRECISION, tmp_path / "explained", prompts)
+    manifest = Manifest.read(folder)
+    served = {name: manifest.signature_for(name, "ort-cpu") for name in ("decoder", "explained")}
+    for name in served["decoder"].aliases.values():
+        assert served["explained"].input(name) == served["decoder"].input(name)
+        assert served["decoder"].input(name).dtype == "int8"
+    levels = levels_of(check_parity(folder), PRECISIONS[PRECISION])
+    assert [level for level in levels if not level.passed] == []
+    generator = LanguageModel(folder, manifest)
+    options = SamplingParams(ignore_eos=True, max_tokens=6)
+    plain = list(generator.stream(generator.request("the cat sat", options)))
+    shown = list(generator.stream(generator.request("the cat sat", replace(options, explain=True))))
+    assert [output.token_ids for output in shown] == [output.token_ids for output in plain]
+    for output in shown:
+        assert output.alignment.sum() == pytest.approx(1, abs=1e-3)
 
 
 def test_a_recurrent_decoder_has_nothing_to_calibrate(explained_gru, tmp_path):

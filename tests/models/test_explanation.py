@@ -29,6 +29,14 @@ def test_a_translator_s_alignment_has_a_row_for_each_of_its_tokens(name, tmp_pat
         assert figure.width > figure.height
 
 
+def test_a_language_model_s_figure_has_a_row_for_each_token_that_it_adds(tmp_path):
+    options = ExplainOptions(subject="Open a file and", out=tmp_path / "a.png")
+    answer = explain(checkpoint_named("stdlib-lm"), options)
+    assert answer.strip()
+    with Image.open(options.out) as figure:
+        assert min(figure.size) > 500
+
+
 def test_another_label_has_another_evidence(tmp_path):
     model, pictures = checkpoint_named("digits-vit"), []
     for label in ("3", "5"):
@@ -46,7 +54,8 @@ def test_without_a_subject_the_positions_are_drawn(tmp_path):
 @pytest.mark.parametrize(
     ("name", "subject", "label", "error"),
     [
-        ("stdlib-lm", "Return", None, ConfigError),
+        ("bert-tiny", "Return", None, ConfigError),
+        ("llama-tiny", "Return", None, ConfigError),
         ("digits-vit", THREE, "eleven", InputError),
         ("digits-vit", "missing.png", None, InputError),
         ("vit-tiny", THREE, None, ConfigError),

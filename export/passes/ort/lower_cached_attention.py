@@ -106,7 +106,12 @@ def _lower(tape: Tape, graph: ir.Graph, node: ir.Node, lengths: tuple[ir.Value, 
         domain=DOMAIN,
         num_outputs=3,
     )
-    for update, value in zip(updates, present, strict=True):
+    for update, value, (_, step) in zip(updates, present, new, strict=True):
+        if step is not None:  # who else reads the cache, as a graph does that shows its attention, reads numbers again
+            restored = tape.op("DequantizeLinear", [value, step])
+            restored.shape, restored.type = update.outputs[0].shape, update.outputs[0].type
+            for user, index in list(update.outputs[0].uses()):
+                user.replace_input_with(index, restored)
         replace_value(update.outputs[0], value)
     for value in (*caches, *present) if steps else ():
         value.type = ir.TensorType(ir.DataType.INT8)

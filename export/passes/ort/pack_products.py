@@ -10,7 +10,8 @@ parts, with a ``|`` between them.
 Legend: x is [..., in]; A, B [in, out] and a, b [out] with outs of their own.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import onnx_ir as ir
@@ -36,13 +37,21 @@ class _Product:
         return columns
 
 
+@dataclass(frozen=True)
 class PackProducts(Rewrite):
-    """Pack every group of at least two products of one activation with weights of their own."""
+    """Pack every group of at least two products of one activation with weights of their own.
+
+    Attributes:
+        kinds: the name of a weight → what must be equal for those that are packed; nothing if not given.
+    """
+
+    kinds: Mapping[str, object] = field(default_factory=dict)
 
     def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
-        groups = dict[tuple[ir.Value, bool], list[_Product]]()
+        groups = dict[tuple[ir.Value, bool, object], list[_Product]]()
         for product in filter(None, map(_product, graph)):
-            groups.setdefault((product.activation, product.bias is None), []).append(product)
+            kind = self.kinds.get(str(product.weight.name))
+            groups.setdefault((product.activation, product.bias is None, kind), []).append(product)
         packed = [sorted(group, key=_attention_input) for group in groups.values() if len(group) > 1]
         for group in packed:
             _pack(graph, group)

@@ -30,13 +30,43 @@ class Blocks:
         levels: [in, out], int8, int4 or uint4.
         scale: [blocks, out].
         zero: [blocks, out], what stands for zero; none where it is 0.
+        minimum: [blocks, out], what s q is lessened by, in the place of a zero.
     """
 
     levels: npt.NDArray[np.generic]
     scale: FloatArray
     zero: FloatArray | None = None
+    minimum: FloatArray | None = None
+
+    @property
+    def block_size(self) -> int:
+        """Numbers of a block that is not the last."""
+        return len(self.levels) // len(self.scale)
+
+    def whole_zero(self) -> tuple[FloatArray | None, FloatArray | None]:
+        """What stands for zero as a level, and what each number of a block is then to be raised by; none where 0."""
+        if self.minimum is not None:
+            zero = np.divide(self.minimum, self.scale, out=np.zeros_like(self.scale), where=self.scale != 0)
+        elif self.zero is not None:
+            zero = self.zero
+        else:
+            return None, None
+        whole: FloatArray = np.clip(np.rint(zero), 0, _LARGEST).astype(np.float32)
+        shift = (whole - zero) * self.scale if self.minimum is None else whole * self.scale - self.minimum
+        return whole, shift.astype(np.float32) if shift.any() else None
+
+    def dequantise(self) -> FloatArray:
+        """[in, out], where blocks divide a column."""
+        blocked = self.levels.astype(np.float32).reshape(len(self.scale), -1, self.levels.shape[1])
+        if self.zero is not None:
+            blocked = blocked - self.zero[:, None]
+        blocked = blocked * self.scale[:, None]
+        if self.minimum is not None:
+            blocked = blocked - self.minimum[:, None]
+        return blocked.reshape(self.levels.shape)
 
 
+_LARGEST = 15
 _SHARES = {8: (1.0,), 4: (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 7 / 8)}
 """Bits → what may be the largest number that is not clipped, as shares of the largest; 7/8 has −8 reach it."""
 

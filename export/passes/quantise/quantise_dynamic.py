@@ -36,7 +36,7 @@ _STEPS = 127
 _ZERO_POINT = np.array(128, np.uint8)
 _LEAST_SCALE = np.array(2.0**-100, np.float32)
 
-_Row = tuple[ir.Value, ir.Value]
+Row = tuple[ir.Value, ir.Value]
 _FloatArray = npt.NDArray[np.float32]
 
 
@@ -52,7 +52,7 @@ class QuantiseDynamic(Rewrite):
 
     def rewrite(self, graph: ir.Graph, result: RewriteResult) -> None:
         result.refused += [] if self.last_only else beyond_products(graph)
-        tape, rows = Tape(graph), dict[ir.Value, _Row]()
+        tape, rows = Tape(graph), dict[ir.Value, Row]()
         for product in products_of(graph):
             if self.last_only and not product.is_last:
                 continue
@@ -61,14 +61,29 @@ class QuantiseDynamic(Rewrite):
                     f"{product.name}: its rows have {product.sizes[0]} numbers, less than {LEAST_INPUTS}"
                 )
                 continue
-            row = rows.get(product.activation) or _quantise_rows(tape, graph, product.activation)
-            rows[product.activation] = row
-            weight, scale = _quantise_weight(tape, graph, product)
-            levels, row_scale = row
-            whole = tape.op("MatMulInteger", [levels, weight, _zero_point(graph)])
-            by_column = tape.op("Mul", [tape.op("Cast", [whole], {"to": ir.DataType.FLOAT.value}), scale])
-            replace_product(tape, product, tape.op("Mul", [by_column, row_scale]))
+            multiply_integers(tape, graph, product, *_quantise_weight(tape, graph, product), rows)
             result.fired += 1
+
+
+def multiply_integers(
+    tape: Tape, graph: ir.Graph, product: Product, weight: ir.Value, scale: ir.Value, rows: dict[ir.Value, Row]
+) -> None:
+    """Let a product multiply integers.
+
+    Args:
+        tape: of the graph.
+        graph: what the product is in.
+        product: which one.
+        weight: its matrix, int8 [in, out].
+        scale: of each column.
+        rows: an activation → its integers and their scales, as far as they are made.
+    """
+    if product.activation not in rows:
+        rows[product.activation] = _quantise_rows(tape, graph, product.activation)
+    levels, row_scale = rows[product.activation]
+    whole = tape.op("MatMulInteger", [levels, weight, _zero_point(graph)])
+    by_column = tape.op("Mul", [tape.op("Cast", [whole], {"to": ir.DataType.FLOAT.value}), scale])
+    replace_product(tape, product, tape.op("Mul", [by_column, row_scale]))
 
 
 def quantise_columns(matrix: _FloatArray) -> tuple[npt.NDArray[np.int8], _FloatArray]:
@@ -78,7 +93,7 @@ def quantise_columns(matrix: _FloatArray) -> tuple[npt.NDArray[np.int8], _FloatA
     return np.rint(matrix / scale).astype(np.int8), scale
 
 
-def _quantise_rows(tape: Tape, graph: ir.Graph, activation: ir.Value) -> _Row:
+def _quantise_rows(tape: Tape, graph: ir.Graph, activation: ir.Value) -> Row:
     last, one = (
         add_initializer(graph, "row.axis", np.array([-1])),
         add_initializer(graph, "row.one", np.array(1, np.float32)),

@@ -30,11 +30,10 @@ from export.passes.match.products import (
     replace_product,
     replace_value,
 )
-from export.passes.quantise.block_quantisers import Quantiser, symmetric
+from export.passes.quantise.block_quantisers import Blocks, Quantiser, symmetric
 
 LEAST_INPUTS = 16
 """ONNX Runtime's smallest block."""
-_LARGEST = 15
 
 
 @dataclass(frozen=True)
@@ -59,31 +58,36 @@ class QuantiseWeights(Rewrite):
                     f"{product.name}: its rows have {inputs} numbers, less than a block's {LEAST_INPUTS}"
                 )
             else:
-                _quantise(tape, graph, product, self.quantiser, self.block_size, sums)
+                blocks = self.quantiser(product.matrix(), self.block_size)
+                multiply_blocks(tape, graph, product, blocks, self.block_size, sums)
                 result.fired += 1
 
 
-def _quantise(
-    tape: Tape,
-    graph: ir.Graph,
-    product: Product,
-    quantiser: Quantiser,
-    block_size: int,
-    sums: dict[ir.Value, ir.Value],
+def multiply_blocks(
+    tape: Tape, graph: ir.Graph, product: Product, blocks: Blocks, block_size: int, sums: dict[ir.Value, ir.Value]
 ) -> None:
-    blocks, name, read = quantiser(product.matrix(), block_size), product.weight.name, product.activation
+    """Let a product read its matrix in blocks.
+
+    Args:
+        tape: of the graph.
+        graph: what the product is in.
+        product: which one.
+        blocks: its matrix.
+        block_size: numbers of a block.
+        sums: an activation → its sums over blocks of that size, as far as they are made.
+    """
+    name, read = product.weight.name, product.activation
     levels = add_initializer(graph, f"{name}.{blocks.levels.dtype}", blocks.levels)
-    parts, whole = [levels, add_initializer(graph, f"{name}.scale", blocks.scale)], None
-    if blocks.zero is not None:
-        whole = np.clip(np.rint(blocks.zero), 0, _LARGEST)
+    parts, (whole, shift) = [levels, add_initializer(graph, f"{name}.scale", blocks.scale)], blocks.whole_zero()
+    if whole is not None:
         parts.append(add_initializer(graph, f"{name}.zero_point", whole.astype(blocks.levels.dtype)))
     weight = tape.op("DequantizeLinear", parts, {"axis": 0, "block_size": block_size})
     computed = tape.op("MatMul", [read, weight])
-    if blocks.zero is not None and whole is not None:
-        shift = add_initializer(graph, f"{name}.shift", ((whole - blocks.zero) * blocks.scale).astype(np.float32))
+    if shift is not None:
         if read not in sums:
             sums[read] = tape.op("MatMul", [read, _adder(graph, product.sizes[0], block_size)])
-        computed = tape.op("Add", [computed, tape.op("MatMul", [sums[read], shift])])
+        raised = tape.op("MatMul", [sums[read], add_initializer(graph, f"{name}.shift", shift)])
+        computed = tape.op("Add", [computed, raised])
     replace_product(tape, product, computed)
     for user in [user for user in computed.consumers() if user.op_type == "Relu"]:
         floor = add_initializer(graph, "weights.floor", np.array(0, np.float32))

@@ -1,6 +1,7 @@
 """What Hugging Face calls the activations that we have.
 
-``gelu_fast`` and ``quick_gelu`` are other functions, and so refused.
+``gelu_fast`` and ``gelu_accurate`` spell the approximation by tanh with its constants in decimals; ``quick_gelu`` is
+another function, and so refused.
 """
 
 from models.layers.mlp import Activation
@@ -11,6 +12,8 @@ ACTIVATION_NAMES: dict[str, Activation] = {
     "gelu_python": "gelu",
     "gelu_new": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_accurate": "gelu_tanh",
     "silu": "silu",
     "swish": "silu",
 }

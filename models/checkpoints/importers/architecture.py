@@ -14,6 +14,7 @@ from torch import Tensor
 
 from attendant.errors import ConfigError
 from models.checkpoints.importers.fields import Fields
+from models.checkpoints.importers.generation import end_tokens
 
 Change = Callable[[Tensor], Tensor]
 Table = Mapping[str, "Origin"]
@@ -72,6 +73,7 @@ class ReferenceModel:
         fields: of ``config.json``, those of a timm model's arguments among them.
         values: ``config.json`` itself.
         generation: the fields of ``generation_config.json``, or of ``config.json`` where there is none.
+        tokenizer: what the model states of its tokenizer beside its files, by the names of ``tokenizer_config.json``.
         names: of the tensors in the files, as :meth:`Architecture.canonical` has them.
         asked_length: the length that the user wants, if any.
         notes: what the user should read.
@@ -80,6 +82,7 @@ class ReferenceModel:
     fields: Fields
     generation: Mapping[str, Any]
     values: Mapping[str, Any] = field(default_factory=dict)
+    tokenizer: Mapping[str, Any] = field(default_factory=dict)
     names: Collection[str] = ()
     asked_length: int | None = None
     notes: list[str] = field(default_factory=list)
@@ -108,6 +111,15 @@ class ReferenceModel:
         if labels and not isinstance(labels, Mapping):
             raise ConfigError("id2label, an object from numbers to labels", repr(labels)[:100], "correct config.json")
         return len(labels) if labels else self.fields.size("num_labels", 2)
+
+    def end_token(self) -> int:
+        """The first of the tokens that end an answer; all of them are among the checkpoint's details.
+
+        Raises:
+            ConfigError: there is none, or one is no token id.
+        """
+        ends = end_tokens(self.generation)
+        return ends[0] if ends else self.token("eos_token_id")
 
     def token(self, name: str) -> int:
         """The token id that a field of the generation's configuration gives, or else one of the model's.
@@ -139,6 +151,7 @@ class Architecture:
         spellings: pairs of a pattern and its replacement, for names that older versions of the library wrote.
         ignored: patterns of tensors that are masks, tables that we compute, or heads of other tasks.
         library: whose it is.
+        input_first: whether the matrices of its linear layers are [in, out].
     """
 
     model_type: str
@@ -150,6 +163,7 @@ class Architecture:
     spellings: tuple[tuple[str, str], ...] = ()
     ignored: tuple[str, ...] = ()
     library: Library = "transformers"
+    input_first: bool = False
 
     def canonical(self, name: str) -> str:
         """A tensor's name without the prefix and in the newest spelling."""

@@ -18,7 +18,7 @@ def keep_companions(source: Path, staged: Path, task: Task, reference: Reference
     """Copy what the task needs beside the weights.
 
     Args:
-        source: the imported folder.
+        source: the imported folder, or GGUF file.
         staged: where the imported checkpoint is written.
         task: of our family.
         reference: what is known of the folder.
@@ -57,8 +57,8 @@ def _keep(source: Path, staged: Path, task: Task, reference: ReferenceModel, con
         named = any(label != f"LABEL_{index}" for index, label in enumerate(labels))
         details |= {"labels": labels} if named else {}
     if "text" in (task.reads, task.answers):
-        if task.name == "generate" and not has_any_tokenizer(source):
+        if task.name == "generate" and not (has_any_tokenizer(source) or reference.tokenizer):
             reference.notes.append(NO_TOKENIZER)
         else:
-            details |= keep_tokenizer(source, staged)
+            details |= keep_tokenizer(source, staged, reference.tokenizer)
     return details

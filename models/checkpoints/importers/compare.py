@@ -3,7 +3,7 @@
 Legend: B batch, S positions, T target positions, V vocabulary.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from attendant.tasks import TASKS, resolve
 from attendant.tokenizer import SpecialText, TextTokenizer, Tokenizer
 from models.checkpoints.importers.architecture import Architecture
 from models.checkpoints.importers.library import quietly
+from models.checkpoints.importers.reader import TensorSource
 from models.checkpoints.importers.tokenizer import TEXTS
 from models.checkpoints.store import Checkpoint
 
@@ -53,15 +54,32 @@ def ours(checkpoint: Checkpoint, inputs: Inputs) -> list[Tensor]:
     return [outputs] if isinstance(outputs, Tensor) else list(outputs)
 
 
-def theirs(library: Any, architecture: Architecture, folder: Path, task: str, inputs: Inputs) -> list[Tensor]:
+def theirs(
+    library: Any,
+    architecture: Architecture,
+    folder: Path,
+    task: str,
+    inputs: Inputs,
+    read: tuple[Mapping[str, Any], TensorSource] | None = None,
+) -> list[Tensor]:
     """What the library's own model makes of them.
+
+    Args:
+        library: transformers or timm.
+        architecture: of the folder.
+        folder: what it loads.
+        task: of our family.
+        inputs: as :func:`inputs_for` makes them.
+        read: the configuration and the tensors that it is given instead, of a folder in integers.
 
     Raises:
         MachineError: the library cannot read the folder.
     """
     with quietly(), torch.no_grad():
         try:
-            model = _LOAD[architecture.library](library, architecture, folder).eval()
+            load = _LOAD[architecture.library]
+            model = load(library, architecture, folder) if read is None else _fill(library, architecture, *read)
+            model.eval()
         except Exception as error:  # whatever a reader of other people's files may raise
             raise MachineError(
                 f"{architecture.library} {library.__version__} to load {folder}, for the comparison",
@@ -119,6 +137,13 @@ def _relative(found: Tensor, wanted: Tensor, mask: Tensor | None) -> float:
 def _from_transformers(library: Any, architecture: Architecture, folder: Path) -> Any:
     options = {"dtype": torch.float32, "local_files_only": True, "use_safetensors": True}
     return getattr(library, architecture.classes[0]).from_pretrained(str(folder), **options)
+
+
+def _fill(library: Any, architecture: Architecture, values: Mapping[str, Any], tensors: TensorSource) -> Any:
+    kind = getattr(library, architecture.classes[0])
+    config = kind.config_class.from_dict(dict(values))
+    weights = {name: tensors.read(name).float() for name in tensors.shapes}
+    return kind.from_pretrained(None, config=config, state_dict=weights, dtype=torch.float32)
 
 
 def _from_timm(library: Any, architecture: Architecture, folder: Path) -> Any:

@@ -9,19 +9,6 @@ from attendant.records import read_json
 from models.checkpoints.file_names import CHECKPOINT_FIELDS, CONFIG_NAME
 
 _GENERATION_NAME = "generation_config.json"
-_QUANTISED = {
-    "gptq": "GPTQ's integers",
-    "awq": "AWQ's integers",
-    "compressed-tensors": "integers or floats of compressed-tensors",
-    "bitsandbytes": "integers or NF4 of bitsandbytes",
-    "fp8": "fine-grained FP8",
-    "hqq": "HQQ's integers",
-    "mxfp4": "MXFP4",
-    "torchao": "torchao's types",
-}
-_UNQUANTISED = (
-    "import the model's unquantised checkpoint, and let `attendant export onnx --precision int4` or int8 quantise it"
-)
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -29,17 +16,11 @@ def read_config(folder: Path) -> dict[str, Any]:
 
     Raises:
         ArtefactError: there is none, it is no JSON object, or it is a checkpoint of ours.
-        ConfigError: the weights are quantised, or the model is code in the folder.
+        ConfigError: the model is code in the folder.
     """
-    values = _json(folder / CONFIG_NAME)
+    values = read_object(folder / CONFIG_NAME)
     if set(values) >= CHECKPOINT_FIELDS:
         raise ArtefactError("a Hugging Face folder", f"a checkpoint of ours in {folder}", "it needs no import")
-    quantised = values.get("quantization_config") or values.get("compression_config")
-    if quantised:
-        method = quantised.get("quant_method", quantised) if isinstance(quantised, dict) else quantised
-        known = _QUANTISED.get(method, "quantised ones") if isinstance(method, str) else "quantised ones"
-        supported = "weights in float32, float16 or bfloat16"
-        raise ConfigError(supported, f"{known}: {method!r}"[:200], _UNQUANTISED)
     if values.get("auto_map"):
         raise ConfigError(
             "a model of the library's own code",
@@ -59,7 +40,7 @@ def generation_values(folder: Path, config: Mapping[str, Any]) -> Mapping[str, A
         decoder = config.get("decoder")
         own = {name: one for name, one in config.items() if one is not None}
         return {**decoder, **own} if isinstance(decoder, dict) else config
-    values = _json(path)
+    values = read_object(path)
     # Some files leave the end to the model's configuration; without it no answer would ever end.
     return {
         "eos_token_id": config.get("eos_token_id"),
@@ -75,13 +56,18 @@ def refuse_place(source: Path, out: Path) -> None:
     """
     if out.resolve() == source.resolve():
         raise OutputError("a folder beside the one that is read", str(out), "choose another --out")
-    if (out / CONFIG_NAME).is_file() and not set(_json(out / CONFIG_NAME)) >= CHECKPOINT_FIELDS:
+    if (out / CONFIG_NAME).is_file() and not set(read_object(out / CONFIG_NAME)) >= CHECKPOINT_FIELDS:
         raise OutputError(
             f"a new folder, or a checkpoint of ours, at {out}", "another library's", "choose another --out"
         )
 
 
-def _json(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> dict[str, Any]:
+    """A JSON object in a file.
+
+    Raises:
+        ArtefactError: there is none.
+    """
     try:
         value = read_json(path)
     except (OSError, ValueError) as error:

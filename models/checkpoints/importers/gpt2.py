@@ -81,4 +81,5 @@ GPT2 = Architecture(
     origins=_origins,
     prefix="transformer.",
     ignored=(r"h\.\d+\.attn\.(bias|masked_bias)",),
+    input_first=True,
 )

@@ -1,6 +1,6 @@
 """Pair every tensor of an imported folder with one of ours; none may be left over on either side."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +10,8 @@ from attendant.errors import ArtefactError
 from attendant.progress import Advance
 from models.checkpoints.blank import fill
 from models.checkpoints.importers.architecture import Architecture, Origin, Table, origin_of
-from models.checkpoints.importers.reader import Tensors
+from models.checkpoints.importers.reader import TensorSource
+from models.checkpoints.integers import Integers
 
 _REMEDY = "pair the weights with their own config.json"
 
@@ -29,7 +30,7 @@ class Pairing:
     ignored: tuple[str, ...]
 
 
-def canonical_names(architecture: Architecture, tensors: Tensors) -> dict[str, str]:
+def canonical_names(architecture: Architecture, tensors: TensorSource) -> dict[str, str]:
     """The names in the files by the names without prefix.
 
     Raises:
@@ -43,7 +44,13 @@ def canonical_names(architecture: Architecture, tensors: Tensors) -> dict[str, s
     return names
 
 
-def pair(module: nn.Module, table: Table, architecture: Architecture, names: Mapping[str, str]) -> Pairing:
+def pair(
+    module: nn.Module,
+    table: Table,
+    architecture: Architecture,
+    names: Mapping[str, str],
+    zeros: Collection[str] = (),
+) -> Pairing:
     """Find a place for every tensor.
 
     Args:
@@ -51,6 +58,7 @@ def pair(module: nn.Module, table: Table, architecture: Architecture, names: Map
         table: its modules and theirs.
         architecture: what may be ignored.
         names: as :func:`canonical_names` gives them.
+        zeros: of the tensors in the files, what may be ignored as well.
 
     Raises:
         ArtefactError: a tensor is missing, or one has no place; the message names them.
@@ -65,30 +73,42 @@ def pair(module: nn.Module, table: Table, architecture: Architecture, names: Map
     if missing:
         raise ArtefactError("every tensor of the model in the files", f"no {_name_some(missing)}", _REMEDY)
     used = {name for some in found.values() for name in some}
-    ignored = tuple(name for one, name in names.items() if name not in used and architecture.is_ignored(one))
+    ignored = tuple(
+        name for one, name in names.items() if name not in used and (name in zeros or architecture.is_ignored(one))
+    )
     left = sorted(set(names.values()) - used - set(ignored))
     if left:
         raise ArtefactError("only tensors that the model has", _name_some(left), _REMEDY)
     return Pairing(origins={ours: (origin, found[ours]) for ours, origin in wanted.items()}, ignored=ignored)
 
 
-def fill_from(module: nn.Module, pairing: Pairing, tensors: Tensors, advance: Advance) -> None:
+def fill_from(module: nn.Module, pairing: Pairing, tensors: TensorSource, advance: Advance) -> dict[str, Integers]:
     """Read, change and place one tensor after another, in the types of the files.
+
+    Returns:
+        Our name → the same in integers, of weights of linear layers that the files hold so.
 
     Raises:
         ArtefactError: a shape is not the configuration's, or tensors that should be one differ, or a number is none.
     """
     shapes = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
 
+    linear = {f"{name}.weight" for name, part in module.named_modules() if isinstance(part, nn.Linear)}
+    found: dict[str, Integers] = {}
+
     def read_all() -> Iterator[tuple[str, Tensor]]:
         for ours, (origin, theirs) in pairing.origins.items():
             yield ours, _read_tensor(tensors, origin, theirs, shapes[ours])
+            integers = tensors.integers(theirs[0], origin.change) if ours in linear and theirs else None
+            if integers is not None:
+                found[ours] = integers
             advance(ours)
 
     fill(module, read_all())
+    return found
 
 
-def _read_tensor(tensors: Tensors, origin: Origin, names: tuple[str, ...], shape: tuple[int, ...]) -> Tensor:
+def _read_tensor(tensors: TensorSource, origin: Origin, names: tuple[str, ...], shape: tuple[int, ...]) -> Tensor:
     if not names:
         return torch.zeros(shape)
     stored = tensors.read(names[0])

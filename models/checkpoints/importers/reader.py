@@ -3,10 +3,10 @@
 Source: the safetensors format, https://huggingface.co/docs/safetensors; a sharded folder's ``weight_map``.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -15,11 +15,31 @@ from torch import Tensor
 from attendant.errors import ArtefactError
 from attendant.records import read_json
 from models.checkpoints.fitting import require_bounded_header
+from models.checkpoints.importers.architecture import Change
+from models.checkpoints.integers import Integers
 
 SINGLE_NAME = "model.safetensors"
 INDEX_NAME = "model.safetensors.index.json"
 _PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
 _TYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+
+
+class TensorSource(Protocol):
+    """Named tensors, however they are stored."""
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Of every tensor, by name."""
+
+    @property
+    def zeros(self) -> Collection[str]:
+        """Biases that are nothing but 0, and that a model without biases does not need."""
+
+    def read(self, name: str) -> Tensor:
+        """One tensor, of a floating-point type."""
+
+    def integers(self, name: str, change: Change) -> Integers | None:
+        """What a change makes of a matrix that is stored in integers; none of other tensors."""
 
 
 class Tensors:
@@ -28,7 +48,10 @@ class Tensors:
     Attributes:
         shapes: of every tensor, by its name in the files.
         files: the name of the file that holds each tensor.
+        zeros: none that are known.
     """
+
+    zeros: Collection[str] = ()
 
     def __init__(self, files: Mapping[str, Any]) -> None:
         """Take the open files, by path."""
@@ -43,15 +66,28 @@ class Tensors:
         Raises:
             ArtefactError: the file is damaged, or the type is none of floating-point numbers of 16 bits or more.
         """
+        tensor = self.read_stored(name)
+        if tensor.dtype not in _TYPES:
+            supported = [str(kind).removeprefix("torch.") for kind in _TYPES]
+            raise ArtefactError(f"{name} in a type of {supported}", str(tensor.dtype), "import unquantised weights")
+        return tensor
+
+    def read_stored(self, name: str) -> Tensor:
+        """One tensor of any type.
+
+        Raises:
+            ArtefactError: the file is damaged.
+        """
         path = self._file_of[name]
         try:
             tensor: Tensor = self._files[path].get_tensor(name)
         except (OSError, SafetensorError) as error:
             raise _damaged_file(path, error) from error
-        if tensor.dtype not in _TYPES:
-            supported = [str(kind).removeprefix("torch.") for kind in _TYPES]
-            raise ArtefactError(f"{name} in a type of {supported}", str(tensor.dtype), "import unquantised weights")
         return tensor
+
+    def integers(self, name: str, change: Change) -> Integers | None:
+        """None: no matrix is in integers here."""
+        return None
 
 
 @contextmanager
@@ -107,10 +143,6 @@ def _damaged_file(path: str, error: Exception) -> ArtefactError:
 
 
 def _nothing_to_read(folder: Path) -> ArtefactError:
-    ggufs = sorted(path.name for path in folder.glob("*.gguf"))
-    if ggufs:
-        remedy = "import the unquantised checkpoint that it was made of, and export it with --precision int4 or int8"
-        return ArtefactError(f"{SINGLE_NAME} or {INDEX_NAME} in {folder}", f"GGUF, {ggufs[:3]}", remedy)
     pickles = sorted(path.name for pattern in _PICKLES for path in folder.glob(pattern))
     if not pickles:
         found = str(sorted(path.name for path in folder.iterdir())[:8])

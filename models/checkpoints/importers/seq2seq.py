@@ -78,7 +78,7 @@ def seq2seq_config(reference: ReferenceModel, activation: str, **settings: Any) 
         dropout=fields.number("dropout", 0.1),
         pad_token=reference.token("pad_token_id"),
         start_token=reference.token("decoder_start_token_id"),
-        end_token=reference.token("eos_token_id"),
+        end_token=reference.end_token(),
         **settings,
     )
 

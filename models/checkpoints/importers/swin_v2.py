@@ -39,7 +39,8 @@ def trained_windows(fields: Fields) -> dict[str, Any]:
     """The field of our configuration for the windows of an earlier training, if there was one."""
     trained = one_a_stage(fields.get("pretrained_window_sizes") or ())
     # Zeros say that the windows are those of the training.
-    return {"pretrained_windows": trained} if trained and trained != (0,) * len(trained) else {}
+    unused = not trained or (isinstance(trained, tuple) and trained == (0,) * len(trained))
+    return {} if unused else {"pretrained_windows": trained}
 
 
 def _origins(config: SwinV2Config) -> Table:

@@ -80,7 +80,7 @@ def _config(reference: ReferenceModel) -> T5Config:
         norm_eps=fields.number("layer_norm_epsilon", 1e-6),
         pad_token=reference.token("pad_token_id"),
         start_token=reference.token("decoder_start_token_id"),
-        end_token=reference.token("eos_token_id"),
+        end_token=reference.end_token(),
     )
 
 

@@ -24,17 +24,19 @@ TEXTS = ("The house is small.", "Three cats, 2 dogs and 1 naïve fox!", "日本 
 
 
 def has_any_tokenizer(source: Path) -> bool:
-    """Whether an imported folder has the files of a tokenizer, or settings of one."""
+    """Whether an imported folder, or that of a file, has the files of a tokenizer, or settings of one."""
+    folder = source.parent if source.is_file() else source
     names = {TOKENIZER_NAME, *_SETTINGS, *MARIAN_FILES, *(name for names in _SLOW for name in names)}
-    return any((source / name).is_file() for name in names)
+    return any((folder / name).is_file() for name in names)
 
 
-def keep_tokenizer(source: Path, folder: Path) -> dict[str, Any]:
+def keep_tokenizer(source: Path, folder: Path, stated: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Copy or convert a tokenizer, and copy the chat template.
 
     Args:
-        source: the imported folder.
+        source: the imported folder, or GGUF file: files beside it come before what is in it.
         folder: where the imported checkpoint is written.
+        stated: what it says of ``tokenizer_config.json`` itself.
 
     Returns:
         Details of the checkpoint: ``tokenizer``, the options of its loading, and where there is a chat template
@@ -44,7 +46,9 @@ def keep_tokenizer(source: Path, folder: Path) -> dict[str, Any]:
         ArtefactError: there is no tokenizer, or it or the chat template cannot be read.
         MachineError: it has to be converted, and the library for that is not installed.
     """
-    settings = read_settings(source)
+    options = {"gguf_file": source.name} if stated else {}
+    source = source.parent if source.is_file() else source
+    settings = {**(stated or {}), **read_settings(source)}
     if (source / TOKENIZER_NAME).is_file():
         shutil.copyfile(source / TOKENIZER_NAME, folder / TOKENIZER_NAME)
         add_tokens(folder / TOKENIZER_NAME, settings)
@@ -54,6 +58,7 @@ def keep_tokenizer(source: Path, folder: Path) -> dict[str, Any]:
     else:
         path = folder / TOKENIZER_NAME
         present = [names for names in _SLOW if all((source / name).is_file() for name in names)]
+        present += [(name,) for name in options.values()]
         if not present:
             wanted = f"{TOKENIZER_NAME}, or {' or '.join('+'.join(names) for names in (MARIAN_FILES, *_SLOW))}"
             raise ArtefactError(f"a tokenizer in {source}: {wanted}", "none", "put the model's tokenizer beside it")
@@ -66,13 +71,13 @@ def keep_tokenizer(source: Path, folder: Path) -> dict[str, Any]:
             )
         try:
             with quietly():
-                tokenizer = library.AutoTokenizer.from_pretrained(str(source), local_files_only=True)
+                tokenizer = library.AutoTokenizer.from_pretrained(str(source), local_files_only=True, **options)
                 tokenizer.backend_tokenizer.save(str(path))
         except Exception as error:  # whatever a reader of other people's files may raise
             raise ArtefactError(
                 f"a tokenizer that transformers can convert in {source}",
                 f"{'+'.join(present[0])}: {error}",
-                "replace it",
+                f"install the package gguf, or put {TOKENIZER_NAME} beside the file" if options else "replace it",
             ) from error
         if present[0][0].endswith(".model"):
             _require_same_pieces(path, source / present[0][0])

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -82,13 +82,13 @@ class Bench:
         task, engine = self.task, candidate.engine(EngineSettings())
         with tempfile.TemporaryDirectory() as scratch:
             repository, inputs = Path(scratch) / "model_repository", Path(scratch) / "inputs.jsonl"
-            write_repository(
+            (manifest,) = write_repository(
                 [self.artefact], repository, candidate.threads, engine=engine, instances=candidate.instances
             )
+            name = manifest.name
             rng = np.random.default_rng(task.seed)
             lengths = [one.draw(rng, _INPUTS).tolist() for one in (task.demand.prompt, task.demand.answer)]
             write_inputs(load_model(self.artefact, engine), zip(*lengths, strict=True), inputs, task.seed)
-            (name,) = (path.parent.name for path in repository.glob("*/config.pbtxt"))
             grpc, metrics = free_ports(2)
             settings = ServerSettings(repository=repository, grpc_port=grpc, metrics_port=metrics)
             with TritonServer(settings) as server:
@@ -101,6 +101,7 @@ class Bench:
                     duration_s=self.duration_s,
                     seed=task.seed,
                 )
+                scenario = replace(scenario, name=title)
                 if task.goal == "throughput" and self.objectives:
                     return self._search(scenario, expected)
                 return self._measure_once(scenario, title)

@@ -12,7 +12,17 @@ from serving.capacity.tuning.search_space import DEFAULTS, Candidate
 from serving.capacity.tuning.tune import ALIKE, APART, Trial, Tuning
 
 _WIDTH = 110
-_HEADS = ("slots", "prompt tokens a step", "threads", "instances", "simulated", "measured", "95 % or bounds", "")
+_HEADS = (
+    "slots",
+    "prompt tokens a step",
+    "threads",
+    "instances",
+    "simulated",
+    "expected",
+    "measured",
+    "95 % or bounds",
+    "",
+)
 _GOALS = {
     "throughput": "requests/s",
     "ttft": "p95 of the first token, ms",
@@ -108,6 +118,8 @@ def _row(tuning: Tuning, trial: Trial) -> Iterator[str]:
     yield from map(str, _plain(trial.candidate).values())
     factor = 1.0 if tuning.task.goal == "throughput" else 1e3
     yield f"{factor * trial.simulated:.4g}"
+    expected = tuning.scaled(trial)
+    yield "" if expected is None else f"{factor * expected:.4g}"
     measured = trial.measured
     yield "" if measured is None or measured.value is None else f"{factor * measured.value:.4g}"
     bounds = measured.interval if measured else None

@@ -10,6 +10,7 @@ from tyro.conf import Positional
 
 from attendant.cli import INTERRUPTED_STATUS
 from attendant.errors import ConfigError
+from attendant.manifest import Manifest
 from clients.load.analysis.slo import parse_objectives
 from serving.capacity.demand import Demand, parse_rate
 from serving.capacity.tuning.prediction import Goal
@@ -83,6 +84,8 @@ def tune(
         service = replace(service, rate=parse_rate(float(rate) if re.fullmatch(r"[\d.]+(e\d+)?", rate) else rate))
     objectives = parse_objectives(service.slo if objective is None else objective)
     candidates = list_candidates(max_num_seqs, max_prefill_tokens, threads, instances)
+    _require_measurable(artefact, service)
+    sys.stderr.write(f"{len(candidates)} ways to serve {artefact}: profiles, simulations, {finalists + 1} servers\n")
     task = TuningTask(goal=goal, demand=service, objectives=objectives, requests=requests, seed=seed)
     bench = Bench(artefact=artefact, task=task, objectives=objectives, duration_s=duration_s)
     engine = EngineSettings(
@@ -92,16 +95,17 @@ def tune(
 
     def profile(count: int) -> ReplicaProfile:
         path = None if profiles is None else profiles / f"threads-{count}.json"
-        if path is not None and path.is_file():
+        is_known = path is not None and path.is_file()
+        if path is not None and is_known:
             found = ReplicaProfile.read(path)
         else:
             found = measure_profile(artefact, engine, count, served=False)
-            if path is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                found.write(path)
         if found.misfit and not exploratory:
-            remedy = "or give --exploratory for a look"
+            remedy = f"{f'delete {path}, ' if is_known else ''}or give --exploratory for a look"
             raise ConfigError(f"a profile of {count} thread(s) that fits what was measured", found.misfit, remedy)
+        if path is not None and not is_known and not found.misfit:  # one that does not fit is measured again
+            path.parent.mkdir(parents=True, exist_ok=True)
+            found.write(path)
         return found
 
     found = search(task, candidates, profile, bench.measure, finalists)
@@ -112,3 +116,14 @@ def tune(
     if found.interrupted:
         return INTERRUPTED_STATUS
     return 1 if found.best is None and not exploratory else 0
+
+
+def _require_measurable(artefact: Path, demand: Demand) -> None:
+    """Refuse what a run could not send, before anything is profiled."""
+    if not demand.stream or demand.deadline_ms is not None or demand.urgent:
+        expected = "a demand whose answers are streamed, without deadline_ms and urgent"
+        raise ConfigError(expected, "another", "leave them out: a load test of all requests alike is measured")
+    longest, most = demand.prompt.longest + demand.answer.longest, Manifest.read(artefact).details.get("max_length")
+    if isinstance(most, int) and longest > most:
+        expected = f"prompt and answer of at most {most} positions together, as the model has"
+        raise ConfigError(expected, f"up to {longest}", "correct 'most' of prompt or answer")

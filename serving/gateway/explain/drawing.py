@@ -65,23 +65,38 @@ def draw_overlays(pixels: Array, maps: Sequence[Map], columns: int | None = None
         left, top = number % columns * wide + _GAP, number // columns * high + _GAP
         pen.text((left, top), one.title, "black", font)
         sheet.paste(overlay(pixels, one.values, _SMALL_PANEL), (left, top + _TITLE))
-    return _png(sheet)
+    rows, columns = maps[0].values.shape
+    header = f"{rows} rows and {columns} columns of patches; black is each map's least, yellow its most"
+    return _png(_add_header(sheet, header))
 
 
-def draw_alignment(source: Sequence[str], tokens: Sequence[str], weights: Array) -> bytes:
-    """A matrix of squares as a PNG, the darker the more a token looks at a position of the source.
+def draw_alignment(source: Sequence[str], tokens: Sequence[str], weights: Array, read: str = "source tokens") -> bytes:
+    """A matrix of squares as a PNG, the darker the more a token looks at a position of the source; axes are named.
 
     Args:
         source: S texts, from left to right.
         tokens: T texts, from top to bottom.
         weights: ``[T, S]``, from 0 to 1.
+        read: what stands from left to right.
     """
     if not tokens:  # a model may end at once
         return _png(Image.new("L", (_CELL, _CELL), "white"))
     cell = min(_CELL, max(_MOST_PIXELS // max(len(source), len(tokens)), 1))
     squares = Image.fromarray((255 * (1 - np.asarray(weights).clip(0, 1))).astype(np.uint8))
     squares = squares.resize((cell * len(source), cell * len(tokens)), Image.Resampling.NEAREST)
-    return _png(_draw_label(squares, source, tokens, cell) if cell >= _LABELLED_CELL else squares)
+    if cell < _LABELLED_CELL:
+        return _png(squares)
+    header = f"down: answer tokens; across: {read}; white 0, black 1"
+    return _png(_add_header(_draw_label(squares, source, tokens, cell), header))
+
+
+def _add_header(picture: Image.Image, text: str) -> Image.Image:
+    font = ImageFont.load_default(12)
+    width = max(picture.width, int(font.getlength(text)) + 2 * _GAP)
+    sheet = Image.new(picture.mode, (width, _TITLE + _GAP + picture.height), "white")
+    ImageDraw.Draw(sheet).text((_GAP, _GAP), text, "black", font)
+    sheet.paste(picture, (width - picture.width, _TITLE + _GAP))
+    return sheet
 
 
 def _draw_label(squares: Image.Image, source: Sequence[str], tokens: Sequence[str], cell: int) -> Image.Image:

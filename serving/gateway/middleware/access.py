@@ -15,7 +15,7 @@ from serving.gateway.settings import GatewaySettings
 
 COUNTED = ("/v1/", "/tokenize", "/detokenize")
 """Where requests count for the limits of a key."""
-OPEN = ("/", "/livez", "/readyz")
+OPEN = ("/", "/docs", "/livez", "/readyz")
 OPEN_FOLDER = "/playground/"
 BODY_S = 30.0
 """Longest time in which a body must have come."""

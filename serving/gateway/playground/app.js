@@ -9,6 +9,7 @@ import { hideFailure, showFailure } from "./failure.js";
 import { generateView } from "./generate.js";
 import { hideLatency } from "./latency.js";
 import { predictView } from "./predict.js";
+import { forgetAll, Keeper } from "./keep.js";
 import { key, models } from "./server.js";
 import { translateView } from "./translate.js";
 
@@ -78,9 +79,15 @@ function textView(card, question, answer, leaving, isFirst) {
     answered.replaceChildren();
     (kind === "chat" ? chatView : generateView)(card, asked, answered, within.signal);
   };
-  question.append(choice("What to do", [["chat", "Chat"], ["text", "Continue a text"]], "chat", open), asked);
+  const mode = new Keeper({ id: `${card.id} mode`, task: "mode" });
+  const kept = mode.value?.kind === "text" ? "text" : "chat";
+  const choose = (kind) => {
+    mode.keep({ kind });
+    open(kind);
+  };
+  question.append(choice("What to do", [["chat", "Chat"], ["text", "Continue a text"]], kept, choose), asked);
   answer.append(answered);
-  open("chat");
+  open(kept);
 }
 
 function modelOption(card, checked) {
@@ -108,7 +115,9 @@ function show(card, isFirst = false) {
 
 find("key").addEventListener("submit", (event) => {
   event.preventDefault();
-  key.set(find("key-value").value.trim());
+  const value = find("key-value").value.trim();
+  if (value !== key.get()) forgetAll(); // another key may be another person's
+  key.set(value);
   start();
 });
 

@@ -31,6 +31,7 @@ export class Board {
       width: SIDE, height: SIDE, tabIndex: 0, className: "board", role: "application",
       "aria-label": "Drawing board", "aria-describedby": hint.id,
     });
+    this.canvas.dataset.param = "image";
     this.cursor = element("span", { className: "cursor", "aria-hidden": "true" });
     this.said = element("p", { className: "visually-hidden", role: "status" });
     const file = element("input", { type: "file", accept: "image/*", id: freshId("file"), className: "visually-hidden",
@@ -42,7 +43,7 @@ export class Board {
       button("Invert", () => this.invert()),
       element("span", { className: "file" }, file, element("label", { htmlFor: file.id, className: "button" }, "Open image…")));
     const frame = element("div", { className: "board-frame" }, this.canvas, this.cursor);
-    this.element = element("div", {}, frame, tools, hint, this.said);
+    this.element = element("div", { className: "board-block field" }, frame, tools, hint, this.said);
     this.listen(frame);
   }
 
@@ -172,6 +173,14 @@ export class Board {
     this.say(`${file.name} is on the board`);
     showAnswer();
     this.changed();
+  }
+
+  // The image of a data URL that `image` gave, without another answer to it.
+  async restore(image) {
+    const picture = new Image();
+    picture.src = image;
+    await picture.decode();
+    this.canvas.getContext("2d").drawImage(picture, 0, 0, SIDE, SIDE);
   }
 
   say(text, visible = false) {

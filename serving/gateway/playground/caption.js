@@ -1,9 +1,11 @@
 // An image → a sentence, word by word; each word shows where it looked.
 
 import { Board } from "./board.js";
+import { copyButtons } from "./copy.js";
 import { element } from "./dom.js";
-import { drawOverlay } from "./heat.js";
-import { Stopwatch } from "./latency.js";
+import { drawOverlay, framed, legend, nameAxes } from "./heat.js";
+import { Keeper } from "./keep.js";
+import { showLatency, Stopwatch } from "./latency.js";
 import { Runner } from "./run.js";
 import { hasBeams, Sampling } from "./sampling.js";
 import { stream } from "./server.js";
@@ -19,28 +21,49 @@ export function captionView(card, question, answer, leaving) {
   const runner = new Runner(leaving, (busy) => (stop.hidden = !busy));
   const form = element("form", {}, board.element, sampling.element,
     element("div", { className: "tools" }, element("button", { className: "primary" }, "Describe"), stop));
-  const run = () => {
+  const keeper = new Keeper(card);
+  const request = () => {
     const options = sampling.values();
-    if (options) runner.run((signal) => describe(card, board, options, shown, signal));
+    if (!options) return null;
+    const explain = card.explains.includes("alignment") && !hasBeams(options);
+    return { path: "v1/caption", body: { model: card.id, image: board.image, ...options, explain } };
+  };
+  const run = () => {
+    const asked = request();
+    if (asked) runner.run((signal) => describe(asked, sampling.values(), board, shown, keeper, signal));
   };
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     run();
   });
-  question.append(form);
+  question.append(form, copyButtons(request));
   answer.append(shown.element);
+  keeper.restore(async (last) => {
+    await board.restore(last.image);
+    if (leaving.aborted) return;
+    sampling.set(last.options);
+    shown.clear(board.canvas);
+    for (const said of last.events) shown.add(said);
+    shown.done();
+    showLatency(last.latency);
+  });
 }
 
-async function describe(card, board, options, shown, signal) {
+async function describe({ path, body }, options, board, shown, keeper, signal) {
   shown.clear(board.canvas);
   const watch = new Stopwatch();
-  const explain = card.explains.includes("alignment") && !hasBeams(options);
-  await stream("v1/caption", { model: card.id, image: board.image, ...options, explain }, signal, (said) => {
-    if (said.usage) return;
-    watch.token(said.token_ids.length);
-    shown.add(said);
-  });
-  watch.done();
+  const events = [];
+  try {
+    await stream(path, body, signal, (said) => {
+      if (said.usage) return;
+      events.push(said);
+      watch.token(said.token_ids.length);
+      shown.add(said);
+    });
+  } finally {
+    watch.done();
+    if (events.length) keeper.keep({ image: body.image, options, events, latency: watch.rows });
+  }
   watch.show();
   shown.done();
 }
@@ -52,7 +75,9 @@ class Caption {
     this.canvas = element("canvas", { width: 256, height: 256, className: "overlay", role: "img", "aria-label": "The image" });
     this.caption = element("figcaption", { "aria-live": "polite" });
     this.whole = element("p", { className: "visually-hidden", "aria-live": "polite" });
-    this.figure = element("figure", { className: "maps", hidden: true }, this.canvas, this.caption);
+    this.framed = framed(this.canvas, "", "");
+    this.legend = element("p", { className: "legend" });
+    this.figure = element("figure", { className: "maps", hidden: true }, this.framed, this.legend, this.caption);
     this.note = element("p", { className: "note" }, "Draw two digits side by side, or take the sample.");
     this.small = element("div", { className: "word-maps", hidden: true });
     this.element = element("div", { className: "stack" }, this.note, this.words.element,
@@ -96,6 +121,10 @@ class Caption {
     const map = number === null ? null : this.maps[number];
     drawOverlay(this.canvas, this.image, map);
     this.words.light(null, number);
+    const shown = map ?? this.maps[0];
+    this.legend.hidden = !shown;
+    if (shown) nameAxes(this.framed, shown);
+    if (shown) this.legend.replaceChildren(...legend(Math.min(...shown.flat()), Math.max(...shown.flat()), "attention of a word"));
     const word = map ? visible(this.words.texts[number]) : "";
     this.canvas.setAttribute("aria-label", map ? `Where “${word}” looked, as colours over the image` : "The image");
     this.caption.textContent = map ? `Where “${word}” looked.` : this.maps.length ? "Point at a word to see where it looked." : "";

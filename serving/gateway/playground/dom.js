@@ -16,10 +16,12 @@ export const find = (id) => document.getElementById(id);
 let numbers = 0;
 export const freshId = (stem) => `${stem}-${(numbers += 1)}`;
 
-export function field(label, input, hint = "") {
+// `param`: the field of a request that the input fills; an error of it is shown here.
+export function field(label, input, hint = "", param = "") {
   input.id ||= freshId("field");
   const about = hint ? element("span", { className: "hint", id: `${input.id}-hint` }, hint) : null;
   if (about) input.setAttribute("aria-describedby", about.id);
+  if (param) input.dataset.param = param;
   return element("div", { className: "field" }, element("label", { htmlFor: input.id }, label), input, about);
 }
 
@@ -32,15 +34,17 @@ export function select(options, chosen, onChange) {
 // A row of buttons of which one is pressed; `onChange` gets its value.
 export function choice(label, options, chosen, onChange) {
   const group = element("div", { className: "choice", role: "group", "aria-label": label });
-  const press = (value) => {
-    for (const button of group.children) button.setAttribute("aria-pressed", String(button.value === value));
+  const choose = (value) => {
+    press(group, value);
     onChange(value);
   };
-  for (const [value, text] of options) {
-    const pressed = String(value === chosen);
-    group.append(element("button", { type: "button", value, "aria-pressed": pressed, onclick: () => press(value) }, text));
-  }
+  for (const [value, text] of options) group.append(element("button", { type: "button", value, onclick: () => choose(value) }, text));
+  press(group, chosen);
   return group;
+}
+
+export function press(group, value) {
+  for (const button of group.children) button.setAttribute("aria-pressed", String(button.value === value));
 }
 
 // 99.6 % is neither "100 %" nor as sure as 99.96 %: only certainty is 100 %.

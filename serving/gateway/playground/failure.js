@@ -1,6 +1,6 @@
-// A failure in words: what was expected, what was found, and what to do.
+// A failure in words: what was expected, what was found, and what to do; at its field, where one is meant.
 
-import { element, find } from "./dom.js";
+import { element, find, freshId } from "./dom.js";
 import { hideLatency } from "./latency.js";
 
 const TITLES = {
@@ -15,7 +15,9 @@ const TITLES = {
 
 export function showFailure(error, again) {
   if (error.name === "AbortError") return;
-  const box = find("failure");
+  hideFailure();
+  const input = inputOf(error.param);
+  const box = input ? boxAt(input) : find("failure");
   const rows = [["Expected", error.expected], ["Found", error.found ?? error.message], ["What to do", error.remedy]];
   const list = element("dl", {});
   for (const [name, text] of rows.filter(([, text]) => text)) {
@@ -26,6 +28,7 @@ export function showFailure(error, again) {
   const id = error.requestId ? element("p", { className: "hint" }, `Request ${error.requestId}`) : null;
   box.replaceChildren(element("strong", {}, title), list, ...[button, id].filter(Boolean));
   box.hidden = false;
+  if (input) input.focus();
   box.scrollIntoView({ block: "nearest" });
   hideLatency();
 }
@@ -33,6 +36,33 @@ export function showFailure(error, again) {
 export function hideFailure() {
   find("failure").hidden = true;
   find("failure").replaceChildren();
+  for (const input of document.querySelectorAll("[aria-invalid]")) {
+    const others = (input.getAttribute("aria-describedby") ?? "").split(" ").filter((id) => !find(id)?.matches(".failure"));
+    input.removeAttribute("aria-invalid");
+    if (others.join("")) input.setAttribute("aria-describedby", others.join(" "));
+    else input.removeAttribute("aria-describedby");
+  }
+  for (const box of document.querySelectorAll(".failure.at-field")) box.remove();
+}
+
+// The input that fills a field of a request, or a part of one: `inputs.image.0` is of `inputs.image`, or else of `inputs`.
+function inputOf(param) {
+  const inputs = [...find("question-body").querySelectorAll("[data-param]")];
+  for (let name = param; name; name = name.slice(0, Math.max(name.lastIndexOf("."), 0))) {
+    const input = inputs.find((one) => one.dataset.param === name);
+    if (input) return input;
+  }
+  return null;
+}
+
+function boxAt(input) {
+  const box = element("div", { className: "failure at-field", role: "alert", id: freshId("failure") });
+  const hidden = input.closest("details");
+  if (hidden) hidden.open = true;
+  input.closest(".field").append(box);
+  input.setAttribute("aria-invalid", "true");
+  input.setAttribute("aria-describedby", [box.id, input.getAttribute("aria-describedby")].filter(Boolean).join(" "));
+  return box;
 }
 
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);

@@ -1,5 +1,7 @@
 // Maps as colours: over an image, and as a matrix. The ramp is that of serving/gateway/explain/drawing.py.
 
+import { element } from "./dom.js";
+
 const INFERNO = ["000004", "1b0c41", "4a0c6b", "781c6d", "a52c60", "cf4446", "ed6925", "fb9b06", "f7d13d", "fcffa4"];
 const RAMP = INFERNO.map((colour) => [0, 2, 4].map((at) => parseInt(colour.slice(at, at + 2), 16)));
 
@@ -9,9 +11,27 @@ export function heatColour(share) {
   return RAMP[low].map((channel, at) => channel + (RAMP[low + 1][at] - channel) * (place - low));
 }
 
-// The ramp as a bar of its own, from the least to the most of a map.
-export function rampImage() {
-  return `linear-gradient(to right, ${RAMP.map((colour) => `rgb(${colour.join(" ")})`).join(", ")})`;
+const INFERNO_BAR = `linear-gradient(to right, ${RAMP.map((colour) => `rgb(${colour.join(" ")})`).join(", ")})`;
+
+// What colours stand for: a bar of them between its two numbers, and what is counted.
+export function legend(least, most, text, colours = INFERNO_BAR) {
+  const ramp = element("span", { className: "ramp", "aria-hidden": "true" });
+  ramp.style.backgroundImage = colours;
+  const number = (value) => element("span", { className: "number" }, Number.isInteger(value) ? String(value) : value.toPrecision(2));
+  const said = (words) => element("span", { className: "visually-hidden" }, words);
+  return [said("Colours from "), number(least), ramp, said(" to "), number(most), element("span", {}, text)];
+}
+
+// A map between the names of its axes.
+export function framed(map, across, down) {
+  return element("div", { className: "framed" }, element("span", { className: "axis across" }, across),
+    element("span", { className: "axis down" }, down), map);
+}
+
+// Name the axes of a map over an image by its patches.
+export function nameAxes(frame, values) {
+  frame.children[0].textContent = `patch columns 1 to ${values[0].length} →`;
+  frame.children[1].textContent = `patch rows 1 to ${values.length} →`;
 }
 
 // The places of a map, drawn over it: each is one patch or window of what the model sees.

@@ -26,13 +26,17 @@ export class Stopwatch {
   }
 
   // Of a text; the speed counts the wait for the first token too.
-  show() {
-    showLatency([
+  get rows() {
+    return [
       ["First token", this.first, "ms"],
       ["Tokens", this.tokens, ""],
       ["Speed", (1e3 * this.tokens) / this.passed, "tokens/s"],
       ["Total", this.passed, "ms"],
-    ]);
+    ];
+  }
+
+  show() {
+    showLatency(this.rows);
   }
 }
 

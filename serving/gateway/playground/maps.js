@@ -1,9 +1,7 @@
 // Maps over an image: which kind, which layer, which head, and all of them in small to choose from.
 
-import { choice, element, field, select } from "./dom.js";
-import { drawGrid, drawOverlay, mean, rampImage } from "./heat.js";
-import { Stopwatch } from "./latency.js";
-import { ask } from "./server.js";
+import { choice, element, field, press, select } from "./dom.js";
+import { drawGrid, drawOverlay, framed, legend, mean, nameAxes } from "./heat.js";
 
 const KINDS = {
   rollout: ["Rollout", "All layers multiplied: how much of each patch reaches the answer."],
@@ -35,17 +33,21 @@ export class Maps {
     this.grid = element("div", { className: "thumbnails", role: "group", "aria-label": "All maps of this kind" });
     this.title = element("h3", {});
     this.small = element("div", { className: "stack small", hidden: true }, this.title, this.grid);
-    this.element = element("figure", { className: "maps", hidden: true }, this.kinds, this.canvas, this.legend, this.caption,
+    this.framed = framed(this.canvas, "", "");
+    this.element = element("figure", { className: "maps", hidden: true }, this.kinds, this.framed, this.legend, this.caption,
       this.controls);
   }
 
-  // Asks for the maps of an image and shows them; returns how long the answer took, in milliseconds.
-  async explain(image, asked, signal) {
-    const watch = new Stopwatch();
-    const said = await ask("v1/explain", { ...asked, kind: this.kind }, signal);
-    const passed = watch.done();
+  // Choose a kind without asking for its maps.
+  setKind(kind) {
+    this.kind = kind;
+    press(this.kinds, kind);
+  }
+
+  // Show the maps of an image, of the chosen kind.
+  draw(image, maps) {
     this.image = image;
-    this.maps = said.maps;
+    this.maps = maps;
     this.element.hidden = false;
     this.layers = [...new Set(this.maps.map((map) => map.layer).filter(Boolean))];
     this.heads = [...new Set(this.maps.map((map) => map.head).filter(Boolean))];
@@ -54,7 +56,6 @@ export class Maps {
     if (!this.maps.some((map) => map.title === this.label)) this.label = null;
     this.showControls();
     this.show();
-    return passed;
   }
 
   // Show what speaks for a label.
@@ -118,13 +119,9 @@ export class Maps {
   // What the colours stand for, in numbers, and how many places the map really has.
   showLegend(values) {
     const flat = values.flat();
-    const ramp = element("span", { className: "ramp", "aria-hidden": "true" });
-    ramp.style.backgroundImage = rampImage();
-    const number = (value) => element("span", { className: "number" }, value.toPrecision(2));
-    const grid = `${values.length} × ${values[0].length} places`;
-    const said = (text) => element("span", { className: "visually-hidden" }, text);
-    this.legend.replaceChildren(said("Colours from "), number(Math.min(...flat)), ramp, said(" to "),
-      number(Math.max(...flat)), element("span", {}, `${UNITS[this.kind]}, ${grid}`));
+    const [rows, columns] = [values.length, values[0].length];
+    this.legend.replaceChildren(...legend(Math.min(...flat), Math.max(...flat), `${UNITS[this.kind]}, ${rows} × ${columns} places`));
+    nameAxes(this.framed, values);
   }
 
   titleOf(shown) {

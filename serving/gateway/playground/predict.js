@@ -1,6 +1,9 @@
 // Tensors → tensors: a field for each input of the model's contract, and each output as numbers or as labels.
 
+import { copyButtons } from "./copy.js";
 import { element, field } from "./dom.js";
+import { showFailure } from "./failure.js";
+import { Keeper } from "./keep.js";
 import { showLatency, Stopwatch } from "./latency.js";
 import { Runner } from "./run.js";
 import { ask } from "./server.js";
@@ -16,34 +19,61 @@ export function predictView(card, question, answer, leaving) {
     const row = card.example.inputs?.[input.name] ?? filled(input.shape, input.dtype === "bool");
     const text = element("textarea", { rows: input.shape.length > 1 ? 6 : 2, spellcheck: false, value: JSON.stringify(row) });
     const about = input.shape.length ? `One row of ${input.dtype} ${sizes(input.shape)}, as JSON` : `One ${input.dtype}`;
-    return { name: input.name, text, element: field(input.name, text, about) };
+    return { name: input.name, text, element: field(input.name, text, about, `inputs.${input.name}`) };
   });
   const form = element("form", {}, ...fields.map((one) => one.element),
     element("div", { className: "tools" }, element("button", { className: "primary" }, "Predict")));
   const note = element("p", { className: "note" }, "The outputs appear here.");
   const shown = element("div", { className: "stack", "aria-live": "polite" });
   const runner = new Runner(leaving);
+  const keeper = new Keeper(card);
+  const request = () => {
+    try {
+      const inputs = Object.fromEntries(fields.map(({ name, text }) => [name, [parsed(name, text.value)]]));
+      return { path: "v1/predict", body: { model: card.id, inputs } };
+    } catch (error) {
+      showFailure(error);
+      return null;
+    }
+  };
+  const show = ({ outputs, labelled, latency }) => {
+    note.hidden = true;
+    shown.replaceChildren(...Object.entries(outputs).map(([name, row]) =>
+      output(name, row, labelled.includes(name) ? card.label_names : null)));
+    showLatency(latency);
+  };
   form.addEventListener("submit", (event) => {
     event.preventDefault();
+    const asked = request();
+    if (!asked) return;
     runner.run(async (signal) => {
-      const inputs = Object.fromEntries(fields.map(({ name, text }) => [name, [parsed(name, text.value)]]));
       const watch = new Stopwatch();
-      const found = await ask("v1/predict", { model: card.id, inputs }, signal);
-      showLatency([["Answer", watch.done(), "ms"]]);
-      note.hidden = true;
-      shown.replaceChildren(...Object.entries(found.outputs).map(([name, rows]) =>
-        output(name, rows[0], name in found.labels ? card.label_names : null)));
+      const found = await ask(asked.path, asked.body, signal);
+      const answered = {
+        texts: fields.map(({ text }) => text.value),
+        outputs: Object.fromEntries(Object.entries(found.outputs).map(([name, rows]) => [name, rows[0]])),
+        labelled: Object.keys(found.labels),
+        latency: [["Answer", watch.done(), "ms"]],
+      };
+      show(answered);
+      keeper.keep(answered);
     });
   });
-  question.append(form);
+  question.append(form, copyButtons(request));
   answer.append(note, shown);
+  keeper.restore((last) => {
+    fields.forEach(({ text }, at) => {
+      text.value = last.texts[at] ?? text.value;
+    });
+    show(last);
+  });
 }
 
 function parsed(name, text) {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw Object.assign(new Error(), { expected: `JSON in ${name}`, found: error.message, remedy: "Correct the field." });
+    throw Object.assign(new Error(), { param: `inputs.${name}`, expected: `JSON in ${name}`, found: error.message, remedy: "Correct the field." });
   }
 }
 

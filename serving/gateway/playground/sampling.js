@@ -21,11 +21,16 @@ export class Sampling {
         value: standard[name] ?? "", name, ...limits,
       });
       this.inputs.set(name, input);
-      return field(label, input, hint);
+      return field(label, input, hint, name);
     });
     this.element = element("details", { className: "sampling" }, element("summary", {}, "Sampling"),
       element("div", { className: "fields" }, ...fields));
     this.element.hidden = !fields.length;
+  }
+
+  // Let these stand there, and the others at their defaults.
+  set(values) {
+    for (const [name, input] of this.inputs) input.value = values[name] ?? "";
   }
 
   // Those that were given; opens the controls and returns null where one is out of its range.

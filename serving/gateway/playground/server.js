@@ -13,7 +13,7 @@ export class Failure extends Error {
     super(said?.message ?? `status ${status}`);
     const parts = PARTS.exec(this.message);
     this.status = status;
-    this.kind = said?.type ?? "";
+    this.param = said?.param ?? "";
     this.requestId = requestId;
     [this.expected, this.found, this.remedy] = parts ? parts.slice(1) : ["", this.message, remedyOf(status)];
   }
@@ -43,8 +43,12 @@ async function sent(path, options) {
 
 const asJson = (body) => ({ method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
 
+export async function read(path) {
+  return (await sent(path, {})).json();
+}
+
 export async function models() {
-  return (await (await sent("v1/models", {})).json()).data;
+  return (await read("v1/models")).data;
 }
 
 export async function ask(path, body, signal) {

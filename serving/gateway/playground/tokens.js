@@ -1,6 +1,6 @@
 // Rows of tokens that light what they attend to: by mouse, by touch, and by arrow keys.
 
-import { element } from "./dom.js";
+import { element, percent } from "./dom.js";
 
 export class TokenRow {
   // `onPoint` gets the number of the token that is pointed at, or null.
@@ -28,11 +28,10 @@ export class TokenRow {
     }, visible(text)));
   }
 
-  // Light each token by its weight; the largest shines most. `chosen` is marked.
-  light(weights, chosen = null) {
-    const most = weights ? Math.max(...weights, 1e-9) : 1;
+  // Light each token by its weight, of which `most` shines most. `chosen` is marked.
+  light(weights, chosen = null, most = Math.max(...(weights ?? []))) {
     [...this.element.children].forEach((token, number) => {
-      const share = weights ? weights[number] / most : 0;
+      const share = weights ? (weights[number] ?? 0) / Math.max(most, 1e-9) : 0;
       token.style.setProperty("--light", share.toFixed(3));
       token.classList.toggle("lit", share > 0.5);
       token.classList.toggle("chosen", number === chosen);
@@ -58,5 +57,5 @@ export const visible = (text) => (text.trim() ? text.trim() : text ? "␣" : "·
 export function strongest(weights, texts) {
   const order = weights.map((weight, number) => [weight, number]).sort(([one], [other]) => other - one);
   return order.slice(0, 3).filter(([weight]) => weight > 0.05)
-    .map(([weight, number]) => `“${visible(texts[number])}” ${Math.round(100 * weight)} %`).join(", ");
+    .map(([weight, number]) => `“${visible(texts[number])}” ${percent(weight)}`).join(", ");
 }

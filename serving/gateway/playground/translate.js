@@ -1,24 +1,32 @@
 // A text → another text, token by token; each token lights what it was read off, and each source token what read it.
 
+import { Alignment } from "./alignment.js";
+import { copyButtons } from "./copy.js";
 import { element, field, showAnswer } from "./dom.js";
-import { Stopwatch } from "./latency.js";
-import { Matrix } from "./matrix.js";
+import { Keeper } from "./keep.js";
+import { showLatency, Stopwatch } from "./latency.js";
 import { Runner } from "./run.js";
 import { hasBeams, Sampling } from "./sampling.js";
 import { stream } from "./server.js";
-import { strongest, TokenRow } from "./tokens.js";
 
 export function translateView(card, question, answer, leaving) {
   const text = element("textarea", { rows: 2, value: card.example.inputs?.text ?? "", spellcheck: false });
   const sampling = new Sampling(card);
   const stop = element("button", { type: "button", hidden: true, onclick: () => runner.stop() }, "Stop");
-  const form = element("form", { onsubmit: (event) => event.preventDefault() }, field("Text", text), sampling.element,
+  const keeper = new Keeper(card);
+  const request = () => {
+    const options = sampling.values();
+    if (!options) return null;
+    const explain = shown.explains && !hasBeams(options);
+    return { path: "v1/translate", body: { model: card.id, input: text.value, ...options, explain } };
+  };
+  const form = element("form", { onsubmit: (event) => event.preventDefault() }, field("Text", text, "", "input"), sampling.element,
     element("div", { className: "tools" }, element("button", { className: "primary" }, "Translate"), stop));
   const runner = new Runner(leaving, (busy) => (stop.hidden = !busy));
-  const shown = new Alignment(card.explains.includes("alignment"));
+  const shown = new Alignment(card);
   const run = () => {
-    const options = sampling.values();
-    if (options) runner.run((signal) => translate(card, text.value, options, shown, signal));
+    const asked = request();
+    if (asked) runner.run((signal) => translate(asked, { text: text.value, options: sampling.values() }, shown, keeper, signal));
   };
   form.addEventListener("submit", () => {
     showAnswer();
@@ -30,88 +38,34 @@ export function translateView(card, question, answer, leaving) {
       form.requestSubmit();
     }
   });
-  question.append(form);
+  question.append(form, copyButtons(request));
   answer.append(shown.element);
-  if (text.value) run();
+  const wasAsked = keeper.restore((last) => {
+    text.value = last.text;
+    sampling.set(last.options);
+    shown.clear();
+    for (const said of last.events) shown.add(said);
+    shown.done();
+    showLatency(last.latency);
+  });
+  if (!wasAsked && text.value) run();
 }
 
-async function translate(card, input, options, shown, signal) {
+async function translate({ path, body }, question, shown, keeper, signal) {
   shown.clear();
-  const explain = shown.explains && !hasBeams(options);
   const watch = new Stopwatch();
-  const body = { model: card.id, input, ...options, explain };
-  await stream("v1/translate", body, signal, (said) => {
-    if (said.usage) return;
-    watch.token(said.token_ids.length);
-    shown.add(said);
-  });
-  watch.done();
+  const events = [];
+  try {
+    await stream(path, body, signal, (said) => {
+      if (said.usage) return;
+      events.push(said);
+      watch.token(said.token_ids.length);
+      shown.add(said);
+    });
+  } finally {
+    watch.done();
+    if (events.length) keeper.keep({ ...question, events, latency: watch.rows });
+  }
   watch.show();
   shown.done();
-}
-
-class Alignment {
-  constructor(explains) {
-    this.explains = explains;
-    this.source = new TokenRow("Source", (number) => this.pointSource(number));
-    this.target = new TokenRow("Answer", (number) => this.pointTarget(number));
-    this.matrix = new Matrix((row, column) => (row === null ? this.dark() : this.pointTarget(row, column)));
-    this.whole = element("p", { className: "visually-hidden", "aria-live": "polite" });
-    this.note = element("p", { className: "note", role: "status" });
-    this.sourceTitle = element("h3", {}, "Source");
-    this.element = element("div", { className: "stack" }, this.target.element,
-      this.sourceTitle, this.source.element, this.note, this.matrix.element, this.whole);
-    this.clear();
-  }
-
-  clear() {
-    this.rows = [];
-    this.source.set([]);
-    this.target.set([]);
-    this.matrix.draw([], [], []);
-    this.sourceTitle.hidden = true;
-    this.note.textContent = "";
-  }
-
-  add(said) {
-    if (said.source) this.source.set(said.source);
-    this.sourceTitle.hidden = !this.source.texts.length;
-    this.rows.push(...(said.alignment ?? []));
-    for (const token of said.tokens ?? [said.text].filter(Boolean)) this.target.add(token);
-  }
-
-  done() {
-    this.whole.textContent = `Answer: ${this.target.texts.join("")}`;
-    this.dark();
-  }
-
-  dark() {
-    this.source.light(null);
-    this.target.light(null);
-    this.draw();
-    this.note.textContent = this.rows.length ? "Point at a token to see what it was read off." : "";
-  }
-
-  draw(chosen) {
-    if (this.rows.length) this.matrix.draw(this.target.texts, this.source.texts, this.rows, chosen);
-  }
-
-  pointTarget(number, column = null) {
-    if (number === null || !this.rows[number]) return this.dark();
-    this.source.light(this.rows[number], column);
-    this.target.light(null, number);
-    this.draw([number, column]);
-    this.note.textContent = `It read ${strongest(this.rows[number], this.source.texts)}.`;
-    return null;
-  }
-
-  pointSource(number) {
-    if (number === null || !this.rows.length) return this.dark();
-    const weights = this.rows.map((row) => row[number]);
-    this.target.light(weights, null);
-    this.source.light(null, number);
-    const words = strongest(weights, this.target.texts);
-    this.note.textContent = words ? `It was read by ${words}.` : "No token read it much.";
-    return null;
-  }
 }

@@ -53,8 +53,8 @@ async def _events(head: dict[str, Any], conversation: Conversation, body: ChatRe
             parser = parsers.setdefault(delta.candidate, conversation.parser())
             messages: list[dict[str, Any]] = [
                 {"content": part} if isinstance(part, str) else {"tool_calls": [part.to_json()]}
-                for part in parse_delta(parser, delta) or [""]
-            ]
+                for part in parse_delta(parser, delta)
+            ] or [{}]
             if is_first:
                 messages[0] = {"role": "assistant", **messages[0]}
             *before, last = messages

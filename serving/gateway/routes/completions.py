@@ -16,6 +16,7 @@ from serving.gateway.answers import TokenUsage, read_answers
 from serving.gateway.bodies import JsonRoute
 from serving.gateway.events import EVENTS, event, event_stream
 from serving.gateway.gateway import Gateway, while_connected
+from serving.gateway.generation import alignment_to_json
 from serving.gateway.large_answers import json_response
 from serving.gateway.logprobs import completion_logprobs, count_values
 from serving.gateway.schemas.base import FAILURES
@@ -37,6 +38,7 @@ async def complete(request: Request, body: CompletionRequest) -> Response:
             parse_special=body.parse_special,
             logprobs=body.logprobs is not None,
             top_logprobs=body.logprobs or 0,
+            explain=body.explain,
         )
     )
     if not body.stream:
@@ -101,4 +103,5 @@ def _choice(
         "text": answer.text,
         "finish_reason": answer.finish_reason or None,
         "logprobs": completion_logprobs(answer, begin, body.return_tokens_as_token_ids) if answer.logprobs else None,
+        **alignment_to_json(answer),
     }

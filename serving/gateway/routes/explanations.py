@@ -1,7 +1,7 @@
 """``POST /v1/explain``: an image or a text → what a model attends to while it answers, as arrays or as a picture."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -14,6 +14,8 @@ from attendant.tensor_names import LOGITS
 from clients.answer import Answer, Delta, only_answer
 from clients.caption import Captioner
 from clients.classify import Classifier, Guess
+from clients.explain import longest_explained
+from clients.generate import Generator
 from clients.occlusion import occlusion_maps
 from clients.served_model import ServedModel
 from clients.statuses import reading
@@ -94,7 +96,7 @@ async def explain(request: Request) -> Response:
             raise InputError(f"no {name} for {kind}", repr(getattr(body, name)), f"leave {name} out")
     usage = gateway.usage(request, body.model, body.input or "an image")
     if served.task != "classify":
-        await gateway.reserve_tokens(request, body.model, [body.input or ""], _options(gateway))
+        await gateway.reserve_tokens(request, body.model, [body.input or ""], _options(gateway, body, served))
     work = _TASKS[served.task](gateway, ExplanationTask(body=body, image=image, kind=kind, usage=usage))
     return await while_connected(request, work)
 
@@ -138,14 +140,34 @@ async def _occlude(model: Classifier, pixels: Array, label: str | None) -> tuple
 async def _explain_translator(gateway: Gateway, task: ExplanationTask) -> Response:
     body, text = task.body, task.body.input
     if text is None:
-        raise InputError("the text to translate as input", "none", "send it")
-    deltas = gateway.stream(Translator, body.model, lambda model: model.stream(text, _options(gateway)))
+        raise InputError("the text to translate as input", "none", "send it", param="input")
+    deltas = gateway.stream(
+        Translator, body.model, lambda model: model.stream(text, _options(gateway, body, model.model))
+    )
     answer, weights_TS = await _whole(deltas, task.usage, text)
-    with reading(body.model):
-        if len(weights_TS) and weights_TS.shape[1] != len(answer.source_texts):
-            raise ValueError(f"{len(answer.source_texts)} texts of a source, and weights of shape {weights_TS.shape}")
-    if body.format == "png":
-        return await _picture(draw_alignment, answer.source_texts, answer.token_texts, weights_TS)
+    return await _respond_with_alignment(task, answer, weights_TS, answer.source_texts, "source tokens")
+
+
+async def _explain_language_model(gateway: Gateway, task: ExplanationTask) -> Response:
+    body, text = task.body, task.body.input
+    if text is None:
+        raise InputError("the text to continue as input", "none", "send it", param="input")
+    deltas = gateway.stream(
+        Generator, body.model, lambda model: model.stream(text, _options(gateway, body, model.model))
+    )
+    answer, weights_TS = await _whole(deltas, task.usage, text, grows=True)
+    read = (*answer.source_texts, *answer.token_texts[:-1])
+    return await _respond_with_alignment(task, answer, weights_TS, read, "tokens before")
+
+
+async def _respond_with_alignment(
+    task: ExplanationTask, answer: Answer, weights_TS: Array, read: Sequence[str], name: str
+) -> Response:
+    with reading(task.body.model):
+        if len(weights_TS) and weights_TS.shape[1] != len(read):
+            raise ValueError(f"{len(read)} texts of what is read, and weights of shape {weights_TS.shape}")
+    if task.body.format == "png":
+        return await _picture(draw_alignment, read, answer.token_texts, weights_TS, name)
     return _respond(
         task,
         answer.text,
@@ -162,7 +184,7 @@ async def _explain_captioner(gateway: Gateway, task: ExplanationTask) -> Respons
 
     async def deltas(model: Captioner) -> AsyncGenerator[Delta, None]:
         seen.append(await gateway.pixels_of(task.image, model.model))
-        async for delta in model.stream(seen[-1], _options(gateway)):
+        async for delta in model.stream(seen[-1], _options(gateway, body, model.model)):
             yield delta
 
     answer, weights_TS = await _whole(gateway.stream(Captioner, body.model, deltas), task.usage)
@@ -178,6 +200,7 @@ _TASKS: dict[str, Callable[[Gateway, ExplanationTask], Awaitable[Response]]] = {
     "classify": _explain_classifier,
     "translate": _explain_translator,
     "caption": _explain_captioner,
+    "generate": _explain_language_model,
 }
 
 
@@ -188,14 +211,22 @@ async def _find_model(gateway: Gateway, name: str) -> ServedModel:
     return served[name]
 
 
-def _options(gateway: Gateway) -> SamplingParams:
-    return gateway.limit_time(SamplingParams(explain=True, token_counts=True))
+def _options(gateway: Gateway, body: ExplanationRequest, served: ServedModel) -> SamplingParams:
+    max_tokens = body.max_tokens
+    if max_tokens is None and served.task == Generator.task:
+        max_tokens = longest_explained(served)
+    return gateway.limit_time(SamplingParams(explain=True, token_counts=True, max_tokens=max_tokens))
 
 
-async def _whole(deltas: AsyncGenerator[Delta, None], usage: TokenUsage, prompt: str = "") -> tuple[Answer, Array]:
-    # The answer and its weights, a row for each of its tokens.
+async def _whole(
+    deltas: AsyncGenerator[Delta, None], usage: TokenUsage, prompt: str = "", grows: bool = False
+) -> tuple[Answer, Array]:
+    # The answer and its weights, a row for each of its tokens; of a language model, each is longer than the one before.
     read = await read_all(count_tokens(deltas, usage, prompt))
     with reading(usage.model):
+        widths = {delta.alignment.shape[1] for delta in read if delta.alignment is not None}
+        if len(widths) > 1 and not grows:
+            raise ValueError(f"weights of as many positions for each token; found {sorted(widths)[:10]}")
         answer = only_answer(read)
         weights_TS: Array = np.zeros((0, 0)) if answer.alignment is None else answer.alignment
         if len(weights_TS) != len(answer.token_texts) or not np.isfinite(weights_TS).all():

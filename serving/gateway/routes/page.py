@@ -1,5 +1,6 @@
-"""The playground: one page at ``/`` and its files, which ask this gateway and nothing else."""
+"""The playground at ``/`` and the reference of the API at ``/docs``, which ask this gateway and nothing else."""
 
+from functools import partial
 from pathlib import Path
 
 from fastapi import FastAPI
@@ -7,6 +8,7 @@ from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+PAGES = {"/": "index.html", "/docs": "docs.html"}
 FOLDER = Path(__file__).parents[1] / "playground"
 POLICY = "; ".join(
     (
@@ -29,13 +31,14 @@ HEADERS = {
 
 
 def install(app: FastAPI) -> None:
-    """Let an application serve the page."""
-    app.add_api_route("/", _page, methods=["GET", "HEAD"], include_in_schema=False)
+    """Let an application serve the pages."""
+    for path, file in PAGES.items():
+        app.add_api_route(path, partial(_page, file), methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/playground", _Files(directory=FOLDER))
 
 
-async def _page() -> FileResponse:
-    return FileResponse(FOLDER / "index.html", headers=HEADERS)
+async def _page(file: str) -> FileResponse:
+    return FileResponse(FOLDER / file, headers=HEADERS)
 
 
 class _Files(StaticFiles):

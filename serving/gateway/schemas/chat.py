@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from attendant.errors import InputError
 from serving.gateway.bodies import parse_json
@@ -13,7 +13,7 @@ from serving.gateway.schemas.tools import Call, Calls, NamedTool, SaidCall, Tool
 MOST_MESSAGES = 2048
 AtLeastOne = Annotated[MaxTokens, Field(ge=1)]
 MOST_PARTS = 2048
-"""Of all messages together."""
+"""Of all messages together; calls of tools likewise."""
 
 
 class TextPart(Strict):
@@ -62,13 +62,25 @@ def _read(call: Call) -> dict[str, Any]:
     return found
 
 
+def _bound_parts(messages: object) -> object:
+    given = [one for one in messages if isinstance(one, dict)] if type(messages) is list else []
+    for name, parts in (("content", "parts"), ("tool_calls", "calls")):
+        found = sum(len(one[name]) for one in given if isinstance(one.get(name), list))
+        if found > MOST_PARTS:
+            raise ValueError(f"messages have at most {MOST_PARTS} {parts} together; found {found}; send fewer")
+    return messages
+
+
+Messages = Annotated[
+    list[Message], Field(min_length=1, max_length=MOST_MESSAGES, fail_fast=True), BeforeValidator(_bound_parts)
+]
+
+
 class ChatRequest(DecodingFields):
     """A conversation to go on with."""
 
     model: Name
-    messages: Annotated[list[Message], Field(min_length=1, max_length=MOST_MESSAGES, fail_fast=True)] = Field(
-        examples=[[{"role": "user", "content": "Who are you?"}]]
-    )
+    messages: Messages = Field(examples=[[{"role": "user", "content": "Who are you?"}]])
     max_tokens: AtLeastOne | None = None
     max_completion_tokens: AtLeastOne | None = None
     tools: ToolList | None = None
@@ -102,15 +114,6 @@ class ChatRequest(DecodingFields):
     def forces_tools(self) -> bool:
         """Whether the answer must be a call."""
         return self.tool_choice not in (None, "none", "auto")
-
-    @field_validator("messages", mode="before")
-    @classmethod
-    def _bound_parts(cls, messages: object) -> object:
-        contents = [one.get("content") for one in messages if isinstance(one, dict)] if type(messages) is list else []
-        found = sum(len(content) for content in contents if isinstance(content, list))
-        if found > MOST_PARTS:
-            raise ValueError(f"messages have at most {MOST_PARTS} parts together; found {found}; join them")
-        return messages
 
 
 class ChatTopToken(BaseModel):

@@ -32,6 +32,10 @@ class CompletionRequest(DecodingFields):
         default=None, description="how many of the most probable tokens come beside each token"
     )
 
+    explain: bool = Field(
+        default=False, description="each token comes with its attention to the prompt and to the answer before it"
+    )
+
     def prompts(self) -> list[str | list[int]]:
         """One or more prompts, each a text or tokens."""
         if isinstance(self.prompt, str):
@@ -51,12 +55,25 @@ class CompletionLogprobs(BaseModel):
 
 
 class CompletionChoice(BaseModel):
-    """One answer, or a delta of one."""
+    """One answer, or a delta of one.
+
+    Attributes:
+        index: which of several answers.
+        text: what it says, or adds.
+        finish_reason: none before the end.
+        logprobs: of each token, if requested.
+        alignment: for each token the weights of the prompt's tokens and of those before it, if requested.
+        tokens: what each token adds to the text, if an alignment was requested.
+        source: the prompt's tokens; with the first delta of an alignment.
+    """
 
     index: int
     text: str
     finish_reason: Literal["stop", "length"] | None
     logprobs: CompletionLogprobs | None = None
+    alignment: list[list[float]] | None = None
+    tokens: list[str] | None = None
+    source: list[str] | None = None
     token_ids: list[int] | None = None
 
 

@@ -8,7 +8,7 @@ from serving.gateway.explain.maps import Kind
 from serving.gateway.schemas.base import Name, Strict
 from serving.gateway.schemas.native import Label
 
-MOST_LABELS = 5
+MOST_LABELS, MOST_TOKENS = 5, 1024
 Number = Annotated[int, Field(ge=1, le=1024)]
 
 
@@ -18,6 +18,9 @@ class ExplanationRequest(Strict):
     model: Name
     image: str = Field(default="", description="a PNG, JPEG, WebP, GIF or BMP file in base64, also as a data URL")
     input: Annotated[str, Field(examples=["3rd of march 1997"])] | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS)] | None = Field(
+        default=None, description="of a language model's answer, each a row of its alignment; few if not given"
+    )
     kind: Kind | None = Field(default=None, description="the first of the model's `explains` if not given")
     layer: Number | None = Field(default=None, description="from 1; every layer if not given")
     head: Number | None = Field(default=None, description="from 1; every head if not given")
@@ -52,8 +55,8 @@ class ExplanationResponse(BaseModel):
         answer: the most probable label, or the text.
         labels: of a classifier, the most probable ones.
         tokens: of a text, what each token adds to it.
-        source: of a translation, what stands at each position of its source.
-        alignment: of a translation, a row of weights a token.
+        source: of a translation, what stands at each position of its source; of a continuation, of its prompt.
+        alignment: of a text, a row of weights a token; of a continuation, of all tokens before it.
         maps: over an image.
     """
 

@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from attendant.sampling_params import PARAMS
 from serving.gateway.schemas.base import Name, Strict
-from serving.gateway.schemas.chat import MOST_MESSAGES, Message
+from serving.gateway.schemas.chat import Messages
 from serving.gateway.schemas.sampling_params import Token
 from serving.gateway.schemas.tools import ToolList
 
@@ -16,7 +16,7 @@ class TokenizeRequest(Strict):
 
     model: Name
     prompt: str | None = Field(default=None, examples=["Open a file and"])
-    messages: Annotated[list[Message], Field(min_length=1, max_length=MOST_MESSAGES, fail_fast=True)] | None = None
+    messages: Messages | None = None
     tools: ToolList | None = None
     add_special_tokens: bool = Field(
         default=True, description="of a prompt: those that the model expects; without, special tokens are read in it"

@@ -202,7 +202,7 @@ class RowByRow:
         return {
             spec.name: _as_buffer(feeds[aliases[spec.name]])
             if spec.name in aliases
-            else OrtBuffer.over(np.concatenate([row[spec.name].numpy() for row in rows]))
+            else OrtBuffer.over(_join_rows([row[spec.name].numpy() for row in rows]))
             for spec in self.signature.outputs
         }
 
@@ -221,6 +221,17 @@ def _row(feeds: Mapping[str, Array | Buffer], row: int) -> dict[str, Array | Buf
         one[name] = part if isinstance(feed, np.ndarray) else OrtBuffer.over(part)
     attended = int(_array(feeds["start"])[row]) + _array(feeds["token_ids"]).shape[1]
     return {**one, "self_mask": np.ascontiguousarray(_array(one["self_mask"])[..., :attended])}
+
+
+def _join_rows(rows: Sequence[Array]) -> Array:
+    # Each attends to as many positions as it has: of weights over them, zeros stand behind a shorter row's.
+    width = max(row.shape[-1] for row in rows)
+    whole = [
+        row if row.shape[-1] == width else np.pad(row, [(0, 0)] * (row.ndim - 1) + [(0, width - row.shape[-1])])
+        for row in rows
+    ]
+    joined: Array = np.concatenate(whole)
+    return joined
 
 
 def _array(feed: Array | Buffer) -> Array:

@@ -188,7 +188,9 @@ def test_a_sweep_needs_one_kind_of_levels_above_0(swept, levels):
 
 
 def test_a_run_of_errors_is_reported_and_not_lost(tmp_path, capsys):
-    failed = [replace(one, outcome=RequestOutcome.ERROR, error="gone", responses_s=()) for one in records(count=50)]
+    failed = [
+        replace(one, outcome=RequestOutcome.ERROR, error="gone", responses_s=(), tokens=()) for one in records(count=50)
+    ]
     write_run(run_of(failed, server=None), tmp_path / "run.json")
     assert report_verbs.report(tmp_path / "run.json", html=tmp_path / "run.html") == 1
     assert "50 of 50 requests failed; most often (50): gone" in " ".join(capsys.readouterr().out.split())

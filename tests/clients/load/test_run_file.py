@@ -71,6 +71,22 @@ def test_a_run_that_lacks_something_is_refused(written, spoil):
         read_run(path)
 
 
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        *(("ended_s", 1e308), ("scheduled_s", -1e300), ("responses_s", []), ("tokens", [1])),
+        *(("tokens", [2**62] * 4), ("tokens", [-5] * 4), ("input_tokens", -1), ("images", 2**62)),
+    ],
+)
+def test_numbers_that_no_run_has_are_refused(written, column, value):
+    _, path = written
+    content = json.loads(path.read_text())
+    content["run"]["records"][column] = [value] * 30
+    path.write_text(json.dumps(content))
+    with pytest.raises(ArtefactError, match="every field of a run"):
+        read_run(path)
+
+
 def test_a_place_that_cannot_be_written_is_refused(written, tmp_path):
     run, path = written
     with pytest.raises(OutputError, match="choose another path"):

@@ -1,4 +1,5 @@
 import math
+from datetime import date
 
 import pytest
 
@@ -114,6 +115,10 @@ def test_every_kind_of_arrivals_has_a_name(told, arrivals):
         ({"arrivals": {"kind": "poisson"}}, "arrivals.rate"),
         ({"arrivals": {"kind": "poisson", "rate": 0}}, "arrivals with rate"),
         ({"duration_s": None}, "duration_s nor requests"),
+        ({"workloads": [{"model": "m", "weight": math.inf}]}, "workloads.0 with weight"),
+        ({"workloads": [{"model": "m", "parameters": {"a": date(2026, 1, 1)}}]}, "JSON in workloads.0.parameters"),
+        ({"workloads": [{"model": "m", "decoding": {"logit_bias": {"²": 1}}}]}, "logit_bias, a token's number"),
+        ({"workloads": [{"model": "m", "decoding": {"logit_bias": {"2": "x"}}}]}, "logit_bias, float"),
         *(({"warmup_s": seconds}, "warmup_s, a number of seconds") for seconds in (-5, math.nan, math.inf)),
         ({"duration_s": math.inf}, "duration_s, a number of seconds"),
         ({"arrivals": {"kind": "closed", "concurrency": 10**9}}, "concurrency from 1 to"),

@@ -10,8 +10,10 @@ import pytest
 from attendant.errors import ArtefactError, InputError, OutputError, UnknownNameError
 from attendant.manifest import Manifest
 from export.artefact.stage import export_onnx
+from export.precision.precisions import PRECISIONS
 from models.checkpoints.resolve import checkpoint_named
 from models.checkpoints.store import save_checkpoint
+from tests.models.checkpoints.folders import rewrite_config
 from tests.run_here import run_here
 
 
@@ -222,3 +224,16 @@ def test_a_precision_that_measures_wants_samples_before_anything_is_exported(pre
     for samples, found in (("texts.txt", "neither a tokenizer nor a preprocessing"), ("gone.npz", "nothing at")):
         with pytest.raises(InputError, match=found):
             export_onnx("tinyllama-1.1b", tmp_path / "artefact", precision=precision, calibration=tmp_path / samples)
+
+
+@pytest.mark.parametrize(("bits", "precision"), [(4, "int8"), (4, "int4-hqq"), (8, "int4"), (8, "fp8")])
+def test_integers_of_a_checkpoint_are_not_quantised_once_more(
+    bits, precision, checkpoint_folder, tmp_path, monkeypatch
+):
+    rewrite_config(checkpoint_folder, details={"weight_bits": bits})
+    monkeypatch.setattr("export.artefact.stage._export", lambda *_: pytest.fail("it is worked on"))
+    samples = {"calibration": tmp_path} if PRECISIONS[precision].calibrated else {}
+    with pytest.raises(InputError) as caught:
+        export_onnx(str(checkpoint_folder), tmp_path / "x", precision=precision, **samples)
+    assert caught.value.expected.startswith(f"a precision for weights that are integers of {bits} bits already: fp32, ")
+    assert caught.value.found == precision

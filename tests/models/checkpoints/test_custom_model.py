@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from attendant.errors import ArtefactError, ConfigError, ExportError
+from models.checkpoints import custom_model
 from models.checkpoints.custom_model import trace_custom_model
 from models.checkpoints.resolve import checkpoint_named
 from tests.models.checkpoints.custom_models import PROJECT, WHOLE, own_file, write_project
@@ -98,6 +99,24 @@ def test_a_change_of_the_same_size_in_the_same_second_is_seen(tmp_path):
         os.utime(path, (1e9, 1e9))
         with pytest.raises(ArtefactError, match=f"found {found}"):
             checkpoint_named(str(path))
+
+
+LEFT = {
+    "a thread": "import threading, time\nthreading.Thread(target=time.sleep, args=(600,)).start()\n",
+    "a callback": "import atexit, time\natexit.register(time.sleep, 600)\n",
+}
+
+
+@pytest.mark.parametrize("left", LEFT.values(), ids=LEFT)
+def test_what_a_file_leaves_running_is_not_waited_for(tmp_path, left):
+    assert trace_custom_model(own_file(tmp_path, left + WHOLE), tmp_path).is_file()
+
+
+def test_a_file_that_runs_for_long_is_told_of(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(custom_model, "SILENCE_S", 0.1)
+    with pytest.raises(ArtefactError, match="found int"):
+        trace_custom_model(own_file(tmp_path, "import time\ntime.sleep(0.5)\ndef model(): return 3"), tmp_path)
+    assert "mine.py has run for 0.1 s" in capfd.readouterr().err
 
 
 def test_what_an_earlier_run_left_in_the_folder_is_no_answer(tmp_path):

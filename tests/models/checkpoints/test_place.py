@@ -3,7 +3,8 @@ import sys
 
 import pytest
 
-from models.checkpoints.place import PRETRAINED, place_of, shipped_names
+from attendant.errors import ConfigError
+from models.checkpoints.place import PRETRAINED, gguf_in, is_hugging_face, place_of, shipped_names
 
 
 def test_a_folder_and_a_python_file_are_found_by_their_paths(tmp_path, monkeypatch):
@@ -31,6 +32,18 @@ def test_any_other_name_can_only_be_a_presets(name):
 def test_a_file_that_is_no_python_is_no_place(tmp_path):
     (tmp_path / "model.onnx").write_text("")
     assert place_of(str(tmp_path / "model.onnx")) is None
+
+
+def test_a_gguf_file_is_found_by_its_path_or_in_its_folder(tmp_path):
+    path = tmp_path / "model.gguf"
+    path.write_bytes(b"GGUF")
+    assert (place_of(str(path)), gguf_in(path), gguf_in(tmp_path)) == (path, path, path)
+    assert is_hugging_face(path) and is_hugging_face(tmp_path)
+    (tmp_path / "other.gguf").write_bytes(b"GGUF")
+    with pytest.raises(ConfigError, match=r"one GGUF file in .*name one of them"):
+        gguf_in(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    assert gguf_in(tmp_path) is None
 
 
 def test_it_is_known_without_torch():

@@ -6,6 +6,7 @@ import torch
 from models.checkpoints.resolve import checkpoint_named
 from models.explain.alignments import alignments
 from models.explain.images import attention_maps, class_rollout
+from models.explain.observe import observe
 from models.explain.windows import received_attention
 from tests.models.agreement import difference, randomised
 
@@ -72,3 +73,26 @@ def test_of_a_cached_decoder_it_shows_what_the_full_forward_pass_attends_to(pres
     offline = alignments(model, source, mask, target)
     assert difference(torch.cat(found, dim=3), offline) <= 1e-12
     assert offline.std() > 0.01
+
+
+@pytest.mark.parametrize("preset", ["gpt2-tiny", "llama-tiny", "mistral-tiny", "qwen3-tiny"])
+def test_of_a_language_model_it_shows_what_the_last_layer_of_the_full_forward_pass_attends_to(preset):
+    model, (plain, graph) = explained(preset)
+    tokens = torch.randint(3, 20, (2, 6), generator=torch.Generator().manual_seed(1))
+    caches = [
+        torch.zeros(spec.shape({"batch": 2}), dtype=torch.float64)
+        for spec in graph.signature.inputs
+        if spec.name.startswith("self_") and spec.name != "self_mask"
+    ]
+    with observe(model) as maps:
+        model(tokens)
+    offline = [one for calls in maps.values() for one in calls][-1]
+    assert offline.std() > 0.01 and offline.shape[-2:] == (6, 6)
+    for start, end in ((0, 4), (4, 5), (5, 6)):
+        steps = end - start
+        seen = (torch.arange(end)[None] <= torch.arange(start, end)[:, None]).expand(2, 1, steps, end)
+        inputs = tokens[:, start:end], torch.full((2,), start), seen, torch.arange(steps)[None].expand(2, steps)
+        outputs = shown(graph, *inputs, *caches)
+        assert difference(outputs["logits"], plain.module(*inputs, *caches)[0]) <= 1e-12
+        assert difference(outputs["self_attention"], offline[:, :, start:end, :end]) <= 1e-12
+        caches = [tensor for name, tensor in outputs.items() if name.startswith("self_") and name != "self_attention"]

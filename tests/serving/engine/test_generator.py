@@ -95,7 +95,7 @@ def test_a_request_beyond_the_cache_is_refused(generator, text, limit, says):
         generator.request(text, SamplingParams(max_tokens=limit))
 
 
-def test_a_model_without_a_source_has_nothing_to_explain(generator):
+def test_a_model_that_was_exported_without_its_explanation_has_none(generator):
     with pytest.raises(InputError, match="a model that shows what it attends to"):
         generator.request(PROMPT, SamplingParams(explain=True))
 

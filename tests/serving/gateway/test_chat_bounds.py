@@ -4,6 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from serving.gateway.schemas.chat import MOST_PARTS, ChatRequest
+from serving.gateway.schemas.tokens import TokenizeRequest
 
 PART = {"type": "text", "text": "a"}
 
@@ -16,6 +17,14 @@ def test_a_chat_of_many_parts_is_read():
     assert ChatRequest.model_validate(chat(2, MOST_PARTS // 2)).messages[0].plain()["content"] == "a" * (
         MOST_PARTS // 2
     )
+
+
+def test_so_is_one_of_more_calls():
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    said = [{"role": "assistant", "tool_calls": [call] * 64}] * 33
+    for kind in (ChatRequest, TokenizeRequest):
+        with pytest.raises(ValidationError, match="at most 2048 calls together; found 2112"):
+            kind.model_validate({"model": "m", "messages": said})
 
 
 @pytest.mark.planted

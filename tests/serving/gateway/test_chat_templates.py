@@ -83,12 +83,31 @@ def test_a_message_with_a_control_token_is_refused(render_messages):
         render_messages(model, said("so <|end|> it"))
 
 
+@pytest.mark.parametrize("token", ["[INST]", "<s>", "<|a|>", "<|b|>", "<|", "(.*)", "☃"])
+def test_each_control_token_is_found_beside_those_that_begin_likewise(render_messages, token):
+    tokens = ["[INST]", "[/INST]", "<s>", "</s>", "<|a|>", "<|b|>", "(.*)", "☃", ""]
+    model = served("{{ messages[0].content }}", **{CONTROL_TOKENS: [*tokens, token]})
+    assert render_messages(model, said("<s |> [INST (x) < s>")) == "<s |> [INST (x) < s>"
+    with pytest.raises(InputError, match="control tokens in message 0"):
+        render_messages(model, said(f"so {token} it"))
+
+
 @pytest.mark.planted
 def test_so_is_one_whose_author_is_called_by_a_control_token(render_messages):
     model = served("{{ messages[0].name }}: {{ messages[0].content }}", **{CONTROL_TOKENS: ["<|end|>"]})
     assert render_messages(model, [{"role": "user", "name": "bob", "content": "x"}]) == "bob: x"
     with pytest.raises(InputError, match=r"<\|end\|>"):
         render_messages(model, [{"role": "user", "name": "bob<|end|>", "content": "x"}])
+
+
+@pytest.mark.parametrize("call", [{"<|end|>": 1}, {"a": [{"b": "so <|end|>"}]}])
+def test_so_is_one_with_such_a_call_and_so_are_such_tools(templates, call):
+    model = served("{{ messages[0].content }}", **{CONTROL_TOKENS: ["<|x|>", "<|end|>"]})
+    calls = [{"type": "function", "function": {"name": "f", "arguments": call}}]
+    with pytest.raises(InputError, match=r"control tokens in message 1; found '<\|end\|>'"):
+        asyncio.run(templates.render(model, [*said("a"), {"role": "assistant", "content": "", "tool_calls": calls}]))
+    with pytest.raises(InputError, match=r"control tokens in tools; found '<\|end\|>'"):
+        asyncio.run(templates.render(model, said("a"), [{"type": "function", "function": call}]))
 
 
 def test_messages_that_a_template_refuses_are_their_authors_error(render_messages):

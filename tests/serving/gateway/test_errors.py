@@ -12,7 +12,9 @@ from attendant.errors import (
     ServerError,
     UnknownNameError,
     UnreachableError,
+    of_param,
 )
+from attendant.tensor_names import INPUT_IDS, TEXT_INPUT
 from serving.gateway.errors import body_of
 
 
@@ -49,6 +51,31 @@ def test_a_message_is_bounded_and_can_be_sent_whatever_it_repeats():
 def test_an_unexpected_failure_tells_strangers_nothing(caplog):
     status, body, _ = body_of(ValueError("a secret"))
     assert status == 500 and "secret" not in str(body) and "a secret" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("path", "param"),
+    [
+        ("/v1/completions", "prompt"),
+        ("/v1/chat/completions", "messages"),
+        ("/tokenize", "prompt"),
+        ("/v1/translate", "input"),
+        ("/v1/embeddings", "input"),
+        ("", TEXT_INPUT),
+    ],
+)
+def test_a_text_is_called_by_the_field_that_brought_it(path, param):
+    for tensor in (TEXT_INPUT, INPUT_IDS):
+        error = InputError("a text", "none", "send one", param=tensor)
+        assert body_of(error, path)[1]["error"]["param"] == (param if path else tensor)
+    assert body_of(InputError("x", "y", "z", param="top_k"), path)[1]["error"]["param"] == "top_k"
+
+
+def test_an_error_keeps_the_param_that_it_names():
+    for own, found in (("", "text_input"), ("seed", "seed")):
+        with pytest.raises(InputError) as refused, of_param("text_input"):
+            raise InputError("x", "y", "z", param=own)
+        assert refused.value.param == found
 
 
 def test_a_lack_of_memory_is_a_refusal_that_may_be_tried_again(caplog):

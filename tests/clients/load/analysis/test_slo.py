@@ -17,6 +17,12 @@ def test_objectives_are_read():
     assert (second.metric, second.statistic, second.limit_s) == ("inter_token_latency", "p99.9", pytest.approx(5e-5))
 
 
+def test_blanks_may_stand_between_the_words():
+    (one, other) = parse_objectives("ttft p95 < 200 ms, sent_latency avg <= 1 s")
+    assert (one.text, one.metric, one.limit_s) == ("ttft_p95<200ms", "effective_time_to_first_token", 0.2)
+    assert (other.text, other.metric, other.statistic) == ("sent_latency_avg<=1s", "request_latency", "avg")
+
+
 def test_no_text_is_no_objective():
     assert parse_objectives(" ") == ()
 

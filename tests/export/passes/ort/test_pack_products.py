@@ -109,3 +109,10 @@ def test_a_weight_that_others_read_too_is_left_alone(decoder):
     decoder.graph.outputs.append(reader.outputs[0])
     assert PackProducts()(decoder).fired == 4, "keys and values are packed all the same"
     assert QUERY in decoder.graph.initializers
+
+
+def test_a_product_whose_weight_is_of_another_kind_stays_alone(decoder, windowed_language_model, tmp_path):
+    PackProducts({QUERY: "4 bits", KEY: "4 bits", VALUE: "8 bits"})(decoder)
+    assert "|".join([QUERY, KEY]) in decoder.graph.initializers
+    assert VALUE in decoder.graph.initializers
+    assert_same_logits(decoder, windowed_language_model, tmp_path / "packed.onnx")

@@ -17,26 +17,6 @@ def test_the_fields_of_a_configuration_are_read(tmp_path):
     assert read_config(folder(tmp_path / "theirs", model_type="gpt2")) == {"model_type": "gpt2"}
 
 
-@pytest.mark.parametrize(
-    ("fields", "found"),
-    [
-        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "GPTQ's integers: 'gptq'"),
-        ({"quantization_config": {"quant_method": "awq", "bits": 4}}, "AWQ's integers: 'awq'"),
-        ({"quantization_config": {"quant_method": "compressed-tensors"}}, "compressed-tensors: 'compressed-tensors'"),
-        ({"quantization_config": {"quant_method": ["x"]}}, "['x']"),
-        ({"quantization_config": {"load_in_4bit": True}}, "load_in_4bit"),
-        ({"compression_config": {"format": "pack"}}, "pack"),
-    ],
-    ids=str,
-)
-def test_a_quantised_checkpoint_is_refused_with_what_is_supported(fields, found, tmp_path):
-    with pytest.raises(ConfigError) as caught:
-        read_config(folder(tmp_path / "theirs", model_type="llama", **fields))
-    assert found in caught.value.found
-    assert "--precision int4" in caught.value.remedy
-    assert caught.value.expected == "weights in float32, float16 or bfloat16"
-
-
 def test_a_model_that_is_code_in_its_folder_is_refused(tmp_path):
     theirs = folder(tmp_path / "theirs", model_type="llama", auto_map={"AutoModel": "modeling_mine.Model"})
     with pytest.raises(ConfigError, match=r"auto_map.*modeling_mine"):

@@ -3,6 +3,7 @@ from safetensors.torch import load_file, save_file
 from transformers import MarianConfig, MarianMTModel
 
 from attendant.errors import ConfigError
+from serving.engine.sampling.token_rules import TokenRules
 from tests.models.agreement import both_precisions
 from tests.models.checkpoints.importers.saved import (
     GONE,
@@ -55,6 +56,17 @@ def test_an_imported_marian_computes_what_transformers_does(settings, dtype, tmp
     config = checkpoint.config
     assert (config.pad_token, config.start_token, config.end_token) == (3, 3, 1)
     assert (config.max_source_length, config.max_target_length) == (24, 24)
+
+
+def test_every_token_that_ends_a_translation_is_kept(tmp_path):
+    folder = marian(tmp_path / "theirs")
+    rewrite(folder / "generation_config.json", eos_token_id=[5, 1])
+    checkpoint = imported(folder)
+    assert (checkpoint.config.end_token, checkpoint.details["end_tokens"]) == (5, [5, 1])
+    assert TokenRules.of(checkpoint.serving_details()).end == {1, 5}
+    rewrite(folder / "generation_config.json", eos_token_id=[5, "</s>"])
+    with pytest.raises(ConfigError, match="eos_token_id to be token ids"):
+        imported(folder)
 
 
 def test_the_bias_of_the_logits_is_imported(tmp_path):

@@ -113,9 +113,3 @@ def test_numbers_that_are_quantised_are_refused_by_the_tensors_name(kind, tmp_pa
     error = refusal(tmp_path, read=["h.0.weight"])
     assert error.expected.startswith("h.0.weight in a type of ['float32', 'float16', 'bfloat16'")
     assert error.found == str(kind)
-
-
-def test_a_folder_of_gguf_is_refused_by_that_name(tmp_path):
-    (tmp_path / "model-Q4_K_M.gguf").write_bytes(b"GGUF")
-    with pytest.raises(ArtefactError, match=r"GGUF, .*Q4_K_M.*unquantised"), opened_tensors(tmp_path):
-        pass

@@ -55,6 +55,8 @@ def test_a_map_that_transformers_rounds_the_other_way_into_other_windows_is_refu
     [
         ("qkv_bias", False, "qkv_bias"),
         ("pretrained_window_sizes", [3], "pretrained_windows"),
+        ("pretrained_window_sizes", 7, "pretrained_windows"),
+        ("pretrained_window_sizes", float("inf"), "pretrained_windows"),
         ("pretrained_window_sizes", [0, 3], "pretrained_windows"),
         ("mystery", 3, "mystery"),
     ],

@@ -45,13 +45,15 @@ def test_an_even_map_is_drawn_too():
 def test_several_maps_stand_in_rows():
     pixels = np.zeros((1, 8, 8), np.float32)
     one, five = opened(draw_overlays(pixels, maps(1))), opened(draw_overlays(pixels, maps(5), 2))
-    assert one.shape == (PANEL, PANEL, 3) and five.shape[0] > five.shape[1]
+    assert one.shape == (PANEL, PANEL, 3) and five.shape[0] > 3 * 128
+    assert five[:18].min() < 100, "rows, columns and colours are named above"
 
 
 def test_an_alignment_of_words_is_dark_where_its_weights_are_large():
     drawn = opened(draw_alignment(["the", "cat", "", " "], ["die", "Katze"], np.eye(2, 4)))
     cells = drawn[-54:-6, -102:-6].reshape(2, 24, 4, 24, 3)[:, 6:18, :, 6:18].mean((1, 3, 4))
     np.testing.assert_array_equal(cells < 128, np.eye(2, 4, dtype=bool))
+    assert drawn[:18].min() < 100, "axes and scale are named above"
 
 
 def test_an_answer_without_a_token_is_drawn_too():

@@ -3,6 +3,7 @@ import re
 from starlette.testclient import TestClient
 
 from serving.gateway.app import create_app
+from serving.gateway.middleware.keys import new_key
 from serving.gateway.routes.page import FOLDER
 from serving.gateway.settings import GatewaySettings
 
@@ -10,12 +11,19 @@ CLIENT = TestClient(create_app(GatewaySettings()), base_url="http://localhost")
 
 
 def test_the_page_and_all_its_files_come_with_a_strict_policy():
-    for path in ("/", *(f"/playground/{file.name}" for file in FOLDER.iterdir())):
+    for path in ("/", "/docs", *(f"/playground/{file.name}" for file in FOLDER.iterdir())):
         answer = CLIENT.get(path)
         assert answer.status_code == 200, path
         policy = answer.headers["content-security-policy"]
         assert policy.startswith("default-src 'none'") and "unsafe" not in policy and "http" not in policy
         assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_with_keys_the_pages_come_without_one_and_the_description_does_not(tmp_path):
+    new_key(tmp_path / "keys.json", "visitor", "", "")
+    client = TestClient(create_app(GatewaySettings(keys=tmp_path / "keys.json")), base_url="http://localhost")
+    paths = ("/", "/docs", "/playground/docs.js", "/openapi.json", "/docs/other")
+    assert [client.get(path).status_code for path in paths] == [200, 200, 200, 401, 401]
 
 
 def test_scripts_and_styles_have_their_types():

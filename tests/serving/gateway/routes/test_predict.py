@@ -18,19 +18,22 @@ MIB = 1 << 20
 
 
 class Server(FakeTriton):
-    """Attributes: shapes of what it was asked; most requests that were under way at once."""
+    """Attributes: shapes of what it was asked; most requests that were under way at once; how many it waits for."""
 
     def __init__(self, inputs, outputs=(("y", [-1]),), answer=None, kind=pb.TYPE_FP32):
         config = config_of("m", "predict", inputs, outputs, max_batch=8)
         config.input[0].data_type = kind
         super().__init__(config, answer=answer or {"y": floats([[1, 2]])})
-        self.shapes, self.under_way, self.most = [], 0, 0
+        self.shapes, self.under_way, self.most, self.awaited = [], 0, 0, 1
 
     async def infer(self, request):
         self.shapes.append([tuple(tensor.shape) for tensor in request.inputs])
         self.under_way += 1
         self.most = max(self.most, self.under_way)
-        await asyncio.sleep(0.1)
+        for _ in range(1000):
+            await asyncio.sleep(0.1 if self.awaited == 1 else 0.01)
+            if self.most >= self.awaited:
+                break
         self.under_way -= 1
         return self.answer
 
@@ -105,6 +108,7 @@ def test_large_tensors_are_under_way_within_a_budget_and_small_ones_beside_them(
     large, small = of_file(packed(x=np.zeros((1, 100_000), np.uint8))), of_file(saved(np.zeros((1, 2))), NPY)
     found = ask(server, *[large] * 4, tensor_bytes=600_000)
     assert {one.status_code for one in found} == {200} and server.most == 1
+    server.awaited = 3
     found = ask(server, large, large, small, small, tensor_bytes=600_000)
     assert {one.status_code for one in found} == {200} and server.most == 3
 
@@ -186,6 +190,12 @@ def test_outputs_of_texts_come_as_json_alone():
     as_json, as_file = ask(server, body, {**body, "headers": {"Accept": NPY}})
     assert as_json.json()["outputs"] == {"y": [["\ufffd", "a"]]}
     assert as_file.status_code == 400 and "accept application/json" in as_file.text
+
+
+def test_a_number_in_the_place_of_rows_is_the_clients_mistake():
+    bodies = [{"json": {"model": "m", "inputs": {"x": 5}}}, of_file(saved(np.array(5.0)), NPY), of_file(packed(x=5))]
+    for found in ask(Server([("x", [-1])]), *bodies):
+        assert found.status_code == 400 and "for 'x'; found []" in found.json()["error"]["message"]
 
 
 def test_a_damaged_file_is_the_clients_mistake():

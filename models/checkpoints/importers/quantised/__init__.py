@@ -1,0 +1,1 @@
+"""Checkpoints whose matrices are integers already: GPTQ, AWQ, compressed-tensors and GGUF."""
