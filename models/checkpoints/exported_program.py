@@ -108,7 +108,7 @@ def load_program(path: Path) -> Checkpoint:
 
 def _from_record(program: Any, record: dict[str, Any]) -> Checkpoint:
     contract = record_from_json(Contract, record["contract"])
-    return _checkpoint(record["name"], program, contract, (), record["details"], record["example"])
+    return _checkpoint(record["name"], program, contract, (), record["details"], record["example"], contract.below)
 
 
 def _checkpoint(
@@ -118,12 +118,13 @@ def _checkpoint(
     named: tuple[str, ...],
     details: dict[str, Any],
     example: dict[str, Any],
+    below: dict[str, int],
 ) -> Checkpoint:
     module = ProgramModule(program, tuple(spec.name for spec in contract.outputs), named).requires_grad_(False)
     return Checkpoint(
         name=name,
         family=Family(name="own", graphs="predict", config=PredictorConfig, build=_only_its_file_can),
-        model=ContractModel(module, contract),
+        model=ContractModel(module, contract, below),
         details=details,
         example=example,
     )
@@ -147,6 +148,8 @@ def _inferred(program: Any, path: Path) -> Checkpoint:
         _spec(name, node, axes) for name, node in zip(_output_names(program, len(results)), results, strict=True)
     )
     bounds = {axes[symbol]: bound for symbol, bound in _bounds(program).items() if axes.get(symbol, "batch") != "batch"}
+    integers = [node for node in inputs if not _dtype(node).startswith(("float", "bool"))]
+    rows = {node.name: _table_rows(node) for node in integers}
     contract = Contract(
         inputs=specs,
         outputs=outputs,
@@ -154,9 +157,10 @@ def _inferred(program: Any, path: Path) -> Checkpoint:
         smallest={
             axis: least for axis, (least, _) in bounds.items() if least > 2
         },  # 0 and 1 are what export leaves out
-        below={node.name: _vocabulary(node) for node in inputs if not _dtype(node).startswith(("float", "bool"))},
+        below={name: count or 2 for name, count in rows.items()},
     )
-    found = _checkpoint(_plain_name(path.stem), program, contract, tuple(keywords), {}, {})
+    known = {name: count for name, count in rows.items() if count}
+    found = _checkpoint(_plain_name(path.stem), program, contract, tuple(keywords), {}, {}, known)
     return replace(found, example=_example(found, (*arguments, *keywords.values()), contract))
 
 
@@ -204,12 +208,12 @@ def _bounds(program: Any) -> dict[str, tuple[int, int]]:
     return {str(symbol): (max(1, bound(found.lower)), bound(found.upper)) for symbol, found in ranges}
 
 
-def _vocabulary(node: Any) -> int:
-    """The rows of the table that an integer input is looked up in; 2 where there is none."""
+def _table_rows(node: Any) -> int:
+    """The rows of the table that an integer input is looked up in; 0 where there is none."""
     for user in node.users:
         if user.target is torch.ops.aten.embedding.default:
             return int(user.args[0].meta["val"].shape[0])
-    return 2
+    return 0
 
 
 def _plain_name(stem: str) -> str:

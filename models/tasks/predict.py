@@ -1,6 +1,6 @@
 """``predict``: tensors → tensors, by a custom module; one graph, ``model``."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor, nn
@@ -17,17 +17,26 @@ class PredictorConfig:
 
     Attributes:
         module: the class's name.
+        below: for integer inputs, the number that all their values are below: the server refuses others.
     """
 
     module: str
+    below: dict[str, int] = field(default_factory=dict)
 
 
 class ContractModel(nn.Module):
-    def __init__(self, module: nn.Module, contract: Contract) -> None:
+    def __init__(self, module: nn.Module, contract: Contract, below: dict[str, int]) -> None:
+        """Name a module's tensors.
+
+        Args:
+            module: any.
+            contract: its tensors.
+            below: the limits of integer inputs that are known, and not assumed.
+        """
         super().__init__()
         self.module = module
         self.contract = contract
-        self.config = PredictorConfig(module=type(module).__name__)
+        self.config = PredictorConfig(module=type(module).__name__, below=below)
 
     def forward(self, *tensors: Tensor) -> Any:
         """Whatever the module makes of its inputs."""

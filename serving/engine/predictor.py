@@ -4,28 +4,35 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from attendant.errors import InputError
+from attendant.errors import AttendantError, InputError
+from serving.engine.scheduler import failure
 from serving.runtime.base import Array, Runner
+from serving.runtime.index_bounds import require_indices
 
 Tensors = Mapping[str, Array]
 Lengths = tuple[tuple[int, ...], ...]
 
 
-def predict(runner: Runner, requests: Sequence[Tensors]) -> list[dict[str, Array] | InputError]:
+def predict(
+    runner: Runner, requests: Sequence[Tensors], below: Mapping[str, int]
+) -> list[dict[str, Array] | AttendantError]:
     """Answer several requests, those of the same lengths in one run; a bad request does not touch the others.
 
     Args:
         runner: the graph ``model``, whose tensors all begin with the batch.
         requests: input name → array ``[B_i, …]``.
+        below: for integer inputs, the number that all their values are below.
 
     Returns:
         For each request output name → array ``[B_i, …]``, or the error that it earned.
     """
-    answers: dict[int, dict[str, Array] | InputError] = {}
+    answers: dict[int, dict[str, Array] | AttendantError] = {}
     groups: dict[Lengths, list[int]] = {}
     for number, tensors in enumerate(requests):
         try:
-            groups.setdefault(_lengths(runner, tensors), []).append(number)
+            lengths = _lengths(runner, tensors)
+            require_indices({name: array for name, array in tensors.items() if name in below and array.size}, below)
+            groups.setdefault(lengths, []).append(number)
         except InputError as error:
             answers[number] = error
     for members in groups.values():
@@ -49,9 +56,14 @@ def _lengths(runner: Runner, tensors: Tensors) -> Lengths:
     return tuple(tensors[spec.name].shape[1:] for spec in specs)
 
 
-def _run(runner: Runner, requests: Sequence[Tensors]) -> list[dict[str, Array]]:
+def _run(runner: Runner, requests: Sequence[Tensors]) -> Sequence[dict[str, Array] | AttendantError]:
     names = [spec.name for spec in runner.signature.inputs]
-    outputs = runner.run({name: np.concatenate([tensors[name] for tensors in requests]) for name in names})
+    try:
+        outputs = runner.run({name: np.concatenate([tensors[name] for tensors in requests]) for name in names})
+    except Exception as error:  # whatever a runtime raises; one request's mistake must not be the others'
+        if len(requests) > 1:
+            return [answer for one in requests for answer in _run(runner, [one])]
+        return [failure(error, "the graph")]
     ends = np.cumsum([len(tensors[names[0]]) for tensors in requests])[:-1]
     parts = {name: np.split(buffer.numpy(), ends) for name, buffer in outputs.items()}
     return [{name: parts[name][number] for name in parts} for number in range(len(requests))]

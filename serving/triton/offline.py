@@ -100,7 +100,8 @@ def load_predictor(loaded: Any) -> Ask:
     from serving.runtime.create_runners import create_runners
 
     runner = create_runners(*loaded)["model"]
-    return lambda tensors: _require_answer(predict(runner, [tensors])[0])
+    below = loaded[1].config.get("below", {})
+    return lambda tensors: _require_answer(predict(runner, [tensors], below)[0])
 
 
 def load_generator(loaded: Any) -> Ask:

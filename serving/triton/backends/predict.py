@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attendant.errors import InputError
+from attendant.errors import AttendantError
 from serving.engine.predictor import predict
 from serving.runtime.base import Array
 from serving.runtime.create_runners import create_runners
@@ -11,7 +11,8 @@ from serving.triton.backends import triton_api
 
 class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
-        self._runner = create_runners(*triton_api.load_artefact(args))["model"]
+        loaded = triton_api.load_artefact(args)
+        self._runner, self._below = create_runners(*loaded)["model"], loaded[1].config.get("below", {})
 
     def execute(self, requests: list[Any]) -> list[Any]:
         """Answer each request with the outputs that it requests, or with its own error."""
@@ -23,8 +24,8 @@ class TritonPythonModel:
             for request, answer in zip(requests, answers, strict=True)
         ]
 
-    def _answers(self, requests: list[Any]) -> list[dict[str, Array] | InputError]:
-        return predict(self._runner, [self._tensors(request) for request in requests])
+    def _answers(self, requests: list[Any]) -> list[dict[str, Array] | AttendantError]:
+        return predict(self._runner, [self._tensors(request) for request in requests], self._below)
 
     def _tensors(self, request: Any) -> dict[str, Array]:
         tensors = {spec.name: triton_api.tensor_of(request, spec.name) for spec in self._runner.signature.inputs}

@@ -86,3 +86,14 @@ def test_a_file_that_is_no_program_is_refused(tmp_path):
     (tmp_path / "other.pt2").write_bytes(b"PK nothing")
     with pytest.raises(ArtefactError, match=r"an exported program at .*other.pt2"):
         checkpoint_named(str(tmp_path / "other.pt2"))
+
+
+def test_the_server_is_told_the_rows_of_a_table_and_no_limit_that_is_assumed(program, tmp_path):
+    assert checkpoint_named(str(program)).config.below == {"ids": 11}
+
+    class Scaling(nn.Module):
+        def forward(self, count):
+            return count.float() * 2
+
+    path = write_program(tmp_path / "count.pt2", Scaling(), (torch.ones(2, 3).long(),), ({0: Dim("rows")},))
+    assert checkpoint_named(str(path)).config.below == {}

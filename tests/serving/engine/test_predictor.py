@@ -1,10 +1,14 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from attendant.errors import InputError
+from attendant.errors import InputError, MachineError
 from attendant.signature import Axis, GraphSignature, TensorSpec
 from serving.engine.predictor import predict
 from serving.runtime.ort.runner import OrtBuffer, ort
+
+FAILING = -7.0
 
 
 class Doubling:
@@ -24,6 +28,8 @@ class Doubling:
         self.shapes = []
 
     def run(self, feeds):
+        if (feeds["x"] == FAILING).any():
+            raise RuntimeError("Gather")
         self.shapes.append(feeds["x"].shape)
         return {"y": OrtBuffer(ort.OrtValue.ortvalue_from_numpy(2 * feeds["x"] * feeds["m"]))}
 
@@ -35,7 +41,7 @@ def request(rows, length, seed=0):
 
 def test_requests_of_the_same_lengths_are_one_run_and_each_gets_its_own_rows():
     runner, requests = Doubling(), [request(1, 3), request(2, 5), request(2, 3, seed=1), request(1, 5)]
-    answers = predict(runner, requests)
+    answers = predict(runner, requests, {})
     assert sorted(runner.shapes) == [(3, 3), (3, 5)]
     for asked, answer in zip(requests, answers, strict=True):
         np.testing.assert_array_equal(answer["y"], 2 * asked["x"])
@@ -51,8 +57,38 @@ def test_requests_of_the_same_lengths_are_one_run_and_each_gets_its_own_rows():
     ],
 )
 def test_a_bad_request_earns_its_own_error_and_does_not_touch_the_others(bad, message):
-    first, error, last = predict(Doubling(), [request(1, 3), bad, request(1, 4)])
+    first, error, last = predict(Doubling(), [request(1, 3), bad, request(1, 4)], {})
     assert isinstance(error, InputError)
     with pytest.raises(InputError, match=message):
         raise error
     assert first["y"].shape == (1, 3) and last["y"].shape == (1, 4)
+
+
+def test_a_run_that_fails_is_the_error_of_the_request_that_makes_it_fail():
+    runner, bad = Doubling(), request(2, 3, seed=1)
+    bad["x"][1, 1] = FAILING
+    first, error, last = predict(runner, [request(1, 3), bad, request(1, 3, seed=2)], {})
+    assert first["y"].shape == last["y"].shape == (1, 3) and len(runner.shapes) == 2
+    with pytest.raises(MachineError, match="a run of the graph; found RuntimeError: Gather"):
+        raise error
+
+
+class Looking(Doubling):
+    """A runner that takes integers for a table."""
+
+    def __init__(self):
+        spec = TensorSpec(name="ids", dtype="int64", axes=("batch", 2))
+        self.signature = GraphSignature(name="model", inputs=(spec,), outputs=(replace(spec, name="y"),))
+
+    def run(self, feeds):
+        assert ((feeds["ids"] >= 0) & (feeds["ids"] < 7)).all()
+        return {"y": OrtBuffer(ort.OrtValue.ortvalue_from_numpy(feeds["ids"]))}
+
+
+@pytest.mark.parametrize("index", [7, 99, -1, 1 << 62, -(1 << 62)])
+def test_an_index_outside_of_the_table_is_that_requests_error_alone(index):
+    good, bad = {"ids": np.array([[0, 6]])}, {"ids": np.array([[1, index]])}
+    first, error = predict(Looking(), [good, bad], {"ids": 7})
+    assert first["y"].tolist() == [[0, 6]]
+    with pytest.raises(InputError, match=f"ids from 0 to 6; found {index};"):
+        raise error
