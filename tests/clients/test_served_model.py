@@ -16,7 +16,7 @@ def encoder(text_encoder):
 def test_tensors_and_batch_are_read_from_the_configuration(encoder):
     assert (encoder.name, encoder.task, encoder.decoupled, encoder.max_batch) == ("mine", "embed", False, 32)
     assert encoder.inputs == {"text_input": (1,)}
-    assert encoder.outputs == {"pooled": (16,), "hidden": (-1, 16), "token_mask": (-1,)}
+    assert encoder.outputs == {"pooled": (16,), "hidden": (-1, 16), "token_mask": (-1,), "token_ids": (-1,)}
 
 
 def test_parameters_are_values_again(encoder):

@@ -101,7 +101,7 @@ def test_quickstart_and_what_is_served_after_it(exported):
     # From the last on: the other process begins with the first, for its shared servers.
     for showcase in reversed(showcases(texts=1)[1:]):
         if not (place := ROOT / "build" / showcase.name).exists():
-            shutil.copytree(exported(showcase.name, showcase.explained), place)
+            shutil.copytree(exported(showcase.name, explain=True), place)
     (program,) = blocks(README, "python")
     with ExitStack() as servers:
         for command in commands_of("served"):

@@ -144,7 +144,7 @@ def test_the_page_draws_the_inputs_and_an_unknown_name_says_so(served):
             assert page.evaluate(AUDIT) == []
             page.get_by_label("x", exact=True).fill("[4,")
             page.get_by_role("button", name="Predict").click()
-            expect(page.locator("#failure")).to_contain_text("JSON in x")
+            expect(page.locator(".failure.at-field")).to_contain_text("JSON in x")
         with clean_page(browser, f"{served[0]}/#yours") as page:
             expect(page.locator("#failure")).to_contain_text('No model "yours" here')
             expect(page.locator("#workspace")).to_be_hidden()

@@ -18,22 +18,19 @@ MIB = 1 << 20
 
 
 class Server(FakeTriton):
-    """Attributes: shapes of what it was asked; most requests that were under way at once; how many it waits for."""
+    """Attributes: shapes of what it was asked; most requests that were under way at once; how long each takes."""
 
     def __init__(self, inputs, outputs=(("y", [-1]),), answer=None, kind=pb.TYPE_FP32):
         config = config_of("m", "predict", inputs, outputs, max_batch=8)
         config.input[0].data_type = kind
         super().__init__(config, answer=answer or {"y": floats([[1, 2]])})
-        self.shapes, self.under_way, self.most, self.awaited = [], 0, 0, 1
+        self.shapes, self.under_way, self.most, self.takes_s = [], 0, 0, 0.1
 
     async def infer(self, request):
         self.shapes.append([tuple(tensor.shape) for tensor in request.inputs])
         self.under_way += 1
         self.most = max(self.most, self.under_way)
-        for _ in range(1000):
-            await asyncio.sleep(0.1 if self.awaited == 1 else 0.01)
-            if self.most >= self.awaited:
-                break
+        await asyncio.sleep(self.takes_s)
         self.under_way -= 1
         return self.answer
 
@@ -108,7 +105,7 @@ def test_large_tensors_are_under_way_within_a_budget_and_small_ones_beside_them(
     large, small = of_file(packed(x=np.zeros((1, 100_000), np.uint8))), of_file(saved(np.zeros((1, 2))), NPY)
     found = ask(server, *[large] * 4, tensor_bytes=600_000)
     assert {one.status_code for one in found} == {200} and server.most == 1
-    server.awaited = 3
+    server.takes_s = 1.0  # so that all are sent meanwhile
     found = ask(server, large, large, small, small, tensor_bytes=600_000)
     assert {one.status_code for one in found} == {200} and server.most == 3
 

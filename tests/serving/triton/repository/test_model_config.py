@@ -142,6 +142,7 @@ def test_a_text_encoder_answers_with_vectors_of_its_width_and_a_mask(encoder):
         "pooled": (pb.TYPE_FP32, [16]),
         "hidden": (pb.TYPE_FP32, [-1, 16]),
         "token_mask": (pb.TYPE_BOOL, [-1]),
+        "token_ids": (pb.TYPE_INT32, [-1]),
     }
 
 
