@@ -49,6 +49,6 @@ def test_a_short_text_is_not_tokenized_twice():
 def test_a_tokenizer_refuses_a_megabyte_without_reading_it(kind, monkeypatch):
     tokenizer = Tokenizer(characters("ab"))
     monkeypatch.setattr(tokenizer, "_tokenizer", None)
-    monkeypatch.setattr(tokenizer, "_with_specials", None)
+    monkeypatch.setitem(vars(tokenizer), "_with_specials", None)
     with pytest.raises(InputError, match="1000000 characters"):
         tokenizer.encode(kind("a" * 1_000_000), longest=256)
