@@ -25,7 +25,7 @@ PARTS = {
 # What the README has exported before it is proved; done already where the other part was quicker.
 PROVED = [
     "attendant export onnx dates-transformer --out build/dates-transformer --explain",
-    "attendant export onnx stdlib-lm --out build/stdlib-lm",
+    "attendant export onnx stdlib-lm --out build/stdlib-lm --explain",
 ]
 
 
