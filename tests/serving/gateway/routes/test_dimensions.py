@@ -30,19 +30,24 @@ def test_special_tokens_are_read_in_texts_where_that_is_said():
 
 
 def asked_parameters(**sent):
+    text = "a text that no canary asks"
+
     class Listening(FakeTriton):
         async def infer(self, request):
-            self.requests.append({name: value.bool_param for name, value in request.parameters.items()})
+            if text.encode() in request.raw_input_contents[0]:
+                self.requests.append({name: value.bool_param for name, value in request.parameters.items()})
             return await super().infer(request)
 
     server = Listening(MODEL, answer=ANSWER)
 
     async def ask():
         async with gateway_of(server) as client:
-            await client.post("/v1/embeddings", json={"model": "embedder", "input": "a", **sent})
+            body = {"model": "embedder", "input": text, "pooling": "pooled", **sent}
+            assert (await client.post("/v1/embeddings", json=body)).status_code == 200
 
     asyncio.run(ask())
-    return server.requests[-1]
+    (asked,) = server.requests
+    return asked
 
 
 @pytest.mark.parametrize("dimensions", [0, 5])
