@@ -9,8 +9,9 @@ Source: M. Moskal et al., llguidance, https://github.com/guidance-ai/llguidance.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 MOST_GRAMMARS = 16  # that are kept compiled
 MOST_GUIDES = 64  # that requests may hold at once, each of up to 64 MiB
 MOST_REFUSED = 64  # that are remembered
+_ANNOTATIONS = frozenset({"title", "description", "$comment", "default", "examples"})
 _NUMBERED_TOKEN = re.compile(r"<\[\d+\]>")
 
 
@@ -141,12 +143,29 @@ class Guides:
         tried = guide
         if guide.kind == "grammar":  # the trial knows no tokens: any of its own stands for one that is named by number
             tried = replace(guide, text=_NUMBERED_TOKEN.sub("<[0]>", guide.text))
+        self._require_no_special_text(guide)
         self._trial.require_cheap(tried)
         if guide.kind == "grammar":  # one that names tokens by their texts was not tried out, and is refused here
             compile_guide(byte_vocabulary(), tried)
         compiled = TokenGuide(compile_guide(vocabulary, guide), self._vocabulary_size)
         compiled.copy().allowed()
         return compiled
+
+    def _require_no_special_text(self, guide: Structure) -> None:
+        # What a guide forces is made into tokens as any text, so that the special one comes, which it then refuses. A
+        # schema's annotations may name one, which no answer says; so may a grammar beside what is said, as tools' do.
+        said = "\n".join(_sayable_texts(guide))
+        for token in self._special_texts:
+            if token in said:
+                expected = "a guide without the text of a special token"
+                raise InputError(expected, repr(token), "say it another way")
+
+    @cached_property
+    def _special_texts(self) -> list[str]:
+        library = self._tokenizer.library if isinstance(self._tokenizer, Tokenizer) else None
+        if library is None or isinstance(library.decoder, decoders.Fuse):  # whose texts are spelled without them
+            return []
+        return [token.content for token in library.get_added_tokens_decoder().values() if token.special]
 
     @cached_property
     def _vocabulary(self) -> LLTokenizer:
@@ -192,6 +211,22 @@ class _Spelling:
             found.append(self._ids[longest])
             text = text[len(longest) :]
         return found
+
+
+def _sayable_texts(guide: Structure) -> Iterator[str]:
+    try:
+        values = [json.loads(guide.text)] if guide.kind == "json_schema" else [guide.text] * (guide.kind == "regex")
+    except (ValueError, RecursionError):
+        return  # which llguidance says in its words
+    while values:
+        value = values.pop()
+        if isinstance(value, str):
+            yield value.replace("\\", "")
+        elif isinstance(value, list):
+            values += value
+        elif isinstance(value, dict):
+            yield from value
+            values += [below for name, below in value.items() if name not in _ANNOTATIONS]
 
 
 def _no_guide(found: str) -> InputError:

@@ -19,6 +19,7 @@ from serving.engine.sampling import guide as guide_module
 from serving.engine.sampling.guide import MOST_GRAMMARS, Guides
 from serving.engine.sampling.sampler import Sampler
 from serving.engine.sampling.token_rules import TokenRules
+from serving.gateway.schemas.structured_outputs import StructureFields
 from tests.conftest import ROOT
 from tests.text_checkpoints import byte_level_bpe, word_piece
 
@@ -222,6 +223,49 @@ def test_the_forced_first_token_is_none_of_the_guides(models):
     sampler = Sampler(SamplingParams(), rules, [1], seed=0, guide=model.guides.create(regex("ab")))
     logits = np.zeros(model.size, dtype=np.float32)
     assert [sampler.sample(logits).token for _ in range(4)] == [1, 4, 5, 2]
+
+
+SPECIAL = "x<|endoftext|>y"
+
+
+@pytest.mark.parametrize(
+    "guide",
+    [
+        schema({"const": SPECIAL}),
+        schema({"type": "object", "properties": {SPECIAL: {"enum": ["a", SPECIAL]}}, "required": [SPECIAL]}),
+        Structure(kind="json_schema", text='{"const": "x\\u003c|endoftext|>"}'),
+        regex(re.escape(SPECIAL)),
+        schema({"type": "string", "pattern": re.escape(SPECIAL)}),
+    ],
+)
+def test_a_guide_that_says_a_special_tokens_text_is_refused_by_it(models, guide):
+    with pytest.raises(InputError, match=r"without the text of a special token; found '<\|endoftext\|>'"):
+        models["stdlib-lm"].guides.create(guide)
+
+
+def test_an_annotation_of_a_schema_may_name_a_special_token(models):
+    text, _ = models["stdlib-lm"].answer(schema({"const": "a", "description": SPECIAL, "examples": [SPECIAL]}), 0)
+    assert text == '"a"'
+    assert models["stdlib-lm"].guides.create(grammar(f'start: "a" | "b{SPECIAL}"')).allowed().any()
+
+
+@speaks
+@pytest.mark.parametrize("count", [499, 500, 1024])
+def test_an_answer_is_one_of_as_many_choices_as_may_be(models, name, count):
+    choices = [f"word {number} of many" for number in range(count)]
+    guide = grammar(StructureFields(guided_choice=choices).structure()["grammar"])
+    answers = [models[name].answer(guide, seed, temperature=1.0) for seed in range(3)]
+    assert all(is_whole and text in choices for text, is_whole in answers)
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [["a", "ab"], ["\x7f", "\x00"], ['"', "\\", "\\n", "\n"], ["", "x"], ["/a/", "%ignore"], ["\u2028", "e\u0301"]],
+)
+def test_an_answer_is_an_odd_choice_as_it_stands(models, choices):
+    guide = grammar(StructureFields(guided_choice=choices).structure()["grammar"])
+    answers = [models["byte-level BPE"].answer(guide, seed, temperature=1.0) for seed in range(12)]
+    assert {text for text, is_whole in answers if is_whole} == set(choices)
 
 
 @pytest.mark.parametrize(
