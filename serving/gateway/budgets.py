@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
@@ -77,3 +77,43 @@ class Turns:
     def of(self, name: str) -> asyncio.Semaphore:
         """What to enter before work for a name begins."""
         return self._semaphores.setdefault(name, asyncio.Semaphore(self._most))
+
+
+class Shares:
+    """A budget, of which nobody has all."""
+
+    def __init__(self, most: int, each: int) -> None:
+        """Nothing is taken yet.
+
+        Args:
+            most: of all together.
+            each: of one owner.
+        """
+        self._all, self._most_each = Budget(most), each
+        self._each = WeakValueDictionary[Hashable, Share]()  # of those who have a part
+
+    def of(self, owner: Hashable) -> "Share":
+        """The part of one who takes of it."""
+        return self._each.setdefault(owner, Share(self._most_each, self._all))
+
+
+class Share(Budget):
+    """What one owner takes of a budget, which the others leave."""
+
+    def __init__(self, most: int, everybodys: Budget) -> None:
+        super().__init__(most)
+        self._everybodys = everybodys
+
+    def take(self, amount: int) -> bool:
+        """Take a part at once, unless so much is not left."""
+        if not super().take(amount):
+            return False
+        if not self._everybodys.take(amount):
+            super().give_back(amount)
+            return False
+        return True
+
+    def give_back(self, amount: int) -> None:
+        """Return a part."""
+        super().give_back(amount)
+        self._everybodys.give_back(amount)

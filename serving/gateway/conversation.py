@@ -14,6 +14,7 @@ from clients.generate import Generator
 from serving.gateway.answers import TokenUsage, count_tokens
 from serving.gateway.chat_templates import CHAT_TEMPLATE, TOOL_CALLS_ID
 from serving.gateway.gateway import Gateway
+from serving.gateway.logprobs import LOGPROB_VALUES
 from serving.gateway.schemas.chat import ChatRequest
 from serving.gateway.tool_parser import ToolCall, ToolCallDelta, ToolParser, read_calls
 from serving.gateway.tools import Tools, plain_tools, tool_format
@@ -62,7 +63,7 @@ async def converse(request: Request, body: ChatRequest) -> Conversation:
     tools = await _tools_of(gateway, body)
     options = gateway.limit_time(_options(body, tools, body.counts_usage or gateway.counts_prompts(request)))
     if not body.stream:
-        await gateway.require_bounded(body.model, [], options)
+        await gateway.require_bounded(body.model, [], options, LOGPROB_VALUES)
     messages = [message.plain() for message in body.messages]
     told = plain_tools([tool.model_dump() for tool in body.chosen_tools()])
     text = "".join(_said(message) + ROLE for message in messages) + (json.dumps(told) if told else "")

@@ -160,7 +160,7 @@ class Gateway:
         return usage
 
     async def require_bounded(
-        self, model: str, prompts: Sequence[str | Sequence[int]], options: SamplingParams
+        self, model: str, prompts: Sequence[str | Sequence[int]], options: SamplingParams, logprob_values: int = 1
     ) -> None:
         """Refuse a request whose answers are too much to be sent as a whole.
 
@@ -168,6 +168,7 @@ class Gateway:
             model: its name.
             prompts: texts or tokens, each of which is answered.
             options: of each answer.
+            logprob_values: as how many values each log-probability counts.
 
         Raises:
             InputError: they are.
@@ -176,7 +177,7 @@ class Gateway:
         served = (await self.pool.models()).get(model)
         if served is not None:  # that there is none, its stream says
             longest = max((most_prompt_tokens(prompt) for prompt in prompts), default=0)
-            require_bounded(max(1, len(prompts)), options, served.parameters, longest)
+            require_bounded(max(1, len(prompts)), options, served.parameters, longest, logprob_values)
 
     async def reserve_tokens(
         self, request: Request, model: str, prompts: Sequence[str | Sequence[int]], options: SamplingParams | None

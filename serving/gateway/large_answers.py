@@ -45,7 +45,11 @@ def most_tokens(options: SamplingParams, parameters: Mapping[str, Any]) -> int:
 
 
 def require_bounded(
-    prompts: int, options: SamplingParams, parameters: Mapping[str, Any], prompt_tokens: int = 0
+    prompts: int,
+    options: SamplingParams,
+    parameters: Mapping[str, Any],
+    prompt_tokens: int = 0,
+    logprob_values: int = 1,
 ) -> None:
     """Refuse a request whose answers are too much to be sent as a whole.
 
@@ -54,6 +58,7 @@ def require_bounded(
         options: of each answer.
         parameters: of the model.
         prompt_tokens: of the longest prompt, which comes with the answer where its log-probabilities do.
+        logprob_values: as how many values each log-probability counts.
 
     Raises:
         InputError: they are.
@@ -61,7 +66,7 @@ def require_bounded(
     answers, tokens = prompts * options.n, most_tokens(options, parameters)
     if options.echo and options.logprobs and tokens < INT32:
         tokens += min(prompt_tokens, int(parameters.get("max_length", INT32)))
-    per_token = 1 + options.logprobs + options.top_logprobs
+    per_token = 1 + (options.logprobs + options.top_logprobs) * logprob_values
     if options.explain:
         per_token += int(parameters.get("max_source_length", parameters.get("max_length", _PATCHES)))
     # A model that says no length generates nothing, which its stream says.

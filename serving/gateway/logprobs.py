@@ -8,6 +8,9 @@ import numpy as np
 
 from clients.answer import Answer, Delta
 
+LOGPROB_VALUES = 4
+"""A chat's log-probability is an object of a text, a number and a list of bytes."""
+
 
 def completion_logprobs(answer: Delta | Answer, begin: int, in_ids: bool) -> dict[str, Any]:
     """Those of ``/v1/completions``: lists, and for each token a dictionary of the most probable ones and itself.

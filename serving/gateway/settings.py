@@ -31,7 +31,8 @@ class GatewaySettings(AccessSettings):
         probe_s: pause between two canaries of every model.
         body_bytes: largest body of a request.
         text_bytes: largest body of a request without an image.
-        bodies_bytes: of all bodies together; one that would be too much is refused.
+        bodies_bytes: of all bodies together, of which a key, or an address without one, has three quarters at most; one
+            that would be too much is refused.
         image_bytes: largest file of an image.
         image_pixels: most pixels of an image, and of all that are decoded at once.
         tensor_bytes: most bytes of a request's tensors, unpacked and in the model's types, and of all at once.

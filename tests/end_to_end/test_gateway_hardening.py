@@ -148,7 +148,7 @@ def test_bodies_share_what_they_may_take_and_small_ones_are_answered_all_the_sam
     (nobody,) = free_ports(1)
     part = b"POST /v1/classify HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     part += b"Content-Length: 1000000\r\n\r\n" + b" " * 900_000
-    with started(f"127.0.0.1:{nobody}", bodies_bytes=2_000_000) as running:
+    with started(f"127.0.0.1:{nobody}", bodies_bytes=2_700_000, body_bytes=1_000_000) as running:
         held = [raw(running, part) for _ in range(2)]
         time.sleep(0.5)
         third = raw(running, part)
@@ -164,6 +164,22 @@ def test_bodies_share_what_they_may_take_and_small_ones_are_answered_all_the_sam
             return await until(lambda: httpx.post(f"{running.url}/v1/classify", json=large).status_code == 400)
 
         assert asyncio.run(free())
+
+
+def test_a_client_whose_bodies_come_slowly_leaves_room_for_others():
+    (nobody,) = free_ports(1)
+    part = b"POST /v1/classify HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    part += b"Content-Length: 1000000\r\n\r\n" + b" " * 900_000
+    large = {"model": "x", "image": " " * 300_000}
+    with started(f"127.0.0.1:{nobody}", bodies_bytes=2_700_000, body_bytes=1_000_000) as running:
+        held = [raw(running, part) for _ in range(4)]
+        time.sleep(0.5)
+        transport = httpx.HTTPTransport(local_address="127.0.0.2")
+        with httpx.Client(transport=transport, headers={"Host": "localhost"}) as other:
+            answers = [other.post(f"{running.url}/v1/classify", json=large) for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [400] * 3
+        for one in held:
+            one.close()
 
 
 def test_a_body_of_a_million_chunks_is_refused_before_most_of_them_are_read(alone):

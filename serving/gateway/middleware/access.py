@@ -7,7 +7,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from serving.gateway.budgets import Budget
+from serving.gateway.budgets import Share, Shares
 from serving.gateway.errors import RETRY_AFTER_S, RefusedError, body_of
 from serving.gateway.middleware.keys import Key, Keys
 from serving.gateway.middleware.quotas import Quotas
@@ -28,7 +28,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, keys: Keys | None, settings: GatewaySettings) -> None:
         self._app, self._keys, self._body_bytes = app, keys, settings.body_bytes
-        self._bodies = Budget(settings.bodies_bytes)
+        self._bodies = Shares(settings.bodies_bytes, max(settings.bodies_bytes * 3 // 4, settings.body_bytes))
         self._quotas = Quotas()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -48,7 +48,8 @@ class Guard:
             await JSONResponse(body, status, more)(scope, receive, send)
             return
         state |= {"key": key, "quotas": self._quotas, "reserved": 0}
-        coming = _Body(self._body_bytes, self._bodies, receive)
+        address, _ = scope.get("client") or ("", 0)
+        coming = _Body(self._body_bytes, self._bodies.of(address if key is None else key.name), receive)
         try:
             await self._app(scope, coming.receive, _with_headers(send, headers) if headers else send)
         finally:
@@ -76,7 +77,7 @@ class Guard:
 class _Body:
     """A body that comes: its size, its time, and its part of what all bodies together may take."""
 
-    def __init__(self, most: int, budget: Budget, receive: Receive) -> None:
+    def __init__(self, most: int, budget: Share, receive: Receive) -> None:
         self._most, self._budget, self._receive = most, budget, receive
         self._ends_s = asyncio.get_running_loop().time() + BODY_S
         self._bytes = self._taken = 0

@@ -105,6 +105,6 @@ def dump_schema(schema: dict[str, Any] | bool | str) -> str:
 
 
 def _grammar_of(choices: list[str]) -> str:
-    # One terminal: as many rules would be as many items of the parser at once, which are bounded. Its lexer takes no DEL.
+    # One terminal: as many rules would be as many items of the parser at once, which are bounded. It takes no DEL.
     texts = (json.dumps(choice, ensure_ascii=False).replace("\x7f", "\\u007f") for choice in choices)
     return "start: CHOICE\nCHOICE: " + " | ".join(texts)

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from serving.gateway.budgets import Budget
+from serving.gateway.budgets import Budget, Shares
 
 
 def test_work_waits_for_its_part_in_the_order_of_coming():
@@ -65,3 +65,12 @@ def test_one_that_leaves_as_its_turn_comes_gives_its_part_on(turn):
         return budget.used
 
     assert asyncio.run(left()) == 0
+
+
+def test_one_owner_leaves_a_part_to_others_and_all_keep_within_the_whole():
+    shares = Shares(10, 7)
+    one, other = shares.of("one"), shares.of("other")
+    assert shares.of("one") is one
+    assert one.take(7) and not one.take(1) and other.take(3) and not other.take(1)
+    one.give_back(7)
+    assert other.take(4) and not other.take(1) and one.take(3)

@@ -22,6 +22,7 @@ from serving.gateway.large_answers import (
     json_response,
     require_bounded,
 )
+from serving.gateway.logprobs import LOGPROB_VALUES
 from serving.gateway.middleware.access import FREE_BYTES
 
 
@@ -55,6 +56,13 @@ def test_ordinary_requests_are_let_through(prompts, options, parameters):
 def test_what_is_too_much_together_is_refused_with_what_to_send_less_of(prompts, options, parameters, found):
     with pytest.raises(InputError, match=found + ".*stream them, or send less of max_tokens, n, prompts or logprobs"):
         require_bounded(prompts, SamplingParams(**options), parameters)
+
+
+def test_a_chats_log_probabilities_count_for_more():
+    options = SamplingParams(logprobs=True, top_logprobs=20, max_tokens=10_000)
+    require_bounded(1, options, {"max_length": 20_000})
+    with pytest.raises(InputError, match="1 answers of up to 10000 tokens with 85 values each"):
+        require_bounded(1, options, {"max_length": 20_000}, logprob_values=LOGPROB_VALUES)
 
 
 def test_large_answers_become_json_beside_the_event_loop():
