@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from jinja2 import TemplateError, TemplateSyntaxError
 from jinja2.ext import Extension, loopcontrols
-from jinja2.nodes import Filter, Node
+from jinja2.nodes import Filter, Node, Scope
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -26,9 +26,9 @@ class _Generation(Extension):
 
     tags = {"generation"}  # noqa: RUF012  as jinja2 declares it
 
-    def parse(self, parser: Parser) -> list[Node]:
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+    def parse(self, parser: Parser) -> Node:
+        line = next(parser.stream).lineno
+        return Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line)
 
 
 def create_environment() -> ImmutableSandboxedEnvironment:

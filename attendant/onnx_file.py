@@ -32,7 +32,7 @@ _PARTS: dict[str, dict[int, str]] = {
 """Message → the fields in which a node or a tensor may lie."""
 _KEY, _VALUE = 1, 2
 _VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5
-_LONGEST_VARINT = 10
+_LONGEST_VARINT, _TAG_BITS = 10, 32
 _MALFORMED = "no ONNX file: its fields do not add up"
 _EXPORT_AGAIN = "export the model again"
 
@@ -99,6 +99,8 @@ def _fields(data: mmap.mmap, position: int, end: int) -> Iterator[tuple[int, int
     """Each field of a message that has a length: its number, and where it begins and ends."""
     while position < end:
         tag, position = _varint(data, position, end)
+        if tag >> _TAG_BITS:  # which protobuf's C++ reader drops, and with them would see another field
+            raise ValueError(_MALFORMED)
         number, wire = tag >> 3, tag & 7
         first = position
         if wire == _VARINT:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from attendant.errors import ArtefactError, UserError
+from attendant.errors import ArtefactError, AttendantError, UserError
 from attendant.folders import one_at_a_time
 from attendant.manifest import MANIFEST_NAME, Manifest
 from attendant.progress import Advance, progress
@@ -75,6 +75,7 @@ def prepare_here(cache: Path, paths: Sequence[str], repository: Path | None = No
         artefacts = [_prepare(path, folder, advance) for path, folder in zip(paths, folders, strict=True)]
         out = repository or cache / "served" / _key(*paths) / "repository"
         if repository is None:
+            _remove_unless(Path.is_dir, out)
             _remove_strays(out, lambda one: (one / PBTXT_NAME).is_file())
         manifests = write_repository(artefacts, out)
         advance(f"repository {out}")
@@ -118,6 +119,7 @@ def _prepare(path: str, folder: Path, advance: Advance) -> Path:
         elif _is_hugging_face(place):
             source, imported = str(folder / "checkpoint"), _import(place, folder / "checkpoint")
         advance(f"{path}: {imported}")
+        _remove_unless(_is_artefact, artefact)
         manifest, done = export_onnx(source, artefact)
         advance(f"{manifest.name}: {'exported' if done else 'exported before'}")
         if done or not _has_passed(artefact):
@@ -131,15 +133,13 @@ def _prepare(path: str, folder: Path, advance: Advance) -> Path:
 def _is_hugging_face(place: Path) -> bool:
     if gguf_in(place) is not None:
         return True
-    if not (place / CONFIG_NAME).is_file():
-        return False
-    try:
-        return not set(read_json(place / CONFIG_NAME)) >= CHECKPOINT_FIELDS
-    except (OSError, ValueError, TypeError):
-        return True  # and the import says what is wrong with it
+    return (place / CONFIG_NAME).is_file() and not _is_checkpoint(
+        place
+    )  # of a damaged one the import says what is wrong
 
 
 def _import(place: Path, out: Path) -> str:
+    _remove_unless(_is_checkpoint, out)
     _remove_strays(out, lambda one: one.name in OURS)
     architecture = import_once(place, out)
     return "imported before" if architecture is None else f"imported {architecture}"
@@ -149,10 +149,34 @@ def _remove_strays(folder: Path, is_ours: Callable[[Path], bool]) -> None:
     # What a system leaves in a folder of the cache, as .DS_Store, must not keep it from being replaced.
     for place in folder.iterdir() if folder.is_dir() else ():
         if not is_ours(place):
-            if place.is_dir() and not place.is_symlink():
-                shutil.rmtree(place)
-            else:
-                place.unlink()
+            _remove(place)
+
+
+def _remove_unless(is_whole: Callable[[Path], bool], place: Path) -> None:
+    # Whatever lies in the cache is ours: what is damaged there is made again, and is nobody's folder to be spared.
+    if not is_whole(place):
+        _remove(place)
+
+
+def _remove(place: Path) -> None:
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place)
+    else:
+        place.unlink(missing_ok=True)
+
+
+def _is_checkpoint(folder: Path) -> bool:
+    try:
+        return set(read_json(folder / CONFIG_NAME)) >= CHECKPOINT_FIELDS
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def _is_artefact(folder: Path) -> bool:
+    try:
+        return bool(Manifest.read(folder).name)
+    except AttendantError:
+        return False
 
 
 def _has_passed(artefact: Path) -> bool:

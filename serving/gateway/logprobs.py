@@ -86,11 +86,12 @@ def _top_bytes(answer: Delta | Answer, place: int) -> Sequence[bytes | None]:
 
 
 def _offsets(answer: Delta | Answer, begin: int) -> list[int] | None:
-    # A part of an answer may hold its text back until the next: there the tokens themselves are the text. Special
-    # tokens, which no text says, and a blank that is cut off at its beginning, move nothing.
+    # A part of an answer that has none of the prompt may hold its text back until the next: there the tokens themselves
+    # are the text. Special tokens, which no text says, and a blank that is cut off at its beginning, move nothing.
     if len(answer.token_bytes) < len(answer.token_ids):
         return None
-    text = answer.text.encode() if isinstance(answer, Answer) else b"".join(answer.token_bytes)
+    is_said = isinstance(answer, Answer) or answer.prompt_tokens
+    text = answer.text.encode() if is_said else b"".join(answer.token_bytes)
     begins = np.frombuffer(text, np.uint8) & 0xC0 != 0x80  # of characters, in UTF-8
     characters, at, offsets = [0, *begins.cumsum().tolist()], 0, list[int]()
     for piece in answer.token_bytes:

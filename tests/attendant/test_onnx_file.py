@@ -62,6 +62,16 @@ def test_a_file_that_is_no_onnx_is_refused_by_its_path(content, tmp_path):
         check_onnx_file(path)
 
 
+@pytest.mark.parametrize("bit", [32, 34])
+def test_a_field_of_which_another_reader_drops_the_upper_bits_is_refused(bit, tmp_path):
+    # ONNX Runtime and OpenVINO see another graph in it, whose nodes and weights nobody has looked at.
+    tag, content = (7 << 3 | 2) + (1 << bit), a_graph()
+    written_tag = bytes(tag >> shift & 0x7F | (0x80 if shift < 28 else 0) for shift in range(0, 35, 7))
+    path = written(content + written_tag + b"\x00", tmp_path / "model.onnx")
+    with pytest.raises(ArtefactError, match=f"an ONNX file at {re.escape(str(path))}.*do not add up"):
+        check_onnx_file(path)
+
+
 def test_a_file_that_is_not_there_is_refused_by_its_path(tmp_path):
     with pytest.raises(ArtefactError, match=r"an ONNX file at .*model\.onnx; found .*No such file"):
         check_onnx_file(tmp_path / "model.onnx")

@@ -1,5 +1,6 @@
 """What `attendant serve PATH…` takes, and what it refuses before it works."""
 
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -81,3 +82,21 @@ def test_a_hugging_face_folder_is_imported_once(tmp_path, capfd):
     (folder / "generation_config.json").write_text("{}")
     prepare_here(tmp_path / "cache", [str(folder)])
     assert "imported GPT2LMHeadModel\n" in capfd.readouterr().err
+
+
+def test_what_is_damaged_in_the_cache_is_made_again(tmp_path, capfd):
+    folder = KINDS["gpt2"].save(tmp_path / "theirs")
+    prepare_here(tmp_path / "cache", [str(folder)])
+    (kept,) = (tmp_path / "cache" / "served").iterdir()
+    for name, content in (("config.json", "{"), ("config.json", "{}"), ("config.json", "[]"), ("config.json", None)):
+        (kept / "checkpoint" / name).unlink()
+        if content is not None:
+            (kept / "checkpoint" / name).write_text(content)
+        prepare_here(tmp_path / "cache", [str(folder)])
+    (kept / "artefact" / "manifest.json").write_text("{")
+    prepare_here(tmp_path / "cache", [str(folder)])
+    for name in ("checkpoint", "artefact", "repository"):
+        shutil.rmtree(kept / name)
+        (kept / name).touch()
+    assert prepare_here(tmp_path / "cache", [str(folder)]).models == ("theirs",)
+    assert (kept / "repository" / "theirs" / "1" / "manifest.json").is_file()

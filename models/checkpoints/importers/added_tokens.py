@@ -36,12 +36,14 @@ def read_settings(source: Path) -> dict[str, Any]:
 
 
 def named_tokens(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Name → text of the special tokens that chat templates name.
+    """Name → text of the special tokens that chat templates name, those of the model's own kind among them.
 
     Raises:
         ArtefactError: one is no text.
     """
-    tokens = {name: settings[name] for name in NAMED if settings.get(name)}
+    extra = settings.get("extra_special_tokens")
+    tokens = {name: settings[name] for name in NAMED if settings.get(name)} | _own_tokens(settings)
+    tokens |= extra if isinstance(extra, dict) else {}
     texts: dict[str, Any] = {
         name: token.get("content") if isinstance(token, dict) else token for name, token in tokens.items()
     }
@@ -76,11 +78,15 @@ def add_tokens(path: Path, settings: Mapping[str, Any]) -> None:
 
 def _special_tokens(settings: Mapping[str, Any]) -> list[AddedToken]:
     extra = settings.get("extra_special_tokens") or settings.get("additional_special_tokens") or []
-    others = [value for name, value in settings.items() if name.endswith("_token") and name not in NAMED]
-    of_the_model = [value for value in others if isinstance(value, str | dict)]  # add_bos_token is a bool
+    named_tokens(settings)  # each is a text
+    named = [settings[name] for name in NAMED if settings.get(name)]
     listed = extra.values() if isinstance(extra, dict) else extra
-    named = [settings[name] for name in named_tokens(settings)]
-    return [_token(value, True) for value in (*named, *of_the_model, *listed)]
+    return [_token(value, True) for value in (*named, *_own_tokens(settings).values(), *listed)]
+
+
+def _own_tokens(settings: Mapping[str, Any]) -> dict[str, Any]:
+    others = {name: value for name, value in settings.items() if name.endswith("_token") and name not in NAMED}
+    return {name: value for name, value in others.items() if isinstance(value, str | dict)}  # add_bos_token is a bool
 
 
 def _token(value: Any, special: bool) -> AddedToken:

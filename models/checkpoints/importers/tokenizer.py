@@ -19,6 +19,9 @@ from models.checkpoints.importers.library import quietly, transformers
 # What tokenizers without a tokenizer.json consist of, and whose they are.
 _SLOW = (("vocab.json", "merges.txt"), ("vocab.txt",), ("spiece.model",), ("tokenizer.model",))
 _SETTINGS = ("special_tokens_map.json", "tokenizer_config.json")
+DEFAULT, TOOL_USE = "default", "tool_use"
+"""Names of chat templates, of which transformers takes the second where a request has tools."""
+_ADDITIONAL = "additional_chat_templates"
 TEXTS = ("The house is small.", "Three cats, 2 dogs and 1 naïve fox!", "日本 😀")
 """What tokenizers are compared on; of punctuation only what no version of Marian's rewrites."""
 
@@ -82,13 +85,14 @@ def keep_tokenizer(source: Path, folder: Path, stated: Mapping[str, Any] | None 
         if present[0][0].endswith(".model"):
             _require_same_pieces(path, source / present[0][0])
     details: dict[str, Any] = {"tokenizer": {"unknown": "keep"}}
-    template = _template(source, settings)
-    if template is None:
+    templates = _templates(source, settings)
+    if DEFAULT not in templates:
         return details
-    if fault := template_fault(template):
-        remedy = f"correct {CHAT_TEMPLATE_NAME} or tokenizer_config.json, or take the template out"
-        raise ArtefactError(f"a chat template that Jinja can read in {source}", fault, remedy)
-    (folder / CHAT_TEMPLATE_NAME).write_text(template, encoding="utf-8")
+    for template in templates.values():
+        if fault := template_fault(template):
+            remedy = f"correct {CHAT_TEMPLATE_NAME} or tokenizer_config.json, or take the template out"
+            raise ArtefactError(f"a chat template that Jinja can read in {source}", fault, remedy)
+    (folder / CHAT_TEMPLATE_NAME).write_text(_joined(templates), encoding="utf-8")
     return {**details, "special_tokens": named_tokens(settings)}
 
 
@@ -104,17 +108,38 @@ def _require_same_pieces(path: Path, model: Path) -> None:
             )
 
 
-def _template(source: Path, settings: Mapping[str, Any]) -> str | None:
-    path = source / CHAT_TEMPLATE_NAME
-    if path.is_file():
-        try:
-            return read_file(path).decode()
-        except (OSError, ValueError) as error:
-            raise ArtefactError(f"a chat template at {path}", str(error), "copy the file again") from error
-    found = settings.get("chat_template")
-    if isinstance(found, list):  # several, by name
-        every = [one for one in found if isinstance(one, dict)]
-        found = next((one.get("template") for one in every if one.get("name") == "default"), None)
-    if found is not None and not isinstance(found, str):
-        raise ArtefactError("a text as chat_template in tokenizer_config.json", repr(found)[:100], "correct it")
-    return found
+def _templates(source: Path, settings: Mapping[str, Any]) -> dict[str, str]:
+    # As transformers finds them: files come before what tokenizer_config.json says.
+    files = {DEFAULT: source / CHAT_TEMPLATE_NAME}
+    files |= {name: path for name in (DEFAULT, TOOL_USE) if (path := source / _ADDITIONAL / f"{name}.jinja").is_file()}
+    found: dict[str, Any] = {}
+    for name, path in files.items():
+        if path.is_file():
+            try:
+                found[name] = read_file(path).decode()
+            except (OSError, ValueError) as error:
+                raise ArtefactError(f"a chat template at {path}", str(error), "copy the file again") from error
+    if not found and (stated := settings.get("chat_template")) is not None:
+        found = {DEFAULT: stated}
+        if isinstance(stated, list):
+            named = [(one.get("name"), one.get("template")) for one in stated if isinstance(one, dict)]
+            found = {name: template for name, template in named if isinstance(name, str)}
+        elif isinstance(stated, dict):
+            found = stated
+    templates = {name: found[name] for name in (DEFAULT, TOOL_USE) if found.get(name) is not None}
+    for template in templates.values():
+        if not isinstance(template, str):
+            expected = "a text as chat_template in tokenizer_config.json"
+            raise ArtefactError(expected, repr(template)[:100], "correct it")
+    return templates
+
+
+def _joined(templates: Mapping[str, str]) -> str:
+    # transformers takes the one for tools where there are any. The signs keep Jinja from touching the blanks beside its
+    # tags; of the line ends at the end of a template it drops one.
+    default, tool_use = (
+        template.removesuffix("\n").removesuffix("\r") for template in (templates[DEFAULT], templates.get(TOOL_USE, ""))
+    )
+    if TOOL_USE not in templates:
+        return templates[DEFAULT]
+    return f"{{% if tools is not none +%}}{tool_use}{{%+ else +%}}{default}{{%+ endif %}}"

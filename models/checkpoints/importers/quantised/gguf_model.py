@@ -102,9 +102,16 @@ def gguf_config(file: GgufFile) -> dict[str, Any]:
 
 
 def gguf_generation(file: GgufFile) -> dict[str, Any]:
-    """The ``generation_config.json`` of the model: every token that ends an answer."""
-    ends = [file.values.get(f"tokenizer.ggml.{name}") for name in _ENDS]
-    return {"eos_token_id": sorted({end for end in ends if end is not None})}
+    """The ``generation_config.json`` of the model: every token that ends an answer.
+
+    Raises:
+        ArtefactError: one is no whole number.
+    """
+    ends = {name: file.values[name] for name in (f"tokenizer.ggml.{end}" for end in _ENDS) if name in file.values}
+    for name, end in ends.items():
+        if type(end) is not int:
+            raise ArtefactError(f"a whole number as {name} in {file.path}", repr(end)[:100], "convert the model again")
+    return {"eos_token_id": sorted(set(ends.values()))}
 
 
 def gguf_tensors(file: GgufFile, config: Mapping[str, Any]) -> QuantisedTensors:

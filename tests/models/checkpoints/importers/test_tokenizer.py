@@ -5,7 +5,7 @@ import pytest
 import transformers
 from tokenizers import BertWordPieceTokenizer, ByteLevelBPETokenizer
 
-from attendant.chat_template import LONGEST_TEMPLATE
+from attendant.chat_template import LONGEST_TEMPLATE, create_environment
 from attendant.errors import ArtefactError, MachineError
 from attendant.tokenization import load_tokenizer
 from attendant.tokenizer import RenderedText
@@ -196,6 +196,60 @@ def test_the_chat_template_is_kept_wherever_it_stands(place, tmp_path):
     assert (folder / "chat_template.jinja").read_text() == TEMPLATE
     assert details["special_tokens"]["bos_token"] == "<s>"
     assert details["special_tokens"].get("eos_token", "</s>") == "</s>"
+
+
+PLAIN, TOOLED = (
+    "  {{ messages[0].content }}\n\n",
+    "T{{ tools[0].function.name }}{% for m in messages %}\n  {{ m }}{% endfor %}\n",
+)
+OWN = "{{ image_token }}{{ audio_token }}{{ eos_token }}{{ pad_token }}"
+SCOPES = "{% set x = 1 %}{% generation %}{% set x = 2 %}{{ x }}{% endgeneration %}{{ x }}"
+TOOL = {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}
+
+
+@pytest.mark.parametrize(
+    ("stated", "files"),
+    [
+        ([{"name": "default", "template": PLAIN}, {"name": "tool_use", "template": TOOLED}], {}),
+        (
+            [
+                {"name": "tool_use", "template": TOOLED},
+                {"name": "rag", "template": "{"},
+                {"name": "default", "template": PLAIN},
+            ],
+            {},
+        ),
+        ({"default": PLAIN}, {}),
+        ("old", {"chat_template.jinja": PLAIN}),
+        ("old", {"chat_template.jinja": PLAIN, "additional_chat_templates/tool_use.jinja": TOOLED}),
+        (None, {"additional_chat_templates/default.jinja": PLAIN}),
+        (OWN, {}),
+        (SCOPES, {}),
+    ],
+)
+def test_a_chat_is_written_as_in_transformers_with_tools_and_without(stated, files, tmp_path):
+    source = tmp_path / "theirs"
+    (source / "additional_chat_templates").mkdir(parents=True)
+    characters().save(str(source / "tokenizer.json"))
+    own = {"image_token": "<img>", "extra_special_tokens": {"audio_token": "<sound>"}, "eos_token": "</s>"}
+    write(source / "tokenizer_config.json", tokenizer_class="PreTrainedTokenizerFast", chat_template=stated, **own)
+    write(source / "config.json", model_type="llama")
+    for name, template in files.items():
+        (source / name).write_text(template)
+    details, folder = kept(source)
+    template = create_environment().from_string((folder / "chat_template.jinja").read_text())
+    with quietly():
+        theirs = transformers.AutoTokenizer.from_pretrained(source)
+    messages = [{"role": "user", "content": "hi"}]
+    for tools in (None, [TOOL]):
+        ours = template.render(messages=messages, tools=tools, **details["special_tokens"])
+        assert ours == theirs.apply_chat_template(messages, tools=tools, tokenize=False)
+
+
+def test_a_template_for_tools_alone_is_none(tmp_path):
+    source = slow_folder(tmp_path / "theirs", "gpt2")
+    write(source / "tokenizer_config.json", chat_template={"tool_use": TOOLED})
+    assert not (kept(source)[1] / "chat_template.jinja").exists()
 
 
 def test_a_chat_template_that_is_no_text_is_refused_with_its_path(tmp_path):

@@ -1,11 +1,12 @@
 """Log-probabilities as the official client reads them: texts, bytes, offsets, and those of the prompt."""
 
 import asyncio
+import json
 
 from openai.types import Completion
 from openai.types.chat import ChatCompletion
 
-from tests.serving.gateway.fake_triton import FakeTriton, config_of, delta, floats, gateway_of, integers, raw
+from tests.serving.gateway.fake_triton import FakeTriton, config_of, delta, floats, gateway_of, integers, raw, texts
 
 MODEL = config_of("writer", "generate", max_length="64", chat_template="{{ messages[0].content }}")
 PIECES, VALUES = [b"<s>", b" \xe2\x82", b"\xac", b" b"], [float("nan"), -0.5, -1.0, -2.0]
@@ -32,7 +33,9 @@ def ask(path, deltas, **sent):
 
     answered = asyncio.run(answer())
     assert answered.status_code == 200, answered.text
-    return answered.json()
+    if not sent.get("stream"):
+        return answered.json()
+    return [json.loads(line[6:]) for line in answered.text.splitlines() if line.startswith("data: {")]
 
 
 def test_a_completion_says_them_by_the_texts_of_tokens_with_their_places():
@@ -44,6 +47,19 @@ def test_a_completion_says_them_by_the_texts_of_tokens_with_their_places():
     assert found.token_logprobs == [None, *VALUES[1:]] and found.text_offset == [0, 0, 0, 1]
     assert found.top_logprobs[0] is None and found.top_logprobs[3] == {" b": -2.0, "x": -3.0}
     assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (3, 1)
+
+
+def test_a_streams_places_are_those_of_the_whole_answer():
+    first = {name: value for name, value in PROMPTED.items() if not name.startswith("top")}
+    last = delta(
+        " c", 6, output_log_probs=floats([[-1.0]]), token_bytes=raw([[b" c"]]), num_output_tokens=integers([[1]])
+    )
+    asked = {"prompt": "€", "echo": True, "logprobs": 0}
+    deltas = [{**first, "finish_reason": texts("")}, last]
+    events = ask("/v1/completions", deltas, stream=True, **asked)
+    assert [event["choices"][0]["logprobs"]["text_offset"] for event in events] == [[0, 0, 0, 1], [3]]
+    whole = ask("/v1/completions", deltas, **asked)
+    assert whole["choices"][0]["logprobs"]["text_offset"] == [0, 0, 0, 1, 3]
 
 
 def test_the_token_itself_is_among_the_most_probable_ones():

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -5,6 +7,8 @@ from attendant.errors import ArtefactError, ConfigError
 from attendant.no_tokenizer import NOTE
 from attendant.tokenization import load_tokenizer
 from models.checkpoints.importers.importing import import_checkpoint
+from models.checkpoints.importers.quantised.gguf_file import read_gguf
+from models.checkpoints.importers.quantised.gguf_model import gguf_generation
 from models.checkpoints.store import load_checkpoint, stored_integers
 from tests.models.checkpoints.importers.quantised.ggufs import KIND, MODELS, theirs_of, write_gguf
 from tests.models.checkpoints.importers.saved import LETTERS, SPECIALS, assert_same, causal
@@ -89,6 +93,14 @@ def test_what_has_another_arithmetic_is_refused_by_name(metadata, found, tmp_pat
         import_checkpoint(path, tmp_path / "ours")
     assert found in caught.value.found
     assert not (tmp_path / "ours").exists()
+
+
+def test_an_end_token_that_is_no_number_is_refused_by_name(tmp_path):
+    path, _ = written(tmp_path, KIND.Q8_0)
+    file = read_gguf(path)
+    for wrong in ([1, 2], "1", True, 1.5):
+        with pytest.raises(ArtefactError, match=r"whole number as tokenizer\.ggml\.eot_token_id"):
+            gguf_generation(replace(file, values={**file.values, "tokenizer.ggml.eot_token_id": wrong}))
 
 
 def test_an_unknown_architecture_is_refused_by_name(tmp_path):
