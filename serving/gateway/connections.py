@@ -34,6 +34,8 @@ class _BoundedConnection(h11.Connection):
         event = super().next_event()
         if isinstance(event, h11.Request):
             self._pieces = self._bytes = 0
+            if {b"content-length", b"transfer-encoding"} <= {name for name, _ in event.headers}:
+                raise h11.RemoteProtocolError("a body of two lengths")  # RFC 9112, 6.3: a proxy may have read the other
             if absolute := _ABSOLUTE.fullmatch(event.target):
                 event = _with_origin_form(event, *absolute.groups())
         elif isinstance(event, h11.Data):

@@ -182,6 +182,15 @@ def test_a_client_whose_bodies_come_slowly_leaves_room_for_others():
             one.close()
 
 
+@pytest.mark.parametrize("length", [b"0", b"5"])
+def test_a_body_of_two_lengths_is_refused_and_what_follows_is_no_request(alone, length):
+    head = b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head += b"Content-Length: " + length + b"\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with raw(alone, head + b"0\r\n\r\n" + b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n") as connection:
+        answered = b"".join(iter(lambda: connection.recv(4096), b""))
+    assert answered.startswith(b"HTTP/1.1 400 ") and answered.count(b"HTTP/1.1 ") == 1
+
+
 def test_a_body_of_a_million_chunks_is_refused_before_most_of_them_are_read(alone):
     head = b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     with raw(alone, head + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\n \r\n" * 5000) as connection:

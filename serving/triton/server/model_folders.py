@@ -9,6 +9,7 @@ import os
 import re
 import stat
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 from attendant.errors import ArtefactError
@@ -23,12 +24,12 @@ _NUMBER = re.compile("-?[0-9]+")
 _LARGEST_VERSION = 2**31 - 1
 
 
-def find_models(settings: ServerSettings, again: bool = False) -> tuple[str, ...]:
+def find_models(settings: ServerSettings, before: Collection[str] = ()) -> tuple[str, ...]:
     """The names of those that are to be served: all that have a config.pbtxt, or those that were chosen.
 
     Args:
         settings: of the server.
-        again: they were served before: one that was chosen and is gone since keeps no other from being served.
+        before: what was served before: what is gone since keeps no other from being served.
 
     Raises:
         ArtefactError: the repository has no model, or lacks one that was requested.
@@ -39,14 +40,14 @@ def find_models(settings: ServerSettings, again: bool = False) -> tuple[str, ...
     reasons = {name: engines.get(name) or _unfit(folder) for name, folder in sorted(folders.items())}
     unfit = {name: reason for name, reason in reasons.items() if reason}
     present = folders.keys() - unfit.keys()
-    missing = set(settings.models) - present
+    missing = set(settings.models or before) - present
     served = present & set(settings.models) if settings.models else present
-    if (missing and not again) or not served:
+    if (missing and not before) or not served:
         expected = f"models {sorted(missing)}" if missing else "one model at least"
         beside = "".join(f"; {_shown(name)}: {found}" for name, found in unfit.items())
         found = f"{sorted(present) or 'none'} in {Path(settings.repository)}{beside}"
         raise ArtefactError(expected, found, "lay it out with `attendant repository`")
-    for name in sorted(missing if settings.models else unfit.keys()):
+    for name in sorted(missing if settings.models else missing | unfit.keys()):
         reason = unfit.get(name, f"it has no {CONFIG} any more")
         sys.stderr.write(f"not served: {_shown(name)}: {printable(reason)}\n")
     return tuple(sorted(served))

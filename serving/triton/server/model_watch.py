@@ -173,6 +173,7 @@ class ModelWatch:
         """The verdict on the example of a model that says its health, which alone tells whether it hangs."""
         assert self._served is not None
         canary = asyncio.ensure_future(self._example())
+        canary.add_done_callback(lambda done: done.cancelled() or done.exception())  # if its worker hangs meanwhile
         while not canary.done():
             await self._while_alive(asyncio.wait({canary}, timeout=1.0))
             await self._ask(engine_health(self._client, self._served))

@@ -24,7 +24,7 @@ from serving.triton.server.group import end_group, has_exited, wait_for_exit
 from serving.triton.server.guard import returncode_from_status
 from serving.triton.server.installation import Installation, find_installation
 from serving.triton.server.launch import launch
-from serving.triton.server.model_folders import find_models
+from serving.triton.server.model_folders import CONFIG, find_models
 from serving.triton.server.ports import check_ports_free
 from serving.triton.server.reaper import Reaper
 from serving.triton.server.server_log import LogFollower, problems_in
@@ -109,12 +109,12 @@ class TritonServer:
         status = None if self._guard is None else self._guard.returncode
         return None if status is None else returncode_from_status(status)
 
-    def start(self, later: Collection[str] = (), again: bool = False) -> None:
+    def start(self, later: Collection[str] = (), before: Collection[str] = ()) -> None:
         """Start the server and return at once.
 
         Args:
             later: models that are not loaded at its start.
-            again: another served them before: a model that was chosen and is gone since is left out.
+            before: models that another served before: one that is gone since can be loaded once it is back.
 
         Raises:
             MachineError: there is no tritonserver, or it lacks what it needs.
@@ -125,14 +125,16 @@ class TritonServer:
         if self._guard is not None:
             raise ServerError("a TritonServer that was never started", "one that was", "make a new one")
         installation = self._installation
-        self.models = find_models(self._settings, again)
+        present = find_models(self._settings, before)
+        gone = [name for name in before if not (self._settings.repository / name / CONFIG).exists()]
+        self.models = tuple(sorted({*present, *gone}))
         check_ports_free(self._settings)
         remove_dead_regions()
         remove_dead_workspaces()
         remove_dead_environments()
         self._workspace = new_workspace(self.name)
         lay_out(installation, self._settings.repository, self._workspace)
-        self._loaded_first = [name for name in self.models if name not in later]
+        self._loaded_first = [name for name in self.models if name not in {*later, *gone}]
         command = command_line(
             self._settings, installation, self._workspace, self.name, self.regions, self._loaded_first
         )
@@ -255,12 +257,13 @@ class TritonServer:
             if not self._failed:
                 self.remove_log()
 
-    def remove_log(self) -> None:
-        """Remove what was kept of a server that failed."""
+    def remove_log(self) -> bool:
+        """Remove what was kept of a server that failed; False where that cannot be done now."""
         if self._workspace is not None:
             shutil.rmtree(self._workspace, ignore_errors=True)
         if self._reaper is not None:
             self._reaper.dismiss()
+        return self._workspace is None or not self._workspace.exists()
 
     def kill(self) -> None:
         """End the server at once, with whatever it does."""

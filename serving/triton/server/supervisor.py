@@ -59,14 +59,15 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
     Raises:
         AttendantError: the first server did not become ready, or serves none of its models.
     """
-    backoff, first = Backoff(), True
+    backoff, first, before = Backoff(), True, tuple[str, ...]()
     stuck, harmful = Troubles(), Troubles()  # that died as they were loaded, and with which the server crashed or grew
-    failed_before: TritonServer | None = None
+    failed_before = list[TritonServer]()
     try:
         while True:
             server = start()
             try:
-                server.start(later={*stuck, *harmful}, again=not first)
+                server.start(later={*stuck, *harmful}, before=before)
+                before = server.models
                 await _wait_until_live(server, supervision.start_timeout_s)
                 async with TritonClient(
                     server.endpoints.grpc,
@@ -103,14 +104,13 @@ async def supervise(start: Callable[[], TritonServer], supervision: Supervision,
                 reason = f"never loaded, for which Triton waits: {', '.join(left_out)}" if waits else str(error)
             finally:
                 server.stop()
-            if failed_before is not None:
-                failed_before.remove_log()
-            failed_before = server
+            # Of the last one the log stays for a while; where descriptors or the disk have run out, so do folders.
+            failed_before = [server, *(one for one in failed_before if not one.remove_log())]
             _report(f"starting the server anew: {reason}")
             await asyncio.sleep(backoff.pause_after_failure())
     finally:
-        if failed_before is not None:
-            failed_before.remove_log()
+        for one in failed_before:
+            one.remove_log()
 
 
 async def _wait_until_live(server: TritonServer, timeout_s: float) -> None:

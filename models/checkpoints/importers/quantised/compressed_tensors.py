@@ -72,7 +72,7 @@ def compressed_tensors(values: Mapping[str, Any]) -> Scheme:
             name=_NAME,
             parts=plain,
             shape=lambda shapes: shapes[".weight"],
-            read=lambda read: _read_plain(read, size),
+            read=lambda read: _read_plain(_with_zeros(read, weights), size),
             note=note,
         )
     parts = (".weight_packed", ".weight_scale", ".weight_shape", ".weight_zero_point", ".weight_g_idx")
@@ -80,7 +80,7 @@ def compressed_tensors(values: Mapping[str, Any]) -> Scheme:
         name=_NAME,
         parts=parts,
         shape=shape,
-        read=lambda read: _read_packed(read, 4 if bits == 4 else 8, size),
+        read=lambda read: _read_packed(_with_zeros(read, weights), 4 if bits == 4 else 8, size),
         order=".weight_g_idx",
         group=size,
     )
@@ -89,6 +89,12 @@ def compressed_tensors(values: Mapping[str, Any]) -> Scheme:
 def _is_by_row(activations: Any) -> bool:
     wanted = {"num_bits": 8, "type": "int", "strategy": "token", "dynamic": True, "symmetric": True}
     return isinstance(activations, Mapping) and all(activations.get(name) == one for name, one in wanted.items())
+
+
+def _with_zeros(parts: Mapping[str, Tensor], weights: Mapping[str, Any]) -> Mapping[str, Tensor]:
+    if weights.get("symmetric") is False and ".weight_zero_point" not in parts:
+        raise ValueError("no weight_zero_point, though its levels are not symmetric")
+    return parts
 
 
 def _read_packed(parts: Mapping[str, Tensor], bits: Bits, group: int) -> Integers:

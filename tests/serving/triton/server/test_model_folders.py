@@ -33,15 +33,23 @@ def test_a_chosen_model_that_is_gone_later_takes_no_other_away(
 ):
     chosen = replace(settings, models=("double", "tokens"))
     (settings.repository / "double" / "-1").mkdir()
-    assert find_models(chosen, again=True) == ("tokens",)
+    assert find_models(chosen, before=chosen.models) == ("tokens",)
     shutil.rmtree(settings.repository / "double")
-    assert find_models(chosen, again=True) == ("tokens",)
+    assert find_models(chosen, before=chosen.models) == ("tokens",)
     first, second = capsys.readouterr().err.splitlines()
     assert first.endswith("is no version") and second == "not served: double: it has no config.pbtxt any more"
     with pytest.raises(ArtefactError, match="double"):
         find_models(chosen)
     with pytest.raises(ArtefactError, match="double"):
-        find_models(replace(settings, models=("double",)), again=True)
+        find_models(replace(settings, models=("double",)), before=["double"])
+
+
+def test_a_model_that_is_gone_later_is_named_though_nobody_chose_it(
+    settings: ServerSettings, capsys: pytest.CaptureFixture[str]
+):
+    shutil.rmtree(settings.repository / "double")
+    assert find_models(settings, before=("double", "tokens")) == ("tokens",)
+    assert capsys.readouterr().err == "not served: double: it has no config.pbtxt any more\n"
 
 
 def _pipe(model: Path) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import shutil
 import signal
 import threading
 import time
@@ -110,6 +111,23 @@ def test_a_dead_server_is_started_anew_however_often_it_dies(settings, capsys):
     assert f"ended with {-signal.SIGKILL}" in capsys.readouterr().err
 
 
+def test_a_model_that_is_away_while_the_server_is_replaced_is_named_and_served_once_it_is_back(settings, capsys):
+    away = settings.repository.with_name("away")
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        assert not lacks[0]
+        (settings.repository / "double").rename(away)
+        server_of(servers[0].group).kill()
+        await until(lambda: len(servers) == 2)
+        assert list(lacks[1]) == ["double"]
+        away.rename(settings.repository / "double")
+        await until(lambda: "double answers again" in capsys.readouterr().err)
+        assert doubles(triton.InferenceServerClient(servers[1].endpoints.grpc))
+
+    supervised(settings, scenario)
+
+
 @pytest.mark.planted
 def test_a_server_that_stands_still_is_replaced_and_one_that_pauses_is_not(settings, capsys):
     async def scenario(servers, lacks):
@@ -126,6 +144,25 @@ def test_a_server_that_stands_still_is_replaced_and_one_that_pauses_is_not(setti
 
     supervised(settings, scenario)
     assert "it has neither worked nor answered for" in capsys.readouterr().err
+
+
+def test_folders_that_cannot_be_removed_at_first_are_removed_at_the_end(settings, monkeypatch):
+    lacking, folders, remove = [True], [], shutil.rmtree
+    monkeypatch.setattr(
+        process.shutil, "rmtree", lambda path, ignore_errors: None if lacking else remove(path, ignore_errors)
+    )
+
+    async def scenario(servers, lacks):
+        for number in range(1, 4):
+            await until(lambda count=number: len(servers) == count)
+            folders.append(servers[-1].log.parent)
+            if number < 3:
+                server_of(servers[-1].group).kill()
+        assert all(folder.exists() for folder in folders)
+        lacking.clear()
+
+    supervised(settings, scenario)
+    assert len(folders) == 3 and not any(folder.exists() for folder in folders)
 
 
 @pytest.mark.patient

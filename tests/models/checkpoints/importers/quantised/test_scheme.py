@@ -128,6 +128,7 @@ def test_a_zero_point_that_programs_read_differently_is_refused(folder):
         ("compressed-tensors", "weight_scale", lambda one: one[0]),
         ("compressed-tensors", "weight_packed", lambda one: one[:, 1:]),
         ("compressed-tensors, zero points", "weight_zero_point", lambda one: one[1:]),
+        ("compressed-tensors, zero points", "weight_zero_point", None),
         ("compressed-tensors, plain", "weight", lambda one: one.to(torch.int16)),
         ("compressed-tensors, plain", "weight", lambda one: one[0]),
     ],
