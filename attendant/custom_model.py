@@ -22,16 +22,16 @@ class Contract:
     """What goes into a module and what comes out.
 
     Attributes:
-        inputs: in the order of the parameters of ``forward``; the first axis of each is ``batch``.
+        inputs: in the order of the parameters of ``forward``; the first axis of each is ``batch``, of two or more.
         outputs: in the order in which ``forward`` returns them, or its keys where it returns a dict; the first axis of
-            each is ``batch``.
+            each is ``batch``, of two or more.
         largest: the largest size of each other axis that varies.
         smallest: the smallest size of those that cannot be 1.
         below: for integer inputs, the number that all their values are below.
 
     Raises:
-        ConfigError: a first axis is not the batch, a varying axis has no largest size or a smallest beyond it, or an
-            integer input no limit.
+        ConfigError: a first axis is not the batch, or the only one, a varying axis has no largest size or a smallest
+            beyond it, or an integer input no limit.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -47,6 +47,12 @@ class Contract:
                     f"'batch' as the first axis of {spec.name!r}",
                     spec.describe_axes(),
                     "let forward() take and return batches",
+                )
+            if len(spec.axes) == 1:
+                raise ConfigError(
+                    f"an axis behind the batch of {spec.name!r}, as Triton wants one",
+                    spec.describe_axes(),
+                    "state ('batch', 1), and let forward() take or return such rows, as y[:, None]",
                 )
         varying = {axis for spec in (*self.inputs, *self.outputs) for axis in spec.axes[1:] if isinstance(axis, str)}
         if varying != self.largest.keys():

@@ -63,7 +63,16 @@ def _run(runner: Runner, requests: Sequence[Tensors]) -> Sequence[dict[str, Arra
     except Exception as error:  # whatever a runtime raises; one request's mistake must not be the others'
         if len(requests) > 1:
             return [answer for one in requests for answer in _run(runner, [one])]
-        return [failure(error, "the graph")]
+        return [_earned(error)]
     ends = np.cumsum([len(tensors[names[0]]) for tensors in requests])[:-1]
     parts = {name: np.split(buffer.numpy(), ends) for name, buffer in outputs.items()}
     return [{name: parts[name][number] for name in parts} for number in range(len(requests))]
+
+
+def _earned(error: Exception) -> AttendantError:
+    # What a graph cannot compute of one request's numbers, as an index that it makes of them, is that request's own
+    # mistake. A graph that can compute nothing fails at its example, too, which is asked in any case.
+    found = failure(error, "the graph")
+    if isinstance(error, AttendantError | MemoryError | OSError) or "alloc" in str(error).lower():  # of all runtimes
+        return found
+    return InputError("numbers that the model can compute with", found.found, "correct them")

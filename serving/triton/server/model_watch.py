@@ -245,9 +245,12 @@ class ModelWatch:
         loading.add_done_callback(
             lambda done: done.cancelled() or done.exception()
         )  # if the server is replaced meanwhile
-        lives_s = time.monotonic()
+        lives_s, stood_s = time.monotonic(), 0.0
         while not (await asyncio.wait({loading}, timeout=TICK_S))[0]:
-            if any(worker.model == self.name and not worker.is_stopped for worker in workers_of(self._group)):
+            stopped = [one.is_stopped for one in workers_of(self._group) if one.model == self.name]
+            stood_s += TICK_S * all(stopped) * bool(stopped)
+            # For one that stood still for a while Triton may wait without end though it goes on.
+            if not all(stopped) and stood_s < STILL_S:
                 lives_s = time.monotonic()
             self.stuck = time.monotonic() - lives_s > BIRTH_S
         self.stuck = False

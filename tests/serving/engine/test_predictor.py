@@ -14,7 +14,8 @@ FAILING = -7.0
 class Doubling:
     """A runner that doubles, and remembers the shapes that it was given."""
 
-    def __init__(self):
+    def __init__(self, error=None):
+        self.error = error
         axes = ("batch", "time")
         self.signature = GraphSignature(
             name="model",
@@ -29,7 +30,7 @@ class Doubling:
 
     def run(self, feeds):
         if (feeds["x"] == FAILING).any():
-            raise RuntimeError("Gather")
+            raise self.error
         self.shapes.append(feeds["x"].shape)
         return {"y": OrtBuffer(ort.OrtValue.ortvalue_from_numpy(2 * feeds["x"] * feeds["m"]))}
 
@@ -64,12 +65,20 @@ def test_a_bad_request_earns_its_own_error_and_does_not_touch_the_others(bad, me
     assert first["y"].shape == (1, 3) and last["y"].shape == (1, 4)
 
 
-def test_a_run_that_fails_is_the_error_of_the_request_that_makes_it_fail():
-    runner, bad = Doubling(), request(2, 3, seed=1)
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (RuntimeError("Gather"), InputError, "numbers that the model can compute with; found RuntimeError: Gather"),
+        (RuntimeError("Failed to allocate memory"), MachineError, "a run of the graph; found RuntimeError: Failed"),
+        (MemoryError(), MachineError, "a run of the graph; found MemoryError"),
+    ],
+)
+def test_a_run_that_fails_is_the_error_of_the_request_that_makes_it_fail(error, kind, message):
+    runner, bad = Doubling(error), request(2, 3, seed=1)
     bad["x"][1, 1] = FAILING
     first, error, last = predict(runner, [request(1, 3), bad, request(1, 3, seed=2)], {})
     assert first["y"].shape == last["y"].shape == (1, 3) and len(runner.shapes) == 2
-    with pytest.raises(MachineError, match="a run of the graph; found RuntimeError: Gather"):
+    with pytest.raises(kind, match=message):
         raise error
 
 

@@ -294,6 +294,35 @@ def test_a_model_whose_worker_is_stopped_as_it_is_born_is_back_soon(settings, ca
 
 
 @pytest.mark.patient
+def test_a_model_whose_worker_stands_still_for_a_while_as_it_is_loaded_is_back_soon(settings, capsys):
+    """Triton waits without end for some of these, though they go on."""
+    late = f"import time\n{sample_models.DOUBLE}\n    def initialize(self, args):\n        time.sleep(2)\n"
+    sample_models.write(settings.repository, "late", sample_models.DOUBLE_CONFIG, late)
+
+    async def scenario(servers, lacks):
+        await until(lambda: servers)
+        for pause_s in (0.5, 1.0):
+            (worker,) = [one for one in workers_of(servers[-1].group) if one.model == "late"]
+            worker.kill()
+            while not (born := [one for one in workers_of(servers[-1].group) if one.model == "late" and one.lives]):
+                await asyncio.sleep(0.005)
+            await asyncio.sleep(pause_s)
+            os.kill(born[0].pid, signal.SIGSTOP)
+            await asyncio.sleep(2.5)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(born[0].pid, signal.SIGCONT)
+            began_s, said = time.monotonic(), ""
+            while "late answers again" not in said:
+                said += capsys.readouterr().err
+                if len(servers) > 1 and not lacks[-1]:
+                    break
+                assert time.monotonic() < began_s + PATIENCE_S, said
+                await asyncio.sleep(0.05)
+
+    supervised(settings, scenario)
+
+
+@pytest.mark.patient
 @pytest.mark.planted
 def test_a_model_that_is_never_loaded_at_the_first_start_keeps_no_other_from_being_served(
     settings, capsys, monkeypatch
