@@ -50,8 +50,8 @@ def run_reference(model: ir.Model, samples: Sequence[Feed], label: str) -> Refer
     """
     measured, fed = selected_names(model)
     if not measured:
-        remedy = "nothing of it can be measured: give a graph that returns float32"
-        raise ArtefactError(f"float32 outputs of {label}", "none", remedy)
+        remedy = "nothing of it can be measured: give a graph that computes in float32"
+        raise ArtefactError(f"outputs of {label} that are made of float32 values", "none", remedy)
     with guarded(f"ONNX Runtime to load {label}"):
         session = session_of(model, [*measured, *fed])
     values = []
