@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from attendant.errors import InputError
 from export.precision.calibration.arrays import read_arrays
+from export.precision.calibration.files import array_files
 from serving.runtime.base import Array
 
 MOST = 32
@@ -53,8 +54,7 @@ def feeds_for(model: ir.Model, path: Path | None, count: int, sizes: Mapping[str
         return Feeds(f"drawn at random, seeds 0 to {count - 1}", drawn)
     if not path.exists():
         raise InputError("samples", f"nothing at {path}", "correct --calibration")
-    files = sorted(one for one in path.iterdir() if one.suffix in {".npz", ".npy"}) if path.is_dir() else [path]
-    samples = [sample for file in files for sample in _read(model, file)]
+    samples = [sample for file in array_files(path) for sample in _read(model, file)]
     if not samples:
         raise InputError(f"samples in {path}", "none", "name an .npz, an .npy or a folder of them with --calibration")
     chosen = np.linspace(0, len(samples) - 1, min(len(samples), MOST), dtype=int)
