@@ -87,7 +87,7 @@ def _key(*paths: str) -> str:
 
 
 def _require_model(path: str) -> None:
-    place = Path(path)
+    place, known = Path(path), place_of(path) is not None
     if gguf_in(place) is not None:
         return
     if place.is_dir() and not any((place / name).is_file() for name in (CONFIG_NAME, MANIFEST_NAME)):
@@ -98,7 +98,7 @@ def _require_model(path: str) -> None:
             "neither",
             "name the model's own folder, or a .gguf, .py or .pt2 file (docs/tutorials/your-own-model.md)",
         )
-    if not place.exists() and place_of(path) is None and ("/" in path or place.suffix):
+    if not place.exists() and not known and ("/" in path or place.suffix):
         raise ArtefactError(f"a model at {path}", "nothing there", "correct the path, or see `attendant models list`")
 
 

@@ -1,5 +1,6 @@
 """What `attendant serve PATH…` takes, and what it refuses before it works."""
 
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -21,11 +22,13 @@ from tests.end_to_end.imported_models import KINDS
         ("absent.py", "a model at absent.py; found nothing there"),
         ("empty", r"a config.json .* or a manifest.json .* in empty; found neither"),
         ("repository", "serve it with --repository repository"),
+        ("pipe.pt2", "a file at pipe.pt2; found a pipe"),
         ("vit-tny", "did you mean 'vit-tiny'"),
     ],
 )
 def test_what_is_no_model_is_refused_before_any_work(tmp_path, monkeypatch, path, message):
     monkeypatch.chdir(tmp_path)
+    os.mkfifo(tmp_path / "pipe.pt2")
     (tmp_path / "empty").mkdir()
     (tmp_path / "repository" / "mine").mkdir(parents=True)
     (tmp_path / "repository" / "mine" / "config.pbtxt").touch()
