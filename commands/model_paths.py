@@ -8,8 +8,9 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 
-from attendant.errors import ArtefactError, UserError
+from attendant.errors import ArtefactError, OutputError, UserError
 from attendant.folders import one_at_a_time
 from attendant.manifest import MANIFEST_NAME, Manifest
 from attendant.progress import Advance, progress
@@ -28,6 +29,7 @@ from serving.triton.repository.layout import CONFIG_NAME as PBTXT_NAME
 from serving.triton.repository.layout import write_repository
 
 _SHOWN = "import", "export", "verify"
+_ANOTHER_CACHE = "free some space or make it writable, or name another folder by XDG_CACHE_HOME"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,11 @@ def prepare_models(paths: Sequence[str], repository: Path | None = None) -> Prep
     Raises:
         AttendantError: a path is none of these, or as import, export, verify and repository raise.
     """
-    prepared: Prepared = run_bounded("commands.model_paths:prepare_here", memory_file().parent, paths, repository)
+    try:
+        cache = memory_file().parent
+    except RuntimeError as error:
+        raise OutputError("a user's home, for a cache", str(error), _ANOTHER_CACHE) from error
+    prepared: Prepared = run_bounded("commands.model_paths:prepare_here", cache, paths, repository)
     return prepared
 
 
@@ -67,18 +73,35 @@ def prepare_here(cache: Path, paths: Sequence[str], repository: Path | None = No
         cache: where a folder for each path lies.
         paths: as above.
         repository: as above.
+
+    Raises:
+        OutputError: the cache cannot be written.
+        AttendantError: as above.
     """
     for path in paths:  # before the work on any of them
         _require_model(path)
+    if repository is None or not all(_is_artefact(Path(path)) for path in paths):
+        _require_writable(cache)
     folders = [cache / "served" / _key(path) for path in paths]
     with progress("serve", len(_SHOWN) * len(paths) + 1) as advance:
-        artefacts = [_prepare(path, folder, advance) for path, folder in zip(paths, folders, strict=True)]
+        try:
+            artefacts = [_prepare(path, folder, advance) for path, folder in zip(paths, folders, strict=True)]
+        except OutputError as error:  # whose remedy is a flag that `serve` has not
+            raise OutputError(error.expected, error.found, _ANOTHER_CACHE) from error
         out = repository or cache / "served" / _key(*paths) / "repository"
         if repository is None:
             _remove_strays(out, lambda one: (one / PBTXT_NAME).is_file())
         manifests = write_repository(artefacts, out)
         advance(f"repository {out}")
     return Prepared(repository=out, models=tuple(manifest.name for manifest in manifests))
+
+
+def _require_writable(cache: Path) -> None:
+    try:
+        (cache / "served").mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=cache / "served").close()
+    except OSError as error:
+        raise OutputError(f"a cache to write at {cache}", str(error), _ANOTHER_CACHE) from error
 
 
 def _key(*paths: str) -> str:
@@ -104,7 +127,7 @@ def _require_model(path: str) -> None:
 
 def _prepare(path: str, folder: Path, advance: Advance) -> Path:
     place, source, imported = Path(path), path, "nothing to import"
-    if (place / MANIFEST_NAME).is_file():
+    if _is_artefact(place):
         name = Manifest.read(place).name
         for step in _SHOWN:
             advance(f"{name}: {step}: an artefact already")
@@ -126,6 +149,10 @@ def _prepare(path: str, folder: Path, advance: Advance) -> Path:
         else:
             advance(f"{manifest.name}: verified before")
     return artefact
+
+
+def _is_artefact(place: Path) -> bool:
+    return (place / MANIFEST_NAME).is_file()
 
 
 def _is_hugging_face(place: Path) -> bool:
