@@ -28,7 +28,6 @@ def large(tmp_path):
     return write_graph(tmp_path / "large.onnx", LARGE, w=np.full((4, 3), 1e3, np.float32))
 
 
-@pytest.mark.planted
 @pytest.mark.parametrize("precision", ["fp16", "int8"])
 def test_a_graph_without_a_finite_number_proves_nothing(tmp_path, large, precision):
     for name, number in (("infinite", np.inf), ("negative", -np.inf)):

@@ -34,7 +34,6 @@ def write_scored(path, kind, ends=""):
     return write_graph(path, text, w=np.full((4, 3), 1e3, np.float32))
 
 
-@pytest.mark.planted
 @pytest.mark.parametrize("precision", ["fp16", "int8"])
 @pytest.mark.parametrize("kind", ENDS)
 def test_what_an_output_of_another_type_is_made_of_is_measured(tmp_path, kind, precision):

@@ -83,7 +83,6 @@ def test_what_cannot_be_read_or_written_is_refused_with_status_2(conv, tmp_path)
     assert (done.returncode, "the size of an axis as height=224" in done.stderr) == (2, True)
 
 
-@pytest.mark.planted
 def test_what_is_read_is_not_written_over_nor_one_output_over_another(conv, tmp_path):
     onnx.save(onnx.load(conv), tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0, location="w.bin")
     onnx.save(

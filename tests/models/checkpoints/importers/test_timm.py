@@ -93,7 +93,6 @@ def test_what_is_not_done_here_is_refused(changes, expected):
         preprocessing(**changes)
 
 
-@pytest.mark.planted
 @pytest.mark.parametrize("name", PREPARED)
 def test_what_is_silent_null_or_empty_is_timms_own_default(name):
     left_out = {field: value for field, value in PREPARED.items() if field != name}
